@@ -1,0 +1,46 @@
+// How a hooked call runs: the exported wrapper -> dispatch() -> a handler (handlers.h), which calls
+// the real function when and as it must. Wrappers are generated from hooks.table.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/hooks_generated_ids.h"  // enum class HookId : uint16_t, name_of(HookId)
+
+namespace gpusnap {
+
+// One exported driver function. `real` is filled in by the resolvers, or by looking the symbol up in
+// libcuda.so.1 at the first call.
+template <class F>
+struct Hook;
+template <class R, class... A>
+struct Hook<R(A...)> {
+  HookId id;
+  const char* symbol;       // "cuMemcpyHtoD_v2_ptds"
+  bool per_thread_stream;   // the null stream means the calling thread's own
+  std::atomic<R (*)(A...)> real{nullptr};
+};
+
+// Held while a thread is inside a hooked call of the program. A hooked call that arrives while it is
+// held (the driver calling itself, or us calling the driver) goes straight to the real function.
+// Passed as a parameter to prove that it is held.
+class Guard {
+ public:
+  Guard();   // the thread does not hold one yet
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  static bool held();
+};
+
+// What a handler gets beside the call's own arguments.
+template <class F>
+struct Call;
+template <class R, class... A>
+struct Call<R(A...)> {
+  const Hook<R(A...)>& hook;
+  const Guard& guard;
+  R (*real)(A...);
+};
+
+}  // namespace gpusnap

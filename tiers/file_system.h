@@ -1,0 +1,73 @@
+// The one seam to files. The store, the journal and the tool reach the file system only through
+// this, so that tests can drop what was not synced, fill the disk, cut writes short, or fail.
+//
+// Paths are absolute or relative to the process's folder. Everything made here is private to the
+// user: folders 0700, files 0600. Errors carry the path and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// A file being written from its start to its end. Not thread-safe. Closed by the destructor, which
+// promises nothing about durability: call sync().
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  // All bytes or an error; after an error the file's content is undefined.
+  virtual Status append(std::span<const std::byte> bytes) = 0;
+  // What was appended is durable when this returns ok.
+  virtual Status sync() = 0;
+};
+
+// Thread-safe.
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+  virtual uint64_t size() const = 0;
+  // Exactly bytes.size() bytes from `offset`, or an error (kDamaged where the file is shorter).
+  virtual Status read(uint64_t offset, std::span<std::byte> bytes) const = 0;
+};
+
+// Held until destroyed or the process dies.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
+struct FolderEntry {
+  std::string name;
+  bool is_folder = false;
+  uint64_t size = 0;
+};
+
+// Thread-safe.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  // Fails when the file exists: nothing is ever overwritten in place.
+  virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
+  virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) = 0;
+  virtual Result<std::vector<FolderEntry>> entries(const std::string& folder) = 0;
+  // Makes missing parents too; ok when it is there already.
+  virtual Status make_folder(const std::string& folder) = 0;
+  virtual Status rename(const std::string& from, const std::string& to) = 0;
+  // Makes created, renamed and removed names in the folder durable.
+  virtual Status sync_folder(const std::string& folder) = 0;
+  virtual Status remove(const std::string& path) = 0;          // a file
+  virtual Status remove_folder(const std::string& folder) = 0; // an empty folder
+  // kBusy when another process holds it.
+  virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
+};
+
+// The real one. Lives for ever.
+FileSystem& posix_file_system();
+
+}  // namespace gpusnap

@@ -1,0 +1,64 @@
+// The replay journal as bytes in files. Here it is a stream that only grows; what the bytes mean is
+// the recorder's business. Written in frames: header, zstd-compressed block, checksum; a frame is
+// whole or it is not there. docs/file-format.md gives the bytes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tiers/file_system.h"
+#include "tiers/manifest.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// Appends to one part. One producer thread appends; a thread of the writer's own compresses and
+// writes. append() copies into a block that was allocated at the start and never allocates; when
+// all blocks are full it waits for the writer.
+class JournalWriter {
+ public:
+  struct Options {
+    size_t block_bytes = 256 << 10;
+    size_t blocks = 8;
+    int zstd_level = 1;
+    // Makes the writer's thread run `body`; the library gives its threads private stacks. The
+    // returned function joins it. Empty: std::thread.
+    std::function<std::function<void()>(std::function<void()> body)> spawn;
+  };
+  // Creates the file. Fails when it exists.
+  static Result<std::unique_ptr<JournalWriter>> create(FileSystem& files, const std::string& folder,
+                                                       const std::string& name, Options options);
+  virtual ~JournalWriter() = default;
+
+  // `entries`: how many hooked calls end in these bytes. Bytes may be any number.
+  virtual void append(std::span<const std::byte> bytes, uint32_t entries) = 0;
+
+  // Closes the current block and gives the position after all that was appended so far; does not
+  // wait. Producer thread only.
+  virtual JournalPart seal() = 0;
+  // Waits until the part up to `position` is durable. Any thread. Reports what went wrong with any
+  // write since the start: once it has failed it stays failed.
+  // `position.file_bytes` is filled in.
+  virtual Status make_durable(JournalPart& position) = 0;
+
+  virtual uint64_t stream_bytes() const = 0;  // appended so far
+};
+
+// Reads the stream that a list of parts describes, frame by frame, verifying as it goes.
+class JournalReader {
+ public:
+  static Result<std::unique_ptr<JournalReader>> open(FileSystem& files, const std::string& folder,
+                                                     std::vector<JournalPart> parts);
+  virtual ~JournalReader() = default;
+  // Exactly bytes.size() bytes; kNotFound at the clean end of the stream (no byte was left),
+  // kDamaged where it ends in between or a frame is wrong.
+  virtual Status read(std::span<std::byte> bytes) = 0;
+  virtual uint64_t total_bytes() const = 0;
+  virtual uint64_t total_entries() const = 0;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,90 @@
+// The manifest: what one rank's part of a checkpoint holds and where. It is written last; a rank's
+// part exists exactly when its manifest does. docs/file-format.md gives the bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// A range of device memory at the cut.
+struct SavedRange {
+  uint8_t kind = 0;         // 0 device allocation, 1 module global
+  uint64_t address = 0;
+  uint64_t size = 0;        // bytes
+  uint64_t call_site = 0;   // hash; kind 0
+  uint32_t ordinal = 0;     // kind 0
+  uint64_t module = 0;      // ordinal; kind 1
+  std::string name;         // kind 1
+};
+
+// A piece of a range and the place of its bytes in a segment.
+struct Extent {
+  uint32_t range = 0;           // index in Manifest::ranges
+  uint64_t offset = 0;          // bytes from the range's start
+  uint64_t size = 0;            // bytes
+  uint32_t segment = 0;         // index in Manifest::segments
+  uint64_t segment_offset = 0;  // bytes from the file's start
+  uint64_t checksum = 0;        // XXH3 64 of the bytes
+};
+
+struct SegmentRef {
+  std::string file;   // name in the epoch's folder, no slash
+  uint64_t size = 0;  // bytes
+};
+
+// The replay journal up to the cut: the leading `stream_bytes` of the parts' streams one after the
+// other. A restored run begins a new part.
+struct JournalPart {
+  std::string file;           // name in the job's folder, no slash
+  uint64_t file_bytes = 0;    // leading bytes of the file that belong to this checkpoint
+  uint64_t stream_bytes = 0;  // the same after decompression
+  uint64_t entries = 0;       // hooked calls in them
+};
+
+// What the program was, so that a restore under another one is refused before it starts.
+struct ProgramIdentity {
+  std::string path;                    // absolute, of the executable
+  uint64_t size = 0;                   // bytes of that file
+  uint64_t hash = 0;                   // XXH3 64 of that file
+  std::vector<std::string> arguments;  // with argv[0]
+  std::string folder;                  // working directory
+  std::string device;                  // name of the GPU
+  uint32_t driver_version = 0;         // as cuDriverGetVersion gives it
+};
+
+struct Manifest {
+  std::string job;
+  uint64_t epoch = 0;
+  uint32_t rank = 0;
+  uint32_t ranks = 1;
+  std::string run;             // random identifier of the process that wrote it
+  std::string host;
+  std::string library_version;
+  int64_t cut_unix_ns = 0;     // wall clock at the cut
+  uint64_t stall_ns = 0;       // how long the program was held
+  uint64_t zone_bytes = 0;
+  uint64_t calls = 0;          // hooked calls that the program had made at the cut
+  uint64_t launches = 0;       // kernel launches among them
+  ProgramIdentity program;
+  std::vector<SavedRange> ranges;
+  std::vector<Extent> extents;
+  std::vector<SegmentRef> segments;
+  std::vector<JournalPart> journal;
+
+  uint64_t bytes() const;  // of device memory saved
+};
+
+// With header, version and checksum: the bytes of the file.
+std::vector<std::byte> encode(const Manifest& manifest);
+
+// Parses hostile input and checks what can be checked without other files: checksum, version, every
+// index in range, extents inside their ranges and segments, every byte of every range covered
+// exactly once, names without slashes or dot-dot. kDamaged or kNewer otherwise.
+Result<Manifest> decode_manifest(std::span<const std::byte> bytes);
+
+}  // namespace gpusnap

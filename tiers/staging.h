@@ -1,0 +1,52 @@
+// The staging pool: fixed slots of host memory through which every byte of a snapshot passes on its
+// way from the device to a file (and back). Its ceiling is what bounds our use of host memory.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// Where slots come from. The library pins them for the device; tests and the tool use plain memory.
+class SlotMemory {
+ public:
+  virtual ~SlotMemory() = default;
+  virtual Result<std::byte*> allocate(size_t bytes) = 0;
+  virtual void release(std::byte* slot, size_t bytes) = 0;
+};
+
+struct Slot {
+  std::byte* data = nullptr;
+  size_t capacity = 0;  // bytes
+  size_t used = 0;      // bytes
+};
+
+// Thread-safe. Slots are made on demand, up to `max_bytes` (at least two), and kept.
+class StagingPool {
+ public:
+  StagingPool(SlotMemory& memory, size_t slot_bytes, size_t max_bytes);
+  ~StagingPool();  // every slot must be back
+  StagingPool(const StagingPool&) = delete;
+  StagingPool& operator=(const StagingPool&) = delete;
+
+  // Waits until a slot is free. Fails only where not a single slot can be had.
+  Result<Slot*> acquire();
+  void release(Slot* slot);
+  size_t slot_bytes() const { return slot_bytes_; }
+
+ private:
+  SlotMemory& memory_;
+  const size_t slot_bytes_;
+  const size_t max_slots_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<Slot*> free_;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,58 @@
+// How everything in tiers/ reports failure: one value type, no exceptions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gpusnap {
+
+enum class Code {
+  kOk,
+  kNotFound,      // nothing of that name is there
+  kDamaged,       // it is there and its bytes are wrong
+  kNewer,         // written by a later version of the format
+  kNoSpace,       // ENOSPC, EDQUOT
+  kPermission,    // EACCES, EPERM, EROFS
+  kIo,            // any other failure of the system
+  kBusy,          // somebody else holds it
+  kInvalid,       // the caller's or the user's input makes no sense
+  kUnsupported,   // we know what it is and do not do it
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;  // ok
+  // `message` is one line for a user: what failed, on what, why, and where it helps what to do.
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  Code code_ = Code::kOk;
+  std::string message_;
+};
+
+// A value, or the status that says why there is none.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}   // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+  // Only when ok().
+  T& value() { return *value_; }
+  const T& value() const { return *value_; }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,102 @@
+// The store: checkpoints of jobs in a folder that may be shared by many nodes and jobs.
+//
+//   <pfs>/<job>/lock                           held by the running process of rank 0
+//   <pfs>/<job>/<run>-r<rank>.journal          replay journal parts
+//   <pfs>/<job>/e<epoch>/r<rank>-<run>-<n>.segment
+//   <pfs>/<job>/e<epoch>/r<rank>.manifest      written under a temporary name, then renamed
+//
+// A checkpoint is immutable. Commit order: segments synced, journal up to the cut durable, epoch
+// folder synced, manifest written under a temporary name and synced, renamed, folder synced.
+// Complete: every rank's manifest is there and valid and all that it names is there in full size.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tiers/file_system.h"
+#include "tiers/journal.h"
+#include "tiers/manifest.h"
+#include "tiers/staging.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+enum class CheckpointState { kComplete, kPartial, kDamaged };
+const char* name_of(CheckpointState state);  // "complete", "partial", "damaged"
+
+struct CheckpointInfo {
+  std::string job;
+  uint64_t epoch = 0;
+  std::string id;               // "<job>@<epoch>": what users type
+  CheckpointState state = CheckpointState::kPartial;
+  std::string reason;           // partial, damaged: one line
+  int64_t time_unix_ns = 0;     // of the cut; of the folder where no manifest can be read
+  uint64_t bytes = 0;           // of device memory saved, all ranks
+  uint64_t stored_bytes = 0;    // of files
+  uint64_t stall_ns = 0;        // the longest over the ranks
+  std::vector<Manifest> ranks;  // valid manifests, by rank
+};
+
+// Called now and then with the bytes done and the bytes in all.
+using Progress = std::function<void(uint64_t done, uint64_t total)>;
+
+// One rank's part of one checkpoint being written. write() and finish() only queue work for the
+// writer's own thread: checksums, file writes, syncs and the commit happen there.
+class CheckpointWriter {
+ public:
+  virtual ~CheckpointWriter() = default;  // abandons what was not committed, removes its files
+  // Queues the slot's used bytes as the content of [offset, offset + used) of ranges[range]; the
+  // slot goes back to the pool when written. Waits when the queue is long.
+  virtual void write(uint32_t range, uint64_t offset, Slot* slot) = 0;
+  // No more data. `manifest` holds everything but extents and segments; its last journal part is
+  // made durable in `journal` before the manifest is committed. Does not wait.
+  virtual void finish(Manifest manifest, JournalWriter* journal) = 0;
+  virtual void abandon() = 0;
+  // Waits until it is committed or has failed.
+  virtual Status wait() = 0;
+  virtual bool done() const = 0;
+};
+
+class Store {
+ public:
+  // Makes the folder if `create`. kPermission and the like say what to do.
+  static Result<std::unique_ptr<Store>> open(FileSystem& files, const std::string& pfs, bool create);
+  virtual ~Store() = default;
+
+  virtual const std::string& folder() const = 0;
+  virtual std::string job_folder(const std::string& job) const = 0;
+
+  // Newest first. All jobs when `job` is empty. Damaged and partial ones too. Foreign files are
+  // passed over.
+  virtual Result<std::vector<CheckpointInfo>> list(const std::string& job) = 0;
+  // `id`: "<job>@<epoch>", "<job>@latest" or "<job>": the newest complete one. kNotFound says what
+  // there is instead.
+  virtual Result<CheckpointInfo> find(const std::string& id) = 0;
+  // Reads every byte: segments, manifests, journal. Ok, or the first thing that is wrong.
+  virtual Status verify(const CheckpointInfo& checkpoint, const Progress& progress) = 0;
+
+  // One process may write to a job at a time; kBusy names the job.
+  virtual Result<std::unique_ptr<FileLock>> lock_job(const std::string& job) = 0;
+  // One more than any epoch that has left a trace.
+  virtual Result<uint64_t> next_epoch(const std::string& job) = 0;
+  virtual Result<std::unique_ptr<CheckpointWriter>> begin(const std::string& job, uint64_t epoch,
+                                                          uint32_t rank, const std::string& run,
+                                                          StagingPool& pool,
+                                                          uint64_t segment_bytes) = 0;
+  // Reads one extent into `bytes` (exactly its size) and checks it.
+  virtual Status read(const CheckpointInfo& checkpoint, const Manifest& manifest,
+                      const Extent& extent, std::span<std::byte> bytes) = 0;
+  // Removes complete checkpoints of the job beyond the newest `keep`, partial ones older than the
+  // newest complete one that no live run writes, and journals that nothing kept names. The caller
+  // holds the job's lock. Nothing goes before its successor is durable.
+  virtual Status prune(const std::string& job, uint32_t keep) = 0;
+};
+
+// A job's name as a folder's name: letters, digits, '.', '_', '-'; others become '_'; never empty,
+// never starting with a dot; at most 128 bytes.
+std::string sanitise_job(const std::string& name);
+
+}  // namespace gpusnap

@@ -1,0 +1,60 @@
+// What memory of the program the device can write: allocations, module globals, and memory that
+// host and device both see. Ranges never overlap.
+//
+// Pure logic: no CUDA, no threads, no I/O. Not thread-safe; the owner serialises.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace gpusnap {
+
+enum class MemoryKind : uint8_t {
+  kDevice = 0,   // cuMemAlloc and its like: saved by snapshots
+  kGlobal = 1,   // a __device__ or __constant__ variable: saved by snapshots
+  kManaged = 2,  // seen by both sides: host state, journaled, never loaded
+  kPinned = 3,   // host memory that the device can address: likewise
+};
+
+// An allocation's identity over runs: where it was made, the how-manieth there, how large.
+struct Identity {
+  uint64_t call_site = 0;  // hash of the call stack as build-id + offset
+  uint32_t ordinal = 0;    // counted per call site
+};
+
+struct MemoryRange {
+  uint64_t address = 0;
+  uint64_t size = 0;  // bytes, as the program asked
+  MemoryKind kind = MemoryKind::kDevice;
+  Identity identity;
+  uint64_t context = 0;     // the driver's handle of the owning context
+  uint64_t module = 0;      // kGlobal: the ordinal of its module or library, counted from 0 by loads
+  std::string name;         // kGlobal: the symbol
+  uint64_t end() const { return address + size; }
+};
+
+class MemoryMap {
+ public:
+  // False when the range is empty, wraps, or overlaps one that is there.
+  bool insert(MemoryRange range);
+  // Removes the range that starts at `address`; false when there is none.
+  bool erase(uint64_t address);
+  // Removes the globals of one module.
+  void erase_module(uint64_t module);
+
+  // The range that holds `address`, or null. Pointers stay valid until that range is erased.
+  const MemoryRange* find(uint64_t address) const;
+  // The range that starts at `address`, or null.
+  const MemoryRange* at(uint64_t address) const;
+
+  // In order of address.
+  const std::map<uint64_t, MemoryRange>& ranges() const { return ranges_; }
+  uint64_t bytes_of(MemoryKind kind) const;
+
+ private:
+  std::map<uint64_t, MemoryRange> ranges_;  // by address
+};
+
+}  // namespace gpusnap

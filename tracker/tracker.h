@@ -1,0 +1,9 @@
+// What the tracker offers: which memory the device can write (memory_map.h), which of it a snapshot
+// still has to save (zone_table.h), and what device code says about itself (image.h, ptx.h).
+// No I/O, no threads of its own, no CUDA.
+#pragma once
+
+#include "tracker/image.h"
+#include "tracker/memory_map.h"
+#include "tracker/ptx.h"
+#include "tracker/zone_table.h"
