@@ -1,0 +1,377 @@
+#include "interpose/services/settings.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <limits>
+#include <optional>
+
+namespace gpusnap {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::string_view kPrefix = "GPUSNAP_";
+constexpr std::string_view kDurationForm = "a number and ms, s, m or h, such as 500ms, 10s or 10m";
+constexpr std::string_view kSizeForm = "a number and K, M, G or T, such as 64K or 4G";
+
+// Part of the design, and not built yet.
+constexpr std::array<std::string_view, 11> kNotAvailable = {
+    "GPUSNAP_SSD",       "GPUSNAP_DEVICE_CACHE", "GPUSNAP_CHUNK",    "GPUSNAP_PLACEMENT",
+    "GPUSNAP_BACKEND",   "GPUSNAP_CHAIN",        "GPUSNAP_COMPRESS", "GPUSNAP_DIRTY",
+    "GPUSNAP_SPECULATE", "GPUSNAP_ORG",          "GPUSNAP_TRACE"};
+
+// What a user typed, fit for one line.
+std::string shown(std::string_view value) {
+  constexpr size_t kMost = 80;
+  std::string text(value.substr(0, kMost));
+  for (char& character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7f) character = '?';
+  }
+  return value.size() > kMost ? text + "..." : text;
+}
+
+// Digits at the front of `text`, which loses them.
+std::optional<uint64_t> take_number(std::string_view& text) {
+  uint64_t number = 0;
+  size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
+    const auto digit = static_cast<uint64_t>(text[digits] - '0');
+    if (number > (std::numeric_limits<uint64_t>::max() - digit) / 10) return std::nullopt;
+    number = number * 10 + digit;
+    ++digits;
+  }
+  if (digits == 0) return std::nullopt;
+  text.remove_prefix(digits);
+  return number;
+}
+
+bool parse_count(std::string_view text, uint64_t& count) {
+  const auto number = take_number(text);
+  if (!number || !text.empty()) return false;
+  count = *number;
+  return true;
+}
+
+// Only signals whose default does no harm when it comes before our handler is there, and which
+// nothing in the system sends by itself for other ends.
+int signal_number(std::string_view name) {
+  if (name.starts_with("SIG")) name.remove_prefix(3);
+  if (name == "USR1") return SIGUSR1;
+  if (name == "USR2") return SIGUSR2;
+  if (name == "HUP") return SIGHUP;
+  if (name == "URG") return SIGURG;
+  if (name == "WINCH") return SIGWINCH;
+  if (name.starts_with("RTMIN")) {
+    name.remove_prefix(5);
+    if (name.empty()) return SIGRTMIN;
+    uint64_t offset = 0;
+    if (name[0] == '+' && parse_count(name.substr(1), offset) && offset <= 15) {
+      return SIGRTMIN + static_cast<int>(offset);
+    }
+  }
+  return 0;
+}
+
+std::string parse_every_item(std::string_view item, Every& every, bool& barriers) {
+  const size_t colon = item.find(':');
+  if (item == "off") return "off stands alone";
+  if (colon == std::string_view::npos) {
+    nanoseconds interval{0};
+    if (!parse_duration(item, interval) || interval.count() <= 0) {
+      return "'" + shown(item) + "' is not " + std::string(kDurationForm) +
+             ", syncs:50, barriers:100, signal:USR1 or off";
+    }
+    every.interval = interval;
+    return {};
+  }
+  const std::string_view kind = item.substr(0, colon);
+  const std::string_view value = item.substr(colon + 1);
+  if (kind == "signal") {
+    every.signal = signal_number(value);
+    return every.signal != 0
+               ? std::string()
+               : "'" + shown(item) +
+                     "' names no signal that can be used; right "
+                     "would be signal:USR1, USR2, HUP, URG, WINCH or RTMIN to RTMIN+15";
+  }
+  if (kind != "syncs" && kind != "barriers") {
+    return "'" + shown(item) + "' starts with neither syncs:, barriers: nor signal:";
+  }
+  uint64_t count = 0;
+  if (!parse_count(value, count) || count == 0) {
+    return "'" + shown(item) + "' needs a number from 1, such as " + std::string(kind) + ":50";
+  }
+  if (kind == "syncs") {
+    every.synchronisations = count;
+  } else {
+    barriers = true;
+  }
+  return {};
+}
+
+uint64_t default_host_cache() {
+  const auto pages = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES)));
+  const auto page_bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
+  return std::clamp<uint64_t>(pages * page_bytes / 8, 64ULL << 20, 4ULL << 30);
+}
+
+// Reads one variable's value into the settings; what is wrong with it otherwise.
+using Reader = std::string (*)(std::string_view value, ParsedSettings& into);
+
+std::string read_size(std::string_view value, uint64_t least, uint64_t most, uint64_t& into) {
+  uint64_t bytes = 0;
+  if (!parse_size(value, bytes)) return "not " + std::string(kSizeForm);
+  if (bytes < least) return "too small: the least is " + std::to_string(least >> 10) + "K";
+  if (bytes > most) return "too large: the most is " + std::to_string(most >> 40) + "T";
+  into = bytes;
+  return {};
+}
+
+std::string read_duration(std::string_view value, nanoseconds& into) {
+  nanoseconds time{0};
+  if (!parse_duration(value, time)) return "not " + std::string(kDurationForm);
+  if (time < std::chrono::milliseconds(1)) return "too short: the least is 1ms";
+  into = time;
+  return {};
+}
+
+std::string read_pfs(std::string_view value, ParsedSettings& into) {
+  into.settings.pfs = value;
+  return {};
+}
+
+std::string read_every(std::string_view value, ParsedSettings& into) {
+  Every every;
+  bool barriers = false;
+  std::string wrong = parse_every(value, every, barriers);
+  if (!wrong.empty()) return wrong;
+  into.settings.every = every;
+  if (barriers) {
+    into.warnings.push_back("GPUSNAP_EVERY=" + shown(value) +
+                            ": barriers: is not available in this version and is passed over; "
+                            "syncs:50 or 10m are");
+  }
+  return {};
+}
+
+std::string read_zone(std::string_view value, ParsedSettings& into) {
+  uint64_t bytes = 0;
+  if (!parse_size(value, bytes) || bytes < (4 << 10) || bytes > (2 << 20) ||
+      (bytes & (bytes - 1)) != 0) {
+    return "not a power of two from 4K to 2M, such as 64K";
+  }
+  into.settings.zone = bytes;
+  return {};
+}
+
+std::string read_host_cache(std::string_view value, ParsedSettings& into) {
+  return read_size(value, 1ULL << 20, 64ULL << 40, into.settings.host_cache);
+}
+
+std::string read_keep(std::string_view value, ParsedSettings& into) {
+  uint64_t keep = 0;
+  if (!parse_count(value, keep) || keep < 1 || keep > 1'000'000) {
+    return "not a number from 1 to 1000000, such as 2";
+  }
+  into.settings.keep = keep;
+  return {};
+}
+
+std::string read_journal(std::string_view value, ParsedSettings& into) {
+  return read_size(value, 1ULL << 20, 1ULL << 50, into.settings.journal);
+}
+
+std::string read_max_stall(std::string_view value, ParsedSettings& into) {
+  return read_duration(value, into.settings.max_stall);
+}
+
+std::string read_drain(std::string_view value, ParsedSettings& into) {
+  return read_duration(value, into.settings.drain);
+}
+
+std::string read_restore(std::string_view value, ParsedSettings& into) {
+  const size_t at = value.rfind('@');
+  const std::string_view epoch = at == std::string_view::npos ? "latest" : value.substr(at + 1);
+  uint64_t number = 0;
+  if (at == 0 || (epoch != "latest" && !parse_count(epoch, number))) {
+    return "not the name of a checkpoint, such as job@3 or job@latest; 'gpusnap list' shows them";
+  }
+  into.settings.restore = value;
+  return {};
+}
+
+std::string read_force(std::string_view value, ParsedSettings& into) {
+  while (!value.empty()) {
+    const size_t comma = std::min(value.find(','), value.size());
+    const std::string_view word = value.substr(0, comma);
+    if (word == "program") {
+      into.settings.force_program = true;
+    } else if (word == "arguments") {
+      into.settings.force_arguments = true;
+    } else {
+      return "not program, arguments or program,arguments";
+    }
+    value.remove_prefix(std::min(comma + 1, value.size()));
+  }
+  return {};
+}
+
+std::string read_job(std::string_view value, ParsedSettings& into) {
+  if (value.find('@') != std::string_view::npos) return "a job's name cannot contain '@'";
+  into.settings.job = value;
+  return {};
+}
+
+std::string read_log(std::string_view value, ParsedSettings& into) {
+  constexpr std::array<std::string_view, 5> kNames = {"error", "warn", "info", "debug", "trace"};
+  const auto* const found = std::find(kNames.begin(), kNames.end(), value);
+  if (found == kNames.end()) return "not error, warn, info, debug or trace";
+  into.settings.log = static_cast<LogLevel>(found - kNames.begin());
+  return {};
+}
+
+std::string read_strict(std::string_view value, ParsedSettings& into) {
+  if (value != "0" && value != "1") return "not 0 or 1";
+  into.settings.strict = value == "1";
+  return {};
+}
+
+struct Variable {
+  std::string_view name;
+  Reader read;
+};
+constexpr std::array<Variable, 13> kVariables = {{{"GPUSNAP_PFS", read_pfs},
+                                                  {"GPUSNAP_EVERY", read_every},
+                                                  {"GPUSNAP_ZONE", read_zone},
+                                                  {"GPUSNAP_HOST_CACHE", read_host_cache},
+                                                  {"GPUSNAP_KEEP", read_keep},
+                                                  {"GPUSNAP_JOURNAL", read_journal},
+                                                  {"GPUSNAP_MAX_STALL", read_max_stall},
+                                                  {"GPUSNAP_DRAIN", read_drain},
+                                                  {"GPUSNAP_RESTORE", read_restore},
+                                                  {"GPUSNAP_RESTORE_FORCE", read_force},
+                                                  {"GPUSNAP_JOB", read_job},
+                                                  {"GPUSNAP_LOG", read_log},
+                                                  {"GPUSNAP_STRICT", read_strict}}};
+
+// Levenshtein's distance, over short names.
+size_t distance(std::string_view left, std::string_view right) {
+  std::vector<size_t> row(right.size() + 1);
+  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (size_t i = 0; i < left.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < right.size(); ++j) {
+      const size_t replaced = diagonal + (left[i] != right[j] ? 1 : 0);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string nearest_name(std::string_view name) {
+  constexpr size_t kFurthest = 3;
+  constexpr size_t kLongest = 40;
+  if (name.size() > kLongest) return {};
+  size_t best = kFurthest + 1;
+  std::string_view found;
+  for (const Variable& variable : kVariables) {
+    const size_t far = distance(name, variable.name);
+    if (far < best) {
+      best = far;
+      found = variable.name;
+    }
+  }
+  return std::string(found);
+}
+
+void warn_unknown(std::string_view name, ParsedSettings& into) {
+  std::string line = shown(name);
+  if (std::find(kNotAvailable.begin(), kNotAvailable.end(), name) != kNotAvailable.end()) {
+    line += ": not available in this version, passed over";
+  } else {
+    line += ": no such setting, passed over";
+    const std::string near = nearest_name(name);
+    if (!near.empty()) line += "; did you mean " + near + "?";
+  }
+  into.warnings.push_back(std::move(line));
+  into.ignored.emplace_back(name);
+}
+
+}  // namespace
+
+bool parse_size(std::string_view text, uint64_t& bytes) {
+  const auto number = take_number(text);
+  if (!number) return false;
+  unsigned shift = 0;
+  if (!text.empty()) {
+    constexpr std::string_view kUnits = "KMGT";
+    const char unit = text[0] >= 'a' && text[0] <= 'z' ? static_cast<char>(text[0] - 32) : text[0];
+    const size_t index = kUnits.find(unit);
+    if (index == std::string_view::npos) return false;
+    shift = static_cast<unsigned>(10 * (index + 1));
+    text.remove_prefix(1);
+    if (!text.empty() && text != "B" && text != "iB") return false;
+  }
+  if (shift != 0 && *number >> (64 - shift) != 0) return false;
+  bytes = *number << shift;
+  return true;
+}
+
+bool parse_duration(std::string_view text, std::chrono::nanoseconds& time) {
+  const auto number = take_number(text);
+  uint64_t unit = 0;
+  if (text == "ms") unit = 1'000'000;
+  if (text == "s") unit = 1'000'000'000;
+  if (text == "m") unit = 60'000'000'000;
+  if (text == "h") unit = 3'600'000'000'000;
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (!number || unit == 0 || *number > kMost / unit) return false;
+  time = nanoseconds(static_cast<int64_t>(*number * unit));
+  return true;
+}
+
+std::string parse_every(std::string_view text, Every& every, bool& barriers) {
+  if (text == "off") return {};
+  while (true) {
+    const size_t comma = std::min(text.find(','), text.size());
+    std::string wrong = parse_every_item(text.substr(0, comma), every, barriers);
+    if (!wrong.empty() || comma == text.size()) return wrong;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+ParsedSettings parse_settings(const char* const* environment) {
+  ParsedSettings parsed;
+  std::vector<std::string_view> seen;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    if (!entry.starts_with(kPrefix)) continue;
+    const size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || equals + 1 == entry.size()) continue;
+    const std::string_view name = entry.substr(0, equals);
+    const std::string_view value = entry.substr(equals + 1);
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+    seen.push_back(name);
+    const auto* const variable =
+        std::find_if(kVariables.begin(), kVariables.end(),
+                     [name](const Variable& known) { return known.name == name; });
+    if (variable == kVariables.end()) {
+      warn_unknown(name, parsed);
+      continue;
+    }
+    const std::string wrong = variable->read(value, parsed);
+    if (!wrong.empty()) {
+      parsed.errors.push_back(std::string(name) + "=" + shown(value) + ": " + wrong);
+    }
+  }
+  if (parsed.settings.host_cache == 0) parsed.settings.host_cache = default_host_cache();
+  return parsed;
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,61 @@
+// What the user sets by the environment: every GPUSNAP_* variable, read once at activation and
+// checked. A value that cannot be read is an error of one line; nothing is guessed in its place.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interpose/services/log.h"
+
+namespace gpusnap {
+
+// GPUSNAP_EVERY: what makes a checkpoint due. Any number of these together; none with `off`.
+struct Every {
+  std::chrono::nanoseconds interval{0};  // 0: not by time
+  uint64_t synchronisations = 0;         // each n-th; 0: not by their number
+  int signal = 0;                        // number; 0: none
+};
+
+struct Settings {
+  std::string pfs = "./gpusnap";  // durable folder
+  Every every{std::chrono::minutes(10), 0, 0};
+  uint64_t zone = 64 << 10;        // bytes; a power of two
+  uint64_t host_cache = 0;         // bytes of staging memory; parse_settings() fills in the default
+  uint64_t keep = 2;               // complete checkpoints
+  uint64_t journal = 16ULL << 30;  // bytes
+  std::chrono::nanoseconds max_stall{std::chrono::seconds(1)};
+  // Longest wait for the device to run empty at a cut; after it the attempt is given up.
+  std::chrono::nanoseconds drain{std::chrono::seconds(30)};
+  std::string restore;  // "job@epoch", "job@latest", "job"; empty: a normal run
+  // Restore although the program's file, or its arguments, are not those of the checkpoint.
+  bool force_program = false;
+  bool force_arguments = false;
+  std::string job;  // as given; empty: default_job_name()
+  LogLevel log = LogLevel::kWarn;
+  bool strict = false;
+};
+
+struct ParsedSettings {
+  Settings settings;                  // defaults stand where a value was wrong
+  std::vector<std::string> errors;    // one line each: variable, value, what would be right
+  std::vector<std::string> warnings;  // one line each: passed over, and why
+  // Names of the variables that the warnings are about: without them there is nothing to warn of.
+  std::vector<std::string> ignored;
+};
+
+// `environment`: "NAME=value" strings up to a null pointer, as environ has them; may be null. An
+// empty value counts as not set. Of a name given twice the first counts, as with getenv().
+ParsedSettings parse_settings(const char* const* environment);
+
+// The value grammar, for the tool's options too. True when all of `text` was read.
+bool parse_size(std::string_view text,
+                uint64_t& bytes);  // 4096, 64K, 4M, 16G, 2T; also 64KiB, 64KB
+bool parse_duration(std::string_view text, std::chrono::nanoseconds& time);  // 500ms, 10s, 10m, 2h
+// A list such as "10m,syncs:50". Empty when ok, else what is wrong with it. `barriers` is set where
+// the list asks for MPI barriers, which this version cannot do.
+std::string parse_every(std::string_view text, Every& every, bool& barriers);
+
+}  // namespace gpusnap

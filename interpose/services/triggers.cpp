@@ -1,0 +1,306 @@
+#include "interpose/services/triggers.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "interpose/services/log.h"
+
+namespace gpusnap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostClients = 16;
+constexpr auto kAskingTime = std::chrono::seconds(5);  // for a client to say what it wants
+
+// The one instance, for the signal's handler.
+constinit std::atomic<Triggers*> installed{nullptr};
+
+int64_t now_ns() {
+  return Clock::now().time_since_epoch().count();
+}
+
+void close_socket(int& descriptor) noexcept {
+  if (descriptor >= 0) close(descriptor);
+  descriptor = -1;
+}
+
+}  // namespace
+
+const char* name_of(CutReason reason) {
+  switch (reason) {
+    case CutReason::kNone:
+      return "none";
+    case CutReason::kTimer:
+      return "timer";
+    case CutReason::kSynchronisations:
+      return "synchronisations";
+    case CutReason::kSignal:
+      return "signal";
+    case CutReason::kRequest:
+      return "request";
+  }
+  return "none";
+}
+
+Triggers::Triggers(const Every& every,
+                   const std::function<std::function<void()>(std::function<void()>)>& spawn)
+    : interval_(every.interval),
+      every_synchronisations_(every.synchronisations),
+      last_cut_ns_(now_ns()) {
+  wakeup_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  listen();
+  if (every.signal != 0) install_signal(every.signal);
+  if (wakeup_ >= 0) join_ = spawn([this] { run(); });
+  if (!join_) {
+    log(LogLevel::kWarn,
+        "no thread for the timer and for requests: checkpoints are taken only by number of "
+        "synchronisations and by signal");
+    close_socket(listener_);
+  }
+}
+
+Triggers::~Triggers() {
+  stop();
+}
+
+void Triggers::listen() {
+  listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const ControlAddress name = control_address(geteuid(), getpid());
+  if (listener_ >= 0 &&
+      bind(listener_, reinterpret_cast<const sockaddr*>(&name.address), name.bytes) == 0 &&
+      ::listen(listener_, static_cast<int>(kMostClients)) == 0) {
+    return;
+  }
+  log(LogLevel::kWarn, "no control socket (", strerrordesc_np(errno),
+      "): 'gpusnap checkpoint' cannot reach this process");
+  close_socket(listener_);
+}
+
+void Triggers::install_signal(int number) {
+  // Before ours is there: the handler reads it.
+  sigaction(number, nullptr, &program_action_);
+  installed.store(this, std::memory_order_release);
+  struct sigaction action = {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(number, &action, nullptr) == 0) {
+    signal_ = number;
+    return;
+  }
+  installed.store(nullptr, std::memory_order_release);
+  log(LogLevel::kWarn, "signal ", number, " cannot be used (", strerrordesc_np(errno), ")");
+}
+
+void Triggers::on_signal(int number, siginfo_t* info, void* context) {
+  Triggers* const triggers = installed.load(std::memory_order_acquire);
+  if (triggers == nullptr) return;
+  triggers->make_due(CutReason::kSignal);
+  const struct sigaction& program = triggers->program_action_;
+  if ((program.sa_flags & SA_SIGINFO) != 0) {
+    if (program.sa_sigaction != nullptr) program.sa_sigaction(number, info, context);
+  } else if (program.sa_handler != SIG_DFL && program.sa_handler != SIG_IGN) {
+    program.sa_handler(number);
+  }
+}
+
+void Triggers::give_back_signal() noexcept {
+  if (signal_ == 0) return;
+  struct sigaction current = {};
+  // A handler that the program has put there since is the program's.
+  if (sigaction(signal_, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
+      current.sa_sigaction == on_signal) {
+    sigaction(signal_, &program_action_, nullptr);
+  }
+  signal_ = 0;
+  installed.store(nullptr, std::memory_order_release);
+}
+
+bool Triggers::on_synchronisation() noexcept {
+  const uint64_t every = every_synchronisations_.load(std::memory_order_relaxed);
+  if (every != 0 && (synchronisations_.fetch_add(1, std::memory_order_relaxed) + 1) % every == 0) {
+    make_due(CutReason::kSynchronisations);
+  }
+  return pending();
+}
+
+CutReason Triggers::take() noexcept {
+  const std::lock_guard lock(mutex_);
+  const uint32_t due = due_.exchange(0, std::memory_order_acquire);
+  if (due == 0) return CutReason::kNone;
+  last_cut_ns_.store(now_ns(), std::memory_order_relaxed);
+  for (const auto& client : clients_) {
+    if (client->state == Client::State::kWaiting) client->state = Client::State::kInCut;
+  }
+  return static_cast<CutReason>(31 - __builtin_clz(due));
+}
+
+void Triggers::report(const CutOutcome& outcome) {
+  bool any = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& client : clients_) {
+      if (client->state != Client::State::kInCut) continue;
+      client->outcome = outcome;
+      client->state = Client::State::kAnswered;
+      any = true;
+    }
+  }
+  if (any) wake();
+}
+
+void Triggers::wake() noexcept {
+  const uint64_t one = 1;
+  // Fails only where the counter is full: then the thread wakes anyway.
+  [[maybe_unused]] const ssize_t written = write(wakeup_, &one, sizeof one);
+}
+
+int Triggers::poll_timeout_ms(Clock::time_point now) {
+  Clock::duration left = Clock::duration::max();
+  if (interval_.count() > 0) {
+    const auto since = std::chrono::nanoseconds(now.time_since_epoch().count() -
+                                                last_cut_ns_.load(std::memory_order_relaxed));
+    if (since < interval_) {
+      left = interval_ - since;
+    } else {
+      make_due(CutReason::kTimer);
+      // Again when the program has taken it; until then there is nothing to wait for.
+      left = std::min<Clock::duration>(interval_, std::chrono::seconds(1));
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  for (const auto& client : clients_) {
+    if (client->state != Client::State::kAsking) continue;
+    left = std::min(left, std::max(Clock::duration::zero(), client->since + kAskingTime - now));
+  }
+  if (left == Clock::duration::max()) return -1;
+  const auto whole = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::min<int64_t>(whole, 3'600'000));
+}
+
+void Triggers::run() {
+  std::vector<pollfd> polled;
+  std::vector<Client*> asking;
+  while (!stopping_.load(std::memory_order_acquire)) {
+    polled = {{wakeup_, POLLIN, 0}, {listener_, POLLIN, 0}};
+    asking.clear();
+    const int timeout = poll_timeout_ms(Clock::now());
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& client : clients_) {
+        polled.push_back({client->socket, POLLIN, 0});
+        asking.push_back(client.get());
+      }
+    }
+    if (poll(polled.data(), polled.size(), timeout) < 0 && errno != EINTR) break;
+    if (polled[0].revents != 0) {
+      uint64_t count = 0;
+      [[maybe_unused]] const ssize_t drained = read(wakeup_, &count, sizeof count);
+    }
+    for (size_t i = 0; i < asking.size(); ++i) {
+      if (polled[i + 2].revents != 0) serve(*asking[i]);
+    }
+    if (polled[1].revents != 0) accept_client();
+    answer_and_drop();
+  }
+  // Whoever still waits gets no checkpoint.
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& client : clients_) {
+      if (client->state == Client::State::kAnswered) continue;
+      client->outcome = {};
+      client->outcome.error = "the program ends; no checkpoint was taken";
+      client->state = Client::State::kAnswered;
+    }
+  }
+  answer_and_drop();
+}
+
+void Triggers::accept_client() {
+  int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (connection < 0) return;
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  const bool allowed = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+                       (peer.uid == geteuid() || peer.uid == 0);
+  const std::lock_guard lock(mutex_);
+  if (!allowed || clients_.size() >= kMostClients) {
+    CutOutcome refused;
+    refused.error = allowed ? "too many requests at once" : "only the program's user may ask";
+    const std::string reply = encode_reply(refused);
+    send(connection, reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    close_socket(connection);
+    return;
+  }
+  auto client = std::make_unique<Client>();
+  client->socket = connection;
+  client->since = Clock::now();
+  clients_.push_back(std::move(client));
+}
+
+// The socket has something, or its other end has gone. Only this thread changes a client's socket.
+void Triggers::serve(Client& client) {
+  char message[kControlMessageBytes + 1];
+  const ssize_t got = recv(client.socket, message, sizeof message, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const std::lock_guard lock(mutex_);
+  if (got <= 0) {
+    close_socket(client.socket);  // gone; answer_and_drop() forgets it
+  } else if (client.state == Client::State::kAsking &&
+             is_checkpoint_request({message, static_cast<size_t>(got)})) {
+    client.state = Client::State::kWaiting;
+    make_due(CutReason::kRequest);
+  } else if (client.state != Client::State::kAnswered) {
+    client.outcome.error = "not a request that this version knows";
+    client.state = Client::State::kAnswered;
+  }
+}
+
+void Triggers::answer_and_drop() {
+  const Clock::time_point now = Clock::now();
+  const std::lock_guard lock(mutex_);
+  std::erase_if(clients_, [now](const std::unique_ptr<Client>& client) {
+    if (client->socket < 0) return true;
+    if (client->state == Client::State::kAnswered) {
+      const std::string reply = encode_reply(client->outcome);
+      send(client->socket, reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    } else if (client->state != Client::State::kAsking || now < client->since + kAskingTime) {
+      return false;
+    }
+    close_socket(client->socket);
+    return true;
+  });
+}
+
+void Triggers::stop() {
+  if (abandoned_) return;
+  give_back_signal();
+  stopping_.store(true, std::memory_order_release);
+  if (join_) {
+    wake();
+    join_();
+    join_ = nullptr;
+  }
+  close_socket(listener_);
+  close_socket(wakeup_);
+}
+
+void Triggers::abandon_after_fork() noexcept {
+  give_back_signal();
+  due_.store(0, std::memory_order_relaxed);
+  every_synchronisations_.store(0, std::memory_order_relaxed);
+  close_socket(listener_);
+  close_socket(wakeup_);
+  // The list of clients may be half changed by a thread that does not exist here. Their sockets
+  // stay open until exec, which harms nobody: the parent answers them.
+  abandoned_ = true;
+}
+
+}  // namespace gpusnap

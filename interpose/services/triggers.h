@@ -1,0 +1,96 @@
+// What makes a checkpoint due: time, the n-th synchronisation, a signal, or `gpusnap checkpoint
+// PID` through the control socket. Says when; the cut itself is the engine's.
+//
+// The engine asks pending() at every hooked call and on_synchronisation() at every synchronising
+// one. When it then makes a cut: take(), the cut, report() when the checkpoint is committed or has
+// failed. One cut at a time: the report for a cut comes before the next take().
+#pragma once
+
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): struct sigaction
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "interpose/services/control.h"
+#include "interpose/services/settings.h"
+
+namespace gpusnap {
+
+enum class CutReason : uint8_t { kNone, kTimer, kSynchronisations, kSignal, kRequest };
+const char* name_of(CutReason reason);  // "none", "timer", "synchronisations", "signal", "request"
+
+// One at a time in a process: the signal's handler has to find it.
+class Triggers {
+ public:
+  // Starts the background thread and the control socket and installs the signal's handler, which
+  // goes on to the program's own handler. What cannot be had is said in a line and left out.
+  // `spawn` makes a thread and returns its joiner: spawn_thread().
+  Triggers(const Every& every,
+           const std::function<std::function<void()>(std::function<void()>)>& spawn);
+  ~Triggers();  // stop()
+  Triggers(const Triggers&) = delete;
+  Triggers& operator=(const Triggers&) = delete;
+
+  // A cut is due. Any thread; one relaxed load.
+  bool pending() const noexcept { return due_.load(std::memory_order_relaxed) != 0; }
+  // Counts one. True if a cut is due now, for this or any other reason. Any thread.
+  bool on_synchronisation() noexcept;
+  // The cut is being made now: nothing is pending any more, the interval begins again, and those
+  // who asked until now wait for its report. The reason is the most deliberate one; kNone where
+  // another thread was first.
+  CutReason take() noexcept;
+  // Answers those who wait for the cut. Any thread.
+  void report(const CutOutcome& outcome);
+
+  // Ends the thread, answers those who still wait, gives the signal back. Once; any thread but a
+  // forked child's.
+  void stop();
+  // In a forked child, first thing: closes what the child must not hold, and is inert from then on.
+  // Safe where only async-signal-safe calls are.
+  void abandon_after_fork() noexcept;
+
+ private:
+  struct Client {
+    int socket = -1;
+    std::chrono::steady_clock::time_point since;  // connected
+    enum class State : uint8_t { kAsking, kWaiting, kInCut, kAnswered } state = State::kAsking;
+    CutOutcome outcome;
+  };
+
+  static void on_signal(int number, siginfo_t* info, void* context);
+
+  void listen();
+  void install_signal(int number);
+  void give_back_signal() noexcept;
+  void run();
+  int poll_timeout_ms(std::chrono::steady_clock::time_point now);
+  void accept_client();
+  void serve(Client& client);
+  void answer_and_drop();
+  void wake() noexcept;
+  void make_due(CutReason reason) noexcept {
+    due_.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_release);
+  }
+
+  const std::chrono::nanoseconds interval_;
+  std::atomic<uint64_t> every_synchronisations_;
+  std::atomic<uint64_t> synchronisations_{0};
+  std::atomic<uint32_t> due_{0};         // bits by CutReason
+  std::atomic<int64_t> last_cut_ns_{0};  // steady clock
+  std::atomic<bool> stopping_{false};
+  bool abandoned_ = false;
+  int signal_ = 0;
+  struct sigaction program_action_ = {};  // what the signal did before us
+  int listener_ = -1;
+  int wakeup_ = -1;
+  std::mutex mutex_;  // over clients_
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::function<void()> join_;
+};
+
+}  // namespace gpusnap
