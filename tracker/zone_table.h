@@ -36,16 +36,24 @@ class ZoneTable {
   void mark_pending(uint64_t offset, uint64_t size);
   void mark_saved(uint64_t offset, uint64_t size);
 
-  // The first run of pending zones at or after byte `from`, of at most `max_bytes` (rounded down to
-  // whole zones, at least one). None when nothing is pending from there on.
+  // The first run of pending zones at or after the zone that holds byte `from`, of at most
+  // `max_bytes` (rounded down to whole zones, at least one). None when nothing is pending from
+  // there on.
   std::optional<ZoneRun> next_pending(uint64_t from, uint64_t max_bytes) const;
 
  private:
+  struct ZoneSpan {
+    uint64_t first = 0;
+    uint64_t end = 0;  // one past
+  };
+  ZoneSpan zones_of(uint64_t offset, uint64_t size) const;
+  uint64_t find(uint64_t zone, bool pending) const;
+
   uint64_t bytes_ = 0;
   uint64_t zone_bytes_ = 0;
   uint64_t zones_ = 0;
   uint64_t pending_ = 0;
-  std::vector<uint64_t> bits_;
+  std::vector<uint64_t> bits_;  // one a zone: pending
 };
 
 }  // namespace gpusnap
