@@ -36,8 +36,8 @@ inline bool log_enabled(LogLevel level) {
 struct Hex {
   uint64_t value;
 };
-inline Hex hex(uint64_t value) {
-  return {value};
+inline Hex hex(std::integral auto value) {
+  return {static_cast<uint64_t>(value)};
 }
 inline Hex hex(const void* pointer) {
   return {reinterpret_cast<uintptr_t>(pointer)};

@@ -1,0 +1,190 @@
+#include "interpose/services/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <initializer_list>
+
+namespace gpusnap {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::nanoseconds;
+
+ParsedSettings parse(std::initializer_list<const char*> entries) {
+  std::vector<const char*> environment(entries);
+  environment.push_back(nullptr);
+  return parse_settings(environment.data());
+}
+
+std::string only_error(const char* entry) {
+  const ParsedSettings parsed = parse({entry});
+  EXPECT_EQ(parsed.errors.size(), 1U) << entry;
+  EXPECT_TRUE(parsed.warnings.empty()) << entry;
+  return parsed.errors.empty() ? "" : parsed.errors[0];
+}
+
+TEST(Settings, HaveTheDocumentedDefaults) {
+  for (const ParsedSettings& parsed : {parse_settings(nullptr), parse({"HOME=/root", "GPU=1"})}) {
+    EXPECT_TRUE(parsed.errors.empty());
+    EXPECT_TRUE(parsed.warnings.empty());
+    const Settings& settings = parsed.settings;
+    EXPECT_EQ(settings.pfs, "./gpusnap");
+    EXPECT_EQ(settings.every.interval, minutes(10));
+    EXPECT_EQ(settings.every.synchronisations, 0U);
+    EXPECT_EQ(settings.every.signal, 0);
+    EXPECT_EQ(settings.zone, 64U << 10);
+    EXPECT_GE(settings.host_cache, 64U << 20);
+    EXPECT_LE(settings.host_cache, 4ULL << 30);
+    EXPECT_EQ(settings.keep, 2U);
+    EXPECT_EQ(settings.journal, 16ULL << 30);
+    EXPECT_EQ(settings.max_stall, milliseconds(1000));
+    EXPECT_EQ(settings.drain, milliseconds(30000));
+    EXPECT_EQ(settings.restore, "");
+    EXPECT_EQ(settings.job, "");
+    EXPECT_EQ(settings.log, LogLevel::kWarn);
+    EXPECT_FALSE(settings.strict);
+    EXPECT_FALSE(settings.force_program);
+    EXPECT_FALSE(settings.force_arguments);
+  }
+}
+
+TEST(Settings, ReadEveryVariable) {
+  const ParsedSettings parsed = parse(
+      {"GPUSNAP_PFS=/scratch/my store", "GPUSNAP_EVERY=2h,syncs:50,signal:USR2", "GPUSNAP_ZONE=4K",
+       "GPUSNAP_HOST_CACHE=256M", "GPUSNAP_KEEP=7", "GPUSNAP_JOURNAL=1T", "GPUSNAP_MAX_STALL=20ms",
+       "GPUSNAP_DRAIN=3m", "GPUSNAP_RESTORE=wave@12", "GPUSNAP_RESTORE_FORCE=arguments,program",
+       "GPUSNAP_JOB=wave", "GPUSNAP_LOG=trace", "GPUSNAP_STRICT=1"});
+  EXPECT_TRUE(parsed.errors.empty());
+  EXPECT_TRUE(parsed.warnings.empty());
+  const Settings& settings = parsed.settings;
+  EXPECT_EQ(settings.pfs, "/scratch/my store");
+  EXPECT_EQ(settings.every.interval, minutes(120));
+  EXPECT_EQ(settings.every.synchronisations, 50U);
+  EXPECT_EQ(settings.every.signal, SIGUSR2);
+  EXPECT_EQ(settings.zone, 4U << 10);
+  EXPECT_EQ(settings.host_cache, 256U << 20);
+  EXPECT_EQ(settings.keep, 7U);
+  EXPECT_EQ(settings.journal, 1ULL << 40);
+  EXPECT_EQ(settings.max_stall, milliseconds(20));
+  EXPECT_EQ(settings.drain, milliseconds(180000));
+  EXPECT_EQ(settings.restore, "wave@12");
+  EXPECT_TRUE(settings.force_program);
+  EXPECT_TRUE(settings.force_arguments);
+  EXPECT_EQ(settings.job, "wave");
+  EXPECT_EQ(settings.log, LogLevel::kTrace);
+  EXPECT_TRUE(settings.strict);
+}
+
+TEST(Settings, NameTheVariableTheValueAndWhatWouldBeRight) {
+  EXPECT_EQ(only_error("GPUSNAP_ZONE=3K"),
+            "GPUSNAP_ZONE=3K: not a power of two from 4K to 2M, such as 64K");
+  EXPECT_EQ(only_error("GPUSNAP_KEEP=0"),
+            "GPUSNAP_KEEP=0: not a number from 1 to 1000000, such as 2");
+  EXPECT_EQ(only_error("GPUSNAP_MAX_STALL=10"),
+            "GPUSNAP_MAX_STALL=10: not a number and ms, s, m or h, such as 500ms, 10s or 10m");
+  EXPECT_EQ(only_error("GPUSNAP_DRAIN=0s"), "GPUSNAP_DRAIN=0s: too short: the least is 1ms");
+  EXPECT_EQ(only_error("GPUSNAP_HOST_CACHE=4Q"),
+            "GPUSNAP_HOST_CACHE=4Q: not a number and K, M, G or T, such as 64K or 4G");
+  EXPECT_EQ(only_error("GPUSNAP_JOURNAL=1K"), "GPUSNAP_JOURNAL=1K: too small: the least is 1024K");
+  EXPECT_EQ(only_error("GPUSNAP_LOG=loud"),
+            "GPUSNAP_LOG=loud: not error, warn, info, debug or trace");
+  EXPECT_EQ(only_error("GPUSNAP_STRICT=yes"), "GPUSNAP_STRICT=yes: not 0 or 1");
+  EXPECT_EQ(only_error("GPUSNAP_EVERY=10m,off"), "GPUSNAP_EVERY=10m,off: off stands alone");
+  EXPECT_NE(only_error("GPUSNAP_EVERY=soon").find("'soon' is not a number"), std::string::npos);
+  EXPECT_NE(only_error("GPUSNAP_EVERY=signal:KILL").find("signal:USR1"), std::string::npos);
+  EXPECT_NE(only_error("GPUSNAP_RESTORE=wave@new").find("job@latest"), std::string::npos);
+}
+
+TEST(Settings, KeepAnErrorToOnePrintableLine) {
+  const std::string line = only_error(("GPUSNAP_ZONE=\n\x1b[31m" + std::string(500, 'x')).c_str());
+  EXPECT_LT(line.size(), 200U);
+  for (const char character : line) EXPECT_GE(character, ' ');
+}
+
+TEST(Settings, AreDefaultsWhereAValueIsWrong) {
+  const ParsedSettings parsed = parse({"GPUSNAP_KEEP=many", "GPUSNAP_EVERY=1s,nonsense"});
+  EXPECT_EQ(parsed.errors.size(), 2U);
+  EXPECT_EQ(parsed.settings.keep, 2U);
+  EXPECT_EQ(parsed.settings.every.interval, minutes(10));
+}
+
+TEST(Settings, WarnOfWhatIsNotAvailable) {
+  const ParsedSettings parsed = parse({"GPUSNAP_SSD=/ssd", "GPUSNAP_EVERY=barriers:100,syncs:5"});
+  EXPECT_TRUE(parsed.errors.empty());
+  ASSERT_EQ(parsed.warnings.size(), 2U);
+  EXPECT_EQ(parsed.warnings[0], "GPUSNAP_SSD: not available in this version, passed over");
+  EXPECT_NE(parsed.warnings[1].find("barriers: is not available in this version"),
+            std::string::npos);
+  EXPECT_EQ(parsed.settings.every.synchronisations, 5U);
+  EXPECT_EQ(parsed.ignored, std::vector<std::string>{"GPUSNAP_SSD"});
+}
+
+TEST(Settings, SuggestTheNameThatWasMeant) {
+  EXPECT_EQ(parse({"GPUSNAP_EVRY=1s"}).warnings.at(0),
+            "GPUSNAP_EVRY: no such setting, passed over; did you mean GPUSNAP_EVERY?");
+  EXPECT_EQ(parse({"GPUSNAP_SOMETHING_ELSE=1"}).warnings.at(0),
+            "GPUSNAP_SOMETHING_ELSE: no such setting, passed over");
+}
+
+TEST(Settings, TakeAnEmptyValueAsNotSetAndTheFirstOfTwo) {
+  EXPECT_TRUE(parse({"GPUSNAP_ZONE=", "GPUSNAP_UNKNOWN=", "GPUSNAP_NO_EQUALS"}).warnings.empty());
+  EXPECT_EQ(parse({"GPUSNAP_KEEP=3", "GPUSNAP_KEEP=x"}).settings.keep, 3U);
+}
+
+TEST(Settings, ReadSizes) {
+  uint64_t bytes = 1;
+  EXPECT_TRUE(parse_size("0", bytes));
+  EXPECT_EQ(bytes, 0U);
+  EXPECT_TRUE(parse_size("65536", bytes));
+  EXPECT_EQ(bytes, 65536U);
+  EXPECT_TRUE(parse_size("64k", bytes));
+  EXPECT_EQ(bytes, 65536U);
+  EXPECT_TRUE(parse_size("64KiB", bytes));
+  EXPECT_EQ(bytes, 65536U);
+  EXPECT_TRUE(parse_size("16777215T", bytes));
+  EXPECT_EQ(bytes, 16777215ULL << 40);
+  for (const char* wrong : {"", "K", "-1", "1.5G", "1KK", "1 K", "16777216T", "1KiBs",
+                            "18446744073709551616", "99999999999999999999K"}) {
+    EXPECT_FALSE(parse_size(wrong, bytes)) << wrong;
+  }
+}
+
+TEST(Settings, ReadDurations) {
+  nanoseconds time{};
+  EXPECT_TRUE(parse_duration("500ms", time));
+  EXPECT_EQ(time, milliseconds(500));
+  EXPECT_TRUE(parse_duration("2h", time));
+  EXPECT_EQ(time, minutes(120));
+  for (const char* wrong :
+       {"", "s", "10", "-1s", "1d", "10 s", "1.5s", "9223372036855s", "99999999999999999999s"}) {
+    EXPECT_FALSE(parse_duration(wrong, time)) << wrong;
+  }
+}
+
+TEST(Settings, ReadTriggerLists) {
+  const auto wrong = [](const char* text) {
+    Every every;
+    bool barriers = false;
+    return !parse_every(text, every, barriers).empty();
+  };
+  for (const char* text : {"", ",", "10m,", "syncs:", "syncs:0", "syncs:-1", "syncs:x", "calls:5",
+                           "signal:", "signal:SEGV", "signal:RTMIN+16", "0s", "off,off"}) {
+    EXPECT_TRUE(wrong(text)) << text;
+  }
+  Every every;
+  bool barriers = false;
+  EXPECT_EQ(parse_every("off", every, barriers), "");
+  EXPECT_EQ(every.interval.count(), 0);
+  EXPECT_EQ(parse_every("signal:SIGUSR1", every, barriers), "");
+  EXPECT_EQ(every.signal, SIGUSR1);
+  EXPECT_EQ(parse_every("signal:RTMIN+3", every, barriers), "");
+  EXPECT_EQ(every.signal, SIGRTMIN + 3);
+  EXPECT_FALSE(barriers);
+  EXPECT_EQ(parse_every("barriers:2", every, barriers), "");
+  EXPECT_TRUE(barriers);
+}
+
+}  // namespace
+}  // namespace gpusnap
