@@ -56,6 +56,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags);
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active);
 CUresult cuDevicePrimaryCtxReset(CUdevice device);
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device);
+CUresult cuCtxCreate(CUcontext* context, unsigned flags, CUdevice device);
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device);
 CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* affinity, int count, unsigned flags, CUdevice device);
 CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* params, unsigned flags, CUdevice device);
@@ -148,6 +149,7 @@ CUresult cuMemHostAlloc(void** memory, size_t size, unsigned flags);
 CUresult cuMemFreeHost(void* memory);
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* memory, unsigned flags);
 CUresult cuMemHostGetFlags(unsigned* flags, void* memory);
+CUresult cuMemHostRegister(void* memory, size_t size, unsigned flags);
 CUresult cuMemHostRegister_v2(void* memory, size_t size, unsigned flags);
 CUresult cuMemHostUnregister(void* memory);
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address);
@@ -160,6 +162,13 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address);
 CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned flags);
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle handle, unsigned flags);
 CUresult cuIpcCloseMemHandle(CUdeviceptr address);
+
+// The forms of CUDA 2, with 32-bit addresses.
+CUresult cuMemAlloc(unsigned* address, unsigned size);
+CUresult cuMemAllocPitch(unsigned* address, unsigned* pitch, unsigned width, unsigned height, unsigned element_size);
+CUresult cuMemAllocHost(void** memory, unsigned size);
+CUresult cuMemHostGetDevicePointer(unsigned* address, void* memory, unsigned flags);
+CUresult cuModuleGetGlobal(unsigned* address, unsigned* bytes, CUmodule module, const char* name);
 
 // ---- managed memory -------------------------------------------------------------------------------
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream);
