@@ -9,28 +9,32 @@
 
 namespace gpusnap {
 
-// One exported driver function. `real` is filled in by the resolvers, or by looking the symbol up in
-// libcuda.so.1 at the first call.
+// One exported driver function. `real` is filled in by the resolvers, or by looking the symbol up
+// in libcuda.so.1 at the first call.
 template <class F>
 struct Hook;
 template <class R, class... A>
 struct Hook<R(A...)> {
   HookId id;
-  const char* symbol;       // "cuMemcpyHtoD_v2_ptds"
-  bool per_thread_stream;   // the null stream means the calling thread's own
+  const char* symbol;      // "cuMemcpyHtoD_v2_ptds"
+  bool per_thread_stream;  // the null stream means the calling thread's own
   std::atomic<R (*)(A...)> real{nullptr};
 };
 
-// Held while a thread is inside a hooked call of the program. A hooked call that arrives while it is
-// held (the driver calling itself, or us calling the driver) goes straight to the real function.
+// Held while a thread is inside a hooked call of the program. A hooked call that arrives while it
+// is held (the driver calling itself, or us calling the driver) goes straight to the real function.
 // Passed as a parameter to prove that it is held.
 class Guard {
  public:
-  Guard();   // the thread does not hold one yet
-  ~Guard();
+  Guard() { held_ = true; }  // the thread does not hold one yet
+  ~Guard() { held_ = false; }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
-  static bool held();
+  static bool held() { return held_; }
+
+ private:
+  // In the static TLS block: reading it is one instruction, and never allocates.
+  [[gnu::tls_model("initial-exec")]] static constinit inline thread_local bool held_ = false;
 };
 
 // What a handler gets beside the call's own arguments.

@@ -1,0 +1,52 @@
+// The way of a hooked call from its exported wrapper to its handler.
+#pragma once
+
+#include <type_traits>
+
+#include "interpose/activation.h"
+#include "interpose/cuda_abi.h"
+#include "interpose/hook.h"
+#include "interpose/resolve.h"
+
+namespace gpusnap {
+
+// The real function of a hook; found at the first call of a program that is linked to the driver.
+// Null: there is no driver in the process.
+template <class R, class... A>
+inline auto real_of(Hook<R(A...)>& hook) -> R (*)(A...) {
+  auto real = hook.real.load(std::memory_order_acquire);
+  if (real == nullptr) [[unlikely]] {
+    real = reinterpret_cast<R (*)(A...)>(driver_symbol(hook.symbol));
+    hook.real.store(real, std::memory_order_release);
+  }
+  return real;
+}
+
+// Calls the handler with (Call, args...) where the process is followed and the thread is not in a
+// hooked call already; else the real function. Nothing may be thrown into the program.
+template <class R, class... A, class Handler>
+inline R dispatch(Hook<R(A...)>& hook, Handler handler, std::type_identity_t<A>... args) noexcept {
+  const auto real = real_of(hook);
+  if (real == nullptr) [[unlikely]]
+    return kNoDriver;
+  if (!process_active.load(std::memory_order_acquire) || Guard::held()) return real(args...);
+  const Guard guard;
+  return handler(Call<R(A...)>{hook, guard, real}, args...);
+}
+
+// cuInit: the same, and its first success starts the session. The handler sees later ones only.
+template <class R, class... A, class Handler>
+inline R dispatch_init(Hook<R(A...)>& hook, Handler handler,
+                       std::type_identity_t<A>... args) noexcept {
+  if (process_active.load(std::memory_order_acquire) || Guard::held()) {
+    return dispatch(hook, handler, args...);
+  }
+  const auto real = real_of(hook);
+  if (real == nullptr) return kNoDriver;
+  const Guard guard;
+  const R result = real(args...);
+  if (result == CUDA_SUCCESS) activate(guard);
+  return result;
+}
+
+}  // namespace gpusnap
