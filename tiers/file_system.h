@@ -45,7 +45,8 @@ class FileLock {
 struct FolderEntry {
   std::string name;
   bool is_folder = false;
-  uint64_t size = 0;
+  uint64_t size = 0;            // bytes; files
+  int64_t modified_unix_ns = 0;
 };
 
 // Thread-safe.
@@ -55,15 +56,18 @@ class FileSystem {
   // Fails when the file exists: nothing is ever overwritten in place.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) = 0;
+  // By name.
   virtual Result<std::vector<FolderEntry>> entries(const std::string& folder) = 0;
-  // Makes missing parents too; ok when it is there already.
+  // Makes missing parents too; ok when it is there already. What it makes is durable at return.
   virtual Status make_folder(const std::string& folder) = 0;
+  // Fails when `to` exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   // Makes created, renamed and removed names in the folder durable.
   virtual Status sync_folder(const std::string& folder) = 0;
-  virtual Status remove(const std::string& path) = 0;          // a file
-  virtual Status remove_folder(const std::string& folder) = 0; // an empty folder
-  // kBusy when another process holds it.
+  virtual Status remove(const std::string& path) = 0;           // a file
+  virtual Status remove_folder(const std::string& folder) = 0;  // an empty folder
+  // Makes the file if need be. kBusy when it is held, here or in another process. Belongs to the
+  // process: a forked child does not hold it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 

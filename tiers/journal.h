@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "tiers/file_system.h"
 #include "tiers/manifest.h"
+#include "tiers/spawn.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -25,11 +25,9 @@ class JournalWriter {
     size_t block_bytes = 256 << 10;
     size_t blocks = 8;
     int zstd_level = 1;
-    // Makes the writer's thread run `body`; the library gives its threads private stacks. The
-    // returned function joins it. Empty: std::thread.
-    std::function<std::function<void()>(std::function<void()> body)> spawn;
+    Spawn spawn;  // of the writer's thread
   };
-  // Creates the file. Fails when it exists.
+  // Creates the file, and the folder if need be. Fails when the file exists.
   static Result<std::unique_ptr<JournalWriter>> create(FileSystem& files, const std::string& folder,
                                                        const std::string& name, Options options);
   virtual ~JournalWriter() = default;

@@ -40,10 +40,15 @@ class StagingPool {
   size_t slot_bytes() const { return slot_bytes_; }
 
  private:
+  // With the lock held, which it lets go while it allocates.
+  Result<Slot*> make(std::unique_lock<std::mutex>& lock);
+
   SlotMemory& memory_;
   const size_t slot_bytes_;
   const size_t max_slots_;
   std::mutex mutex_;
+  size_t made_ = 0;  // slots that are there or being made
+  size_t limit_;     // max_slots_, or as many as memory gave
   std::condition_variable freed_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> free_;

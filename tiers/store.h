@@ -19,6 +19,7 @@
 #include "tiers/file_system.h"
 #include "tiers/journal.h"
 #include "tiers/manifest.h"
+#include "tiers/spawn.h"
 #include "tiers/staging.h"
 #include "tiers/status.h"
 
@@ -62,8 +63,10 @@ class CheckpointWriter {
 
 class Store {
  public:
-  // Makes the folder if `create`. kPermission and the like say what to do.
-  static Result<std::unique_ptr<Store>> open(FileSystem& files, const std::string& pfs, bool create);
+  // Makes the folder if `create`. kPermission and the like say what to do. `spawn` makes the threads
+  // of the checkpoint writers.
+  static Result<std::unique_ptr<Store>> open(FileSystem& files, const std::string& pfs, bool create,
+                                             Spawn spawn = {});
   virtual ~Store() = default;
 
   virtual const std::string& folder() const = 0;
@@ -72,8 +75,8 @@ class Store {
   // Newest first. All jobs when `job` is empty. Damaged and partial ones too. Foreign files are
   // passed over.
   virtual Result<std::vector<CheckpointInfo>> list(const std::string& job) = 0;
-  // `id`: "<job>@<epoch>", "<job>@latest" or "<job>": the newest complete one. kNotFound says what
-  // there is instead.
+  // `id`: "<job>@<epoch>": that one, whatever its state; "<job>@latest" or "<job>": the newest
+  // complete one. kNotFound says what there is instead.
   virtual Result<CheckpointInfo> find(const std::string& id) = 0;
   // Reads every byte: segments, manifests, journal. Ok, or the first thing that is wrong.
   virtual Status verify(const CheckpointInfo& checkpoint, const Progress& progress) = 0;

@@ -1,0 +1,358 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "tiers/file_system.h"
+#include "tiers/no_throw.h"
+
+namespace gpusnap {
+
+namespace {
+
+constexpr mode_t kFileMode = 0600;
+constexpr mode_t kFolderMode = 0700;
+constexpr size_t kMostBytesPerCall = size_t{1} << 30;  // Linux stops short of 2 GiB anyway
+
+Code code_of(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return Code::kNotFound;
+    case ENOSPC:
+    case EDQUOT:
+      return Code::kNoSpace;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return Code::kPermission;
+    case EEXIST:
+      return Code::kInvalid;
+    default:
+      return Code::kIo;
+  }
+}
+
+const char* advice_for(Code code) {
+  switch (code) {
+    case Code::kNoSpace:
+      return "; free space there or choose another folder";
+    case Code::kPermission:
+      return "; change its permissions or choose another folder";
+    default:
+      return "";
+  }
+}
+
+// "cannot <what> <path>: <reason of the system>"
+Status failed(const char* what, const std::string& path, int error) {
+  std::array<char, 128> buffer{};
+  const char* reason = strerror_r(error, buffer.data(), buffer.size());
+  const Code code = code_of(error);
+  return {code, std::string("cannot ") + what + " " + path + ": " + reason + advice_for(code)};
+}
+
+template <class Call>
+auto uninterrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+Descriptor open_descriptor(const std::string& path, int flags) {
+  return Descriptor(
+      uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, kFileMode); }));
+}
+
+std::string parent_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(Descriptor file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+
+  Status append(std::span<const std::byte> bytes) override {
+    const std::byte* data = bytes.data();
+    size_t left = bytes.size();
+    while (left > 0) {
+      const ssize_t written = uninterrupted(
+          [&] { return ::write(file_.get(), data, std::min(left, kMostBytesPerCall)); });
+      if (written <= 0) return failed("write", path_, written < 0 ? errno : EIO);
+      data += written;
+      left -= static_cast<size_t>(written);
+    }
+    size_ += bytes.size();
+    start_write_back();
+    return {};
+  }
+
+  Status sync() override {
+    if (uninterrupted([&] { return ::fdatasync(file_.get()); }) < 0) {
+      return failed("write", path_, errno);
+    }
+    return {};
+  }
+
+ private:
+  // Lets the disk begin before sync() waits for it. Only a hint: failures show in sync().
+  void start_write_back() {
+    constexpr uint64_t kPiece = 8 << 20;
+    if (size_ - started_ < kPiece) return;
+    sync_file_range(file_.get(), static_cast<off64_t>(started_),
+                    static_cast<off64_t>(size_ - started_), SYNC_FILE_RANGE_WRITE);
+    started_ = size_;
+  }
+
+  Descriptor file_;
+  std::string path_;
+  uint64_t size_ = 0;
+  uint64_t started_ = 0;
+};
+
+class PosixReadableFile final : public ReadableFile {
+ public:
+  PosixReadableFile(Descriptor file, std::string path, uint64_t size)
+      : file_(std::move(file)), path_(std::move(path)), size_(size) {}
+
+  uint64_t size() const override { return size_; }
+
+  Status read(uint64_t offset, std::span<std::byte> bytes) const override {
+    std::byte* data = bytes.data();
+    size_t left = bytes.size();
+    while (left > 0) {
+      const ssize_t got = uninterrupted([&] {
+        return ::pread(file_.get(), data, std::min(left, kMostBytesPerCall),
+                       static_cast<off_t>(offset));
+      });
+      if (got < 0) return failed("read", path_, errno);
+      if (got == 0) {
+        return {Code::kDamaged, "cannot read " + path_ + ": it ends at byte " +
+                                    std::to_string(offset) + ", " + std::to_string(left) +
+                                    " bytes too early"};
+      }
+      data += got;
+      left -= static_cast<size_t>(got);
+      offset += static_cast<uint64_t>(got);
+    }
+    return {};
+  }
+
+ private:
+  Descriptor file_;
+  std::string path_;
+  uint64_t size_;
+};
+
+// Record locks do not pass to forked children, as flock() would: a killed program's children must
+// not keep its job locked. But within one process they do not exclude each other, and closing any
+// descriptor of the file lets go: so what this process holds is noted here, before the file is
+// opened at all.
+class HeldLocks {
+ public:
+  using Id = std::pair<dev_t, ino_t>;
+  bool add(Id id) {
+    std::lock_guard lock(mutex_);
+    return held_.insert(id).second;
+  }
+  void remove(Id id) {
+    std::lock_guard lock(mutex_);
+    held_.erase(id);
+  }
+  bool has(Id id) {
+    std::lock_guard lock(mutex_);
+    return held_.count(id) > 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Id> held_;
+};
+
+HeldLocks& held_locks() {
+  static auto* locks = new HeldLocks;  // outlives every lock, also those of static objects
+  return *locks;
+}
+
+class PosixFileLock final : public FileLock {
+ public:
+  PosixFileLock(Descriptor file, HeldLocks::Id id) : file_(std::move(file)), id_(id) {}
+  ~PosixFileLock() override { held_locks().remove(id_); }
+
+ private:
+  Descriptor file_;
+  HeldLocks::Id id_;
+};
+
+Status busy(const std::string& path) {
+  return {Code::kBusy, "cannot lock " + path + ": another run holds it"};
+}
+
+Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
+  struct stat before {};
+  if (::stat(path.c_str(), &before) == 0 && held_locks().has({before.st_dev, before.st_ino})) {
+    return busy(path);
+  }
+  Descriptor file = open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+  if (!file.valid()) return failed("lock", path, errno);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (uninterrupted([&] { return ::fcntl(file.get(), F_SETLK, &whole); }) < 0) {
+    return errno == EACCES || errno == EAGAIN ? busy(path) : failed("lock", path, errno);
+  }
+  struct stat now {};
+  if (::fstat(file.get(), &now) < 0) return failed("lock", path, errno);
+  const HeldLocks::Id id{now.st_dev, now.st_ino};
+  if (!held_locks().add(id)) return busy(path);
+  return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(file), id));
+}
+
+Result<std::unique_ptr<ReadableFile>> open_file(const std::string& path) {
+  // Not blocking: a pipe of that name must not hang us.
+  Descriptor file = open_descriptor(path, O_RDONLY | O_NONBLOCK);
+  if (!file.valid()) return failed("open", path, errno);
+  struct stat about {};
+  if (::fstat(file.get(), &about) < 0) return failed("open", path, errno);
+  if (!S_ISREG(about.st_mode)) {
+    return Status(Code::kDamaged, "cannot open " + path + ": it is not a file");
+  }
+  return std::unique_ptr<ReadableFile>(std::make_unique<PosixReadableFile>(
+      std::move(file), path, static_cast<uint64_t>(about.st_size)));
+}
+
+Result<std::vector<FolderEntry>> list_folder(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
+  if (!stream) return failed("read folder", folder, errno);
+  std::vector<FolderEntry> entries;
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(stream.get());  // NOLINT(concurrency-mt-unsafe): own stream
+    if (entry == nullptr) break;
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat about {};
+    if (::fstatat(::dirfd(stream.get()), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0) {
+      if (errno == ENOENT) continue;  // it went meanwhile
+      return failed("read folder", folder, errno);
+    }
+    entries.push_back({name, S_ISDIR(about.st_mode), static_cast<uint64_t>(about.st_size),
+                       about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec});
+  }
+  if (errno != 0) return failed("read folder", folder, errno);
+  std::sort(entries.begin(), entries.end(),
+            [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+Status sync_folder_of(const std::string& folder) {
+  const Descriptor handle = open_descriptor(folder, O_RDONLY | O_DIRECTORY);
+  if (!handle.valid()) return failed("sync folder", folder, errno);
+  // Some file systems have nothing to sync in a folder and say so.
+  if (uninterrupted([&] { return ::fsync(handle.get()); }) < 0 && errno != EINVAL) {
+    return failed("sync folder", folder, errno);
+  }
+  return {};
+}
+
+Status make_one_folder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), kFolderMode) == 0) {
+    Status synced = sync_folder_of(parent_of(folder));
+    // A parent that we may write to but not read cannot be opened, so not be synced.
+    return synced.code() == Code::kPermission ? Status() : synced;
+  }
+  const int error = errno;
+  struct stat about {};
+  if (::stat(folder.c_str(), &about) < 0) return failed("make folder", folder, error);
+  return S_ISDIR(about.st_mode) ? Status() : failed("make folder", folder, ENOTDIR);
+}
+
+Status make_folders(const std::string& folder) {
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos;
+       slash = folder.find('/', slash + 1)) {
+    if (folder[slash - 1] == '/') continue;
+    if (Status made = make_one_folder(folder.substr(0, slash)); !made.ok()) return made;
+  }
+  return folder.empty() || folder.back() == '/' ? Status() : make_one_folder(folder);
+}
+
+Status rename_file(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  if (errno != EINVAL && errno != ENOSYS) return failed("rename to", to, errno);
+  // A file system without the flag. One process writes a name, so looking first is enough.
+  if (::access(to.c_str(), F_OK) == 0) return failed("rename to", to, EEXIST);
+  if (::rename(from.c_str(), to.c_str()) < 0) return failed("rename to", to, errno);
+  return {};
+}
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    return no_throw("create a file", [&]() -> Result<std::unique_ptr<WritableFile>> {
+      Descriptor file = open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL);
+      if (!file.valid()) return failed("create", path, errno);
+      return std::unique_ptr<WritableFile>(
+          std::make_unique<PosixWritableFile>(std::move(file), path));
+    });
+  }
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    return no_throw("open a file", [&] { return open_file(path); });
+  }
+  Result<std::vector<FolderEntry>> entries(const std::string& folder) override {
+    return no_throw("read a folder", [&] { return list_folder(folder); });
+  }
+  Status make_folder(const std::string& folder) override {
+    return no_throw("make a folder", [&] { return make_folders(folder); });
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    return no_throw("rename a file", [&] { return rename_file(from, to); });
+  }
+  Status sync_folder(const std::string& folder) override {
+    return no_throw("sync a folder", [&] { return sync_folder_of(folder); });
+  }
+  Status remove(const std::string& path) override {
+    return ::unlink(path.c_str()) == 0 ? Status() : failed("remove", path, errno);
+  }
+  Status remove_folder(const std::string& folder) override {
+    return ::rmdir(folder.c_str()) == 0 ? Status() : failed("remove folder", folder, errno);
+  }
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    return no_throw("lock a file", [&] { return lock_file(path); });
+  }
+};
+
+}  // namespace
+
+FileSystem& posix_file_system() {
+  static auto* files = new PosixFileSystem;
+  return *files;
+}
+
+}  // namespace gpusnap
