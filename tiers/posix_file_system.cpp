@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "tiers/file_system.h"
 #include "tiers/no_throw.h"
@@ -173,27 +175,12 @@ class PosixReadableFile final : public ReadableFile {
 
 // Record locks do not pass to forked children, as flock() would: a killed program's children must
 // not keep its job locked. But within one process they do not exclude each other, and closing any
-// descriptor of the file lets go: so what this process holds is noted here, before the file is
-// opened at all.
-class HeldLocks {
- public:
+// descriptor of the file lets go. So what this process holds is noted here and looked at before the
+// file is opened at all, and taking and letting go happen one at a time.
+struct HeldLocks {
   using Id = std::pair<dev_t, ino_t>;
-  bool add(Id id) {
-    std::lock_guard lock(mutex_);
-    return held_.insert(id).second;
-  }
-  void remove(Id id) {
-    std::lock_guard lock(mutex_);
-    held_.erase(id);
-  }
-  bool has(Id id) {
-    std::lock_guard lock(mutex_);
-    return held_.count(id) > 0;
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<Id> held_;
+  std::mutex mutex;
+  std::set<Id> held;
 };
 
 HeldLocks& held_locks() {
@@ -204,10 +191,16 @@ HeldLocks& held_locks() {
 class PosixFileLock final : public FileLock {
  public:
   PosixFileLock(Descriptor file, HeldLocks::Id id) : file_(std::move(file)), id_(id) {}
-  ~PosixFileLock() override { held_locks().remove(id_); }
+  PosixFileLock(const PosixFileLock&) = delete;
+  PosixFileLock& operator=(const PosixFileLock&) = delete;
+  ~PosixFileLock() override {
+    std::lock_guard lock(held_locks().mutex);
+    held_locks().held.erase(id_);
+    file_.reset();
+  }
 
  private:
-  Descriptor file_;
+  std::optional<Descriptor> file_;
   HeldLocks::Id id_;
 };
 
@@ -216,8 +209,10 @@ Status busy(const std::string& path) {
 }
 
 Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
-  struct stat before {};
-  if (::stat(path.c_str(), &before) == 0 && held_locks().has({before.st_dev, before.st_ino})) {
+  HeldLocks& locks = held_locks();
+  std::lock_guard one_at_a_time(locks.mutex);
+  struct stat about {};
+  if (::stat(path.c_str(), &about) == 0 && locks.held.count({about.st_dev, about.st_ino}) > 0) {
     return busy(path);
   }
   Descriptor file = open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW);
@@ -228,10 +223,9 @@ Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
   if (uninterrupted([&] { return ::fcntl(file.get(), F_SETLK, &whole); }) < 0) {
     return errno == EACCES || errno == EAGAIN ? busy(path) : failed("lock", path, errno);
   }
-  struct stat now {};
-  if (::fstat(file.get(), &now) < 0) return failed("lock", path, errno);
-  const HeldLocks::Id id{now.st_dev, now.st_ino};
-  if (!held_locks().add(id)) return busy(path);
+  if (::fstat(file.get(), &about) < 0) return failed("lock", path, errno);
+  const HeldLocks::Id id{about.st_dev, about.st_ino};
+  locks.held.insert(id);
   return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(file), id));
 }
 

@@ -1,0 +1,67 @@
+// The fixed parts of the stored files: prologue, headers, frames. docs/file-format.md gives their
+// bytes; here they become values and back. Knows nothing of files.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+inline constexpr uint32_t kFormatVersion = 1;
+
+enum class FileKind { kManifest, kSegment, kJournal };
+
+inline constexpr size_t kManifestHeaderBytes = 40;
+inline constexpr size_t kSegmentHeaderBytes = 4096;
+inline constexpr size_t kSegmentHeaderUsedBytes = 56;  // the rest is zero
+inline constexpr size_t kJournalHeaderBytes = 32;
+inline constexpr size_t kFrameHeaderBytes = 48;
+inline constexpr uint32_t kMostFrameRawBytes = 64U << 20;
+inline constexpr uint32_t kMostFrameStoredBytes = 68U << 20;
+
+// The readers below take bytes from anywhere. Their messages say what is wrong, without a path:
+// "the header's checksum is wrong".
+
+struct ManifestHeader {
+  uint64_t body_bytes = 0;
+  uint64_t body_checksum = 0;
+};
+std::array<std::byte, kManifestHeaderBytes> encode_manifest_header(const ManifestHeader& header);
+Result<ManifestHeader> decode_manifest_header(std::span<const std::byte> bytes);
+
+struct SegmentHeader {
+  uint64_t epoch = 0;
+  uint32_t rank = 0;
+  uint32_t number = 0;
+  uint64_t job = 0;  // checksum of the job's folder name
+  uint64_t run = 0;  // checksum of the run
+  bool operator==(const SegmentHeader&) const = default;
+};
+// All kSegmentHeaderBytes of it.
+std::array<std::byte, kSegmentHeaderBytes> encode_segment_header(const SegmentHeader& header);
+Result<SegmentHeader> decode_segment_header(std::span<const std::byte> bytes);
+
+std::array<std::byte, kJournalHeaderBytes> encode_journal_header(const std::string& name);
+Status check_journal_header(std::span<const std::byte> bytes, const std::string& name);
+
+struct FrameHeader {
+  uint32_t stored_bytes = 0;
+  uint32_t raw_bytes = 0;
+  uint32_t entries = 0;
+  uint64_t first_entry = 0;
+  uint64_t stream_offset = 0;
+  uint64_t stored_checksum = 0;
+};
+std::array<std::byte, kFrameHeaderBytes> encode_frame_header(const FrameHeader& header);
+// The lengths in the result are within their limits.
+Result<FrameHeader> decode_frame_header(std::span<const std::byte> bytes);
+
+// Whether it can be the name of a file in a folder and harmless in a message.
+bool is_plain_name(const std::string& name);
+
+}  // namespace gpusnap

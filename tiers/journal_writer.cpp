@@ -1,0 +1,347 @@
+#include <zstd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <tuple>
+
+#include "tiers/checksum.h"
+#include "tiers/format.h"
+#include "tiers/journal.h"
+#include "tiers/no_throw.h"
+
+namespace gpusnap {
+
+namespace {
+
+constexpr size_t kWriteBytes = 1 << 20;  // the file is written in pieces of about this
+
+// A place in the stream.
+struct Position {
+  uint64_t stream_bytes = 0;
+  uint64_t entries = 0;
+  bool operator==(const Position&) const = default;
+  bool operator<(const Position& other) const {
+    return std::tie(stream_bytes, entries) < std::tie(other.stream_bytes, other.entries);
+  }
+};
+
+struct Block {
+  std::vector<std::byte> data;
+  size_t used = 0;
+  uint32_t entries = 0;
+  bool empty() const { return used == 0 && entries == 0; }
+};
+
+// First in, first out; holds all blocks there are without allocating.
+class BlockQueue {
+ public:
+  explicit BlockQueue(size_t most) : ring_(most) {}
+  bool empty() const { return count_ == 0; }
+  void push(Block* block) { ring_[(first_ + count_++) % ring_.size()] = block; }
+  Block* pop() {
+    Block* block = ring_[first_];
+    first_ = (first_ + 1) % ring_.size();
+    --count_;
+    return block;
+  }
+
+ private:
+  std::vector<Block*> ring_;
+  size_t first_ = 0;
+  size_t count_ = 0;
+};
+
+// Turns blocks into frames and appends them to the file. Used by the writer's thread only.
+class FrameWriter {
+ public:
+  FrameWriter(FileSystem& files, std::string folder, std::unique_ptr<WritableFile> file, int level,
+              size_t block_bytes)
+      : files_(files),
+        folder_(std::move(folder)),
+        file_(std::move(file)),
+        zstd_(ZSTD_createCCtx(), ZSTD_freeCCtx) {
+    if (!zstd_) throw std::bad_alloc();
+    ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_contentSizeFlag, 1);
+    buffer_.reserve(kWriteBytes + kFrameHeaderBytes + ZSTD_compressBound(block_bytes));
+  }
+
+  Status start(const std::string& name) {
+    const auto header = encode_journal_header(name);
+    file_bytes_ = header.size();
+    return file_->append(header);
+  }
+
+  Status add(const Block& block) {
+    const size_t bound = ZSTD_compressBound(block.used);
+    const size_t at = buffer_.size();
+    buffer_.resize(at + kFrameHeaderBytes + bound);
+    const std::span<std::byte> stored = std::span(buffer_).subspan(at + kFrameHeaderBytes);
+    const size_t size = ZSTD_compress2(zstd_.get(), stored.data(), stored.size(),
+                                       block.data.data(), block.used);
+    if (ZSTD_isError(size) != 0) {
+      return {Code::kIo, std::string("cannot compress the journal: ") + ZSTD_getErrorName(size)};
+    }
+    const auto header = encode_frame_header(
+        {static_cast<uint32_t>(size), static_cast<uint32_t>(block.used), block.entries,
+         position_.entries, position_.stream_bytes, checksum(stored.first(size))});
+    std::memcpy(buffer_.data() + at, header.data(), header.size());
+    buffer_.resize(at + kFrameHeaderBytes + size);
+    position_.stream_bytes += block.used;
+    position_.entries += block.entries;
+    file_bytes_ += kFrameHeaderBytes + size;
+    return buffer_.size() >= kWriteBytes ? flush() : Status();
+  }
+
+  Status flush() {
+    if (buffer_.empty()) return {};
+    Status written = file_->append(buffer_);
+    buffer_.clear();
+    return written;
+  }
+
+  Status sync() {
+    if (Status written = flush(); !written.ok()) return written;
+    if (Status synced = file_->sync(); !synced.ok()) return synced;
+    if (name_synced_) return {};
+    Status synced = files_.sync_folder(folder_);
+    name_synced_ = synced.ok();
+    return synced;
+  }
+
+  Position position() const { return position_; }
+  uint64_t file_bytes() const { return file_bytes_; }
+
+ private:
+  FileSystem& files_;
+  const std::string folder_;
+  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> zstd_;
+  std::vector<std::byte> buffer_;
+  Position position_;
+  uint64_t file_bytes_ = 0;
+  bool name_synced_ = false;
+};
+
+class Writer final : public JournalWriter {
+ public:
+  Writer(FileSystem& files, const std::string& folder, std::string name,
+         std::unique_ptr<WritableFile> file, const Options& options)
+      : name_(std::move(name)),
+        block_bytes_(std::clamp<size_t>(options.block_bytes, 1, kMostFrameRawBytes)),
+        blocks_(std::max<size_t>(options.blocks, 2)),
+        full_(blocks_.size()),
+        free_(blocks_.size()),
+        frames_(files, folder, std::move(file), options.zstd_level, block_bytes_) {
+    for (Block& block : blocks_) {
+      block.data.resize(block_bytes_);
+      free_.push(&block);
+    }
+  }
+
+  Status start(const Spawn& spawn) {
+    if (Status started = frames_.start(name_); !started.ok()) return started;
+    boundaries_.push_back({{}, frames_.file_bytes()});
+    Result<Join> thread = start_thread(spawn, "journal", [this] { body(); });
+    if (!thread.ok()) return thread.status();
+    join_ = std::move(thread.value());
+    return {};
+  }
+
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  ~Writer() override {
+    if (!join_) return;
+    if (current_ != nullptr && !current_->empty()) hand_over();
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    work_.notify_one();
+    join_();
+  }
+
+  void append(std::span<const std::byte> bytes, uint32_t entries) override {
+    const std::byte* from = bytes.data();
+    size_t left = bytes.size();
+    if (current_ == nullptr) take_block();
+    for (;;) {
+      const size_t room = block_bytes_ - current_->used;
+      const size_t count = std::min(room, left);
+      if (count > 0) std::memcpy(current_->data.data() + current_->used, from, count);
+      current_->used += count;
+      from += count;
+      left -= count;
+      if (left == 0) break;
+      hand_over();
+      take_block();
+    }
+    current_->entries += entries;
+    entries_ += entries;
+    stream_bytes_.store(stream_bytes_.load(std::memory_order_relaxed) + bytes.size(),
+                        std::memory_order_relaxed);
+  }
+
+  JournalPart seal() override {
+    if (current_ != nullptr && !current_->empty()) hand_over();
+    return {name_, 0, stream_bytes_.load(std::memory_order_relaxed), entries_};
+  }
+
+  Status make_durable(JournalPart& part) override {
+    const Position wanted{part.stream_bytes, part.entries};
+    std::unique_lock lock(mutex_);
+    if (handed_over_ < wanted) return not_sealed(wanted);
+    if (!wanted_ || *wanted_ < wanted) wanted_ = wanted;
+    work_.notify_one();
+    synced_.wait(lock, [&] { return !status_.ok() || (durable_ && !(*durable_ < wanted)); });
+    if (!status_.ok()) return status_;
+    const auto end = std::lower_bound(
+        boundaries_.begin(), boundaries_.end(), wanted,
+        [](const Boundary& boundary, const Position& position) { return boundary.at < position; });
+    if (end == boundaries_.end() || !(end->at == wanted)) return not_sealed(wanted);
+    part.file_bytes = end->file_bytes;
+    return {};
+  }
+
+  uint64_t stream_bytes() const override { return stream_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Boundary {
+    Position at;
+    uint64_t file_bytes = 0;
+  };
+
+  Status not_sealed(const Position& at) const {
+    return {Code::kInvalid, "cannot make journal part " + name_ + " durable up to byte " +
+                                std::to_string(at.stream_bytes) + ": it was not sealed there"};
+  }
+
+  // The producer's side.
+  void take_block() {
+    std::unique_lock lock(mutex_);
+    freed_.wait(lock, [&] { return !free_.empty(); });
+    current_ = free_.pop();
+  }
+
+  void hand_over() {
+    {
+      std::lock_guard lock(mutex_);
+      full_.push(current_);
+      handed_over_.stream_bytes += current_->used;
+      handed_over_.entries += current_->entries;
+    }
+    current_ = nullptr;
+    work_.notify_one();
+  }
+
+  // The thread's side.
+  void body() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      work_.wait(lock, [&] { return stop_ || !full_.empty() || sync_is_due(); });
+      if (sync_is_due()) {
+        sync(lock);
+      } else if (!full_.empty()) {
+        write_block(lock);
+      } else {
+        break;
+      }
+    }
+    if (status_.ok()) status_ = frames_.flush();
+  }
+
+  // A sync is asked for, and all that it is to cover is in the file's hands. The thread only.
+  bool sync_is_due() const {
+    return status_.ok() && wanted_ && (!durable_ || *durable_ < *wanted_) &&
+           !(frames_.position() < *wanted_);
+  }
+
+  void write_block(std::unique_lock<std::mutex>& lock) {
+    Block* block = full_.pop();
+    if (status_.ok()) {
+      lock.unlock();
+      Status written = no_throw("write the journal", [&] { return frames_.add(*block); });
+      lock.lock();
+      if (written.ok()) written = note_boundary();
+      if (!written.ok()) fail(std::move(written));
+    }
+    block->used = 0;
+    block->entries = 0;
+    free_.push(block);
+    freed_.notify_one();
+  }
+
+  Status note_boundary() {
+    return no_throw("write the journal", [&] {
+      boundaries_.push_back({frames_.position(), frames_.file_bytes()});
+      return Status();
+    });
+  }
+
+  void sync(std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    Status synced = no_throw("write the journal", [&] { return frames_.sync(); });
+    lock.lock();
+    if (!synced.ok()) return fail(std::move(synced));
+    durable_ = frames_.position();
+    synced_.notify_all();
+  }
+
+  void fail(Status status) {
+    status_ = std::move(status);
+    synced_.notify_all();
+  }
+
+  const std::string name_;
+  const size_t block_bytes_;
+
+  // The producer's own.
+  Block* current_ = nullptr;
+  uint64_t entries_ = 0;
+  std::atomic<uint64_t> stream_bytes_{0};
+
+  std::mutex mutex_;
+  std::condition_variable work_;    // for the thread
+  std::condition_variable freed_;   // for the producer
+  std::condition_variable synced_;  // for those who wait for durability
+  std::vector<Block> blocks_;
+  BlockQueue full_;
+  BlockQueue free_;
+  Position handed_over_;             // the stream ends here for the thread
+  std::optional<Position> wanted_;   // durability is asked for up to here
+  std::optional<Position> durable_;  // and there up to here
+  std::vector<Boundary> boundaries_;  // ends of frames, rising
+  Status status_;                     // the first failure, for good
+  bool stop_ = false;
+
+  FrameWriter frames_;  // the thread's own
+  Join join_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<JournalWriter>> JournalWriter::create(FileSystem& files,
+                                                             const std::string& folder,
+                                                             const std::string& name,
+                                                             Options options) {
+  return no_throw("create a journal", [&]() -> Result<std::unique_ptr<JournalWriter>> {
+    if (Status made = files.make_folder(folder); !made.ok()) return made;
+    const std::string path = folder + "/" + name;
+    Result<std::unique_ptr<WritableFile>> file = files.create(path);
+    if (!file.ok()) return file.status();
+    auto writer =
+        std::make_unique<Writer>(files, folder, name, std::move(file.value()), options);
+    if (Status started = writer->start(options.spawn); !started.ok()) {
+      writer.reset();
+      (void)files.remove(path);
+      return started;
+    }
+    return std::unique_ptr<JournalWriter>(std::move(writer));
+  });
+}
+
+}  // namespace gpusnap

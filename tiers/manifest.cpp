@@ -1,0 +1,321 @@
+#include "tiers/manifest.h"
+
+#include <flatbuffers/flatbuffers.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "tiers/checksum.h"
+#include "tiers/format.h"
+#include "tiers/manifest_generated.h"
+#include "tiers/no_throw.h"
+
+namespace gpusnap {
+
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+Status damaged(std::string what) { return {Code::kDamaged, std::move(what)}; }
+
+// FlatBuffers end at 2 GiB. What a manifest takes at the very most.
+bool fits(const Manifest& m) {
+  constexpr uint64_t kLimit = 1U << 30;
+  uint64_t bytes = m.extents.size() * sizeof(stored::Extent);
+  const auto add = [&bytes](const std::string& text) { bytes += text.size() + 128; };
+  for (const SavedRange& range : m.ranges) add(range.name);
+  for (const SegmentRef& segment : m.segments) add(segment.file);
+  for (const JournalPart& part : m.journal) add(part.file);
+  for (const std::string& argument : m.program.arguments) add(argument);
+  for (const std::string* text :
+       {&m.job, &m.run, &m.host, &m.library_version, &m.program.path, &m.program.folder,
+        &m.program.device}) {
+    add(*text);
+  }
+  return bytes < kLimit;
+}
+
+Offset<stored::Program> put_program(FlatBufferBuilder& builder, const ProgramIdentity& program) {
+  return stored::CreateProgram(builder, builder.CreateString(program.path), program.size,
+                               program.hash, builder.CreateVectorOfStrings(program.arguments),
+                               builder.CreateString(program.folder),
+                               builder.CreateString(program.device), program.driver_version);
+}
+
+auto put_ranges(FlatBufferBuilder& builder, const std::vector<SavedRange>& ranges) {
+  std::vector<Offset<stored::Range>> offsets;
+  offsets.reserve(ranges.size());
+  for (const SavedRange& range : ranges) {
+    const auto name =
+        range.name.empty() ? Offset<flatbuffers::String>() : builder.CreateString(range.name);
+    offsets.push_back(stored::CreateRange(builder, range.kind, range.address, range.size,
+                                          range.call_site, range.ordinal, range.module, name));
+  }
+  return builder.CreateVector(offsets);
+}
+
+auto put_extents(FlatBufferBuilder& builder, const std::vector<Extent>& extents) {
+  stored::Extent* to = nullptr;
+  const auto vector = builder.CreateUninitializedVectorOfStructs(extents.size(), &to);
+  for (const Extent& e : extents) {
+    *to++ = stored::Extent(e.offset, e.size, e.segment_offset, e.checksum, e.range, e.segment);
+  }
+  return vector;
+}
+
+auto put_segments(FlatBufferBuilder& builder, const std::vector<SegmentRef>& segments) {
+  std::vector<Offset<stored::Segment>> offsets;
+  offsets.reserve(segments.size());
+  for (const SegmentRef& segment : segments) {
+    offsets.push_back(
+        stored::CreateSegment(builder, builder.CreateString(segment.file), segment.size));
+  }
+  return builder.CreateVector(offsets);
+}
+
+auto put_journal(FlatBufferBuilder& builder, const std::vector<JournalPart>& parts) {
+  std::vector<Offset<stored::JournalPart>> offsets;
+  offsets.reserve(parts.size());
+  for (const JournalPart& part : parts) {
+    offsets.push_back(stored::CreateJournalPart(builder, builder.CreateString(part.file),
+                                                part.file_bytes, part.stream_bytes, part.entries));
+  }
+  return builder.CreateVector(offsets);
+}
+
+std::vector<std::byte> with_header(std::span<const std::byte> body) {
+  const auto header = encode_manifest_header({body.size(), checksum(body)});
+  std::vector<std::byte> bytes(header.size() + body.size());
+  std::memcpy(bytes.data(), header.data(), header.size());
+  std::memcpy(bytes.data() + header.size(), body.data(), body.size());
+  return bytes;
+}
+
+// Copies out of a verified buffer. In a hostile one many places can point at one long string; what is
+// copied in all is no more than the body has bytes.
+class Taker {
+ public:
+  explicit Taker(size_t body_bytes) : budget_(body_bytes) {}
+
+  bool exceeded() const { return exceeded_; }
+
+  Manifest manifest(const stored::Manifest& from) {
+    Manifest m;
+    m.job = text(from.job());
+    m.epoch = from.epoch();
+    m.rank = from.rank();
+    m.ranks = from.ranks();
+    m.run = text(from.run());
+    m.host = text(from.host());
+    m.library_version = text(from.library_version());
+    m.cut_unix_ns = from.cut_unix_ns();
+    m.stall_ns = from.stall_ns();
+    m.zone_bytes = from.zone_bytes();
+    m.calls = from.calls();
+    m.launches = from.launches();
+    m.program = program(*from.program());
+    each(from.ranges(), [&](const stored::Range* r) {
+      m.ranges.push_back({r->kind(), r->address(), r->size(), r->call_site(), r->ordinal(),
+                          r->module_(), text(r->name())});
+    });
+    each(from.extents(), [&](const stored::Extent* e) {
+      m.extents.push_back({e->range(), e->offset(), e->size(), e->segment(), e->segment_offset(),
+                           e->checksum()});
+    });
+    each(from.segments(),
+         [&](const stored::Segment* s) { m.segments.push_back({text(s->file()), s->size()}); });
+    each(from.journal(), [&](const stored::JournalPart* p) {
+      m.journal.push_back({text(p->file()), p->file_bytes(), p->stream_bytes(), p->entries()});
+    });
+    return m;
+  }
+
+ private:
+  template <class T, class F>
+  void each(const flatbuffers::Vector<T>* vector, F f) {
+    if (vector == nullptr) return;
+    for (flatbuffers::uoffset_t i = 0; i < vector->size() && !exceeded_; ++i) f(vector->Get(i));
+  }
+
+  std::string text(const flatbuffers::String* string) {
+    if (string == nullptr) return {};
+    exceeded_ = exceeded_ || string->size() > budget_;
+    if (exceeded_) return {};
+    budget_ -= string->size();
+    return string->str();
+  }
+
+  ProgramIdentity program(const stored::Program& from) {
+    ProgramIdentity program;
+    program.path = text(from.path());
+    program.size = from.size();
+    program.hash = from.hash();
+    each(from.arguments(), [&](const auto* argument) {
+      program.arguments.push_back(text(argument));
+    });
+    program.folder = text(from.folder());
+    program.device = text(from.device());
+    program.driver_version = from.driver_version();
+    return program;
+  }
+
+  size_t budget_;
+  bool exceeded_ = false;
+};
+
+bool lies_within(uint64_t offset, uint64_t size, uint64_t whole) {
+  return offset <= whole && size <= whole - offset;
+}
+
+Status check_names(const Manifest& m) {
+  const bool printable = std::none_of(m.job.begin(), m.job.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  if (m.job.empty() || !printable) return damaged("the job's name is not a name");
+  for (const SegmentRef& segment : m.segments) {
+    if (!is_plain_name(segment.file)) return damaged("a segment's file name is not a plain name");
+  }
+  for (const JournalPart& part : m.journal) {
+    if (!is_plain_name(part.file)) return damaged("a journal part's file name is not a plain name");
+  }
+  return {};
+}
+
+Status check_extent(const Manifest& m, const Extent& e) {
+  if (e.range >= m.ranges.size()) return damaged("an extent belongs to a range that is not there");
+  if (e.segment >= m.segments.size()) {
+    return damaged("an extent lies in a segment that is not there");
+  }
+  if (e.size == 0 || !lies_within(e.offset, e.size, m.ranges[e.range].size)) {
+    return damaged("an extent reaches beyond its range");
+  }
+  if (e.segment_offset < kSegmentHeaderBytes ||
+      !lies_within(e.segment_offset, e.size, m.segments[e.segment].size)) {
+    return damaged("an extent reaches beyond its segment");
+  }
+  return {};
+}
+
+// Every byte of every range by exactly one extent.
+Status check_cover(const Manifest& m) {
+  std::vector<uint32_t> order(m.extents.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(m.extents[a].range, m.extents[a].offset) <
+           std::pair(m.extents[b].range, m.extents[b].offset);
+  });
+  size_t next = 0;
+  for (size_t range = 0; range < m.ranges.size(); ++range) {
+    uint64_t covered = 0;
+    for (; next < order.size() && m.extents[order[next]].range == range; ++next) {
+      const Extent& e = m.extents[order[next]];
+      if (e.offset != covered) {
+        return damaged("range " + std::to_string(range) +
+                       (e.offset < covered ? " is saved twice" : " is not saved") + " at byte " +
+                       std::to_string(std::min(e.offset, covered)));
+      }
+      covered += e.size;
+    }
+    if (covered != m.ranges[range].size) {
+      return damaged("range " + std::to_string(range) + " is not saved at byte " +
+                     std::to_string(covered));
+    }
+  }
+  return {};
+}
+
+Status check_journal(const Manifest& m) {
+  uint64_t stream_bytes = 0;
+  uint64_t entries = 0;
+  for (const JournalPart& part : m.journal) {
+    if (part.file_bytes < kJournalHeaderBytes) return damaged("a journal part is too short");
+    if (__builtin_add_overflow(stream_bytes, part.stream_bytes, &stream_bytes) ||
+        __builtin_add_overflow(entries, part.entries, &entries)) {
+      return damaged("the journal is longer than it can be");
+    }
+  }
+  return {};
+}
+
+Status check(const Manifest& m) {
+  if (m.rank >= m.ranks) return damaged("its rank is not one of the job's");
+  if (Status names = check_names(m); !names.ok()) return names;
+  uint64_t all = 0;
+  for (const SavedRange& range : m.ranges) {
+    if (__builtin_add_overflow(all, range.size, &all)) {
+      return damaged("its ranges are larger than memory can be");
+    }
+  }
+  for (const Extent& extent : m.extents) {
+    if (Status good = check_extent(m, extent); !good.ok()) return good;
+  }
+  if (Status cover = check_cover(m); !cover.ok()) return cover;
+  return check_journal(m);
+}
+
+Result<Manifest> decode_body(std::span<const std::byte> body) {
+  flatbuffers::Verifier::uoffset_t depth = 8;
+  // Each table takes four bytes at least, and tables may not share: linear in the body.
+  const auto most_tables = static_cast<flatbuffers::uoffset_t>(body.size() / 4 + 1);
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(body.data()), body.size(), depth,
+                                 most_tables);
+  if (!stored::VerifyManifestBuffer(verifier)) return damaged("its body is not well-formed");
+  Taker taker(body.size());
+  Manifest manifest = taker.manifest(*stored::GetManifest(body.data()));
+  if (taker.exceeded()) return damaged("its body is not well-formed");
+  if (Status good = check(manifest); !good.ok()) return good;
+  return manifest;
+}
+
+Result<Manifest> decode(std::span<const std::byte> bytes) {
+  const Result<ManifestHeader> header = decode_manifest_header(bytes);
+  if (!header.ok()) return header.status();
+  const auto body = bytes.subspan(kManifestHeaderBytes);
+  if (body.size() != header->body_bytes) {
+    return damaged("it has " + std::to_string(body.size()) + " bytes behind its header instead of " +
+                   std::to_string(header->body_bytes));
+  }
+  if (checksum(body) != header->body_checksum) return damaged("its checksum is wrong");
+  if (body.size() >= FLATBUFFERS_MAX_BUFFER_SIZE) return damaged("it is longer than it can be");
+  // FlatBuffers reads integers in place.
+  if (reinterpret_cast<uintptr_t>(body.data()) % sizeof(uint64_t) != 0) {
+    return decode_body(std::vector<std::byte>(body.begin(), body.end()));
+  }
+  return decode_body(body);
+}
+
+}  // namespace
+
+uint64_t Manifest::bytes() const {
+  return std::accumulate(ranges.begin(), ranges.end(), uint64_t{0},
+                         [](uint64_t sum, const SavedRange& range) { return sum + range.size; });
+}
+
+std::vector<std::byte> encode(const Manifest& m) {
+  if (!fits(m)) return {};
+  FlatBufferBuilder builder(4096 + m.extents.size() * sizeof(stored::Extent));
+  const auto job = builder.CreateString(m.job);
+  const auto run = builder.CreateString(m.run);
+  const auto host = builder.CreateString(m.host);
+  const auto version = builder.CreateString(m.library_version);
+  const auto program = put_program(builder, m.program);
+  const auto ranges = put_ranges(builder, m.ranges);
+  const auto extents = put_extents(builder, m.extents);
+  const auto segments = put_segments(builder, m.segments);
+  const auto journal = put_journal(builder, m.journal);
+  builder.Finish(stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
+                                        m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls,
+                                        m.launches, program, ranges, extents, segments, journal),
+                 stored::ManifestIdentifier());
+  return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
+}
+
+Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
+  return no_throw("read a manifest", [&] { return decode(bytes); });
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,339 @@
+#include "tiers/store.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "tiers/checkpoint_writer.h"
+#include "tiers/checksum.h"
+#include "tiers/listing.h"
+#include "tiers/names.h"
+#include "tiers/no_throw.h"
+#include "tiers/prune.h"
+#include "tiers/segment.h"
+#include "tiers/verify.h"
+
+namespace gpusnap {
+
+namespace {
+
+// What the writers of this process do and have done. Thread-safe; shared with the writers, which
+// may outlive the store.
+class Activity {
+ public:
+  void begin(const std::string& job, uint64_t epoch) {
+    std::lock_guard lock(mutex_);
+    writing_.emplace(job, epoch);
+  }
+  void end(const std::string& job, uint64_t epoch, bool committed) {
+    std::lock_guard lock(mutex_);
+    if (const auto found = writing_.find({job, epoch}); found != writing_.end()) {
+      writing_.erase(found);
+    }
+    if (committed) first_committed_.emplace(job, epoch);
+  }
+  bool is_writing(const std::string& job, uint64_t epoch) {
+    std::lock_guard lock(mutex_);
+    return writing_.count({job, epoch}) > 0;
+  }
+  // Epochs rise and one run writes at a time: what follows our first is ours.
+  bool is_of_this_run(const std::string& job, uint64_t epoch) {
+    std::lock_guard lock(mutex_);
+    const auto found = first_committed_.find(job);
+    return found != first_committed_.end() && found->second <= epoch;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multiset<std::pair<std::string, uint64_t>> writing_;
+  std::map<std::string, uint64_t> first_committed_;  // by job
+};
+
+// The segment that was read from last stays open. Thread-safe.
+class OpenSegment {
+ public:
+  Result<std::shared_ptr<ReadableFile>> get(FileSystem& files, const std::string& epoch_folder,
+                                            const std::string& job, const Manifest& manifest,
+                                            uint32_t segment) {
+    const std::string path = epoch_folder + "/" + manifest.segments[segment].file;
+    std::lock_guard lock(mutex_);
+    if (path_ == path && file_) return file_;
+    Result<std::unique_ptr<ReadableFile>> file =
+        open_segment(files, epoch_folder, job, manifest, segment);
+    if (!file.ok()) return file.status();
+    file_ = std::move(file.value());
+    path_ = path;
+    return file_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string path_;
+  std::shared_ptr<ReadableFile> file_;
+};
+
+struct CheckpointId {
+  std::string job;                // its folder's name
+  std::optional<uint64_t> epoch;  // empty: the newest complete one
+};
+
+Result<CheckpointId> parse_id(const std::string& id) {
+  const size_t at = id.rfind('@');
+  const std::string job = id.substr(0, at);
+  const std::string which = at == std::string::npos ? "latest" : id.substr(at + 1);
+  const std::optional<uint64_t> epoch = parse_number(which);
+  if (job.empty() || (!epoch && which != "latest")) {
+    return Status(Code::kInvalid, "cannot read checkpoint id '" + id +
+                                      "': write JOB@EPOCH, JOB@latest or JOB");
+  }
+  return CheckpointId{sanitise_job(job), epoch};
+}
+
+class FolderStore final : public Store {
+ public:
+  FolderStore(FileSystem& files, std::string folder, Spawn spawn)
+      : files_(files), folder_(std::move(folder)), spawn_(std::move(spawn)) {}
+
+  const std::string& folder() const override { return folder_; }
+  std::string job_folder(const std::string& job) const override {
+    return folder_ + "/" + sanitise_job(job);
+  }
+
+  Result<std::vector<CheckpointInfo>> list(const std::string& job) override {
+    return no_throw("list checkpoints", [&] { return job.empty() ? list_all() : list_one(job); });
+  }
+  Result<CheckpointInfo> find(const std::string& id) override {
+    return no_throw("find a checkpoint", [&] { return find_one(id); });
+  }
+  Status verify(const CheckpointInfo& checkpoint, const Progress& progress) override {
+    return no_throw("verify a checkpoint", [&] { return verify_one(checkpoint, progress); });
+  }
+  Result<std::unique_ptr<FileLock>> lock_job(const std::string& job) override {
+    return no_throw("lock a job", [&] { return lock(job); });
+  }
+  Result<uint64_t> next_epoch(const std::string& job) override {
+    return no_throw("find the next epoch", [&] { return epoch_after_all(job); });
+  }
+  Result<std::unique_ptr<CheckpointWriter>> begin(const std::string& job, uint64_t epoch,
+                                                  uint32_t rank, const std::string& run,
+                                                  StagingPool& pool,
+                                                  uint64_t segment_bytes) override {
+    return no_throw("begin a checkpoint", [&] {
+      return begin_at({job_folder(job), sanitise_job(job), run, epoch, rank}, pool, segment_bytes);
+    });
+  }
+  Status read(const CheckpointInfo& checkpoint, const Manifest& manifest, const Extent& extent,
+              std::span<std::byte> bytes) override {
+    return no_throw("read an extent",
+                    [&] { return read_extent(checkpoint, manifest, extent, bytes); });
+  }
+  Status prune(const std::string& job, uint32_t keep) override {
+    return no_throw("prune checkpoints", [&] { return prune_one(sanitise_job(job), keep); });
+  }
+
+ private:
+  std::string epoch_path(const CheckpointInfo& checkpoint) const {
+    return job_folder(checkpoint.job) + "/" + epoch_folder(checkpoint.epoch);
+  }
+
+  Result<std::vector<CheckpointInfo>> list_one(const std::string& job) {
+    Result<std::vector<ListedCheckpoint>> listed =
+        list_job(files_, job_folder(job), sanitise_job(job));
+    if (!listed.ok()) return listed.status();
+    std::vector<CheckpointInfo> infos;
+    infos.reserve(listed->size());
+    for (ListedCheckpoint& checkpoint : listed.value()) {
+      infos.push_back(std::move(checkpoint.info));
+    }
+    return infos;
+  }
+
+  Result<std::vector<CheckpointInfo>> list_all() {
+    const Result<std::vector<FolderEntry>> entries = files_.entries(folder_);
+    if (!entries.ok()) return entries.status();
+    std::vector<CheckpointInfo> infos;
+    for (const FolderEntry& entry : entries.value()) {
+      if (!entry.is_folder || !is_job_folder(entry.name)) continue;
+      Result<std::vector<CheckpointInfo>> of_job = list_one(entry.name);
+      if (!of_job.ok()) return of_job.status();
+      std::move(of_job->begin(), of_job->end(), std::back_inserter(infos));
+    }
+    std::stable_sort(infos.begin(), infos.end(), [](const auto& a, const auto& b) {
+      return a.time_unix_ns > b.time_unix_ns;
+    });
+    return infos;
+  }
+
+  Result<CheckpointInfo> find_one(const std::string& id) {
+    const Result<CheckpointId> wanted = parse_id(id);
+    if (!wanted.ok()) return wanted.status();
+    const Result<std::vector<CheckpointInfo>> infos = list_one(wanted->job);
+    if (!infos.ok()) return infos.status();
+    const auto found = std::find_if(infos->begin(), infos->end(), [&](const CheckpointInfo& info) {
+      return wanted->epoch ? info.epoch == *wanted->epoch
+                           : info.state == CheckpointState::kComplete;
+    });
+    if (found != infos->end()) return *found;
+    return Status(Code::kNotFound,
+                  "there is no " +
+                      (wanted->epoch ? "checkpoint " + id : "complete checkpoint of " + wanted->job) +
+                      " in " + folder_ + ": " + what_there_is(infos.value()));
+  }
+
+  // For a message: "there are demo@4 (complete), demo@3 (damaged: ...)".
+  static std::string what_there_is(const std::vector<CheckpointInfo>& infos) {
+    constexpr size_t kMost = 3;
+    if (infos.empty()) return "there is none of that job";
+    std::string text = infos.size() == 1 ? "there is " : "there are ";
+    for (size_t i = 0; i < std::min(infos.size(), kMost); ++i) {
+      const CheckpointInfo& info = infos[i];
+      text += (i == 0 ? "" : ", ") + info.id + " (" + name_of(info.state) +
+              (info.reason.empty() ? "" : ": " + info.reason) + ")";
+    }
+    if (infos.size() > kMost) text += " and " + std::to_string(infos.size() - kMost) + " more";
+    return text;
+  }
+
+  Status verify_one(const CheckpointInfo& checkpoint, const Progress& progress) {
+    const std::string job = job_folder(checkpoint.job);
+    // Afresh: the caller's may be old.
+    const Result<std::vector<ListedCheckpoint>> listed =
+        list_job(files_, job, sanitise_job(checkpoint.job));
+    if (!listed.ok()) return listed.status();
+    const auto now = std::find_if(listed->begin(), listed->end(), [&](const auto& candidate) {
+      return candidate.info.epoch == checkpoint.epoch;
+    });
+    if (now == listed->end()) {
+      return {Code::kNotFound, "checkpoint " + checkpoint.id + " is no longer there"};
+    }
+    switch (now->info.state) {
+      case CheckpointState::kComplete:
+        break;
+      case CheckpointState::kPartial:
+        return {Code::kNotFound, "checkpoint " + checkpoint.id + " is partial: " + now->info.reason};
+      case CheckpointState::kDamaged:
+        return damaged(checkpoint, now->problem);
+    }
+    Status good = verify_files(files_, job, now->info, progress);
+    return good.ok() ? good : damaged(checkpoint, good);
+  }
+
+  static Status damaged(const CheckpointInfo& checkpoint, const Status& problem) {
+    return {problem.code() == Code::kNotFound ? Code::kDamaged : problem.code(),
+            "checkpoint " + checkpoint.id + " cannot be used: " + problem.message()};
+  }
+
+  Result<std::unique_ptr<FileLock>> lock(const std::string& job) {
+    const std::string folder = job_folder(job);
+    if (Status made = files_.make_folder(folder); !made.ok()) return made;
+    Result<std::unique_ptr<FileLock>> held = files_.lock(folder + "/lock");
+    if (held.status().code() != Code::kBusy) return held;
+    return Status(Code::kBusy, "job " + sanitise_job(job) + " is in use: another run writes to " +
+                                   folder + "; wait for its end or set another GPUSNAP_JOB");
+  }
+
+  Result<uint64_t> epoch_after_all(const std::string& job) {
+    const Result<std::vector<FolderEntry>> entries = files_.entries(job_folder(job));
+    if (entries.status().code() == Code::kNotFound) return uint64_t{1};
+    if (!entries.ok()) return entries.status();
+    uint64_t last = 0;
+    for (const FolderEntry& entry : entries.value()) {
+      last = std::max(last, parse_epoch_folder(entry.name).value_or(0));
+    }
+    return last + 1;
+  }
+
+  Result<std::unique_ptr<CheckpointWriter>> begin_at(const CheckpointPlace& place,
+                                                     StagingPool& pool, uint64_t segment_bytes) {
+    if (!is_run(place.run)) {
+      return Status(Code::kInvalid, "cannot begin a checkpoint: '" + place.run +
+                                        "' is no run; 1 to 64 letters and digits are");
+    }
+    activity_->begin(place.job_folder_name, place.epoch);
+    const auto on_end = [activity = activity_, place](bool committed) {
+      activity->end(place.job_folder_name, place.epoch, committed);
+    };
+    auto writer = start_checkpoint_writer(files_, place, pool, segment_bytes, spawn_, on_end);
+    if (!writer.ok()) on_end(false);
+    return writer;
+  }
+
+  Status read_extent(const CheckpointInfo& checkpoint, const Manifest& manifest,
+                     const Extent& extent, std::span<std::byte> bytes) {
+    if (extent.segment >= manifest.segments.size() || extent.size != bytes.size()) {
+      return {Code::kInvalid, "cannot read an extent of " + checkpoint.id + ": it is not one"};
+    }
+    const auto file = segment_.get(files_, epoch_path(checkpoint), sanitise_job(checkpoint.job),
+                                   manifest, extent.segment);
+    if (!file.ok()) return file.status();
+    if (Status read = (*file)->read(extent.segment_offset, bytes); !read.ok()) return read;
+    if (checksum(bytes) == extent.checksum) return {};
+    return wrong_content(epoch_path(checkpoint) + "/" + manifest.segments[extent.segment].file,
+                         extent);
+  }
+
+  Status prune_one(const std::string& job, uint32_t keep) {
+    if (keep == 0) return {Code::kInvalid, "cannot prune " + job + ": at least one must be kept"};
+    return prune_job(files_,
+                     {job_folder(job), job, keep,
+                      [&](uint64_t epoch) { return activity_->is_writing(job, epoch); },
+                      [&](uint64_t epoch) { return activity_->is_of_this_run(job, epoch); }});
+  }
+
+  FileSystem& files_;
+  const std::string folder_;
+  const Spawn spawn_;
+  const std::shared_ptr<Activity> activity_ = std::make_shared<Activity>();
+  OpenSegment segment_;
+};
+
+// Programs change their folder; the store stays where it was.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path full = std::filesystem::absolute(path, error);
+  if (error) return path;
+  std::string text = full.lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+Result<std::unique_ptr<Store>> open_store(FileSystem& files, const std::string& pfs, bool create,
+                                          Spawn spawn) {
+  if (pfs.empty()) return Status(Code::kInvalid, "cannot open the store: its folder has no name");
+  const std::string folder = absolute(pfs);
+  if (create) {
+    if (Status made = files.make_folder(folder); !made.ok()) return made;
+  }
+  const Result<std::vector<FolderEntry>> entries = files.entries(folder);
+  if (entries.status().code() == Code::kNotFound) {
+    return Status(Code::kNotFound, "there is no store at " + folder +
+                                       "; give the folder that the run had (GPUSNAP_PFS)");
+  }
+  if (!entries.ok()) return entries.status();
+  return std::unique_ptr<Store>(
+      std::make_unique<FolderStore>(files, folder, std::move(spawn)));
+}
+
+}  // namespace
+
+const char* name_of(CheckpointState state) {
+  switch (state) {
+    case CheckpointState::kComplete:
+      return "complete";
+    case CheckpointState::kPartial:
+      return "partial";
+    case CheckpointState::kDamaged:
+      break;
+  }
+  return "damaged";
+}
+
+Result<std::unique_ptr<Store>> Store::open(FileSystem& files, const std::string& pfs, bool create,
+                                           Spawn spawn) {
+  return no_throw("open the store",
+                  [&] { return open_store(files, pfs, create, std::move(spawn)); });
+}
+
+}  // namespace gpusnap
