@@ -77,8 +77,8 @@ class Commit {
     Result<std::unique_ptr<WritableFile>> file = files_.create(temporary());
     if (!file.ok()) return file.status();
     stage_ = Stage::kTemporary;
-    if (Status written = (*file)->append(bytes); !written.ok()) return written;
-    if (Status synced = (*file)->sync(); !synced.ok()) return synced;
+    if (Status written = file.value()->append(bytes); !written.ok()) return written;
+    if (Status synced = file.value()->sync(); !synced.ok()) return synced;
     file->reset();
     stage_ = Stage::kRenaming;
     if (Status renamed = files_.rename(temporary(), final_name()); !renamed.ok()) return renamed;
@@ -114,8 +114,8 @@ class Commit {
 
 class Writer final : public CheckpointWriter {
  public:
-  Writer(FileSystem& files, const CheckpointPlace& place, StagingPool& pool,
-         uint64_t segment_bytes, std::function<void(bool)> on_end)
+  Writer(FileSystem& files, const CheckpointPlace& place, StagingPool& pool, uint64_t segment_bytes,
+         std::function<void(bool)> on_end)
       : pool_(pool), commit_(files, place, segment_bytes), on_end_(std::move(on_end)) {}
 
   Status start(const Spawn& spawn) {
@@ -217,9 +217,8 @@ class Writer final : public CheckpointWriter {
 
   void commit(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
-    Status committed = no_throw("commit a checkpoint", [&] {
-      return commit_.finish(std::move(*manifest_), journal_);
-    });
+    Status committed = no_throw("commit a checkpoint",
+                                [&] { return commit_.finish(std::move(*manifest_), journal_); });
     lock.lock();
     note(std::move(committed));
     if (status_.ok()) {

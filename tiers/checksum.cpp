@@ -9,18 +9,26 @@ uint64_t checksum(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-uint64_t checksum(std::string_view text) { return checksum(std::as_bytes(std::span(text))); }
+uint64_t checksum(std::string_view text) {
+  return checksum(std::as_bytes(std::span(text)));
+}
 
 struct Checksum::State {
   XXH3_state_t xxh;
 };
 
-Checksum::Checksum() : state_(std::make_unique<State>()) { reset(); }
+Checksum::Checksum() : state_(std::make_unique<State>()) {
+  reset();
+}
 Checksum::~Checksum() = default;
-void Checksum::reset() { XXH3_64bits_reset(&state_->xxh); }
+void Checksum::reset() {
+  XXH3_64bits_reset(&state_->xxh);
+}
 void Checksum::add(std::span<const std::byte> bytes) {
   XXH3_64bits_update(&state_->xxh, bytes.data(), bytes.size());
 }
-uint64_t Checksum::value() const { return XXH3_64bits_digest(&state_->xxh); }
+uint64_t Checksum::value() const {
+  return XXH3_64bits_digest(&state_->xxh);
+}
 
 }  // namespace gpusnap

@@ -45,7 +45,7 @@ class FileLock {
 struct FolderEntry {
   std::string name;
   bool is_folder = false;
-  uint64_t size = 0;            // bytes; files
+  uint64_t size = 0;  // bytes; files
   int64_t modified_unix_ns = 0;
 };
 

@@ -81,8 +81,8 @@ class FrameWriter {
     const size_t at = buffer_.size();
     buffer_.resize(at + kFrameHeaderBytes + bound);
     const std::span<std::byte> stored = std::span(buffer_).subspan(at + kFrameHeaderBytes);
-    const size_t size = ZSTD_compress2(zstd_.get(), stored.data(), stored.size(),
-                                       block.data.data(), block.used);
+    const size_t size =
+        ZSTD_compress2(zstd_.get(), stored.data(), stored.size(), block.data.data(), block.used);
     if (ZSTD_isError(size) != 0) {
       return {Code::kIo, std::string("cannot compress the journal: ") + ZSTD_getErrorName(size)};
     }
@@ -311,9 +311,9 @@ class Writer final : public JournalWriter {
   std::vector<Block> blocks_;
   BlockQueue full_;
   BlockQueue free_;
-  Position handed_over_;             // the stream ends here for the thread
-  std::optional<Position> wanted_;   // durability is asked for up to here
-  std::optional<Position> durable_;  // and there up to here
+  Position handed_over_;              // the stream ends here for the thread
+  std::optional<Position> wanted_;    // durability is asked for up to here
+  std::optional<Position> durable_;   // and there up to here
   std::vector<Boundary> boundaries_;  // ends of frames, rising
   Status status_;                     // the first failure, for good
   bool stop_ = false;
@@ -333,8 +333,7 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(FileSystem& files,
     const std::string path = folder + "/" + name;
     Result<std::unique_ptr<WritableFile>> file = files.create(path);
     if (!file.ok()) return file.status();
-    auto writer =
-        std::make_unique<Writer>(files, folder, name, std::move(file.value()), options);
+    auto writer = std::make_unique<Writer>(files, folder, name, std::move(file.value()), options);
     if (Status started = writer->start(options.spawn); !started.ok()) {
       writer.reset();
       (void)files.remove(path);

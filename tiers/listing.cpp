@@ -27,16 +27,16 @@ Sizes sizes_of(const std::vector<FolderEntry>& entries) {
 Result<Manifest> read_manifest(FileSystem& files, const std::string& path) {
   const Result<std::unique_ptr<ReadableFile>> file = files.open(path);
   if (!file.ok()) return file.status();
-  const uint64_t size = (*file)->size();
+  const uint64_t size = file.value()->size();
   if (size > kMostManifestBytes) return Status(Code::kDamaged, "it is longer than it can be");
   std::vector<std::byte> bytes(std::min<uint64_t>(size, kManifestHeaderBytes));
-  if (Status read = (*file)->read(0, bytes); !read.ok()) return read;
+  if (Status read = file.value()->read(0, bytes); !read.ok()) return read;
   const Result<ManifestHeader> header = decode_manifest_header(bytes);
   if (!header.ok()) return header.status();
   if (size - kManifestHeaderBytes == header->body_bytes) {
     bytes.resize(size);
     const auto body = std::span(bytes).subspan(kManifestHeaderBytes);
-    if (Status read = (*file)->read(kManifestHeaderBytes, body); !read.ok()) return read;
+    if (Status read = file.value()->read(kManifestHeaderBytes, body); !read.ok()) return read;
   }
   return decode_manifest(bytes);
 }
@@ -117,8 +117,8 @@ class Epoch {
   }
 
   void wrong_size(const std::string& what, uint64_t is, uint64_t expected) {
-    problem(Code::kDamaged, what + " has " + std::to_string(is) + " bytes instead of " +
-                                std::to_string(expected));
+    problem(Code::kDamaged,
+            what + " has " + std::to_string(is) + " bytes instead of " + std::to_string(expected));
   }
 
   void sum_up(const Manifest& manifest) {
@@ -167,13 +167,12 @@ Result<std::vector<ListedCheckpoint>> list_job(FileSystem& files, const std::str
     const Result<std::vector<FolderEntry>> inside = files.entries(folder);
     if (inside.status().code() == Code::kNotFound) continue;  // pruned meanwhile
     if (!inside.ok()) return inside.status();
-    listed.push_back(Epoch(files, folder, name, *epoch)
-                         .examine(inside.value(), sizes_of(entries.value()),
-                                  entry.modified_unix_ns));
+    listed.push_back(
+        Epoch(files, folder, name, *epoch)
+            .examine(inside.value(), sizes_of(entries.value()), entry.modified_unix_ns));
   }
-  std::sort(listed.begin(), listed.end(), [](const auto& a, const auto& b) {
-    return a.info.epoch > b.info.epoch;
-  });
+  std::sort(listed.begin(), listed.end(),
+            [](const auto& a, const auto& b) { return a.info.epoch > b.info.epoch; });
   return listed;
 }
 

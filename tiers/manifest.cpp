@@ -20,7 +20,9 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-Status damaged(std::string what) { return {Code::kDamaged, std::move(what)}; }
+Status damaged(std::string what) {
+  return {Code::kDamaged, std::move(what)};
+}
 
 // FlatBuffers end at 2 GiB. What a manifest takes at the very most.
 bool fits(const Manifest& m) {
@@ -31,9 +33,8 @@ bool fits(const Manifest& m) {
   for (const SegmentRef& segment : m.segments) add(segment.file);
   for (const JournalPart& part : m.journal) add(part.file);
   for (const std::string& argument : m.program.arguments) add(argument);
-  for (const std::string* text :
-       {&m.job, &m.run, &m.host, &m.library_version, &m.program.path, &m.program.folder,
-        &m.program.device}) {
+  for (const std::string* text : {&m.job, &m.run, &m.host, &m.library_version, &m.program.path,
+                                  &m.program.folder, &m.program.device}) {
     add(*text);
   }
   return bytes < kLimit;
@@ -95,8 +96,8 @@ std::vector<std::byte> with_header(std::span<const std::byte> body) {
   return bytes;
 }
 
-// Copies out of a verified buffer. In a hostile one many places can point at one long string; what is
-// copied in all is no more than the body has bytes.
+// Copies out of a verified buffer. In a hostile one many places can point at one long string; what
+// is copied in all is no more than the body has bytes.
 class Taker {
  public:
   explicit Taker(size_t body_bytes) : budget_(body_bytes) {}
@@ -123,11 +124,12 @@ class Taker {
                           r->module_(), text(r->name())});
     });
     each(from.extents(), [&](const stored::Extent* e) {
-      m.extents.push_back({e->range(), e->offset(), e->size(), e->segment(), e->segment_offset(),
-                           e->checksum()});
+      m.extents.push_back(
+          {e->range(), e->offset(), e->size(), e->segment(), e->segment_offset(), e->checksum()});
     });
-    each(from.segments(),
-         [&](const stored::Segment* s) { m.segments.push_back({text(s->file()), s->size()}); });
+    each(from.segments(), [&](const stored::Segment* s) {
+      m.segments.push_back({text(s->file()), s->size()});
+    });
     each(from.journal(), [&](const stored::JournalPart* p) {
       m.journal.push_back({text(p->file()), p->file_bytes(), p->stream_bytes(), p->entries()});
     });
@@ -154,9 +156,8 @@ class Taker {
     program.path = text(from.path());
     program.size = from.size();
     program.hash = from.hash();
-    each(from.arguments(), [&](const auto* argument) {
-      program.arguments.push_back(text(argument));
-    });
+    each(from.arguments(),
+         [&](const auto* argument) { program.arguments.push_back(text(argument)); });
     program.folder = text(from.folder());
     program.device = text(from.device());
     program.driver_version = from.driver_version();
@@ -258,10 +259,10 @@ Status check(const Manifest& m) {
 }
 
 Result<Manifest> decode_body(std::span<const std::byte> body) {
-  flatbuffers::Verifier::uoffset_t depth = 8;
+  constexpr flatbuffers::uoffset_t kDepth = 8;
   // Each table takes four bytes at least, and tables may not share: linear in the body.
   const auto most_tables = static_cast<flatbuffers::uoffset_t>(body.size() / 4 + 1);
-  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(body.data()), body.size(), depth,
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(body.data()), body.size(), kDepth,
                                  most_tables);
   if (!stored::VerifyManifestBuffer(verifier)) return damaged("its body is not well-formed");
   Taker taker(body.size());
@@ -276,8 +277,8 @@ Result<Manifest> decode(std::span<const std::byte> bytes) {
   if (!header.ok()) return header.status();
   const auto body = bytes.subspan(kManifestHeaderBytes);
   if (body.size() != header->body_bytes) {
-    return damaged("it has " + std::to_string(body.size()) + " bytes behind its header instead of " +
-                   std::to_string(header->body_bytes));
+    return damaged("it has " + std::to_string(body.size()) +
+                   " bytes behind its header instead of " + std::to_string(header->body_bytes));
   }
   if (checksum(body) != header->body_checksum) return damaged("its checksum is wrong");
   if (body.size() >= FLATBUFFERS_MAX_BUFFER_SIZE) return damaged("it is longer than it can be");

@@ -13,13 +13,13 @@ namespace gpusnap {
 
 // A range of device memory at the cut.
 struct SavedRange {
-  uint8_t kind = 0;         // 0 device allocation, 1 module global
+  uint8_t kind = 0;  // 0 device allocation, 1 module global
   uint64_t address = 0;
-  uint64_t size = 0;        // bytes
-  uint64_t call_site = 0;   // hash; kind 0
-  uint32_t ordinal = 0;     // kind 0
-  uint64_t module = 0;      // ordinal; kind 1
-  std::string name;         // kind 1
+  uint64_t size = 0;       // bytes
+  uint64_t call_site = 0;  // hash; kind 0
+  uint32_t ordinal = 0;    // kind 0
+  uint64_t module = 0;     // ordinal; kind 1
+  std::string name;        // kind 1
 };
 
 // A piece of a range and the place of its bytes in a segment.
@@ -62,14 +62,14 @@ struct Manifest {
   uint64_t epoch = 0;
   uint32_t rank = 0;
   uint32_t ranks = 1;
-  std::string run;             // random identifier of the process that wrote it
+  std::string run;  // random identifier of the process that wrote it
   std::string host;
   std::string library_version;
-  int64_t cut_unix_ns = 0;     // wall clock at the cut
-  uint64_t stall_ns = 0;       // how long the program was held
+  int64_t cut_unix_ns = 0;  // wall clock at the cut
+  uint64_t stall_ns = 0;    // how long the program was held
   uint64_t zone_bytes = 0;
-  uint64_t calls = 0;          // hooked calls that the program had made at the cut
-  uint64_t launches = 0;       // kernel launches among them
+  uint64_t calls = 0;     // hooked calls that the program had made at the cut
+  uint64_t launches = 0;  // kernel launches among them
   ProgramIdentity program;
   std::vector<SavedRange> ranges;
   std::vector<Extent> extents;

@@ -15,8 +15,12 @@ constexpr size_t kLongestRun = 64;
 constexpr size_t kMostDigits = 18;
 
 // Of the C locale, whatever the program has set.
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 bool is_job_character(char c) {
   return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-';
 }
@@ -51,7 +55,8 @@ std::string sanitise_job(const std::string& name) {
 }
 
 std::optional<uint64_t> parse_number(std::string_view text) {
-  if (text.empty() || text.size() > kMostDigits || !std::all_of(text.begin(), text.end(), is_digit)) {
+  if (text.empty() || text.size() > kMostDigits ||
+      !std::all_of(text.begin(), text.end(), is_digit)) {
     return std::nullopt;
   }
   if (text.size() > 1 && text.front() == '0') return std::nullopt;
@@ -60,20 +65,26 @@ std::optional<uint64_t> parse_number(std::string_view text) {
   return number;
 }
 
-bool is_job_folder(const std::string& name) { return sanitise_job(name) == name; }
+bool is_job_folder(const std::string& name) {
+  return sanitise_job(name) == name;
+}
 
 bool is_run(std::string_view run) {
   return !run.empty() && run.size() <= kLongestRun &&
          std::all_of(run.begin(), run.end(), [](char c) { return is_letter(c) || is_digit(c); });
 }
 
-std::string epoch_folder(uint64_t epoch) { return "e" + std::to_string(epoch); }
+std::string epoch_folder(uint64_t epoch) {
+  return "e" + std::to_string(epoch);
+}
 
 std::optional<uint64_t> parse_epoch_folder(std::string_view name) {
   return take(name, "e") ? parse_number(name) : std::nullopt;
 }
 
-std::string manifest_name(uint32_t rank) { return "r" + std::to_string(rank) + ".manifest"; }
+std::string manifest_name(uint32_t rank) {
+  return "r" + std::to_string(rank) + ".manifest";
+}
 
 std::optional<uint32_t> parse_manifest_name(std::string_view name) {
   if (!take(name, "r") || !take_back(name, ".manifest")) return std::nullopt;

@@ -15,7 +15,9 @@ constexpr uint64_t kLine = 64;
 constexpr uint64_t kLargeExtent = 64 << 10;
 constexpr uint64_t kSmallestSegment = 2 * kSegmentHeaderBytes;
 
-uint64_t alignment_of(uint64_t extent_bytes) { return extent_bytes >= kLargeExtent ? kPage : kLine; }
+uint64_t alignment_of(uint64_t extent_bytes) {
+  return extent_bytes >= kLargeExtent ? kPage : kLine;
+}
 
 uint64_t align_up(uint64_t offset, uint64_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
@@ -87,9 +89,9 @@ Status SegmentWriter::open_segment() {
   if (!file.ok()) return file.status();
   segments_.push_back({name, 0});
   current_ = std::make_unique<PieceWriter>(std::move(file.value()));
-  return current_->append(encode_segment_header({identity_.epoch, identity_.rank, number,
-                                                 checksum(identity_.job_folder_name),
-                                                 checksum(identity_.run)}));
+  return current_->append(
+      encode_segment_header({identity_.epoch, identity_.rank, number,
+                             checksum(identity_.job_folder_name), checksum(identity_.run)}));
 }
 
 Status SegmentWriter::close_segment() {
@@ -123,7 +125,9 @@ Status SegmentWriter::add_extent(uint32_t range, uint64_t offset,
   return current_->append(bytes);
 }
 
-Status SegmentWriter::finish() { return close_segment(); }
+Status SegmentWriter::finish() {
+  return close_segment();
+}
 
 void SegmentWriter::remove() {
   current_.reset();
@@ -152,13 +156,13 @@ Result<std::unique_ptr<ReadableFile>> open_segment(FileSystem& files,
   };
   Result<std::unique_ptr<ReadableFile>> file = files.open(path);
   if (!file.ok()) return file;
-  if ((*file)->size() != ref.size) {
-    return wrong(Code::kDamaged, "it has " + std::to_string((*file)->size()) +
+  if (file.value()->size() != ref.size) {
+    return wrong(Code::kDamaged, "it has " + std::to_string(file.value()->size()) +
                                      " bytes instead of " + std::to_string(ref.size));
   }
   std::array<std::byte, kSegmentHeaderBytes> bytes{};
   if (ref.size < bytes.size()) return wrong(Code::kDamaged, "it is too short for its header");
-  if (Status read = (*file)->read(0, bytes); !read.ok()) return read;
+  if (Status read = file.value()->read(0, bytes); !read.ok()) return read;
   const Result<SegmentHeader> header = decode_segment_header(bytes);
   if (!header.ok()) return wrong(header.status().code(), header.status().message());
   const std::optional<SegmentName> name = parse_segment_name(ref.file);

@@ -14,8 +14,8 @@
 
 namespace gpusnap {
 
-// Passes bytes on to a file in whole pieces of 1 MiB at multiples of 1 MiB: large runs straight from
-// the caller's memory, what is left over through a buffer. Not thread-safe.
+// Passes bytes on to a file in whole pieces of 1 MiB at multiples of 1 MiB: large runs straight
+// from the caller's memory, what is left over through a buffer. Not thread-safe.
 class PieceWriter {
  public:
   static constexpr size_t kPiece = 1 << 20;

@@ -9,15 +9,15 @@ namespace gpusnap {
 
 enum class Code {
   kOk,
-  kNotFound,      // nothing of that name is there
-  kDamaged,       // it is there and its bytes are wrong
-  kNewer,         // written by a later version of the format
-  kNoSpace,       // ENOSPC, EDQUOT
-  kPermission,    // EACCES, EPERM, EROFS
-  kIo,            // any other failure of the system
-  kBusy,          // somebody else holds it
-  kInvalid,       // the caller's or the user's input makes no sense
-  kUnsupported,   // we know what it is and do not do it
+  kNotFound,     // nothing of that name is there
+  kDamaged,      // it is there and its bytes are wrong
+  kNewer,        // written by a later version of the format
+  kNoSpace,      // ENOSPC, EDQUOT
+  kPermission,   // EACCES, EPERM, EROFS
+  kIo,           // any other failure of the system
+  kBusy,         // somebody else holds it
+  kInvalid,      // the caller's or the user's input makes no sense
+  kUnsupported,  // we know what it is and do not do it
 };
 
 class [[nodiscard]] Status {
@@ -39,8 +39,8 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}   // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }

@@ -85,8 +85,8 @@ Result<CheckpointId> parse_id(const std::string& id) {
   const std::string which = at == std::string::npos ? "latest" : id.substr(at + 1);
   const std::optional<uint64_t> epoch = parse_number(which);
   if (job.empty() || (!epoch && which != "latest")) {
-    return Status(Code::kInvalid, "cannot read checkpoint id '" + id +
-                                      "': write JOB@EPOCH, JOB@latest or JOB");
+    return Status(Code::kInvalid,
+                  "cannot read checkpoint id '" + id + "': write JOB@EPOCH, JOB@latest or JOB");
   }
   return CheckpointId{sanitise_job(job), epoch};
 }
@@ -160,9 +160,8 @@ class FolderStore final : public Store {
       if (!of_job.ok()) return of_job.status();
       std::move(of_job->begin(), of_job->end(), std::back_inserter(infos));
     }
-    std::stable_sort(infos.begin(), infos.end(), [](const auto& a, const auto& b) {
-      return a.time_unix_ns > b.time_unix_ns;
-    });
+    std::stable_sort(infos.begin(), infos.end(),
+                     [](const auto& a, const auto& b) { return a.time_unix_ns > b.time_unix_ns; });
     return infos;
   }
 
@@ -176,10 +175,10 @@ class FolderStore final : public Store {
                            : info.state == CheckpointState::kComplete;
     });
     if (found != infos->end()) return *found;
-    return Status(Code::kNotFound,
-                  "there is no " +
-                      (wanted->epoch ? "checkpoint " + id : "complete checkpoint of " + wanted->job) +
-                      " in " + folder_ + ": " + what_there_is(infos.value()));
+    return Status(Code::kNotFound, "there is no " +
+                                       (wanted->epoch ? "checkpoint " + id
+                                                      : "complete checkpoint of " + wanted->job) +
+                                       " in " + folder_ + ": " + what_there_is(infos.value()));
   }
 
   // For a message: "there are demo@4 (complete), demo@3 (damaged: ...)".
@@ -212,7 +211,8 @@ class FolderStore final : public Store {
       case CheckpointState::kComplete:
         break;
       case CheckpointState::kPartial:
-        return {Code::kNotFound, "checkpoint " + checkpoint.id + " is partial: " + now->info.reason};
+        return {Code::kNotFound,
+                "checkpoint " + checkpoint.id + " is partial: " + now->info.reason};
       case CheckpointState::kDamaged:
         return damaged(checkpoint, now->problem);
     }
@@ -268,7 +268,7 @@ class FolderStore final : public Store {
     const auto file = segment_.get(files_, epoch_path(checkpoint), sanitise_job(checkpoint.job),
                                    manifest, extent.segment);
     if (!file.ok()) return file.status();
-    if (Status read = (*file)->read(extent.segment_offset, bytes); !read.ok()) return read;
+    if (Status read = file.value()->read(extent.segment_offset, bytes); !read.ok()) return read;
     if (checksum(bytes) == extent.checksum) return {};
     return wrong_content(epoch_path(checkpoint) + "/" + manifest.segments[extent.segment].file,
                          extent);
@@ -312,8 +312,7 @@ Result<std::unique_ptr<Store>> open_store(FileSystem& files, const std::string& 
                                        "; give the folder that the run had (GPUSNAP_PFS)");
   }
   if (!entries.ok()) return entries.status();
-  return std::unique_ptr<Store>(
-      std::make_unique<FolderStore>(files, folder, std::move(spawn)));
+  return std::unique_ptr<Store>(std::make_unique<FolderStore>(files, folder, std::move(spawn)));
 }
 
 }  // namespace

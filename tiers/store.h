@@ -31,7 +31,7 @@ const char* name_of(CheckpointState state);  // "complete", "partial", "damaged"
 struct CheckpointInfo {
   std::string job;
   uint64_t epoch = 0;
-  std::string id;               // "<job>@<epoch>": what users type
+  std::string id;  // "<job>@<epoch>": what users type
   CheckpointState state = CheckpointState::kPartial;
   std::string reason;           // partial, damaged: one line
   int64_t time_unix_ns = 0;     // of the cut; of the folder where no manifest can be read
@@ -63,8 +63,8 @@ class CheckpointWriter {
 
 class Store {
  public:
-  // Makes the folder if `create`. kPermission and the like say what to do. `spawn` makes the threads
-  // of the checkpoint writers.
+  // Makes the folder if `create`. kPermission and the like say what to do. `spawn` makes the
+  // threads of the checkpoint writers.
   static Result<std::unique_ptr<Store>> open(FileSystem& files, const std::string& pfs, bool create,
                                              Spawn spawn = {});
   virtual ~Store() = default;

@@ -46,19 +46,18 @@ class Verifier {
   }
 
   Status segment(const Manifest& manifest, uint32_t index) {
-    const auto file =
-        open_segment(files_, epoch_folder_, checkpoint_.job, manifest, index);
+    const auto file = open_segment(files_, epoch_folder_, checkpoint_.job, manifest, index);
     if (!file.ok()) return file.status();
     std::vector<Extent> extents;
     std::copy_if(manifest.extents.begin(), manifest.extents.end(), std::back_inserter(extents),
                  [index](const Extent& extent) { return extent.segment == index; });
-    std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
-      return a.segment_offset < b.segment_offset;
-    });
+    std::sort(extents.begin(), extents.end(),
+              [](const Extent& a, const Extent& b) { return a.segment_offset < b.segment_offset; });
     const std::string path = epoch_folder_ + "/" + manifest.segments[index].file;
     uint64_t at = kSegmentHeaderUsedBytes;
     for (const Extent& extent : extents) {
-      if (Status zero = zeros(*file.value(), path, at, extent.segment_offset); !zero.ok()) return zero;
+      if (Status zero = zeros(*file.value(), path, at, extent.segment_offset); !zero.ok())
+        return zero;
       if (Status good = content(*file.value(), path, extent); !good.ok()) return good;
       at = std::max(at, extent.segment_offset + extent.size);
     }
@@ -102,17 +101,17 @@ class Verifier {
   Status journal(const Manifest& manifest) {
     const auto reader = JournalReader::open(files_, job_folder_, manifest.journal);
     if (!reader.ok()) return reader.status();
-    uint64_t left = (*reader)->total_bytes();
+    uint64_t left = reader.value()->total_bytes();
     while (left > 0) {
       const auto piece = std::span(buffer_).first(std::min<uint64_t>(buffer_.size(), left));
-      if (Status read = (*reader)->read(piece); !read.ok()) {
+      if (Status read = reader.value()->read(piece); !read.ok()) {
         return {Code::kDamaged, read.message()};
       }
       left -= piece.size();
       advance(piece.size());
     }
     // The reader compares the ends of the parts once it is asked for more.
-    Status end = (*reader)->read(std::span(buffer_).first(1));
+    Status end = reader.value()->read(std::span(buffer_).first(1));
     if (end.code() == Code::kNotFound) return {};
     return end.ok() ? Status(Code::kDamaged, "the journal is longer than its manifest says") : end;
   }

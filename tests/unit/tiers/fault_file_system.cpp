@@ -1,0 +1,341 @@
+#include "fault_file_system.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpusnap::test {
+
+namespace {
+
+std::string parent_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+std::string name_of(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+}  // namespace
+
+struct FaultFileSystem::File {
+  std::vector<std::byte> bytes;
+  std::vector<std::byte> durable;
+};
+
+struct FaultFileSystem::Change {
+  std::string path;
+  std::shared_ptr<File> file;  // empty: the name goes
+};
+
+class FaultFileSystem::Writing final : public WritableFile {
+ public:
+  Writing(FaultFileSystem& files, std::string path, std::shared_ptr<File> file)
+      : files_(files), path_(std::move(path)), file_(std::move(file)) {}
+
+  // A write that fails has written its first half.
+  Status append(std::span<const std::byte> bytes) override {
+    std::lock_guard lock(files_.mutex_);
+    Status status;
+    const Go go = files_.step("append " + path_, status);
+    if (files_.dead_) return status;
+    const auto put = go == Go::kFail ? bytes.first(bytes.size() / 2) : bytes;
+    file_->bytes.insert(file_->bytes.end(), put.begin(), put.end());
+    return status;
+  }
+
+  Status sync() override {
+    std::lock_guard lock(files_.mutex_);
+    Status status;
+    if (files_.step("sync " + path_, status) != Go::kFail) file_->durable = file_->bytes;
+    return status;
+  }
+
+ private:
+  FaultFileSystem& files_;
+  const std::string path_;
+  const std::shared_ptr<File> file_;
+};
+
+class FaultFileSystem::Reading final : public ReadableFile {
+ public:
+  Reading(std::mutex& mutex, std::string path, std::shared_ptr<File> file)
+      : mutex_(mutex), path_(std::move(path)), file_(std::move(file)) {}
+  uint64_t size() const override {
+    std::lock_guard lock(mutex_);
+    return file_->bytes.size();
+  }
+  Status read(uint64_t offset, std::span<std::byte> bytes) const override {
+    std::lock_guard lock(mutex_);
+    if (offset > file_->bytes.size() || bytes.size() > file_->bytes.size() - offset) {
+      return {Code::kDamaged, "cannot read " + path_ + ": it ends too early"};
+    }
+    if (!bytes.empty()) std::memcpy(bytes.data(), file_->bytes.data() + offset, bytes.size());
+    return {};
+  }
+
+ private:
+  std::mutex& mutex_;
+  const std::string path_;
+  const std::shared_ptr<File> file_;
+};
+
+class FaultFileSystem::Lock final : public FileLock {
+ public:
+  Lock(FaultFileSystem& files, std::string path) : files_(files), path_(std::move(path)) {}
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  ~Lock() override {
+    std::lock_guard lock(files_.mutex_);
+    files_.locks_.erase(path_);
+  }
+
+ private:
+  FaultFileSystem& files_;
+  const std::string path_;
+};
+
+FaultFileSystem::FaultFileSystem() {
+  folders_["/"] = 1;
+}
+FaultFileSystem::~FaultFileSystem() = default;
+
+void FaultFileSystem::inject(Fault fault) {
+  std::lock_guard lock(mutex_);
+  fault_ = std::move(fault);
+  operations_ = 0;
+  log_.clear();
+}
+
+void FaultFileSystem::heal() {
+  std::lock_guard lock(mutex_);
+  fault_.reset();
+  operations_ = 0;
+  log_.clear();
+}
+
+size_t FaultFileSystem::operations() const {
+  std::lock_guard lock(mutex_);
+  return operations_;
+}
+
+FaultFileSystem::Go FaultFileSystem::step(const std::string& what, Status& status) {
+  if (dead_) {
+    status = Status(Code::kIo, "cannot " + what + ": the machine has stopped");
+    return Go::kFail;
+  }
+  const size_t number = operations_++;
+  log_.push_back(what);
+  if (!fault_ || number < fault_->operation || (number > fault_->operation && !fault_->persists)) {
+    return Go::kDo;
+  }
+  if (!fault_->failure) {
+    dead_ = true;
+    status = Status(Code::kIo, "cannot " + what + ": the machine has stopped");
+    return Go::kFail;
+  }
+  status = *fault_->failure;
+  return fault_->takes_effect ? Go::kDoAndFail : Go::kFail;
+}
+
+void FaultFileSystem::crash(Survival survival) {
+  std::lock_guard lock(mutex_);
+  size_t number = 0;
+  for (const Change& change : changes_) {
+    const bool even = number++ % 2 == 0;
+    const bool survives = survival == Survival::kEverything || survival == Survival::kNames ||
+                          (survival == Survival::kSomeNames && even) ||
+                          (survival == Survival::kOtherNames && !even);
+    if (!survives) continue;
+    if (change.file) {
+      durable_names_[change.path] = change.file;
+    } else {
+      durable_names_.erase(change.path);
+    }
+  }
+  changes_.clear();
+  names_ = durable_names_;
+  for (auto& [path, file] : names_) {
+    if (survival == Survival::kNothing) file->bytes = file->durable;
+    if (survival == Survival::kNames) {
+      std::fill(file->bytes.begin() + static_cast<ptrdiff_t>(file->durable.size()),
+                file->bytes.end(), std::byte{0});
+    }
+    file->durable = file->bytes;
+  }
+  // The folder of a file that is back is back as well.
+  for (const auto& [path, file] : names_) folders_[parent_of(path)] = 1;
+  locks_.clear();
+  fault_.reset();
+  dead_ = false;
+  operations_ = 0;
+  log_.clear();
+}
+
+std::vector<std::byte> FaultFileSystem::content(const std::string& path) const {
+  std::lock_guard lock(mutex_);
+  return names_.at(path)->bytes;
+}
+
+void FaultFileSystem::put(const std::string& path, std::vector<std::byte> bytes) {
+  std::lock_guard lock(mutex_);
+  folders_[parent_of(path)] = 1;
+  names_[path] = durable_names_[path] = std::make_shared<File>(File{bytes, bytes});
+}
+
+void FaultFileSystem::erase(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  names_.erase(path);
+  durable_names_.erase(path);
+}
+
+std::vector<std::string> FaultFileSystem::paths() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> paths;
+  for (const auto& [path, file] : names_) paths.push_back(path);
+  return paths;
+}
+
+bool FaultFileSystem::exists(const std::string& path) const {
+  std::lock_guard lock(mutex_);
+  return names_.count(path) > 0 || folders_.count(path) > 0;
+}
+
+void FaultFileSystem::forbid(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  forbidden_[path] = 1;
+}
+
+void FaultFileSystem::allow_all() {
+  std::lock_guard lock(mutex_);
+  forbidden_.clear();
+}
+
+Status FaultFileSystem::missing(const std::string& what, const std::string& path) const {
+  return {Code::kNotFound, "cannot " + what + " " + path + ": No such file or directory"};
+}
+
+bool FaultFileSystem::folder_exists(const std::string& folder) const {
+  return folders_.count(folder) > 0;
+}
+
+void FaultFileSystem::set_name(const std::string& path, std::shared_ptr<File> file) {
+  if (file) {
+    names_[path] = file;
+  } else {
+    names_.erase(path);
+  }
+  changes_.push_back({path, std::move(file)});
+}
+
+Result<std::unique_ptr<WritableFile>> FaultFileSystem::create(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  Status status;
+  const Go go = step("create " + path, status);
+  if (go == Go::kFail) return status;
+  if (!folder_exists(parent_of(path))) return missing("create", path);
+  if (names_.count(path) > 0) return Status(Code::kInvalid, "cannot create " + path + ": exists");
+  auto file = std::make_shared<File>();
+  set_name(path, file);
+  if (go == Go::kDoAndFail) return status;
+  return std::unique_ptr<WritableFile>(std::make_unique<Writing>(*this, path, file));
+}
+
+Result<std::unique_ptr<ReadableFile>> FaultFileSystem::open(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  if (forbidden_.count(path) > 0) {
+    return Status(Code::kPermission, "cannot open " + path + ": Permission denied");
+  }
+  const auto found = names_.find(path);
+  if (found == names_.end()) return missing("open", path);
+  return std::unique_ptr<ReadableFile>(std::make_unique<Reading>(mutex_, path, found->second));
+}
+
+Result<std::vector<FolderEntry>> FaultFileSystem::entries(const std::string& folder) {
+  std::lock_guard lock(mutex_);
+  if (forbidden_.count(folder) > 0) {
+    return Status(Code::kPermission, "cannot read folder " + folder + ": Permission denied");
+  }
+  if (!folder_exists(folder)) return missing("read folder", folder);
+  std::vector<FolderEntry> entries;
+  for (const auto& [path, file] : names_) {
+    if (parent_of(path) == folder) entries.push_back({name_of(path), false, file->bytes.size(), 1});
+  }
+  for (const auto& [path, there] : folders_) {
+    if (path != "/" && parent_of(path) == folder) entries.push_back({name_of(path), true, 0, 1});
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+Status FaultFileSystem::make_folder(const std::string& folder) {
+  std::lock_guard lock(mutex_);
+  if (folder_exists(folder)) return {};
+  Status status;
+  if (step("make folder " + folder, status) == Go::kFail) return status;
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos;
+       slash = folder.find('/', slash + 1)) {
+    folders_[folder.substr(0, slash)] = 1;
+  }
+  folders_[folder] = 1;
+  return status;
+}
+
+Status FaultFileSystem::rename(const std::string& from, const std::string& to) {
+  std::lock_guard lock(mutex_);
+  Status status;
+  if (step("rename " + from, status) == Go::kFail) return status;
+  const auto found = names_.find(from);
+  if (found == names_.end()) return missing("rename", from);
+  if (names_.count(to) > 0) return {Code::kInvalid, "cannot rename to " + to + ": exists"};
+  const std::shared_ptr<File> file = found->second;
+  set_name(to, file);
+  set_name(from, nullptr);
+  return status;
+}
+
+Status FaultFileSystem::sync_folder(const std::string& folder) {
+  std::lock_guard lock(mutex_);
+  Status status;
+  if (step("sync folder " + folder, status) == Go::kFail) return status;
+  if (!folder_exists(folder)) return missing("sync folder", folder);
+  std::erase_if(changes_, [&](const Change& change) {
+    if (parent_of(change.path) != folder) return false;
+    if (change.file) {
+      durable_names_[change.path] = change.file;
+    } else {
+      durable_names_.erase(change.path);
+    }
+    return true;
+  });
+  return status;
+}
+
+Status FaultFileSystem::remove(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  Status status;
+  if (step("remove " + path, status) == Go::kFail) return status;
+  if (names_.count(path) == 0) return missing("remove", path);
+  set_name(path, nullptr);
+  return status;
+}
+
+Status FaultFileSystem::remove_folder(const std::string& folder) {
+  std::lock_guard lock(mutex_);
+  Status status;
+  if (step("remove folder " + folder, status) == Go::kFail) return status;
+  const bool used = std::any_of(names_.begin(), names_.end(),
+                                [&](const auto& name) { return parent_of(name.first) == folder; });
+  if (used) return {Code::kIo, "cannot remove folder " + folder + ": not empty"};
+  folders_.erase(folder);
+  return status;
+}
+
+Result<std::unique_ptr<FileLock>> FaultFileSystem::lock(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  if (!locks_.emplace(path, 1).second) {
+    return Status(Code::kBusy, "cannot lock " + path + ": another run holds it");
+  }
+  return std::unique_ptr<FileLock>(std::make_unique<Lock>(*this, path));
+}
+
+}  // namespace gpusnap::test

@@ -1,0 +1,150 @@
+// A small job that takes checkpoints of made-up memory and can tell whether they come back.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tiers/tiers.h"
+
+namespace gpusnap::test {
+
+class PlainMemory final : public SlotMemory {
+ public:
+  Result<std::byte*> allocate(size_t bytes) override {
+    if (left_ == 0) return Status(Code::kNoSpace, "no memory for a slot");
+    --left_;
+    ++held_;
+    return new std::byte[bytes];
+  }
+  void release(std::byte* slot, size_t) override {
+    --held_;
+    delete[] slot;
+  }
+  void allow(size_t slots) { left_ = slots; }
+  size_t held() const { return held_; }
+
+ private:
+  size_t left_ = SIZE_MAX;
+  size_t held_ = 0;
+};
+
+// What is in a range of memory at an epoch: bytes that look random and that nothing else has.
+inline std::vector<std::byte> memory_at(uint64_t epoch, size_t range, size_t size) {
+  std::vector<std::byte> bytes(size);
+  uint64_t state = epoch * 0x9e3779b97f4a7c15 + range * 0xbf58476d1ce4e5b9 + 1;
+  for (std::byte& byte : bytes) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    byte = static_cast<std::byte>(state);
+  }
+  return bytes;
+}
+
+struct Job {
+  std::string name = "demo";
+  std::string run = "abc123";
+  uint32_t rank = 0;
+  uint32_t ranks = 1;
+  std::vector<size_t> ranges = {10000, 1, 64 << 10, 777};
+  uint64_t segment_bytes = 32 << 10;
+};
+
+inline Manifest manifest_of(const Job& job, uint64_t epoch) {
+  Manifest manifest;
+  manifest.job = job.name;
+  manifest.epoch = epoch;
+  manifest.rank = job.rank;
+  manifest.ranks = job.ranks;
+  manifest.run = job.run;
+  manifest.host = "host";
+  manifest.library_version = "0";
+  manifest.cut_unix_ns = static_cast<int64_t>(1'000'000'000 * epoch);
+  manifest.stall_ns = 5;
+  manifest.zone_bytes = 65536;
+  manifest.calls = 100 * epoch;
+  manifest.launches = 10 * epoch;
+  manifest.program = {"/bin/solver", 3, 4, {"solver", "", "a b\n"}, "/tmp", "GPU", 13000};
+  for (size_t i = 0; i < job.ranges.size(); ++i) {
+    SavedRange range;
+    range.kind = i == 3 ? 1 : 0;
+    range.address = 0x10000 * (i + 1);
+    range.size = job.ranges[i];
+    range.call_site = 7 * i;
+    range.ordinal = static_cast<uint32_t>(i);
+    range.name = i == 3 ? "counter" : "";
+    manifest.ranges.push_back(range);
+  }
+  return manifest;
+}
+
+inline std::string journal_name(const Job& job) {
+  return job.run + "-r" + std::to_string(job.rank) + ".journal";
+}
+
+inline std::unique_ptr<JournalWriter> open_journal(FileSystem& files, const Store& store,
+                                                   const Job& job) {
+  JournalWriter::Options options;
+  options.block_bytes = 512;
+  auto journal =
+      JournalWriter::create(files, store.job_folder(job.name), journal_name(job), options);
+  return journal.ok() ? std::move(journal.value()) : nullptr;
+}
+
+inline std::vector<std::byte> journal_bytes(uint64_t epoch) {
+  return memory_at(epoch, 99, 1300);
+}
+
+// Takes one checkpoint from the cut to the commit; slots are smaller than ranges.
+inline Status take_checkpoint(Store& store, StagingPool& pool, const Job& job, uint64_t epoch,
+                              JournalWriter* journal) {
+  Manifest manifest = manifest_of(job, epoch);
+  if (journal != nullptr) {
+    journal->append(journal_bytes(epoch), 4);
+    manifest.journal.push_back(journal->seal());
+  }
+  auto writer = store.begin(job.name, epoch, job.rank, job.run, pool, job.segment_bytes);
+  if (!writer.ok()) return writer.status();
+  for (size_t range = 0; range < job.ranges.size(); ++range) {
+    const auto bytes = memory_at(epoch, range, job.ranges[range]);
+    for (size_t at = 0; at < bytes.size(); at += pool.slot_bytes()) {
+      auto slot = pool.acquire();
+      if (!slot.ok()) return slot.status();
+      slot.value()->used = std::min(pool.slot_bytes(), bytes.size() - at);
+      std::memcpy(slot.value()->data, bytes.data() + at, slot.value()->used);
+      writer.value()->write(static_cast<uint32_t>(range), at, slot.value());
+    }
+  }
+  writer.value()->finish(std::move(manifest), journal);
+  return writer.value()->wait();
+}
+
+// Ok where every range of every rank comes back as it was.
+inline Status restore(Store& store, const CheckpointInfo& info, const std::vector<size_t>& ranges) {
+  for (const Manifest& manifest : info.ranks) {
+    std::vector<std::vector<std::byte>> memory;
+    for (const size_t size : ranges) memory.emplace_back(size);
+    for (const Extent& extent : manifest.extents) {
+      const auto to = std::span(memory.at(extent.range)).subspan(extent.offset, extent.size);
+      if (Status read = store.read(info, manifest, extent, to); !read.ok()) return read;
+    }
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (memory[i] != memory_at(info.epoch, i, ranges[i])) {
+        return {Code::kDamaged, "range " + std::to_string(i) + " has other bytes"};
+      }
+    }
+  }
+  return {};
+}
+
+// What is fit to be shown to a user: one line that names what it is about.
+inline void expect_message(const Status& status, const std::string& part) {
+  EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
+}
+
+}  // namespace gpusnap::test
