@@ -1,0 +1,756 @@
+// The public CUDA runtime API of CUDA 13, as far as libcudart.so.13 of simcuda implements it: our
+// own declarations, so that no toolkit is needed. Where one is present, a test compares every
+// value, layout and signature below with its headers (tests/unit/simcuda/runtime/runtime_abi_check.py).
+//
+// Enumerators, structures and functions have their public names. Functions that exist once more for
+// programs built with --default-stream per-thread are declared by CUDART_API_DS or CUDART_API_SZ.
+#pragma once
+
+#include <stddef.h>
+
+// CUDART_LINKAGE may be set empty to declare the functions inside a namespace (the check does).
+#ifndef CUDART_LINKAGE
+#define CUDART_LINKAGE extern "C" __attribute__((visibility("default")))
+#endif
+#define CUDART_API(name, parameters) CUDART_LINKAGE cudaError_t name parameters
+#define CUDART_API_DS(name, parameters) \
+  CUDART_API(name, parameters);         \
+  CUDART_API(name##_ptds, parameters)
+#define CUDART_API_SZ(name, parameters) \
+  CUDART_API(name, parameters);         \
+  CUDART_API(name##_ptsz, parameters)
+
+enum cudaError {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInitializationError = 3,
+  cudaErrorCudartUnloading = 4,
+  cudaErrorProfilerDisabled = 5,
+  cudaErrorProfilerNotInitialized = 6,
+  cudaErrorProfilerAlreadyStarted = 7,
+  cudaErrorProfilerAlreadyStopped = 8,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidPitchValue = 12,
+  cudaErrorInvalidSymbol = 13,
+  cudaErrorInvalidHostPointer = 16,
+  cudaErrorInvalidDevicePointer = 17,
+  cudaErrorInvalidTexture = 18,
+  cudaErrorInvalidTextureBinding = 19,
+  cudaErrorInvalidChannelDescriptor = 20,
+  cudaErrorInvalidMemcpyDirection = 21,
+  cudaErrorAddressOfConstant = 22,
+  cudaErrorTextureFetchFailed = 23,
+  cudaErrorTextureNotBound = 24,
+  cudaErrorSynchronizationError = 25,
+  cudaErrorInvalidFilterSetting = 26,
+  cudaErrorInvalidNormSetting = 27,
+  cudaErrorMixedDeviceExecution = 28,
+  cudaErrorNotYetImplemented = 31,
+  cudaErrorMemoryValueTooLarge = 32,
+  cudaErrorStubLibrary = 34,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorCallRequiresNewerDriver = 36,
+  cudaErrorInvalidSurface = 37,
+  cudaErrorDuplicateVariableName = 43,
+  cudaErrorDuplicateTextureName = 44,
+  cudaErrorDuplicateSurfaceName = 45,
+  cudaErrorDevicesUnavailable = 46,
+  cudaErrorIncompatibleDriverContext = 49,
+  cudaErrorMissingConfiguration = 52,
+  cudaErrorPriorLaunchFailure = 53,
+  cudaErrorLaunchMaxDepthExceeded = 65,
+  cudaErrorLaunchFileScopedTex = 66,
+  cudaErrorLaunchFileScopedSurf = 67,
+  cudaErrorSyncDepthExceeded = 68,
+  cudaErrorLaunchPendingCountExceeded = 69,
+  cudaErrorInvalidDeviceFunction = 98,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorDeviceNotLicensed = 102,
+  cudaErrorSoftwareValidityNotEstablished = 103,
+  cudaErrorStartupFailure = 127,
+  cudaErrorInvalidKernelImage = 200,
+  cudaErrorDeviceUninitialized = 201,
+  cudaErrorMapBufferObjectFailed = 205,
+  cudaErrorUnmapBufferObjectFailed = 206,
+  cudaErrorArrayIsMapped = 207,
+  cudaErrorAlreadyMapped = 208,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorAlreadyAcquired = 210,
+  cudaErrorNotMapped = 211,
+  cudaErrorNotMappedAsArray = 212,
+  cudaErrorNotMappedAsPointer = 213,
+  cudaErrorECCUncorrectable = 214,
+  cudaErrorUnsupportedLimit = 215,
+  cudaErrorDeviceAlreadyInUse = 216,
+  cudaErrorPeerAccessUnsupported = 217,
+  cudaErrorInvalidPtx = 218,
+  cudaErrorInvalidGraphicsContext = 219,
+  cudaErrorNvlinkUncorrectable = 220,
+  cudaErrorJitCompilerNotFound = 221,
+  cudaErrorUnsupportedPtxVersion = 222,
+  cudaErrorJitCompilationDisabled = 223,
+  cudaErrorUnsupportedExecAffinity = 224,
+  cudaErrorUnsupportedDevSideSync = 225,
+  cudaErrorContained = 226,
+  cudaErrorInvalidSource = 300,
+  cudaErrorFileNotFound = 301,
+  cudaErrorSharedObjectSymbolNotFound = 302,
+  cudaErrorSharedObjectInitFailed = 303,
+  cudaErrorOperatingSystem = 304,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorIllegalState = 401,
+  cudaErrorLossyQuery = 402,
+  cudaErrorSymbolNotFound = 500,
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchOutOfResources = 701,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorLaunchIncompatibleTexturing = 703,
+  cudaErrorPeerAccessAlreadyEnabled = 704,
+  cudaErrorPeerAccessNotEnabled = 705,
+  cudaErrorSetOnActiveProcess = 708,
+  cudaErrorContextIsDestroyed = 709,
+  cudaErrorAssert = 710,
+  cudaErrorTooManyPeers = 711,
+  cudaErrorHostMemoryAlreadyRegistered = 712,
+  cudaErrorHostMemoryNotRegistered = 713,
+  cudaErrorHardwareStackError = 714,
+  cudaErrorIllegalInstruction = 715,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorInvalidAddressSpace = 717,
+  cudaErrorInvalidPc = 718,
+  cudaErrorLaunchFailure = 719,
+  cudaErrorCooperativeLaunchTooLarge = 720,
+  cudaErrorTensorMemoryLeak = 721,
+  cudaErrorNotPermitted = 800,
+  cudaErrorNotSupported = 801,
+  cudaErrorSystemNotReady = 802,
+  cudaErrorSystemDriverMismatch = 803,
+  cudaErrorCompatNotSupportedOnDevice = 804,
+  cudaErrorMpsConnectionFailed = 805,
+  cudaErrorMpsRpcFailure = 806,
+  cudaErrorMpsServerNotReady = 807,
+  cudaErrorMpsMaxClientsReached = 808,
+  cudaErrorMpsMaxConnectionsReached = 809,
+  cudaErrorMpsClientTerminated = 810,
+  cudaErrorCdpNotSupported = 811,
+  cudaErrorCdpVersionMismatch = 812,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureMerge = 902,
+  cudaErrorStreamCaptureUnmatched = 903,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorStreamCaptureImplicit = 906,
+  cudaErrorCapturedEvent = 907,
+  cudaErrorStreamCaptureWrongThread = 908,
+  cudaErrorTimeout = 909,
+  cudaErrorGraphExecUpdateFailure = 910,
+  cudaErrorExternalDevice = 911,
+  cudaErrorInvalidClusterSize = 912,
+  cudaErrorFunctionNotLoaded = 913,
+  cudaErrorInvalidResourceType = 914,
+  cudaErrorInvalidResourceConfiguration = 915,
+  cudaErrorUnknown = 999,
+  cudaErrorApiFailureBase = 10000,
+};
+enum cudaDeviceAttr {
+  cudaDevAttrMaxThreadsPerBlock = 1,
+  cudaDevAttrMaxBlockDimX = 2,
+  cudaDevAttrMaxBlockDimY = 3,
+  cudaDevAttrMaxBlockDimZ = 4,
+  cudaDevAttrMaxGridDimX = 5,
+  cudaDevAttrMaxGridDimY = 6,
+  cudaDevAttrMaxGridDimZ = 7,
+  cudaDevAttrMaxSharedMemoryPerBlock = 8,
+  cudaDevAttrTotalConstantMemory = 9,
+  cudaDevAttrWarpSize = 10,
+  cudaDevAttrMaxPitch = 11,
+  cudaDevAttrMaxRegistersPerBlock = 12,
+  cudaDevAttrClockRate = 13,
+  cudaDevAttrTextureAlignment = 14,
+  cudaDevAttrGpuOverlap = 15,
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrKernelExecTimeout = 17,
+  cudaDevAttrIntegrated = 18,
+  cudaDevAttrCanMapHostMemory = 19,
+  cudaDevAttrComputeMode = 20,
+  cudaDevAttrMaxTexture1DWidth = 21,
+  cudaDevAttrMaxTexture2DWidth = 22,
+  cudaDevAttrMaxTexture2DHeight = 23,
+  cudaDevAttrMaxTexture3DWidth = 24,
+  cudaDevAttrMaxTexture3DHeight = 25,
+  cudaDevAttrMaxTexture3DDepth = 26,
+  cudaDevAttrMaxTexture2DLayeredWidth = 27,
+  cudaDevAttrMaxTexture2DLayeredHeight = 28,
+  cudaDevAttrMaxTexture2DLayeredLayers = 29,
+  cudaDevAttrSurfaceAlignment = 30,
+  cudaDevAttrConcurrentKernels = 31,
+  cudaDevAttrEccEnabled = 32,
+  cudaDevAttrPciBusId = 33,
+  cudaDevAttrPciDeviceId = 34,
+  cudaDevAttrTccDriver = 35,
+  cudaDevAttrMemoryClockRate = 36,
+  cudaDevAttrGlobalMemoryBusWidth = 37,
+  cudaDevAttrL2CacheSize = 38,
+  cudaDevAttrMaxThreadsPerMultiProcessor = 39,
+  cudaDevAttrAsyncEngineCount = 40,
+  cudaDevAttrUnifiedAddressing = 41,
+  cudaDevAttrMaxTexture1DLayeredWidth = 42,
+  cudaDevAttrMaxTexture1DLayeredLayers = 43,
+  cudaDevAttrMaxTexture2DGatherWidth = 45,
+  cudaDevAttrMaxTexture2DGatherHeight = 46,
+  cudaDevAttrMaxTexture3DWidthAlt = 47,
+  cudaDevAttrMaxTexture3DHeightAlt = 48,
+  cudaDevAttrMaxTexture3DDepthAlt = 49,
+  cudaDevAttrPciDomainId = 50,
+  cudaDevAttrTexturePitchAlignment = 51,
+  cudaDevAttrMaxTextureCubemapWidth = 52,
+  cudaDevAttrMaxTextureCubemapLayeredWidth = 53,
+  cudaDevAttrMaxTextureCubemapLayeredLayers = 54,
+  cudaDevAttrMaxSurface1DWidth = 55,
+  cudaDevAttrMaxSurface2DWidth = 56,
+  cudaDevAttrMaxSurface2DHeight = 57,
+  cudaDevAttrMaxSurface3DWidth = 58,
+  cudaDevAttrMaxSurface3DHeight = 59,
+  cudaDevAttrMaxSurface3DDepth = 60,
+  cudaDevAttrMaxSurface1DLayeredWidth = 61,
+  cudaDevAttrMaxSurface1DLayeredLayers = 62,
+  cudaDevAttrMaxSurface2DLayeredWidth = 63,
+  cudaDevAttrMaxSurface2DLayeredHeight = 64,
+  cudaDevAttrMaxSurface2DLayeredLayers = 65,
+  cudaDevAttrMaxSurfaceCubemapWidth = 66,
+  cudaDevAttrMaxSurfaceCubemapLayeredWidth = 67,
+  cudaDevAttrMaxSurfaceCubemapLayeredLayers = 68,
+  cudaDevAttrMaxTexture1DLinearWidth = 69,
+  cudaDevAttrMaxTexture2DLinearWidth = 70,
+  cudaDevAttrMaxTexture2DLinearHeight = 71,
+  cudaDevAttrMaxTexture2DLinearPitch = 72,
+  cudaDevAttrMaxTexture2DMipmappedWidth = 73,
+  cudaDevAttrMaxTexture2DMipmappedHeight = 74,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxTexture1DMipmappedWidth = 77,
+  cudaDevAttrStreamPrioritiesSupported = 78,
+  cudaDevAttrGlobalL1CacheSupported = 79,
+  cudaDevAttrLocalL1CacheSupported = 80,
+  cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
+  cudaDevAttrMaxRegistersPerMultiprocessor = 82,
+  cudaDevAttrManagedMemory = 83,
+  cudaDevAttrIsMultiGpuBoard = 84,
+  cudaDevAttrMultiGpuBoardGroupID = 85,
+  cudaDevAttrHostNativeAtomicSupported = 86,
+  cudaDevAttrSingleToDoublePrecisionPerfRatio = 87,
+  cudaDevAttrPageableMemoryAccess = 88,
+  cudaDevAttrConcurrentManagedAccess = 89,
+  cudaDevAttrComputePreemptionSupported = 90,
+  cudaDevAttrCanUseHostPointerForRegisteredMem = 91,
+  cudaDevAttrCooperativeLaunch = 95,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+  cudaDevAttrCanFlushRemoteWrites = 98,
+  cudaDevAttrHostRegisterSupported = 99,
+  cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100,
+  cudaDevAttrDirectManagedMemAccessFromHost = 101,
+  cudaDevAttrMaxBlocksPerMultiprocessor = 106,
+  cudaDevAttrMaxPersistingL2CacheSize = 108,
+  cudaDevAttrMaxAccessPolicyWindowSize = 109,
+  cudaDevAttrReservedSharedMemoryPerBlock = 111,
+  cudaDevAttrSparseCudaArraySupported = 112,
+  cudaDevAttrHostRegisterReadOnlySupported = 113,
+  cudaDevAttrTimelineSemaphoreInteropSupported = 114,
+  cudaDevAttrMemoryPoolsSupported = 115,
+  cudaDevAttrGPUDirectRDMASupported = 116,
+  cudaDevAttrGPUDirectRDMAFlushWritesOptions = 117,
+  cudaDevAttrGPUDirectRDMAWritesOrdering = 118,
+  cudaDevAttrMemoryPoolSupportedHandleTypes = 119,
+  cudaDevAttrClusterLaunch = 120,
+  cudaDevAttrDeferredMappingCudaArraySupported = 121,
+  cudaDevAttrIpcEventSupport = 125,
+  cudaDevAttrMemSyncDomainCount = 126,
+  cudaDevAttrNumaConfig = 130,
+  cudaDevAttrNumaId = 131,
+  cudaDevAttrMpsEnabled = 133,
+  cudaDevAttrHostNumaId = 134,
+  cudaDevAttrD3D12CigSupported = 135,
+  cudaDevAttrVulkanCigSupported = 138,
+  cudaDevAttrGpuPciDeviceId = 139,
+  cudaDevAttrGpuPciSubsystemId = 140,
+  cudaDevAttrHostNumaMemoryPoolsSupported = 142,
+  cudaDevAttrHostNumaMultinodeIpcSupported = 143,
+  cudaDevAttrHostMemoryPoolsSupported = 144,
+  cudaDevAttrOnlyPartialHostNativeAtomicSupported = 147,
+};
+typedef enum cudaError cudaError_t;
+
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost = 0,
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4,
+};
+
+enum cudaMemoryType {
+  cudaMemoryTypeUnregistered = 0,
+  cudaMemoryTypeHost = 1,
+  cudaMemoryTypeDevice = 2,
+  cudaMemoryTypeManaged = 3,
+};
+
+enum cudaMemoryAdvise {
+  cudaMemAdviseSetReadMostly = 1,
+  cudaMemAdviseUnsetReadMostly = 2,
+  cudaMemAdviseSetPreferredLocation = 3,
+  cudaMemAdviseUnsetPreferredLocation = 4,
+  cudaMemAdviseSetAccessedBy = 5,
+  cudaMemAdviseUnsetAccessedBy = 6,
+};
+
+enum cudaMemLocationType {
+  cudaMemLocationTypeInvalid = 0,
+  cudaMemLocationTypeDevice = 1,
+  cudaMemLocationTypeHost = 2,
+  cudaMemLocationTypeHostNuma = 3,
+  cudaMemLocationTypeHostNumaCurrent = 4,
+};
+
+enum cudaLimit {
+  cudaLimitStackSize = 0,
+  cudaLimitPrintfFifoSize = 1,
+  cudaLimitMallocHeapSize = 2,
+  cudaLimitDevRuntimeSyncDepth = 3,
+  cudaLimitDevRuntimePendingLaunchCount = 4,
+  cudaLimitMaxL2FetchGranularity = 5,
+  cudaLimitPersistingL2CacheSize = 6,
+};
+
+enum cudaFuncCache {
+  cudaFuncCachePreferNone = 0,
+  cudaFuncCachePreferShared = 1,
+  cudaFuncCachePreferL1 = 2,
+  cudaFuncCachePreferEqual = 3,
+};
+
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+  cudaFuncAttributeClusterDimMustBeSet = 10,
+  cudaFuncAttributeRequiredClusterWidth = 11,
+  cudaFuncAttributeRequiredClusterHeight = 12,
+  cudaFuncAttributeRequiredClusterDepth = 13,
+  cudaFuncAttributeNonPortableClusterSizeAllowed = 14,
+  cudaFuncAttributeClusterSchedulingPolicyPreference = 15,
+};
+
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone = 0,
+  cudaStreamCaptureStatusActive = 1,
+  cudaStreamCaptureStatusInvalidated = 2,
+};
+
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2,
+};
+
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess = 0,
+  cudaDriverEntryPointSymbolNotFound = 1,
+  cudaDriverEntryPointVersionNotSufficent = 2,
+};
+
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeIgnore = 0,
+  cudaLaunchAttributeCooperative = 2,
+};
+
+// Opaque handles; the same types as the driver's.
+typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
+typedef struct CUkern_st* cudaKernel_t;
+typedef struct CUfunc_st* cudaFunction_t;
+typedef struct CUlib_st* cudaLibrary_t;
+typedef struct CUgraph_st* cudaGraph_t;
+typedef struct CUgraphNode_st* cudaGraphNode_t;
+typedef struct cudaArray* cudaArray_t;
+typedef struct CUmemPoolHandle_st* cudaMemPool_t;
+typedef struct cudaGraphEdgeData_st cudaGraphEdgeData;
+
+typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, void* userData);
+typedef void (*cudaHostFn_t)(void* userData);
+
+struct uint3 {
+  unsigned int x, y, z;
+};
+
+struct dim3 {
+  unsigned int x, y, z;
+};
+
+struct cudaUUID_t {
+  char bytes[16];
+};
+
+struct cudaExtent {
+  size_t width;  // bytes where no array is involved
+  size_t height;
+  size_t depth;
+};
+
+struct cudaPos {
+  size_t x, y, z;
+};
+
+struct cudaPitchedPtr {
+  void* ptr;
+  size_t pitch;  // bytes from row to row
+  size_t xsize;
+  size_t ysize;  // rows from slice to slice
+};
+
+struct cudaMemcpy3DParms {
+  cudaArray_t srcArray;
+  struct cudaPos srcPos;
+  struct cudaPitchedPtr srcPtr;
+  cudaArray_t dstArray;
+  struct cudaPos dstPos;
+  struct cudaPitchedPtr dstPtr;
+  struct cudaExtent extent;
+  enum cudaMemcpyKind kind;
+};
+
+struct cudaMemLocation {
+  enum cudaMemLocationType type;
+  int id;
+};
+
+struct cudaPointerAttributes {
+  enum cudaMemoryType type;
+  int device;
+  void* devicePointer;
+  void* hostPointer;
+  long reserved[8];
+};
+
+struct cudaFuncAttributes {
+  size_t sharedSizeBytes;
+  size_t constSizeBytes;
+  size_t localSizeBytes;
+  int maxThreadsPerBlock;
+  int numRegs;
+  int ptxVersion;
+  int binaryVersion;
+  int cacheModeCA;
+  int maxDynamicSharedSizeBytes;
+  int preferredShmemCarveout;
+  int clusterDimMustBeSet;
+  int requiredClusterWidth;
+  int requiredClusterHeight;
+  int requiredClusterDepth;
+  int clusterSchedulingPolicyPreference;
+  int nonPortableClusterSizeAllowed;
+  int reserved[16];
+};
+
+union alignas(8) cudaLaunchAttributeValue {
+  char pad[64];
+  int cooperative;
+};
+
+struct cudaLaunchAttribute {
+  enum cudaLaunchAttributeID id;
+  union cudaLaunchAttributeValue val;
+};
+
+struct cudaLaunchConfig_t {
+  struct dim3 gridDim;
+  struct dim3 blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  struct cudaLaunchAttribute* attrs;
+  unsigned int numAttrs;
+};
+
+struct cudaDeviceProp {
+  char name[256];
+  cudaUUID_t uuid;
+  char luid[8];
+  unsigned int luidDeviceNodeMask;
+  size_t totalGlobalMem;
+  size_t sharedMemPerBlock;
+  int regsPerBlock;
+  int warpSize;
+  size_t memPitch;
+  int maxThreadsPerBlock;
+  int maxThreadsDim[3];
+  int maxGridSize[3];
+  size_t totalConstMem;
+  int major;
+  int minor;
+  size_t textureAlignment;
+  size_t texturePitchAlignment;
+  int multiProcessorCount;
+  int integrated;
+  int canMapHostMemory;
+  int maxTexture1D;
+  int maxTexture1DMipmap;
+  int maxTexture2D[2];
+  int maxTexture2DMipmap[2];
+  int maxTexture2DLinear[3];
+  int maxTexture2DGather[2];
+  int maxTexture3D[3];
+  int maxTexture3DAlt[3];
+  int maxTextureCubemap;
+  int maxTexture1DLayered[2];
+  int maxTexture2DLayered[3];
+  int maxTextureCubemapLayered[2];
+  int maxSurface1D;
+  int maxSurface2D[2];
+  int maxSurface3D[3];
+  int maxSurface1DLayered[2];
+  int maxSurface2DLayered[3];
+  int maxSurfaceCubemap;
+  int maxSurfaceCubemapLayered[2];
+  size_t surfaceAlignment;
+  int concurrentKernels;
+  int ECCEnabled;
+  int pciBusID;
+  int pciDeviceID;
+  int pciDomainID;
+  int tccDriver;
+  int asyncEngineCount;
+  int unifiedAddressing;
+  int memoryBusWidth;
+  int l2CacheSize;
+  int persistingL2CacheMaxSize;
+  int maxThreadsPerMultiProcessor;
+  int streamPrioritiesSupported;
+  int globalL1CacheSupported;
+  int localL1CacheSupported;
+  size_t sharedMemPerMultiprocessor;
+  int regsPerMultiprocessor;
+  int managedMemory;
+  int isMultiGpuBoard;
+  int multiGpuBoardGroupID;
+  int hostNativeAtomicSupported;
+  int pageableMemoryAccess;
+  int concurrentManagedAccess;
+  int computePreemptionSupported;
+  int canUseHostPointerForRegisteredMem;
+  int cooperativeLaunch;
+  size_t sharedMemPerBlockOptin;
+  int pageableMemoryAccessUsesHostPageTables;
+  int directManagedMemAccessFromHost;
+  int maxBlocksPerMultiProcessor;
+  int accessPolicyMaxWindowSize;
+  size_t reservedSharedMemPerBlock;
+  int hostRegisterSupported;
+  int sparseCudaArraySupported;
+  int hostRegisterReadOnlySupported;
+  int timelineSemaphoreInteropSupported;
+  int memoryPoolsSupported;
+  int gpuDirectRDMASupported;
+  unsigned int gpuDirectRDMAFlushWritesOptions;
+  int gpuDirectRDMAWritesOrdering;
+  unsigned int memoryPoolSupportedHandleTypes;
+  int deferredMappingCudaArraySupported;
+  int ipcEventSupported;
+  int clusterLaunch;
+  int unifiedFunctionPointers;
+  int deviceNumaConfig;
+  int deviceNumaId;
+  int mpsEnabled;
+  int hostNumaId;
+  unsigned int gpuPciDeviceID;
+  unsigned int gpuPciSubsystemID;
+  int hostNumaMultinodeIpcSupported;
+  int reserved[56];
+};
+
+// What programs compiled by nvcc call behind the scenes.
+CUDART_LINKAGE void** __cudaRegisterFatBinary(void* fatCubin);
+CUDART_LINKAGE void __cudaRegisterFatBinaryEnd(void** fatCubinHandle);
+CUDART_LINKAGE void __cudaUnregisterFatBinary(void** fatCubinHandle);
+CUDART_LINKAGE void __cudaRegisterFunction(void** fatCubinHandle, const char* hostFun,
+                                           char* deviceFun, const char* deviceName,
+                                           int thread_limit, struct uint3* tid, struct uint3* bid,
+                                           struct dim3* bDim, struct dim3* gDim, int* wSize);
+CUDART_LINKAGE void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char* deviceAddress,
+                                      const char* deviceName, int ext, size_t size, int constant,
+                                      int global);
+CUDART_LINKAGE void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress,
+                                             char* deviceAddress, const char* deviceName, int ext,
+                                             size_t size, int constant, int global);
+CUDART_LINKAGE char __cudaInitModule(void** fatCubinHandle);
+CUDART_LINKAGE unsigned int __cudaPushCallConfiguration(struct dim3 gridDim, struct dim3 blockDim,
+                                                        size_t sharedMem, cudaStream_t stream);
+CUDART_API(__cudaPopCallConfiguration,
+           (struct dim3 * gridDim, struct dim3* blockDim, size_t* sharedMem, void* stream));
+CUDART_API(__cudaGetKernel, (cudaKernel_t * kernel, const void* entryFuncAddr));
+CUDART_API_SZ(__cudaLaunchKernel, (cudaKernel_t kernel, struct dim3 gridDim, struct dim3 blockDim,
+                                   void** args, size_t sharedMem, cudaStream_t stream));
+
+// Errors.
+CUDART_API(cudaGetLastError, (void));
+CUDART_API(cudaPeekAtLastError, (void));
+CUDART_LINKAGE const char* cudaGetErrorName(cudaError_t error);
+CUDART_LINKAGE const char* cudaGetErrorString(cudaError_t error);
+
+// Versions and the driver's entry points.
+CUDART_API(cudaDriverGetVersion, (int* driverVersion));
+CUDART_API(cudaRuntimeGetVersion, (int* runtimeVersion));
+CUDART_API_SZ(cudaGetDriverEntryPoint,
+              (const char* symbol, void** funcPtr, unsigned long long flags,
+               enum cudaDriverEntryPointQueryResult* driverStatus));
+CUDART_API_SZ(cudaGetDriverEntryPointByVersion,
+              (const char* symbol, void** funcPtr, unsigned int cudaVersion,
+               unsigned long long flags, enum cudaDriverEntryPointQueryResult* driverStatus));
+
+// Devices.
+CUDART_API(cudaGetDeviceCount, (int* count));
+CUDART_API(cudaGetDevice, (int* device));
+CUDART_API(cudaSetDevice, (int device));
+CUDART_API(cudaInitDevice, (int device, unsigned int deviceFlags, unsigned int flags));
+CUDART_API(cudaSetValidDevices, (int* device_arr, int len));
+CUDART_API(cudaChooseDevice, (int* device, const struct cudaDeviceProp* prop));
+CUDART_API(cudaSetDeviceFlags, (unsigned int flags));
+CUDART_API(cudaGetDeviceFlags, (unsigned int* flags));
+CUDART_API(cudaGetDeviceProperties, (struct cudaDeviceProp * prop, int device));
+CUDART_API(cudaDeviceGetAttribute, (int* value, enum cudaDeviceAttr attr, int device));
+CUDART_API(cudaDeviceGetPCIBusId, (char* pciBusId, int len, int device));
+CUDART_API(cudaDeviceGetByPCIBusId, (int* device, const char* pciBusId));
+CUDART_API(cudaDeviceCanAccessPeer, (int* canAccessPeer, int device, int peerDevice));
+CUDART_API(cudaDeviceSynchronize, (void));
+CUDART_API(cudaDeviceReset, (void));
+CUDART_API(cudaDeviceSetLimit, (enum cudaLimit limit, size_t value));
+CUDART_API(cudaDeviceGetLimit, (size_t * pValue, enum cudaLimit limit));
+CUDART_API(cudaDeviceSetCacheConfig, (enum cudaFuncCache cacheConfig));
+CUDART_API(cudaDeviceGetCacheConfig, (enum cudaFuncCache * pCacheConfig));
+CUDART_API(cudaDeviceGetStreamPriorityRange, (int* leastPriority, int* greatestPriority));
+CUDART_API(cudaProfilerStart, (void));
+CUDART_API(cudaProfilerStop, (void));
+
+// Memory.
+CUDART_API(cudaMalloc, (void** devPtr, size_t size));
+CUDART_API(cudaFree, (void* devPtr));
+CUDART_API(cudaMallocHost, (void** ptr, size_t size));
+CUDART_API(cudaFreeHost, (void* ptr));
+CUDART_API(cudaHostAlloc, (void** pHost, size_t size, unsigned int flags));
+CUDART_API(cudaHostRegister, (void* ptr, size_t size, unsigned int flags));
+CUDART_API(cudaHostUnregister, (void* ptr));
+CUDART_API(cudaHostGetDevicePointer, (void** pDevice, void* pHost, unsigned int flags));
+CUDART_API(cudaHostGetFlags, (unsigned int* pFlags, void* pHost));
+CUDART_API(cudaMallocManaged, (void** devPtr, size_t size, unsigned int flags));
+CUDART_API(cudaMallocPitch, (void** devPtr, size_t* pitch, size_t width, size_t height));
+CUDART_API(cudaMalloc3D, (struct cudaPitchedPtr * pitchedDevPtr, struct cudaExtent extent));
+CUDART_API_SZ(cudaMallocAsync, (void** devPtr, size_t size, cudaStream_t hStream));
+CUDART_API_SZ(cudaFreeAsync, (void* devPtr, cudaStream_t hStream));
+CUDART_API(cudaMemGetInfo, (size_t * free, size_t* total));
+CUDART_API(cudaPointerGetAttributes, (struct cudaPointerAttributes * attributes, const void* ptr));
+CUDART_API(cudaMemAdvise, (const void* devPtr, size_t count, enum cudaMemoryAdvise advice,
+                           struct cudaMemLocation location));
+CUDART_API_SZ(cudaMemPrefetchAsync,
+              (const void* devPtr, size_t count, struct cudaMemLocation location,
+               unsigned int flags, cudaStream_t stream));
+CUDART_API(cudaGetSymbolAddress, (void** devPtr, const void* symbol));
+CUDART_API(cudaGetSymbolSize, (size_t * size, const void* symbol));
+
+// Copies and sets.
+CUDART_API_DS(cudaMemcpy, (void* dst, const void* src, size_t count, enum cudaMemcpyKind kind));
+CUDART_API_SZ(cudaMemcpyAsync, (void* dst, const void* src, size_t count, enum cudaMemcpyKind kind,
+                                cudaStream_t stream));
+CUDART_API(cudaMemcpyPeer,
+           (void* dst, int dstDevice, const void* src, int srcDevice, size_t count));
+CUDART_API(cudaMemcpyPeerAsync, (void* dst, int dstDevice, const void* src, int srcDevice,
+                                 size_t count, cudaStream_t stream));
+CUDART_API_DS(cudaMemcpy2D, (void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
+                             size_t height, enum cudaMemcpyKind kind));
+CUDART_API_SZ(cudaMemcpy2DAsync,
+              (void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
+               size_t height, enum cudaMemcpyKind kind, cudaStream_t stream));
+CUDART_API_DS(cudaMemcpy3D, (const struct cudaMemcpy3DParms* p));
+CUDART_API_SZ(cudaMemcpy3DAsync, (const struct cudaMemcpy3DParms* p, cudaStream_t stream));
+CUDART_API_DS(cudaMemcpyToSymbol, (const void* symbol, const void* src, size_t count, size_t offset,
+                                   enum cudaMemcpyKind kind));
+CUDART_API_DS(cudaMemcpyFromSymbol, (void* dst, const void* symbol, size_t count, size_t offset,
+                                     enum cudaMemcpyKind kind));
+CUDART_API_SZ(cudaMemcpyToSymbolAsync,
+              (const void* symbol, const void* src, size_t count, size_t offset,
+               enum cudaMemcpyKind kind, cudaStream_t stream));
+CUDART_API_SZ(cudaMemcpyFromSymbolAsync,
+              (void* dst, const void* symbol, size_t count, size_t offset, enum cudaMemcpyKind kind,
+               cudaStream_t stream));
+CUDART_API_DS(cudaMemset, (void* devPtr, int value, size_t count));
+CUDART_API_SZ(cudaMemsetAsync, (void* devPtr, int value, size_t count, cudaStream_t stream));
+CUDART_API_DS(cudaMemset2D, (void* devPtr, size_t pitch, int value, size_t width, size_t height));
+CUDART_API_SZ(cudaMemset2DAsync, (void* devPtr, size_t pitch, int value, size_t width,
+                                  size_t height, cudaStream_t stream));
+CUDART_API_DS(cudaMemset3D,
+              (struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent));
+CUDART_API_SZ(cudaMemset3DAsync, (struct cudaPitchedPtr pitchedDevPtr, int value,
+                                  struct cudaExtent extent, cudaStream_t stream));
+
+// Streams.
+CUDART_API(cudaStreamCreate, (cudaStream_t * pStream));
+CUDART_API(cudaStreamCreateWithFlags, (cudaStream_t * pStream, unsigned int flags));
+CUDART_API(cudaStreamCreateWithPriority,
+           (cudaStream_t * pStream, unsigned int flags, int priority));
+CUDART_API(cudaStreamDestroy, (cudaStream_t stream));
+CUDART_API_SZ(cudaStreamGetPriority, (cudaStream_t hStream, int* priority));
+CUDART_API_SZ(cudaStreamGetFlags, (cudaStream_t hStream, unsigned int* flags));
+CUDART_API_SZ(cudaStreamGetId, (cudaStream_t hStream, unsigned long long* streamId));
+CUDART_API_SZ(cudaStreamGetDevice, (cudaStream_t hStream, int* device));
+CUDART_API_SZ(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags));
+CUDART_API_SZ(cudaStreamSynchronize, (cudaStream_t stream));
+CUDART_API_SZ(cudaStreamQuery, (cudaStream_t stream));
+CUDART_API_SZ(cudaStreamAddCallback, (cudaStream_t stream, cudaStreamCallback_t callback,
+                                      void* userData, unsigned int flags));
+CUDART_API_SZ(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t fn, void* userData));
+CUDART_API_SZ(cudaStreamAttachMemAsync,
+              (cudaStream_t stream, void* devPtr, size_t length, unsigned int flags));
+CUDART_API_SZ(cudaStreamIsCapturing,
+              (cudaStream_t stream, enum cudaStreamCaptureStatus* pCaptureStatus));
+CUDART_API_SZ(cudaStreamGetCaptureInfo,
+              (cudaStream_t stream, enum cudaStreamCaptureStatus* captureStatus_out,
+               unsigned long long* id_out, cudaGraph_t* graph_out,
+               const cudaGraphNode_t** dependencies_out, const cudaGraphEdgeData** edgeData_out,
+               size_t* numDependencies_out));
+CUDART_API(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode));
+
+// Events.
+CUDART_API(cudaEventCreate, (cudaEvent_t * event));
+CUDART_API(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags));
+CUDART_API_SZ(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream));
+CUDART_API_SZ(cudaEventRecordWithFlags,
+              (cudaEvent_t event, cudaStream_t stream, unsigned int flags));
+CUDART_API(cudaEventQuery, (cudaEvent_t event));
+CUDART_API(cudaEventSynchronize, (cudaEvent_t event));
+CUDART_API(cudaEventDestroy, (cudaEvent_t event));
+CUDART_API(cudaEventElapsedTime, (float* ms, cudaEvent_t start, cudaEvent_t end));
+
+// Kernels.
+CUDART_API_SZ(cudaLaunchKernel, (const void* func, struct dim3 gridDim, struct dim3 blockDim,
+                                 void** args, size_t sharedMem, cudaStream_t stream));
+CUDART_API_SZ(cudaLaunchKernelExC,
+              (const struct cudaLaunchConfig_t* config, const void* func, void** args));
+CUDART_API_SZ(cudaLaunchCooperativeKernel,
+              (const void* func, struct dim3 gridDim, struct dim3 blockDim, void** args,
+               size_t sharedMem, cudaStream_t stream));
+CUDART_API(cudaGetKernel, (cudaKernel_t * kernelPtr, const void* entryFuncAddr));
+CUDART_API(cudaGetFuncBySymbol, (cudaFunction_t * functionPtr, const void* symbolPtr));
+CUDART_API(cudaFuncGetName, (const char** name, const void* func));
+CUDART_API(cudaFuncGetParamInfo,
+           (const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize));
+CUDART_API(cudaFuncGetAttributes, (struct cudaFuncAttributes * attr, const void* func));
+CUDART_API(cudaFuncSetAttribute, (const void* func, enum cudaFuncAttribute attr, int value));
+CUDART_API(cudaFuncSetCacheConfig, (const void* func, enum cudaFuncCache cacheConfig));
+CUDART_API(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+           (int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize));
+CUDART_API(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+           (int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize,
+            unsigned int flags));
+CUDART_API(cudaOccupancyAvailableDynamicSMemPerBlock,
+           (size_t * dynamicSmemSize, const void* func, int numBlocks, int blockSize));
