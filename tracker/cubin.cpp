@@ -1,0 +1,174 @@
+#include "tracker/cubin.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace gpusnap {
+namespace {
+
+static_assert(sizeof(Elf64_Ehdr) == kElfHeaderBytes);
+
+// The symbol attribute that compilers set for __managed__ variables.
+constexpr unsigned char kManaged = 4;
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+bool is_64_bit_little_endian(const Elf64_Ehdr& header) {
+  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
+}
+
+// An ELF file of known length; every access is checked against it.
+class ElfFile {
+ public:
+  explicit ElfFile(std::span<const std::byte> file) : file_(file) {}
+
+  // False: not a file that can be read.
+  bool open();
+  const std::vector<Elf64_Shdr>& sections() const { return sections_; }
+  std::string_view section_name(const Elf64_Shdr& section) const {
+    return string_at(header_.e_shstrndx, section.sh_name);
+  }
+  std::string_view string_at(uint32_t table, uint32_t offset) const;
+  std::optional<std::span<const std::byte>> contents(const Elf64_Shdr& section) const;
+
+ private:
+  std::span<const std::byte> file_;
+  Elf64_Ehdr header_{};
+  std::vector<Elf64_Shdr> sections_;
+};
+
+bool ElfFile::open() {
+  if (file_.size() < sizeof header_) return false;
+  header_ = load<Elf64_Ehdr>(file_.data());
+  if (!is_64_bit_little_endian(header_) || header_.e_shentsize != sizeof(Elf64_Shdr)) return false;
+  const uint64_t bytes = uint64_t{header_.e_shnum} * sizeof(Elf64_Shdr);
+  if (header_.e_shoff > file_.size() || bytes > file_.size() - header_.e_shoff) return false;
+  sections_.resize(header_.e_shnum);
+  if (bytes > 0) std::memcpy(sections_.data(), file_.data() + header_.e_shoff, bytes);
+  return true;
+}
+
+std::optional<std::span<const std::byte>> ElfFile::contents(const Elf64_Shdr& section) const {
+  if (section.sh_type == SHT_NOBITS || section.sh_offset > file_.size() ||
+      section.sh_size > file_.size() - section.sh_offset) {
+    return std::nullopt;
+  }
+  return file_.subspan(section.sh_offset, section.sh_size);
+}
+
+std::string_view ElfFile::string_at(uint32_t table, uint32_t offset) const {
+  if (table >= sections_.size()) return {};
+  const auto bytes = contents(sections_[table]);
+  if (!bytes || offset >= bytes->size()) return {};
+  const auto* start = reinterpret_cast<const char*>(bytes->data()) + offset;
+  return {start, strnlen(start, bytes->size() - offset)};
+}
+
+enum class Role : uint8_t { kOther, kGlobal, kConstant };
+
+Role role_of(std::string_view section) {
+  if (section.starts_with(".nv.global")) return Role::kGlobal;
+  // Bank 3 holds __constant__ data; the others are parameters and what the compiler keeps.
+  if (section == ".nv.constant3") return Role::kConstant;
+  return Role::kOther;
+}
+
+class CubinReader {
+ public:
+  CubinReader(const ElfFile& elf, std::vector<GlobalVariable>& globals)
+      : elf_(elf), globals_(globals) {
+    for (const Elf64_Shdr& section : elf.sections()) {
+      roles_.push_back(role_of(elf.section_name(section)));
+    }
+    named_.resize(roles_.size());
+  }
+
+  std::string read() {
+    for (const Elf64_Shdr& section : elf_.sections()) {
+      if (section.sh_type == SHT_SYMTAB) {
+        if (!read_symbols(section)) return "its symbol table is damaged";
+      }
+    }
+    // Data that nothing names could not be saved.
+    for (size_t i = 0; i < roles_.size(); ++i) {
+      if (roles_[i] != Role::kOther && elf_.sections()[i].sh_size > 0 && !named_[i]) {
+        return "section " + std::string(elf_.section_name(elf_.sections()[i])) +
+               " has data but no symbols";
+      }
+    }
+    return {};
+  }
+
+ private:
+  bool read_symbols(const Elf64_Shdr& table) {
+    const auto bytes = elf_.contents(table);
+    if (!bytes || table.sh_entsize != sizeof(Elf64_Sym)) return false;
+    for (size_t at = 0; bytes->size() - at >= sizeof(Elf64_Sym); at += sizeof(Elf64_Sym)) {
+      add(load<Elf64_Sym>(bytes->data() + at), table.sh_link);
+    }
+    return true;
+  }
+
+  void add(const Elf64_Sym& symbol, uint32_t strings) {
+    if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx >= roles_.size()) return;
+    const Role role = roles_[symbol.st_shndx];
+    const std::string_view name = elf_.string_at(strings, symbol.st_name);
+    if (role == Role::kOther || name.empty() || symbol.st_size == 0) return;
+    named_[symbol.st_shndx] = true;
+    GlobalVariable variable;
+    variable.name = name;
+    variable.size = symbol.st_size;
+    variable.constant = role == Role::kConstant;
+    variable.managed = role == Role::kGlobal && (symbol.st_other & kManaged) != 0;
+    globals_.push_back(std::move(variable));
+  }
+
+  const ElfFile& elf_;
+  std::vector<GlobalVariable>& globals_;
+  std::vector<Role> roles_;  // by section
+  std::vector<bool> named_;  // by section: a symbol lies in it
+};
+
+}  // namespace
+
+bool is_elf(std::span<const std::byte> bytes) {
+  return bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0;
+}
+
+uint64_t elf_size_at(const std::byte* image) {
+  const auto header = load<Elf64_Ehdr>(image);
+  if (!is_64_bit_little_endian(header)) return 0;
+  if (header.e_shoff > kMostBytes || header.e_phoff > kMostBytes) return 0;
+  uint64_t end = std::max<uint64_t>(
+      {sizeof header, header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize,
+       header.e_phoff + uint64_t{header.e_phnum} * header.e_phentsize});
+  if (header.e_shnum > 0 && header.e_shentsize != sizeof(Elf64_Shdr)) return 0;
+  for (uint32_t i = 0; i < header.e_shnum; ++i) {
+    const auto section = load<Elf64_Shdr>(image + header.e_shoff + i * sizeof(Elf64_Shdr));
+    if (section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL) continue;
+    if (section.sh_offset > kMostBytes || section.sh_size > kMostBytes) return 0;
+    end = std::max(end, section.sh_offset + section.sh_size);
+  }
+  return end;
+}
+
+std::string read_cubin_globals(std::span<const std::byte> file,
+                               std::vector<GlobalVariable>& globals) {
+  ElfFile elf(file);
+  if (!elf.open()) return "it is not a readable ELF file";
+  return CubinReader(elf, globals).read();
+}
+
+}  // namespace gpusnap

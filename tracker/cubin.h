@@ -1,0 +1,28 @@
+// Machine code images as ELF files: their sizes and the variables in their symbol tables. Only the
+// public ELF format is read, never the code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tracker/image.h"
+
+namespace gpusnap {
+
+inline constexpr size_t kElfHeaderBytes = 64;
+
+// Whether `bytes` begin as an ELF file.
+bool is_elf(std::span<const std::byte> bytes);
+
+// The size of the ELF file at `image`, from its own tables, which must be readable; 0 when they
+// are not possible.
+uint64_t elf_size_at(const std::byte* image);
+
+// Adds the device variables of the file to `globals`. Returns why it could not, empty for success.
+std::string read_cubin_globals(std::span<const std::byte> file,
+                               std::vector<GlobalVariable>& globals);
+
+}  // namespace gpusnap

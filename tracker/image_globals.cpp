@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "tracker/cubin.h"
+#include "tracker/image.h"
+#include "tracker/ptx.h"
+
+namespace gpusnap {
+namespace {
+
+using ptx::Space;
+
+bool in_device_memory(const ptx::Variable& variable) {
+  return (variable.space == Space::kGlobal || variable.space == Space::kConst) &&
+         variable.linkage != ptx::Linkage::kExtern && variable.size > 0;
+}
+
+std::string read_ptx_globals(std::string_view text, std::vector<GlobalVariable>& globals) {
+  const ptx::ParseResult parsed = ptx::parse(text);
+  if (parsed.module == nullptr) {
+    return "line " + std::to_string(parsed.error.line) + ": " + parsed.error.reason;
+  }
+  for (const ptx::Function& function : parsed.module->functions) {
+    for (const ptx::Variable& variable : function.variables) {
+      if (variable.space == Space::kGlobal) {
+        return "variable " + variable.name + " of function " + function.name +
+               " cannot be asked for by name";
+      }
+    }
+  }
+  for (const ptx::Variable& variable : parsed.module->variables) {
+    if (!in_device_memory(variable)) continue;
+    globals.push_back(
+        {variable.name, variable.size, variable.space == Space::kConst, variable.managed});
+  }
+  return {};
+}
+
+}  // namespace
+
+ImageGlobals globals_of(const ImageContents& contents) {
+  ImageGlobals result;
+  // The entries are translations of one source for several architectures: a variable of any of
+  // them is a variable of the image. By name, in order, so that the answer is always the same.
+  std::map<std::string, GlobalVariable> by_name;
+  result.reason = contents.error;
+  for (const ImageEntry& entry : contents.entries) {
+    std::vector<GlobalVariable> globals;
+    const bool is_ptx = entry.kind == ImageEntry::Kind::kPtx;
+    const std::string reason =
+        is_ptx ? read_ptx_globals(entry.bytes, globals)
+               : read_cubin_globals(std::as_bytes(std::span(entry.bytes)), globals);
+    if (!reason.empty()) {
+      result.reason = std::string(is_ptx ? "PTX: " : "machine code: ") + reason;
+      continue;
+    }
+    result.known = true;
+    for (GlobalVariable& variable : globals) {
+      GlobalVariable& known = by_name.try_emplace(variable.name, variable).first->second;
+      known.size = std::max(known.size, variable.size);
+      known.managed = known.managed || variable.managed;
+    }
+  }
+  if (!result.known && result.reason.empty()) {
+    result.reason = contents.unreadable.empty() ? "the image is empty" : contents.unreadable.back();
+  }
+  if (result.known) result.reason.clear();
+  for (auto& [name, variable] : by_name) result.globals.push_back(std::move(variable));
+  return result;
+}
+
+}  // namespace gpusnap
