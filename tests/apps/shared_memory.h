@@ -1,0 +1,22 @@
+#pragma once
+
+#include "device.h"
+
+constexpr unsigned kPoints = 8192;
+constexpr unsigned kPointThreads = 128;
+constexpr unsigned kPointBlocks = kPoints / kPointThreads;
+
+// What a block tells the host by writing into memory that both see.
+struct Report {
+  double largest;
+  unsigned step;
+  unsigned crossed;
+};
+
+BOTH double swung(double position, double& speed, double force) {
+  for (int part = 0; part < 6; ++part) {
+    speed = speed * 0.999 + (force - position) * 0.03125;
+    position += speed * 0.0625;
+  }
+  return position;
+}

@@ -1,0 +1,281 @@
+"""What the end-to-end tests share: running programs with and without checkpoints, killing them,
+restoring them, and looking at what was left.
+
+Every test works in folders of its own below one temporary folder, so that tests may run at the same
+time. Where chance decides (when a program is killed) it comes from one seed, which is printed;
+GPUSNAP_TEST_SEED sets it. The build to test is in GPUSNAP_TEST_BUILD.
+"""
+import glob
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get('GPUSNAP_TEST_BUILD', os.path.join(SOURCE, 'build')))
+GPUSNAP = os.path.join(BUILD, 'tools', 'gpusnap')
+LIBRARY = os.path.join(BUILD, 'interpose', 'libgpusnap.so')
+SIMCUDA = os.path.join(BUILD, 'tools', 'simcuda')
+APPS = os.path.join(BUILD, 'tests', 'apps')
+HELPERS = os.path.join(BUILD, 'tests', 'e2e', 'helpers')
+
+SOAK = os.environ.get('GPUSNAP_SOAK', '') not in ('', '0')
+KILLS = 20 if SOAK else 2
+SEED = int(os.environ.get('GPUSNAP_TEST_SEED') or random.SystemRandom().randrange(1 << 32))
+
+# Exit codes of the tool and the library.
+USAGE, DAMAGED, NO_CHECKPOINT, OTHER_PROGRAM, INTERNAL = 64, 65, 66, 69, 70
+DIVERGED, IMPOSSIBLE, STORE_UNWRITABLE, BAD_SETTING = 71, 72, 73, 78
+
+# For each program the steps of a short run, and every how many synchronisations it is saved in the
+# tests: a few times in a run.
+PROGRAMS = {
+    'stencil': ('60', 20),
+    'particles': ('24', 7),
+    'solver': ('3', 60),
+    'pointers': ('50', 12),
+    'globals': ('80', 60),
+    'shared_memory': ('60', 15),
+    'churn': ('120', 40),
+    'warps': ('30', 20),
+    'orbits': ('50', 12),
+    'pipeline': ('60', 15),
+}
+
+
+def app(name):
+    return os.path.join(APPS, name)
+
+
+class Run:
+    """A program that is running or has ended. Its output goes to a file."""
+
+    def __init__(self, command, environment, folder, output, errors):
+        self.command = command
+        self.output_path = output
+        self.errors_path = errors
+        self.started = time.monotonic()
+        with open(output, 'wb') as out, open(errors, 'wb') as err:
+            self.process = subprocess.Popen(command, env=environment, cwd=folder, stdout=out,
+                                            stderr=err, stdin=subprocess.DEVNULL)
+
+    @property
+    def output(self):
+        with open(self.output_path, 'rb') as file:
+            return file.read()
+
+    @property
+    def errors(self):
+        with open(self.errors_path, 'rb') as file:
+            return file.read().decode(errors='replace')
+
+    @property
+    def seconds(self):
+        return time.monotonic() - self.started
+
+    def ended(self):
+        return self.process.poll() is not None
+
+    def kill(self):
+        """SIGKILL. True when the program was still running."""
+        alive = not self.ended()
+        if alive:
+            self.process.kill()
+        self.process.wait()
+        return alive and self.process.returncode == -signal.SIGKILL
+
+    def wait(self, timeout):
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError('no end after %d s: %s\n%s' % (
+                timeout, ' '.join(self.command), self.errors)) from None
+
+
+class TestCase(unittest.TestCase):
+    """With a temporary folder, and what it takes to run things in it."""
+
+    timeout = 120  # seconds that any one run may take
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix='gpusnap-e2e-')
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.store = os.path.join(self.folder, 'store')
+        self.random = random.Random('%d %s' % (SEED, self.id()))
+        self._runs = []
+        self.addCleanup(self._end_runs)
+
+    def _end_runs(self):
+        for run in self._runs:
+            run.kill()
+
+    # ---- running ----
+
+    def environment(self, **settings):
+        """The caller's environment without any setting of ours, and then `settings`."""
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(('GPUSNAP_', 'SIMCUDA_', 'LD_'))}
+        kept.update({name: str(value) for name, value in settings.items() if value is not None})
+        return kept
+
+    def start(self, command, environment, folder=None):
+        base = os.path.join(self.folder, 'run%d' % len(self._runs))
+        run = Run(command, environment, folder or self.folder, base + '.out', base + '.err')
+        self._runs.append(run)
+        return run
+
+    def start_plain(self, command, **settings):
+        """Without any of ours: on the software GPU alone."""
+        return self.start(command, self.environment(LD_LIBRARY_PATH=SIMCUDA, **settings))
+
+    def settings(self, **settings):
+        return dict({'GPUSNAP_PFS': self.store, 'GPUSNAP_JOB': 'job', 'GPUSNAP_EVERY': 'off'},
+                    **settings)
+
+    def start_saved(self, command, **settings):
+        """Under `gpusnap run`."""
+        return self.start([GPUSNAP, 'run', '--sim', '--'] + command,
+                          self.environment(**self.settings(**settings)))
+
+    def start_restored(self, command, checkpoint=None, options=(), **settings):
+        """Under `gpusnap restore`."""
+        chosen = ['--from', checkpoint] if checkpoint else []
+        return self.start([GPUSNAP, 'restore', '--sim'] + chosen + list(options) + ['--'] + command,
+                          self.environment(**self.settings(**settings)))
+
+    def tool(self, *arguments, **settings):
+        """The tool on this test's store; returns the completed process, with text."""
+        return subprocess.run([GPUSNAP] + list(arguments), cwd=self.folder,
+                              env=self.environment(**self.settings(**settings)),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors='replace', timeout=self.timeout)
+
+    def finish(self, run, status=0):
+        code = run.wait(self.timeout)
+        self.assertEqual(code, status, '%s\nended with %d, not %d:\n%s\n%s' % (
+            ' '.join(run.command), code, status, tail(run.output.decode(errors='replace')),
+            tail(run.errors)))
+        return run
+
+    def reference(self, command, **settings):
+        """What an undisturbed run puts out: the run, ended."""
+        return self.finish(self.start_plain(command, **settings))
+
+    # ---- checkpoints ----
+
+    def checkpoints(self):
+        """What `gpusnap list --json` says."""
+        listed = self.tool('list', '--json')
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        return json.loads(listed.stdout)
+
+    def complete(self):
+        """Complete checkpoints, newest first."""
+        found = [each for each in self.checkpoints() if each['state'] == 'complete']
+        return sorted(found, key=lambda each: each['epoch'], reverse=True)
+
+    def show(self, checkpoint):
+        shown = self.tool('show', checkpoint, '--json')
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        return json.loads(shown.stdout)
+
+    def manifests(self):
+        return glob.glob(os.path.join(self.store, '*', 'e*', 'r*.manifest'))
+
+    def verify_all(self):
+        """Every checkpoint that is listed as complete verifies."""
+        for each in self.complete():
+            verified = self.tool('verify', each['id'])
+            self.assertEqual(verified.returncode, 0, '%s: %s' % (each['id'], verified.stderr))
+
+    # ---- killing ----
+
+    def wait_for_checkpoint(self, run, other_than=()):
+        """Until a manifest is there that is not in `other_than`; false when the run ends first."""
+        deadline = time.monotonic() + self.timeout
+        while time.monotonic() < deadline:
+            if set(self.manifests()) - set(other_than):
+                return True
+            if run.ended():
+                return False
+            time.sleep(0.002)
+        self.fail('no checkpoint after %d s:\n%s' % (self.timeout, run.errors))
+        return False
+
+    def saved_and_killed(self, command, reference, every, **settings):
+        """Runs until a first checkpoint is complete and kills at some moment after it."""
+        latest = max(reference.seconds, 0.2)
+        for _ in range(6):
+            shutil.rmtree(self.store, ignore_errors=True)
+            run = self.start_saved(command, GPUSNAP_EVERY=every, **settings)
+            seen = self.wait_for_checkpoint(run)
+            if not seen and self.process_failed(run):
+                self.fail('ended with %d before any checkpoint:\n%s' % (
+                    run.process.returncode, tail(run.errors)))
+            delay = self.random.uniform(0, latest)
+            time.sleep(delay)
+            if run.kill():
+                print('%s: killed %.3f s after its first checkpoint' % (self.id(), delay))
+                return run
+            latest /= 3
+        self.fail('%s ended each time before it could be killed' % ' '.join(command))
+        return None
+
+    @staticmethod
+    def process_failed(run):
+        return run.process.returncode not in (None, 0)
+
+    def assert_same_output(self, run, reference):
+        if run.output == reference.output:
+            return
+        ours, theirs = run.output.splitlines(), reference.output.splitlines()
+        line = next((at for at, pair in enumerate(zip(ours, theirs)) if pair[0] != pair[1]),
+                    min(len(ours), len(theirs)))
+        self.fail('output differs from line %d on: %r, not %r' % (
+            line + 1, ours[line:line + 1], theirs[line:line + 1]))
+
+
+def tail(text, lines=25):
+    return '\n'.join(text.splitlines()[-lines:])
+
+
+def launches(stats):
+    """Kernel launches that simcuda counted in a SIMCUDA_STATS file."""
+    with open(stats, 'rb') as file:
+        return struct.unpack('<Q', file.read(8))[0]
+
+
+def fingerprint(folder):
+    """Names, sizes and contents of everything in a folder, lock files aside."""
+    found = {}
+    for path, _, files in os.walk(folder):
+        found[os.path.relpath(path, folder)] = 'folder'
+        for name in files:
+            full = os.path.join(path, name)
+            with open(full, 'rb') as file:
+                data = hashlib.sha256(file.read()).hexdigest()
+            if name != 'lock':
+                found[os.path.relpath(full, folder)] = data
+    return found
+
+
+def main():
+    print('seed: GPUSNAP_TEST_SEED=%d' % SEED, flush=True)
+    for needed in (GPUSNAP, LIBRARY):
+        if not os.path.exists(needed):
+            sys.exit('%s is missing: build it first, or set GPUSNAP_TEST_BUILD' % needed)
+    result = unittest.main(verbosity=2, exit=False).result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    if len(result.skipped) >= max(result.testsRun, 1):
+        sys.exit(77)  # what meson counts as skipped

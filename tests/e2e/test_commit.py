@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""A run is killed at each write, sync and rename of its commits in turn: every checkpoint that is
+listed as complete verifies, and the newest one restores."""
+import os
+
+import harness
+
+COMMAND = [harness.app('churn'), '40']
+SETTINGS = {'GPUSNAP_EVERY': 'syncs:25', 'GPUSNAP_KEEP': 2}
+SHIM = os.path.join(harness.HELPERS, 'libfile_faults.so')
+
+
+class Commit(harness.TestCase):
+    def run_killed_at(self, number):
+        return self.start_saved(COMMAND, LD_PRELOAD=SHIM, FILE_FAULTS='kill',
+                                FILE_FAULTS_AT=number, FILE_FAULTS_FOLDER=self.store, **SETTINGS)
+
+    def calls_of_a_run(self):
+        report = os.path.join(self.folder, 'calls')
+        self.finish(self.start_saved(COMMAND, LD_PRELOAD=SHIM, FILE_FAULTS_FOLDER=self.store,
+                                     FILE_FAULTS_REPORT=report, **SETTINGS))
+        with open(report) as file:
+            return max(int(line) for line in file)
+
+    def test_killed_at_every_call(self):
+        reference = self.reference(COMMAND)
+        calls = self.calls_of_a_run()
+        self.assertGreater(len(self.complete()), 1)
+        self.assertGreater(calls, 20)
+        # How calls fall varies a little with the writers' timing: a few more than were counted.
+        numbers = list(range(1, calls + 5))
+        if not harness.SOAK and len(numbers) > 90:
+            numbers = sorted(self.random.sample(numbers, 90))
+        print('%d of %d calls' % (len(numbers), calls))
+        restored = 0
+        for number in numbers:
+            with self.subTest(call=number):
+                self.store = os.path.join(self.folder, 'store-%d' % number)
+                self.run_killed_at(number).wait(self.timeout)
+                complete = []
+                if os.path.exists(self.store):
+                    self.verify_all()
+                    complete = self.complete()
+                run = self.start_restored(COMMAND)
+                if not complete:
+                    self.assertEqual(run.wait(self.timeout), harness.NO_CHECKPOINT, run.errors)
+                    continue
+                self.finish(run)
+                self.assert_same_output(run, reference)
+                restored += 1
+        self.assertGreater(restored, len(numbers) // 3)
+
+
+if __name__ == '__main__':
+    harness.main()

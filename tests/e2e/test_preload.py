@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Without the tool: LD_PRELOAD and environment variables alone."""
+import os
+import subprocess
+import sys
+
+import harness
+
+
+class Preload(harness.TestCase):
+    command = [harness.app('churn'), harness.PROGRAMS['churn'][0]]
+
+    def preloaded(self, command, **settings):
+        return self.start(command, self.environment(
+            LD_PRELOAD=harness.LIBRARY, LD_LIBRARY_PATH=harness.SIMCUDA,
+            **self.settings(**settings)))
+
+    def test_saved_killed_and_restored(self):
+        reference = self.reference(self.command)
+        run = self.preloaded(self.command, GPUSNAP_EVERY='syncs:40')
+        self.assertTrue(self.wait_for_checkpoint(run), run.errors)
+        self.assertTrue(run.kill(), 'it ended before it could be killed')
+        newest = self.complete()[0]['id']
+        for wanted in ('job@latest', newest):
+            run = self.finish(self.preloaded(self.command, GPUSNAP_RESTORE=wanted))
+            self.assert_same_output(run, reference)
+
+    def test_inert_in_programs_without_cuda(self):
+        """Shells, Python and a compiler put out the same, and leave no store behind."""
+        source = os.path.join(self.folder, 'empty.c')
+        with open(source, 'w') as file:
+            file.write('int answer(void) { return 42; }\n')
+        for command in (['bash', '-c', 'echo one; (echo two); echo three | cat; exit 3'],
+                        [sys.executable, '-c', 'import os, sys; print("here", flush=True); '
+                         'os.system("echo child"); sys.exit(4)'],
+                        ['cc', '-S', '-O1', '-o', '-', source]):
+            plain = self.start(command, self.environment())
+            plain.wait(self.timeout)
+            settings = self.settings(GPUSNAP_EVERY='1s')
+            ours = self.start(command, self.environment(LD_PRELOAD=harness.LIBRARY, **settings))
+            ours.wait(self.timeout)
+            self.assertEqual(ours.process.returncode, plain.process.returncode)
+            self.assertEqual(ours.output, plain.output)
+            self.assertEqual(ours.errors, plain.errors)
+        self.assertFalse(os.path.exists(self.store))
+
+    def test_forked_child_is_inert(self):
+        """A program that starts others after its cuInit is restored all the same."""
+        script = ('import ctypes, os, subprocess, sys\n'
+                  'cuda = ctypes.CDLL("libcuda.so.1")\n'
+                  'print(cuda.cuInit(0), flush=True)\n'
+                  'pid = os.fork()\n'
+                  'if pid == 0:\n'
+                  '    print("child", flush=True)\n'
+                  '    os._exit(0)\n'
+                  'os.waitpid(pid, 0)\n'
+                  'print(subprocess.run(["echo", "started"], stdout=subprocess.PIPE).stdout)\n')
+        command = [sys.executable, '-c', script]
+        plain = self.reference(command)
+        run = self.finish(self.preloaded(command))
+        self.assert_same_output(run, plain)
+        self.assertEqual(run.errors, '')
+
+
+if __name__ == '__main__':
+    harness.main()

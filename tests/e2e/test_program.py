@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""One program of tests/apps: undisturbed, watched, killed and restored: test_program.py NAME
+
+Also run for every program of tests/apps/runtime, whose names hold a slash.
+"""
+import os
+import sys
+import unittest
+
+import harness
+
+
+class Program(harness.TestCase):
+    name = None
+
+    def setUp(self):
+        super().setUp()
+        steps, self.every = harness.PROGRAMS[self.name]
+        self.command = [harness.app(self.name), steps]
+        self.stats = os.path.join(self.folder, 'stats')
+
+    def undisturbed(self):
+        reference = self.reference(self.command, SIMCUDA_STATS=self.stats)
+        self.assertTrue(reference.output.endswith(b'ok\n'), reference.output[-200:])
+        self.assertGreater(len(reference.output.splitlines()), 2)
+        return reference, harness.launches(self.stats)
+
+    def test_same_output_with_the_library(self):
+        reference, launched = self.undisturbed()
+        for number, every in enumerate(('off', 'syncs:%d' % self.every)):
+            stats = '%s.%d' % (self.stats, number)
+            run = self.finish(self.start_saved(self.command, GPUSNAP_EVERY=every,
+                                               SIMCUDA_STATS=stats))
+            self.assert_same_output(run, reference)
+            self.assertEqual(run.errors, '')
+            self.assertEqual(harness.launches(stats), launched)
+        self.assertGreater(len(self.complete()), 0)
+
+    def test_killed_and_restored_twice(self):
+        reference, launched = self.undisturbed()
+        every = 'syncs:%d' % self.every
+        for kill in range(harness.KILLS):
+            with self.subTest(kill=kill):
+                self.saved_and_killed(self.command, reference, every)
+                # The restored run goes on taking checkpoints and is killed at any moment, too.
+                again = self.start_restored(self.command, GPUSNAP_EVERY=every)
+                delay = self.random.uniform(0, reference.seconds)
+                try:
+                    again.process.wait(delay)
+                except harness.subprocess.TimeoutExpired:
+                    pass
+                if again.kill():
+                    print('%s: restored run killed after %.3f s' % (self.id(), delay))
+                else:
+                    self.finish(again)
+                    self.assert_same_output(again, reference)
+                newest = self.complete()[0]
+                stats = '%s.%d' % (self.stats, kill)
+                run = self.finish(self.start_restored(self.command, SIMCUDA_STATS=stats))
+                self.assert_same_output(run, reference)
+                # It executes what was launched after the cut, and nothing else.
+                self.assertEqual(harness.launches(stats),
+                                 launched - self.show(newest['id'])['launches'])
+                self.verify_all()
+
+
+if __name__ == '__main__':
+    if len(sys.argv) < 2 or sys.argv[1] not in harness.PROGRAMS:
+        sys.exit('usage: test_program.py {%s}' % ','.join(harness.PROGRAMS))
+    Program.name = sys.argv.pop(1)
+    harness.main()
