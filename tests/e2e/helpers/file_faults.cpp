@@ -9,6 +9,10 @@
 //
 // Counted: opening a file to create it, write, pwrite, writev, fsync, fdatasync, ftruncate,
 // fallocate, rename, link, mkdir, unlink and rmdir, in all spellings of the C library.
+
+// With it the C library's headers would give both spellings of a call the same symbol.
+#undef _FILE_OFFSET_BITS
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
