@@ -1,206 +1,178 @@
-// What each kind of hooked call does, one function template a kind:
-//   handle::<kind>(const Call<F>& call, arguments...)
-// Called with the guard held, in a process that is followed. While nothing is recorded, each calls
-// the real function.
+// What becomes of each hooked call, by the kind that hooks.table gives it. A handler gets the call
+// and its arguments, and calls the real function when and as it must.
 #pragma once
 
+#include <string>
+
 #include "interpose/hook.h"
+#include "interpose/step.h"
 
 namespace gpusnap::handle {
 
-template <class F, class... A>
-auto init(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+// Activation itself is the wrapper's business.
+template <class R, class... A>
+R init(const Call<R(A...)>& call, A... args) {
+  return call.real(args...);
 }
 
-template <class F, class... A>
-auto unsupported(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+template <class... A>
+CUresult execute(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  (step.check(args), ...);
+  return step.made_again([&] { return call.real(args...); });
 }
 
-template <class F, class... A>
-auto context(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+// Gets, shares or writes device memory in a way that is not followed.
+template <class... A>
+CUresult unsupported(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  const CUresult result = call.real(args...);
+  // What failed has done nothing: programs try calls to see whether the device has them.
+  if (!step.off() && result == CUDA_SUCCESS) step.session().refuse(name_of(call.hook.id));
+  return result;
 }
 
-template <class F, class... A>
-auto execute(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+// A capture makes a graph, whose launches are not followed.
+template <class... A>
+CUresult capture(const Call<CUresult(A...)>& call, A... args) {
+  return unsupported(call, args...);
 }
 
-template <class F, class... A>
-auto capture(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+template <class... A>
+CUresult memset(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  (step.check(args), ...);
+  step.session().device_may_write();
+  return step.skipped([&] { return call.real(args...); });
 }
 
-template <class F, class... A>
-auto launch(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+template <class... A>
+CUresult sync_context(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  return step.synchronised(step.session().has_one_context(), [&] { return call.real(args...); });
 }
 
-template <class F, class... A>
-auto memset(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+template <class... A>
+CUresult sync_stream(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  return step.synchronised(false, [&] { return call.real(args...); });
 }
 
-template <class F, class... A>
-auto mem_alloc(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+template <class... A>
+CUresult sync_event(const Call<CUresult(A...)>& call, A... args) {
+  return sync_stream(call, args...);
 }
 
-template <class F, class... A>
-auto mem_alloc_pitch(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+template <class... A>
+CUresult query_stream(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  return step.polled([&] { return call.real(args...); });
 }
 
-template <class F, class... A>
-auto mem_alloc_managed(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+template <class... A>
+CUresult query_event(const Call<CUresult(A...)>& call, A... args) {
+  return query_stream(call, args...);
 }
 
-template <class F, class... A>
-auto mem_free(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
+// handlers_context.cpp
+CUresult context(const Call<CUresult(CUcontext*, CUdevice)>& call, CUcontext*, CUdevice);
+CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice);
+CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext);
+template <class... A>
+CUresult context(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  (step.check(args), ...);
+  const CUresult result = step.made_again([&] { return call.real(args...); });
+  step.session().note_context();
+  return result;
 }
+CUresult stream_create(const Call<CUresult(CUstream*, unsigned)>& call, CUstream*, unsigned);
+CUresult stream_create(const Call<CUresult(CUstream*, unsigned, int)>& call, CUstream*, unsigned,
+                       int);
+CUresult stream_destroy(const Call<CUresult(CUstream)>& call, CUstream);
+CUresult event_elapsed(const Call<CUresult(float*, CUevent, CUevent)>& call, float*, CUevent,
+                       CUevent);
 
-template <class F, class... A>
-auto mem_get_info(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
+// handlers_code.cpp
+CUresult module_load(const Call<CUresult(CUmodule*, const char*)>& call, CUmodule*, const char*);
+CUresult module_load(const Call<CUresult(CUmodule*, const void*)>& call, CUmodule*, const void*);
+CUresult module_load(
+    const Call<CUresult(CUmodule*, const void*, unsigned, CUjit_option*, void**)>& call, CUmodule*,
+    const void*, unsigned, CUjit_option*, void**);
+CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule);
+CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const char*)>& call,
+                             CUfunction*, CUmodule, const char*);
+CUresult module_get_global(const Call<CUresult(CUdeviceptr*, size_t*, CUmodule, const char*)>& call,
+                           CUdeviceptr*, size_t*, CUmodule, const char*);
+CUresult library_load(const Call<CUresult(CUlibrary*, const void*, CUjit_option*, void**, unsigned,
+                                          CUlibraryOption*, void**, unsigned)>& call,
+                      CUlibrary*, const void*, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                      void**, unsigned);
+CUresult library_load(const Call<CUresult(CUlibrary*, const char*, CUjit_option*, void**, unsigned,
+                                          CUlibraryOption*, void**, unsigned)>& call,
+                      CUlibrary*, const char*, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                      void**, unsigned);
+CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary);
+CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& call, CUkernel*,
+                     CUlibrary, const char*);
+CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*, CUlibrary);
+CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const char*)>& call,
+                     CUdeviceptr*, size_t*, CUlibrary, const char*);
+CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, CUfunction*,
+                             CUkernel);
+CUresult launch(const Call<decltype(cuLaunchKernel)>& call, CUfunction, unsigned, unsigned,
+                unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**);
+CUresult launch(const Call<decltype(cuLaunchKernelEx)>& call, const CUlaunchConfig*, CUfunction,
+                void**, void**);
+CUresult launch(const Call<decltype(cuLaunchCooperativeKernel)>& call, CUfunction, unsigned,
+                unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**);
 
-template <class F, class... A>
-auto host_alloc(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
+// handlers_memory.cpp
+CUresult mem_alloc(const Call<CUresult(CUdeviceptr*, size_t)>& call, CUdeviceptr*, size_t);
+CUresult mem_alloc_pitch(
+    const Call<CUresult(CUdeviceptr*, size_t*, size_t, size_t, unsigned)>& call, CUdeviceptr*,
+    size_t*, size_t, size_t, unsigned);
+CUresult mem_alloc_managed(const Call<CUresult(CUdeviceptr*, size_t, unsigned)>& call, CUdeviceptr*,
+                           size_t, unsigned);
+CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr);
+CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t*, size_t*);
+CUresult host_alloc(const Call<CUresult(void**, size_t)>& call, void**, size_t);
+CUresult host_alloc(const Call<CUresult(void**, size_t, unsigned)>& call, void**, size_t, unsigned);
+CUresult host_free(const Call<CUresult(void*)>& call, void*);
+CUresult host_register(const Call<CUresult(void*, size_t, unsigned)>& call, void*, size_t,
+                       unsigned);
+CUresult host_unregister(const Call<CUresult(void*)>& call, void*);
+CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call, CUdeviceptr*,
+                      void*, unsigned);
 
-template <class F, class... A>
-auto host_free(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto host_register(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto host_unregister(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto host_pointer(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto copy_in(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto copy_back(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto copy_on(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto copy_any(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto copy_2d(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto copy_3d(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto sync_context(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto sync_stream(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto sync_event(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto query_stream(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto query_event(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto event_elapsed(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto module_load(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto module_unload(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto module_get_function(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto module_get_global(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto library_load(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto library_unload(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto library_get(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto kernel_get_function(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto stream_create(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
-
-template <class F, class... A>
-auto stream_destroy(const Call<F>& call, A... arguments) {
-  return call.real(arguments...);
-}
+// handlers_copy.cpp
+CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t)>& call, CUdeviceptr,
+                 const void*, size_t);
+CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t, CUstream)>& call,
+                 CUdeviceptr, const void*, size_t, CUstream);
+CUresult copy_back(const Call<CUresult(void*, CUdeviceptr, size_t)>& call, void*, CUdeviceptr,
+                   size_t);
+CUresult copy_back(const Call<CUresult(void*, CUdeviceptr, size_t, CUstream)>& call, void*,
+                   CUdeviceptr, size_t, CUstream);
+CUresult copy_on(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t)>& call, CUdeviceptr,
+                 CUdeviceptr, size_t);
+CUresult copy_on(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>& call,
+                 CUdeviceptr, CUdeviceptr, size_t, CUstream);
+CUresult copy_any(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t)>& call, CUdeviceptr,
+                  CUdeviceptr, size_t);
+CUresult copy_any(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>& call,
+                  CUdeviceptr, CUdeviceptr, size_t, CUstream);
+CUresult copy_2d(const Call<CUresult(const CUDA_MEMCPY2D*)>& call, const CUDA_MEMCPY2D*);
+CUresult copy_2d(const Call<CUresult(const CUDA_MEMCPY2D*, CUstream)>& call, const CUDA_MEMCPY2D*,
+                 CUstream);
+CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*)>& call, const CUDA_MEMCPY3D*);
+CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*, CUstream)>& call, const CUDA_MEMCPY3D*,
+                 CUstream);
 
 }  // namespace gpusnap::handle

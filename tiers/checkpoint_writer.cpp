@@ -147,9 +147,10 @@ class Writer final : public CheckpointWriter {
     pool_.release(slot);
   }
 
-  void finish(Manifest manifest, JournalWriter* journal) override {
+  void finish(Manifest manifest, JournalWriter* journal, Done done) override {
     std::lock_guard lock(mutex_);
     journal_ = journal;
+    done_call_ = std::move(done);
     manifest_ = std::move(manifest);
     work_.notify_one();
   }
@@ -198,6 +199,8 @@ class Writer final : public CheckpointWriter {
     }
     ended_ = true;
     release_queue();
+    lock.unlock();
+    if (done_call_) done_call_(status_);
   }
 
   // Slots come back also when nothing is written any more.
@@ -265,6 +268,7 @@ class Writer final : public CheckpointWriter {
   std::deque<Piece> queue_;  // no longer than the pool has slots
   std::optional<Manifest> manifest_;
   JournalWriter* journal_ = nullptr;
+  Done done_call_;
   bool abandoned_ = false;
   bool ended_ = false;  // the thread takes nothing from the queue any more
   Status status_;       // the first failure, for good

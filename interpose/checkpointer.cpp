@@ -1,0 +1,338 @@
+#include "interpose/checkpointer.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "interpose/services/log.h"
+#include "interpose/text.h"
+#include "tracker/zone_table.h"
+
+namespace gpusnap {
+
+namespace {
+// Large enough for full bandwidth (GPU Snapshot, section 4.3.1: 1 to 4 MiB and up).
+constexpr uint64_t kCopyBytes = kSlotBytes;
+constexpr uint64_t kSegmentBytes = 4ULL << 30;
+
+int64_t clock_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  (void)gethostname(name, sizeof name - 1);
+  return name;
+}
+
+CUcontext context_of(const MemoryRange& range) {
+  return reinterpret_cast<CUcontext>(range.context);
+}
+
+bool is_device(const MemoryRange& range) {
+  return range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kGlobal;
+}
+}  // namespace
+
+Status Checkpointer::driver_status(const char* what, CUresult result) const {
+  if (result == CUDA_SUCCESS) return {};
+  return {Code::kIo,
+          std::string(what) + ": the driver says " + error_name(session_.driver(), result)};
+}
+
+CUstream Checkpointer::stream() {
+  const CUcontext context = session_.current_context();
+  auto [it, added] = streams_.try_emplace(context, nullptr);
+  if (added) (void)session_.driver().cuStreamCreate(&it->second, CU_STREAM_NON_BLOCKING);
+  return it->second;
+}
+
+void Checkpointer::take() {
+  std::string id;
+  Status status;
+  // Nothing of ours may end the program: not even having no memory left.
+  try {
+    finish();
+    status = attempt(id);
+  } catch (const std::bad_alloc&) {
+    status = {Code::kNoSpace, "no host memory is left"};
+  }
+  if (status.ok()) return;
+  if (writer_ != nullptr) {
+    writer_->abandon();
+    writer_.reset();
+  }
+  session_.triggers_->report({false, id, 0, 0, status.message()});
+  if (status.message() != last_error_) {
+    log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", status.message());
+    last_error_ = status.message();
+  }
+  if (session_.settings_.strict) {
+    Session::impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+  }
+}
+
+Status Checkpointer::attempt(std::string& id) {
+  const int64_t started = clock_ns(CLOCK_MONOTONIC);
+  Session& s = session_;
+  if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
+  if (Status status = drain(); !status.ok()) return status;
+
+  // The device has run empty: this is the cut. What it brought the host is journaled here.
+  uint8_t flags = 0;
+  const auto& deliveries = s.collect(true, &flags);
+  s.recorder_->append(kCutEntry, {}, 0, flags, nullptr, deliveries);
+  s.forget_collected();
+
+  auto epoch = s.store_->next_epoch(s.job_);
+  if (!epoch.ok()) return epoch.status();
+  id = s.job_ + "@" + std::to_string(epoch.value());
+  auto writer = s.store_->begin(s.job_, epoch.value(), 0, s.run_, *s.pool_, kSegmentBytes);
+  if (!writer.ok()) return writer.status();
+  writer_ = std::move(writer.value());
+  Manifest manifest = describe_cut(epoch.value());
+  if (Status status = save_memory(*writer_, manifest); !status.ok()) return status;
+  manifest.journal = s.recorder_->seal();
+  manifest.stall_ns = static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC) - started);
+
+  const uint64_t bytes = manifest.bytes(), stall = manifest.stall_ns;
+  writer_->finish(
+      std::move(manifest), &s.recorder_->writer(), [&s, id, bytes, stall](const Status& done) {
+        if (!done.ok()) {
+          log(LogLevel::kWarn, "checkpoint ", id,
+              " was not completed, the program goes on: ", done.message());
+        } else if (Status status = s.store_->prune(s.job_, static_cast<uint32_t>(s.settings_.keep));
+                   !status.ok()) {
+          log(LogLevel::kWarn, "old checkpoints of ", s.job_, " stay: ", status.message());
+        }
+        s.triggers_->report({done.ok(), id, bytes, stall, done.message()});
+      });
+  last_error_.clear();
+  return {};
+}
+
+void Checkpointer::finish() {
+  if (writer_ == nullptr) return;
+  const Status status = writer_->wait();
+  writer_.reset();
+  if (!status.ok() && session_.settings_.strict) {
+    Session::impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
+  }
+}
+
+// By marks on every stream, never by synchronising the context, which could wait for ever on a
+// kernel that waits for the host.
+Status Checkpointer::drain() {
+  Session& s = session_;
+  const Driver& driver = s.driver();
+  std::vector<std::pair<CUcontext, CUevent>> marks;
+  Status status;
+  for (auto& [context, streams] : s.streams_) {
+    CurrentContext current(driver, context);
+    std::vector<CUstream> all(streams.begin(), streams.end());
+    all.push_back(CU_STREAM_LEGACY);
+    if (s.per_thread_stream_used_) all.push_back(CU_STREAM_PER_THREAD);
+    for (CUstream stream : all) {
+      const CUevent mark = s.take_event(context);
+      if (mark == nullptr) return {Code::kIo, "draining the device: the driver gives no event"};
+      marks.emplace_back(context, mark);
+      status = driver_status("draining the device", driver.cuEventRecord(mark, stream));
+      if (!status.ok()) break;
+    }
+  }
+  const int64_t limit = s.settings_.drain.count();
+  const int64_t deadline = clock_ns(CLOCK_MONOTONIC) + limit;
+  for (size_t i = 0; i < marks.size() && status.ok();) {
+    CurrentContext current(driver, marks[i].first);
+    const CUresult result = driver.cuEventQuery(marks[i].second);
+    if (result == CUDA_SUCCESS) {
+      ++i;
+    } else if (result != CUDA_ERROR_NOT_READY) {
+      status = driver_status("draining the device", result);
+    } else if (clock_ns(CLOCK_MONOTONIC) > deadline) {
+      status = {Code::kBusy, "the device did not run empty within " +
+                                 std::to_string(limit / 1'000'000) +
+                                 " ms (GPUSNAP_DRAIN); it is tried again later"};
+    } else {
+      usleep(50);
+    }
+  }
+  for (auto& [context, mark] : marks) s.events_[context].push_back(mark);
+  return status;
+}
+
+Manifest Checkpointer::describe_cut(uint64_t epoch) {
+  const Session& s = session_;
+  Manifest manifest;
+  manifest.job = s.job_;
+  manifest.epoch = epoch;
+  manifest.run = s.run_;
+  manifest.host = host_name();
+  manifest.library_version = GPUSNAP_VERSION;
+  manifest.cut_unix_ns = clock_ns(CLOCK_REALTIME);
+  manifest.zone_bytes = s.settings_.zone;
+  manifest.calls = s.recorder_->calls();
+  manifest.launches = s.recorder_->launches();
+  manifest.program = s.program_;
+  return manifest;
+}
+
+struct Checkpointer::Flight {
+  Slot* slot = nullptr;
+  CUevent copied = nullptr;
+  CUcontext context = nullptr;
+  uint32_t range = 0;
+  uint64_t offset = 0;
+};
+
+Status Checkpointer::hand_over(CheckpointWriter& writer, Flight& flight) {
+  if (flight.slot == nullptr) return {};
+  const Driver& driver = session_.driver();
+  CUresult result;
+  while ((result = driver.cuEventQuery(flight.copied)) == CUDA_ERROR_NOT_READY) usleep(20);
+  session_.events_[flight.context].push_back(flight.copied);
+  if (result != CUDA_SUCCESS) {
+    session_.pool_->release(flight.slot);
+  } else {
+    writer.write(flight.range, flight.offset, flight.slot);
+  }
+  flight = {};
+  return driver_status("copying device memory", result);
+}
+
+// Two slots in flight: one is being copied to while the other is handed to the writer.
+Status Checkpointer::save_range(CheckpointWriter& writer, uint32_t index, const MemoryRange& range,
+                                Flight& flight) {
+  const Driver& driver = session_.driver();
+  ZoneTable zones(range.size, session_.settings_.zone);
+  zones.mark_all_pending();
+  while (auto run = zones.next_pending(0, kCopyBytes)) {
+    auto slot = session_.pool_->acquire();
+    if (!slot.ok()) return slot.status();
+    Flight next{slot.value(), session_.take_event(context_of(range)), context_of(range), index,
+                run->offset};
+    next.slot->used = run->size;
+    CUresult result = next.copied == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) {
+      result = driver.cuMemcpyDtoHAsync_v2(next.slot->data, range.address + run->offset, run->size,
+                                           stream());
+    }
+    if (result == CUDA_SUCCESS) result = driver.cuEventRecord(next.copied, stream());
+    if (result != CUDA_SUCCESS) {
+      session_.pool_->release(next.slot);
+      return driver_status(("copying " + range_text(range.address, range.size)).c_str(), result);
+    }
+    zones.mark_saved(run->offset, run->size);
+    Status status = hand_over(writer, flight);
+    flight = next;
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+Status Checkpointer::save_memory(CheckpointWriter& writer, Manifest& manifest) {
+  Status status;
+  Flight flight;
+  for (const auto& [address, range] : session_.memory_.ranges()) {
+    if (!is_device(range) || !status.ok()) continue;
+    manifest.ranges.push_back({static_cast<uint8_t>(range.kind), address, range.size,
+                               range.identity.call_site, range.identity.ordinal, range.module,
+                               range.name});
+    CurrentContext current(session_.driver(), context_of(range));
+    status = save_range(writer, static_cast<uint32_t>(manifest.ranges.size() - 1), range, flight);
+  }
+  const Status last = hand_over(writer, flight);
+  return status.ok() ? last : status;
+}
+
+// Where each saved range is in this process; everything that can be refused is refused here.
+Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Manifest& manifest,
+                                     std::vector<uint64_t>& addresses) {
+  Session& s = session_;
+  bool moved = false;
+  for (const SavedRange& saved : manifest.ranges) {
+    uint64_t address = saved.address;
+    if (saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal)) {
+      address = s.modules_.find_global(saved.module, saved.name, saved.size);
+    } else {
+      const MemoryRange* range = s.memory_.at(saved.address);
+      if (range == nullptr || range->size != saved.size || range->kind != MemoryKind::kDevice) {
+        address = 0;
+      }
+    }
+    if (address == 0) {
+      return {Code::kUnsupported,
+              (saved.name.empty() ? "device memory " + range_text(saved.address, saved.size)
+                                  : "the variable " + saved.name) +
+                  " of the checkpoint is not there in this process"};
+    }
+    moved = moved || address != saved.address;
+    addresses.push_back(address);
+  }
+  return moved ? check_moved(checkpoint, manifest, addresses) : Status();
+}
+
+// A variable whose address is another one in this process may be loaded there, unless some pointer
+// in device memory still leads to the old place.
+Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Manifest& manifest,
+                                 const std::vector<uint64_t>& addresses) {
+  std::vector<const SavedRange*> moved;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (addresses[i] != manifest.ranges[i].address) moved.push_back(&manifest.ranges[i]);
+  }
+  std::vector<std::byte> bytes;
+  for (const Extent& extent : manifest.extents) {
+    bytes.resize(extent.size);
+    Status status = session_.store_->read(checkpoint, manifest, extent, bytes);
+    if (!status.ok()) return status;
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      for (const SavedRange* range : moved) {
+        if (word - range->address >= range->size) continue;
+        return {Code::kUnsupported, "the variable " + range->name + " was at " +
+                                        hex_text(range->address) +
+                                        " and is elsewhere in this process, but device memory " +
+                                        "holds its old address"};
+      }
+    }
+  }
+  return {};
+}
+
+Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
+  Session& s = session_;
+  if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
+  std::vector<uint64_t> addresses;
+  Status status = check_addresses(checkpoint, manifest, addresses);
+  std::vector<std::byte> large;  // extents of a checkpoint that was written with larger slots
+  for (size_t i = 0; i < manifest.extents.size() && status.ok(); ++i) {
+    const Extent& extent = manifest.extents[i];
+    const uint64_t address = addresses[extent.range];
+    const MemoryRange* range = s.memory_.find(address);
+    auto slot = s.pool_->acquire();
+    if (!slot.ok()) return slot.status();
+    std::span<std::byte> bytes{slot.value()->data, std::min<size_t>(extent.size, kSlotBytes)};
+    if (extent.size > kSlotBytes) {
+      large.resize(extent.size);
+      bytes = large;
+    }
+    status = s.store_->read(checkpoint, manifest, extent, bytes);
+    if (status.ok()) {
+      CurrentContext current(s.driver(), context_of(*range));
+      CUresult result = s.driver().cuMemcpyHtoDAsync_v2(address + extent.offset, bytes.data(),
+                                                        bytes.size(), stream());
+      if (result == CUDA_SUCCESS) result = s.driver().cuStreamSynchronize(stream());
+      status = driver_status(("loading " + range_text(address, range->size)).c_str(), result);
+    }
+    s.pool_->release(slot.value());
+  }
+  return status;
+}
+
+}  // namespace gpusnap

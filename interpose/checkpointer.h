@@ -1,0 +1,56 @@
+// Takes checkpoints and loads them: the cut, and the way of the data from device memory through
+// staging slots to the store and back.
+//
+// For now the whole way to the slots is inside the cut: the device is drained, every zone of every
+// range is copied, then the program goes on while the rest (checksums, files, commit) happens on
+// the writer's thread. The parts are the ones that a copy-on-write snapshot needs: zone tables say
+// what is pending, slots carry it, the writer takes them in any order.
+//
+// The session's thread only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "interpose/session.h"
+
+namespace gpusnap {
+
+class Checkpointer {
+ public:
+  explicit Checkpointer(Session& session) : session_(session) {}
+
+  // Takes a checkpoint now. A failure is logged and reported, and changes nothing for the program.
+  void take();
+  // Waits until the last one is committed or has failed.
+  void finish();
+  // Puts the saved device memory back; every range is there, at its recorded address.
+  Status load(const CheckpointInfo& checkpoint, const Manifest& manifest);
+  void forget_context(CUcontext context) { streams_.erase(context); }
+
+ private:
+  struct Flight;  // a slot between the device and the writer
+
+  Status attempt(std::string& id);
+  Status drain();
+  Status save_memory(CheckpointWriter& writer, Manifest& manifest);
+  Status save_range(CheckpointWriter& writer, uint32_t index, const MemoryRange& range,
+                    Flight& flight);
+  Status hand_over(CheckpointWriter& writer, Flight& flight);
+  Manifest describe_cut(uint64_t epoch);
+  Status check_addresses(const CheckpointInfo& checkpoint, const Manifest& manifest,
+                         std::vector<uint64_t>& addresses);
+  Status check_moved(const CheckpointInfo& checkpoint, const Manifest& manifest,
+                     const std::vector<uint64_t>& addresses);
+  // Our own stream in the current context; null where none can be had.
+  CUstream stream();
+  Status driver_status(const char* what, CUresult result) const;
+
+  Session& session_;
+  std::map<CUcontext, CUstream> streams_;
+  std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
+  std::string last_error_;
+};
+
+}  // namespace gpusnap

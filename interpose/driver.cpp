@@ -1,0 +1,40 @@
+#include "interpose/driver.h"
+
+#include "interpose/resolve.h"
+
+namespace gpusnap {
+
+const Driver* load_driver(const char** missing) {
+  static Driver driver;
+#define X(name) driver.name = reinterpret_cast<decltype(&::name)>(driver_symbol(#name));
+  GPUSNAP_DRIVER_FUNCTIONS(X)
+  GPUSNAP_OPTIONAL_DRIVER_FUNCTIONS(X)
+#undef X
+#define X(name)                 \
+  if (driver.name == nullptr) { \
+    *missing = #name;           \
+    return nullptr;             \
+  }
+  GPUSNAP_DRIVER_FUNCTIONS(X)
+#undef X
+  return &driver;
+}
+
+const char* error_name(const Driver& driver, CUresult result) {
+  const char* name = nullptr;
+  if (driver.cuGetErrorName(result, &name) == CUDA_SUCCESS && name != nullptr) return name;
+  return "an error that the driver has no name for";
+}
+
+CurrentContext::CurrentContext(const Driver& driver, CUcontext context) : driver_(driver) {
+  CUcontext current = nullptr;
+  if (driver_.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context) return;
+  pushed_ = driver_.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+}
+
+CurrentContext::~CurrentContext() {
+  CUcontext popped = nullptr;
+  if (pushed_) (void)driver_.cuCtxPopCurrent_v2(&popped);
+}
+
+}  // namespace gpusnap

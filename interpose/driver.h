@@ -1,0 +1,72 @@
+// The driver as we call it ourselves: real functions, found by symbol in the loaded libcuda.so.1,
+// never through our own hooks. Filled in once, at activation.
+#pragma once
+
+#include "interpose/cuda_abi.h"
+
+namespace gpusnap {
+
+struct Driver {
+#define GPUSNAP_DRIVER_FUNCTIONS(X) \
+  X(cuDriverGetVersion)             \
+  X(cuDeviceGetName)                \
+  X(cuDevicePrimaryCtxGetState)     \
+  X(cuGetErrorName)                 \
+  X(cuCtxGetCurrent)                \
+  X(cuCtxGetDevice)                 \
+  X(cuCtxSynchronize)               \
+  X(cuCtxPushCurrent_v2)            \
+  X(cuCtxPopCurrent_v2)             \
+  X(cuEventCreate)                  \
+  X(cuEventRecord)                  \
+  X(cuEventQuery)                   \
+  X(cuEventDestroy_v2)              \
+  X(cuStreamCreate)                 \
+  X(cuStreamSynchronize)            \
+  X(cuMemcpyDtoHAsync_v2)           \
+  X(cuMemcpyHtoDAsync_v2)           \
+  X(cuMemHostRegister_v2)           \
+  X(cuMemHostUnregister)            \
+  X(cuMemFree_v2)                   \
+  X(cuMemFreeHost)                  \
+  X(cuPointerGetAttribute)          \
+  X(cuModuleGetGlobal_v2)           \
+  X(cuMemGetAllocationGranularity)  \
+  X(cuMemAddressReserve)            \
+  X(cuMemAddressFree)               \
+  X(cuMemCreate)                    \
+  X(cuMemRelease)                   \
+  X(cuMemMap)                       \
+  X(cuMemUnmap)                     \
+  X(cuMemSetAccess)
+// Newer than the oldest driver that we support: null where the driver has none.
+#define GPUSNAP_OPTIONAL_DRIVER_FUNCTIONS(X) \
+  X(cuLibraryGetGlobal)                      \
+  X(cuFuncLoad)
+
+#define X(name) decltype(&::name) name = nullptr;
+  GPUSNAP_DRIVER_FUNCTIONS(X)
+  GPUSNAP_OPTIONAL_DRIVER_FUNCTIONS(X)
+#undef X
+};
+
+// Null when libcuda.so.1 lacks a function that we cannot do without; `missing` then names it.
+const Driver* load_driver(const char** missing);
+
+// "CUDA_ERROR_OUT_OF_MEMORY", or "CUDA error 2" where the driver does not know the value.
+const char* error_name(const Driver& driver, CUresult result);
+
+// Makes a context current for the calling thread and puts the program's own back afterwards.
+class CurrentContext {
+ public:
+  CurrentContext(const Driver& driver, CUcontext context);
+  ~CurrentContext();
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+ private:
+  const Driver& driver_;
+  bool pushed_ = false;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,98 @@
+// One hooked call in the replay journal: what was called, what came of it, and what the host
+// learnt.
+//
+// In the journal's stream an entry is a head, its checked words, its name, its answer and its
+// deliveries, one after the other, little-endian and unaligned.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpusnap {
+
+// Raised with every change of what entries mean.
+inline constexpr uint32_t kJournalVersion = 1;
+
+// Values of EntryHead::hook that are no hook.
+inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
+inline constexpr uint16_t kTableEntry = 0xfffe;  // names of the hooks, in order of their numbers
+
+struct EntryHead {
+  uint16_t hook = 0;
+  uint8_t words = 0;        // how many 64-bit words follow: arguments that a replay must repeat
+  uint8_t flags = 0;        // EntryFlags
+  int32_t result = 0;       // CUresult
+  uint32_t name_bytes = 0;  // of a name that a replay must repeat
+  uint32_t deliveries = 0;
+};
+static_assert(sizeof(EntryHead) == 16);
+
+enum EntryFlags : uint8_t {
+  kHasAnswer = 1,  // u64 size, then bytes that the call gave back
+  kCaptured = 2,   // host-visible memory was looked at: after the deliveries it is as its mirror
+  kDeferred = 4,   // a copy back whose bytes are delivered by a later entry
+};
+
+inline constexpr size_t kMaxWords = 12;
+inline constexpr size_t kMaxNameBytes = 1 << 20;
+
+// Bytes that reached host memory by the time of the entry.
+struct DeliveryHead {
+  enum Kind : uint64_t { kCopy = 0, kMemory = 1 };
+  uint64_t kind = kCopy;
+  uint64_t target = 0;  // kCopy: how many deferred copies came before it; kMemory: range's address
+  uint64_t offset = 0;  // kMemory: from the range's start
+  uint64_t size = 0;    // bytes that follow
+};
+static_assert(sizeof(DeliveryHead) == 32);
+
+// A box of host memory, the host's side of a copy: `depth` slices of `height` rows of `width`
+// bytes. A plain copy is one row.
+struct HostBlock {
+  std::byte* start = nullptr;
+  uint64_t width = 0, height = 1, depth = 1;
+  uint64_t pitch = 0, slice = 0;  // bytes from row to row, from slice to slice
+
+  uint64_t bytes() const { return width * height * depth; }
+  template <class Visit>  // visit(std::span<std::byte> row), in order of address
+  void for_each_row(Visit&& visit) const {
+    for (uint64_t z = 0; z < depth; ++z) {
+      for (uint64_t y = 0; y < height; ++y) {
+        visit(std::span<std::byte>(start + z * slice + y * pitch, width));
+      }
+    }
+  }
+};
+inline HostBlock plain_block(const void* start, uint64_t bytes) {
+  // Journaled from when recording, written to when replaying: the caller's buffer either way.
+  return {const_cast<std::byte*>(static_cast<const std::byte*>(start)), bytes, 1, 1, bytes, bytes};
+}
+
+// A delivery to be recorded; the block must stay as it is until then.
+struct Delivery {
+  DeliveryHead head;
+  HostBlock block;
+};
+
+// The checked part of a call, built on the stack of its handler.
+struct CallKey {
+  uint64_t words[kMaxWords];
+  uint8_t count = 0;
+  std::string_view name;
+  void add(uint64_t word) {
+    if (count < kMaxWords) words[count++] = word;
+  }
+};
+
+// An entry as the replay reads it, but for its deliveries.
+struct Entry {
+  EntryHead head;
+  std::vector<uint64_t> words;
+  std::string name;
+  std::vector<std::byte> answer;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,300 @@
+// Modules, libraries, kernels and their launches.
+
+#include "interpose/handlers.h"
+#include "tiers/checksum.h"
+#include "tiers/file_system.h"
+#include "tracker/image.h"
+
+namespace gpusnap::handle {
+
+namespace {
+// Empty where it cannot be read; the driver then says why.
+std::vector<std::byte> read_whole_file(const char* path) {
+  std::vector<std::byte> bytes;
+  auto file = posix_file_system().open(path);
+  if (!file.ok()) return bytes;
+  bytes.resize(file.value()->size());
+  if (!file.value()->read(0, bytes).ok()) bytes.clear();
+  return bytes;
+}
+
+// An image where the program has it: its contents, and the hash that a replay must repeat.
+struct Image {
+  ImageContents contents;
+  uint64_t hash = 0;
+};
+
+Image look_at(ImageContents contents) {
+  uint64_t hash = contents.unreadable.size();
+  for (const ImageEntry& entry : contents.entries) {
+    hash = hash * 31 + checksum(std::as_bytes(std::span(entry.bytes)));
+  }
+  return {std::move(contents), hash};
+}
+
+Image look_at_memory(const void* image) {
+  return image == nullptr ? Image() : look_at(read_image_at(image));
+}
+
+Image look_at_file(const char* path) {
+  if (path == nullptr) return {};
+  return look_at(read_image(read_whole_file(path)));
+}
+
+template <class F, class... A>
+CUresult load_module(const Call<F>& call, const Image& image, Step& step, CUmodule* out,
+                     A... args) {
+  step.key.add(image.hash);
+  const CUresult result = step.made_again([&] { return call.real(out, args...); });
+  if (result == CUDA_SUCCESS) {
+    Session& session = step.session();
+    session.note_context();
+    session.modules().add_module(*out, session.current_context(), image.contents);
+  }
+  return result;
+}
+}  // namespace
+
+CUresult module_load(const Call<CUresult(CUmodule*, const char*)>& call, CUmodule* out,
+                     const char* path) {
+  Step step(call);
+  if (step.off()) return call.real(out, path);
+  return load_module(call, look_at_file(path), step, out, path);
+}
+
+CUresult module_load(const Call<CUresult(CUmodule*, const void*)>& call, CUmodule* out,
+                     const void* image) {
+  Step step(call);
+  if (step.off()) return call.real(out, image);
+  return load_module(call, look_at_memory(image), step, out, image);
+}
+
+CUresult module_load(
+    const Call<CUresult(CUmodule*, const void*, unsigned, CUjit_option*, void**)>& call,
+    CUmodule* out, const void* image, unsigned count, CUjit_option* options, void** values) {
+  Step step(call);
+  if (step.off()) return call.real(out, image, count, options, values);
+  return load_module(call, look_at_memory(image), step, out, image, count, options, values);
+}
+
+CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
+  Step step(call);
+  if (step.off()) return call.real(module);
+  const CUresult result = step.made_again([&] { return call.real(module); });
+  if (result == CUDA_SUCCESS) {
+    step.session().modules().remove_module(module, step.session().memory());
+  }
+  return result;
+}
+
+CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const char*)>& call,
+                             CUfunction* out, CUmodule module, const char* name) {
+  Step step(call);
+  if (step.off() || name == nullptr) return call.real(out, module, name);
+  step.key.name = name;
+  const CUresult result = step.made_again([&] { return call.real(out, module, name); });
+  if (result == CUDA_SUCCESS) step.session().modules().add_function(*out);
+  return result;
+}
+
+namespace {
+// The variable is state from now on, and a place that copies may name.
+template <class Handle>
+void note_global(Session& session, Handle module, const CUdeviceptr* address, const size_t* bytes,
+                 const char* name) {
+  if (address == nullptr || bytes == nullptr || *bytes == 0) return;
+  MemoryRange range;
+  range.address = *address;
+  range.size = *bytes;
+  range.kind = MemoryKind::kGlobal;
+  range.context = reinterpret_cast<uint64_t>(session.current_context());
+  range.module = session.modules().number_of(module);
+  range.name = name;
+  if (session.memory().at(range.address) == nullptr) session.memory().insert(std::move(range));
+}
+
+template <class F, class Handle>
+CUresult get_global(const Call<F>& call, Step& step, CUdeviceptr* address, size_t* bytes,
+                    Handle module, const char* name) {
+  // Both are wanted by us, whatever the program leaves out.
+  CUdeviceptr own_address = 0;
+  size_t own_bytes = 0;
+  if (address == nullptr) address = &own_address;
+  if (bytes == nullptr) bytes = &own_bytes;
+  step.key.name = name;
+  const CUresult result = step.made_again([&] { return call.real(address, bytes, module, name); });
+  if (result == CUDA_SUCCESS) note_global(step.session(), module, address, bytes, name);
+  return result;
+}
+}  // namespace
+
+CUresult module_get_global(const Call<CUresult(CUdeviceptr*, size_t*, CUmodule, const char*)>& call,
+                           CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
+  Step step(call);
+  if (step.off() || name == nullptr) return call.real(address, bytes, module, name);
+  return get_global(call, step, address, bytes, module, name);
+}
+
+namespace {
+template <class F, class... A>
+CUresult load_library(const Call<F>& call, const Image& image, Step& step, CUlibrary* out,
+                      A... args) {
+  step.key.add(image.hash);
+  const CUresult result = step.made_again([&] { return call.real(out, args...); });
+  if (result == CUDA_SUCCESS) step.session().modules().add_library(*out, image.contents);
+  return result;
+}
+}  // namespace
+
+CUresult library_load(const Call<CUresult(CUlibrary*, const void*, CUjit_option*, void**, unsigned,
+                                          CUlibraryOption*, void**, unsigned)>& call,
+                      CUlibrary* out, const void* image, CUjit_option* jit_options,
+                      void** jit_values, unsigned jit_count, CUlibraryOption* options,
+                      void** values, unsigned count) {
+  Step step(call);
+  if (step.off()) {
+    return call.real(out, image, jit_options, jit_values, jit_count, options, values, count);
+  }
+  return load_library(call, look_at_memory(image), step, out, image, jit_options, jit_values,
+                      jit_count, options, values, count);
+}
+
+CUresult library_load(const Call<CUresult(CUlibrary*, const char*, CUjit_option*, void**, unsigned,
+                                          CUlibraryOption*, void**, unsigned)>& call,
+                      CUlibrary* out, const char* path, CUjit_option* jit_options,
+                      void** jit_values, unsigned jit_count, CUlibraryOption* options,
+                      void** values, unsigned count) {
+  Step step(call);
+  if (step.off()) {
+    return call.real(out, path, jit_options, jit_values, jit_count, options, values, count);
+  }
+  return load_library(call, look_at_file(path), step, out, path, jit_options, jit_values, jit_count,
+                      options, values, count);
+}
+
+CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library) {
+  Step step(call);
+  if (step.off()) return call.real(library);
+  const CUresult result = step.made_again([&] { return call.real(library); });
+  if (result == CUDA_SUCCESS) {
+    step.session().modules().remove_library(library, step.session().memory());
+  }
+  return result;
+}
+
+CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& call, CUkernel* out,
+                     CUlibrary library, const char* name) {
+  Step step(call);
+  if (step.off() || name == nullptr) return call.real(out, library, name);
+  step.key.name = name;
+  const CUresult result = step.made_again([&] { return call.real(out, library, name); });
+  if (result == CUDA_SUCCESS) {
+    step.session().modules().add_function(*out);
+    step.session().modules().use_library(library);
+  }
+  return result;
+}
+
+CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule* out,
+                     CUlibrary library) {
+  Step step(call);
+  if (step.off()) return call.real(out, library);
+  const CUresult result = step.made_again([&] { return call.real(out, library); });
+  if (result == CUDA_SUCCESS) step.session().modules().use_library(library, *out);
+  return result;
+}
+
+CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const char*)>& call,
+                     CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
+  Step step(call);
+  if (step.off() || name == nullptr) return call.real(address, bytes, library, name);
+  const CUresult result = get_global(call, step, address, bytes, library, name);
+  if (result == CUDA_SUCCESS) step.session().modules().use_library(library);
+  return result;
+}
+
+CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, CUfunction* out,
+                             CUkernel kernel) {
+  Step step(call);
+  if (step.off()) return call.real(out, kernel);
+  const CUresult result = step.made_again([&] { return call.real(out, kernel); });
+  if (result == CUDA_SUCCESS) step.session().modules().alias_function(*out, kernel);
+  return result;
+}
+
+namespace {
+struct Shape {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+};
+
+uint64_t packed(unsigned low, unsigned high) {
+  return low | static_cast<uint64_t>(high) << 32;
+}
+
+// The hot path: one look-up and one append while recording.
+template <class Real>
+CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUstream stream,
+                       Real&& real) {
+  Session& session = step.session();
+  (void)step.stream(stream);
+  step.key.add(session.modules().function(function));
+  step.key.add(packed(shape.grid_x, shape.grid_y));
+  step.key.add(packed(shape.grid_z, shape.block_x));
+  step.key.add(packed(shape.block_y, shape.block_z));
+  step.key.add(shape.shared_bytes);
+  session.device_may_write();
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    // Code that is loaded at its first launch is loaded where it was: now, not while live.
+    if (recorded == CUDA_SUCCESS) session.modules().load_function(function);
+    return recorded;
+  }
+  const CUresult result = real();
+  if (result == CUDA_SUCCESS) session.recorder().count_launch();
+  step.record(result);
+  return result;
+}
+}  // namespace
+
+CUresult launch(const Call<decltype(cuLaunchKernel)>& call, CUfunction function, unsigned grid_x,
+                unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                unsigned block_z, unsigned shared_bytes, CUstream stream, void** params,
+                void** extra) {
+  auto real = [&] {
+    return call.real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                     stream, params, extra);
+  };
+  Step step(call);
+  if (step.off()) return real();
+  return follow_launch(step, function,
+                       {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes}, stream,
+                       real);
+}
+
+CUresult launch(const Call<decltype(cuLaunchKernelEx)>& call, const CUlaunchConfig* config,
+                CUfunction function, void** params, void** extra) {
+  auto real = [&] { return call.real(config, function, params, extra); };
+  Step step(call);
+  if (step.off() || config == nullptr) return real();
+  return follow_launch(step, function,
+                       {config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                        config->blockDimY, config->blockDimZ, config->sharedMemBytes},
+                       config->hStream, real);
+}
+
+CUresult launch(const Call<decltype(cuLaunchCooperativeKernel)>& call, CUfunction function,
+                unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,
+                void** params) {
+  auto real = [&] {
+    return call.real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                     stream, params);
+  };
+  Step step(call);
+  if (step.off()) return real();
+  return follow_launch(step, function,
+                       {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes}, stream,
+                       real);
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,228 @@
+// Copies. What matters is where the bytes go: into device memory they are skipped in a replay, and
+// loaded at the cut; into memory that the host sees they are what the host learnt.
+
+#include "interpose/handlers.h"
+
+namespace gpusnap::handle {
+
+namespace {
+// A copy as the driver was asked for it: `to.start` may be a device address.
+struct Copy {
+  HostBlock to;
+  uint64_t from = 0;
+  // Of a place that the memory map does not know: what the call says it is.
+  enum class Declared { kDevice, kHost, kEither } declared = Declared::kEither;
+  bool async = false;
+  CUstream stream = nullptr;
+};
+
+enum class Side { kDevice, kShared, kHost };
+
+Side side_of(Session& session, const Copy& copy) {
+  const auto address = reinterpret_cast<uint64_t>(copy.to.start);
+  const MemoryRange* range = session.memory().find(address);
+  if (range == nullptr) {
+    if (copy.declared == Copy::Declared::kEither) {
+      return session.is_device_address(address) ? Side::kDevice : Side::kHost;
+    }
+    return copy.declared == Copy::Declared::kDevice ? Side::kDevice : Side::kHost;
+  }
+  const bool device = range->kind == MemoryKind::kDevice || range->kind == MemoryKind::kGlobal;
+  return device ? Side::kDevice : Side::kShared;
+}
+
+CUresult replay_back(Step& step, const Copy& copy) {
+  const CUresult recorded = step.expect();
+  if (recorded != CUDA_SUCCESS) return recorded;
+  if ((step.entry().head.flags & kDeferred) != 0) {
+    step.session().remember_deferred(copy.to);
+  } else {
+    step.take_answer(copy.to);
+  }
+  return recorded;
+}
+
+// Host memory that is not pinned has its bytes when the call returns; pinned memory has them when
+// the program synchronises with the copy.
+template <class Real>
+CUresult record_back(Step& step, Side side, const Copy& copy, Real&& real) {
+  const CUresult result = real();
+  if (result == CUDA_SUCCESS && copy.async && side == Side::kShared) {
+    if (step.session().defer(copy.to, step.stream(copy.stream))) {
+      step.session().recorder().append(static_cast<uint16_t>(step.hook()), step.key, result,
+                                       kDeferred, nullptr, {});
+    } else {
+      step.session().refuse("a copy back without an event of our own to follow it");
+    }
+    return result;
+  }
+  step.record_visible(result, false, &copy.to);
+  if (!copy.async) step.session().after_synchronisation();
+  return result;
+}
+
+template <class Real>
+CUresult follow_copy(Step& step, const Copy& copy, Real&& real) {
+  Session& session = step.session();
+  const Side side = side_of(session, copy);
+  step.key.add(session.known(reinterpret_cast<uint64_t>(copy.to.start)));
+  step.key.add(session.known(copy.from));
+  step.key.add(copy.to.width);
+  step.key.add(copy.to.height);
+  step.key.add(copy.to.depth);
+  if (side == Side::kDevice) {
+    if (copy.async) return step.skipped(real);
+    return step.synchronised(false, real);
+  }
+  return step.replaying() ? replay_back(step, copy) : record_back(step, side, copy, real);
+}
+
+HostBlock plain(uint64_t address, size_t size) {
+  return plain_block(reinterpret_cast<const void*>(address), size);
+}
+
+template <class F, class... A>
+CUresult plain_copy(const Call<F>& call, Copy copy, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  return follow_copy(step, copy, [&] { return call.real(args...); });
+}
+
+uint64_t address_of(const void* host) {
+  return reinterpret_cast<uint64_t>(host);
+}
+}  // namespace
+
+CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t)>& call, CUdeviceptr to,
+                 const void* from, size_t size) {
+  return plain_copy(call,
+                    {plain(to, size), address_of(from), Copy::Declared::kDevice, false, nullptr},
+                    to, from, size);
+}
+
+CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t, CUstream)>& call,
+                 CUdeviceptr to, const void* from, size_t size, CUstream stream) {
+  return plain_copy(call,
+                    {plain(to, size), address_of(from), Copy::Declared::kDevice, true, stream}, to,
+                    from, size, stream);
+}
+
+CUresult copy_back(const Call<CUresult(void*, CUdeviceptr, size_t)>& call, void* to,
+                   CUdeviceptr from, size_t size) {
+  return plain_copy(call, {plain_block(to, size), from, Copy::Declared::kHost, false, nullptr}, to,
+                    from, size);
+}
+
+CUresult copy_back(const Call<CUresult(void*, CUdeviceptr, size_t, CUstream)>& call, void* to,
+                   CUdeviceptr from, size_t size, CUstream stream) {
+  return plain_copy(call, {plain_block(to, size), from, Copy::Declared::kHost, true, stream}, to,
+                    from, size, stream);
+}
+
+CUresult copy_on(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t)>& call, CUdeviceptr to,
+                 CUdeviceptr from, size_t size) {
+  return plain_copy(call, {plain(to, size), from, Copy::Declared::kDevice, false, nullptr}, to,
+                    from, size);
+}
+
+CUresult copy_on(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>& call,
+                 CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
+  return plain_copy(call, {plain(to, size), from, Copy::Declared::kDevice, true, stream}, to, from,
+                    size, stream);
+}
+
+CUresult copy_any(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t)>& call, CUdeviceptr to,
+                  CUdeviceptr from, size_t size) {
+  return plain_copy(call, {plain(to, size), from, Copy::Declared::kEither, false, nullptr}, to,
+                    from, size);
+}
+
+CUresult copy_any(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>& call,
+                  CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
+  return plain_copy(call, {plain(to, size), from, Copy::Declared::kEither, true, stream}, to, from,
+                    size, stream);
+}
+
+namespace {
+// Where a 2D or 3D copy begins on one side, pitches resolved as the driver does.
+uint64_t start_of(CUmemorytype type, const void* host, CUdeviceptr device, uint64_t x, uint64_t y,
+                  uint64_t z, uint64_t pitch, uint64_t slice) {
+  const uint64_t base = type == CU_MEMORYTYPE_HOST ? address_of(host) : device;
+  return base + z * slice + y * pitch + x;
+}
+
+Copy::Declared declared(CUmemorytype type) {
+  if (type == CU_MEMORYTYPE_DEVICE) return Copy::Declared::kDevice;
+  return type == CU_MEMORYTYPE_HOST ? Copy::Declared::kHost : Copy::Declared::kEither;
+}
+
+template <class F, class Shape, class... A>
+CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(const Shape&),
+                  bool async, CUstream stream, A... args) {
+  Step step(call);
+  if (step.off() || shape == nullptr) return call.real(shape, args...);
+  if (shape->srcMemoryType == CU_MEMORYTYPE_ARRAY || shape->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+    const CUresult result = call.real(shape, args...);
+    step.session().refuse(std::string(name_of(call.hook.id)) + " of an array");
+    return result;
+  }
+  Copy copy = describe(*shape);
+  copy.async = async;
+  copy.stream = stream;
+  return follow_copy(step, copy, [&] { return call.real(shape, args...); });
+}
+
+Copy describe_2d(const CUDA_MEMCPY2D& shape) {
+  const uint64_t to_pitch = shape.dstPitch != 0 ? shape.dstPitch : shape.WidthInBytes;
+  const uint64_t from_pitch = shape.srcPitch != 0 ? shape.srcPitch : shape.WidthInBytes;
+  Copy copy;
+  copy.to = plain(start_of(shape.dstMemoryType, shape.dstHost, shape.dstDevice, shape.dstXInBytes,
+                           shape.dstY, 0, to_pitch, 0),
+                  shape.WidthInBytes);
+  copy.to.height = shape.Height;
+  copy.to.pitch = to_pitch;
+  copy.from = start_of(shape.srcMemoryType, shape.srcHost, shape.srcDevice, shape.srcXInBytes,
+                       shape.srcY, 0, from_pitch, 0);
+  copy.declared = declared(shape.dstMemoryType);
+  return copy;
+}
+
+Copy describe_3d(const CUDA_MEMCPY3D& shape) {
+  const uint64_t to_pitch = shape.dstPitch != 0 ? shape.dstPitch : shape.WidthInBytes;
+  const uint64_t from_pitch = shape.srcPitch != 0 ? shape.srcPitch : shape.WidthInBytes;
+  const uint64_t to_slice = to_pitch * (shape.dstHeight != 0 ? shape.dstHeight : shape.Height);
+  const uint64_t from_slice = from_pitch * (shape.srcHeight != 0 ? shape.srcHeight : shape.Height);
+  Copy copy;
+  copy.to = plain(start_of(shape.dstMemoryType, shape.dstHost, shape.dstDevice, shape.dstXInBytes,
+                           shape.dstY, shape.dstZ, to_pitch, to_slice),
+                  shape.WidthInBytes);
+  copy.to.height = shape.Height;
+  copy.to.depth = shape.Depth;
+  copy.to.pitch = to_pitch;
+  copy.to.slice = to_slice;
+  copy.from = start_of(shape.srcMemoryType, shape.srcHost, shape.srcDevice, shape.srcXInBytes,
+                       shape.srcY, shape.srcZ, from_pitch, from_slice);
+  copy.declared = declared(shape.dstMemoryType);
+  return copy;
+}
+}  // namespace
+
+CUresult copy_2d(const Call<CUresult(const CUDA_MEMCPY2D*)>& call, const CUDA_MEMCPY2D* shape) {
+  return box_copy(call, shape, describe_2d, false, nullptr);
+}
+
+CUresult copy_2d(const Call<CUresult(const CUDA_MEMCPY2D*, CUstream)>& call,
+                 const CUDA_MEMCPY2D* shape, CUstream stream) {
+  return box_copy(call, shape, describe_2d, true, stream, stream);
+}
+
+CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*)>& call, const CUDA_MEMCPY3D* shape) {
+  return box_copy(call, shape, describe_3d, false, nullptr);
+}
+
+CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*, CUstream)>& call,
+                 const CUDA_MEMCPY3D* shape, CUstream stream) {
+  return box_copy(call, shape, describe_3d, true, stream, stream);
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,332 @@
+// Memory: got, given back, asked about.
+
+#include <sys/mman.h>
+
+#include "interpose/handlers.h"
+#include "interpose/text.h"
+
+namespace gpusnap::handle {
+
+namespace {
+[[noreturn]] void cannot_place(uint64_t recorded, uint64_t size, const std::string& why) {
+  Session::impossible(kExitImpossible, "the memory that was at " + range_text(recorded, size) +
+                                           " cannot be had there: " + why);
+}
+
+void insert(Session& session, uint64_t address, uint64_t size, MemoryKind kind) {
+  session.note_context();
+  MemoryRange range;
+  range.address = address;
+  range.size = size;
+  range.kind = kind;
+  range.identity = session.identify();
+  range.context = reinterpret_cast<uint64_t>(session.current_context());
+  session.memory().insert(std::move(range));
+  if (kind == MemoryKind::kManaged || kind == MemoryKind::kPinned) {
+    session.host_memory().add(address, size);
+  }
+}
+
+void erase(Session& session, uint64_t address) {
+  const MemoryRange* range = session.memory().at(address);
+  if (range == nullptr) return;
+  session.forget_pending(address, range->size);
+  session.memory().erase(address);
+  session.host_memory().remove(address);
+}
+
+// The program's own call first; only where it gives another address is memory placed.
+void place_device(Session& session, CUdeviceptr* address, uint64_t recorded, uint64_t size) {
+  if (*address == recorded) return;
+  (void)session.driver().cuMemFree_v2(*address);
+  const Status status = session.placement().place(recorded, size);
+  if (!status.ok()) cannot_place(recorded, size, status.message());
+  *address = recorded;
+}
+
+void place_pinned(Session& session, void** memory, uint64_t recorded, uint64_t size) {
+  if (reinterpret_cast<uint64_t>(*memory) == recorded) return;
+  (void)session.driver().cuMemFreeHost(*memory);
+  void* wanted = reinterpret_cast<void*>(recorded);
+  void* got = mmap(wanted, size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got != wanted) cannot_place(recorded, size, "the range is taken in this process");
+  const CUresult result = session.driver().cuMemHostRegister_v2(
+      got, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+  if (result != CUDA_SUCCESS) cannot_place(recorded, size, error_name(session.driver(), result));
+  session.note_placed_pinned(recorded, size);
+  *memory = got;
+}
+
+// Records or replays a call that gives memory; `place` brings it to its recorded address.
+template <class Pointer, class Real, class Place>
+CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
+              Place&& place) {
+  Session& session = step.session();
+  CUresult result;
+  if (step.replaying()) {
+    result = step.expect();
+    if (result != CUDA_SUCCESS) return result;
+    step.must_succeed(real());
+    uint64_t recorded = 0;
+    step.take_answer(&recorded, sizeof recorded);
+    place(recorded);
+  } else {
+    result = real();
+    if (result != CUDA_SUCCESS) {
+      step.record(result);
+      return result;
+    }
+    const auto address = (uint64_t)*out;  // a CUdeviceptr or a pointer
+    step.record_answer(result, &address, sizeof address);
+  }
+  insert(session, (uint64_t)*out, size, kind);
+  return result;
+}
+
+// Giving memory back waits for the device, so the host may look at the rest of what it did.
+template <class Real>
+CUresult give_back(Step& step, Real&& real) {
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded == CUDA_SUCCESS) step.must_succeed(real());
+    return recorded;
+  }
+  const CUresult result = real();
+  step.record_visible(result, false, nullptr);
+  return result;
+}
+
+template <class Real>
+CUresult give_device(Step& step, CUdeviceptr* out, uint64_t size, Real&& real) {
+  return give(step, out, size, MemoryKind::kDevice, real,
+              [&](uint64_t recorded) { place_device(step.session(), out, recorded, size); });
+}
+
+template <class Real>
+CUresult give_pinned(Step& step, void** out, uint64_t size, Real&& real) {
+  return give(step, out, size, MemoryKind::kPinned, real,
+              [&](uint64_t recorded) { place_pinned(step.session(), out, recorded, size); });
+}
+}  // namespace
+
+CUresult mem_alloc(const Call<CUresult(CUdeviceptr*, size_t)>& call, CUdeviceptr* out,
+                   size_t size) {
+  Step step(call);
+  if (step.off()) return call.real(out, size);
+  step.key.add(size);
+  return give_device(step, out, size, [&] { return call.real(out, size); });
+}
+
+CUresult mem_alloc_pitch(
+    const Call<CUresult(CUdeviceptr*, size_t*, size_t, size_t, unsigned)>& call, CUdeviceptr* out,
+    size_t* pitch, size_t width, size_t height, unsigned element) {
+  Step step(call);
+  if (step.off()) return call.real(out, pitch, width, height, element);
+  step.key.add(width);
+  step.key.add(height);
+  step.key.add(element);
+  // The pitch is the driver's for the width and the device, which a restore has checked.
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  auto real = [&] {
+    const CUresult result = call.real(out, pitch, width, height, element);
+    if (result == CUDA_SUCCESS) bytes = *pitch * height;
+    return result;
+  };
+  if (step.replaying()) {
+    const CUresult result = step.expect();
+    if (result != CUDA_SUCCESS) return result;
+    step.must_succeed(real());
+    uint64_t recorded[2] = {0, 0};
+    step.take_answer(recorded, sizeof recorded);
+    if (recorded[1] != *pitch) {
+      cannot_place(recorded[0], recorded[1] * height, "this device has another pitch");
+    }
+    place_device(step.session(), out, recorded[0], bytes);
+    address = *out;
+  } else {
+    const CUresult result = real();
+    if (result != CUDA_SUCCESS) {
+      step.record(result);
+      return result;
+    }
+    address = *out;
+    const uint64_t answer[2] = {address, *pitch};
+    step.record_answer(result, answer, sizeof answer);
+  }
+  insert(step.session(), address, bytes, MemoryKind::kDevice);
+  return CUDA_SUCCESS;
+}
+
+CUresult mem_alloc_managed(const Call<CUresult(CUdeviceptr*, size_t, unsigned)>& call,
+                           CUdeviceptr* out, size_t size, unsigned flags) {
+  Step step(call);
+  if (step.off()) return call.real(out, size, flags);
+  step.key.add(size);
+  step.key.add(flags);
+  return give(
+      step, out, size, MemoryKind::kManaged, [&] { return call.real(out, size, flags); },
+      [&](uint64_t recorded) {
+        if (*out != recorded) {
+          cannot_place(recorded, size,
+                       "managed memory cannot be placed, and came at " + hex_text(*out));
+        }
+      });
+}
+
+CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) {
+  Step step(call);
+  if (step.off()) return call.real(address);
+  Session& session = step.session();
+  step.key.add(session.known(address));
+  // Before the call: what the host sees at it is no longer looked for in this memory.
+  erase(session, address);
+  const bool placed = session.placement().owns(address);
+  auto real = [&] {
+    if (!placed) return call.real(address);
+    // As the driver's own does: what still runs may use it.
+    const CUresult result = session.driver().cuCtxSynchronize();
+    session.placement().free(address);
+    return result;
+  };
+  return give_back(step, real);
+}
+
+// What is free depends on what else uses the device.
+CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free, size_t* total) {
+  Step step(call);
+  if (step.off()) return call.real(free, total);
+  uint64_t answer[2] = {0, 0};
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded == CUDA_SUCCESS) {
+      step.take_answer(answer, sizeof answer);
+      *free = answer[0];
+      *total = answer[1];
+    }
+    return recorded;
+  }
+  const CUresult result = call.real(free, total);
+  if (result != CUDA_SUCCESS) {
+    step.record(result);
+    return result;
+  }
+  answer[0] = *free;
+  answer[1] = *total;
+  step.record_answer(result, answer, sizeof answer);
+  return result;
+}
+
+CUresult host_alloc(const Call<CUresult(void**, size_t)>& call, void** out, size_t size) {
+  Step step(call);
+  if (step.off()) return call.real(out, size);
+  step.key.add(size);
+  return give_pinned(step, out, size, [&] { return call.real(out, size); });
+}
+
+CUresult host_alloc(const Call<CUresult(void**, size_t, unsigned)>& call, void** out, size_t size,
+                    unsigned flags) {
+  Step step(call);
+  if (step.off()) return call.real(out, size, flags);
+  step.key.add(size);
+  step.key.add(flags);
+  return give_pinned(step, out, size, [&] { return call.real(out, size, flags); });
+}
+
+CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
+  Step step(call);
+  if (step.off()) return call.real(memory);
+  Session& session = step.session();
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  step.key.add(session.known(address));
+  const uint64_t placed = session.placed_pinned(address);
+  auto real = [&] {
+    if (placed == 0) return call.real(memory);
+    const CUresult result = session.driver().cuMemHostUnregister(memory);
+    (void)munmap(memory, placed);
+    session.forget_placed_pinned(address);
+    return result;
+  };
+  erase(session, address);
+  return give_back(step, real);
+}
+
+namespace {
+// Memory of the program's own that the device sees from now on. Where it lies is the program's
+// doing: an address other than the recorded one may have been seen by the device.
+template <class Real>
+CUresult register_memory(Step& step, void* memory, size_t size, Real&& real) {
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    uint64_t before = 0;
+    step.take_answer(&before, sizeof before);
+    if (before != address) {
+      cannot_place(before, size,
+                   "the program registered memory at " + hex_text(address) +
+                       " instead; gpusnap run turns address randomisation off");
+    }
+    step.must_succeed(real());
+    insert(step.session(), address, size, MemoryKind::kPinned);
+    return recorded;
+  }
+  const CUresult result = real();
+  if (result != CUDA_SUCCESS) {
+    step.record(result);
+    return result;
+  }
+  step.record_answer(result, &address, sizeof address);
+  insert(step.session(), address, size, MemoryKind::kPinned);
+  return result;
+}
+}  // namespace
+
+CUresult host_register(const Call<CUresult(void*, size_t, unsigned)>& call, void* memory,
+                       size_t size, unsigned flags) {
+  Step step(call);
+  if (step.off()) return call.real(memory, size, flags);
+  step.key.add(size);
+  step.key.add(flags);
+  return register_memory(step, memory, size, [&] { return call.real(memory, size, flags); });
+}
+
+CUresult host_unregister(const Call<CUresult(void*)>& call, void* memory) {
+  Step step(call);
+  if (step.off()) return call.real(memory);
+  Session& session = step.session();
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  step.key.add(session.known(address));
+  // After the call: the memory stays the program's, what the device brought is looked at once more.
+  const CUresult result = give_back(step, [&] { return call.real(memory); });
+  if (result == CUDA_SUCCESS) erase(session, address);
+  return result;
+}
+
+CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call, CUdeviceptr* out,
+                      void* memory, unsigned flags) {
+  Step step(call);
+  if (step.off()) return call.real(out, memory, flags);
+  step.key.add(flags);
+  if (!step.replaying()) {
+    const CUresult result = call.real(out, memory, flags);
+    if (result == CUDA_SUCCESS) {
+      step.record_answer(result, out, sizeof *out);
+    } else {
+      step.record(result);
+    }
+    return result;
+  }
+  const CUresult recorded = step.expect();
+  if (recorded != CUDA_SUCCESS) return recorded;
+  step.must_succeed(call.real(out, memory, flags));
+  uint64_t before = 0;
+  step.take_answer(&before, sizeof before);
+  if (before != *out) {
+    cannot_place(before, 1, "the device sees that host memory at " + hex_text(*out) + " now");
+  }
+  return recorded;
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,83 @@
+#include "interpose/host_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpusnap {
+
+namespace {
+// Small enough that one changed flag does not journal much, large enough for memcmp to be fast.
+constexpr uint64_t kBlock = 4096;
+}  // namespace
+
+void HostMemory::add(uint64_t address, uint64_t size) {
+  ranges_[address] = Range{size, std::make_unique<std::byte[]>(size)};
+}
+
+void HostMemory::remove(uint64_t address) {
+  ranges_.erase(address);
+}
+
+std::map<uint64_t, HostMemory::Range>::iterator HostMemory::find(uint64_t address) {
+  auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return ranges_.end();
+  auto it = std::prev(after);
+  return address - it->first < it->second.size ? it : ranges_.end();
+}
+
+bool HostMemory::contains(uint64_t address, uint64_t size) const {
+  auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return false;
+  auto it = std::prev(after);
+  const uint64_t offset = address - it->first;
+  return offset < it->second.size && size <= it->second.size - offset;
+}
+
+void HostMemory::capture(std::vector<Delivery>& deliveries) {
+  for (auto& [address, range] : ranges_) {
+    uint64_t run_start = 0, run_size = 0;
+    auto flush = [&, base = address, &r = range] {
+      if (run_size == 0) return;
+      // The copy first: what is journaled is what the mirror holds, even if the device writes on.
+      std::memcpy(r.mirror.get() + run_start, memory(base) + run_start, run_size);
+      deliveries.push_back({{DeliveryHead::kMemory, base, run_start, run_size},
+                            plain_block(r.mirror.get() + run_start, run_size)});
+      run_size = 0;
+    };
+    for (uint64_t offset = 0; offset < range.size; offset += kBlock) {
+      const uint64_t size = std::min(kBlock, range.size - offset);
+      if (std::memcmp(memory(address) + offset, range.mirror.get() + offset, size) == 0) {
+        flush();
+        continue;
+      }
+      if (run_size == 0) run_start = offset;
+      run_size += size;
+    }
+    flush();
+  }
+}
+
+void HostMemory::note_copied(uint64_t address, uint64_t size) {
+  auto it = find(address);
+  if (it == ranges_.end()) return;
+  const uint64_t offset = address - it->first;
+  std::memcpy(it->second.mirror.get() + offset, memory(address),
+              std::min(size, it->second.size - offset));
+}
+
+std::span<std::byte> HostMemory::mirror(uint64_t address, uint64_t offset, uint64_t size) {
+  auto it = ranges_.find(address);
+  if (it == ranges_.end() || offset > it->second.size || size > it->second.size - offset) return {};
+  return {it->second.mirror.get() + offset, size};
+}
+
+void HostMemory::settle() {
+  for (auto& [address, range] : ranges_) {
+    // Equal memory is left alone: it may be on its way to the device.
+    if (std::memcmp(memory(address), range.mirror.get(), range.size) != 0) {
+      std::memcpy(memory(address), range.mirror.get(), range.size);
+    }
+  }
+}
+
+}  // namespace gpusnap

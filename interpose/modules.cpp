@@ -1,0 +1,146 @@
+#include "interpose/modules.h"
+
+#include <algorithm>
+
+namespace gpusnap {
+
+void Modules::add_module(CUmodule module, CUcontext context, const ImageContents& image) {
+  loaded_.push_back({next_number_++, module, nullptr, context, globals_of(image), true, false});
+}
+
+void Modules::add_library(CUlibrary library, const ImageContents& image) {
+  loaded_.push_back({next_number_++, nullptr, library, nullptr, globals_of(image), false, false});
+}
+
+template <class Match>
+void Modules::remove_if(Match&& match, MemoryMap& memory) {
+  std::erase_if(loaded_, [&](const Loaded& loaded) {
+    if (!match(loaded)) return false;
+    memory.erase_module(loaded.number);
+    return true;
+  });
+}
+
+void Modules::remove_module(CUmodule module, MemoryMap& memory) {
+  remove_if([&](const Loaded& l) { return l.library == nullptr && l.module == module; }, memory);
+}
+
+void Modules::remove_library(CUlibrary library, MemoryMap& memory) {
+  remove_if([&](const Loaded& l) { return l.library == library; }, memory);
+}
+
+void Modules::remove_context(CUcontext context, MemoryMap& memory) {
+  // A library outlives its contexts and is loaded anew where it is next used.
+  for (Loaded& loaded : loaded_) {
+    if (loaded.library == nullptr || loaded.context != context) continue;
+    memory.erase_module(loaded.number);
+    loaded.context = nullptr;
+    loaded.in_map = false;
+  }
+  remove_if([&](const Loaded& l) { return l.library == nullptr && l.context == context; }, memory);
+}
+
+void Modules::use_library(CUlibrary library, CUmodule module) {
+  for (Loaded& loaded : loaded_) {
+    if (loaded.library != library) continue;
+    loaded.used = true;
+    if (module != nullptr) loaded.module = module;
+  }
+}
+
+uint64_t Modules::number_of(CUmodule module) const {
+  auto it = std::ranges::find(loaded_, module, &Loaded::module);
+  return it == loaded_.end() ? UINT64_MAX : it->number;
+}
+
+uint64_t Modules::number_of(CUlibrary library) const {
+  auto it = std::ranges::find(loaded_, library, &Loaded::library);
+  return it == loaded_.end() ? UINT64_MAX : it->number;
+}
+
+void Modules::add_function(const void* handle) {
+  functions_[handle] = function_count_++;
+}
+
+void Modules::alias_function(const void* handle, const void* known) {
+  const uint32_t number = function(known);
+  if (number != kUnknownFunction) functions_[handle] = number;
+}
+
+void Modules::load_function(CUfunction function) {
+  if (driver_.cuFuncLoad == nullptr || !loaded_functions_.insert(function).second) return;
+  // A kernel's handle is no function's to every driver; then it is loaded at its next launch.
+  (void)driver_.cuFuncLoad(function);
+}
+
+CUresult Modules::address_of(const Loaded& loaded, const std::string& name, uint64_t* address,
+                             uint64_t* size) const {
+  CUdeviceptr pointer = 0;
+  size_t bytes = 0;
+  CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+  CurrentContext current(driver_, loaded.context);
+  if (loaded.library == nullptr) {
+    result = driver_.cuModuleGetGlobal_v2(&pointer, &bytes, loaded.module, name.c_str());
+  } else if (driver_.cuLibraryGetGlobal != nullptr) {
+    result = driver_.cuLibraryGetGlobal(&pointer, &bytes, loaded.library, name.c_str());
+  }
+  *address = pointer;
+  *size = bytes;
+  return result;
+}
+
+Status Modules::find_globals(const std::vector<CUcontext>& contexts, MemoryMap& memory) {
+  for (Loaded& loaded : loaded_) {
+    if (!loaded.used || loaded.in_map) continue;
+    if (loaded.context == nullptr) {
+      // A library's data exists once in every context.
+      if (contexts.size() != 1) return {Code::kUnsupported, "a library used in several contexts"};
+      loaded.context = contexts.front();
+    }
+    if (Status status = find_globals_of(loaded, memory); !status.ok()) return status;
+    loaded.in_map = true;
+  }
+  return {};
+}
+
+Status Modules::find_globals_of(Loaded& loaded, MemoryMap& memory) {
+  const std::string module = "module " + std::to_string(loaded.number);
+  if (!loaded.globals.known) {
+    return {Code::kUnsupported,
+            "the variables of " + module + " cannot be told: " + loaded.globals.reason};
+  }
+  for (const GlobalVariable& global : loaded.globals.globals) {
+    if (global.size == 0) continue;
+    if (global.managed) {
+      return {Code::kUnsupported, "the __managed__ variable " + global.name + " of " + module};
+    }
+    MemoryRange range;
+    const CUresult result = address_of(loaded, global.name, &range.address, &range.size);
+    if (result != CUDA_SUCCESS) {
+      return {Code::kUnsupported, "the variable " + global.name + " of " + module +
+                                      " has no address (" + error_name(driver_, result) + ")"};
+    }
+    range.kind = MemoryKind::kGlobal;
+    range.context = reinterpret_cast<uint64_t>(loaded.context);
+    range.module = loaded.number;
+    range.name = global.name;
+    // The program may have asked for the address before: then it is there already.
+    if (memory.at(range.address) == nullptr && !memory.insert(range)) {
+      return {Code::kUnsupported,
+              "the variable " + global.name + " of " + module + " overlaps other memory"};
+    }
+  }
+  return {};
+}
+
+uint64_t Modules::find_global(uint64_t number, const std::string& name, uint64_t size) const {
+  auto it = std::ranges::find(loaded_, number, &Loaded::number);
+  uint64_t address = 0, bytes = 0;
+  if (it == loaded_.end() || it->context == nullptr ||
+      address_of(*it, name, &address, &bytes) != CUDA_SUCCESS || bytes != size) {
+    return 0;
+  }
+  return address;
+}
+
+}  // namespace gpusnap

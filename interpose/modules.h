@@ -1,0 +1,79 @@
+// The program's modules and libraries: which kernels it asked for, and which variables of theirs
+// are state in device memory.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "interpose/driver.h"
+#include "tiers/status.h"
+#include "tracker/image.h"
+#include "tracker/memory_map.h"
+
+namespace gpusnap {
+
+inline constexpr uint32_t kUnknownFunction = UINT32_MAX;
+
+class Modules {
+ public:
+  explicit Modules(const Driver& driver) : driver_(driver) {}
+
+  // Modules and libraries are numbered together, in order of loading.
+  void add_module(CUmodule module, CUcontext context, const ImageContents& image);
+  void add_library(CUlibrary library, const ImageContents& image);
+  void remove_module(CUmodule module, MemoryMap& memory);
+  void remove_library(CUlibrary library, MemoryMap& memory);
+  void remove_context(CUcontext context, MemoryMap& memory);
+  // The program has a handle of something in the library: its data may become state. `module` is
+  // the library's module, where the program asked for that.
+  void use_library(CUlibrary library, CUmodule module = nullptr);
+  uint64_t number_of(CUmodule module) const;
+  uint64_t number_of(CUlibrary library) const;
+
+  // Kernels are numbered in the order in which the program first gets a handle of them.
+  void add_function(const void* handle);
+  void alias_function(const void* handle, const void* known);
+  uint32_t function(const void* handle) const {
+    auto it = functions_.find(handle);
+    return it == functions_.end() ? kUnknownFunction : it->second;
+  }
+  // Replay: what the skipped launches of the kernel would have loaded.
+  void load_function(CUfunction function);
+
+  // Puts every variable of every module in use into the map. kUnsupported names the module or the
+  // variable that stands in the way of a checkpoint. `contexts`: all that the program uses.
+  Status find_globals(const std::vector<CUcontext>& contexts, MemoryMap& memory);
+  // The variable `name` of module `number`; 0 when it is not there.
+  uint64_t find_global(uint64_t number, const std::string& name, uint64_t size) const;
+
+ private:
+  struct Loaded {
+    uint64_t number = 0;
+    CUmodule module = nullptr;  // or
+    CUlibrary library = nullptr;
+    CUcontext context = nullptr;  // null: a library that is not in a context yet
+    ImageGlobals globals;
+    bool used = false;
+    bool in_map = false;
+  };
+  Status find_globals_of(Loaded& loaded, MemoryMap& memory);
+  CUresult address_of(const Loaded& loaded, const std::string& name, uint64_t* address,
+                      uint64_t* size) const;
+  template <class Match>
+  void remove_if(Match&& match, MemoryMap& memory);
+
+  const Driver& driver_;
+  std::vector<Loaded> loaded_;
+  uint64_t next_number_ = 0;
+  std::unordered_map<const void*, uint32_t> functions_;
+  uint32_t function_count_ = 0;
+  std::set<const void*> loaded_functions_;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,44 @@
+// Puts device memory at the addresses that a checkpoint recorded, by the driver's virtual memory
+// management, where the program's own allocation came back at another address.
+//
+// One thread at a time; the context of the range must be current.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "interpose/driver.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+class Placement {
+ public:
+  explicit Placement(const Driver& driver) : driver_(driver) {}
+
+  // Makes [address, address + size) readable and writable device memory. kUnsupported with the
+  // reason when that range cannot be had; nothing is changed then.
+  Status place(uint64_t address, uint64_t size);
+  // Whether an allocation at this address was placed here.
+  bool owns(uint64_t address) const { return placed_.contains(address); }
+  // Ends a placed allocation. The caller has made sure that the device no longer uses it.
+  void free(uint64_t address);
+
+ private:
+  // A mapped stretch of whole granules. Small allocations share one.
+  struct Block {
+    uint64_t size = 0;
+    CUmemGenericAllocationHandle handle = 0;
+    uint32_t users = 0;
+  };
+  Status map_block(uint64_t address, uint64_t size, int device);
+  std::map<uint64_t, Block>::iterator first_block_touching(uint64_t address);
+  void unmap_block(uint64_t address, const Block& block);
+
+  const Driver& driver_;
+  uint64_t granularity_ = 0;
+  std::map<uint64_t, Block> blocks_;     // by address
+  std::map<uint64_t, uint64_t> placed_;  // address -> size
+};
+
+}  // namespace gpusnap

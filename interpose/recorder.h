@@ -1,0 +1,59 @@
+// Writes the replay journal: one entry for each hooked call, appended to this run's part.
+//
+// One thread. A plain entry (a launch, a memset) is one copy of under a hundred bytes into a block
+// that exists already: no allocation, no lock, no system call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "interpose/entry.h"
+#include "tiers/journal.h"
+
+namespace gpusnap {
+
+class Recorder {
+ public:
+  // Begins a new part in the job's folder after the parts in `before`, which are those of the
+  // checkpoint that was restored, if any; `calls` and `launches` are what they hold.
+  static Result<std::unique_ptr<Recorder>> create(FileSystem& files, const std::string& folder,
+                                                  const std::string& part_name,
+                                                  JournalWriter::Options options,
+                                                  std::vector<JournalPart> before, uint64_t calls,
+                                                  uint64_t launches);
+
+  // Any number of deliveries; `answer` is null where the call gave nothing back.
+  void append(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
+              const HostBlock* answer, std::span<const Delivery> deliveries);
+  // The same for the frequent call that has no name, no answer and no deliveries.
+  void append(uint16_t hook, const CallKey& key, int32_t result);
+  // A poll that found the device busy. A run of the same is one entry, its only word the count.
+  void append_poll(uint16_t hook);
+  void count_launch() { ++launches_; }
+
+  uint64_t calls() const { return calls_; }
+  uint64_t launches() const { return launches_; }
+  uint64_t stream_bytes() const { return writer_->stream_bytes(); }
+
+  // All parts up to now. What was appended is not durable yet: writer().make_durable().
+  std::vector<JournalPart> seal();
+  JournalWriter& writer() { return *writer_; }
+
+ private:
+  Recorder(std::unique_ptr<JournalWriter> writer, std::vector<JournalPart> before, uint64_t calls,
+           uint64_t launches);
+  void append_bytes(const void* bytes, size_t size, uint32_t entries = 0);
+  void end_polls();
+
+  std::unique_ptr<JournalWriter> writer_;
+  std::vector<JournalPart> before_;
+  uint64_t calls_ = 0;
+  uint64_t launches_ = 0;
+  uint64_t polls_ = 0;  // of poll_hook_, not written yet
+  uint16_t poll_hook_ = 0;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,102 @@
+#include "interpose/replayer.h"
+
+#include <utility>
+
+#include "interpose/hooks_generated_ids.h"
+
+namespace gpusnap {
+
+namespace {
+Status damaged(const char* what) {
+  return {Code::kDamaged, std::string("the replay journal is damaged: ") + what};
+}
+// A name that our table lacks; no call of ours ever matches it.
+constexpr uint16_t kUnknownHook = 0xfffd;
+
+uint16_t hook_of(std::string_view name) {
+  for (uint16_t id = 0; id < kHookCount; ++id) {
+    if (name == name_of(static_cast<HookId>(id))) return id;
+  }
+  return kUnknownHook;
+}
+}  // namespace
+
+Replayer::Replayer(std::unique_ptr<JournalReader> reader, uint64_t calls)
+    : reader_(std::move(reader)), calls_(calls) {}
+
+Result<std::unique_ptr<Replayer>> Replayer::open(FileSystem& files, const std::string& folder,
+                                                 std::vector<JournalPart> parts, uint64_t calls) {
+  auto reader = JournalReader::open(files, folder, std::move(parts));
+  if (!reader.ok()) return reader.status();
+  if (reader.value()->total_entries() != calls) {
+    return damaged("it does not hold as many calls as its manifest says");
+  }
+  return std::unique_ptr<Replayer>(new Replayer(std::move(reader.value()), calls));
+}
+
+Status Replayer::read(std::span<std::byte> bytes) {
+  if (bytes.empty()) return {};
+  Status status = reader_->read(bytes);
+  return status.code() == Code::kNotFound ? damaged("it ends too early") : status;
+}
+
+Status Replayer::read_table(const EntryHead& head) {
+  if (head.result != static_cast<int32_t>(kJournalVersion)) {
+    return {head.result > static_cast<int32_t>(kJournalVersion) ? Code::kNewer : Code::kDamaged,
+            "the replay journal has version " + std::to_string(head.result) +
+                ", this library reads version " + std::to_string(kJournalVersion)};
+  }
+  if (head.name_bytes > kMaxNameBytes) return damaged("a name is too long");
+  std::string names(head.name_bytes, '\0');
+  if (Status status = read(std::as_writable_bytes(std::span(names))); !status.ok()) return status;
+  hooks_.clear();
+  for (size_t start = 0; start < names.size();) {
+    const size_t end = std::min(names.find('\n', start), names.size());
+    hooks_.push_back(hook_of(std::string_view(names).substr(start, end - start)));
+    start = end + 1;
+  }
+  return {};
+}
+
+Status Replayer::next(Entry& entry) {
+  Status status;
+  for (;;) {
+    status = read_value(entry.head);
+    if (!status.ok()) return status;
+    if (entry.head.hook != kTableEntry) break;
+    status = read_table(entry.head);
+    if (!status.ok()) return status;
+  }
+  if (entry.head.words > kMaxWords) return damaged("a call has too many words");
+  if (entry.head.name_bytes > kMaxNameBytes) return damaged("a name is too long");
+  entry.words.resize(entry.head.words);
+  entry.name.resize(entry.head.name_bytes);
+  entry.answer.clear();
+  status = read(std::as_writable_bytes(std::span(entry.words)));
+  if (status.ok()) status = read(std::as_writable_bytes(std::span(entry.name)));
+  if (status.ok() && (entry.head.flags & kHasAnswer) != 0) {
+    uint64_t size = 0;
+    status = read_value(size);
+    if (status.ok() && size > reader_->total_bytes()) return damaged("an answer is too long");
+    if (status.ok()) {
+      entry.answer.resize(size);
+      status = read(entry.answer);
+    }
+  }
+  if (!status.ok()) return status;
+  if (entry.head.hook == kCutEntry) return {};
+  if (entry.head.hook >= hooks_.size()) return damaged("a call has an unknown number");
+  entry.head.hook = hooks_[entry.head.hook];
+  ++calls_read_;
+  return {};
+}
+
+Status Replayer::next_delivery(DeliveryHead& head) {
+  if (Status status = read_value(head); !status.ok()) return status;
+  if (head.kind > DeliveryHead::kMemory || head.size > reader_->total_bytes()) {
+    return damaged("a delivery makes no sense");
+  }
+  return {};
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,47 @@
+// Reads the replay journal of a checkpoint, entry by entry, as hostile input.
+// One thread. After an error nothing more can be read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "interpose/entry.h"
+#include "tiers/journal.h"
+
+namespace gpusnap {
+
+class Replayer {
+ public:
+  // `calls`: hooked calls up to the cut, as the manifest says.
+  static Result<std::unique_ptr<Replayer>> open(FileSystem& files, const std::string& folder,
+                                                std::vector<JournalPart> parts, uint64_t calls);
+
+  // Whether every call has been read. What is left then is the entry of the cut itself.
+  bool at_cut() const { return calls_read_ == calls_; }
+  uint64_t calls_read() const { return calls_read_; }
+  uint64_t calls() const { return calls_; }
+
+  // The next entry (a call, or a cut: head.hook is kCutEntry), but for its deliveries, which the
+  // caller must read next, every one: the head, then its bytes in any pieces.
+  Status next(Entry& entry);
+  Status next_delivery(DeliveryHead& head);
+  Status read(std::span<std::byte> bytes);
+
+ private:
+  Replayer(std::unique_ptr<JournalReader> reader, uint64_t calls);
+  Status read_table(const EntryHead& head);
+  template <class T>
+  Status read_value(T& value) {
+    return read(std::as_writable_bytes(std::span<T, 1>(&value, 1)));
+  }
+
+  std::unique_ptr<JournalReader> reader_;
+  uint64_t calls_ = 0;
+  uint64_t calls_read_ = 0;
+  std::vector<uint16_t> hooks_;  // number in this part -> our HookId
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,503 @@
+#include "interpose/session.h"
+
+#include <sys/personality.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "interpose/activation.h"
+#include "interpose/checkpointer.h"
+#include "interpose/hooks_generated_ids.h"
+#include "interpose/services/call_site.h"
+#include "interpose/services/log.h"
+#include "interpose/services/private_memory.h"
+#include "interpose/text.h"
+
+namespace gpusnap {
+
+namespace {
+// Never deleted: hooked calls may come from destructors that run after ours.
+std::atomic<Session*> the_session{nullptr};
+[[gnu::tls_model("initial-exec")]] thread_local bool owns_session = false;
+
+std::string random_name() {
+  uint64_t bits = 0;
+  if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<uint64_t>(getpid());
+  return hex_text(bits).substr(2);
+}
+}  // namespace
+
+Session::Session(const Driver& driver)
+    : driver_(&driver),
+      call_sites_(reinterpret_cast<const void*>(&random_name)),
+      slot_memory_(driver),
+      modules_(driver),
+      placement_(driver) {}
+
+bool Session::start() {
+  const char* missing = nullptr;
+  const Driver* driver = load_driver(&missing);
+  if (driver == nullptr) {
+    log(LogLevel::kError, "no checkpoints: this CUDA driver is too old, it lacks ", missing);
+    return false;
+  }
+  auto* session = new Session(*driver);
+  if (!session->configure()) return false;
+  owns_session = true;
+  Status status = session->open_store();
+  if (!session->settings_.restore.empty()) {
+    if (!status.ok()) impossible(kExitStore, status.message());
+    session->begin_replay();
+  } else {
+    if (status.ok()) status = session->begin_recording({}, 0, 0);
+    if (!status.ok()) {
+      log(LogLevel::kError, "no checkpoints: ", status.message());
+      if (session->settings_.strict) impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+      return false;
+    }
+    session->warn_if_randomised();
+  }
+  the_session.store(session, std::memory_order_release);
+  return true;
+}
+
+void Session::lose_sight(const char* name) {
+  Session* s = the_session.load(std::memory_order_acquire);
+  if (s != nullptr) s->foreign_.store(name, std::memory_order_relaxed);
+}
+
+bool Session::configure() {
+  const ParsedSettings parsed = parse_settings(environ);
+  set_log_level(parsed.settings.log);
+  for (const auto& warning : parsed.warnings) log(LogLevel::kWarn, warning);
+  for (const auto& error : parsed.errors) log(LogLevel::kError, error);
+  settings_ = parsed.settings;
+  if (!parsed.errors.empty()) {
+    if (settings_.strict) impossible(kExitSetting, "stopped, as GPUSNAP_STRICT asks");
+    log(LogLevel::kError, "the program runs without checkpoints");
+    return false;
+  }
+  auto program = identify_program();
+  if (program.ok()) {
+    program_ = std::move(program.value());
+  } else {
+    log(LogLevel::kWarn, program.status().message());
+  }
+  char device[256] = "";
+  int version = 0;
+  (void)driver_->cuDeviceGetName(device, sizeof device, 0);
+  (void)driver_->cuDriverGetVersion(&version);
+  program_.device = device;
+  program_.driver_version = static_cast<uint32_t>(version);
+  const size_t job_end = settings_.restore.rfind('@');
+  if (job_end != std::string::npos) {
+    job_ = settings_.restore.substr(0, job_end);
+  } else {
+    job_ = sanitise_job(settings_.job.empty()
+                            ? default_job_name(program_.path, program_.folder, environ)
+                            : settings_.job);
+  }
+  run_ = random_name();
+  return true;
+}
+
+Status Session::open_store() {
+  auto spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
+  auto store = Store::open(posix_file_system(), settings_.pfs, true, spawn);
+  if (!store.ok()) return store.status();
+  store_ = std::move(store.value());
+  auto lock = store_->lock_job(job_);
+  if (!lock.ok()) return lock.status();
+  job_lock_ = std::move(lock.value());
+  pool_ = std::make_unique<StagingPool>(slot_memory_, kSlotBytes, settings_.host_cache);
+  checkpointer_ = std::make_unique<Checkpointer>(*this);
+  triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
+  return {};
+}
+
+Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
+                                uint64_t launches) {
+  JournalWriter::Options options;
+  options.spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
+  auto recorder =
+      Recorder::create(posix_file_system(), store_->job_folder(job_), run_ + "-r0.journal",
+                       std::move(options), std::move(before), calls, launches);
+  if (!recorder.ok()) return recorder.status();
+  recorder_ = std::move(recorder.value());
+  mode_ = Mode::kRecord;
+  return {};
+}
+
+std::string Session::restore_id() const {
+  return settings_.restore == "latest" ? job_ + "@latest" : settings_.restore;
+}
+
+void Session::begin_replay() {
+  auto found = store_->find(restore_id());
+  if (!found.ok()) impossible(kExitNoCheckpoint, found.status().message());
+  restored_ = std::move(found.value());
+  if (restored_.state != CheckpointState::kComplete || restored_.ranks.size() != 1) {
+    impossible(kExitDamaged,
+               restored_.id + " is not a complete checkpoint of one process: " + restored_.reason);
+  }
+  const Manifest& manifest = restored_.ranks[0];
+  const std::string difference =
+      difference_of(manifest.program, program_, settings_.force_program, settings_.force_arguments);
+  if (!difference.empty()) impossible(kExitOtherProgram, restored_.id + ": " + difference);
+  auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
+                                 manifest.calls);
+  if (!replayer.ok()) impossible(kExitDamaged, replayer.status().message());
+  replayer_ = std::move(replayer.value());
+  mode_ = Mode::kReplay;
+}
+
+void Session::warn_if_randomised() const {
+  const int persona = personality(0xffffffff);
+  if (persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0) return;
+  log(LogLevel::kInfo, "address randomisation is on: a program that lets the device see host ",
+      "addresses may be refused at restore (gpusnap run turns it off)");
+}
+
+void Session::finish() {
+  Session* s = the_session.load(std::memory_order_acquire);
+  if (s == nullptr || !owns_session) return;
+  if (s->replaying()) {
+    s->diverged("hooked call " + std::to_string(s->replayer_->calls_read() + 1) + " of " +
+                    std::to_string(s->replayer_->calls()),
+                "the end of the program");
+  }
+  s->mode_ = Mode::kOff;
+  if (s->triggers_ != nullptr) s->triggers_->stop();
+  if (s->checkpointer_ != nullptr) s->checkpointer_->finish();
+}
+
+Session* Session::enter(HookId hook) {
+  Session* s = the_session.load(std::memory_order_acquire);
+  if (s == nullptr || s->mode_.load(std::memory_order_relaxed) == Mode::kOff) return nullptr;
+  if (!owns_session) {
+    // Told to the owner: nothing else of the session may be touched from here.
+    s->foreign_.store("CUDA calls from more than one thread", std::memory_order_relaxed);
+    return nullptr;
+  }
+  s->before_call(hook);
+  return s->mode_.load(std::memory_order_relaxed) == Mode::kOff ? nullptr : s;
+}
+
+void Session::before_call(HookId hook) {
+  if (const char* foreign = foreign_.load(std::memory_order_relaxed); foreign != nullptr) {
+    refuse(foreign);
+    return;
+  }
+  if (replaying()) {
+    const bool same_poll = polls_left_ != 0 && entry_.head.hook == static_cast<uint16_t>(hook);
+    if (replayer_->at_cut() && !entry_read_ && !same_poll) go_live();
+    return;
+  }
+  if (triggers_->pending()) checkpoint_if_wanted();
+}
+
+void Session::after_synchronisation() {
+  if (mode_ != Mode::kRecord) return;
+  if (recorder_->stream_bytes() > settings_.journal) {
+    refuse("a replay journal of more than GPUSNAP_JOURNAL (" + std::to_string(settings_.journal) +
+           " bytes)");
+    return;
+  }
+  if (triggers_->on_synchronisation()) checkpoint_if_wanted();
+}
+
+void Session::checkpoint_if_wanted() {
+  // Before the first context there is nothing to save; what is due stays due.
+  if (streams_.empty()) return;
+  triggers_->take();
+  checkpointer_->take();
+}
+
+void Session::refuse(const std::string& what) {
+  if (replaying()) impossible(kExitImpossible, "the program makes " + what + " in its replay");
+  mode_ = Mode::kOff;
+  log(LogLevel::kWarn, "no more checkpoints of this process, the program goes on: ", what,
+      " cannot be restored by this version");
+  triggers_->report({false, "", 0, 0, what + " cannot be restored by this version"});
+  if (settings_.strict) impossible(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
+}
+
+CUcontext Session::current_context() const {
+  CUcontext context = nullptr;
+  (void)driver_->cuCtxGetCurrent(&context);
+  return context;
+}
+
+Identity Session::identify() {
+  Identity identity;
+  identity.call_site = call_sites_.here();
+  identity.ordinal = call_site_uses_[identity.call_site]++;
+  return identity;
+}
+
+void Session::note_context() {
+  const CUcontext context = current_context();
+  if (context != nullptr) streams_.try_emplace(context);
+}
+
+void Session::note_primary_context(CUdevice device, CUcontext context) {
+  primary_contexts_[device] = context;
+}
+
+CUcontext Session::primary_context(CUdevice device) const {
+  auto it = primary_contexts_.find(device);
+  return it == primary_contexts_.end() ? nullptr : it->second;
+}
+
+std::vector<CUcontext> Session::contexts() const {
+  std::vector<CUcontext> contexts;
+  for (const auto& [context, streams] : streams_) contexts.push_back(context);
+  return contexts;
+}
+
+bool Session::is_device_address(uint64_t address) const {
+  unsigned type = 0;
+  return driver_->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
+             CUDA_SUCCESS &&
+         type == CU_MEMORYTYPE_DEVICE;
+}
+
+uint64_t Session::placed_pinned(uint64_t address) const {
+  auto it = placed_pinned_.find(address);
+  return it == placed_pinned_.end() ? 0 : it->second;
+}
+
+void Session::add_stream(CUstream stream) {
+  streams_[current_context()].insert(stream);
+}
+
+void Session::remove_stream(CUstream stream) {
+  for (auto& [context, streams] : streams_) streams.erase(stream);
+}
+
+void Session::forget_context(CUcontext context) {
+  streams_.erase(context);
+  events_.erase(context);
+  std::erase_if(pending_, [&](const PendingCopy& copy) { return copy.context == context; });
+  modules_.remove_context(context, memory_);
+  checkpointer_->forget_context(context);
+  std::vector<uint64_t> gone;
+  for (const auto& [address, range] : memory_.ranges()) {
+    if (range.context == reinterpret_cast<uint64_t>(context)) gone.push_back(address);
+  }
+  for (uint64_t address : gone) {
+    memory_.erase(address);
+    host_memory_.remove(address);
+  }
+}
+
+CUevent Session::take_event(CUcontext context) {
+  auto& spare = events_[context];
+  CUevent event = nullptr;
+  if (!spare.empty()) {
+    event = spare.back();
+    spare.pop_back();
+  } else {
+    CurrentContext current(*driver_, context);
+    if (driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return nullptr;
+  }
+  return event;
+}
+
+bool Session::defer(const HostBlock& block, CUstream stream) {
+  const CUcontext context = current_context();
+  const CUevent done = take_event(context);
+  if (done == nullptr) return false;
+  if (driver_->cuEventRecord(done, stream) != CUDA_SUCCESS) {
+    events_[context].push_back(done);
+    return false;
+  }
+  pending_.push_back({deferred_count_++, block, context, done});
+  return true;
+}
+
+void Session::forget_pending(uint64_t address, uint64_t size) {
+  std::erase_if(pending_, [&](const PendingCopy& copy) {
+    const bool inside = reinterpret_cast<uint64_t>(copy.block.start) - address < size;
+    if (inside) events_[copy.context].push_back(copy.done);
+    return inside;
+  });
+}
+
+void Session::note_answered(const HostBlock& block) {
+  if (host_memory_.empty()) return;
+  block.for_each_row([&](auto row) {
+    host_memory_.note_copied(reinterpret_cast<uint64_t>(row.data()), row.size());
+  });
+}
+
+const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
+  deliveries_.clear();
+  // In order of issue: later copies into the same place come later.
+  auto done = [&](const PendingCopy& copy) {
+    return driver_->cuEventQuery(copy.done) == CUDA_SUCCESS;
+  };
+  auto first_kept = std::ranges::stable_partition(pending_, done).begin();
+  collected_ = static_cast<size_t>(first_kept - pending_.begin());
+  for (auto it = pending_.begin(); it != first_kept; ++it) {
+    note_answered(it->block);
+    deliveries_.push_back({{DeliveryHead::kCopy, it->ordinal, 0, it->block.bytes()}, it->block});
+  }
+  if (device_may_write_ && !host_memory_.empty()) {
+    host_memory_.capture(deliveries_);
+    *flags = static_cast<uint8_t>(*flags | kCaptured);
+  }
+  if (all_done) device_may_write_ = false;
+  return deliveries_;
+}
+
+void Session::forget_collected() {
+  for (size_t i = 0; i < collected_; ++i) {
+    events_[pending_[i].context].push_back(pending_[i].done);
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(collected_));
+  collected_ = 0;
+}
+
+void Session::read_entry() {
+  if (entry_read_) return;
+  do {
+    Status status = replayer_->next(entry_);
+    if (!status.ok()) impossible(kExitDamaged, status.message());
+    if (entry_.head.hook == kCutEntry) deliver(entry_);
+  } while (entry_.head.hook == kCutEntry);
+  entry_read_ = true;
+}
+
+bool Session::expect_busy(HookId hook) {
+  if (polls_left_ != 0) {
+    if (entry_.head.hook == static_cast<uint16_t>(hook)) {
+      --polls_left_;
+      return true;
+    }
+    polls_left_ = 0;  // the program polled less often this time, which changes nothing
+  }
+  read_entry();
+  if (entry_.head.hook != static_cast<uint16_t>(hook) ||
+      entry_.head.result != CUDA_ERROR_NOT_READY || entry_.words.empty()) {
+    return false;
+  }
+  polls_left_ = entry_.words[0] - 1;
+  entry_read_ = false;
+  return true;
+}
+
+const Entry& Session::expect(HookId hook, const CallKey& key) {
+  polls_left_ = 0;
+  read_entry();
+  entry_read_ = false;
+  const bool same = entry_.head.hook == static_cast<uint16_t>(hook) && entry_.name == key.name &&
+                    std::ranges::equal(entry_.words, std::span(key.words, key.count));
+  if (!same) {
+    diverged(describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
+             describe(static_cast<uint16_t>(hook), key.words, key.count, key.name));
+  }
+  return entry_;
+}
+
+void Session::remember_deferred(const HostBlock& block) {
+  deferred_blocks_[deferred_count_++] = block;
+}
+
+void Session::deliver(const Entry& entry) {
+  for (uint32_t i = 0; i < entry.head.deliveries; ++i) {
+    DeliveryHead head;
+    Status status = replayer_->next_delivery(head);
+    auto read = [&](std::span<std::byte> bytes) {
+      if (status.ok()) status = replayer_->read(bytes);
+    };
+    if (status.ok() && head.kind == DeliveryHead::kCopy) {
+      auto it = deferred_blocks_.find(head.target);
+      if (it == deferred_blocks_.end() || it->second.bytes() != head.size) {
+        impossible(kExitDamaged, "the replay journal delivers a copy that was not made");
+      }
+      it->second.for_each_row(read);
+      note_answered(it->second);
+      deferred_blocks_.erase(it);
+    } else if (status.ok()) {
+      const auto mirror = host_memory_.mirror(head.target, head.offset, head.size);
+      if (mirror.size() != head.size) {
+        impossible(kExitDamaged, "the replay journal writes to memory that is not there");
+      }
+      read(mirror);
+    }
+    if (!status.ok()) impossible(kExitDamaged, status.message());
+  }
+  if ((entry.head.flags & kCaptured) != 0) host_memory_.settle();
+}
+
+// The replay has made all calls up to the cut: device memory is loaded, and the program is live.
+void Session::go_live() {
+  Status status = replayer_->next(entry_);
+  if (status.ok() && entry_.head.hook != kCutEntry) {
+    status = {Code::kDamaged, "the replay journal does not end with its cut"};
+  }
+  if (!status.ok()) impossible(kExitDamaged, status.message());
+  deliver(entry_);
+  const Manifest& manifest = restored_.ranks[0];
+  status = checkpointer_->load(restored_, manifest);
+  if (!status.ok()) {
+    impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
+               restored_.id + " cannot be restored: " + status.message());
+  }
+  log(LogLevel::kInfo, "restored ", restored_.id, ": ", manifest.calls, " calls repeated, ",
+      manifest.bytes(), " bytes of device memory loaded");
+  replayer_.reset();
+  status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
+  if (!status.ok()) {
+    mode_ = Mode::kOff;
+    log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
+  }
+}
+
+std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count,
+                              std::string_view name) {
+  std::string text = hook < kHookCount ? name_of(static_cast<HookId>(hook)) : "an unknown call";
+  text += '(';
+  for (size_t i = 0; i < count; ++i) {
+    if (i != 0) text += ", ";
+    text += words[i] < 1'000'000 ? std::to_string(words[i]) : hex_text(words[i]);
+  }
+  if (!name.empty()) {
+    if (count != 0) text += ", ";
+    text += '"';
+    text += name;
+    text += '"';
+  }
+  return text + ')';
+}
+
+void Session::diverged(const std::string& expected, const std::string& got) {
+  impossible(kExitDiverged, "the program does not repeat itself: main thread, call " +
+                                std::to_string(replayer_->calls_read()) + ": expected " + expected +
+                                ", got " + got + "; nothing was changed in the store");
+}
+
+void Session::impossible(int exit_code, const std::string& why) {
+  log(LogLevel::kError, why);
+  _exit(exit_code);
+}
+
+bool session_start(const Guard&) {
+  return Session::start();
+}
+
+void session_lost_sight(const char* name) {
+  Session::lose_sight(name);
+}
+
+namespace {
+// The program has ended, but for the destructors of what was loaded before us.
+[[gnu::destructor]] void session_end() {
+  Session::finish();
+}
+}  // namespace
+
+}  // namespace gpusnap

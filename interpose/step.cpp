@@ -1,0 +1,54 @@
+#include "interpose/step.h"
+
+#include <cstring>
+
+namespace gpusnap {
+
+void Step::record_answer(CUresult result, const void* answer, size_t bytes) {
+  const HostBlock block = plain_block(answer, bytes);
+  session_->recorder().append(static_cast<uint16_t>(hook_), key, result, 0, &block, {});
+}
+
+void Step::record_visible(CUresult result, bool all_done, const HostBlock* answer, uint8_t flags) {
+  if (result != CUDA_SUCCESS) {
+    record(result);
+    return;
+  }
+  if (answer != nullptr) session_->note_answered(*answer);
+  const auto& deliveries = session_->collect(all_done, &flags);
+  session_->recorder().append(static_cast<uint16_t>(hook_), key, result, flags, answer, deliveries);
+  session_->forget_collected();
+}
+
+CUresult Step::expect() {
+  entry_ = &session_->expect(hook_, key);
+  if ((entry_->head.flags & kHasAnswer) == 0) session_->deliver(*entry_);
+  return static_cast<CUresult>(entry_->head.result);
+}
+
+void Step::take_answer(void* to, size_t bytes) {
+  take_answer(plain_block(to, bytes));
+}
+
+void Step::take_answer(const HostBlock& to) {
+  if (entry_->answer.size() != to.bytes()) {
+    Session::impossible(kExitDamaged, "the replay journal is damaged: an answer to " +
+                                          std::string(name_of(hook_)) + " has the wrong size");
+  }
+  const std::byte* from = entry_->answer.data();
+  to.for_each_row([&](auto row) {
+    std::memcpy(row.data(), from, row.size());
+    from += row.size();
+  });
+  session_->note_answered(to);
+  session_->deliver(*entry_);
+}
+
+void Step::must_succeed(CUresult result) {
+  if (result == CUDA_SUCCESS) return;
+  Session::impossible(kExitImpossible, std::string(name_of(hook_)) +
+                                           " succeeded when it was recorded and says " +
+                                           error_name(session_->driver(), result) + " now");
+}
+
+}  // namespace gpusnap

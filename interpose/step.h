@@ -1,0 +1,127 @@
+// One hooked call on its way through the session. Handlers say what the call is; a Step records it,
+// or replays it:
+//
+//   Step step(call);
+//   if (step.off()) return call.real(...);
+//   step.key.add(bytes);                  // what a replay must repeat
+//   return step.made_again([&] { return call.real(...); });
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "interpose/cuda_abi.h"
+#include "interpose/hook.h"
+#include "interpose/hooks_generated_ids.h"
+#include "interpose/session.h"
+
+namespace gpusnap {
+
+class Step {
+ public:
+  template <class F>
+  explicit Step(const Call<F>& call)
+      : session_(Session::enter(call.hook.id)),
+        hook_(call.hook.id),
+        per_thread_stream_(call.hook.per_thread_stream) {
+    if (session_ != nullptr && per_thread_stream_) session_->use_per_thread_stream();
+  }
+
+  // The call only passes through.
+  bool off() const { return session_ == nullptr; }
+  bool replaying() const { return session_->replaying(); }
+  Session& session() { return *session_; }
+
+  CallKey key;
+  // Numbers count as they are; handles and host pointers may differ from run to run.
+  template <class T>
+  void check(T value) {
+    if constexpr (std::same_as<T, CUstream>) {
+      (void)stream(value);
+    } else if constexpr (std::is_enum_v<T>) {
+      key.add(static_cast<uint64_t>(value));
+    } else if constexpr (std::integral<T>) {
+      key.add(static_cast<uint64_t>(value));
+    }
+  }
+
+  // For calls that a replay makes as well: contexts, streams, events, modules. What failed when it
+  // was recorded fails again, without being made.
+  template <class Real>
+  CUresult made_again(Real&& real) {
+    if (replaying()) {
+      const CUresult recorded = expect();
+      if (recorded == CUDA_SUCCESS) must_succeed(real());
+      return recorded;
+    }
+    const CUresult result = real();
+    record(result);
+    return result;
+  }
+
+  // For calls whose effect is on device memory alone, which is loaded at the cut.
+  template <class Real>
+  CUresult skipped(Real&& real) {
+    if (replaying()) return expect();
+    const CUresult result = real();
+    record(result);
+    return result;
+  }
+
+  // For calls after which the host may look at what the device did.
+  template <class Real>
+  CUresult synchronised(bool all_done, Real&& real) {
+    if (replaying()) return expect();
+    const CUresult result = real();
+    record_visible(result, all_done, nullptr);
+    session_->after_synchronisation();
+    return result;
+  }
+
+  // For polls: a busy device is told as often as it was.
+  template <class Real>
+  CUresult polled(Real&& real) {
+    if (replaying()) {
+      return session_->expect_busy(hook_) ? CUDA_ERROR_NOT_READY : expect();
+    }
+    const CUresult result = real();
+    if (result == CUDA_ERROR_NOT_READY) {
+      session_->recorder().append_poll(static_cast<uint16_t>(hook_));
+    } else {
+      record_visible(result, false, nullptr);
+    }
+    return result;
+  }
+
+  // The stream that the call means, for calls of our own.
+  CUstream stream(CUstream given) {
+    if (given == nullptr && per_thread_stream_) return CU_STREAM_PER_THREAD;
+    if (given == CU_STREAM_PER_THREAD) session_->use_per_thread_stream();
+    return given;
+  }
+
+  // Recording.
+  void record(CUresult result) {
+    session_->recorder().append(static_cast<uint16_t>(hook_), key, result);
+  }
+  void record_answer(CUresult result, const void* answer, size_t bytes);
+  // With all that the host can see by now. `answer` may be null.
+  void record_visible(CUresult result, bool all_done, const HostBlock* answer, uint8_t flags = 0);
+
+  // Replay. Compares the call, gives the host what it learnt by then, and returns what came of it.
+  CUresult expect();
+  const Entry& entry() const { return *entry_; }
+  // Copies the answer out; ends the process where it has another size.
+  void take_answer(void* to, size_t bytes);
+  void take_answer(const HostBlock& to);
+  void must_succeed(CUresult result);
+  HookId hook() const { return hook_; }
+
+ private:
+  Session* session_;
+  HookId hook_;
+  bool per_thread_stream_;
+  const Entry* entry_ = nullptr;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,46 @@
+#include "interpose/workers.h"
+
+#include <utility>
+
+#include "interpose/services/private_memory.h"
+
+namespace gpusnap {
+
+Workers::Workers(int threads) {
+  std::lock_guard lock(mutex_);
+  for (int i = 0; i < threads; ++i) {
+    const size_t index = workers_.size();
+    workers_.emplace_back();
+    if (!spawn_thread([this, index] { work(index); })) workers_.pop_back();
+  }
+}
+
+void Workers::work(size_t index) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return static_cast<bool>(workers_[index].body); });
+    auto body = workers_[index].body;
+    lock.unlock();
+    body();
+    body = nullptr;
+    lock.lock();
+    workers_[index].body = nullptr;
+    changed_.notify_all();
+  }
+}
+
+std::function<void()> Workers::spawn(std::function<void()> body) {
+  std::lock_guard lock(mutex_);
+  for (size_t index = 0; index < workers_.size(); ++index) {
+    if (workers_[index].body) continue;
+    workers_[index].body = std::move(body);
+    changed_.notify_all();
+    return [this, index] {
+      std::unique_lock waiting(mutex_);
+      changed_.wait(waiting, [&] { return !workers_[index].body; });
+    };
+  }
+  return {};
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,34 @@
+// Threads of ours, started at activation and kept. The loader takes a little of the program's own
+// heap for every new thread; were they started when they are first needed, a restored run would
+// find its heap laid out otherwise than the recorded one.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace gpusnap {
+
+// Thread-safe. Never destroyed: its threads wait for work until the process ends.
+class Workers {
+ public:
+  explicit Workers(int threads);
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // Runs `body` on an idle thread and returns what waits for its end; empty when all are busy.
+  std::function<void()> spawn(std::function<void()> body);
+
+ private:
+  struct Worker {
+    std::function<void()> body;  // empty: idle
+  };
+  void work(size_t index);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace gpusnap
