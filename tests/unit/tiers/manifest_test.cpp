@@ -1,0 +1,148 @@
+#include "tiers/manifest.h"
+
+#include <functional>
+#include <thread>
+
+#include "support.h"
+#include "tiers/format.h"
+
+namespace gpusnap::test {
+namespace {
+
+Manifest small() {
+  Job job;
+  job.ranges = {100, 200};
+  Manifest m = manifest_of(job, 4);
+  m.segments = {{"r0-a-0.segment", 5000}, {"r0-a-1.segment", 4300}};
+  m.extents = {{1, 0, 200, 1, 4096, 11}, {0, 60, 40, 0, 4160, 12}, {0, 0, 60, 0, 4096, 13}};
+  m.journal = {{"a-r0.journal", 100, 1000, 10}, {"b-r0.journal", 32, 0, 0}};
+  return m;
+}
+
+Status decoded(const Manifest& manifest) {
+  return decode_manifest(encode(manifest)).status();
+}
+
+TEST(Manifest, ComesBackAsItWas) {
+  const Manifest m = small();
+  const auto back = decode_manifest(encode(m));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(encode(back.value()), encode(m));
+  EXPECT_EQ(back->bytes(), 300U);
+  EXPECT_EQ(back->extents[1].offset, 60U);
+  EXPECT_EQ(back->extents[1].checksum, 12U);
+  EXPECT_EQ(back->segments[1].size, 4300U);
+  EXPECT_EQ(back->journal[0].entries, 10U);
+  EXPECT_EQ(back->program.arguments, m.program.arguments);
+  EXPECT_EQ(back->host, "host");
+  EXPECT_EQ(back->cut_unix_ns, 4'000'000'000);
+}
+
+TEST(Manifest, BytesMayLieAnywhereInMemory) {
+  const auto bytes = encode(small());
+  std::vector<std::byte> shifted(bytes.size() + 1);
+  std::copy(bytes.begin(), bytes.end(), shifted.begin() + 1);
+  EXPECT_TRUE(decode_manifest(std::span(shifted).subspan(1)).ok());
+}
+
+TEST(Manifest, OneThatCannotBeIsRefused) {
+  const std::vector<std::pair<const char*, std::function<void(Manifest&)>>> cases = {
+      {"rank is not", [](Manifest& m) { m.rank = 1; }},
+      {"rank is not", [](Manifest& m) { m.ranks = 0; }},
+      {"job's name", [](Manifest& m) { m.job = ""; }},
+      {"job's name", [](Manifest& m) { m.job = "\033[2J"; }},
+      {"segment's file name", [](Manifest& m) { m.segments[0].file = "../../passwd"; }},
+      {"segment's file name", [](Manifest& m) { m.segments[0].file = ".."; }},
+      {"segment's file name", [](Manifest& m) { m.segments[0].file = ""; }},
+      {"segment's file name", [](Manifest& m) { m.segments[0].file = std::string(256, 'x'); }},
+      {"segment's file name", [](Manifest& m) { m.segments[0].file = std::string("a\0b", 3); }},
+      {"journal part's file name", [](Manifest& m) { m.journal[1].file = "/etc/x"; }},
+      {"range that is not there", [](Manifest& m) { m.extents[0].range = 2; }},
+      {"segment that is not there", [](Manifest& m) { m.extents[0].segment = 2; }},
+      {"beyond its range", [](Manifest& m) { m.extents[0].size = 0; }},
+      {"beyond its range", [](Manifest& m) { m.extents[0].size = 201; }},
+      {"beyond its range", [](Manifest& m) { m.extents[0].offset = UINT64_MAX; }},
+      {"beyond its segment", [](Manifest& m) { m.extents[0].segment_offset = 4095; }},
+      {"beyond its segment", [](Manifest& m) { m.extents[0].segment_offset = 4101; }},
+      {"beyond its segment", [](Manifest& m) { m.extents[0].segment_offset = UINT64_MAX - 1; }},
+      {"range 0 is not saved at byte 60",
+       [](Manifest& m) {
+         m.extents[1].offset = 0;
+         ++m.extents[1].offset;
+         m.extents.erase(m.extents.begin() + 1);
+       }},
+      {"range 0 is saved twice at byte 1", [](Manifest& m) { m.extents[1].offset = 1; }},
+      {"range 1 is not saved at byte 0", [](Manifest& m) { m.extents.erase(m.extents.begin()); }},
+      {"range 1 is not saved at byte 0",
+       [](Manifest& m) {
+         m.extents[0].offset = 1;
+         m.extents[0].size = 199;
+       }},
+      {"range 1 is not saved at byte 200", [](Manifest& m) { m.ranges[1].size = 201; }},
+      {"larger than memory", [](Manifest& m) { m.ranges[0].size = UINT64_MAX; }},
+      {"too short", [](Manifest& m) { m.journal[0].file_bytes = 31; }},
+      {"longer than it can be", [](Manifest& m) { m.journal[1].stream_bytes = UINT64_MAX; }},
+      {"longer than it can be", [](Manifest& m) { m.journal[1].entries = UINT64_MAX; }},
+  };
+  for (const auto& [message, spoil] : cases) {
+    Manifest m = small();
+    spoil(m);
+    const Status status = decoded(m);
+    EXPECT_EQ(status.code(), Code::kDamaged) << message;
+    expect_message(status, message);
+  }
+}
+
+TEST(Manifest, EveryTruncationIsRefused) {
+  const auto bytes = encode(small());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(decode_manifest(std::span(bytes).first(size)).status().code(), Code::kDamaged);
+  }
+}
+
+TEST(Manifest, ManyExtentsAreNoTrouble) {
+  Manifest m = small();
+  const uint64_t count = 200'000;
+  m.ranges = {SavedRange{}};
+  m.ranges[0].size = count;
+  m.segments[0].size = kSegmentHeaderBytes + count;
+  m.extents.clear();
+  for (uint64_t i = 0; i < count; ++i) m.extents.push_back({0, count - 1 - i, 1, 0, 4096 + i, i});
+  EXPECT_TRUE(decoded(m).ok());
+}
+
+TEST(Staging, SlotsAreMadeOnDemandAndReused) {
+  PlainMemory memory;
+  {
+    StagingPool pool(memory, 1000, 3500);
+    Slot* a = pool.acquire().value();
+    EXPECT_EQ(memory.held(), 1U);
+    EXPECT_EQ(a->capacity, 1000U);
+    a->used = 7;
+    pool.release(a);
+    EXPECT_EQ(pool.acquire().value(), a);
+    EXPECT_EQ(a->used, 0U);
+    Slot* b = pool.acquire().value();
+    Slot* c = pool.acquire().value();
+    EXPECT_EQ(memory.held(), 3U);
+    for (Slot* slot : {a, b, c}) pool.release(slot);
+  }
+  EXPECT_EQ(memory.held(), 0U);
+}
+
+TEST(Staging, FailsOnlyWithoutASingleSlot) {
+  PlainMemory memory;
+  memory.allow(0);
+  StagingPool pool(memory, 1000, 1000);
+  EXPECT_EQ(pool.acquire().status().code(), Code::kNoSpace);
+  memory.allow(1);
+  Slot* only = pool.acquire().value();
+  std::thread later([&] { pool.release(only); });
+  Slot* again = pool.acquire().value();  // instead of failing
+  later.join();
+  EXPECT_EQ(again, only);
+  pool.release(again);
+}
+
+}  // namespace
+}  // namespace gpusnap::test
