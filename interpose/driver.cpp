@@ -20,12 +20,6 @@ const Driver* load_driver(const char** missing) {
   return &driver;
 }
 
-const char* error_name(const Driver& driver, CUresult result) {
-  const char* name = nullptr;
-  if (driver.cuGetErrorName(result, &name) == CUDA_SUCCESS && name != nullptr) return name;
-  return "an error that the driver has no name for";
-}
-
 CurrentContext::CurrentContext(const Driver& driver, CUcontext context) : driver_(driver) {
   CUcontext current = nullptr;
   if (driver_.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context) return;

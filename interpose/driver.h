@@ -53,8 +53,12 @@ struct Driver {
 // Null when libcuda.so.1 lacks a function that we cannot do without; `missing` then names it.
 const Driver* load_driver(const char** missing);
 
-// "CUDA_ERROR_OUT_OF_MEMORY", or "CUDA error 2" where the driver does not know the value.
-const char* error_name(const Driver& driver, CUresult result);
+// "CUDA_ERROR_OUT_OF_MEMORY", or words where the driver does not know the value.
+inline const char* error_name(const Driver& driver, CUresult result) {
+  const char* name = nullptr;
+  if (driver.cuGetErrorName(result, &name) == CUDA_SUCCESS && name != nullptr) return name;
+  return "an error that the driver has no name for";
+}
 
 // Makes a context current for the calling thread and puts the program's own back afterwards.
 class CurrentContext {

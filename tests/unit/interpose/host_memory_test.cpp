@@ -1,0 +1,130 @@
+// A recording and its replay, with two memories in the place of one: what the device does happens
+// in the recorded memory only, and must reach the replayed one through the deliveries.
+#include "interpose/host_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace gpusnap {
+namespace {
+
+constexpr uint64_t kSize = 5 * 4096 + 100;
+
+class HostMemoryTest : public ::testing::Test {
+ protected:
+  HostMemoryTest() : recorded_(kSize), replayed_(kSize) {
+    recorder_.add(address(recorded_), kSize);
+    replayer_.add(address(replayed_), kSize);
+  }
+  static uint64_t address(const std::vector<std::byte>& memory) {
+    return reinterpret_cast<uint64_t>(memory.data());
+  }
+
+  // Host code runs in both.
+  template <class Code>
+  void host(Code&& code) {
+    code(recorded_);
+    code(replayed_);
+  }
+  // Kernels run in the recording only.
+  template <class Code>
+  void device(Code&& code) {
+    code(recorded_);
+  }
+  // A synchronisation: captured there, delivered here.
+  size_t synchronise() {
+    std::vector<Delivery> deliveries;
+    recorder_.capture(deliveries);
+    for (const Delivery& delivery : deliveries) {
+      EXPECT_EQ(delivery.head.kind, DeliveryHead::kMemory);
+      const auto mirror =
+          replayer_.mirror(address(replayed_), delivery.head.offset, delivery.head.size);
+      EXPECT_EQ(mirror.size(), delivery.block.bytes());
+      std::memcpy(mirror.data(), delivery.block.start, mirror.size());
+    }
+    replayer_.settle();
+    return deliveries.size();
+  }
+  void expect_equal() const { EXPECT_TRUE(recorded_ == replayed_); }
+
+  std::vector<std::byte> recorded_, replayed_;
+  HostMemory recorder_, replayer_;
+};
+
+TEST_F(HostMemoryTest, DeviceWritesReachTheReplay) {
+  device([](auto& m) { m[17] = std::byte{1}; });
+  device([](auto& m) { m[kSize - 1] = std::byte{2}; });
+  EXPECT_EQ(synchronise(), 2U);
+  expect_equal();
+}
+
+TEST_F(HostMemoryTest, NothingChangedIsNothingJournaled) {
+  synchronise();
+  EXPECT_EQ(synchronise(), 0U);
+}
+
+// The host sets a flag, the device sets it back: against what the device left last time nothing has
+// changed, and still the replay's memory must follow.
+TEST_F(HostMemoryTest, AByteThatTheDeviceSetsBackIsSetBackInTheReplay) {
+  device([](auto& m) { m[5] = std::byte{1}; });
+  synchronise();
+  for (int i = 0; i < 3; ++i) {
+    host([](auto& m) { m[5] = std::byte{0}; });
+    device([](auto& m) { m[5] = std::byte{1}; });
+    synchronise();
+    expect_equal();
+  }
+}
+
+TEST_F(HostMemoryTest, ContentBeforeTheFirstLookMayDiffer) {
+  // What fresh memory holds is the driver's business, in each process another.
+  std::ranges::fill(recorded_, std::byte{0xaa});
+  std::ranges::fill(replayed_, std::byte{0x55});
+  synchronise();
+  expect_equal();
+}
+
+TEST_F(HostMemoryTest, JournaledCopiesAreNoNews) {
+  auto copied = [](auto& m) { std::fill(m.begin() + 4096, m.begin() + 8192, std::byte{7}); };
+  host(copied);  // the copy's own answer brings it to the replay
+  recorder_.note_copied(address(recorded_) + 4096, 4096);
+  replayer_.note_copied(address(replayed_) + 4096, 4096);
+  EXPECT_EQ(synchronise(), 0U);
+  expect_equal();
+}
+
+TEST_F(HostMemoryTest, RandomHistoriesEndEqual) {
+  std::mt19937 random(20);
+  for (int step = 0; step < 2000; ++step) {
+    const size_t at = random() % kSize;
+    const size_t size = std::min<size_t>(kSize - at, random() % 9000);
+    const auto value = static_cast<std::byte>(random() % 3);
+    auto write = [&](auto& m) { std::fill_n(m.begin() + static_cast<ptrdiff_t>(at), size, value); };
+    switch (random() % 3) {
+      case 0:
+        host(write);
+        break;
+      case 1:
+        device(write);
+        break;
+      default:
+        synchronise();
+        expect_equal();
+    }
+  }
+}
+
+TEST_F(HostMemoryTest, DeliveriesToMemoryThatIsNotThereAreRefused) {
+  EXPECT_TRUE(replayer_.mirror(address(replayed_), kSize, 1).empty());
+  EXPECT_TRUE(replayer_.mirror(address(replayed_), 1, kSize).empty());
+  EXPECT_TRUE(replayer_.mirror(address(replayed_) + 1, 0, 1).empty());
+  EXPECT_TRUE(replayer_.mirror(address(replayed_), UINT64_MAX, 2).empty());
+  replayer_.remove(address(replayed_));
+  EXPECT_TRUE(replayer_.mirror(address(replayed_), 0, 1).empty());
+}
+
+}  // namespace
+}  // namespace gpusnap

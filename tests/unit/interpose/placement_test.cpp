@@ -1,0 +1,172 @@
+// Placement against a driver of our own, whose address space is a set of granules.
+#include "interpose/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+namespace gpusnap {
+namespace {
+
+constexpr uint64_t kGranule = 2 << 20;
+constexpr uint64_t kBase = 0x7000'0000'0000;
+
+struct FakeSpace {
+  std::map<uint64_t, uint64_t> reserved, mapped;  // address -> size
+  std::set<uint64_t> taken;                       // granules that nobody gets
+  uint64_t live_handles = 0;
+  bool accessible = true;
+} space;
+
+CUresult get_device(CUdevice* device) {
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+CUresult granularity(size_t* out, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
+  *out = kGranule;
+  return CUDA_SUCCESS;
+}
+bool overlaps(const std::map<uint64_t, uint64_t>& ranges, uint64_t address, uint64_t size) {
+  for (auto [at, length] : ranges) {
+    if (at < address + size && address < at + length) return true;
+  }
+  return false;
+}
+CUresult reserve(CUdeviceptr* out, size_t size, size_t, CUdeviceptr hint, unsigned long long) {
+  bool free = !overlaps(space.reserved, hint, size);
+  for (uint64_t at = hint; at < hint + size; at += kGranule) free &= !space.taken.contains(at);
+  *out = free ? hint : hint + (uint64_t{1} << 40);
+  space.reserved[*out] = size;
+  return CUDA_SUCCESS;
+}
+CUresult unreserve(CUdeviceptr address, size_t size) {
+  EXPECT_EQ(space.reserved[address], size);
+  EXPECT_FALSE(overlaps(space.mapped, address, size));
+  space.reserved.erase(address);
+  return CUDA_SUCCESS;
+}
+CUresult create(CUmemGenericAllocationHandle* handle, size_t, const CUmemAllocationProp*,
+                unsigned long long) {
+  *handle = ++space.live_handles;
+  return CUDA_SUCCESS;
+}
+CUresult release(CUmemGenericAllocationHandle) {
+  --space.live_handles;
+  return CUDA_SUCCESS;
+}
+CUresult map(CUdeviceptr address, size_t size, size_t, CUmemGenericAllocationHandle,
+             unsigned long long) {
+  EXPECT_FALSE(overlaps(space.mapped, address, size));
+  space.mapped[address] = size;
+  return CUDA_SUCCESS;
+}
+CUresult unmap(CUdeviceptr address, size_t size) {
+  EXPECT_EQ(space.mapped[address], size);
+  space.mapped.erase(address);
+  return CUDA_SUCCESS;
+}
+CUresult set_access(CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) {
+  return space.accessible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult get_name(CUresult, const char** name) {
+  *name = "A_NAME";
+  return CUDA_SUCCESS;
+}
+
+class PlacementTest : public ::testing::Test {
+ protected:
+  PlacementTest() {
+    space = {};
+    driver_.cuCtxGetDevice = get_device;
+    driver_.cuMemGetAllocationGranularity = granularity;
+    driver_.cuMemAddressReserve = reserve;
+    driver_.cuMemAddressFree = unreserve;
+    driver_.cuMemCreate = create;
+    driver_.cuMemRelease = release;
+    driver_.cuMemMap = map;
+    driver_.cuMemUnmap = unmap;
+    driver_.cuMemSetAccess = set_access;
+    driver_.cuGetErrorName = get_name;
+  }
+  static bool is_mapped(uint64_t address, uint64_t size) {
+    for (uint64_t at = address; at < address + size; ++at) {
+      if (!overlaps(space.mapped, at, 1)) return false;
+      at = at / kGranule * kGranule + kGranule - 1;
+    }
+    return true;
+  }
+  static void expect_nothing_left() {
+    EXPECT_TRUE(space.reserved.empty());
+    EXPECT_TRUE(space.mapped.empty());
+    EXPECT_EQ(space.live_handles, 0U);
+  }
+  Driver driver_;
+  Placement placement_{driver_};
+};
+
+TEST_F(PlacementTest, SmallAllocationsShareAGranuleUntilTheLastIsFreed) {
+  EXPECT_TRUE(placement_.place(kBase, 512).ok());
+  EXPECT_TRUE(placement_.place(kBase + 512, 256).ok());
+  EXPECT_EQ(space.mapped.size(), 1U);
+  placement_.free(kBase);
+  EXPECT_TRUE(is_mapped(kBase + 512, 256));
+  EXPECT_FALSE(placement_.owns(kBase));
+  EXPECT_TRUE(placement_.owns(kBase + 512));
+  placement_.free(kBase + 512);
+  expect_nothing_left();
+}
+
+TEST_F(PlacementTest, AnAllocationMayReachOverSharedAndNewGranules) {
+  EXPECT_TRUE(placement_.place(kBase + kGranule, 100).ok());
+  EXPECT_TRUE(placement_.place(kBase + 3 * kGranule, 100).ok());
+  EXPECT_TRUE(placement_.place(kBase + 4096, 5 * kGranule).ok());
+  EXPECT_TRUE(is_mapped(kBase + 4096, 5 * kGranule));
+  placement_.free(kBase + kGranule);
+  EXPECT_TRUE(is_mapped(kBase + 4096, 5 * kGranule));
+  placement_.free(kBase + 4096);
+  EXPECT_TRUE(is_mapped(kBase + 3 * kGranule, 100));
+  placement_.free(kBase + 3 * kGranule);
+  expect_nothing_left();
+}
+
+TEST_F(PlacementTest, ATakenRangeIsNamedAndLeavesNothingBehind) {
+  space.taken.insert(kBase + 2 * kGranule);
+  EXPECT_TRUE(placement_.place(kBase + kGranule, 100).ok());
+  const Status status = placement_.place(kBase, 4 * kGranule);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(status.message().find("0x7000"), std::string::npos) << status.message();
+  placement_.free(kBase + kGranule);
+  expect_nothing_left();
+}
+
+TEST_F(PlacementTest, AFailureAfterTheReservationLeavesNothingBehind) {
+  space.accessible = false;
+  EXPECT_FALSE(placement_.place(kBase, 100).ok());
+  expect_nothing_left();
+}
+
+TEST_F(PlacementTest, RandomLivesKeepEveryLiveAllocationMapped) {
+  std::mt19937_64 random(7);
+  std::map<uint64_t, uint64_t> live;
+  for (int step = 0; step < 3000; ++step) {
+    if (live.size() > 12 || (!live.empty() && random() % 3 == 0)) {
+      auto it = std::next(live.begin(), static_cast<ptrdiff_t>(random() % live.size()));
+      placement_.free(it->first);
+      live.erase(it);
+    } else {
+      const uint64_t address = kBase + random() % (16 * kGranule) / 256 * 256;
+      const uint64_t size = 1 + random() % (random() % 2 == 0 ? 4096 : 4 * kGranule);
+      if (overlaps(live, address, size)) continue;
+      ASSERT_TRUE(placement_.place(address, size).ok());
+      live[address] = size;
+    }
+    for (auto [address, size] : live) ASSERT_TRUE(is_mapped(address, size));
+  }
+  for (auto [address, size] : live) placement_.free(address);
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace gpusnap

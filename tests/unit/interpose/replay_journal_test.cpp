@@ -1,0 +1,183 @@
+// What the recorder writes, the replayer reads; also where another build of the library, with other
+// numbers for its hooks, reads it.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+
+#include "interpose/hooks_generated_ids.h"
+#include "interpose/recorder.h"
+#include "interpose/replayer.h"
+
+namespace gpusnap {
+
+// In the place of the generated names: a build whose numbers are those of another, shifted.
+namespace {
+unsigned shift = 0;
+std::string& numbered_name(unsigned number) {
+  static std::vector<std::string> names = [] {
+    std::vector<std::string> all(kHookCount);
+    for (unsigned i = 0; i < kHookCount; ++i) all[i] = "call" + std::to_string(i);
+    return all;
+  }();
+  return names[number % kHookCount];
+}
+}  // namespace
+const char* name_of(HookId id) {
+  return numbered_name(static_cast<unsigned>(id) + shift).c_str();
+}
+
+namespace {
+
+class ReplayJournalTest : public ::testing::Test {
+ protected:
+  ReplayJournalTest() {
+    char name[] = "/tmp/gpusnap-journal-XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  ~ReplayJournalTest() override {
+    shift = 0;
+    std::filesystem::remove_all(folder_);
+  }
+  std::unique_ptr<Recorder> record(const std::string& name, std::vector<JournalPart> before = {},
+                                   uint64_t calls = 0) {
+    auto recorder =
+        Recorder::create(posix_file_system(), folder_, name, {}, std::move(before), calls, 0);
+    EXPECT_TRUE(recorder.ok()) << recorder.status().message();
+    return std::move(recorder.value());
+  }
+  std::vector<JournalPart> finish(Recorder& recorder) {
+    auto parts = recorder.seal();
+    const Status status = recorder.writer().make_durable(parts.back());
+    EXPECT_TRUE(status.ok()) << status.message();
+    return parts;
+  }
+  std::unique_ptr<Replayer> replay(std::vector<JournalPart> parts, uint64_t calls) {
+    auto replayer = Replayer::open(posix_file_system(), folder_, std::move(parts), calls);
+    EXPECT_TRUE(replayer.ok()) << replayer.status().message();
+    return std::move(replayer.value());
+  }
+  std::string folder_;
+};
+
+CallKey key_of(std::initializer_list<uint64_t> words, std::string_view name = {}) {
+  CallKey key;
+  for (uint64_t word : words) key.add(word);
+  key.name = name;
+  return key;
+}
+
+TEST_F(ReplayJournalTest, EveryPartOfAnEntryComesBack) {
+  std::vector<std::byte> box(1000);
+  for (size_t i = 0; i < box.size(); ++i) box[i] = static_cast<std::byte>(i);
+  const HostBlock answer{box.data() + 3, 10, 4, 2, 50, 400};
+  const Delivery delivery{{DeliveryHead::kMemory, 0x1000, 8, 20}, plain_block(box.data(), 20)};
+
+  auto recorder = record("a.journal");
+  recorder->append(7, key_of({1, 2, 3}), -5);
+  recorder->append(8, key_of({4}, "a_kernel"), 0, kCaptured, &answer, {&delivery, 1});
+  recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
+  EXPECT_EQ(recorder->calls(), 2U);
+  auto replayer = replay(finish(*recorder), 2);
+
+  Entry entry;
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.head.hook, 7);
+  EXPECT_EQ(entry.head.result, -5);
+  EXPECT_EQ(entry.words, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_FALSE(replayer->at_cut());
+
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.name, "a_kernel");
+  EXPECT_EQ(entry.head.flags, kCaptured | kHasAnswer);
+  std::vector<std::byte> rows;
+  answer.for_each_row([&](auto row) { rows.insert(rows.end(), row.begin(), row.end()); });
+  EXPECT_EQ(entry.answer, rows);
+  DeliveryHead head;
+  ASSERT_TRUE(replayer->next_delivery(head).ok());
+  EXPECT_EQ(head.target, 0x1000U);
+  std::vector<std::byte> bytes(head.size);
+  ASSERT_TRUE(replayer->read(bytes).ok());
+  EXPECT_EQ(std::memcmp(bytes.data(), box.data(), 20), 0);
+  EXPECT_TRUE(replayer->at_cut());
+
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.head.hook, kCutEntry);
+  EXPECT_EQ(replayer->next(entry).code(), Code::kDamaged) << "nothing is left";
+}
+
+TEST_F(ReplayJournalTest, RunsOfBusyPollsAreOneEntry) {
+  auto recorder = record("a.journal");
+  for (int i = 0; i < 1000; ++i) recorder->append_poll(9);
+  recorder->append_poll(10);
+  recorder->append(9, {}, 0);
+  EXPECT_EQ(recorder->calls(), 3U);
+  auto replayer = replay(finish(*recorder), 3);
+  Entry entry;
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.head.hook, 9);
+  EXPECT_EQ(entry.words.at(0), 1000U);
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.head.hook, 10);
+  EXPECT_EQ(entry.words.at(0), 1U);
+}
+
+TEST_F(ReplayJournalTest, HooksAreKnownByNameNotByNumber) {
+  auto recorder = record("a.journal");
+  recorder->append(20, {}, 0);
+  auto parts = finish(*recorder);
+  shift = 5;  // the reading build has inserted five hooks before it
+  auto replayer = replay(parts, 1);
+  Entry entry;
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.head.hook, 15);
+}
+
+TEST_F(ReplayJournalTest, ARestoredRunGoesOnInAPartOfItsOwn) {
+  auto first = record("a.journal");
+  first->append(1, {}, 0);
+  auto parts = finish(*first);
+  first->append(2, {}, 0);  // after the cut: lost with the process
+  auto second = record("b.journal", parts, 1);
+  second->append(3, {}, 0);
+  EXPECT_EQ(second->calls(), 2U);
+  auto replayer = replay(finish(*second), 2);
+  Entry entry;
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.head.hook, 1);
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.head.hook, 3);
+}
+
+TEST_F(ReplayJournalTest, AManifestThatCountsOtherwiseIsRefused) {
+  auto recorder = record("a.journal");
+  recorder->append(1, {}, 0);
+  EXPECT_FALSE(Replayer::open(posix_file_system(), folder_, finish(*recorder), 2).ok());
+}
+
+TEST_F(ReplayJournalTest, HostileEntriesAreRefused) {
+  EntryHead head;
+  head.hook = 0;
+  head.words = 200;
+  EntryHead with_name;
+  with_name.name_bytes = UINT32_MAX;
+  EntryHead with_answer;
+  with_answer.flags = kHasAnswer;
+  EntryHead unknown;
+  unknown.hook = 0x7fff;
+  for (const EntryHead& hostile : {head, with_name, with_answer, unknown}) {
+    static int number = 0;
+    auto recorder = record("h" + std::to_string(number++) + ".journal");
+    recorder->writer().append(std::as_bytes(std::span(&hostile, 1)), 1);
+    const uint64_t huge = UINT64_MAX;
+    recorder->writer().append(std::as_bytes(std::span(&huge, 1)), 0);
+    auto replayer = replay(finish(*recorder), 1);
+    Entry entry;
+    EXPECT_EQ(replayer->next(entry).code(), Code::kDamaged);
+  }
+}
+
+}  // namespace
+}  // namespace gpusnap
