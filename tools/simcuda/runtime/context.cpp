@@ -46,6 +46,13 @@ cudaError_t retain(const Driver& driver, int device, CUcontext* context) {
   return cudaSuccess;
 }
 
+bool is_primary(CUcontext context, int device) {
+  Contexts& all = contexts();
+  const std::lock_guard lock(all.mutex);
+  const auto held = all.retained.find(device);
+  return held != all.retained.end() && held->second == context;
+}
+
 bool is_dead(CUcontext context) {
   Contexts& all = contexts();
   if (!all.any_dead.load(std::memory_order_acquire)) return false;
@@ -78,9 +85,13 @@ cudaError_t device_of_thread(const Driver& driver, int* device) {
   CUcontext current = nullptr;
   const cudaError_t result = driver.cuCtxGetCurrent(&current);
   if (result != cudaSuccess) return result;
-  if (current != nullptr && !is_dead(current)) return driver.cuCtxGetDevice(device);
-  *device = thread_device;
-  return cudaSuccess;
+  // A context of our own is looked up here: its device must be known to reset it after an error
+  // that the driver returns from every call.
+  if (current == nullptr || is_dead(current) || is_primary(current, thread_device)) {
+    *device = thread_device;
+    return cudaSuccess;
+  }
+  return driver.cuCtxGetDevice(device);
 }
 
 cudaError_t reset_device(const Driver& driver, int device) {

@@ -1,6 +1,7 @@
 // The public CUDA runtime API of CUDA 13, as far as libcudart.so.13 of simcuda implements it: our
 // own declarations, so that no toolkit is needed. Where one is present, a test compares every
-// value, layout and signature below with its headers (tests/unit/simcuda/runtime/runtime_abi_check.py).
+// value, layout and signature below with its headers
+// (tests/unit/simcuda/runtime/runtime_abi_check.py).
 //
 // Enumerators, structures and functions have their public names. Functions that exist once more for
 // programs built with --default-stream per-thread are declared by CUDART_API_DS or CUDART_API_SZ.

@@ -19,7 +19,9 @@ CUresult enter(const char* call, bool per_thread = false) {
   driver.calls.push_back(std::string(call) + (per_thread ? "_pt" : ""));
   const auto planned = driver.fails.find(call);
   if (planned != driver.fails.end()) return planned->second;
-  return driver.sticky;
+  const bool on_context =
+      std::string_view(call).find("cuDevice") != 0 && std::string_view(call) != "cuCtxSetCurrent";
+  return on_context ? driver.sticky : CUDA_SUCCESS;
 }
 
 // Leaves the function with the scripted error, if there is one.

@@ -31,7 +31,7 @@ struct Driver {
   std::vector<std::string> asked;         // "name/version/flags"
   std::vector<std::string> calls;         // names of calls, "_pt" appended for those of flags 2
   std::map<std::string, CUresult> fails;  // by name of call: what it returns instead of working
-  CUresult sticky = CUDA_SUCCESS;         // when set, what every call but cuCtxGetCurrent returns
+  CUresult sticky = CUDA_SUCCESS;  // when set, what every call on a context returns, until a reset
   std::map<std::string, Kernel> kernels;
   std::map<std::string, std::vector<std::byte>> variables;
   std::vector<const void*> loaded_images;

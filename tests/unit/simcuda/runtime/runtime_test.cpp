@@ -213,10 +213,6 @@ TEST_F(Runtime, AStickyErrorComesBackFromEveryCallUntilAReset) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   EXPECT_EQ(cudaMalloc(&memory, 8), cudaErrorIllegalAddress);
   EXPECT_EQ(cudaMemset(memory, 0, 8), cudaErrorIllegalAddress);
-  driver().fails["cuDeviceGet"] = CUDA_SUCCESS;
-  driver().fails["cuCtxGetDevice"] = CUDA_SUCCESS;
-  driver().fails["cuDevicePrimaryCtxReset"] = CUDA_SUCCESS;
-  driver().sticky = CUDA_SUCCESS;
   EXPECT_EQ(cudaDeviceReset(), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
