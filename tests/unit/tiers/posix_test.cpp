@@ -124,7 +124,9 @@ class NotRoot {
   NotRoot(const NotRoot&) = delete;
   NotRoot& operator=(const NotRoot&) = delete;
   ~NotRoot() {
-    if (root_) EXPECT_EQ(::seteuid(0), 0);
+    if (root_) {
+      EXPECT_EQ(::seteuid(0), 0);
+    }
   }
 
  private:
