@@ -194,6 +194,27 @@ TEST(Commit, FailsCleanlyWhereAnyOperationFails) {
   }
 }
 
+TEST(Commit, SurvivesACrashRightAfterAFailure) {
+  const size_t operations = operations_of_a_commit();
+  for (size_t operation = 0; operation < operations; ++operation) {
+    for (const Survival survival : kAllSurvivals) {
+      for (const bool takes_effect : {false, true}) {
+        SCOPED_TRACE("operation " + std::to_string(operation) + ", survival " +
+                     std::to_string(static_cast<int>(survival)));
+        FaultFileSystem files;
+        {
+          Process process(files);
+          ASSERT_TRUE(process.take(1).ok());
+          files.inject({operation, Status(Code::kIo, "cannot: EIO"), takes_effect, false});
+          EXPECT_FALSE(process.take(2).ok());
+        }
+        files.crash(survival);
+        EXPECT_TRUE(contains(expect_complete_ones_restore(files), 1));
+      }
+    }
+  }
+}
+
 void three_checkpoints(Process& process) {
   for (uint64_t epoch = 1; epoch <= 3; ++epoch) ASSERT_TRUE(process.take(epoch).ok());
 }
