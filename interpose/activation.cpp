@@ -18,6 +18,7 @@ void become_inert() {
   // The child has none of our threads, and a copy of locks that they may have held.
   forked.store(true, std::memory_order_relaxed);
   process_active.store(false, std::memory_order_relaxed);
+  session_abandon_after_fork();
 }
 
 }  // namespace

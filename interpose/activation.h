@@ -16,11 +16,15 @@ extern constinit std::atomic<bool> process_active;
 // until it has started.
 void activate(const Guard& guard);
 
-// Provided by the engine. Reads the settings, starts to record or to replay; false: hooked calls
+// Provided by the session. Reads the settings, starts to record or to replay; false: hooked calls
 // are to pass through for the rest of the process.
 bool session_start(const Guard& guard);
 
-// Provided by the engine. The driver has handed out a hooked call under an interface newer than we
+// Provided by the session. In a forked child: closes what it must not hold, and is inert from then
+// on.
+void session_abandon_after_fork();
+
+// Provided by the session. The driver has handed out a hooked call under an interface newer than we
 // know: the program may now do what we do not see.
 void session_lost_sight(const char* name);
 

@@ -63,6 +63,12 @@ bool Session::start() {
   return true;
 }
 
+void Session::abandon_after_fork() {
+  Session* s = the_session.exchange(nullptr);
+  owns_session = false;
+  if (s != nullptr && s->triggers_ != nullptr) s->triggers_->abandon_after_fork();
+}
+
 void Session::lose_sight(const char* name) {
   Session* s = the_session.load(std::memory_order_acquire);
   if (s != nullptr) s->foreign_.store(name, std::memory_order_relaxed);
@@ -146,6 +152,10 @@ void Session::begin_replay() {
   const std::string difference =
       difference_of(manifest.program, program_, settings_.force_program, settings_.force_arguments);
   if (!difference.empty()) impossible(kExitOtherProgram, restored_.id + ": " + difference);
+  if (manifest.program.device != program_.device) {
+    impossible(kExitImpossible, restored_.id + ": it was saved from a " + manifest.program.device +
+                                    ", this device is a " + program_.device);
+  }
   auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
                                  manifest.calls);
   if (!replayer.ok()) impossible(kExitDamaged, replayer.status().message());
@@ -487,6 +497,10 @@ void Session::impossible(int exit_code, const std::string& why) {
 
 bool session_start(const Guard&) {
   return Session::start();
+}
+
+void session_abandon_after_fork() {
+  Session::abandon_after_fork();
 }
 
 void session_lost_sight(const char* name) {

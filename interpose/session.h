@@ -51,6 +51,7 @@ class Session {
   static bool start();
   // Called when the process ends normally: waits for the checkpoint on its way.
   static void finish();
+  static void abandon_after_fork();
   // Any thread: the program has got something that we cannot follow.
   static void lose_sight(const char* name);
   // The session, if it is not off and the calling thread owns it. A foreign thread turns it off.
