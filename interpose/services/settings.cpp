@@ -82,8 +82,9 @@ std::string parse_every_item(std::string_view item, Every& every, bool& barriers
   if (colon == std::string_view::npos) {
     nanoseconds interval{0};
     if (!parse_duration(item, interval) || interval.count() <= 0) {
-      return "'" + shown(item) + "' is not " + std::string(kDurationForm) +
-             ", syncs:50, barriers:100, signal:USR1 or off";
+      return "'" + shown(item) +
+             "' is none of 10m, 30s, 500ms, syncs:50, barriers:100, "
+             "signal:USR1, off";
     }
     every.interval = interval;
     return {};

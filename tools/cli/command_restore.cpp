@@ -1,0 +1,113 @@
+#include <memory>
+#include <string>
+
+#include "interpose/services/log.h"
+#include "interpose/services/program.h"
+#include "tiers/store.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/launch.h"
+
+namespace gpusnap {
+namespace {
+
+struct Found {
+  int exit_code = kExitOk;
+  std::string problem;  // one line; empty where there is a checkpoint
+  CheckpointInfo checkpoint;
+};
+
+// Newer ones that cannot be used are worth a line: the user will ask where they went.
+void tell_what_is_passed_over(Store& store, const CheckpointInfo& chosen) {
+  const Result<std::vector<CheckpointInfo>> all = store.list(chosen.job);
+  if (!all.ok()) return;
+  for (const CheckpointInfo& newer : all.value()) {
+    if (newer.epoch <= chosen.epoch || newer.state != CheckpointState::kDamaged) continue;
+    log(LogLevel::kWarn, newer.id, " is damaged (", newer.reason, "): passed over for ", chosen.id);
+  }
+}
+
+Found find_checkpoint(const Settings& settings, const std::string& id) {
+  const Result<std::unique_ptr<Store>> store =
+      Store::open(posix_file_system(), settings.pfs, false);
+  if (!store.ok()) return {kExitNoCheckpoint, store.status().message(), {}};
+  Result<CheckpointInfo> found = store.value()->find(id);
+  if (!found.ok()) {
+    const Code code = found.status().code();
+    const int exit_code = code == Code::kInvalid   ? kExitUsage
+                          : code == Code::kDamaged ? kExitDamaged
+                                                   : kExitNoCheckpoint;
+    return {exit_code, found.status().message(), {}};
+  }
+  const CheckpointInfo& checkpoint = found.value();
+  if (checkpoint.state == CheckpointState::kDamaged) {
+    return {kExitDamaged, checkpoint.id + " is damaged: " + checkpoint.reason, {}};
+  }
+  if (checkpoint.state == CheckpointState::kPartial || checkpoint.ranks.empty()) {
+    return {kExitNoCheckpoint, checkpoint.id + " is not complete: " + checkpoint.reason, {}};
+  }
+  tell_what_is_passed_over(*store.value(), checkpoint);
+  return {kExitOk, {}, checkpoint};
+}
+
+// A launcher or a script starts the program itself; the library compares there.
+bool starts_another(const ProgramFile& file, const ProgramIdentity& saved) {
+  return file.path != saved.path && (!file.is_elf || (file.may_use_cuda && !file.shows_cuda));
+}
+
+// One line where the checkpoint is another program's.
+std::string mismatch(const Launch& launch, const ProgramIdentity& saved,
+                     const RestoreOptions& options) {
+  if (starts_another(launch.file, saved)) return {};
+  const Result<ProgramIdentity> now =
+      identify_program(launch.file.path, launch.arguments, launch.folder);
+  if (!now.ok()) return now.status().message();
+  if (saved.folder != launch.folder) {
+    log(LogLevel::kWarn, "the checkpoint's run worked in ", saved.folder, ", this one works in ",
+        launch.folder, ": files named without a folder may be others");
+  }
+  return difference_of(saved, now.value(), options.force_program, options.force_arguments);
+}
+
+std::string forced(const RestoreOptions& options) {
+  if (options.force_program && options.force_arguments) return "program,arguments";
+  return options.force_program ? "program" : options.force_arguments ? "arguments" : "";
+}
+
+}  // namespace
+
+int restore_command(const RestoreOptions& options) {
+  Launch launch;
+  if (const auto exit_code = prepare(options.launch, "nothing is restored", launch)) {
+    return *exit_code;
+  }
+  if (!launch.settings_ok) return kExitSettings;
+  const std::string id = !options.id.empty() ? options.id : launch.job + "@latest";
+  const Found found = find_checkpoint(launch.settings, id);
+  if (found.exit_code == kExitNoCheckpoint && options.or_start) {
+    log(LogLevel::kWarn, found.problem, "; it starts afresh");
+    return run_command(options.launch);
+  }
+  if (!found.problem.empty()) {
+    log(LogLevel::kError, found.problem);
+    return found.exit_code;
+  }
+  const std::string difference = mismatch(launch, found.checkpoint.ranks.front().program, options);
+  if (!difference.empty()) {
+    log(LogLevel::kError, found.checkpoint.id, ": ", difference);
+    return kExitMismatch;
+  }
+  if (!launch.file.cannot_preload.empty()) {
+    log(LogLevel::kError, "no library can be preloaded into ", launch.file.path, ": ",
+        launch.file.cannot_preload);
+    return kExitImpossible;
+  }
+  if (!preload(launch)) return kExitInternal;
+  launch.environment.set("GPUSNAP_RESTORE", found.checkpoint.id);
+  launch.environment.set("GPUSNAP_JOB", found.checkpoint.job);
+  if (!forced(options).empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", forced(options));
+  log(LogLevel::kInfo, "restoring ", found.checkpoint.id);
+  return become(launch, true);
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,74 @@
+#include <unistd.h>
+
+#include <string>
+
+#include "interpose/services/log.h"
+#include "tiers/store.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/launch.h"
+
+namespace gpusnap {
+namespace {
+
+// Makes the store's folder and a file in it, and takes the file away again.
+Status try_store(const std::string& pfs) {
+  FileSystem& files = posix_file_system();
+  const Result<std::unique_ptr<Store>> store = Store::open(files, pfs, true);
+  if (!store.ok()) return store.status();
+  const std::string path =
+      store.value()->folder() + "/.gpusnap-writable-" + std::to_string(getpid());
+  {
+    const Result<std::unique_ptr<WritableFile>> file = files.create(path);
+    if (!file.ok()) return file.status();
+  }
+  return files.remove(path);
+}
+
+struct Objection {
+  std::string line;  // empty: none
+  int exit_code = kExitOk;
+  bool preload = false;  // the library may be loaded nevertheless
+};
+
+// The first reason why there can be no checkpoints of this program.
+Objection objection_to(const Launch& launch) {
+  if (!launch.file.cannot_preload.empty()) {
+    return {
+        "no library can be preloaded into " + launch.file.path + ": " + launch.file.cannot_preload,
+        kExitSettings, false};
+  }
+  if (!launch.file.may_use_cuda) {
+    return {launch.file.path + " shows no sign of CUDA: there is nothing to checkpoint in it",
+            kExitSettings, true};
+  }
+  const Status store = try_store(launch.settings.pfs);
+  if (!store.ok()) {
+    return {"the store cannot be written: " + store.message(), kExitStore, false};
+  }
+  return {};
+}
+
+}  // namespace
+
+int run_command(const LaunchOptions& options) {
+  Launch launch;
+  if (const auto exit_code = prepare(options, "it runs without checkpoints", launch)) {
+    return *exit_code;
+  }
+  if (!launch.settings_ok) return become(launch, false);
+  const Objection objection = objection_to(launch);
+  if (objection.line.empty()) {
+    const bool preloaded = preload(launch);
+    if (!preloaded && launch.strict) return kExitInternal;
+    return become(launch, preloaded);
+  }
+  if (launch.strict) {
+    log(LogLevel::kError, objection.line, "; it does not start (strict)");
+    return objection.exit_code;
+  }
+  log(LogLevel::kWarn, objection.line, "; it runs without checkpoints");
+  return become(launch, objection.preload && preload(launch));
+}
+
+}  // namespace gpusnap

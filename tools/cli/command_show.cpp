@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tools/cli/commands.h"
+#include "tools/cli/store_access.h"
+#include "tools/cli/text.h"
+
+namespace gpusnap {
+namespace {
+
+const char* name_of_kind(const SavedRange& range) {
+  return range.kind == 0 ? "allocation" : "global";
+}
+
+std::string origin(const SavedRange& range) {
+  if (range.kind != 0) return fmt::format("{} (module {})", printable(range.name), range.module);
+  return fmt::format("{:016x} #{}", range.call_site, range.ordinal);
+}
+
+// The segments and extents of each range are in the order of the ranges.
+std::vector<uint64_t> extents_by_range(const Manifest& rank) {
+  std::vector<uint64_t> counts(rank.ranges.size());
+  for (const Extent& extent : rank.extents) ++counts[extent.range];
+  return counts;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + printable(word);
+  return text;
+}
+
+void print_rank(const Manifest& rank) {
+  const ProgramIdentity& program = rank.program;
+  fmt::print("\nrank {} of {}, on {}, run {}, library {}\n", rank.rank, rank.ranks,
+             printable(rank.host), printable(rank.run), printable(rank.library_version));
+  fmt::print("  program    {} ({}, XXH3 {:016x})\n", printable(program.path),
+             show_bytes(program.size), program.hash);
+  fmt::print("  arguments  {}\n", join(program.arguments));
+  fmt::print("  folder     {}\n", printable(program.folder));
+  fmt::print("  device     {}, driver {}.{}\n", printable(program.device),
+             program.driver_version / 1000, program.driver_version % 1000 / 10);
+  fmt::print("  cut        {}, held {}, after {} calls, {} of them launches\n",
+             show_local_time(rank.cut_unix_ns), show_nanoseconds(rank.stall_ns), rank.calls,
+             rank.launches);
+  fmt::print("  zones      {}\n", show_bytes(rank.zone_bytes));
+  for (const SegmentRef& segment : rank.segments) {
+    fmt::print("  segment    {} ({})\n", segment.file, show_bytes(segment.size));
+  }
+  for (const JournalPart& part : rank.journal) {
+    fmt::print("  journal    {} ({} stored, {} of {} calls)\n", part.file,
+               show_bytes(part.file_bytes), show_bytes(part.stream_bytes), part.entries);
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"", "RANGE", "KIND", "ADDRESS", "BYTES", "EXTENTS", "CALL SITE OR NAME"}};
+  const std::vector<uint64_t> extents = extents_by_range(rank);
+  for (size_t i = 0; i < rank.ranges.size(); ++i) {
+    const SavedRange& range = rank.ranges[i];
+    rows.push_back({"", std::to_string(i), name_of_kind(range),
+                    fmt::format("0x{:012x}", range.address), std::to_string(range.size),
+                    std::to_string(extents[i]), origin(range)});
+  }
+  fmt::print("{}", table(rows, "lrlrrrl"));
+}
+
+void print(const CheckpointInfo& checkpoint) {
+  fmt::print("{}  {}{}\n", checkpoint.id, name_of(checkpoint.state),
+             checkpoint.reason.empty() ? "" : ": " + printable(checkpoint.reason));
+  fmt::print("  time       {}\n", show_local_time(checkpoint.time_unix_ns));
+  fmt::print("  size       {} of device memory, {} in files\n", show_bytes(checkpoint.bytes),
+             show_bytes(checkpoint.stored_bytes));
+  fmt::print("  stall      {}\n", show_nanoseconds(checkpoint.stall_ns));
+  for (const Manifest& rank : checkpoint.ranks) print_rank(rank);
+}
+
+void add_program(Json& json, const ProgramIdentity& program) {
+  json.begin_object();
+  json.key("path").value(program.path);
+  json.key("size").value(program.size);
+  json.key("hash").value(fmt::format("{:016x}", program.hash));
+  json.key("arguments").begin_array();
+  for (const std::string& argument : program.arguments) json.value(argument);
+  json.end_array();
+  json.key("folder").value(program.folder);
+  json.key("device").value(program.device);
+  json.key("driver_version").value(uint64_t{program.driver_version});
+  json.end_object();
+}
+
+void add_ranges(Json& json, const Manifest& rank) {
+  const std::vector<uint64_t> extents = extents_by_range(rank);
+  json.begin_array();
+  for (size_t i = 0; i < rank.ranges.size(); ++i) {
+    const SavedRange& range = rank.ranges[i];
+    json.begin_object();
+    json.key("kind").value(name_of_kind(range));
+    json.key("address").value(fmt::format("0x{:x}", range.address));
+    json.key("size").value(range.size);
+    json.key("extents").value(extents[i]);
+    if (range.kind == 0) {
+      json.key("call_site").value(fmt::format("{:016x}", range.call_site));
+      json.key("ordinal").value(uint64_t{range.ordinal});
+    } else {
+      json.key("name").value(range.name);
+      json.key("module").value(range.module);
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void add_files(Json& json, const Manifest& rank) {
+  json.key("segments").begin_array();
+  for (const SegmentRef& segment : rank.segments) {
+    json.begin_object();
+    json.key("file").value(segment.file);
+    json.key("size").value(segment.size);
+    json.end_object();
+  }
+  json.end_array();
+  json.key("journal").begin_array();
+  for (const JournalPart& part : rank.journal) {
+    json.begin_object();
+    json.key("file").value(part.file);
+    json.key("file_bytes").value(part.file_bytes);
+    json.key("stream_bytes").value(part.stream_bytes);
+    json.key("entries").value(part.entries);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void add_rank(Json& json, const Manifest& rank) {
+  json.begin_object();
+  json.key("rank").value(uint64_t{rank.rank});
+  json.key("run").value(rank.run);
+  json.key("host").value(rank.host);
+  json.key("library_version").value(rank.library_version);
+  json.key("time").value(show_iso_time(rank.cut_unix_ns));
+  json.key("stall_ms").value(static_cast<double>(rank.stall_ns) / 1e6);
+  json.key("zone_bytes").value(rank.zone_bytes);
+  json.key("calls").value(rank.calls);
+  json.key("launches").value(rank.launches);
+  json.key("program");
+  add_program(json, rank.program);
+  add_files(json, rank);
+  json.key("ranges");
+  add_ranges(json, rank);
+  json.end_object();
+}
+
+std::string as_json(const CheckpointInfo& checkpoint) {
+  Json json;
+  json.begin_object();
+  json.key("id").value(checkpoint.id);
+  json.key("job").value(checkpoint.job);
+  json.key("epoch").value(checkpoint.epoch);
+  json.key("time").value(show_iso_time(checkpoint.time_unix_ns));
+  json.key("bytes").value(checkpoint.bytes);
+  json.key("stored_bytes").value(checkpoint.stored_bytes);
+  json.key("stall_ms").value(static_cast<double>(checkpoint.stall_ns) / 1e6);
+  json.key("state").value(name_of(checkpoint.state));
+  json.key("reason").value(checkpoint.reason);
+  json.key("ranks").begin_array();
+  for (const Manifest& rank : checkpoint.ranks) add_rank(json, rank);
+  json.end_array();
+  return json.end_object().text() + "\n";
+}
+
+}  // namespace
+
+int show_command(const StoreOptions& options) {
+  const Result<std::unique_ptr<Store>> store = open_store(options.store);
+  if (!store.ok()) return fail(store.status());
+  const Result<CheckpointInfo> checkpoint = store.value()->find(options.what);
+  if (!checkpoint.ok()) return fail(checkpoint.status());
+  if (options.json) {
+    fmt::print("{}", as_json(checkpoint.value()));
+  } else {
+    print(checkpoint.value());
+  }
+  return checkpoint.value().state == CheckpointState::kDamaged ? kExitDamaged : kExitOk;
+}
+
+}  // namespace gpusnap

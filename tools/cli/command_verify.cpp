@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "interpose/services/log.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/store_access.h"
+#include "tools/cli/text.h"
+
+namespace gpusnap {
+namespace {
+
+// A bar on standard error while it lives, where that is a terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string title)
+      : title_(std::move(title)), shown_(isatty(STDERR_FILENO) == 1) {}
+  ~ProgressBar() {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void update(uint64_t done, uint64_t total) {
+    constexpr int kWidth = 30;
+    const auto percent = static_cast<int>(total > 0 ? done * 100.0 / total : 100);
+    total_ = total;
+    if (!shown_ || percent == last_percent_) return;
+    last_percent_ = percent;
+    const int filled = percent * kWidth / 100;
+    fmt::print(stderr, "\r{}  [{:#<{}}{:.<{}}] {:3}% of {}", title_, "", filled, "",
+               kWidth - filled, percent, show_bytes(total));
+    std::fflush(stderr);
+  }
+  uint64_t total() const { return total_; }
+
+ private:
+  std::string title_;
+  bool shown_;
+  int last_percent_ = -1;
+  uint64_t total_ = 0;
+};
+
+int verify_one(Store& store, const CheckpointInfo& checkpoint) {
+  const auto begin = std::chrono::steady_clock::now();
+  Status good;
+  uint64_t bytes = 0;
+  {
+    ProgressBar bar(checkpoint.id);
+    good = store.verify(checkpoint,
+                        [&bar](uint64_t done, uint64_t total) { bar.update(done, total); });
+    bytes = bar.total();
+  }
+  const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::steady_clock::now() - begin);
+  if (good.ok()) {
+    fmt::print("{}: ok, {} read in {}\n", checkpoint.id, show_bytes(bytes),
+               show_nanoseconds(static_cast<uint64_t>(took.count())));
+    return kExitOk;
+  }
+  if (checkpoint.state == CheckpointState::kPartial) {
+    fmt::print("{}: partial: {}\n", checkpoint.id, printable(checkpoint.reason));
+    return kExitNoCheckpoint;
+  }
+  fmt::print("{}: damaged: {}\n", checkpoint.id, printable(good.message()));
+  return kExitDamaged;
+}
+
+int verify_all(Store& store) {
+  const Result<std::vector<CheckpointInfo>> checkpoints = store.list("");
+  if (!checkpoints.ok()) return fail(checkpoints.status());
+  if (checkpoints.value().empty()) {
+    log(LogLevel::kError, "no checkpoints in ", store.folder());
+    return kExitNoCheckpoint;
+  }
+  // One that never became complete is no damage.
+  int exit_code = kExitOk;
+  for (const CheckpointInfo& checkpoint : checkpoints.value()) {
+    if (verify_one(store, checkpoint) == kExitDamaged) exit_code = kExitDamaged;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int verify_command(const StoreOptions& options) {
+  const Result<std::unique_ptr<Store>> store = open_store(options.store);
+  if (!store.ok()) return fail(store.status());
+  if (options.all) return verify_all(*store.value());
+  const Result<CheckpointInfo> checkpoint = store.value()->find(options.what);
+  if (!checkpoint.ok()) return fail(checkpoint.status());
+  return verify_one(*store.value(), checkpoint.value());
+}
+
+}  // namespace gpusnap

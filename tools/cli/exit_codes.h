@@ -1,0 +1,27 @@
+// What the tool's exit status says. A program that was started ends with its own.
+#pragma once
+
+namespace gpusnap {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitUsage = 64,         // unknown option, missing argument
+  kExitDamaged = 65,       // a checkpoint is damaged
+  kExitNoCheckpoint = 66,  // no complete checkpoint, or no store to look in
+  kExitMismatch = 69,      // not the program or the arguments of the checkpoint
+  kExitInternal = 70,      // anything else; no checkpoint was taken
+  kExitImpossible = 72,    // this program cannot be restored here
+  kExitStore = 73,         // the store cannot be written
+  kExitSettings = 78,      // a setting or the program is not fit for checkpoints, and --strict
+  kExitNotExecutable = 126,
+  kExitNotFound = 127,
+};
+
+inline constexpr const char* kExitCodesHelp =
+    "Exit status:\n"
+    "  0 ok, 64 usage, 65 damaged checkpoint, 66 no complete checkpoint, 69 not the program or\n"
+    "  arguments of the checkpoint, 70 any other failure, 71 the program does not repeat itself,\n"
+    "  72 cannot be restored here, 73 store cannot be written, 78 bad setting (with --strict),\n"
+    "  126 and 127 program not executable, not found; otherwise the program's own.";
+
+}  // namespace gpusnap

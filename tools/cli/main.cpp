@@ -1,0 +1,268 @@
+// gpusnap: the command line. Reads options; the commands are in command_*.cpp.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <memory>
+
+#include "interpose/services/log.h"
+#include "interpose/services/settings.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/exit_codes.h"
+
+namespace gpusnap {
+namespace {
+
+// What an option of `run` sets, and its help.
+struct SettingHelp {
+  const char* option;
+  const char* variable;
+  const char* help;
+};
+constexpr SettingHelp kSettings[] = {
+    {"--store", "GPUSNAP_PFS", "durable folder for checkpoints (default ./gpusnap)"},
+    {"--every", "GPUSNAP_EVERY",
+     "when to take one: 10m, syncs:50, signal:USR1, or off; a comma joins them (default 10m)"},
+    {"--job", "GPUSNAP_JOB",
+     "name that ties runs to checkpoints (default: the scheduler's job name, else the program's "
+     "file name and working folder)"},
+    {"--keep", "GPUSNAP_KEEP", "complete checkpoints that are kept (default 2)"},
+    {"--zone", "GPUSNAP_ZONE", "zone size, a power of two from 4K to 2M (default 64K)"},
+    {"--host-cache", "GPUSNAP_HOST_CACHE", "staging memory (default 1/8 of RAM, up to 4G)"},
+    {"--journal", "GPUSNAP_JOURNAL", "most the replay journal may grow to (default 16G)"},
+    {"--max-stall", "GPUSNAP_MAX_STALL", "longest wait for buffers (default 1s)"},
+    {"--drain", "GPUSNAP_DRAIN", "longest wait for the device to run empty at a cut (default 30s)"},
+    {"--log", "GPUSNAP_LOG", "error, warn, info, debug or trace (default warn)"},
+};
+
+constexpr const char* kRunNotes =
+    "Each option stands for the GPUSNAP_ variable of its name (--store: GPUSNAP_PFS). Address\n"
+    "randomisation is turned off for the program, and PYTHONHASHSEED=0 is set where it is unset:\n"
+    "a program that repeats itself can be restored. What stands in the way of checkpoints is said\n"
+    "in one line and the program runs without them; with --strict it does not start.\n";
+
+// CLI11 knows nothing of the program behind "--".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    if (app->get_name() == "run" || app->get_name() == "restore") {
+      usage.erase(usage.find_last_not_of('\n') + 1);
+      usage += " -- PROGRAM [ARGUMENTS]\n";
+    }
+    return usage;
+  }
+};
+
+void add_launch_options(CLI::App& command, LaunchOptions& options) {
+  for (const SettingHelp& setting : kSettings) {
+    command
+        .add_option_function<std::string>(
+            setting.option,
+            [&options, &setting](const std::string& value) {
+              options.settings.emplace_back(setting.variable, value);
+            },
+            setting.help)
+        ->type_name("VALUE");
+  }
+  command.add_flag("--strict", options.strict,
+                   "do not start what cannot be checkpointed (GPUSNAP_STRICT=1)");
+  command.add_flag("--sim", options.sim, "use simcuda, the software GPU");
+}
+
+CLI::App* add_run(CLI::App& app, LaunchOptions& options) {
+  CLI::App* const command = app.add_subcommand("run", "run a program and take checkpoints of it");
+  add_launch_options(*command, options);
+  command->footer(std::string(kRunNotes) +
+                  "\nExamples:\n"
+                  "  gpusnap run -- ./solver big.cfg\n"
+                  "  gpusnap run --every 30s --store /scratch/$USER -- python3 train.py\n\n" +
+                  kExitCodesHelp);
+  return command;
+}
+
+CLI::App* add_restore(CLI::App& app, RestoreOptions& options) {
+  CLI::App* const command =
+      app.add_subcommand("restore", "start a program again and go on from its last checkpoint");
+  command->add_option("--id", options.id,
+                      "checkpoint: JOB@EPOCH, JOB@latest (default: newest complete one of the "
+                      "program's job)");
+  command->add_flag("--or-start", options.or_start,
+                    "start afresh where there is no complete checkpoint");
+  command->add_flag("--force-program", options.force_program,
+                    "restore although the program's file is another one");
+  command->add_flag("--force-arguments", options.force_arguments,
+                    "restore although the arguments are others");
+  add_launch_options(*command, options.launch);
+  command->footer(std::string("Give the program and the options as to 'gpusnap run'.\n\n"
+                              "Examples:\n"
+                              "  gpusnap restore -- ./solver big.cfg\n"
+                              "  gpusnap restore --id wave@12 --or-start -- ./solver big.cfg\n\n") +
+                  kExitCodesHelp);
+  return command;
+}
+
+void add_store_option(CLI::App& command, StoreOptions& options) {
+  command.add_option("--store", options.store,
+                     "the store's folder (default GPUSNAP_PFS, ./gpusnap)");
+}
+
+CLI::App* add_list(CLI::App& app, StoreOptions& options) {
+  CLI::App* const command = app.add_subcommand("list", "list checkpoints, the newest first");
+  command->add_option("JOB", options.what, "only this job's");
+  command->add_flag("--json", options.json,
+                    "an array of objects with id, job, epoch, time (ISO 8601), bytes, "
+                    "stored_bytes, stall_ms, ranks, state, reason");
+  add_store_option(*command, options);
+  command->footer(
+      std::string("States: complete (can be restored), partial (never became complete), "
+                  "damaged.\n\n"
+                  "Examples:\n"
+                  "  gpusnap list\n"
+                  "  gpusnap list wave --store /scratch/ck --json\n\n") +
+      kExitCodesHelp);
+  return command;
+}
+
+CLI::App* add_show(CLI::App& app, StoreOptions& options) {
+  CLI::App* const command = app.add_subcommand("show", "show what a checkpoint holds");
+  command->add_option("ID", options.what, "JOB@EPOCH, JOB@latest or JOB")->required();
+  command->add_flag("--json", options.json, "as one JSON object");
+  add_store_option(*command, options);
+  command->footer(std::string("Example:\n  gpusnap show wave@12\n\n") + kExitCodesHelp);
+  return command;
+}
+
+CLI::App* add_verify(CLI::App& app, StoreOptions& options) {
+  CLI::App* const command =
+      app.add_subcommand("verify", "read every byte of checkpoints and compare checksums");
+  CLI::Option* const id = command->add_option("ID", options.what, "JOB@EPOCH, JOB@latest or JOB");
+  command->add_flag("--all", options.all, "all checkpoints of the store")->excludes(id);
+  add_store_option(*command, options);
+  command->footer(std::string("Examples:\n  gpusnap verify wave@12\n  gpusnap verify --all\n\n") +
+                  kExitCodesHelp);
+  return command;
+}
+
+CLI::App* add_checkpoint(CLI::App& app, CheckpointOptions& options) {
+  CLI::App* const command =
+      app.add_subcommand("checkpoint", "have a running program take a checkpoint now");
+  command->add_option("PID", options.pid, "process that runs under gpusnap")
+      ->required()
+      ->check([](const std::string& text) {
+        const bool number = !text.empty() && text.size() < 10 &&
+                            text.find_first_not_of("0123456789") == std::string::npos;
+        return number ? std::string() : "'" + text + "' is not a process id";
+      });
+  command
+      ->add_option_function<std::string>(
+          "--timeout",
+          [&options](const std::string& text) {
+            if (!parse_duration(text, options.timeout)) {
+              throw CLI::ValidationError("--timeout", "'" + text + "' is not a time such as 30s");
+            }
+          },
+          "longest wait for it (default 5m)")
+      ->type_name("TIME");
+  command->footer(std::string("Waits until the checkpoint is durable and prints its name, its size "
+                              "and how long the program was held.\n\n"
+                              "Example:\n  gpusnap checkpoint --timeout 30s 4711\n\n") +
+                  kExitCodesHelp);
+  return command;
+}
+
+int usage_error(const std::string& line, const std::string& command) {
+  log(LogLevel::kError, line, "; see 'gpusnap ", command, command.empty() ? "" : " ", "--help'");
+  return kExitUsage;
+}
+
+// What CLI11 says of an error, in one line.
+int explain(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
+  std::string line = error.what();
+  if (chosen.empty()) {
+    const auto extras = app.remaining();
+    const std::string what = extras.empty()                    ? "no command"
+                             : extras.front().starts_with('-') ? "unknown option " + extras.front()
+                                                               : extras.front() + " is no command";
+    return usage_error(what + "; commands are run, restore, list, show, verify and checkpoint",
+                       command);
+  }
+  if (command == "run" || command == "restore") {
+    const auto extras = chosen.front()->remaining();
+    if (!extras.empty() && !extras.front().starts_with('-')) {
+      return usage_error("unexpected '" + extras.front() + "': the program goes after --", command);
+    }
+  }
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return usage_error(line, command);
+}
+
+int run(int argc, char** argv) {
+  // What comes after the first "--" is the program's, whatever it looks like.
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const bool has_dashes = dashes != arguments.end();
+  const std::vector<std::string> program(has_dashes ? dashes + 1 : dashes, arguments.end());
+  arguments.erase(dashes, arguments.end());
+
+  CLI::App app("Checkpoint and restart for unmodified CUDA programs.", "gpusnap");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_version_flag("--version", "gpusnap " GPUSNAP_VERSION);
+  app.require_subcommand(1);
+  app.footer("'gpusnap COMMAND --help' says more.");
+  LaunchOptions run_options;
+  RestoreOptions restore_options;
+  StoreOptions store_options;
+  CheckpointOptions checkpoint_options;
+  CLI::App* const run = add_run(app, run_options);
+  CLI::App* const restore = add_restore(app, restore_options);
+  CLI::App* const list = add_list(app, store_options);
+  CLI::App* const show = add_show(app, store_options);
+  CLI::App* const verify = add_verify(app, store_options);
+  add_checkpoint(app, checkpoint_options);
+
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return explain(app, error);
+  }
+  const bool starts = run->parsed() || restore->parsed();
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (starts && program.empty()) {
+    return usage_error("no program: it goes after --, as in 'gpusnap " + command + " -- ./solver'",
+                       command);
+  }
+  if (!starts && has_dashes) return usage_error("'--' has no meaning here", command);
+  run_options.program = program;
+  restore_options.launch.program = program;
+  if (run->parsed()) return run_command(run_options);
+  if (restore->parsed()) return restore_command(restore_options);
+  if (list->parsed()) return list_command(store_options);
+  if (show->parsed()) return show_command(store_options);
+  if (verify->parsed()) {
+    if (!store_options.all && store_options.what.empty()) {
+      return usage_error("which checkpoint? give its ID or --all", command);
+    }
+    return verify_command(store_options);
+  }
+  return checkpoint_command(checkpoint_options);
+}
+
+}  // namespace
+}  // namespace gpusnap
+
+int main(int argc, char** argv) {
+  try {
+    return gpusnap::run(argc, argv);
+  } catch (const std::exception& error) {
+    gpusnap::log(gpusnap::LogLevel::kError, "internal failure: ", error.what());
+    return gpusnap::kExitInternal;
+  }
+}

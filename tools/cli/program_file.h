@@ -1,0 +1,28 @@
+// What can be told of a program before it is started, from its file alone: whether a library can be
+// preloaded into it, and whether it may use CUDA.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+struct ProgramFile {
+  std::string path;        // absolute, links resolved: what /proc/PID/exe will say
+  bool is_script = false;  // the program will be an interpreter
+  bool is_elf = false;
+  std::string cannot_preload;  // one phrase why; empty where it can be
+  bool shows_cuda = false;     // uses CUDA's libraries or holds device code
+  bool may_use_cuda = true;    // false: nothing in it or in its libraries can lead to CUDA
+};
+
+// As the shell finds it: by PATH where `name` has no slash. kNotFound, kPermission.
+Result<std::string> find_program(const std::string& name);
+
+// `arguments` (with argv[0]) tell whether it is there to start another program: those may use CUDA.
+Result<ProgramFile> examine_program(const std::string& path,
+                                    const std::vector<std::string>& arguments);
+
+}  // namespace gpusnap

@@ -1,0 +1,17 @@
+// The store that the looking commands look into.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tiers/store.h"
+#include "tools/cli/exit_codes.h"
+
+namespace gpusnap {
+
+// As the option or GPUSNAP_PFS says, else ./gpusnap.
+Result<std::unique_ptr<Store>> open_store(const std::string& option);
+// Writes the failure's line; the exit code for it.
+int fail(const Status& status);
+
+}  // namespace gpusnap
