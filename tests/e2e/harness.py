@@ -149,7 +149,7 @@ class TestCase(unittest.TestCase):
 
     def start_restored(self, command, checkpoint=None, options=(), **settings):
         """Under `gpusnap restore`."""
-        chosen = ['--from', checkpoint] if checkpoint else []
+        chosen = ['--id', checkpoint] if checkpoint else []
         return self.start([GPUSNAP, 'restore', '--sim'] + chosen + list(options) + ['--'] + command,
                           self.environment(**self.settings(**settings)))
 
