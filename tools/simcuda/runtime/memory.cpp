@@ -21,10 +21,8 @@ void* pointer_to(CUdeviceptr address) {
 template <class Allocate>
 cudaError_t allocate(void** result, size_t size, const Allocate& call) {
   if (result == nullptr) return cudaErrorInvalidValue;
-  *result = nullptr;
-  if (size == 0) return cudaSuccess;
   CUdeviceptr address = 0;
-  const cudaError_t status = call(&address);
+  const cudaError_t status = size == 0 ? cudaSuccess : call(&address);
   if (status == cudaSuccess) *result = pointer_to(address);
   return status;
 }
@@ -32,7 +30,6 @@ cudaError_t allocate(void** result, size_t size, const Allocate& call) {
 cudaError_t allocate_rows(const Driver& driver, void** result, size_t* pitch, size_t width,
                           size_t rows) {
   if (pitch == nullptr) return cudaErrorInvalidValue;
-  *pitch = 0;
   constexpr unsigned int kWidestElement = 16;
   return allocate(result, std::min(width, rows), [&](CUdeviceptr* address) {
     return driver.cuMemAllocPitch(address, pitch, width, rows, kWidestElement);
@@ -41,8 +38,9 @@ cudaError_t allocate_rows(const Driver& driver, void** result, size_t* pitch, si
 
 cudaError_t host_alloc(const Driver& driver, void** result, size_t size, unsigned int flags) {
   if (result == nullptr) return cudaErrorInvalidValue;
+  if (size != 0) return driver.cuMemHostAlloc(result, size, flags);
   *result = nullptr;
-  return size == 0 ? cudaSuccess : driver.cuMemHostAlloc(result, size, flags);
+  return cudaSuccess;
 }
 
 cudaMemoryType memory_type(unsigned int type, unsigned int managed) {

@@ -215,6 +215,7 @@ TEST_F(Runtime, AStickyErrorComesBackFromEveryCallUntilAReset) {
   EXPECT_EQ(cudaMemset(memory, 0, 8), cudaErrorIllegalAddress);
   EXPECT_EQ(cudaDeviceReset(), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
 }
 
 TEST_F(Runtime, AResetContextIsMadeAnew) {
