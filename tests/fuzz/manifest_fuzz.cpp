@@ -1,0 +1,46 @@
+// A manifest of any content is refused, or is one that can be used without a further check.
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "tiers/checksum.h"
+#include "tiers/format.h"
+#include "tiers/manifest.h"
+
+namespace {
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+void try_manifest(std::span<const std::byte> bytes) {
+  const auto manifest = gpusnap::decode_manifest(bytes);
+  if (!manifest.ok()) {
+    check(!manifest.status().message().empty());
+    return;
+  }
+  uint64_t saved = 0;
+  for (const gpusnap::Extent& extent : manifest->extents) {
+    const gpusnap::SavedRange& range = manifest->ranges.at(extent.range);
+    const gpusnap::SegmentRef& segment = manifest->segments.at(extent.segment);
+    check(extent.offset + extent.size <= range.size);
+    check(extent.segment_offset + extent.size <= segment.size);
+    saved += extent.size;
+  }
+  check(saved == manifest->bytes());
+  check(gpusnap::decode_manifest(gpusnap::encode(manifest.value())).ok());
+}
+
+}  // namespace
+
+// The input is tried as a file, and as the body of one whose header is good.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto input = std::as_bytes(std::span(data, size));
+  try_manifest(input);
+  const auto header = gpusnap::encode_manifest_header({size, gpusnap::checksum(input)});
+  std::vector<std::byte> file(header.begin(), header.end());
+  file.insert(file.end(), input.begin(), input.end());
+  try_manifest(file);
+  return 0;
+}
