@@ -7,21 +7,20 @@
 #include "interpose/activation.h"
 #include "interpose/dispatch.h"
 #include "interpose/hook_table.h"
-#include "interpose/loaded_symbol.h"
+#include "interpose/libc_symbol.h"
 
 #ifndef __x86_64__
 #error "the trampolines below are for x86-64"
 #endif
 
 // dlsym and dlvsym must reach the C library with the caller's own return address: RTLD_NEXT means
-// 'behind the caller'. So the exported functions only choose, and jump.
-// NOLINTNEXTLINE(misc-definitions-in-headers)
+// 'behind the caller'. So the exported functions only choose, and jump. They carry the C library's
+// versions, so that other interposing libraries, which ask for 'dlsym' by version, find them too.
 asm(R"(
   .text
-  .globl dlsym
-  .type dlsym, @function
+  .type gpusnap_dlsym, @function
   .p2align 4
-dlsym:
+gpusnap_dlsym:
   .cfi_startproc
   endbr64
   pushq %rdi
@@ -39,12 +38,11 @@ dlsym:
   .cfi_adjust_cfa_offset -8
   jmp *%rax
   .cfi_endproc
-  .size dlsym, . - dlsym
+  .size gpusnap_dlsym, . - gpusnap_dlsym
 
-  .globl dlvsym
-  .type dlvsym, @function
+  .type gpusnap_dlvsym, @function
   .p2align 4
-dlvsym:
+gpusnap_dlvsym:
   .cfi_startproc
   endbr64
   pushq %rdi
@@ -62,7 +60,17 @@ dlvsym:
   .cfi_adjust_cfa_offset -8
   jmp *%rax
   .cfi_endproc
-  .size dlvsym, . - dlvsym
+  .size gpusnap_dlvsym, . - gpusnap_dlvsym
+
+  .globl gpusnap_dlsym_new, gpusnap_dlsym_old, gpusnap_dlvsym_new, gpusnap_dlvsym_old
+  .set gpusnap_dlsym_new, gpusnap_dlsym
+  .set gpusnap_dlsym_old, gpusnap_dlsym
+  .set gpusnap_dlvsym_new, gpusnap_dlvsym
+  .set gpusnap_dlvsym_old, gpusnap_dlvsym
+  .symver gpusnap_dlsym_new, dlsym@@GLIBC_2.34, remove
+  .symver gpusnap_dlsym_old, dlsym@GLIBC_2.2.5, remove
+  .symver gpusnap_dlvsym_new, dlvsym@@GLIBC_2.34, remove
+  .symver gpusnap_dlvsym_old, dlvsym@GLIBC_2.2.5, remove
 )");
 
 namespace gpusnap {
@@ -71,9 +79,6 @@ namespace {
 using Dlsym = void* (*)(void*, const char*);
 using Dlvsym = void* (*)(void*, const char*, const char*);
 
-// glibc 2.34 moved them from libdl into libc, under a new version.
-constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.2.5"};
-
 // A call made as the last act of a function is a jump, and the C library would take our caller for
 // its own.
 void* not_a_tail_call(void* result) {
@@ -81,45 +86,34 @@ void* not_a_tail_call(void* result) {
   return result;
 }
 
-// Calling dlvsym by name would end in our own.
-Dlvsym libc_dlvsym() {
-  static constinit std::atomic<Dlvsym> cached{nullptr};
-  Dlvsym found = cached.load(std::memory_order_acquire);
-  if (found != nullptr) return found;
-  for (const char* version : kVersions) {
-    found = reinterpret_cast<Dlvsym>(find_loaded_symbol("dlvsym", version));
-    if (found != nullptr) break;
-  }
-  cached.store(found, std::memory_order_release);
-  return found;
-}
-
-// What stands behind us: that of another interposing library, if there is one.
-void* next_resolver(const char* name) {
-  const Dlvsym lookup = libc_dlvsym();
-  if (lookup == nullptr) return nullptr;
-  for (const char* version : kVersions) {
-    if (void* found = not_a_tail_call(lookup(RTLD_NEXT, name, version))) return found;
+// The C library's own; calling it by name would end in ours. glibc 2.34 gave it a new version.
+Dlsym libc_dlsym() {
+  for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5"}) {
+    if (void* found = find_libc_symbol("dlsym", version)) return reinterpret_cast<Dlsym>(found);
   }
   return nullptr;
 }
 
-Dlsym next_dlsym() {
-  static constinit std::atomic<Dlsym> cached{nullptr};
-  Dlsym found = cached.load(std::memory_order_acquire);
+// The resolver that stands behind us: the C library's, or that of another interposing library.
+template <class F>
+F next_resolver(const char* name, std::atomic<F>& cached) {
+  F found = cached.load(std::memory_order_acquire);
   if (found != nullptr) return found;
-  found = reinterpret_cast<Dlsym>(next_resolver("dlsym"));
+  const Dlsym lookup = libc_dlsym();
+  if (lookup == nullptr) return nullptr;
+  found = reinterpret_cast<F>(not_a_tail_call(lookup(RTLD_NEXT, name)));
   cached.store(found, std::memory_order_release);
   return found;
 }
 
+Dlsym next_dlsym() {
+  static constinit std::atomic<Dlsym> cached{nullptr};
+  return next_resolver("dlsym", cached);
+}
+
 Dlvsym next_dlvsym() {
   static constinit std::atomic<Dlvsym> cached{nullptr};
-  Dlvsym found = cached.load(std::memory_order_acquire);
-  if (found != nullptr) return found;
-  found = reinterpret_cast<Dlvsym>(next_resolver("dlvsym"));
-  cached.store(found, std::memory_order_release);
-  return found;
+  return next_resolver("dlvsym", cached);
 }
 
 // The symbol among the libraries that the library of this code was opened with.
@@ -135,9 +129,11 @@ void* substitute(const HookEntry& entry, void* found, void* handle, void* caller
   if (found == nullptr) return nullptr;
   if (found == entry.wrapper) {
     // Found by way of the global scope, where we come first: true only if there is a driver behind.
-    found = real_dlsym(RTLD_NEXT, entry.symbol);
-    if (found == nullptr && handle == RTLD_DEFAULT) found = find_beside(caller, entry.symbol);
-    if (found == nullptr || found == entry.wrapper) return nullptr;
+    found = handle == RTLD_DEFAULT ? find_beside(caller, entry.symbol) : nullptr;
+    if (found == nullptr || found == entry.wrapper) {
+      found = real_dlsym(RTLD_NEXT, entry.symbol);  // leaves its error for dlerror
+    }
+    if (found == nullptr) return nullptr;
   }
   entry.set_real(found);
   return entry.wrapper;

@@ -1,4 +1,4 @@
-#include "interpose/loaded_symbol.h"
+#include "interpose/libc_symbol.h"
 
 #include <elf.h>
 #include <link.h>
@@ -9,15 +9,27 @@
 namespace gpusnap {
 namespace {
 
-constexpr ElfW(Versym) kVersionIndex = 0x7fff;  // without the bit that says 'not the default'
+using Symbol = ElfW(Sym);
+using Versym = ElfW(Versym);
+using Verdef = ElfW(Verdef);
+
+constexpr Versym kVersionIndex = 0x7fff;  // without the bit that says 'not the default'
 
 // The dynamic symbol table of one loaded library.
 struct Tables {
-  const ElfW(Sym) * symbols = nullptr;
+  const Symbol* symbols = nullptr;
   const char* strings = nullptr;
   const uint32_t* hash = nullptr;  // of the GNU kind, which every library has had for long
-  const ElfW(Versym) * versions = nullptr;
-  const ElfW(Verdef) * definitions = nullptr;
+  const Versym* versions = nullptr;
+  const Verdef* definitions = nullptr;
+  ElfW(Xword) own_name = 0;  // offset in strings
+
+  bool of_libc() const {
+    // Others lack some of these, or have another name.
+    if (!symbols || !strings || !hash || !versions || !definitions) return false;
+    const char* name = strings + own_name;
+    return std::strcmp(name, "libc.so.6") == 0 || std::strcmp(name, "libdl.so.2") == 0;
+  }
 };
 
 // The loader turns these entries into addresses, except in libraries that it may not write to.
@@ -35,8 +47,11 @@ Tables tables_of(const dl_phdr_info& library) {
     for (; entry->d_tag != DT_NULL; ++entry) {
       const ElfW(Addr) value = entry->d_un.d_ptr;
       switch (entry->d_tag) {
+        case DT_SONAME:
+          tables.own_name = entry->d_un.d_val;
+          break;
         case DT_SYMTAB:
-          tables.symbols = at<ElfW(Sym)>(library, value);
+          tables.symbols = at<Symbol>(library, value);
           break;
         case DT_STRTAB:
           tables.strings = at<char>(library, value);
@@ -45,10 +60,10 @@ Tables tables_of(const dl_phdr_info& library) {
           tables.hash = at<uint32_t>(library, value);
           break;
         case DT_VERSYM:
-          tables.versions = at<ElfW(Versym)>(library, value);
+          tables.versions = at<Versym>(library, value);
           break;
         case DT_VERDEF:
-          tables.definitions = at<ElfW(Verdef)>(library, value);
+          tables.definitions = at<Verdef>(library, value);
           break;
         default:
           break;
@@ -66,7 +81,7 @@ uint32_t gnu_hash(const char* name) {
 
 bool has_version(const Tables& tables, uint32_t symbol, const char* version) {
   const unsigned wanted = tables.versions[symbol] & kVersionIndex;
-  const ElfW(Verdef)* definition = tables.definitions;
+  const Verdef* definition = tables.definitions;
   for (;;) {
     const auto* bytes = reinterpret_cast<const char*>(definition);
     if ((definition->vd_ndx & kVersionIndex) == wanted) {
@@ -74,11 +89,11 @@ bool has_version(const Tables& tables, uint32_t symbol, const char* version) {
       return std::strcmp(tables.strings + label->vda_name, version) == 0;
     }
     if (definition->vd_next == 0) return false;
-    definition = reinterpret_cast<const ElfW(Verdef)*>(bytes + definition->vd_next);
+    definition = reinterpret_cast<const Verdef*>(bytes + definition->vd_next);
   }
 }
 
-const ElfW(Sym) * find_in(const Tables& tables, const char* name, const char* version) {
+const Symbol* find_in(const Tables& tables, const char* name, const char* version) {
   const uint32_t bucket_count = tables.hash[0], first_hashed = tables.hash[1];
   const uint32_t bloom_words = tables.hash[2];
   const uint32_t* buckets = tables.hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
@@ -90,7 +105,7 @@ const ElfW(Sym) * find_in(const Tables& tables, const char* name, const char* ve
   if (symbol < first_hashed) return nullptr;
   for (;; ++symbol) {
     const uint32_t chain = chains[symbol - first_hashed];
-    const ElfW(Sym)& candidate = tables.symbols[symbol];
+    const Symbol& candidate = tables.symbols[symbol];
     if ((chain | 1) == (hash | 1) && candidate.st_shndx != SHN_UNDEF &&
         std::strcmp(tables.strings + candidate.st_name, name) == 0 &&
         has_version(tables, symbol, version)) {
@@ -109,12 +124,8 @@ struct Search {
 int visit(dl_phdr_info* library, size_t, void* data) {
   auto& search = *static_cast<Search*>(data);
   const Tables tables = tables_of(*library);
-  // Libraries without versions of their own are not the C library.
-  if (!tables.symbols || !tables.strings || !tables.hash || !tables.versions ||
-      !tables.definitions) {
-    return 0;
-  }
-  const ElfW(Sym)* symbol = find_in(tables, search.name, search.version);
+  if (!tables.of_libc()) return 0;
+  const Symbol* symbol = find_in(tables, search.name, search.version);
   if (symbol == nullptr) return 0;
   search.found = reinterpret_cast<void*>(library->dlpi_addr + symbol->st_value);
   return 1;
@@ -122,7 +133,7 @@ int visit(dl_phdr_info* library, size_t, void* data) {
 
 }  // namespace
 
-void* find_loaded_symbol(const char* name, const char* version) {
+void* find_libc_symbol(const char* name, const char* version) {
   Search search{name, version};
   dl_iterate_phdr(visit, &search);
   return search.found;

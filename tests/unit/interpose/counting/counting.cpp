@@ -1,0 +1,57 @@
+#include "tests/unit/interpose/counting/counting.h"
+
+#include <atomic>
+
+#include "interpose/activation.h"
+#include "interpose/handlers.h"
+#include "interpose/hook_table.h"
+
+#define EXPORT extern "C" [[gnu::visibility("default")]]
+
+namespace gpusnap {
+namespace {
+
+std::atomic<int> handled[kHookCount];
+std::atomic<const char*> last_kind{""};
+std::atomic<const char*> lost_sight{""};
+std::atomic<int> sessions{0};
+
+}  // namespace
+
+void note_handled(HookId id, const char* kind) {
+  handled[static_cast<uint16_t>(id)].fetch_add(1, std::memory_order_relaxed);
+  last_kind = kind;
+}
+
+bool session_start(const Guard&) {
+  sessions.fetch_add(1);
+  return true;
+}
+
+void session_lost_sight(const char* name) {
+  lost_sight = name;
+}
+
+}  // namespace gpusnap
+
+EXPORT int counting_handled(const char* symbol) {
+  const gpusnap::HookEntry* entry = gpusnap::find_symbol(symbol);
+  return entry == nullptr ? -1 : gpusnap::handled[entry - gpusnap::kHookEntries].load();
+}
+EXPORT const char* counting_last_kind() {
+  return gpusnap::last_kind;
+}
+EXPORT int counting_sessions() {
+  return gpusnap::sessions;
+}
+EXPORT const char* counting_lost_sight() {
+  return gpusnap::lost_sight;
+}
+EXPORT void* counting_wrapper(const char* symbol) {
+  const gpusnap::HookEntry* entry = gpusnap::find_symbol(symbol);
+  return entry == nullptr ? nullptr : entry->wrapper;
+}
+EXPORT void counting_with_guard(void (*body)()) {
+  const gpusnap::Guard guard;
+  body();
+}

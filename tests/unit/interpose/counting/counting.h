@@ -1,0 +1,14 @@
+// What a test learns from the counting library: the preloaded library's mechanics with handlers
+// that only count.
+#pragma once
+
+extern "C" {
+
+int counting_handled(const char* symbol);    // calls that reached this symbol's handler
+const char* counting_last_kind();            // of the last call that reached one
+int counting_sessions();                     // session starts
+const char* counting_lost_sight();           // last name reported; "" for none
+void* counting_wrapper(const char* symbol);  // null: not hooked
+// Runs `body` as a handler would: with the guard held.
+void counting_with_guard(void (*body)());
+}
