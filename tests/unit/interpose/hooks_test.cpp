@@ -282,7 +282,8 @@ TEST(Process, AForkedChildIsLeftAlone) {
     const auto init = driver().find<decltype(&cuInit)>("cuInit");
     const bool passed =
         query(nullptr) == CUDA_SUCCESS && init(0) == CUDA_SUCCESS && query(nullptr) == CUDA_SUCCESS;
-    const bool alone = counting_handled("cuStreamQuery") == 0 && counting_sessions() == 1;
+    const bool alone =
+        counting_handled("cuStreamQuery") == 0 && counting_sessions() == 1 && counting_abandoned();
     _exit(passed && alone ? 0 : 1);
   }
   int status = -1;
@@ -290,6 +291,7 @@ TEST(Process, AForkedChildIsLeftAlone) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_EQ(query(nullptr), CUDA_SUCCESS);
   EXPECT_EQ(counting_handled("cuStreamQuery"), 1);
+  EXPECT_FALSE(counting_abandoned());
 }
 
 TEST(Process, AChildForkedBeforeInitIsItsOwnProcess) {

@@ -15,6 +15,7 @@ std::atomic<int> handled[kHookCount];
 std::atomic<const char*> last_kind{""};
 std::atomic<const char*> lost_sight{""};
 std::atomic<int> sessions{0};
+std::atomic<bool> abandoned{false};
 
 }  // namespace
 
@@ -26,6 +27,10 @@ void note_handled(HookId id, const char* kind) {
 bool session_start(const Guard&) {
   sessions.fetch_add(1);
   return true;
+}
+
+void session_abandon_after_fork() {
+  abandoned = true;
 }
 
 void session_lost_sight(const char* name) {
@@ -43,6 +48,9 @@ EXPORT const char* counting_last_kind() {
 }
 EXPORT int counting_sessions() {
   return gpusnap::sessions;
+}
+EXPORT bool counting_abandoned() {
+  return gpusnap::abandoned;
 }
 EXPORT const char* counting_lost_sight() {
   return gpusnap::lost_sight;

@@ -7,6 +7,7 @@ extern "C" {
 int counting_handled(const char* symbol);    // calls that reached this symbol's handler
 const char* counting_last_kind();            // of the last call that reached one
 int counting_sessions();                     // session starts
+bool counting_abandoned();                   // a fork made this process leave its session
 const char* counting_lost_sight();           // last name reported; "" for none
 void* counting_wrapper(const char* symbol);  // null: not hooked
 // Runs `body` as a handler would: with the guard held.

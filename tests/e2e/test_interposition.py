@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""The preloaded library in processes that it has no business in, beside other preloaded libraries,
+and what it exports and needs. Needs no driver; paths come from the environment."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LIBRARY = os.environ['GPUSNAP_LIBRARY']      # libgpusnap.so
+COUNTING = os.environ['COUNTING_LIBRARY']    # the same with handlers that count
+FAKE_DRIVER = os.environ['FAKE_DRIVER']      # libcuda.so.1 that counts
+HOOKS_TABLE = os.environ['HOOKS_TABLE']
+HELPERS = pathlib.Path(os.environ['HELPERS'])
+SECOND = str(HELPERS / 'libsecond_interposer.so')
+NEXT_USER = str(HELPERS / 'libnext_user.so')
+REACH = str(HELPERS / 'reach_driver')
+LINKED = str(HELPERS / 'linked_to_driver')
+
+
+def run(command, *preload, driver=False, **more):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith('GPUSNAP_')}
+    environment.pop('LD_PRELOAD', None)
+    if preload:
+        environment['LD_PRELOAD'] = ':'.join(preload)
+    if driver:
+        environment['LD_LIBRARY_PATH'] = os.path.dirname(FAKE_DRIVER)
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, **more)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def table_symbols():
+    for line in pathlib.Path(HOOKS_TABLE).read_text().splitlines():
+        fields = line.split('#')[0].split()
+        if fields:
+            symbol, _, _, variant, _ = fields
+            yield symbol
+            if variant != '-':
+                yield f'{symbol}_{variant}'
+
+
+class Inert(unittest.TestCase):
+    def same(self, command, **more):
+        plain = run(command, **more)
+        self.assertEqual(run(command, LIBRARY, **more), plain)
+        return plain
+
+    def test_bash(self):
+        code, output, _ = self.same(['bash', '-c', 'echo one; (echo two); ls / | sort | head -3; '
+                                     'for i in 1 2 3; do true & done; wait; echo bad >&2; exit 7'])
+        self.assertEqual(code, 7)
+        self.assertTrue(output.startswith('one\ntwo\n'))
+
+    def test_python(self):
+        program = ('import ctypes, json, os, threading, subprocess, sqlite3, hashlib\n'
+                   'print(len(os.listdir("/proc/self/task")))\n'  # no thread of ours
+                   'print(hashlib.sha256(b"x").hexdigest())\n'
+                   'print(ctypes.CDLL(None).abs(-3))\n'
+                   'try: ctypes.CDLL(None).cuInit; print("a driver")\n'
+                   'except AttributeError: print("no driver")\n'
+                   'os.system("echo child")\n'
+                   'raise SystemExit(5)\n')
+        code, output, _ = self.same([sys.executable, '-u', '-c', program])
+        self.assertEqual(code, 5)
+        self.assertTrue(output.startswith('1\n'), output)
+        self.assertIn('no driver', output)
+
+    def test_compiler(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, 'hello.cpp').write_text(
+                '#include <iostream>\n#include <thread>\nint main() {\n'
+                '  std::thread([] { std::cout << "hello\\n"; }).join();\n  return 3;\n}\n')
+            compiler = ['g++', '-O1', '-pthread', 'hello.cpp', '-o']
+            plain = run([*compiler, 'plain'], cwd=folder)
+            self.assertEqual(plain, (0, '', ''))
+            self.assertEqual(run([*compiler, 'ours'], LIBRARY, cwd=folder), plain)
+            self.assertEqual(pathlib.Path(folder, 'ours').read_bytes(),
+                             pathlib.Path(folder, 'plain').read_bytes())
+            self.assertEqual(self.same([f'{folder}/plain']), (3, 'hello\n', ''))
+
+    def test_a_file_that_is_no_program(self):
+        self.same(['bash', '-c', '/nowhere/at/all'])
+
+
+class Library(unittest.TestCase):
+    def test_exports_are_the_tables(self):
+        lines = subprocess.run(['nm', '-D', '--defined-only', LIBRARY], check=True,
+                               stdout=subprocess.PIPE).stdout.decode().splitlines()
+        functions = {line.split()[2].split('@')[0] for line in lines if line.split()[1] != 'A'}
+        self.assertEqual(functions, set(table_symbols()) | {'dlsym', 'dlvsym'})
+
+    def test_needs_the_c_library_alone(self):
+        text = subprocess.run(['readelf', '-d', LIBRARY], check=True,
+                              stdout=subprocess.PIPE).stdout.decode()
+        needed = {line.split('[')[1].split(']')[0] for line in text.splitlines() if 'NEEDED' in line}
+        self.assertLessEqual(needed, {'libc.so.6', 'libm.so.6', 'ld-linux-x86-64.so.2'})
+
+
+class OtherLibraries(unittest.TestCase):
+    # What reach_driver prints whoever is in between, but for where it found its functions.
+    RESULTS = ['results 0 0, address 1000', 'driver: 1 1']
+
+    def reach(self, *preload):
+        code, output, errors = run([REACH], *preload, driver=True)
+        self.assertEqual((code, errors), (0, ''))
+        lines = output.splitlines()
+        for line in self.RESULTS:
+            self.assertIn(line, lines)
+        return lines
+
+    def test_alone(self):
+        lines = self.reach(COUNTING)
+        self.assertIn('cuInit from libcounting.so', lines)
+        self.assertIn('cuMemAlloc_v2 from libcounting.so', lines)
+        self.assertIn('cuDriverGetVersion from libcuda.so.1', lines)
+        self.assertIn('handled: 1', lines)
+
+    def test_before_another_interposer(self):
+        lines = self.reach(COUNTING, SECOND)
+        self.assertIn('cuMemAlloc_v2 from libcounting.so', lines)
+        self.assertEqual(lines.count('second: cuMemAlloc_v2'), 1)
+        self.assertEqual(lines.count('second: getppid'), 1)
+        self.assertIn('handled: 1', lines)
+
+    def test_behind_another_interposer(self):
+        lines = self.reach(SECOND, COUNTING)
+        self.assertIn('cuMemAlloc_v2 from libsecond_interposer.so', lines)
+        self.assertEqual(lines.count('second: cuMemAlloc_v2'), 1)
+        self.assertEqual(lines.count('second: getppid'), 1)
+        self.assertIn('handled: 1', lines)
+
+    def test_next_still_means_behind_the_caller(self):
+        for order in ((COUNTING, NEXT_USER), (NEXT_USER, COUNTING),
+                      (NEXT_USER, COUNTING, SECOND), (NEXT_USER, SECOND, COUNTING)):
+            with self.subTest(order=order):
+                lines = self.reach(*order)
+                self.assertEqual(lines.count('next: found'), 1)
+                self.assertIn('handled: 1', lines)
+
+    def test_program_linked_to_the_driver(self):
+        plain = run([LINKED], driver=True)
+        self.assertEqual(plain, (0, 'results 0 0, driver 1 1\n', ''))
+        self.assertEqual(run([LINKED], COUNTING, driver=True), plain)
+        self.assertEqual(run([LINKED], SECOND, COUNTING, driver=True), plain)
+
+
+if __name__ == '__main__':
+    unittest.main()
