@@ -59,8 +59,6 @@ CUresult device_attribute(int* value, CUdevice_attribute which, CUdevice) {
   ENTER("cuDeviceGetAttribute");
   if (which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
     *value = 7;
-  else if (which == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
-    *value = 1024;
   else if (which <= CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)
     *value = 1024;
   else
