@@ -1,0 +1,396 @@
+// Copies and sets. Every form is one box of bytes, rows of equal width at equal distances, from one
+// place to another; what differs between the calls is only when the host may go on.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tools/simcuda/driver/driver.h"
+
+namespace simcuda {
+namespace {
+
+__extension__ using Wide = unsigned __int128;  // for sums and products that must not wrap
+
+// Where the program said that memory is.
+enum class Place : uint8_t { kHost, kDevice, kAny };
+
+struct Box {
+  uint64_t width = 0;  // bytes
+  uint64_t height = 1, depth = 1;
+  bool empty() const { return width == 0 || height == 0 || depth == 0; }
+  uint64_t bytes() const { return width * height * depth; }
+};
+
+// One end of a copy. Pitch and slice are the distances of rows and planes, in bytes.
+struct End {
+  uint64_t address = 0;
+  uint64_t pitch = 0, slice = 0;
+  Place place = Place::kAny;
+};
+
+// One end as the host sees it.
+struct Located {
+  std::byte* host = nullptr;
+  bool pageable = false;   // not known to the driver
+  bool on_device = false;  // not host, pinned or managed memory
+};
+
+// Bytes from the first to the end of the last that an end of the box spans; 0 where that overflows.
+uint64_t span_of(const Box& box, const End& end) {
+  Wide span = static_cast<Wide>(end.slice) * (box.depth - 1) +
+              static_cast<Wide>(end.pitch) * (box.height - 1) + box.width;
+  return span >> 62 == 0 ? static_cast<uint64_t>(span) : 0;
+}
+
+CUresult locate(const Memory& memory, const Memory::Hold& hold, const Box& box, const End& end,
+                Located* located) {
+  uint64_t span = span_of(box, end);
+  if (span == 0 || end.address == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const Allocation* found = memory.find(hold, end.address)) {
+    if (end.place == Place::kHost && !found->on_host()) return CUDA_ERROR_INVALID_VALUE;
+    located->host = memory.resolve(hold, end.address, span);
+    located->on_device = !found->on_host();
+    return located->host == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  }
+  if (end.place == Place::kDevice || memory.is_device_address(end.address)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  located->host = reinterpret_cast<std::byte*>(end.address);
+  located->pageable = true;
+  return CUDA_SUCCESS;
+}
+
+struct Rows {
+  std::byte* data = nullptr;
+  uint64_t pitch = 0, slice = 0;
+  std::byte* row(uint64_t y, uint64_t z) const { return data + z * slice + y * pitch; }
+};
+
+void move_rows(const Box& box, const Rows& to, const Rows& from) {
+  for (uint64_t z = 0; z < box.depth; ++z) {
+    for (uint64_t y = 0; y < box.height; ++y) {
+      std::memmove(to.row(y, z), from.row(y, z), box.width);
+    }
+  }
+}
+
+void count(Stats& stats, const Located& to, const Located& from, uint64_t bytes) {
+  if (to.on_device && from.on_device) {
+    stats.bytes_within_device += bytes;
+  } else if (to.on_device) {
+    stats.bytes_to_device += bytes;
+  } else if (from.on_device) {
+    stats.bytes_from_device += bytes;
+  }
+}
+
+enum class Wait : uint8_t { kSync, kAsync };
+
+// Queues the copy; `until` is what the host has to wait for, if anything.
+CUresult queue_copy(Driver& state, Context& context, Stream& stream, const Box& box, const End& to,
+                    const End& from, Wait wait, Point* until) {
+  auto hold = state.memory.hold();
+  Located target;
+  Located source;
+  CUresult result = locate(state.memory, hold, box, to, &target);
+  if (result != CUDA_SUCCESS) return result;
+  result = locate(state.memory, hold, box, from, &source);
+  if (result != CUDA_SUCCESS) return result;
+
+  Rows out{target.host, to.pitch, to.slice};
+  Rows in{source.host, from.pitch, from.slice};
+  std::shared_ptr<std::vector<std::byte>> staged;
+  if (wait == Wait::kAsync && source.pageable && !target.pageable) {
+    // Pageable memory may change once the call returns: what it holds now is what is copied.
+    staged = std::make_shared<std::vector<std::byte>>(box.bytes());
+    Rows packed{staged->data(), box.width, box.width * box.height};
+    move_rows(box, packed, in);
+    in = packed;
+  }
+  Point point = context.submit(stream, [box, out, in, staged, target, source, &state] {
+    move_rows(box, out, in);
+    count(state.stats, target, source, box.bytes());
+  });
+  // Copies within devices are never waited for; those into pageable memory always are.
+  bool within = target.on_device && source.on_device;
+  if (target.pageable || (wait == Wait::kSync && !within)) *until = std::move(point);
+  return CUDA_SUCCESS;
+}
+
+CUresult copy(CUstream handle, const Box& box, const End& to, const End& from, Wait wait) {
+  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
+    if (box.empty()) return CUDA_SUCCESS;
+    Point until;
+    CUresult result = queue_copy(state, context, stream, box, to, from, wait, &until);
+    if (result != CUDA_SUCCESS) return result;
+    until.wait();
+    return context.error();
+  });
+}
+
+CUresult copy_linear(CUstream stream, uint64_t to, Place to_place, uint64_t from, Place from_place,
+                     uint64_t size, Wait wait) {
+  return copy(stream, {size}, {to, 0, 0, to_place}, {from, 0, 0, from_place}, wait);
+}
+
+uint64_t number(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+
+// The first byte and the pitches of one end of a 2D or 3D copy.
+struct Corner {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  uint64_t pitch, rows;  // rows of a plane
+  uint64_t x, y, z;
+};
+
+bool end_of(const Box& box, Corner corner, End* end) {
+  switch (corner.type) {
+    case CU_MEMORYTYPE_HOST:
+      end->place = Place::kHost;
+      end->address = number(corner.host);
+      break;
+    case CU_MEMORYTYPE_DEVICE:
+      end->place = Place::kDevice;
+      end->address = corner.device;
+      break;
+    case CU_MEMORYTYPE_UNIFIED:
+      end->address = corner.device;
+      break;
+    default:
+      return false;  // there are no arrays
+  }
+  if (corner.pitch == 0) corner.pitch = corner.x + box.width;
+  if (corner.rows == 0) corner.rows = corner.y + box.height;
+  if (corner.x > corner.pitch || box.width > corner.pitch - corner.x) return false;
+  if (box.depth > 1 && (corner.y > corner.rows || box.height > corner.rows - corner.y))
+    return false;
+  constexpr uint64_t kMost = uint64_t{1} << 40;
+  if (corner.pitch > kMost || corner.rows > kMost || corner.y > kMost || corner.z > kMost) {
+    return false;
+  }
+  end->pitch = corner.pitch;
+  Wide slice = static_cast<Wide>(corner.pitch) * corner.rows;
+  Wide offset = slice * corner.z + static_cast<Wide>(corner.pitch) * corner.y + corner.x;
+  if (slice >> 48 != 0 || offset >> 48 != 0) return false;
+  end->slice = static_cast<uint64_t>(slice);
+  end->address += static_cast<uint64_t>(offset);
+  return true;
+}
+
+CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Wait wait) {
+  if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Box box{c->WidthInBytes, c->Height, 1};
+  End to;
+  End from;
+  if (!box.empty() && (!end_of(box,
+                               {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch, 0,
+                                c->dstXInBytes, c->dstY, 0},
+                               &to) ||
+                       !end_of(box,
+                               {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch, 0,
+                                c->srcXInBytes, c->srcY, 0},
+                               &from))) {
+    return in_context([](auto&, auto&) { return CUDA_ERROR_INVALID_VALUE; });
+  }
+  return copy(stream, box, to, from, wait);
+}
+
+// For CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER: with one address space the contexts say nothing new.
+template <class Params>
+CUresult copy_3d(const Params* c, CUstream stream, Wait wait) {
+  if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Box box{c->WidthInBytes, c->Height, c->Depth};
+  End to;
+  End from;
+  if (c->srcLOD != 0 || c->dstLOD != 0 ||
+      (!box.empty() && (!end_of(box,
+                                {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
+                                 c->dstHeight, c->dstXInBytes, c->dstY, c->dstZ},
+                                &to) ||
+                        !end_of(box,
+                                {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
+                                 c->srcHeight, c->srcXInBytes, c->srcY, c->srcZ},
+                                &from)))) {
+    return in_context([](auto&, auto&) { return CUDA_ERROR_INVALID_VALUE; });
+  }
+  return copy(stream, box, to, from, wait);
+}
+
+template <class T>
+void set_rows(const Box& box, const Rows& to, T value) {
+  for (uint64_t y = 0; y < box.height; ++y) {
+    std::byte* row = to.row(y, 0);
+    for (uint64_t x = 0; x < box.width; x += sizeof(T)) std::memcpy(row + x, &value, sizeof value);
+  }
+}
+
+// `width` is counted in elements of T.
+template <class T>
+CUresult set(CUstream handle, CUdeviceptr address, size_t pitch, T value, size_t width,
+             size_t height, Wait wait) {
+  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
+    if (width > (uint64_t{1} << 46) || address % sizeof(T) != 0 || pitch % sizeof(T) != 0 ||
+        (height > 1 && pitch < width * sizeof(T))) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    Box box{width * sizeof(T), height, 1};
+    if (box.empty()) return CUDA_SUCCESS;
+    Point until;
+    {
+      auto hold = state.memory.hold();
+      Located target;
+      CUresult result =
+          locate(state.memory, hold, box, {address, pitch, 0, Place::kDevice}, &target);
+      if (result != CUDA_SUCCESS) return result;
+      Rows rows{target.host, pitch, 0};
+      Point point = context.submit(stream, [box, rows, value, &state] {
+        set_rows(box, rows, value);
+        state.stats.bytes_set += box.bytes();
+      });
+      // A set of device memory is not waited for even by the calls that are not called async.
+      if (wait == Wait::kSync && !target.on_device) until = std::move(point);
+    }
+    until.wait();
+    return context.error();
+  });
+}
+
+}  // namespace
+}  // namespace simcuda
+
+using simcuda::copy_2d;
+using simcuda::copy_3d;
+using simcuda::copy_linear;
+using simcuda::number;
+using simcuda::Place;
+using simcuda::set;
+using simcuda::Wait;
+
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size) {
+  return copy_linear(nullptr, to, Place::kAny, from, Place::kAny, size, Wait::kSync);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
+  return copy_linear(stream, to, Place::kAny, from, Place::kAny, size, Wait::kAsync);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t size) {
+  return copy_linear(nullptr, to, Place::kDevice, number(from), Place::kHost, size, Wait::kSync);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t size, CUstream stream) {
+  return copy_linear(stream, to, Place::kDevice, number(from), Place::kHost, size, Wait::kAsync);
+}
+
+CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t size) {
+  return copy_linear(nullptr, number(to), Place::kHost, from, Place::kDevice, size, Wait::kSync);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t size, CUstream stream) {
+  return copy_linear(stream, number(to), Place::kHost, from, Place::kDevice, size, Wait::kAsync);
+}
+
+CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t size) {
+  return copy_linear(nullptr, to, Place::kDevice, from, Place::kDevice, size, Wait::kSync);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
+  return copy_linear(stream, to, Place::kDevice, from, Place::kDevice, size, Wait::kAsync);
+}
+
+CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size) {
+  return copy_linear(nullptr, to, Place::kDevice, from, Place::kDevice, size, Wait::kSync);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size,
+                           CUstream stream) {
+  return copy_linear(stream, to, Place::kDevice, from, Place::kDevice, size, Wait::kAsync);
+}
+
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* parameters) {
+  return copy_2d(parameters, nullptr, Wait::kSync);
+}
+
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* parameters) {
+  return copy_2d(parameters, nullptr, Wait::kSync);
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* parameters, CUstream stream) {
+  return copy_2d(parameters, stream, Wait::kAsync);
+}
+
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* parameters) {
+  return copy_3d(parameters, nullptr, Wait::kSync);
+}
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* parameters, CUstream stream) {
+  return copy_3d(parameters, stream, Wait::kAsync);
+}
+
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* parameters) {
+  return copy_3d(parameters, nullptr, Wait::kSync);
+}
+
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* parameters, CUstream stream) {
+  return copy_3d(parameters, stream, Wait::kAsync);
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr address, unsigned char value, size_t count) {
+  return set<uint8_t>(nullptr, address, 0, value, count, 1, Wait::kSync);
+}
+
+CUresult cuMemsetD16_v2(CUdeviceptr address, unsigned short value, size_t count) {
+  return set<uint16_t>(nullptr, address, 0, value, count, 1, Wait::kSync);
+}
+
+CUresult cuMemsetD32_v2(CUdeviceptr address, unsigned value, size_t count) {
+  return set<uint32_t>(nullptr, address, 0, value, count, 1, Wait::kSync);
+}
+
+CUresult cuMemsetD2D8_v2(CUdeviceptr address, size_t pitch, unsigned char value, size_t width,
+                         size_t height) {
+  return set<uint8_t>(nullptr, address, pitch, value, width, height, Wait::kSync);
+}
+
+CUresult cuMemsetD2D16_v2(CUdeviceptr address, size_t pitch, unsigned short value, size_t width,
+                          size_t height) {
+  return set<uint16_t>(nullptr, address, pitch, value, width, height, Wait::kSync);
+}
+
+CUresult cuMemsetD2D32_v2(CUdeviceptr address, size_t pitch, unsigned value, size_t width,
+                          size_t height) {
+  return set<uint32_t>(nullptr, address, pitch, value, width, height, Wait::kSync);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t count, CUstream stream) {
+  return set<uint8_t>(stream, address, 0, value, count, 1, Wait::kAsync);
+}
+
+CUresult cuMemsetD16Async(CUdeviceptr address, unsigned short value, size_t count,
+                          CUstream stream) {
+  return set<uint16_t>(stream, address, 0, value, count, 1, Wait::kAsync);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, size_t count, CUstream stream) {
+  return set<uint32_t>(stream, address, 0, value, count, 1, Wait::kAsync);
+}
+
+CUresult cuMemsetD2D8Async(CUdeviceptr address, size_t pitch, unsigned char value, size_t width,
+                           size_t height, CUstream stream) {
+  return set<uint8_t>(stream, address, pitch, value, width, height, Wait::kAsync);
+}
+
+CUresult cuMemsetD2D16Async(CUdeviceptr address, size_t pitch, unsigned short value, size_t width,
+                            size_t height, CUstream stream) {
+  return set<uint16_t>(stream, address, pitch, value, width, height, Wait::kAsync);
+}
+
+CUresult cuMemsetD2D32Async(CUdeviceptr address, size_t pitch, unsigned value, size_t width,
+                            size_t height, CUstream stream) {
+  return set<uint32_t>(stream, address, pitch, value, width, height, Wait::kAsync);
+}

@@ -1,0 +1,76 @@
+// Entry points by name, version and kind of null stream.
+
+#include <array>
+#include <cstring>
+
+#include "tools/simcuda/driver/driver.h"
+
+namespace simcuda {
+namespace {
+
+struct Entry {
+  const char* name;
+  int since;  // 1000 * major + 10 * minor
+  void* plain;
+  void* per_thread;  // null: the call has no such form
+};
+
+template <class F>
+void* address(F* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+const auto kEntries = std::to_array<Entry>({
+#define SIMCUDA_PLAIN(name, since, symbol) {#name, since, address(symbol), nullptr},
+#define SIMCUDA_BOTH(name, since, symbol, per_thread, count) \
+  {#name, since, address(symbol), address(per_thread)},
+#include "tools/simcuda/driver/calls.inc"
+#undef SIMCUDA_PLAIN
+#undef SIMCUDA_BOTH
+});
+
+// `status` is told whether a name is unknown or its version too old; the result is the same.
+CUresult find_entry(const char* name, void** function, int version, cuuint64_t flags,
+                    CUdriverProcAddressQueryResult* status) {
+  constexpr cuuint64_t kKnown =
+      CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  if (name == nullptr || function == nullptr || version > GPUSNAP_CUDA_VERSION ||
+      (flags & ~kKnown) != 0 || flags == kKnown) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const Entry* best = nullptr;
+  bool known = false;
+  for (const Entry& entry : kEntries) {
+    if (std::strcmp(entry.name, name) != 0) continue;
+    known = true;
+    if (entry.since <= version) best = &entry;  // rows of a name are in order of version
+  }
+  if (status != nullptr) {
+    *status = best != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
+              : known         ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                              : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  *function = nullptr;
+  if (best == nullptr) return CUDA_ERROR_NOT_FOUND;
+  bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  *function = per_thread && best->per_thread != nullptr ? best->per_thread : best->plain;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace simcuda
+
+CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
+  return simcuda::find_entry(symbol, function, version, flags, nullptr);
+}
+
+CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult* status) {
+  return simcuda::find_entry(symbol, function, version, flags, status);
+}
+
+CUresult cuGetProcAddress_v2_ptsz(const char* symbol, void** function, int version,
+                                  cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+  if (flags == CU_GET_PROC_ADDRESS_DEFAULT) flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  return simcuda::find_entry(symbol, function, version, flags, status);
+}

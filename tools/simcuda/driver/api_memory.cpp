@@ -1,0 +1,349 @@
+// Memory: allocated, freed, registered, and asked about.
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "tools/simcuda/driver/device_properties.h"
+#include "tools/simcuda/driver/driver.h"
+
+namespace simcuda {
+namespace {
+
+constexpr uint64_t kPitchAlign = 512;
+
+constexpr unsigned bit(MemoryType type) {
+  return 1u << static_cast<unsigned>(type);
+}
+
+CUresult allocate(Driver& state, Context& context, MemoryType type, uint64_t size, unsigned flags,
+                  uint64_t* address) {
+  Allocation wanted;
+  wanted.size = size;
+  wanted.type = type;
+  wanted.device = context.device();
+  wanted.context = context.handle();
+  wanted.flags = flags;
+  CUresult result = state.memory.allocate(std::move(wanted), address);
+  if (result == CUDA_SUCCESS && type != MemoryType::kPinned) ++state.stats.allocations;
+  return result;
+}
+
+CUresult allocate_device(CUdeviceptr* address, MemoryType type, size_t size, unsigned flags) {
+  return in_context([&](Driver& state, Context& context) {
+    uint64_t placed = 0;
+    if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = allocate(state, context, type, size, flags, &placed);
+    if (result == CUDA_SUCCESS) *address = placed;
+    return result;
+  });
+}
+
+CUresult allocate_pinned(void** memory, size_t size, unsigned flags) {
+  return in_context([&](Driver& state, Context& context) {
+    uint64_t placed = 0;
+    if (memory == nullptr || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = allocate(state, context, MemoryType::kPinned, size, flags, &placed);
+    if (result == CUDA_SUCCESS) *memory = reinterpret_cast<void*>(placed);
+    return result;
+  });
+}
+
+// Frees wait for all that is queued, as the driver's own do.
+CUresult free_memory(uint64_t address, unsigned types, CUresult unknown) {
+  return in_context([&](Driver& state, Context& context) {
+    auto retired = state.memory.retire(address, types);
+    if (!retired) return unknown;
+    if (retired->type != MemoryType::kPinned && retired->type != MemoryType::kRegistered) {
+      ++state.stats.frees;
+    }
+    std::vector<Allocation> all;
+    all.push_back(std::move(*retired));
+    state.release(all);
+    return context.error();
+  });
+}
+
+template <class T>
+void put(void* place, T value) {
+  std::memcpy(place, &value, sizeof value);
+}
+
+// Stores one attribute of an allocation; false: there is no such attribute.
+bool store_attribute(void* place, CUpointer_attribute attribute, const Allocation& found,
+                     uint64_t address) {
+  bool managed = found.type == MemoryType::kManaged;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      put(place, found.context);
+      return true;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      put<unsigned>(place, found.on_host() && !managed ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+      return true;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      put<CUdeviceptr>(place, address);
+      return true;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      if (!found.on_host()) return false;
+      put<uint64_t>(place, address);
+      return true;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      put<int>(place, found.sync_operations ? 1 : 0);
+      return true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      put<unsigned long long>(place, found.id);
+      return true;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      put<unsigned>(place, managed ? 1 : 0);
+      return true;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      put<int>(place, found.device);
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      put<CUdeviceptr>(place, found.address);
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      put<size_t>(place, found.size);
+      return true;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      put<int>(place, 1);
+      return true;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      put<unsigned>(place, found.writers != 0   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                           : found.readers != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                                : CU_MEM_ACCESS_FLAGS_PROT_NONE);
+      return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      put<unsigned long long>(place, 0);
+      return true;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      put<int>(place, 0);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// How many bytes an attribute takes: what is written for an address that nobody knows.
+size_t attribute_bytes(CUpointer_attribute attribute) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+// A call about managed memory whose advice changes nothing here.
+CUresult check_managed(CUdeviceptr address, size_t size) {
+  return in_context([&](Driver& state, Context&) {
+    auto hold = state.memory.hold();
+    const Allocation* found = state.memory.find(hold, address);
+    bool good = found != nullptr && found->type == MemoryType::kManaged && size != 0 &&
+                state.memory.resolve(hold, address, size) != nullptr;
+    return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+}  // namespace
+}  // namespace simcuda
+
+using simcuda::Allocation;
+using simcuda::bit;
+using simcuda::Context;
+using simcuda::Driver;
+using simcuda::in_context;
+using simcuda::in_driver;
+using simcuda::MemoryType;
+
+CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  return in_context([&](Driver& state, Context& context) {
+    if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *free = state.memory.available(context.device());
+    *total = state.memory.capacity(context.device());
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t size) {
+  return simcuda::allocate_device(address, MemoryType::kDevice, size, 0);
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
+                            unsigned element_size) {
+  if (pitch == nullptr || width == 0 || height == 0 ||
+      (element_size != 4 && element_size != 8 && element_size != 16)) {
+    return in_context([](auto&, auto&) { return CUDA_ERROR_INVALID_VALUE; });
+  }
+  if (width > simcuda::kMaxPitch) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t rounded = simcuda::round_up(width, simcuda::kPitchAlign);
+  if (height > UINT64_MAX / rounded) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = simcuda::allocate_device(address, MemoryType::kDevice, rounded * height, 0);
+  if (result == CUDA_SUCCESS) *pitch = rounded;
+  return result;
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned flags) {
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) {
+    return in_context([](auto&, auto&) { return CUDA_ERROR_INVALID_VALUE; });
+  }
+  return simcuda::allocate_device(address, MemoryType::kManaged, size, flags);
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  if (address == 0) return in_context([](auto&, auto&) { return CUDA_SUCCESS; });
+  return simcuda::free_memory(address, bit(MemoryType::kDevice) | bit(MemoryType::kManaged),
+                              CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
+  return in_context([&](Driver& state, Context&) {
+    auto hold = state.memory.hold();
+    const Allocation* found = state.memory.find(hold, address);
+    if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
+    if (base != nullptr) *base = found->address;
+    if (size != nullptr) *size = found->size;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemAllocHost_v2(void** memory, size_t size) {
+  return simcuda::allocate_pinned(memory, size, CU_MEMHOSTALLOC_DEVICEMAP);
+}
+
+CUresult cuMemHostAlloc(void** memory, size_t size, unsigned flags) {
+  return simcuda::allocate_pinned(memory, size, flags);
+}
+
+CUresult cuMemFreeHost(void* memory) {
+  return simcuda::free_memory(reinterpret_cast<uint64_t>(memory), bit(MemoryType::kPinned),
+                              CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuMemHostRegister_v2(void* memory, size_t size, unsigned flags) {
+  return in_context([&](Driver& state, Context& context) {
+    if (flags > 15) return CUDA_ERROR_INVALID_VALUE;
+    Allocation wanted;
+    wanted.address = reinterpret_cast<uint64_t>(memory);
+    wanted.size = size;
+    wanted.host = static_cast<std::byte*>(memory);
+    wanted.type = MemoryType::kRegistered;
+    wanted.device = context.device();
+    wanted.context = context.handle();
+    wanted.flags = flags;
+    wanted.readers = UINT32_MAX;
+    wanted.writers = (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0 ? 0 : UINT32_MAX;
+    return state.memory.register_host(std::move(wanted));
+  });
+}
+
+CUresult cuMemHostUnregister(void* memory) {
+  return simcuda::free_memory(reinterpret_cast<uint64_t>(memory), bit(MemoryType::kRegistered),
+                              CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* memory, unsigned flags) {
+  return in_context([&](Driver& state, Context&) {
+    if (address == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    auto hold = state.memory.hold();
+    const Allocation* found = state.memory.find(hold, reinterpret_cast<uint64_t>(memory));
+    if (found == nullptr || !found->on_host()) return CUDA_ERROR_INVALID_VALUE;
+    *address = reinterpret_cast<uint64_t>(memory);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemHostGetFlags(unsigned* flags, void* memory) {
+  return in_context([&](Driver& state, Context&) {
+    if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    auto hold = state.memory.hold();
+    const Allocation* found = state.memory.find(hold, reinterpret_cast<uint64_t>(memory));
+    if (found == nullptr || found->type != MemoryType::kPinned) return CUDA_ERROR_INVALID_VALUE;
+    // With one address space all pinned memory is mapped, whether that was asked for or not.
+    *flags = found->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  return in_driver([&](Driver& state) {
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    auto hold = state.memory.hold();
+    const Allocation* found = state.memory.find(hold, address);
+    if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return simcuda::store_attribute(value, attribute, *found, address) ? CUDA_SUCCESS
+                                                                       : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+// Unlike the call for one attribute, this one tells zeros for an address that nobody knows.
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
+                                CUdeviceptr address) {
+  return in_driver([&](Driver& state) {
+    if (count == 0 || attributes == nullptr || values == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    auto hold = state.memory.hold();
+    const Allocation* found = state.memory.find(hold, address);
+    for (unsigned i = 0; i < count; ++i) {
+      if (values[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      if (found != nullptr && simcuda::store_attribute(values[i], attributes[i], *found, address)) {
+        continue;
+      }
+      std::memset(values[i], 0, simcuda::attribute_bytes(attributes[i]));
+      if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
+        simcuda::put<int>(values[i], CU_DEVICE_INVALID);
+      }
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
+                               CUdeviceptr address) {
+  return in_driver([&](Driver& state) {
+    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    auto hold = state.memory.hold();
+    Allocation* found = state.memory.find(hold, address);
+    if (found == nullptr || found->type == MemoryType::kManaged) return CUDA_ERROR_INVALID_VALUE;
+    unsigned wanted = 0;
+    std::memcpy(&wanted, value, sizeof wanted);
+    found->sync_operations = wanted != 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise, CUdevice) {
+  return simcuda::check_managed(address, size);
+}
+
+CUresult cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise, CUmemLocation) {
+  return simcuda::check_managed(address, size);
+}
+
+CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice, CUstream) {
+  return simcuda::check_managed(address, size);
+}
+
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation, unsigned,
+                               CUstream) {
+  return simcuda::check_managed(address, size);
+}
+
+CUresult cuStreamAttachMemAsync(CUstream, CUdeviceptr address, size_t length, unsigned) {
+  return simcuda::check_managed(address, length == 0 ? 1 : length);
+}

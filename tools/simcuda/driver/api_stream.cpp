@@ -1,0 +1,281 @@
+// Streams, events and functions of the host that run in streams.
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/event.h"
+
+namespace simcuda {
+namespace {
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+CUresult create_stream(CUstream* handle, unsigned flags, int priority) {
+  return in_context([&](Driver& state, Context& context) {
+    if (handle == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+    CUstream fresh = state.streams.reserve();
+    int clamped = std::clamp(priority, kGreatestPriority, kLeastPriority);
+    state.streams.insert(fresh, context.make_stream(fresh, flags, clamped));
+    *handle = fresh;
+    return CUDA_SUCCESS;
+  });
+}
+
+// What a synchronisation with a stream waits for: its own work, and for the legacy default stream
+// also the work that its next operation would wait for.
+std::vector<Point> due(Context& context, Stream& stream) {
+  std::vector<Point> points;
+  if (stream.legacy) points = context.pending(false);
+  points.push_back(stream.queue->last());
+  return points;
+}
+
+// body(Driver&, Event&) with an event whose context is not lost.
+template <class Body>
+CUresult with_event(CUevent handle, Body&& body) {
+  return in_driver([&](Driver& state) {
+    auto event = state.events.find(handle);
+    if (!event) return CUDA_ERROR_INVALID_HANDLE;
+    auto context = state.contexts.find(event->context);
+    if (!context) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (CUresult error = context->error(); error != CUDA_SUCCESS) return error;
+    CUresult result = body(state, *event);
+    return context->error() != CUDA_SUCCESS ? context->error() : result;
+  });
+}
+
+void run_host_function(CUhostFn function, void* user) {
+  CallbackScope scope;
+  function(user);
+}
+
+CUresult record(CUevent handle, CUstream stream_handle) {
+  return queue_in(stream_handle, [&](Driver& state, Context& context, Stream& stream) {
+    auto event = state.events.find(handle);
+    if (!event) return CUDA_ERROR_INVALID_HANDLE;
+    if (event->context != context.handle()) return CUDA_ERROR_INVALID_HANDLE;
+    auto time = std::make_shared<std::atomic<int64_t>>(0);
+    Point point = context.submit(
+        stream, [time] { *time = now(); }, Context::When::kAlways);
+    event->set({std::move(point), std::move(time)});
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
+  return with_event(start, [&](Driver& state, Event& first) {
+    auto second = state.events.find(end);
+    if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!second || ((first.flags | second->flags) & CU_EVENT_DISABLE_TIMING) != 0) {
+      return CUDA_ERROR_INVALID_HANDLE;
+    }
+    Event::Record from = first.latest();
+    Event::Record to = second->latest();
+    if (!from.nanoseconds || !to.nanoseconds) return CUDA_ERROR_INVALID_HANDLE;
+    if (!from.point.reached() || !to.point.reached()) return CUDA_ERROR_NOT_READY;
+    *milliseconds =
+        static_cast<float>(static_cast<double>(*to.nanoseconds - *from.nanoseconds) / 1e6);
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace
+}  // namespace simcuda
+
+using simcuda::Context;
+using simcuda::Driver;
+using simcuda::Event;
+using simcuda::in_context;
+using simcuda::in_driver;
+using simcuda::in_stream;
+using simcuda::Point;
+using simcuda::queue_in;
+using simcuda::Stream;
+using simcuda::with_event;
+
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  return simcuda::create_stream(stream, flags, simcuda::kLeastPriority);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  return simcuda::create_stream(stream, flags, priority);
+}
+
+// Returns at once; what is queued is still done.
+CUresult cuStreamDestroy_v2(CUstream handle) {
+  return in_driver([&](Driver& state) {
+    auto stream = state.streams.remove(handle);
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    stream->queue->close();
+    return stream->context->error();
+  });
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+  return cuStreamDestroy_v2(stream);
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int* priority) {
+  return in_stream(handle, [&](Driver&, Context&, Stream& stream) {
+    if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *priority = stream.priority;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
+  return in_stream(handle, [&](Driver&, Context&, Stream& stream) {
+    if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *flags = stream.flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
+  return in_stream(handle, [&](Driver&, Context&, Stream& stream) {
+    if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *id = stream.id;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
+  return in_stream(handle, [&](Driver&, Context& context, Stream&) {
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *device = context.device();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
+  return in_stream(handle, [&](Driver&, Context& context, Stream&) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = context.handle();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* out, CUgreenCtx* green) {
+  if (green != nullptr) *green = nullptr;
+  return cuStreamGetCtx(handle, out);
+}
+
+CUresult cuStreamQuery(CUstream handle) {
+  return in_stream(handle, [](Driver&, Context& context, Stream& stream) {
+    for (const Point& point : simcuda::due(context, stream)) {
+      if (!point.reached()) return CUDA_ERROR_NOT_READY;
+    }
+    return context.error();
+  });
+}
+
+CUresult cuStreamSynchronize(CUstream handle) {
+  return in_stream(handle, [](Driver&, Context& context, Stream& stream) {
+    for (const Point& point : simcuda::due(context, stream)) point.wait();
+    return context.error();
+  });
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags) {
+  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
+    if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+    auto event = state.events.find(event_handle);
+    if (!event) return CUDA_ERROR_INVALID_HANDLE;
+    Event::Record record = event->latest();
+    if (!record.point.reached()) {
+      context.submit(stream, [] {}, Context::When::kAlways, {std::move(record.point)});
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
+  return queue_in(handle, [&](Driver&, Context& context, Stream& stream) {
+    if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    context.submit(stream, [=] { simcuda::run_host_function(function, user); });
+    return CUDA_SUCCESS;
+  });
+}
+
+// Unlike a host function, a callback is called after a fault too, and told.
+CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* user,
+                             unsigned flags) {
+  return queue_in(handle, [&](Driver&, Context& context, Stream& stream) {
+    if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    auto call = [callback, user, handle, owner = context.shared_from_this()] {
+      simcuda::CallbackScope scope;
+      callback(handle, owner->error(), user);
+    };
+    context.submit(stream, std::move(call), Context::When::kAlways);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  return in_stream(handle, [&](Driver&, Context&, Stream&) {
+    if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned flags) {
+  return in_context([&](Driver& state, Context& context) {
+    constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
+    if (event == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+    auto fresh = std::make_shared<Event>();
+    fresh->handle = state.events.reserve();
+    fresh->context = context.handle();
+    fresh->flags = flags;
+    *event = fresh->handle;
+    state.events.insert(*event, std::move(fresh));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuEventDestroy_v2(CUevent event) {
+  return in_driver([&](Driver& state) {
+    return state.events.remove(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  });
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  return cuEventDestroy_v2(event);
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return simcuda::record(event, stream);
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  // An external record is one that a capture leaves out; nothing is ever captured here.
+  return simcuda::record(event, stream);
+}
+
+CUresult cuEventQuery(CUevent handle) {
+  return with_event(handle, [](Driver&, Event& event) {
+    return event.latest().point.reached() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  });
+}
+
+CUresult cuEventSynchronize(CUevent handle) {
+  return with_event(handle, [](Driver&, Event& event) {
+    event.latest().point.wait();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  return simcuda::elapsed(milliseconds, start, end);
+}
+
+CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
+  return simcuda::elapsed(milliseconds, start, end);
+}

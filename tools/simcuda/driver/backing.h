@@ -1,0 +1,84 @@
+// Host memory that stands behind simulated memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tools/simcuda/driver/address_ranges.h"
+
+namespace simcuda {
+
+// What memory is mapped and committed by: also the granule of virtual memory management.
+inline constexpr uint64_t kGranule = uint64_t{2} << 20;
+
+constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// Device memory is never fresh zeros: what a program reads before it wrote is this pattern, the
+// same in every run. `offset` is where in its granule the memory begins.
+void fill_with_junk(std::byte* memory, uint64_t bytes, uint64_t offset);
+
+// A mapping of our own, removed with the object. Empty when memory could not be had.
+class Backing {
+ public:
+  Backing() = default;
+  ~Backing() { reset(); }
+  Backing(Backing&& other) noexcept;
+  Backing& operator=(Backing&& other) noexcept;
+  Backing(const Backing&) = delete;
+  Backing& operator=(const Backing&) = delete;
+
+  // `bytes`, a multiple of kGranule, that hold junk. Pages take memory once they are written.
+  static Backing junk(uint64_t bytes);
+  // Address space without memory, for mappings to be placed in.
+  static Backing reserved(uint64_t bytes);
+
+  std::byte* data() const { return data_; }
+  explicit operator bool() const { return data_ != nullptr; }
+
+ private:
+  Backing(std::byte* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
+  void reset();
+
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+// Memory that may be mapped several times: a file without a name.
+class PhysicalMemory {
+ public:
+  // Holds junk. Empty when memory could not be had. `bytes` is a multiple of kGranule.
+  explicit PhysicalMemory(uint64_t bytes);
+  ~PhysicalMemory();
+  PhysicalMemory(const PhysicalMemory&) = delete;
+  PhysicalMemory& operator=(const PhysicalMemory&) = delete;
+
+  explicit operator bool() const { return fd_ >= 0; }
+  // Maps the first `bytes` over reserved address space; unmap() makes that reserved again.
+  bool map(std::byte* at, uint64_t bytes) const;
+  static bool unmap(std::byte* at, uint64_t bytes);
+
+ private:
+  int fd_ = -1;
+};
+
+// Pinned and managed memory: zeroed, at addresses that host and device share. They come from a
+// region of their own that nothing else of the process uses, so that they repeat from run to run.
+// Not thread-safe; the owner serialises.
+class HostRegion {
+ public:
+  explicit HostRegion(uint64_t seed);
+  // Null when memory could not be had.
+  std::byte* allocate(uint64_t bytes);
+  void free(std::byte* memory, uint64_t bytes);
+
+ private:
+  uint64_t low_;
+  AddressRanges ranges_;
+};
+
+// A number that two different seeds are unlikely to share; 0 stays 0.
+uint64_t scramble(uint64_t seed);
+
+}  // namespace simcuda

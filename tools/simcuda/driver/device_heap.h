@@ -1,0 +1,69 @@
+// The memory of one device: where in its address space an allocation goes, and its bytes.
+//
+// As on a real device, memory is committed in granules of 2 MiB; small allocations share granules,
+// large ones have their own. Between any two lies a gap, so that an overrun meets nobody's memory.
+// Not thread-safe; the owner serialises.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "tools/simcuda/driver/address_ranges.h"
+#include "tools/simcuda/driver/backing.h"
+
+namespace simcuda {
+
+class DeviceHeap {
+ public:
+  struct Block {
+    uint64_t address = 0;
+    std::byte* host = nullptr;
+  };
+  // Variables of modules have granules of their own: loading a module moves no allocation.
+  enum class Use : uint8_t { kData, kVariables };
+
+  // Places memory in [low, high) of `ranges`, which other users share; at most `capacity` bytes.
+  DeviceHeap(AddressRanges& ranges, uint64_t low, uint64_t high, uint64_t capacity)
+      : ranges_(ranges), low_(low), high_(high), capacity_(capacity) {}
+
+  // Junk-filled, at a multiple of 256. None when the device or the host is out of memory.
+  std::optional<Block> allocate(uint64_t bytes, Use use);
+  // Gives back what allocate() returned.
+  void free(uint64_t address);
+
+  // Committed memory that is not in an allocation of this heap (mapped by the program itself).
+  bool commit(uint64_t bytes);
+  void uncommit(uint64_t bytes) { committed_ -= bytes; }
+
+  uint64_t capacity() const { return capacity_; }
+  uint64_t available() const { return capacity_ - committed_; }
+
+ private:
+  struct Granule {
+    Use use;
+    Backing backing;
+    std::map<uint64_t, uint64_t> holes;   // offset -> bytes
+    std::map<uint64_t, uint64_t> blocks;  // offset -> bytes with the gap
+  };
+  struct Run {
+    Backing backing;
+    uint64_t bytes = 0;
+  };
+
+  std::optional<Block> allocate_small(uint64_t bytes, Use use);
+  std::optional<Block> allocate_run(uint64_t bytes);
+  static std::optional<Block> carve(uint64_t base, Granule& granule, uint64_t bytes);
+
+  AddressRanges& ranges_;
+  uint64_t low_;
+  uint64_t high_;
+  uint64_t capacity_;
+  std::atomic<uint64_t> committed_{0};
+  std::map<uint64_t, Granule> granules_;  // by address
+  std::map<uint64_t, Run> runs_;          // by address
+};
+
+}  // namespace simcuda

@@ -1,0 +1,189 @@
+#include "tools/simcuda/driver/memory.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace simcuda {
+namespace {
+
+constexpr uint64_t kDeviceMemory = 0x0000'a000'0000'0000;
+constexpr uint64_t kPerDevice = uint64_t{4} << 40;   // of address space
+constexpr uint64_t kShiftStep = uint64_t{64} << 20;  // SIMCUDA_ASLR moves by multiples of this
+
+uint64_t device_shift(uint64_t seed) {
+  return seed == 0 ? 0 : (scramble(seed) % 4096 + 1) * kShiftStep;
+}
+
+}  // namespace
+
+Memory::Memory(const Settings& settings)
+    : low_(kDeviceMemory),
+      high_(kDeviceMemory + kPerDevice * static_cast<uint64_t>(settings.devices)),
+      host_region_(settings.host_seed) {
+  for (int device = 0; device < settings.devices; ++device) {
+    uint64_t low = device_low(device) + device_shift(settings.device_seed);
+    heaps_.push_back(std::make_unique<DeviceHeap>(ranges_, low, device_low(device) + kUnhinted,
+                                                  settings.memory));
+  }
+  tables_.resize(heaps_.size());
+}
+
+uint64_t Memory::device_low(int device) const {
+  return low_ + kPerDevice * static_cast<uint64_t>(device);
+}
+
+bool Memory::overlaps(uint64_t address, uint64_t size) const {
+  auto next = allocations_.lower_bound(address);
+  if (next != allocations_.end() && next->first - address < size) return true;
+  if (next == allocations_.begin()) return false;
+  const Allocation& before = std::prev(next)->second;
+  return address - before.address < before.size;
+}
+
+void Memory::insert(Allocation allocation) {
+  allocation.id = next_id_++;
+  allocations_.emplace(allocation.address, std::move(allocation));
+  changed();
+}
+
+void Memory::changed() {
+  std::fill(tables_.begin(), tables_.end(), nullptr);
+}
+
+CUresult Memory::allocate(Allocation wanted, uint64_t* address) {
+  if (wanted.size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (wanted.size > (uint64_t{1} << 46)) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::lock_guard lock(mutex_);
+  if (wanted.on_host()) {
+    wanted.host = host_region_.allocate(wanted.size);
+    if (wanted.host == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    wanted.address = reinterpret_cast<uint64_t>(wanted.host);
+    wanted.readers = wanted.writers = UINT32_MAX;
+  } else {
+    auto use =
+        wanted.type == MemoryType::kVariable ? DeviceHeap::Use::kVariables : DeviceHeap::Use::kData;
+    auto block = heaps_[wanted.device]->allocate(wanted.size, use);
+    if (!block) return CUDA_ERROR_OUT_OF_MEMORY;
+    wanted.address = block->address;
+    wanted.host = block->host;
+    wanted.readers |= 1u << wanted.device;
+    if (wanted.type == MemoryType::kDevice) wanted.writers = 1u << wanted.device;
+  }
+  *address = wanted.address;
+  insert(std::move(wanted));
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::register_host(Allocation wanted) {
+  std::lock_guard lock(mutex_);
+  if (wanted.size == 0 || wanted.address == 0 || wanted.address + wanted.size < wanted.address ||
+      is_device_address(wanted.address)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (overlaps(wanted.address, wanted.size)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  insert(std::move(wanted));
+  return CUDA_SUCCESS;
+}
+
+std::optional<Allocation> Memory::retire(uint64_t address, unsigned types) {
+  std::lock_guard lock(mutex_);
+  auto found = allocations_.find(address);
+  if (found == allocations_.end()) return std::nullopt;
+  if ((types & (1u << static_cast<unsigned>(found->second.type))) == 0) return std::nullopt;
+  Allocation allocation = std::move(found->second);
+  allocations_.erase(found);
+  changed();
+  return allocation;
+}
+
+std::vector<Allocation> Memory::retire_all(CUcontext context) {
+  std::lock_guard lock(mutex_);
+  std::vector<Allocation> retired;
+  for (auto at = allocations_.begin(); at != allocations_.end();) {
+    // Reservations and what is mapped there belong to the process.
+    if (at->second.context != context || at->second.type == MemoryType::kMapped) {
+      ++at;
+      continue;
+    }
+    retired.push_back(std::move(at->second));
+    at = allocations_.erase(at);
+  }
+  changed();
+  return retired;
+}
+
+void Memory::release(const Allocation& allocation) {
+  std::lock_guard lock(mutex_);
+  switch (allocation.type) {
+    case MemoryType::kDevice:
+    case MemoryType::kVariable:
+      heaps_[allocation.device]->free(allocation.address);
+      break;
+    case MemoryType::kManaged:
+    case MemoryType::kPinned:
+      host_region_.free(allocation.host, allocation.size);
+      break;
+    case MemoryType::kMapped:
+      PhysicalMemory::unmap(allocation.host, allocation.size);
+      break;
+    case MemoryType::kRegistered:
+      break;
+  }
+}
+
+const Allocation* Memory::find(const Hold&, uint64_t address) const {
+  auto next = allocations_.upper_bound(address);
+  if (next == allocations_.begin()) return nullptr;
+  const Allocation& before = std::prev(next)->second;
+  return address - before.address < before.size ? &before : nullptr;
+}
+
+Allocation* Memory::find(const Hold& hold, uint64_t address) {
+  return const_cast<Allocation*>(std::as_const(*this).find(hold, address));
+}
+
+std::byte* Memory::resolve(const Hold& hold, uint64_t address, uint64_t size) const {
+  const Allocation* first = find(hold, address);
+  if (first == nullptr) return nullptr;
+  std::byte* host = first->host + (address - first->address);
+  // Mappings that follow each other in one reservation are one stretch of memory.
+  for (const Allocation* part = first;;) {
+    if (part->readers == 0) return nullptr;
+    uint64_t covered = part->address + part->size - address;
+    if (size <= covered) return host;
+    part = find(hold, address + covered);
+    if (part == nullptr || part->type != MemoryType::kMapped || part->host != host + covered) {
+      return nullptr;
+    }
+  }
+}
+
+std::shared_ptr<const ExtentTable> Memory::table(int device) {
+  std::lock_guard lock(mutex_);
+  auto& cached = tables_[device];
+  if (cached) return cached;
+  auto fresh = std::make_shared<ExtentTable>();
+  fresh->extents.reserve(allocations_.size());
+  uint32_t bit = 1u << device;
+  for (const auto& [address, allocation] : allocations_) {
+    if ((allocation.readers & bit) == 0) continue;
+    Extent extent{address, allocation.size, allocation.host, (allocation.writers & bit) != 0};
+    Extent* last = fresh->extents.empty() ? nullptr : &fresh->extents.back();
+    if (allocation.type == MemoryType::kMapped && last != nullptr && last->end() == address &&
+        last->host + last->size == extent.host && last->writable == extent.writable) {
+      last->size += extent.size;
+    } else {
+      fresh->extents.push_back(extent);
+    }
+  }
+  cached = std::move(fresh);
+  return cached;
+}
+
+uint64_t Memory::available(int device) const {
+  std::lock_guard lock(mutex_);
+  return heaps_[device]->available();
+}
+
+}  // namespace simcuda

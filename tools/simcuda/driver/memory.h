@@ -1,0 +1,143 @@
+// All memory that a device can reach, by address: device allocations, variables of modules, mapped
+// physical memory, managed and pinned memory.
+//
+// Thread safety: calls take Memory's lock themselves, except those that take a Hold. Who resolves
+// an address in order to hand bytes to a stream keeps the Hold until the work is queued. Removing
+// memory has two steps for that: retire() makes it unreachable for what is queued from then on, and
+// after the caller has waited for all work that was queued before, release() gives it back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "tools/simcuda/driver/address_ranges.h"
+#include "tools/simcuda/driver/backing.h"
+#include "tools/simcuda/driver/cuda.h"
+#include "tools/simcuda/driver/device_heap.h"
+#include "tools/simcuda/driver/settings.h"
+#include "tools/simcuda/machine.h"
+
+namespace simcuda {
+
+enum class MemoryType : uint8_t { kDevice, kVariable, kMapped, kManaged, kPinned, kRegistered };
+
+// A physical allocation of virtual memory management; counts against its device while it lives.
+struct Physical {
+  Physical(DeviceHeap& heap, uint64_t bytes_, int device_)
+      : memory(bytes_), bytes(bytes_), device(device_), heap_(heap) {}
+  ~Physical() { heap_.uncommit(bytes); }
+  Physical(const Physical&) = delete;
+  Physical& operator=(const Physical&) = delete;
+
+  PhysicalMemory memory;
+  uint64_t bytes;
+  int device;
+  CUmemGenericAllocationHandle handle = 0;
+  unsigned references = 1;  // cuMemCreate and cuMemRetainAllocationHandle less cuMemRelease
+
+ private:
+  DeviceHeap& heap_;
+};
+
+struct Allocation {
+  uint64_t address = 0;
+  uint64_t size = 0;  // bytes as asked for: one past is out of bounds
+  std::byte* host = nullptr;
+  MemoryType type = MemoryType::kDevice;
+  int device = 0;               // that it is on, or whose context made it
+  CUcontext context = nullptr;  // that made it
+  unsigned flags = 0;           // as given to the call that made it
+  uint64_t id = 0;              // never used twice
+  uint32_t readers = 0;         // devices that may read it, a bit each
+  uint32_t writers = 0;         // devices whose kernels may write it
+  bool sync_operations = false;
+  std::shared_ptr<Physical> physical;  // kMapped
+  std::shared_ptr<Backing> space;      // kMapped: the reservation's view on the host
+
+  bool on_host() const { return type >= MemoryType::kManaged; }
+};
+
+class Memory {
+ public:
+  using Hold = std::unique_lock<std::mutex>;
+
+  // Offset into a device's address space from where on lie reservations made without a hint.
+  static constexpr uint64_t kUnhinted = uint64_t{2} << 40;
+
+  explicit Memory(const Settings& settings);
+
+  Hold hold() const { return Hold(mutex_); }
+
+  // Makes an allocation of one of the types that own their bytes. Fills in address and host.
+  CUresult allocate(Allocation wanted, uint64_t* address);
+  // Makes [address, address + size) of the program's own memory known to all devices.
+  CUresult register_host(Allocation wanted);
+
+  // Step one of removing the allocation that starts at `address`: returns it when its type is in
+  // `types` (bits 1 << MemoryType), and none can find it any more.
+  std::optional<Allocation> retire(uint64_t address, unsigned types);
+  // Step two: its address and bytes may be used again.
+  void release(const Allocation& allocation);
+  // Step one for all that a context made.
+  std::vector<Allocation> retire_all(CUcontext context);
+
+  // The allocation that holds `address`, or null.
+  const Allocation* find(const Hold&, uint64_t address) const;
+  Allocation* find(const Hold& hold, uint64_t address);
+  // The host's view of [address, address + size): null unless all of it is allocated.
+  std::byte* resolve(const Hold& hold, uint64_t address, uint64_t size) const;
+  // No host pointer ever lies here, allocated or not.
+  bool is_device_address(uint64_t address) const { return address >= low_ && address < high_; }
+
+  // What kernels of a device can reach at this moment.
+  std::shared_ptr<const ExtentTable> table(int device);
+
+  uint64_t capacity(int device) const { return heaps_[device]->capacity(); }
+  uint64_t available(int device) const;
+
+  // Virtual memory management; argument checks of addresses and sizes are made here.
+  CUresult reserve(uint64_t size, uint64_t align, uint64_t hint, uint64_t* address);
+  CUresult unreserve(uint64_t address, uint64_t size);
+  CUresult create(int device, uint64_t size, CUmemGenericAllocationHandle* handle);
+  CUresult drop(CUmemGenericAllocationHandle handle);
+  CUresult retain(uint64_t address, CUmemGenericAllocationHandle* handle);
+  CUresult describe(CUmemGenericAllocationHandle handle, int* device) const;
+  CUresult map(uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle,
+               CUcontext context);
+  CUresult set_access(uint64_t address, uint64_t size, int device, bool read, bool write);
+  // Step one for the mappings that make up exactly [address, address + size).
+  CUresult retire_mappings(uint64_t address, uint64_t size, std::vector<Allocation>* retired);
+
+ private:
+  struct Reservation {
+    uint64_t size = 0;
+    std::shared_ptr<Backing> space;
+  };
+
+  uint64_t device_low(int device) const;
+  bool overlaps(uint64_t address, uint64_t size) const;
+  void insert(Allocation allocation);
+  void changed();
+  // The mappings that make up [address, address + size) without a hole; empty when they do not.
+  std::vector<Allocation*> mappings(uint64_t address, uint64_t size);
+
+  mutable std::mutex mutex_;
+  uint64_t low_;
+  uint64_t high_;
+  uint64_t next_id_ = 1;
+  AddressRanges ranges_;
+  std::vector<std::unique_ptr<DeviceHeap>> heaps_;
+  HostRegion host_region_;
+  std::map<uint64_t, Allocation> allocations_;    // by address
+  std::map<uint64_t, Reservation> reservations_;  // by address
+  std::map<CUmemGenericAllocationHandle, std::shared_ptr<Physical>> physical_;
+  CUmemGenericAllocationHandle next_handle_ = 1;
+  std::vector<std::shared_ptr<const ExtentTable>> tables_;  // null: changed since it was made
+};
+
+}  // namespace simcuda

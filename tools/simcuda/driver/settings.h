@@ -1,0 +1,22 @@
+// What the environment says about the devices to simulate. Read once, by cuInit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace simcuda {
+
+struct Settings {
+  int devices = 1;                      // SIMCUDA_DEVICES
+  uint64_t memory = uint64_t{4} << 30;  // SIMCUDA_MEMORY: bytes of each device
+  int arch = 90;                        // SIMCUDA_ARCH: 10 * major + minor
+  uint64_t device_seed = 0;             // SIMCUDA_ASLR: 0 leaves device addresses where they are
+  uint64_t host_seed = 0;               // SIMCUDA_HOST_ASLR: likewise pinned and managed memory
+  std::string stats_file;               // SIMCUDA_STATS: empty for none
+};
+
+// Reads the environment into `settings`. On a value that cannot be read, returns false with one
+// line that names the variable, the value and what would be right.
+bool read_settings(Settings* settings, std::string* error);
+
+}  // namespace simcuda

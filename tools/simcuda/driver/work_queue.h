@@ -1,0 +1,66 @@
+// A stream's engine: a thread that does tasks in order, each after the tasks of other queues that
+// it was told to wait for. Nothing else orders two queues, so a dependency that a program forgot
+// shows.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace simcuda {
+
+class WorkQueue;
+
+// A place in a queue: reached when the task of that number, and so all before it, is done.
+struct Point {
+  std::shared_ptr<WorkQueue> queue;  // null: reached from the start
+  uint64_t number = 0;
+  bool reached() const;
+  void wait() const;
+};
+
+// Thread-safe. The thread starts with the first task, and ends after close() when nothing is left.
+class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
+ public:
+  using Task = std::function<void()>;
+
+  // Most tasks that may wait before wait_for_room() blocks, as launches block on a real device.
+  static constexpr size_t kDepth = 1024;
+
+  // Appends a task that begins once all before it and every point in `after` are done. Tasks must
+  // not throw. Throws std::bad_alloc or std::system_error when memory or threads have run out; the
+  // queue is then as before.
+  Point push(std::vector<Point> after, Task task);
+  void wait_for_room();
+  // The newest task.
+  Point last();
+  // No more tasks will come; what is queued still runs.
+  void close();
+  // Closed, and nothing is left to do.
+  bool drained();
+
+ private:
+  friend struct Point;
+  struct Item {
+    std::vector<Point> after;
+    Task task;
+  };
+
+  void start();
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> items_;
+  uint64_t pushed_ = 0;
+  uint64_t done_ = 0;
+  bool started_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace simcuda
