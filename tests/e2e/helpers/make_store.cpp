@@ -1,0 +1,116 @@
+// make_store STORE JOB EPOCHS PROGRAM [ARGUMENTS]: writes that many checkpoints of a job as a run
+// of the program would, with made-up device memory.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "interpose/services/program.h"
+#include "tiers/tiers.h"
+
+namespace {
+
+using namespace gpusnap;
+
+class PlainMemory : public SlotMemory {
+ public:
+  Result<std::byte*> allocate(size_t bytes) override {
+    return static_cast<std::byte*>(std::malloc(bytes));
+  }
+  void release(std::byte* slot, size_t) override { std::free(slot); }
+};
+
+[[noreturn]] void fail(const std::string& line) {
+  std::fprintf(stderr, "make_store: %s\n", line.c_str());
+  std::exit(1);
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (!result.ok()) fail(result.status().message());
+  return std::move(result.value());
+}
+
+void must(const Status& status) {
+  if (!status.ok()) fail(status.message());
+}
+
+constexpr size_t kSlotBytes = 64 << 10;
+constexpr size_t kRangeBytes = 150'000;  // no whole number of slots
+
+void write_range(CheckpointWriter& writer, StagingPool& pool, uint32_t range, uint64_t epoch) {
+  for (size_t offset = 0; offset < kRangeBytes;) {
+    Slot* const slot = must(pool.acquire());
+    slot->used = std::min(kSlotBytes, kRangeBytes - offset);
+    for (size_t i = 0; i < slot->used; ++i) {
+      slot->data[i] = static_cast<std::byte>((offset + i) * 7 + range * 31 + epoch);
+    }
+    const size_t used = slot->used;
+    writer.write(range, offset, slot);
+    offset += used;
+  }
+}
+
+Manifest manifest_of(const std::string& job, uint64_t epoch, const std::string& run,
+                     const ProgramIdentity& program) {
+  Manifest manifest;
+  manifest.job = job;
+  manifest.epoch = epoch;
+  manifest.run = run;
+  manifest.host = "testhost";
+  manifest.library_version = "test";
+  manifest.cut_unix_ns = 1'700'000'000'123'000'000 + static_cast<int64_t>(epoch) * 60'000'000'000;
+  manifest.stall_ns = 12'345'678;
+  manifest.zone_bytes = 65536;
+  manifest.calls = 100 * epoch;
+  manifest.launches = 10 * epoch;
+  manifest.program = program;
+  SavedRange allocation;
+  allocation.address = 0xa000'0000'0000;
+  allocation.size = kRangeBytes;
+  allocation.call_site = 0x1234;
+  SavedRange global;
+  global.kind = 1;
+  global.address = 0xa000'1000'0000;
+  global.size = kRangeBytes;
+  global.name = "step \"one\"";
+  manifest.ranges = {allocation, global};
+  return manifest;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5) fail("usage: make_store STORE JOB EPOCHS PROGRAM [ARGUMENTS]");
+  const std::string job = argv[2];
+  const std::string run = "0123456789abcdef";
+  std::vector<std::string> arguments(argv + 4, argv + argc);
+  ProgramIdentity program =
+      must(identify_program(std::filesystem::canonical(argv[4]).string(), std::move(arguments),
+                            std::filesystem::current_path().string()));
+  program.device = "a device";
+  program.driver_version = 13000;
+
+  FileSystem& files = posix_file_system();
+  const auto store = must(Store::open(files, argv[1], true));
+  const auto lock = must(store->lock_job(job));
+  PlainMemory memory;
+  StagingPool pool(memory, kSlotBytes, 8 * kSlotBytes);
+  const auto journal =
+      must(JournalWriter::create(files, store->job_folder(job), run + "-r0.journal", {}));
+  for (int i = 0; i < std::atoi(argv[3]); ++i) {
+    const std::string calls(1000, static_cast<char>('a' + i));
+    journal->append(std::as_bytes(std::span(calls)), 100);
+    const uint64_t epoch = must(store->next_epoch(job));
+    const auto writer = must(store->begin(job, epoch, 0, run, pool, 1 << 20));
+    write_range(*writer, pool, 0, epoch);
+    write_range(*writer, pool, 1, epoch);
+    Manifest manifest = manifest_of(job, epoch, run, program);
+    manifest.journal = {journal->seal()};
+    writer->finish(std::move(manifest), journal.get());
+    must(writer->wait());
+  }
+  return 0;
+}

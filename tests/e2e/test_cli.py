@@ -1,0 +1,412 @@
+#!/usr/bin/env python3
+"""The tool on stores that were written for it: what it lists, shows, verifies and refuses, with which
+exit status, and what it starts programs with."""
+import calendar
+import ctypes
+import glob
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import harness
+
+PYTHON = os.path.realpath(sys.executable)
+ADDR_NO_RANDOMIZE = 0x0040000
+
+
+def static_program(path, status):
+    """A program without a loader: an ELF header, one segment, exit(status)."""
+    code = b'\xbf' + struct.pack('<i', status) + b'\xb8\x3c\0\0\0\x0f\x05'
+    base, start = 0x400000, 64 + 56
+    header = b'\x7fELF\x02\x01\x01' + bytes(9) + struct.pack(
+        '<HHIQQQIHHHHHH', 2, 62, 1, base + start, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    segment = struct.pack('<IIQQQQQQ', 1, 5, 0, base, base, start + len(code), start + len(code),
+                          4096)
+    with open(path, 'wb') as file:
+        file.write(header + segment + code)
+    os.chmod(path, 0o755)
+
+
+class CliTest(harness.TestCase):
+    def make(self, epochs, program=(PYTHON,), job='job'):
+        made = subprocess.run(
+            [os.path.join(harness.HELPERS, 'make_store'), self.store, job, str(epochs), *program],
+            cwd=self.folder, capture_output=True, text=True, check=False)
+        self.assertEqual(made.returncode, 0, made.stderr)
+
+    def call(self, *arguments, status=0, **settings):
+        done = self.tool(*arguments, **settings)
+        self.assertEqual(done.returncode, status, '%s\n%s' % (arguments, done.stderr))
+        return done
+
+    def assert_one_line(self, done, *parts):
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertTrue(lines[0].startswith('gpusnap: '), lines[0])
+        for part in parts:
+            self.assertIn(part, lines[0])
+
+    def damage(self, pattern):
+        """One bit in the middle of each file of that name."""
+        paths = glob.glob(os.path.join(self.store, pattern))
+        self.assertTrue(paths)
+        for path in paths:
+            with open(path, 'r+b') as file:
+                file.seek(os.path.getsize(path) // 2)
+                byte = file.read(1)[0]
+                file.seek(-1, os.SEEK_CUR)
+                file.write(bytes([byte ^ 4]))
+
+
+class Looking(CliTest):
+    def test_list(self):
+        self.make(2)
+        self.make(1, job='other')
+        listed = json.loads(self.call('list', '--json').stdout)
+        self.assertEqual(sorted(each['id'] for each in listed), ['job@1', 'job@2', 'other@1'])
+        newest = next(each for each in listed if each['id'] == 'job@2')
+        self.assertEqual(newest['job'], 'job')
+        self.assertEqual(newest['epoch'], 2)
+        self.assertEqual(newest['bytes'], 300000)
+        self.assertGreater(newest['stored_bytes'], 300000)
+        self.assertEqual(newest['state'], 'complete')
+        self.assertEqual(newest['reason'], '')
+        self.assertAlmostEqual(newest['stall_ms'], 12.346, 3)
+        self.assertEqual(newest['time'], '2023-11-14T22:15:20.123Z')
+        self.assertEqual(calendar.timegm(time.strptime(newest['time'][:19], '%Y-%m-%dT%H:%M:%S')),
+                         1700000000 + 120)
+        self.assertEqual([each['id'] for each in json.loads(self.call('list', 'job', '--json').stdout)],
+                         ['job@2', 'job@1'])
+        rows = self.call('list').stdout.splitlines()
+        self.assertEqual(rows[0].split(), ['ID', 'TIME', 'AGE', 'SIZE', 'STALL', 'STATE'])
+        self.assertEqual(len(rows), 4)
+        self.assertIn('293.0 KiB', rows[1])
+        self.assertIn('12.3 ms', rows[1])
+
+    def test_list_by_option_from_elsewhere(self):
+        self.make(1)
+        listed = self.call('list', '--json', '--store', self.store, GPUSNAP_PFS='/nowhere').stdout
+        self.assertEqual(len(json.loads(listed)), 1)
+
+    def test_list_of_nothing(self):
+        self.assert_one_line(self.call('list', status=harness.NO_CHECKPOINT), self.store)
+        self.assertEqual(
+            json.loads(self.call('list', '--json', status=harness.NO_CHECKPOINT).stdout), [])
+        os.mkdir(self.store)
+        self.assertEqual(json.loads(self.call('list', '--json').stdout), [])
+        self.assertIn('no checkpoints', self.call('list').stderr)
+
+    def test_list_of_damaged_and_partial(self):
+        self.make(3)
+        self.damage('job/e*3/*.manifest')
+        os.remove(glob.glob(os.path.join(self.store, 'job/e*2/*.manifest'))[0])
+        states = {each['epoch']: each for each in json.loads(self.call('list', '--json').stdout)}
+        self.assertEqual({epoch: each['state'] for epoch, each in states.items()},
+                         {1: 'complete', 2: 'partial', 3: 'damaged'})
+        self.assertTrue(states[3]['reason'])
+        self.assertIn('damaged: ', self.call('list').stdout)
+
+    def test_show(self):
+        self.make(2, program=(PYTHON, 'a b', '\udcff"\n'))
+        for name in ('job@2', 'job@latest', 'job'):
+            shown = json.loads(self.call('show', name, '--json').stdout)
+            self.assertEqual(shown['id'], 'job@2')
+        rank = shown['ranks'][0]
+        self.assertEqual(rank['program']['path'], PYTHON)
+        self.assertEqual(rank['program']['size'], os.path.getsize(PYTHON))
+        self.assertEqual(rank['program']['arguments'][1:], ['a b', '\ufffd"\n'])
+        self.assertEqual([each['size'] for each in rank['ranges']], [150000, 150000])
+        self.assertEqual(rank['ranges'][0]['address'], '0xa00000000000')
+        self.assertEqual(rank['ranges'][1]['name'], 'step "one"')
+        self.assertEqual(sum(each['stream_bytes'] for each in rank['journal']), 2000)
+        self.assertEqual((rank['calls'], rank['launches']), (200, 20))
+        text = self.call('show', 'job@1').stdout
+        for part in ('job@1  complete', PYTHON, 'a b', 'testhost', 'step "one"', '0xa00000000000'):
+            self.assertIn(part, text)
+
+    def test_show_of_what_is_not_there(self):
+        self.make(1)
+        self.assert_one_line(self.call('show', 'job@7', status=harness.NO_CHECKPOINT), 'job@7',
+                             'job@1')
+        self.assert_one_line(self.call('show', 'job@x', status=harness.USAGE), 'job@x')
+
+    def test_verify(self):
+        self.make(2)
+        done = self.call('verify', 'job@1')
+        self.assertTrue(done.stdout.startswith('job@1: ok, '), done.stdout)
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        self.assertEqual(done.stderr, '')
+        self.damage('job/e*2/*.segment')
+        done = self.call('verify', 'job@2', status=harness.DAMAGED)
+        self.assertTrue(done.stdout.startswith('job@2: damaged: '), done.stdout)
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        done = self.call('verify', '--all', status=harness.DAMAGED)
+        self.assertEqual(sorted(line.split(',')[0].split(': d')[0]
+                                for line in done.stdout.splitlines()), ['job@1: ok', 'job@2'])
+
+    def test_verify_all_passes_over_partial_ones(self):
+        self.make(2)
+        os.remove(glob.glob(os.path.join(self.store, 'job/e*2/*.manifest'))[0])
+        done = self.call('verify', '--all')
+        self.assertIn('job@2: partial: ', done.stdout)
+        self.call('verify', 'job@2', status=harness.NO_CHECKPOINT)
+
+    def test_usage(self):
+        for arguments in (['list', '--nonsense'], ['show', '--json'], ['verify'],
+                          ['verify', 'job@1', '--all'], ['run', '--every'], ['run', '--', ],
+                          ['run', 'true'], ['restore'], ['list', '--', 'x'], ['frobnicate'], [],
+                          ['checkpoint'], ['checkpoint', 'x'], ['checkpoint', '1', '--timeout', '3']):
+            with self.subTest(arguments=arguments):
+                self.assert_one_line(self.call(*arguments, status=harness.USAGE), '--help')
+
+    def test_help_has_examples_and_exit_codes(self):
+        for command in ('run', 'restore', 'list', 'show', 'verify', 'checkpoint'):
+            text = self.call(command, '--help').stdout
+            self.assertIn('  gpusnap ' + command, text)
+            self.assertIn('Exit status:', text)
+        self.assertRegex(self.call('--version').stdout, r'^gpusnap \d+\.\d+')
+
+
+class Starting(CliTest):
+    def started_with(self, *arguments, **settings):
+        """The environment in which a program finds itself."""
+        code = 'import json, os; print(json.dumps(dict(os.environ)))'
+        done = self.call(*arguments, '--', PYTHON, '-c', code, **settings)
+        self.assertEqual(done.stderr, '')
+        return json.loads(done.stdout)
+
+    def test_environment(self):
+        found = self.started_with('run', '--every', '5s', '--keep', '3', GPUSNAP_PFS='here',
+                                  GPUSNAP_JOB=None, LD_PRELOAD='')
+        self.assertEqual(found['LD_PRELOAD'], os.path.realpath(harness.LIBRARY))
+        self.assertEqual(found['GPUSNAP_EVERY'], '5s')
+        self.assertEqual(found['GPUSNAP_KEEP'], '3')
+        self.assertEqual(found['GPUSNAP_PFS'], os.path.join(self.folder, 'here'))
+        self.assertRegex(found['GPUSNAP_JOB'], '^' + os.path.basename(PYTHON) + '-[0-9a-f]{8}$')
+        self.assertEqual(found['PYTHONHASHSEED'], '0')
+        self.assertTrue(os.path.isdir(os.path.join(self.folder, 'here')))
+
+    def test_what_was_set_before_stays(self):
+        with open('/proc/self/maps', encoding='utf-8') as file:
+            libc = next(line.split()[-1] for line in file if '/libc.so' in line)
+        found = self.started_with('run', '--sim', LD_PRELOAD=libc, LD_LIBRARY_PATH='/somewhere',
+                                  PYTHONHASHSEED='7', SLURM_JOB_NAME='night', GPUSNAP_JOB='')
+        self.assertEqual(found['LD_PRELOAD'], os.path.realpath(harness.LIBRARY) + ':' + libc)
+        self.assertEqual(found['LD_LIBRARY_PATH'], os.path.realpath(harness.SIMCUDA) + ':/somewhere')
+        self.assertEqual(found['PYTHONHASHSEED'], '7')
+        self.assertEqual(found['GPUSNAP_JOB'], 'night')
+
+    def test_settings_that_mean_nothing_are_said_once(self):
+        done = self.call('run', '--', PYTHON, '-c', 'import os; print("GPUSNAP_SDD" in os.environ)',
+                         GPUSNAP_SDD='/ssd')
+        self.assert_one_line(done, 'GPUSNAP_SDD: no such setting')
+        self.assertEqual(done.stdout, 'False\n')
+
+    def test_addresses_are_not_randomised(self):
+        forbidden = ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE) == -1
+        ctypes.CDLL(None).personality(0)
+        done = self.call('run', '--', PYTHON, '-c', 'print(open("/proc/self/personality").read())')
+        if forbidden:
+            self.assert_one_line(done, 'address randomisation')
+        else:
+            self.assertTrue(int(done.stdout, 16) & ADDR_NO_RANDOMIZE)
+
+    def test_exit_status_is_the_programs(self):
+        self.call('run', '--', 'sh', '-c', 'exit 7', status=7)
+
+    def test_program_that_cannot_be_run(self):
+        self.assert_one_line(self.call('run', '--', 'no-such-program', status=127), 'PATH')
+        self.assert_one_line(self.call('run', '--', './nothing', status=127), './nothing')
+        path = os.path.join(self.folder, 'plain')
+        with open(path, 'w') as file:
+            file.write('exit 0\n')
+        self.assert_one_line(self.call('run', '--', './plain', status=126), 'not executable')
+        self.assert_one_line(self.call('run', '--', self.folder, status=126), 'not a file')
+
+    def test_script_without_interpreter(self):
+        path = os.path.join(self.folder, 'script')
+        with open(path, 'w') as file:
+            file.write('exit 5\n')
+        os.chmod(path, 0o755)
+        self.call('run', '--', './script', status=5)
+
+    def test_static_program(self):
+        path = os.path.join(self.folder, 'static')
+        static_program(path, 7)
+        self.assert_one_line(self.call('run', '--', path, status=7), path, 'statically linked')
+        self.assert_one_line(self.call('run', '--strict', '--', path, status=harness.BAD_SETTING),
+                             path, 'statically linked')
+
+    def test_damaged_program(self):
+        path = os.path.join(self.folder, 'cut')
+        with open('/bin/sh', 'rb') as file:
+            whole = file.read()
+        for size in (5, 40, 64, 200, 1000, len(whole) // 2):
+            with open(path, 'wb') as file:
+                file.write(whole[:size])
+            os.chmod(path, 0o755)
+            # Strict, so that it is looked at and not started.
+            done = self.tool('run', '--strict', '--', path)
+            self.assertGreaterEqual(done.returncode, 0, 'the tool crashed at %d bytes' % size)
+
+    @unittest.skipIf(os.geteuid() != 0, 'only root can give a file away')
+    def test_setuid_program(self):
+        path = os.path.join(self.folder, 'raised')
+        os.chmod(self.folder, 0o755)
+        shutil.copy(shutil.which('true'), path)
+        os.chown(path, 65534, 65534)
+        os.chmod(path, 0o4755)
+        self.assert_one_line(self.call('run', '--', path), 'setuid')
+
+    def test_program_without_cuda(self):
+        self.assert_one_line(self.call('run', '--', 'true'), 'no sign of CUDA')
+        done = self.call('run', '--', 'ls', '--strict', '/', status=harness.BAD_SETTING,
+                         GPUSNAP_STRICT='1')
+        self.assert_one_line(done, 'no sign of CUDA')
+        self.assertEqual(done.stdout, '')
+
+    def test_launchers_are_not_accused(self):
+        for command in (['sh', '-c', 'true'], ['env', 'true'], [PYTHON, '-c', '']):
+            self.assertEqual(self.call('run', '--', *command).stderr, '')
+
+
+class Restoring(CliTest):
+    program = (PYTHON, '-c', 'import os; print(os.environ["GPUSNAP_RESTORE"], os.environ["GPUSNAP_JOB"])')
+
+    def test_newest_complete_one(self):
+        self.make(2, self.program)
+        done = self.call('restore', '--', *self.program)
+        self.assertEqual(done.stdout, 'job@2 job\n')
+        self.assertEqual(done.stderr, '')
+        self.assertEqual(self.call('restore', '--id', 'job@1', '--', *self.program,
+                                   GPUSNAP_JOB='another').stdout, 'job@1 job\n')
+
+    def test_damaged_ones(self):
+        self.make(2, self.program)
+        self.damage('job/e*2/*.manifest')
+        done = self.call('restore', '--', *self.program)
+        self.assertEqual(done.stdout, 'job@1 job\n')
+        self.assert_one_line(done, 'job@2 is damaged', 'job@1')
+        self.assert_one_line(self.call('restore', '--id', 'job@2', '--', *self.program,
+                                       status=harness.DAMAGED), 'job@2')
+
+    def test_none(self):
+        self.assert_one_line(self.call('restore', '--', *self.program,
+                                       status=harness.NO_CHECKPOINT), self.store)
+        self.make(1, self.program, job='other')
+        self.assert_one_line(self.call('restore', '--', *self.program,
+                                       status=harness.NO_CHECKPOINT), 'job')
+
+    def test_or_start(self):
+        done = self.call('restore', '--or-start', '--', 'sh', '-c', 'echo "$GPUSNAP_RESTORE."; exit 3',
+                         status=3)
+        self.assertEqual(done.stdout, '.\n')
+        self.assert_one_line(done, 'starts afresh')
+
+    def test_other_arguments(self):
+        self.make(1, self.program)
+        command = self.program + ('more',)
+        self.assert_one_line(self.call('restore', '--', *command, status=harness.OTHER_PROGRAM),
+                             '--force-arguments')
+        command = self.program[:2] + (self.program[2] + ' ',)
+        done = self.call('restore', '--', *command, status=harness.OTHER_PROGRAM)
+        self.assert_one_line(done, 'argument 2')
+        done = self.call('restore', '--force-arguments', '--', *command)
+        self.assertEqual(done.stdout, 'job@1 job\n')
+
+    def test_other_build(self):
+        path = os.path.join(self.folder, 'program')
+        shutil.copy(shutil.which('env'), path)
+        self.make(1, (path,))
+        with open(path, 'ab') as file:
+            file.write(b'changed')
+        self.assert_one_line(self.call('restore', '--', path, status=harness.OTHER_PROGRAM),
+                             'another build of ' + path, '--force-program')
+        self.assertIn('GPUSNAP_RESTORE_FORCE=program\n',
+                      self.call('restore', '--force-program', '--', path).stdout)
+
+    def test_other_program(self):
+        self.make(1, ('/bin/sh',))
+        done = self.call('restore', '--', 'true', status=harness.OTHER_PROGRAM)
+        self.assert_one_line(done, os.path.realpath(shutil.which('true')), os.path.realpath('/bin/sh'))
+
+    def test_other_folder_is_said(self):
+        self.make(1, self.program)
+        os.mkdir(os.path.join(self.folder, 'elsewhere'))
+        done = subprocess.run([harness.GPUSNAP, 'restore', '--', *self.program],
+                              cwd=os.path.join(self.folder, 'elsewhere'), capture_output=True,
+                              text=True, env=self.environment(**self.settings()), check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assert_one_line(done, os.path.join(self.folder, 'elsewhere'))
+
+    def test_bad_setting(self):
+        self.make(1, self.program)
+        done = self.call('restore', '--zone', '5', '--', *self.program, status=harness.BAD_SETTING)
+        self.assert_one_line(done, 'GPUSNAP_ZONE=5')
+
+
+class Asking(CliTest):
+    def listen(self, pid):
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind('\0gpusnap-%d-%d' % (os.geteuid(), pid))
+        listener.listen(1)
+        self.addCleanup(listener.close)
+        return listener
+
+    def ask(self, listener, answer, status, *options):
+        """This process answers as the library would."""
+        heard = []
+
+        def serve():
+            connection, _ = listener.accept()
+            heard.append(connection.recv(1000))
+            if answer:
+                connection.send(answer)
+            elif answer is None:
+                stop.wait(60)
+            connection.close()
+
+        stop = threading.Event()
+        server = threading.Thread(target=serve)
+        server.start()
+        done = self.call('checkpoint', *options, str(os.getpid()), status=status)
+        stop.set()
+        server.join()
+        self.assertEqual(heard, [b'gpusnap 1 checkpoint\n'])
+        return done
+
+    def test_answers(self):
+        listener = self.listen(os.getpid())
+        done = self.ask(listener, b'gpusnap 1 ok job@4 1048576 2500000\n', 0)
+        self.assertEqual(done.stdout, 'job@4: 1.0 MiB, program held 2.5 ms\n')
+        done = self.ask(listener, b'gpusnap 1 error the disk is full\n', harness.INTERNAL)
+        self.assert_one_line(done, 'the disk is full')
+        for hostile in (b'', b'gpusnap 2 ok x 1 2\n', b'\x1b[31m\n', b'x' * 4000):
+            self.assert_one_line(self.ask(listener, hostile, harness.INTERNAL))
+        self.assert_one_line(self.ask(listener, None, harness.INTERNAL, '--timeout', '50ms'),
+                             '--timeout')
+
+    def test_impostor(self):
+        sleeper = subprocess.Popen(['sleep', '60'])
+        self.addCleanup(sleeper.wait)
+        self.addCleanup(sleeper.kill)
+        self.listen(sleeper.pid)
+        done = self.call('checkpoint', str(sleeper.pid), status=harness.INTERNAL)
+        self.assert_one_line(done, 'another process')
+
+    def test_others(self):
+        self.assert_one_line(self.call('checkpoint', '999999999', status=harness.INTERNAL),
+                             'no such process')
+        self.assert_one_line(self.call('checkpoint', str(os.getpid()), status=harness.INTERNAL),
+                             'does not run under gpusnap')
+
+
+if __name__ == '__main__':
+    harness.main()
