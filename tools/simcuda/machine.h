@@ -34,6 +34,8 @@ struct ExtentTable {
 // Windows of generic address space for shared and local memory; no allocation may lie in them.
 inline constexpr uint64_t kSharedWindow = 0x0000'7000'0000'0000ull + (uint64_t{1} << 52);
 inline constexpr uint64_t kLocalWindow = kSharedWindow + (uint64_t{1} << 40);
+// Parameters of kernels whose address was taken: read-only.
+inline constexpr uint64_t kParameterWindow = kLocalWindow + (uint64_t{1} << 40);
 inline constexpr uint64_t kWindowBytes = uint64_t{1} << 32;
 
 struct Dim3 {

@@ -1,0 +1,225 @@
+// cvt. A source register may be wider than the source type (its low bits count) and a destination
+// wider than its type (the value is extended): both are operations of their own around the
+// conversion proper.
+#include "tools/simcuda/machine/decoder.h"
+
+namespace simcuda {
+
+namespace ptx = gpusnap::ptx;
+
+namespace {
+
+bool is_half(ptx::Type type) {
+  return type == ptx::Type::kF16 || type == ptx::Type::kBF16;
+}
+bool is_pair(ptx::Type type) {
+  return type == ptx::Type::kF16x2 || type == ptx::Type::kBF16x2;
+}
+bool is_float(ptx::Type type) {
+  return type == ptx::Type::kF32 || type == ptx::Type::kF64 || is_half(type);
+}
+Half half_of(ptx::Type type) {
+  switch (type) {
+    case ptx::Type::kF16:
+      return Half::kF16;
+    case ptx::Type::kF16x2:
+      return Half::kF16x2;
+    case ptx::Type::kBF16:
+      return Half::kBF16;
+    default:
+      return Half::kBF16x2;
+  }
+}
+bool is_integer(ptx::Type type) {
+  const std::string_view name = ptx::name_of(type);
+  return !name.empty() && (name[0] == 'u' || name[0] == 's');
+}
+uint32_t bits_of(ptx::Type type) {
+  return ptx::size_of(type) * 8;
+}
+uint32_t slot_bits(ptx::Type type) {
+  return bits_of(type) == 8 ? 16 : bits_of(type);
+}
+bool is_signed(ptx::Type type) {
+  return ptx::name_of(type)[0] == 's';
+}
+
+}  // namespace
+
+// The source as a value of its type alone, in a slot of that type's size.
+int32_t Decoder::exact_source(size_t index, Type type) {
+  uint32_t bits = 0;
+  const int32_t slot = read_wide(operand(index), slot_bits(type), &bits, is_float(type));
+  const Shape shape = *shape_of(type);
+  if (bits == slot_bits(type) && bits_of(type) != 8) return slot;
+  if (is_float(type) && bits != slot_bits(type)) {
+    fail("the source register has the wrong size");
+    return slot;
+  }
+  const int32_t exact = new_slot(slot_bits(type));
+  emit(handlers_.resize(shape.num, bits, slot_bits(type)), {exact, slot});
+  return exact;
+}
+
+// The destination: a slot for a value of the type, which finish_destination() then extends.
+int32_t Decoder::exact_destination(Type type, uint32_t* bits, int32_t* real) {
+  *real = written_wide(operand(0), slot_bits(type), bits);
+  if (is_float(type) && *bits != slot_bits(type)) fail("the destination has the wrong size");
+  const bool needs_extension = *bits != slot_bits(type) || bits_of(type) == 8;
+  return needs_extension ? new_slot(slot_bits(type)) : *real;
+}
+
+void Decoder::finish_destination(Type type, int32_t exact, uint32_t bits, int32_t real) {
+  if (exact == real) return;
+  emit(handlers_.resize(shape_of(type)->num, slot_bits(type), bits), {real, exact});
+}
+
+void Decoder::convert_integers(Type to, Type from, bool saturate) {
+  uint32_t from_bits = 0, to_bits = 0;
+  int32_t real = 0;
+  const int32_t source = read_wide(operand(1), slot_bits(from), &from_bits);
+  const int32_t exact = exact_destination(to, &to_bits, &real);
+  if (saturate) {
+    const int32_t wide = new_slot(64);
+    emit(handlers_.resize(shape_of(from)->num, from_bits, 64), {wide, source});
+    emit(handlers_.clamp(is_signed(from), shape_of(to)->num), {exact, wide});
+  } else if (slot_bits(from) <= slot_bits(to)) {
+    emit(handlers_.resize(shape_of(from)->num, from_bits, slot_bits(to)), {exact, source});
+  } else {
+    emit(handlers_.resize(shape_of(to)->num, from_bits, slot_bits(to)), {exact, source});
+  }
+  finish_destination(to, exact, to_bits, real);
+}
+
+void Decoder::convert_to_float(Type to, Type from, Rounding rounding, uint8_t flags) {
+  int32_t source = exact_source(1, from);
+  // Small integers become 32-bit ones, whose conversion is exact for f64.
+  if (bits_of(from) < 32) {
+    const int32_t word = new_slot(32);
+    emit(handlers_.resize(shape_of(from)->num, 16, 32), {word, source});
+    source = word;
+  }
+  const bool sign = is_signed(from);
+  const Num num = bits_of(from) == 64 ? sign ? Num::kS64 : Num::kU64 : sign ? Num::kS32 : Num::kU32;
+  if (!is_half(to)) {
+    const int32_t d = written(0, bits_of(to));
+    emit_rounded(handlers_.integer_to_float(num, shape_of(to)->num, flags), rounding, {d, source});
+    return;
+  }
+  if (to == Type::kBF16) return fail("no such form of the instruction");
+  // Any integer that a double cannot hold is beyond f16 in every rounding mode.
+  const int32_t wide = new_slot(64);
+  const int32_t d = written(0, 16);
+  emit(handlers_.integer_to_float(num, Num::kF64, 0), {wide, source});
+  Op& op = emit(handlers_.to_half(Num::kF64, half_of(to), flags), {d, wide});
+  op.flags = flags;
+  op.rounding = rounding;
+}
+
+void Decoder::convert_to_integer(Type to, Type from, Integral mode, uint8_t flags) {
+  int32_t source = exact_source(1, from);
+  uint32_t to_bits = 0;
+  int32_t real = 0;
+  const int32_t exact = exact_destination(to, &to_bits, &real);
+  Num num = shape_of(from)->num;
+  if (is_half(from)) {
+    const int32_t single = new_slot(32);
+    emit(handlers_.from_half(half_of(from), Num::kF32, 0), {single, source});
+    source = single;
+    num = Num::kF32;
+  }
+  const bool zero_nan = from != Type::kF64 && bits_of(to) != 64;
+  emit(handlers_.float_to_integer(num, shape_of(to)->num, mode, flags, zero_nan), {exact, source});
+  finish_destination(to, exact, to_bits, real);
+}
+
+void Decoder::convert_floats(Type to, Type from, std::optional<Integral> integral,
+                             Rounding rounding, uint8_t flags) {
+  const int32_t source = exact_source(1, from);
+  const int32_t d = written(0, bits_of(to));
+  if (is_half(from) && is_half(to)) return fail("no such form of the instruction");
+  if (is_half(from)) {
+    if (integral) return fail("no such form of the instruction");
+    emit(handlers_.from_half(half_of(from), shape_of(to)->num, flags), {d, source}).flags = flags;
+    return;
+  }
+  if (is_half(to)) {
+    if (integral) return fail("no such form of the instruction");
+    int32_t value = source;
+    if ((flags & kFlush) != 0 && from == Type::kF32) {
+      value = new_slot(32);
+      emit(handlers_.float_to_float(Num::kF32, Num::kF32, kFlush), {value, source});
+    }
+    Op& op = emit(handlers_.to_half(shape_of(from)->num, half_of(to), flags), {d, value});
+    op.flags = flags;
+    op.rounding = rounding;
+    return;
+  }
+  if (integral) {
+    if (to != from) return fail("no such form of the instruction");
+    emit(handlers_.integral(shape_of(to)->num, *integral, flags), {d, source});
+    return;
+  }
+  emit_rounded(handlers_.float_to_float(shape_of(from)->num, shape_of(to)->num, flags), rounding,
+               {d, source});
+}
+
+// Two f32 into a pair: the first operand is the upper half.
+void Decoder::convert_pair(Type to, Rounding rounding, uint8_t flags) {
+  if (!expect_operands(3, 3)) return;
+  const int32_t d = written(0, 32);
+  const int32_t a = read(1, 32, true);
+  const int32_t b = read(2, 32, true);
+  Op& op = emit(handlers_.to_half(Num::kF32, half_of(to), flags), {d, a, b});
+  op.flags = flags;
+  op.rounding = rounding;
+}
+
+void Decoder::cvt() {
+  Modifiers mods(in_->modifiers);
+  bool named = false;
+  const Rounding rounding = take_rounding(mods, &named);
+  const int integral_mode = mods.take_one({"rni", "rzi", "rmi", "rpi"});
+  uint8_t flags = take_flags(mods);
+  if (mods.take("relu")) flags |= kRelu;
+  const Type to = mods.take_type();
+  const Type from = mods.take_type();
+  finished(mods);
+  if (failed()) return;
+  if (is_pair(to)) {
+    if (from != Type::kF32 || integral_mode >= 0 || !named || (flags & ~kRelu) != 0 ||
+        rounding > Rounding::kZero) {
+      return fail("no such form of the instruction");
+    }
+    return convert_pair(to, rounding, flags);
+  }
+  if (!expect_operands(2, 2)) return;
+  if ((!is_integer(to) && !is_float(to)) || (!is_integer(from) && !is_float(from))) {
+    return fail("no such types to convert");
+  }
+  if ((flags & kRelu) != 0 && (!is_half(to) || from != Type::kF32)) {
+    return fail("no such form of the instruction");
+  }
+  const bool flush = (flags & kFlush) != 0;
+  if (flush && from != Type::kF32 && to != Type::kF32) return fail(".ftz is for f32 only");
+  if (is_integer(to) && is_integer(from)) {
+    if (named || integral_mode >= 0) return fail("no rounding between integers");
+    return convert_integers(to, from, (flags & kSaturate) != 0);
+  }
+  if (is_integer(to)) {
+    if (named || integral_mode < 0) return fail("the rounding to an integer must be named");
+    return convert_to_integer(to, from, static_cast<Integral>(integral_mode), flags & kFlush);
+  }
+  if (is_integer(from)) {
+    if (!named || integral_mode >= 0) return fail("the rounding must be named");
+    return convert_to_float(to, from, rounding, flags);
+  }
+  std::optional<Integral> integral;
+  if (integral_mode >= 0) integral = static_cast<Integral>(integral_mode);
+  const bool narrows = bits_of(to) < bits_of(from);
+  if (narrows && !named) return fail("the rounding must be named");
+  if (!narrows && named) return fail("no such form of the instruction");
+  convert_floats(to, from, integral, rounding, flags);
+}
+
+}  // namespace simcuda

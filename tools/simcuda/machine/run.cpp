@@ -1,0 +1,96 @@
+// A launch: its blocks in order, one at a time unless one waits for others.
+#include <deque>
+
+#include "tools/simcuda/machine/block.h"
+
+namespace simcuda {
+namespace {
+
+// Turns of a block's warps before it must share the machine with the blocks after it: only blocks
+// that wait for others take that long.
+constexpr uint32_t kBlockTurn = 2000;
+// A grid whose blocks wait for one another is resident as a whole.
+constexpr uint32_t kSharedTurn = 4;
+constexpr size_t kMostResident = 4096;
+
+Dim3 block_index(uint64_t number, Dim3 grid) {
+  return {static_cast<uint32_t>(number % grid.x), static_cast<uint32_t>(number / grid.x % grid.y),
+          static_cast<uint32_t>(number / grid.x / grid.y)};
+}
+
+class Runner {
+ public:
+  explicit Runner(LaunchContext& context)
+      : context_(context),
+        blocks_(uint64_t{context.launch->grid.x} * context.launch->grid.y *
+                context.launch->grid.z) {}
+
+  Fault run() {
+    while (next_ < blocks_ || !resident_.empty()) {
+      if (next_ < blocks_ && resident_.size() < kMostResident) begin();
+      if (!turn()) return fault_;
+    }
+    return {};
+  }
+
+ private:
+  void begin() {
+    std::unique_ptr<Block> block;
+    if (idle_.empty()) {
+      block = std::make_unique<Block>(context_);
+    } else {
+      block = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    block->start(block_index(next_++, context_.launch->grid));
+    resident_.push_back(std::move(block));
+  }
+
+  // One turn of each resident block; false on a fault.
+  bool turn() {
+    const uint32_t slices = resident_.size() == 1 ? kBlockTurn : kSharedTurn;
+    for (size_t i = 0; i < resident_.size();) {
+      const Stop stop = resident_[i]->run(slices);
+      if (stop == Stop::kFault) {
+        fault_ = resident_[i]->fault();
+        return false;
+      }
+      if (stop == Stop::kDone) {
+        idle_.push_back(std::move(resident_[i]));
+        resident_.erase(resident_.begin() + static_cast<ptrdiff_t>(i));
+      } else {
+        ++i;
+      }
+    }
+    return true;
+  }
+
+  LaunchContext& context_;
+  uint64_t blocks_;
+  uint64_t next_ = 0;
+  std::deque<std::unique_ptr<Block>> resident_;
+  std::vector<std::unique_ptr<Block>> idle_;
+  Fault fault_;
+};
+
+}  // namespace
+
+Fault run(const Launch& launch, Counters& counters, const std::atomic<bool>& cancel) {
+  LaunchContext context;
+  context.launch = &launch;
+  context.code = launch.kernel->code;
+  context.kernel = &context.code->functions[launch.kernel->function];
+  context.threads = launch.block.x * launch.block.y * launch.block.z;
+  context.shared_bytes = launch.dynamic_shared_bytes > 0
+                             ? context.code->dynamic_shared_base + launch.dynamic_shared_bytes
+                             : context.kernel->shared_bytes;
+  context.local_bytes = (context.kernel->stack_bytes + 15) / 16 * 16;
+  context.grid_id = counters.launches.fetch_add(1, std::memory_order_relaxed) + 1;
+  context.cancel = &cancel;
+  Runner runner(context);
+  Fault fault = runner.run();
+  counters.thread_instructions.fetch_add(context.instructions, std::memory_order_relaxed);
+  return fault;
+}
+
+}  // namespace simcuda

@@ -1,0 +1,224 @@
+#include "tools/simcuda/machine/special.h"
+
+#include <ctime>
+#include <unordered_map>
+
+#include "tools/simcuda/machine/block.h"
+
+namespace simcuda {
+namespace {
+
+constexpr uint64_t kClockStep = 8;
+
+uint64_t nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+const std::unordered_map<std::string_view, SpecialRegister>& names() {
+  static const std::unordered_map<std::string_view, SpecialRegister> kNames = {
+      {"%tid.x", {Special::kTidX, 32}},
+      {"%tid.y", {Special::kTidY, 32}},
+      {"%tid.z", {Special::kTidZ, 32}},
+      {"%tid.w", {Special::kZero, 32}},
+      {"%ntid.x", {Special::kNtidX, 32}},
+      {"%ntid.y", {Special::kNtidY, 32}},
+      {"%ntid.z", {Special::kNtidZ, 32}},
+      {"%ntid.w", {Special::kZero, 32}},
+      {"%ctaid.x", {Special::kCtaidX, 32}},
+      {"%ctaid.y", {Special::kCtaidY, 32}},
+      {"%ctaid.z", {Special::kCtaidZ, 32}},
+      {"%ctaid.w", {Special::kZero, 32}},
+      {"%nctaid.x", {Special::kNctaidX, 32}},
+      {"%nctaid.y", {Special::kNctaidY, 32}},
+      {"%nctaid.z", {Special::kNctaidZ, 32}},
+      {"%nctaid.w", {Special::kZero, 32}},
+      {"%laneid", {Special::kLaneId, 32}},
+      {"%warpid", {Special::kWarpId, 32}},
+      {"%nwarpid", {Special::kNwarpId, 32}},
+      {"%smid", {Special::kSmId, 32}},
+      {"%nsmid", {Special::kNsmId, 32}},
+      {"%gridid", {Special::kGridId, 64}},
+      {"%lanemask_eq", {Special::kLaneMaskEq, 32}},
+      {"%lanemask_le", {Special::kLaneMaskLe, 32}},
+      {"%lanemask_lt", {Special::kLaneMaskLt, 32}},
+      {"%lanemask_ge", {Special::kLaneMaskGe, 32}},
+      {"%lanemask_gt", {Special::kLaneMaskGt, 32}},
+      {"%clock", {Special::kClock, 32}},
+      {"%clock_hi", {Special::kClockHi, 32}},
+      {"%clock64", {Special::kClock64, 64}},
+      {"%globaltimer", {Special::kGlobalTimer, 64}},
+      {"%globaltimer_lo", {Special::kGlobalTimerLo, 32}},
+      {"%globaltimer_hi", {Special::kGlobalTimerHi, 32}},
+      {"%dynamic_smem_size", {Special::kDynamicSharedBytes, 32}},
+      {"%total_smem_size", {Special::kTotalSharedBytes, 32}},
+      {"%aggr_smem_size", {Special::kTotalSharedBytes, 32}},
+      {"WARP_SZ", {Special::kWarpSize, 32}},
+  };
+  return kNames;
+}
+
+// What does not differ between lanes.
+uint64_t uniform_value(Special code, const Warp& warp) {
+  LaunchContext& context = warp.block->context();
+  const Launch& launch = *context.launch;
+  const Dim3 block = warp.block->index();
+  switch (code) {
+    case Special::kNtidX:
+      return launch.block.x;
+    case Special::kNtidY:
+      return launch.block.y;
+    case Special::kNtidZ:
+      return launch.block.z;
+    case Special::kCtaidX:
+      return block.x;
+    case Special::kCtaidY:
+      return block.y;
+    case Special::kCtaidZ:
+      return block.z;
+    case Special::kNctaidX:
+      return launch.grid.x;
+    case Special::kNctaidY:
+      return launch.grid.y;
+    case Special::kNctaidZ:
+      return launch.grid.z;
+    case Special::kWarpId:
+      return warp.index;
+    case Special::kNwarpId:
+      return (context.threads + kLanes - 1) / kLanes;
+    case Special::kNsmId:
+      return 1;
+    case Special::kGridId:
+      return context.grid_id;
+    // Counts operations, and every reading too, so that it moves inside one turn of a warp.
+    case Special::kClock:
+    case Special::kClock64:
+      return context.operations += kClockStep;
+    case Special::kClockHi:
+      return context.operations >> 32;
+    case Special::kGlobalTimer:
+    case Special::kGlobalTimerLo:
+      return nanoseconds();
+    case Special::kGlobalTimerHi:
+      return nanoseconds() >> 32;
+    case Special::kDynamicSharedBytes:
+      return launch.dynamic_shared_bytes;
+    case Special::kTotalSharedBytes:
+      return context.kernel->shared_bytes + launch.dynamic_shared_bytes;
+    case Special::kOne:
+      return 1;
+    case Special::kWarpSize:
+      return kLanes;
+    default:
+      return 0;
+  }
+}
+
+uint64_t lane_value(Special code, const Warp& warp, uint32_t lane) {
+  const uint32_t bit = 1u << lane;
+  switch (code) {
+    case Special::kTidX:
+      return warp.thread[0][lane];
+    case Special::kTidY:
+      return warp.thread[1][lane];
+    case Special::kTidZ:
+      return warp.thread[2][lane];
+    case Special::kLaneId:
+      return lane;
+    case Special::kLaneMaskEq:
+      return bit;
+    case Special::kLaneMaskLe:
+      return bit | (bit - 1);
+    case Special::kLaneMaskLt:
+      return bit - 1;
+    case Special::kLaneMaskGe:
+      return ~(bit - 1);
+    default:
+      return ~(bit | (bit - 1));
+  }
+}
+
+bool differs_by_lane(Special code) {
+  switch (code) {
+    case Special::kTidX:
+    case Special::kTidY:
+    case Special::kTidZ:
+    case Special::kLaneId:
+    case Special::kLaneMaskEq:
+    case Special::kLaneMaskLe:
+    case Special::kLaneMaskLt:
+    case Special::kLaneMaskGe:
+    case Special::kLaneMaskGt:
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <class T>
+void fill(WarpView& view, int32_t slot, uint32_t mask, T value) {
+  T* to = reinterpret_cast<T*>(view.registers + slot);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if ((mask >> i) & 1) to[i] = value;
+  }
+}
+
+template <class T>
+bool read_special(WarpView& view, const Op& op, uint32_t mask) {
+  const auto& warp = static_cast<const Warp&>(view);
+  const auto code = static_cast<Special>(op.code);
+  if (!differs_by_lane(code)) {
+    fill(view, op.slot[0], mask, static_cast<T>(uniform_value(code, warp)));
+    return true;
+  }
+  T* to = reinterpret_cast<T*>(view.registers + op.slot[0]);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if ((mask >> i) & 1) to[i] = static_cast<T>(lane_value(code, warp, i));
+  }
+  return true;
+}
+
+template <class T>
+bool frame_address(WarpView& view, const Op& op, uint32_t mask) {
+  fill(view, op.slot[0], mask,
+       static_cast<T>(view.frame_base + static_cast<uint64_t>(op.immediate)));
+  return true;
+}
+
+bool active_mask(WarpView& view, const Op& op, uint32_t mask) {
+  fill(view, op.slot[0], mask, mask);
+  return true;
+}
+
+bool fence(WarpView&, const Op&, uint32_t) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return true;
+}
+
+}  // namespace
+
+std::optional<SpecialRegister> special_register(std::string_view name) {
+  const auto found = names().find(name);
+  if (found != names().end()) return found->second;
+  if (name.starts_with("%envreg")) return SpecialRegister{Special::kZero, 32};
+  return std::nullopt;
+}
+
+Handler special_handler(uint32_t bits) {
+  return bits == 64 ? read_special<uint64_t> : read_special<uint32_t>;
+}
+
+Handler frame_address_handler(uint32_t bits) {
+  return bits == 64 ? frame_address<uint64_t> : frame_address<uint32_t>;
+}
+
+Handler active_mask_handler() {
+  return active_mask;
+}
+
+Handler fence_handler() {
+  return fence;
+}
+
+}  // namespace simcuda
