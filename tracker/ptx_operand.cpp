@@ -175,7 +175,7 @@ bool OperandParser::parse_operand(Operand& operand, std::string_view opcode) {
   }
   pair.elements.push_back(std::move(operand));
   pair.elements.push_back(std::move(second));
-  operand.value = std::move(pair);
+  operand = Operand{std::move(pair)};
   return true;
 }
 
