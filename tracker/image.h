@@ -12,8 +12,8 @@ namespace gpusnap {
 
 struct ImageEntry {
   enum class Kind { kPtx, kElf } kind = Kind::kPtx;
-  uint32_t arch = 0;         // 75 for sm_75 / compute_75; 0 where the image does not say
-  std::string bytes;         // decompressed
+  uint32_t arch = 0;  // 75 for sm_75 / compute_75; 0 where the image does not say
+  std::string bytes;  // decompressed
 };
 
 struct ImageContents {

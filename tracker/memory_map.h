@@ -29,9 +29,9 @@ struct MemoryRange {
   uint64_t size = 0;  // bytes, as the program asked
   MemoryKind kind = MemoryKind::kDevice;
   Identity identity;
-  uint64_t context = 0;     // the driver's handle of the owning context
-  uint64_t module = 0;      // kGlobal: the ordinal of its module or library, counted from 0 by loads
-  std::string name;         // kGlobal: the symbol
+  uint64_t context = 0;  // the driver's handle of the owning context
+  uint64_t module = 0;   // kGlobal: the ordinal of its module or library, counted from 0 by loads
+  std::string name;      // kGlobal: the symbol
   uint64_t end() const { return address + size; }
 };
 

@@ -19,11 +19,27 @@ namespace gpusnap::ptx {
 enum class Space : uint8_t { kGeneric, kReg, kParam, kLocal, kShared, kGlobal, kConst };
 
 enum class Type : uint8_t {
-  kNone, kPred,
-  kB8, kB16, kB32, kB64, kB128,
-  kU8, kU16, kU32, kU64,
-  kS8, kS16, kS32, kS64,
-  kF16, kF16x2, kBF16, kBF16x2, kF32, kF64,
+  kNone,
+  kPred,
+  kB8,
+  kB16,
+  kB32,
+  kB64,
+  kB128,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kS8,
+  kS16,
+  kS32,
+  kS64,
+  kF16,
+  kF16x2,
+  kBF16,
+  kBF16x2,
+  kF32,
+  kF64,
 };
 
 // Bytes that a value of the type takes in memory; 0 for kNone and kPred.
@@ -46,7 +62,7 @@ struct Register {
 struct Relocation {
   uint64_t offset = 0;  // byte offset in the variable
   uint32_t bytes = 8;
-  std::string symbol;   // a module-scope variable or a function
+  std::string symbol;  // a module-scope variable or a function
   int64_t addend = 0;
   bool generic = false;  // generic(symbol): the generic address, not the one in its own space
 };
@@ -58,44 +74,76 @@ struct Variable {
   std::string name;
   Space space = Space::kGlobal;
   Type type = Type::kNone;
-  uint32_t vector = 1;      // 1, 2 or 4
-  uint64_t elements = 1;    // all array dimensions multiplied; 0: unsized (`.extern .shared x[]`)
-  uint64_t size = 0;        // bytes
-  uint64_t align = 1;       // bytes, a power of two
-  uint64_t offset = 0;      // kernel and function parameters: byte offset in the parameter block
+  uint32_t vector = 1;    // 1, 2 or 4
+  uint64_t elements = 1;  // all array dimensions multiplied; 0: unsized (`.extern .shared x[]`)
+  uint64_t size = 0;      // bytes
+  uint64_t align = 1;     // bytes, a power of two
+  uint64_t offset = 0;    // kernel and function parameters: byte offset in the parameter block
   Linkage linkage = Linkage::kNone;
-  bool managed = false;     // .attribute(.managed)
+  bool managed = false;          // .attribute(.managed)
   std::vector<uint8_t> initial;  // empty, or `size` bytes
   std::vector<Relocation> relocations;
   uint32_t line = 0;
 };
 
 // What a symbol operand refers to.
-enum class SymbolScope : uint8_t { kModuleVariable, kLocalVariable, kParameter, kReturn, kFunction };
+enum class SymbolScope : uint8_t {
+  kModuleVariable,
+  kLocalVariable,
+  kParameter,
+  kReturn,
+  kFunction
+};
 struct Symbol {
   SymbolScope scope = SymbolScope::kModuleVariable;
   uint32_t index = kNoIndex;  // in Module::variables, Function::variables, parameters, returns, or
                               // Module::functions
 };
 
-struct SinkOperand {};                                        // _
-struct RegisterOperand { RegisterIndex index = kNoIndex; bool negated = false; };  // %r1, !%p1
-struct SpecialOperand { std::string_view name; };             // %tid.x, %clock64, WARP_SZ
-struct IntegerOperand { uint64_t value = 0; bool negative = false; };  // value is two's complement
-struct FloatOperand { uint64_t bits = 0; bool is_double = false; };    // 0f…, 0d…, 1.5 (a double)
-struct SymbolOperand { Symbol symbol; int64_t offset = 0; };  // variable or function, as a value
-struct LabelOperand { uint32_t target = kNoIndex; };          // index of an instruction
-struct LabelListOperand { uint32_t index = kNoIndex; };       // in Function::branch_targets
-struct PrototypeOperand { uint32_t index = kNoIndex; };       // in Function::prototypes
+struct SinkOperand {};  // _
+struct RegisterOperand {
+  RegisterIndex index = kNoIndex;
+  bool negated = false;
+};  // %r1, !%p1
+struct SpecialOperand {
+  std::string_view name;
+};  // %tid.x, %clock64, WARP_SZ
+struct IntegerOperand {
+  uint64_t value = 0;
+  bool negative = false;
+};  // value is two's complement
+struct FloatOperand {
+  uint64_t bits = 0;
+  bool is_double = false;
+};  // 0f…, 0d…, 1.5 (a double)
+struct SymbolOperand {
+  Symbol symbol;
+  int64_t offset = 0;
+};  // variable or function, as a value
+struct LabelOperand {
+  uint32_t target = kNoIndex;
+};  // index of an instruction
+struct LabelListOperand {
+  uint32_t index = kNoIndex;
+};  // in Function::branch_targets
+struct PrototypeOperand {
+  uint32_t index = kNoIndex;
+};  // in Function::prototypes
 // [base + offset]: the base is a register, a symbol, or nothing (an absolute address).
 struct AddressOperand {
   std::variant<std::monostate, RegisterOperand, Symbol> base;
   int64_t offset = 0;
 };
 struct Operand;
-struct VectorOperand { std::vector<Operand> elements; };      // {%r1, %r2, _, 3}
-struct PairOperand { std::vector<Operand> elements; };        // %p1|%p2 of setp, %r1|%p1 of shfl
-struct ListOperand { std::vector<Operand> elements; };        // (param0, param1) of call
+struct VectorOperand {
+  std::vector<Operand> elements;
+};  // {%r1, %r2, _, 3}
+struct PairOperand {
+  std::vector<Operand> elements;
+};  // %p1|%p2 of setp, %r1|%p1 of shfl
+struct ListOperand {
+  std::vector<Operand> elements;
+};  // (param0, param1) of call
 struct Operand {
   std::variant<SinkOperand, RegisterOperand, SpecialOperand, IntegerOperand, FloatOperand,
                SymbolOperand, LabelOperand, LabelListOperand, PrototypeOperand, AddressOperand,
@@ -104,13 +152,13 @@ struct Operand {
 };
 
 struct Instruction {
-  std::string_view opcode;                   // "ld", "add", "bra"
-  std::vector<std::string_view> modifiers;   // without dots: {"global", "nc", "f32"}
-  std::vector<Operand> operands;             // in source order
-  RegisterIndex guard = kNoIndex;            // @%p1
-  bool guard_negated = false;                // @!%p1
-  uint32_t line = 0;                         // 1-based line in the text
-  std::string_view text;                     // from the opcode to before the semicolon, for messages
+  std::string_view opcode;                  // "ld", "add", "bra"
+  std::vector<std::string_view> modifiers;  // without dots: {"global", "nc", "f32"}
+  std::vector<Operand> operands;            // in source order
+  RegisterIndex guard = kNoIndex;           // @%p1
+  bool guard_negated = false;               // @!%p1
+  uint32_t line = 0;                        // 1-based line in the text
+  std::string_view text;                    // from the opcode to before the semicolon, for messages
 };
 
 struct Prototype {
@@ -120,17 +168,18 @@ struct Prototype {
 
 struct Function {
   std::string name;
-  bool is_kernel = false;   // .entry
-  bool has_body = false;    // false: a declaration
+  bool is_kernel = false;  // .entry
+  bool has_body = false;   // false: a declaration
   bool no_return = false;
   Linkage linkage = Linkage::kNone;
   std::vector<Variable> returns;
-  std::vector<Variable> parameters;      // with their offsets in the parameter block
-  uint64_t parameter_bytes = 0;          // size of the parameter block
+  std::vector<Variable> parameters;  // with their offsets in the parameter block
+  uint64_t parameter_bytes = 0;      // size of the parameter block
   std::vector<Register> registers;
-  std::vector<Variable> variables;       // .local, .shared, .param and .const/.global of the body;
-                                         // same name in two scopes: two variables
-  std::vector<Instruction> instructions; // labels are resolved to indices; one past the end is legal
+  std::vector<Variable> variables;  // .local, .shared, .param and .const/.global of the body;
+                                    // same name in two scopes: two variables
+  std::vector<Instruction>
+      instructions;  // labels are resolved to indices; one past the end is legal
   std::vector<std::vector<uint32_t>> branch_targets;
   std::vector<Prototype> prototypes;
   uint32_t max_threads[3] = {0, 0, 0};       // .maxntid, 0: not said
@@ -141,7 +190,7 @@ struct Function {
 struct Module {
   std::string text;  // owns what the string_views above point into
   uint32_t version_major = 0, version_minor = 0;
-  std::string target;        // "sm_75"
+  std::string target;  // "sm_75"
   uint32_t address_bits = 64;
   std::vector<Variable> variables;  // module scope
   std::vector<Function> functions;  // a declaration and its definition are one entry

@@ -34,12 +34,24 @@ extern "C" __global__ void calls(Field field, float* out, int which) {
   __nvvm_bar_sync(0);
   float v = chosen(tile[63 - t], which);
   switch (which) {
-    case 0: v += 1; break;
-    case 1: v *= 2; break;
-    case 2: v -= iterate(v, 3); break;
-    case 3: v = v / 3; break;
-    case 4: v = v * v * v; break;
-    case 5: v = -v; break;
+    case 0:
+      v += 1;
+      break;
+    case 1:
+      v *= 2;
+      break;
+    case 2:
+      v -= iterate(v, 3);
+      break;
+    case 3:
+      v = v / 3;
+      break;
+    case 4:
+      v = v * v * v;
+      break;
+    case 5:
+      v = -v;
+      break;
   }
   int local[8];
   for (int i = 0; i < 8; ++i) local[(i * which) & 7] = i + t;
@@ -48,8 +60,8 @@ extern "C" __global__ void calls(Field field, float* out, int which) {
 }
 
 extern "C" __global__ void arithmetic(double* d, unsigned long long* u, short* s, char* c) {
-  const int t = __nvvm_read_ptx_sreg_tid_x() +
-                __nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x();
+  const int t =
+      __nvvm_read_ptx_sreg_tid_x() + __nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x();
   d[t] = larger(d[t] / 3.0 + matrix[t % 3][1], 1.0 / d[t + 1]);
   u[t] = u[t] / (u[t + 1] | 1) + (u[t] >> (t & 63)) + static_cast<unsigned long long>(d[t]);
   s[t] = static_cast<short>(s[t] * c[t] - t);

@@ -45,8 +45,7 @@ __global__ void warps(unsigned* x) {
   v = __shfl_xor_sync(~0u, v, 1) + __ballot_sync(~0u, v & 1);
   v += __match_all_sync(~0u, v, &all) + all;
   x[threadIdx.x] = v;
-  asm volatile(
-      "{ .reg .pred q; setp.eq.u32 q, %0, 0; @q bra L; nanosleep.u32 10; L: }" ::"r"(v));
+  asm volatile("{ .reg .pred q; setp.eq.u32 q, %0, 0; @q bra L; nanosleep.u32 10; L: }" ::"r"(v));
 }
 
 __global__ void mathematics(double* d, float* f, long long* l) {
