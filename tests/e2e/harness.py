@@ -174,7 +174,9 @@ class TestCase(unittest.TestCase):
     # ---- checkpoints ----
 
     def checkpoints(self):
-        """What `gpusnap list --json` says."""
+        """What `gpusnap list --json` says; nothing where there is no store yet."""
+        if not os.path.exists(self.store):
+            return []
         listed = self.tool('list', '--json')
         self.assertEqual(listed.returncode, 0, listed.stderr)
         return json.loads(listed.stdout)
@@ -191,6 +193,10 @@ class TestCase(unittest.TestCase):
 
     def manifests(self):
         return glob.glob(os.path.join(self.store, '*', 'e*', 'r*.manifest'))
+
+    def launches_before(self, checkpoint):
+        """Kernel launches of the program before the cut."""
+        return self.show(checkpoint)['ranks'][0]['launches']
 
     def verify_all(self):
         """Every checkpoint that is listed as complete verifies."""

@@ -37,12 +37,9 @@ class Commit(harness.TestCase):
             with self.subTest(call=number):
                 self.store = os.path.join(self.folder, 'store-%d' % number)
                 self.run_killed_at(number).wait(self.timeout)
-                complete = []
-                if os.path.exists(self.store):
-                    self.verify_all()
-                    complete = self.complete()
+                self.verify_all()
                 run = self.start_restored(COMMAND)
-                if not complete:
+                if not self.complete():
                     self.assertEqual(run.wait(self.timeout), harness.NO_CHECKPOINT, run.errors)
                     continue
                 self.finish(run)

@@ -60,7 +60,7 @@ class Program(harness.TestCase):
                 self.assert_same_output(run, reference)
                 # It executes what was launched after the cut, and nothing else.
                 self.assertEqual(harness.launches(stats),
-                                 launched - self.show(newest['id'])['launches'])
+                                 launched - self.launches_before(newest['id']))
                 self.verify_all()
 
 

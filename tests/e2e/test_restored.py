@@ -58,7 +58,7 @@ class Restored(harness.TestCase):
                                                   SIMCUDA_STATS=stats))
             self.assert_same_output(run, reference)
             self.assertEqual(harness.launches(stats),
-                             int(steps) - self.show(each['id'])['launches'])
+                             int(steps) - self.launches_before(each['id']))
 
 
 if __name__ == '__main__':

@@ -52,7 +52,7 @@ class Tinygrad(harness.TestCase):
                                                       GPUSNAP_EVERY='syncs:20'))
                 self.assert_same_output(run, reference)
                 self.assertEqual(harness.launches(stats),
-                                 launched - self.show(newest['id'])['launches'])
+                                 launched - self.launches_before(newest['id']))
 
 
 if __name__ == '__main__':
