@@ -8,9 +8,9 @@ namespace {
 
 // Turns of a block's warps before it must share the machine with the blocks after it: only blocks
 // that wait for others take that long.
-constexpr uint32_t kBlockTurn = 2000;
+constexpr uint32_t kBlockTurn = 100;
 // A grid whose blocks wait for one another is resident as a whole.
-constexpr uint32_t kSharedTurn = 4;
+constexpr uint32_t kSharedTurn = 1;
 constexpr size_t kMostResident = 4096;
 
 Dim3 block_index(uint64_t number, Dim3 grid) {
