@@ -4,7 +4,6 @@
 #include <link.h>
 
 #include <cstdint>
-#include <cstring>
 
 namespace gpusnap {
 namespace {
@@ -14,6 +13,12 @@ using Versym = ElfW(Versym);
 using Verdef = ElfW(Verdef);
 
 constexpr Versym kVersionIndex = 0x7fff;  // without the bit that says 'not the default'
+
+// Not strcmp: a sanitizer that looks it up has not got it yet.
+bool equal(const char* a, const char* b) {
+  while (*a == *b && *a != '\0') ++a, ++b;
+  return *a == *b;
+}
 
 // The dynamic symbol table of one loaded library.
 struct Tables {
@@ -28,46 +33,41 @@ struct Tables {
     // Others lack some of these, or have another name.
     if (!symbols || !strings || !hash || !versions || !definitions) return false;
     const char* name = strings + own_name;
-    return std::strcmp(name, "libc.so.6") == 0 || std::strcmp(name, "libdl.so.2") == 0;
+    return equal(name, "libc.so.6") || equal(name, "libdl.so.2");
   }
 };
 
 // The loader turns these entries into addresses, except in libraries that it may not write to.
 template <class T>
-const T* at(const dl_phdr_info& library, ElfW(Addr) value) {
-  return reinterpret_cast<const T*>(value < library.dlpi_addr ? library.dlpi_addr + value : value);
+const T* at(const link_map& library, ElfW(Addr) value) {
+  return reinterpret_cast<const T*>(value < library.l_addr ? library.l_addr + value : value);
 }
 
-Tables tables_of(const dl_phdr_info& library) {
+Tables tables_of(const link_map& library) {
   Tables tables;
-  for (int i = 0; i < library.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = library.dlpi_phdr[i];
-    if (header.p_type != PT_DYNAMIC) continue;
-    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(library.dlpi_addr + header.p_vaddr);
-    for (; entry->d_tag != DT_NULL; ++entry) {
-      const ElfW(Addr) value = entry->d_un.d_ptr;
-      switch (entry->d_tag) {
-        case DT_SONAME:
-          tables.own_name = entry->d_un.d_val;
-          break;
-        case DT_SYMTAB:
-          tables.symbols = at<Symbol>(library, value);
-          break;
-        case DT_STRTAB:
-          tables.strings = at<char>(library, value);
-          break;
-        case DT_GNU_HASH:
-          tables.hash = at<uint32_t>(library, value);
-          break;
-        case DT_VERSYM:
-          tables.versions = at<Versym>(library, value);
-          break;
-        case DT_VERDEF:
-          tables.definitions = at<Verdef>(library, value);
-          break;
-        default:
-          break;
-      }
+  for (const ElfW(Dyn)* entry = library.l_ld; entry->d_tag != DT_NULL; ++entry) {
+    const ElfW(Addr) value = entry->d_un.d_ptr;
+    switch (entry->d_tag) {
+      case DT_SONAME:
+        tables.own_name = entry->d_un.d_val;
+        break;
+      case DT_SYMTAB:
+        tables.symbols = at<Symbol>(library, value);
+        break;
+      case DT_STRTAB:
+        tables.strings = at<char>(library, value);
+        break;
+      case DT_GNU_HASH:
+        tables.hash = at<uint32_t>(library, value);
+        break;
+      case DT_VERSYM:
+        tables.versions = at<Versym>(library, value);
+        break;
+      case DT_VERDEF:
+        tables.definitions = at<Verdef>(library, value);
+        break;
+      default:
+        break;
     }
   }
   return tables;
@@ -86,7 +86,7 @@ bool has_version(const Tables& tables, uint32_t symbol, const char* version) {
     const auto* bytes = reinterpret_cast<const char*>(definition);
     if ((definition->vd_ndx & kVersionIndex) == wanted) {
       const auto* label = reinterpret_cast<const ElfW(Verdaux)*>(bytes + definition->vd_aux);
-      return std::strcmp(tables.strings + label->vda_name, version) == 0;
+      return equal(tables.strings + label->vda_name, version);
     }
     if (definition->vd_next == 0) return false;
     definition = reinterpret_cast<const Verdef*>(bytes + definition->vd_next);
@@ -107,36 +107,26 @@ const Symbol* find_in(const Tables& tables, const char* name, const char* versio
     const uint32_t chain = chains[symbol - first_hashed];
     const Symbol& candidate = tables.symbols[symbol];
     if ((chain | 1) == (hash | 1) && candidate.st_shndx != SHN_UNDEF &&
-        std::strcmp(tables.strings + candidate.st_name, name) == 0 &&
-        has_version(tables, symbol, version)) {
+        equal(tables.strings + candidate.st_name, name) && has_version(tables, symbol, version)) {
       return &candidate;
     }
     if (chain & 1) return nullptr;  // the last one of its bucket
   }
 }
 
-struct Search {
-  const char* name;
-  const char* version;
-  void* found = nullptr;
-};
-
-int visit(dl_phdr_info* library, size_t, void* data) {
-  auto& search = *static_cast<Search*>(data);
-  const Tables tables = tables_of(*library);
-  if (!tables.of_libc()) return 0;
-  const Symbol* symbol = find_in(tables, search.name, search.version);
-  if (symbol == nullptr) return 0;
-  search.found = reinterpret_cast<void*>(library->dlpi_addr + symbol->st_value);
-  return 1;
-}
-
 }  // namespace
 
 void* find_libc_symbol(const char* name, const char* version) {
-  Search search{name, version};
-  dl_iterate_phdr(visit, &search);
-  return search.found;
+  // The C library and what was loaded before it are never unloaded, so the walk needs no lock; and
+  // sanitizers, who put themselves before dl_iterate_phdr, look symbols up before they can run.
+  for (const link_map* library = _r_debug.r_map; library != nullptr; library = library->l_next) {
+    const Tables tables = tables_of(*library);
+    if (!tables.of_libc()) continue;
+    if (const Symbol* symbol = find_in(tables, name, version)) {
+      return reinterpret_cast<void*>(library->l_addr + symbol->st_value);
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace gpusnap
