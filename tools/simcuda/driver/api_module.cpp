@@ -70,7 +70,7 @@ class ErrorBuffer {
 // Says what is wrong with an image where people and the program look.
 CUresult report(CUresult result, const LoadLog& log, const ErrorBuffer& buffer) {
   buffer.write(result == CUDA_SUCCESS ? "" : log.error);
-  if (result != CUDA_SUCCESS) std::fprintf(stderr, "simcuda: %s\n", log.error.c_str());
+  if (!log.error.empty()) std::fprintf(stderr, "simcuda: %s\n", log.error.c_str());
   return result;
 }
 
@@ -107,7 +107,7 @@ void make_kernels(Driver& state, Library& library) {
     kernel->library = library.handle;
     kernel->name = name;
     library.kernels.emplace(kernel->name, kernel->handle);
-    state.kernels.insert(kernel->handle, std::move(kernel));
+    state.kernels.insert(kernel->handle, kernel);
   }
 }
 

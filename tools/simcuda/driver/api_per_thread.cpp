@@ -59,6 +59,12 @@ using simcuda::with_thread_streams;
                 Argument<&call, 3> d, Argument<&call, 4> e, Argument<&call, 5> f) { \
     return with_thread_streams(&call, a, b, c, d, e, f);                            \
   }
+#define SIMCUDA_WRAP_7(call, form)                                                \
+  CUresult form(Argument<&call, 0> a, Argument<&call, 1> b, Argument<&call, 2> c, \
+                Argument<&call, 3> d, Argument<&call, 4> e, Argument<&call, 5> f, \
+                Argument<&call, 6> g) {                                           \
+    return with_thread_streams(&call, a, b, c, d, e, f, g);                       \
+  }
 #define SIMCUDA_WRAP_10(call, form)                                               \
   CUresult form(Argument<&call, 0> a, Argument<&call, 1> b, Argument<&call, 2> c, \
                 Argument<&call, 3> d, Argument<&call, 4> e, Argument<&call, 5> f, \

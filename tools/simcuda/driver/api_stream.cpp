@@ -225,6 +225,32 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   });
 }
 
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id) {
+  if (id != nullptr) *id = 0;
+  return cuStreamIsCapturing(handle, status);
+}
+
+CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                   CUgraph*, const CUgraphNode**, size_t*) {
+  return cuStreamGetCaptureInfo(handle, status, id);
+}
+
+CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                   CUgraph*, const CUgraphNode**, const CUgraphEdgeData**,
+                                   size_t*) {
+  return cuStreamGetCaptureInfo(handle, status, id);
+}
+
+// Kept for each thread and told again; without captures it changes nothing.
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return in_driver([&](Driver&) {
+    if (mode == nullptr || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    std::swap(*mode, current);
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
   return in_context([&](Driver& state, Context& context) {
     constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;

@@ -136,7 +136,7 @@ void make_functions(Driver& driver, const std::shared_ptr<Module>& module) {
     function->kernel = module->code.program->kernel(name);
     function->name = name;
     module->functions.emplace(function->name, function->handle);
-    driver.functions.insert(function->handle, std::move(function));
+    driver.functions.insert(function->handle, function);
   }
 }
 

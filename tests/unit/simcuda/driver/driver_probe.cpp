@@ -1,0 +1,63 @@
+// A small program that says where its memory lies and launches a few kernels; the tests run it with
+// settings of their own. Prints one fact a line.
+
+#include <unistd.h>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/cuda_abi.h"
+
+namespace {
+
+constexpr const char* kPtx =
+    ".version 7.0\n.target sm_60\n.address_size 64\n"
+    ".visible .global .align 4 .u32 variable = 1;\n"
+    ".visible .entry nothing()\n{\n  ret;\n}\n";
+
+void check(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return;
+  std::printf("%s %d\n", call, static_cast<int>(result));
+  std::exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+}  // namespace
+
+// driver_probe LAUNCHES [kill]: with 'kill' it ends by SIGKILL.
+int main(int argc, char** argv) {
+  int launches = argc > 1 ? std::atoi(argv[1]) : 0;
+  int devices = 0;
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUfunction nothing = nullptr;
+  CUdeviceptr small = 0;
+  CUdeviceptr large = 0;
+  CUdeviceptr managed = 0;
+  CUdeviceptr variable = 0;
+  void* pinned = nullptr;
+  size_t bytes = 0;
+  CHECK(cuInit(0));
+  CHECK(cuDeviceGetCount(&devices));
+  CHECK(cuCtxCreate_v2(&context, 0, devices - 1));
+  CHECK(cuDeviceTotalMem_v2(&bytes, 0));
+  std::printf("devices %d\nmemory %zu\n", devices, bytes);
+  CHECK(cuModuleLoadData(&module, kPtx));
+  CHECK(cuModuleGetFunction(&nothing, module, "nothing"));
+  CHECK(cuModuleGetGlobal_v2(&variable, &bytes, module, "variable"));
+  CHECK(cuMemAlloc_v2(&small, 100));
+  CHECK(cuMemAlloc_v2(&large, 5 << 20));
+  CHECK(cuMemAllocManaged(&managed, 100, CU_MEM_ATTACH_GLOBAL));
+  CHECK(cuMemAllocHost_v2(&pinned, 100));
+  std::printf("small %llx\nlarge %llx\nvariable %llx\n", small, large, variable);
+  std::printf("managed %llx\npinned %p\n", managed, pinned);
+  CHECK(cuMemsetD8_v2(small, 0, 100));
+  for (int i = 0; i < launches; ++i) {
+    CHECK(cuLaunchKernel(nothing, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr));
+  }
+  CHECK(cuCtxSynchronize());
+  std::fflush(stdout);
+  if (argc > 2) kill(getpid(), SIGKILL);
+  return 0;
+}

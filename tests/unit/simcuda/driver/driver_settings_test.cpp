@@ -1,0 +1,115 @@
+// What the environment sets, seen in processes of their own.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace simcuda::test {
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string output;
+};
+
+// Runs the probe; `settings` go before it as in a shell. Standard error is part of the output.
+Outcome probe(const std::string& settings, const std::string& arguments = "0") {
+  Outcome run;
+  std::string command = settings + " '" + std::getenv("DRIVER_PROBE") + "' " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return run;
+  std::array<char, 256> buffer{};
+  while (size_t count = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    run.output.append(buffer.data(), count);
+  }
+  run.status = pclose(pipe);
+  return run;
+}
+
+std::string fact(const Outcome& run, const std::string& name) {
+  size_t at = run.output.find(name + " ");
+  if (at == std::string::npos) return "none";
+  at += name.size() + 1;
+  return run.output.substr(at, run.output.find('\n', at) - at);
+}
+
+TEST(Settings, AddressesRepeatFromRunToRun) {
+  Outcome one = probe("");
+  EXPECT_EQ(0, one.status) << one.output;
+  EXPECT_EQ(one.output, probe("").output);
+  EXPECT_EQ("a00000", fact(one, "small").substr(0, 6));
+}
+
+TEST(Settings, ASeedShiftsDeviceMemoryOnly) {
+  Outcome plain = probe("");
+  Outcome shifted = probe("SIMCUDA_ASLR=7");
+  EXPECT_EQ(shifted.output, probe("SIMCUDA_ASLR=7").output);
+  for (const char* name : {"small", "large", "variable"}) {
+    EXPECT_NE(fact(plain, name), fact(shifted, name));
+    EXPECT_NE(fact(shifted, name), fact(probe("SIMCUDA_ASLR=8"), name));
+  }
+  EXPECT_EQ(fact(plain, "managed"), fact(shifted, "managed"));
+  EXPECT_EQ(fact(plain, "pinned"), fact(shifted, "pinned"));
+  Outcome host = probe("SIMCUDA_HOST_ASLR=7");
+  EXPECT_EQ(fact(plain, "small"), fact(host, "small"));
+  EXPECT_NE(fact(plain, "pinned"), fact(host, "pinned"));
+}
+
+TEST(Settings, DevicesAndMemory) {
+  Outcome run = probe("SIMCUDA_DEVICES=3 SIMCUDA_MEMORY=64M");
+  EXPECT_EQ("3", fact(run, "devices"));
+  EXPECT_EQ("67108864", fact(run, "memory"));
+  EXPECT_NE(fact(probe(""), "small"), fact(run, "small"));
+  EXPECT_NE(std::string::npos, probe("SIMCUDA_DEVICES=0").output.find("cuInit(0) 100"));
+  // The probe's module is for sm_60.
+  Outcome old = probe("SIMCUDA_ARCH=50");
+  EXPECT_NE(std::string::npos, old.output.find("SIMCUDA_ARCH")) << old.output;
+  EXPECT_NE(std::string::npos, old.output.find(" 209")) << old.output;
+}
+
+TEST(Settings, WhatCannotBeReadIsNamed) {
+  for (const char* wrong :
+       {"SIMCUDA_MEMORY=lots", "SIMCUDA_MEMORY=4GB", "SIMCUDA_MEMORY=1", "SIMCUDA_DEVICES=-1",
+        "SIMCUDA_DEVICES=17", "SIMCUDA_ARCH=9.0", "SIMCUDA_ASLR=99999999999999999999",
+        "SIMCUDA_MEMORY=''", "SIMCUDA_STATS=/nonexistent/folder/stats"}) {
+    std::string variable = std::string(wrong).substr(0, std::string(wrong).find('='));
+    Outcome run = probe(wrong);
+    EXPECT_NE(std::string::npos, run.output.find("simcuda: " + variable + "=")) << run.output;
+    EXPECT_NE(std::string::npos, run.output.find("cuInit(0) 1\n")) << run.output;
+  }
+}
+
+std::vector<uint64_t> counters(const std::string& file) {
+  std::vector<uint64_t> values(10);
+  std::ifstream in(file, std::ios::binary);
+  in.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(8 * values.size()));
+  EXPECT_EQ(static_cast<std::streamsize>(8 * values.size()), in.gcount());
+  return values;
+}
+
+TEST(Settings, StatisticsSurviveAKillAndAddUp) {
+  std::string file = testing::TempDir() + "/simcuda-stats-" + std::to_string(getpid());
+  std::remove(file.c_str());
+  Outcome run = probe("SIMCUDA_STATS=" + file, "5 kill");
+  EXPECT_NE(0, run.status);
+  auto after = counters(file);
+  EXPECT_EQ(5u, after[0]);
+  EXPECT_EQ(5u * 32, after[1]);
+  EXPECT_EQ(100u, after[5]);
+  EXPECT_EQ(3u, after[6]);
+  EXPECT_EQ(0u, after[7]);
+  EXPECT_EQ(1u, after[8]);
+  EXPECT_EQ(0, probe("SIMCUDA_STATS=" + file, "2").status);
+  EXPECT_EQ(7u, counters(file)[0]);
+  std::remove(file.c_str());
+}
+
+}  // namespace
+}  // namespace simcuda::test
