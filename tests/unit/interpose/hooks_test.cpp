@@ -246,6 +246,7 @@ TEST(Process, NothingIsHandledBeforeInit) {
 TEST(Process, OneSessionWhoeverIsFirst) {
   const auto init = driver().find<decltype(&cuInit)>("cuInit");
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) threads.emplace_back([&] { EXPECT_EQ(init(0), CUDA_SUCCESS); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counting_sessions(), 1);

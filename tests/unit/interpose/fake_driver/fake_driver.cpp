@@ -8,7 +8,7 @@
 
 #include "interpose/cuda_abi.h"
 
-#define EXPORT extern "C" [[gnu::visibility("default")]]
+#define EXPORT extern "C"
 
 namespace {
 
@@ -20,14 +20,14 @@ struct Counter {
 };
 
 // Every exported function with its own counter.
-#define COUNTED(X)                                                                             \
-  X(cuInit)                                                                                    \
-  X(cuDriverGetVersion) X(cuCtxCreate_v2) X(cuCtxCreate_v4) X(cuCtxSynchronize) X(cuMemAlloc)  \
-      X(cuMemAlloc_v2) X(cuMemAlloc_v3) X(cuMemcpyHtoD_v2) X(cuMemcpyHtoD_v2_ptds)             \
-          X(cuMemcpyBatchAsync) X(cuMemcpyBatchAsync_ptsz) X(cuMemcpyBatchAsync_v2)            \
-              X(cuMemcpyBatchAsync_v2_ptsz) X(cuStreamSynchronize) X(cuStreamSynchronize_ptsz) \
-                  X(cuStreamQuery) X(cuEventQuery) X(cuLaunchKernel) X(cuLaunchKernel_ptsz)    \
-                      X(cudnnLookalike)
+#define COUNTED(X)                                                                                \
+  X(cuInit)                                                                                       \
+  X(cuDriverGetVersion)                                                                           \
+  X(cuCtxCreate_v2) X(cuCtxCreate_v4) X(cuCtxSynchronize) X(cuMemAlloc) X(cuMemAlloc_v2)          \
+      X(cuMemAlloc_v3) X(cuMemcpyHtoD_v2) X(cuMemcpyHtoD_v2_ptds) X(cuMemcpyBatchAsync)           \
+          X(cuMemcpyBatchAsync_ptsz) X(cuMemcpyBatchAsync_v2) X(cuMemcpyBatchAsync_v2_ptsz)       \
+              X(cuStreamSynchronize) X(cuStreamSynchronize_ptsz) X(cuStreamQuery) X(cuEventQuery) \
+                  X(cuLaunchKernel) X(cuLaunchKernel_ptsz) X(cudnnLookalike)
 
 enum Index {
 #define X(name) at_##name,
@@ -57,12 +57,6 @@ EXPORT int fake_calls(const char* symbol) {
 EXPORT void fake_allow_init(bool allowed) {
   init_allowed = allowed;
 }
-
-EXPORT CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint64_t flags);
-EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, int version,
-                                    cuuint64_t flags, CUdriverProcAddressQueryResult* status);
-EXPORT CUresult cuGetProcAddress_v2_ptsz(const char* name, void** function, int version,
-                                         cuuint64_t flags, CUdriverProcAddressQueryResult* status);
 
 EXPORT CUresult cuInit(unsigned) {
   count(at_cuInit);
@@ -205,14 +199,14 @@ constexpr cuuint64_t kLegacy = CU_GET_PROC_ADDRESS_LEGACY_STREAM;
 
 }  // namespace
 
-CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint64_t flags) {
+EXPORT CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint64_t flags) {
   return answer(name, function, version, (flags & kPerThread) != 0, nullptr);
 }
-CUresult cuGetProcAddress_v2(const char* name, void** function, int version, cuuint64_t flags,
-                             CUdriverProcAddressQueryResult* status) {
+EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, int version,
+                                    cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
   return answer(name, function, version, (flags & kPerThread) != 0, status);
 }
-CUresult cuGetProcAddress_v2_ptsz(const char* name, void** function, int version, cuuint64_t flags,
-                                  CUdriverProcAddressQueryResult* status) {
+EXPORT CUresult cuGetProcAddress_v2_ptsz(const char* name, void** function, int version,
+                                         cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
   return answer(name, function, version, (flags & kLegacy) == 0, status);
 }
