@@ -142,7 +142,9 @@ std::byte* take_addresses(size_t bytes, PageUse use) {
 
 // Gives the memory back to the system and the addresses to the range.
 void give_addresses(std::byte* pages, size_t bytes, PageUse use) {
-  mmap(pages, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  void* const gone =
+      mmap(pages, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (gone == MAP_FAILED) return;  // too many mappings: what still has its bytes is not used again
   const std::lock_guard lock(range.mutex);
   range.used[static_cast<size_t>(use)] -= bytes;
   return_run(pages, bytes);

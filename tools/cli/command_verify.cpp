@@ -18,7 +18,7 @@ class ProgressBar {
   explicit ProgressBar(std::string title)
       : title_(std::move(title)), shown_(isatty(STDERR_FILENO) == 1) {}
   ~ProgressBar() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) std::fputs("\r\033[K", stderr);
   }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;

@@ -26,6 +26,10 @@ std::string folder_part(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
+std::string join(std::string folder, const std::string& name) {
+  return folder.append("/").append(name);
+}
+
 bool is_file(const std::string& path) {
   struct stat status = {};
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -88,7 +92,8 @@ std::string find_library(const std::string& name, const std::vector<std::string>
   folders.insert(folders.end(), from_user.begin(), from_user.end());
   folders.insert(folders.end(), kSystemFolders.begin(), kSystemFolders.end());
   for (const std::string& folder : folders) {
-    if (is_file(folder + "/" + name)) return folder + "/" + name;
+    std::string path = join(folder, name);
+    if (is_file(path)) return path;
   }
   return {};
 }
@@ -140,7 +145,7 @@ Result<std::string> find_program(const std::string& name) {
   std::string found;
   for (const std::string& folder :
        by_path ? folders_in(path != nullptr ? path : "/bin:/usr/bin") : folders_in(".")) {
-    const std::string candidate = by_path ? folder + "/" + name : name;
+    const std::string candidate = by_path ? join(folder, name) : name;
     if (is_executable_file(candidate)) return candidate;
     if (found.empty() && access(candidate.c_str(), F_OK) == 0) found = candidate;
   }
