@@ -272,6 +272,16 @@ class Starting(CliTest):
         self.assert_one_line(done, 'no sign of CUDA')
         self.assertEqual(done.stdout, '')
 
+    def test_store_that_cannot_be_written(self):
+        self.store = os.path.join(self.folder, 'file', 'store')
+        with open(os.path.dirname(self.store), 'w', encoding='utf-8') as file:
+            file.write('not a folder')
+        done = self.call('run', '--', 'sh', '-c', 'echo "ran $LD_PRELOAD"')
+        self.assert_one_line(done, self.store, 'without checkpoints')
+        self.assertEqual(done.stdout, 'ran \n')
+        self.assert_one_line(self.call('run', '--strict', '--', 'sh', '-c', 'true',
+                                       status=harness.STORE_UNWRITABLE), self.store)
+
     def test_launchers_are_not_accused(self):
         for command in (['sh', '-c', 'true'], ['env', 'true'], [PYTHON, '-c', '']):
             self.assertEqual(self.call('run', '--', *command).stderr, '')

@@ -44,7 +44,9 @@ Objection objection_to(const Launch& launch) {
   }
   const Status store = try_store(launch.settings.pfs);
   if (!store.ok()) {
-    return {"the store cannot be written: " + store.message(), kExitStore, false};
+    return {"the store " + launch.environment.get("GPUSNAP_PFS") +
+                " cannot be written: " + store.message(),
+            kExitStore, false};
   }
   return {};
 }
