@@ -29,10 +29,14 @@ Big number(uint64_t raw, const IntegerType& t) {
 
 long double integral(double x, int mode) {
   switch (mode) {
-    case 0: return std::nearbyint(x);
-    case 1: return std::trunc(x);
-    case 2: return std::floor(x);
-    default: return std::ceil(x);
+    case 0:
+      return std::nearbyint(x);
+    case 1:
+      return std::trunc(x);
+    case 2:
+      return std::floor(x);
+    default:
+      return std::ceil(x);
   }
 }
 
@@ -94,7 +98,8 @@ TEST(Convert, IntegerToFloat) {
     }
     for (uint64_t k = 23; k < 63; ++k) {
       if (k >= slot) break;
-      for (const uint64_t d : {uint64_t{0}, uint64_t{1}, (uint64_t{1} << k) >> 24, (uint64_t{1} << k) >> 53}) {
+      for (const uint64_t d :
+           {uint64_t{0}, uint64_t{1}, (uint64_t{1} << k) >> 24, (uint64_t{1} << k) >> 53}) {
         values.push_back(low(static_cast<Big>((uint64_t{1} << k) + d), slot));
         values.push_back(low(static_cast<Big>((uint64_t{1} << k) + 2 * d + 1), slot));
       }
@@ -102,24 +107,29 @@ TEST(Convert, IntegerToFloat) {
     for (const char* mode : kModes) {
       const std::string reg = " b" + std::to_string(slot);
       const std::string begin = std::string("cvt.") + mode;
-      check(begin + ".f32." + t.name + " %d, %a;", "f32" + reg, singles(values), [&](const Inputs& x) {
-        return bits(static_cast<float>(rounded(number(x.a, t), 24, mode)));
-      });
-      check(begin + ".f64." + t.name + " %d, %a;", "f64" + reg, singles(values), [&](const Inputs& x) {
-        return bits(rounded(number(x.a, t), 53, mode));
-      });
+      check(begin + ".f32." + t.name + " %d, %a;", "f32" + reg, singles(values),
+            [&](const Inputs& x) {
+              return bits(static_cast<float>(rounded(number(x.a, t), 24, mode)));
+            });
+      check(begin + ".f64." + t.name + " %d, %a;", "f64" + reg, singles(values),
+            [&](const Inputs& x) { return bits(rounded(number(x.a, t), 53, mode)); });
     }
   }
 }
 
-uint64_t canonical(float r) { return std::isnan(r) ? 0x7fffffff : bits(r); }
-uint64_t saturated(float r) { return !(r > 0) ? 0 : r >= 1 ? bits(1.0f) : bits(r); }
+uint64_t canonical(float r) {
+  return std::isnan(r) ? 0x7fffffff : bits(r);
+}
+uint64_t saturated(float r) {
+  return !(r > 0) ? 0 : r >= 1 ? bits(1.0f) : bits(r);
+}
 
 TEST(Convert, BetweenFloats) {
   std::vector<uint64_t> doubles = double_edges();
   for (const uint64_t f : float_edges()) {
     const uint64_t d = bits(static_cast<double>(f32(f)));
-    doubles.insert(doubles.end(), {d, d + 1, d - 1, d + 0x10000000, d + 0x10000001, d + 0x0fffffff});
+    doubles.insert(doubles.end(),
+                   {d, d + 1, d - 1, d + 0x10000000, d + 0x10000001, d + 0x0fffffff});
   }
   for (const char* mode : kModes) {
     const auto narrow = [&](double x) {
@@ -137,23 +147,22 @@ TEST(Convert, BetweenFloats) {
           [&](const Inputs& x) { return saturated(narrow(f64(x.a))); });
   }
   const auto in = singles(float_edges());
-  check("cvt.f64.f32 %d, %a;", "f64 f32", in, [](const Inputs& x) {
-    return bits(static_cast<double>(f32(x.a)));
-  });
-  check("cvt.ftz.f64.f32 %d, %a;", "f64 f32", in, [](const Inputs& x) {
-    return bits(static_cast<double>(flush(f32(x.a))));
-  });
-  check("cvt.sat.f32.f32 %d, %a;", "f32 f32", in, [](const Inputs& x) { return saturated(f32(x.a)); });
+  check("cvt.f64.f32 %d, %a;", "f64 f32", in,
+        [](const Inputs& x) { return bits(static_cast<double>(f32(x.a))); });
+  check("cvt.ftz.f64.f32 %d, %a;", "f64 f32", in,
+        [](const Inputs& x) { return bits(static_cast<double>(flush(f32(x.a)))); });
+  check("cvt.sat.f32.f32 %d, %a;", "f32 f32", in,
+        [](const Inputs& x) { return saturated(f32(x.a)); });
   check("cvt.ftz.f32.f32 %d, %a;", "f32 f32", in,
         [](const Inputs& x) { return canonical(flush(f32(x.a))); });
   for (int mode = 0; mode < 4; ++mode) {
     const std::string begin = std::string("cvt.") + kIntegral[mode];
-    check(begin + ".f32.f32 %d, %a;", "f32 f32", in, [&](const Inputs& x) {
-      return canonical(static_cast<float>(integral(f32(x.a), mode)));
-    });
+    check(begin + ".f32.f32 %d, %a;", "f32 f32", in,
+          [&](const Inputs& x) { return canonical(static_cast<float>(integral(f32(x.a), mode))); });
     check(begin + ".f64.f64 %d, %a;", "f64 f64", singles(double_edges()), [&](const Inputs& x) {
       const double a = f64(x.a);
-      return std::isnan(a) ? x.a | 0x0008000000000000 : bits(static_cast<double>(integral(a, mode)));
+      return std::isnan(a) ? x.a | 0x0008000000000000
+                           : bits(static_cast<double>(integral(a, mode)));
     });
   }
 }
@@ -197,8 +206,9 @@ uint64_t to_half(long double x, const Format& f, const std::string& mode) {
   const long double a = half_value(below, f);
   if (a == m) return sign | below;
   // Beyond the largest number, its distance to the next counts.
-  const long double b = above == infinity ? a + (a - half_value(below - 1, f)) : half_value(above, f);
-  const bool up = mode == "rn" ? (m - a > b - m || (m - a == b - m && (below & 1)))
+  const long double b =
+      above == infinity ? a + (a - half_value(below - 1, f)) : half_value(above, f);
+  const bool up = mode == "rn"   ? (m - a > b - m || (m - a == b - m && (below & 1)))
                   : mode == "rp" ? sign == 0
                   : mode == "rm" ? sign != 0
                                  : false;
@@ -210,13 +220,13 @@ TEST(Convert, HalfFormats) {
     std::vector<uint64_t> all;
     for (uint64_t h = 0; h < 65536; h += 7) all.push_back(h);
     const std::string name = f.name;
-    check("cvt.f32." + name + " %d, %a;", "f32 b16", singles(all), [&](const Inputs& x) {
-      return canonical(static_cast<float>(half_value(x.a, f)));
-    });
+    check("cvt.f32." + name + " %d, %a;", "f32 b16", singles(all),
+          [&](const Inputs& x) { return canonical(static_cast<float>(half_value(x.a, f))); });
     std::vector<uint64_t> values = float_edges();
     for (const uint64_t h : half_edges()) {
       const uint64_t v = bits(static_cast<float>(half_value(h, f)));
-      values.insert(values.end(), {v, v + 1, v - 1, v + (1u << (22 - f.mantissa)), v + (1u << (22 - f.mantissa)) + 1});
+      values.insert(values.end(), {v, v + 1, v - 1, v + (1u << (22 - f.mantissa)),
+                                   v + (1u << (22 - f.mantissa)) + 1});
     }
     uint64_t state = 3;
     for (int i = 0; i < 2000; ++i) values.push_back(next_random(state) >> 32);
@@ -248,22 +258,32 @@ TEST(Convert, HalfArithmetic) {
       const std::string args = sources == 3 ? " %d, %a, %b, %c;" : " %d, %a, %b;";
       check(op + name + args, r, in, [&](const Inputs& x) { return to_half(compute(x), f, "rn"); });
     };
-    same("add", "b16 b16 b16 b16", [&](const Inputs& x) { return static_cast<long double>(v(x.a)) + v(x.b); }, 2);
-    same("sub", "b16 b16 b16 b16", [&](const Inputs& x) { return static_cast<long double>(v(x.a)) - v(x.b); }, 2);
-    same("mul", "b16 b16 b16 b16", [&](const Inputs& x) { return static_cast<long double>(v(x.a)) * v(x.b); }, 2);
+    same(
+        "add", "b16 b16 b16 b16",
+        [&](const Inputs& x) { return static_cast<long double>(v(x.a)) + v(x.b); }, 2);
+    same(
+        "sub", "b16 b16 b16 b16",
+        [&](const Inputs& x) { return static_cast<long double>(v(x.a)) - v(x.b); }, 2);
+    same(
+        "mul", "b16 b16 b16 b16",
+        [&](const Inputs& x) { return static_cast<long double>(v(x.a)) * v(x.b); }, 2);
   }
   // Pairs work by halves; the sum is exact in f64 for f16.
   std::vector<uint64_t> twos;
   const auto edges = half_edges();
-  for (size_t i = 0; i < edges.size(); ++i) twos.push_back(edges[i] << 16 | edges[(i * 7 + 3) % edges.size()]);
+  for (size_t i = 0; i < edges.size(); ++i)
+    twos.push_back(edges[i] << 16 | edges[(i * 7 + 3) % edges.size()]);
   const auto v = [](uint64_t h) { return half_value(h & 0xffff, kFormats[0]); };
-  check("fma.rn.f16x2 %d, %a, %b, %c;", "b32 b32 b32 b32", triples(twos, twos, twos), [&](const Inputs& x) {
-    const auto one = [&](uint32_t s) {
-      return to_half(static_cast<long double>(v(x.a >> s)) * v(x.b >> s) + v(x.c >> s), kFormats[0], "rn");
-    };
-    return one(16) << 16 | one(0);
-  });
-  check("neg.f16x2 %d, %a;", "b32 b32", singles(twos), [](const Inputs& x) { return x.a ^ 0x80008000; });
+  check("fma.rn.f16x2 %d, %a, %b, %c;", "b32 b32 b32 b32", triples(twos, twos, twos),
+        [&](const Inputs& x) {
+          const auto one = [&](uint32_t s) {
+            return to_half(static_cast<long double>(v(x.a >> s)) * v(x.b >> s) + v(x.c >> s),
+                           kFormats[0], "rn");
+          };
+          return one(16) << 16 | one(0);
+        });
+  check("neg.f16x2 %d, %a;", "b32 b32", singles(twos),
+        [](const Inputs& x) { return x.a ^ 0x80008000; });
 }
 
 }  // namespace

@@ -7,7 +7,9 @@ namespace {
 constexpr uint64_t kNan = 0x7fffffff;
 const char* const kModes[] = {"rn", "rz", "rm", "rp"};
 
-uint64_t canonical(float r) { return std::isnan(r) ? kNan : bits(r); }
+uint64_t canonical(float r) {
+  return std::isnan(r) ? kNan : bits(r);
+}
 
 // An f64 result: the first NaN operand, made quiet, or the default NaN.
 uint64_t with_payload(double r, std::initializer_list<double> operands) {
@@ -36,7 +38,8 @@ struct Flags {
 const Flags kFlags[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
 // The host computes with values that the compiler cannot see through.
-template <class T> T opaque(T x) {
+template <class T>
+T opaque(T x) {
   volatile T v = x;
   return v;
 }
@@ -174,9 +177,8 @@ TEST(Float, MinimumAndMaximum) {
     for (const bool ftz : {false, true}) {
       const Flags flags{ftz, false};
       const auto in = pairs(float_edges(), float_edges());
-      check(name + flags.text() + ".f32 %d, %a, %b;", "f32 f32 f32", in, [&](const Inputs& x) {
-        return flags.out(pick(flags.in(x.a), flags.in(x.b), least));
-      });
+      check(name + flags.text() + ".f32 %d, %a, %b;", "f32 f32 f32", in,
+            [&](const Inputs& x) { return flags.out(pick(flags.in(x.a), flags.in(x.b), least)); });
       check(name + flags.text() + ".NaN.f32 %d, %a, %b;", "f32 f32 f32", in, [&](const Inputs& x) {
         const float a = flags.in(x.a), b = flags.in(x.b);
         return std::isnan(a) || std::isnan(b) ? kNan : flags.out(pick(a, b, least));
@@ -197,7 +199,8 @@ TEST(Float, Signs) {
   check("abs.f32 %d, %a;", "f32 f32", in, [](const Inputs& x) { return x.a & ~kTop; });
   check("neg.f64 %d, %a;", "f64 f64", in64, [](const Inputs& x) { return x.a ^ kTop64; });
   check("abs.f64 %d, %a;", "f64 f64", in64, [](const Inputs& x) { return x.a & ~kTop64; });
-  check("abs.ftz.f32 %d, %a;", "f32 f32", in, [](const Inputs& x) { return bits(flush(f32(x.a))) & ~kTop; });
+  check("abs.ftz.f32 %d, %a;", "f32 f32", in,
+        [](const Inputs& x) { return bits(flush(f32(x.a))) & ~kTop; });
   check("copysign.f32 %d, %a, %b;", "f32 f32 f32", in,
         [](const Inputs& x) { return (x.a & kTop) | (x.b & ~kTop); });
   check("copysign.f64 %d, %a, %b;", "f64 f64 f64", in64,
@@ -225,9 +228,8 @@ TEST(Float, Comparisons) {
                            "geu", "num", "nan"}) {
     const auto in = pairs(float_edges(), float_edges());
     const std::string setp = std::string("setp.") + name;
-    check(setp + ".f32 %d, %a, %b;", "pred f32 f32", in, [&](const Inputs& x) {
-      return uint64_t{compares(name, f32(x.a), f32(x.b))};
-    });
+    check(setp + ".f32 %d, %a, %b;", "pred f32 f32", in,
+          [&](const Inputs& x) { return uint64_t{compares(name, f32(x.a), f32(x.b))}; });
     check(setp + ".ftz.f32 %d, %a, %b;", "pred f32 f32", in, [&](const Inputs& x) {
       return uint64_t{compares(name, flush(f32(x.a)), flush(f32(x.b)))};
     });
@@ -244,12 +246,18 @@ TEST(Float, Classes) {
   for (int k = 0; k < 6; ++k) {
     const auto holds = [&](auto v) {
       switch (k) {
-        case 0: return static_cast<bool>(std::isfinite(v));
-        case 1: return static_cast<bool>(std::isinf(v));
-        case 2: return !std::isnan(v);
-        case 3: return static_cast<bool>(std::isnan(v));
-        case 4: return static_cast<bool>(std::isnormal(v));
-        default: return std::fpclassify(v) == FP_SUBNORMAL;
+        case 0:
+          return static_cast<bool>(std::isfinite(v));
+        case 1:
+          return static_cast<bool>(std::isinf(v));
+        case 2:
+          return !std::isnan(v);
+        case 3:
+          return static_cast<bool>(std::isnan(v));
+        case 4:
+          return static_cast<bool>(std::isnormal(v));
+        default:
+          return std::fpclassify(v) == FP_SUBNORMAL;
       }
     };
     const std::string name = std::string("testp.") + names[k];
@@ -300,7 +308,8 @@ TEST(Float, ApproximateFunctions) {
         } else if (ftz && std::fabs(want) < 0x1.000001p-126) {
           ok = r == 0 || std::fabs(static_cast<double>(r)) >= 0x1p-126;
         } else {
-          ok = std::fabs(static_cast<double>(r) - want) <= f.relative * std::fabs(want) + f.absolute;
+          ok =
+              std::fabs(static_cast<double>(r) - want) <= f.relative * std::fabs(want) + f.absolute;
         }
         if (!ok) {
           ++bad;
