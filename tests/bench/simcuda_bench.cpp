@@ -115,8 +115,7 @@ struct Bench {
 
 void stencil(benchmark::State& state) {
   Bench bench;
-  bench.run(state, "stencil", {16, 64, 1}, {32, 8, 1},
-            {Bench::address(0), Bench::address(1), 512});
+  bench.run(state, "stencil", {16, 64, 1}, {32, 8, 1}, {Bench::address(0), Bench::address(1), 512});
 }
 BENCHMARK(stencil)->Unit(benchmark::kMillisecond);
 
