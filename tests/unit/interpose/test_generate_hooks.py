@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""generate_hooks.py names what is wrong with a table, and generates only what the table says."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GENERATOR = sys.argv.pop(1)
+
+ABI = '''CUresult cuInit(unsigned flags);
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size);
+decltype(cuMemcpy) cuMemcpy_ptds;
+CUresult cuCtxSynchronize();
+'''
+GOOD = '''# a comment
+cuInit            cuInit            2000 -    init
+cuMemcpy          cuMemcpy          4000 ptds copy_any  # another
+cuCtxSynchronize  cuCtxSynchronize  2000 -    sync_context
+'''
+
+
+class Generate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def generate(self, table):
+        (self.folder / 'table').write_text(table)
+        (self.folder / 'abi.h').write_text(ABI)
+        outputs = [self.folder / name for name in ('ids.h', 'objects.h', 'source.cpp', 'map')]
+        done = subprocess.run([sys.executable, GENERATOR, self.folder / 'table',
+                               self.folder / 'abi.h', *outputs],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            return done.stderr
+        return [output.read_text() for output in outputs]
+
+    def test_good(self):
+        ids, _, source, script = self.generate(GOOD)
+        self.assertIn('kHookCount = 4;', ids)
+        self.assertIn('gpusnap_wrap_cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t size)',
+                      source)
+        self.assertIn('{"cuMemcpy", 4000, HookId::cuMemcpy, HookId::cuMemcpy_ptds}', source)
+        self.assertEqual([line.strip() for line in script.splitlines() if 'cu' in line],
+                         ['cuCtxSynchronize;', 'cuInit;', 'cuMemcpy;', 'cuMemcpy_ptds;'])
+
+    def test_bad(self):
+        for row, complaint in {
+                'cuInit cuInit 2000 init': ':5: expected symbol, name',
+                'cuFree cuFree then - context': "'then' is no CUDA version",
+                'cuFree cuFree 2000 async context': "variant 'async'",
+                'cuFree cuFree 2000 - contxt': "no kind 'contxt'",
+                'cuFree cuAlloc 2000 - context': "'cuFree' is no form of 'cuAlloc'",
+                'cuInit cuInit 3000 - context': "'cuInit' is there twice",
+                'cuInit_v2 cuInit 2000 - context': "'cuInit' is there twice at 2000",
+                'cuFree cuFree 2000 - context': 'does not declare cuFree',
+                'cuInit_v2 cuInit 3000 ptsz context': 'does not declare cuInit_v2',
+        }.items():
+            with self.subTest(row=row):
+                self.assertIn(complaint, self.generate(GOOD + row + '\n'))
+
+
+if __name__ == '__main__':
+    unittest.main()
