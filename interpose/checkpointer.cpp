@@ -52,13 +52,13 @@ CUstream Checkpointer::stream() {
   return it->second;
 }
 
-void Checkpointer::take() {
+void Checkpointer::take(uint8_t cut_flags) {
   std::string id;
   Status status;
   // Nothing of ours may end the program: not even having no memory left.
   try {
     finish();
-    status = attempt(id);
+    status = attempt(cut_flags, id);
   } catch (const std::bad_alloc&) {
     status = {Code::kNoSpace, "no host memory is left"};
   }
@@ -77,14 +77,14 @@ void Checkpointer::take() {
   }
 }
 
-Status Checkpointer::attempt(std::string& id) {
+Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
   const int64_t started = clock_ns(CLOCK_MONOTONIC);
   Session& s = session_;
   if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
   if (Status status = drain(); !status.ok()) return status;
 
   // The device has run empty: this is the cut. What it brought the host is journaled here.
-  uint8_t flags = 0;
+  uint8_t flags = cut_flags;
   const auto& deliveries = s.collect(true, &flags);
   s.recorder_->append(kCutEntry, {}, 0, flags, nullptr, deliveries);
   s.forget_collected();
@@ -307,9 +307,11 @@ Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Manifes
 
 Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
   Session& s = session_;
-  if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
+  // Events that the replay made again may be on their way still.
+  Status status = drain();
+  if (status.ok()) status = s.modules_.find_globals(s.contexts(), s.memory_);
   std::vector<uint64_t> addresses;
-  Status status = check_addresses(checkpoint, manifest, addresses);
+  if (status.ok()) status = check_addresses(checkpoint, manifest, addresses);
   std::vector<std::byte> large;  // extents of a checkpoint that was written with larger slots
   for (size_t i = 0; i < manifest.extents.size() && status.ok(); ++i) {
     const Extent& extent = manifest.extents[i];

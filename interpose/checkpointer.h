@@ -22,9 +22,12 @@ class Checkpointer {
   explicit Checkpointer(Session& session) : session_(session) {}
 
   // Takes a checkpoint now. A failure is logged and reported, and changes nothing for the program.
-  void take();
+  // `cut_flags`: kAtCallEnd or nothing.
+  void take(uint8_t cut_flags);
   // Waits until the last one is committed or has failed.
   void finish();
+  // Waits, bounded, until the device has run empty.
+  Status drain();
   // Puts the saved device memory back; every range is there, at its recorded address.
   Status load(const CheckpointInfo& checkpoint, const Manifest& manifest);
   void forget_context(CUcontext context) { streams_.erase(context); }
@@ -32,8 +35,7 @@ class Checkpointer {
  private:
   struct Flight;  // a slot between the device and the writer
 
-  Status attempt(std::string& id);
-  Status drain();
+  Status attempt(uint8_t cut_flags, std::string& id);
   Status save_memory(CheckpointWriter& writer, Manifest& manifest);
   Status save_range(CheckpointWriter& writer, uint32_t index, const MemoryRange& range,
                     Flight& flight);

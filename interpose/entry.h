@@ -34,6 +34,8 @@ enum EntryFlags : uint8_t {
   kHasAnswer = 1,  // u64 size, then bytes that the call gave back
   kCaptured = 2,   // host-visible memory was looked at: after the deliveries it is as its mirror
   kDeferred = 4,   // a copy back whose bytes are delivered by a later entry
+  kAtCallEnd = 8,  // a cut that was made at the end of the call before it, not before the next: the
+                   // program ran host code after it, which must find what the cut delivered
 };
 
 inline constexpr size_t kMaxWords = 12;

@@ -38,6 +38,7 @@ CUresult replay_back(Step& step, const Copy& copy) {
     step.session().remember_deferred(copy.to);
   } else {
     step.take_answer(copy.to);
+    if (!copy.async) step.session().after_synchronisation();
   }
   return recorded;
 }

@@ -55,6 +55,10 @@ void Recorder::end_polls() {
 }
 
 void Recorder::append(uint16_t hook, const CallKey& key, int32_t result) {
+  if (!key.name.empty()) {
+    append(hook, key, result, 0, nullptr, {});
+    return;
+  }
   end_polls();
   struct {
     EntryHead head;

@@ -28,7 +28,7 @@ class Recorder {
   // Any number of deliveries; `answer` is null where the call gave nothing back.
   void append(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
               const HostBlock* answer, std::span<const Delivery> deliveries);
-  // The same for the frequent call that has no name, no answer and no deliveries.
+  // The same without answer and deliveries; at once where there is no name either, as in launches.
   void append(uint16_t hook, const CallKey& key, int32_t result);
   // A poll that found the device busy. A run of the same is one entry, its only word the count.
   void append_poll(uint16_t hook);

@@ -202,27 +202,38 @@ void Session::before_call(HookId hook) {
   }
   if (replaying()) {
     const bool same_poll = polls_left_ != 0 && entry_.head.hook == static_cast<uint16_t>(hook);
-    if (replayer_->at_cut() && !entry_read_ && !same_poll) go_live();
+    const bool all_compared = !entry_read_ || entry_.head.hook == kCutEntry;
+    if (replayer_->at_cut() && all_compared && !same_poll) go_live();
     return;
   }
-  if (triggers_->pending()) checkpoint_if_wanted();
+  if (triggers_->pending()) checkpoint_if_wanted(0);
 }
 
 void Session::after_synchronisation() {
+  if (replaying() && !entry_read_ && !cut_delivered_) {
+    // Only here can a cut have been made at the end of a call.
+    read_next();
+    if (entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCallEnd) != 0) {
+      deliver(entry_);
+      entry_read_ = false;
+      cut_delivered_ = replayer_->at_cut();
+    }
+    return;
+  }
   if (mode_ != Mode::kRecord) return;
   if (recorder_->stream_bytes() > settings_.journal) {
     refuse("a replay journal of more than GPUSNAP_JOURNAL (" + std::to_string(settings_.journal) +
            " bytes)");
     return;
   }
-  if (triggers_->on_synchronisation()) checkpoint_if_wanted();
+  if (triggers_->on_synchronisation()) checkpoint_if_wanted(kAtCallEnd);
 }
 
-void Session::checkpoint_if_wanted() {
+void Session::checkpoint_if_wanted(uint8_t cut_flags) {
   // Before the first context there is nothing to save; what is due stays due.
   if (streams_.empty()) return;
   triggers_->take();
-  checkpointer_->take();
+  checkpointer_->take(cut_flags);
 }
 
 void Session::refuse(const std::string& what) {
@@ -349,7 +360,7 @@ const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
   auto done = [&](const PendingCopy& copy) {
     return driver_->cuEventQuery(copy.done) == CUDA_SUCCESS;
   };
-  auto first_kept = std::ranges::stable_partition(pending_, done).begin();
+  const auto first_kept = std::stable_partition(pending_.begin(), pending_.end(), done);
   collected_ = static_cast<size_t>(first_kept - pending_.begin());
   for (auto it = pending_.begin(); it != first_kept; ++it) {
     note_answered(it->block);
@@ -371,14 +382,19 @@ void Session::forget_collected() {
   collected_ = 0;
 }
 
-void Session::read_entry() {
+void Session::read_next() {
   if (entry_read_) return;
-  do {
-    Status status = replayer_->next(entry_);
-    if (!status.ok()) impossible(kExitDamaged, status.message());
-    if (entry_.head.hook == kCutEntry) deliver(entry_);
-  } while (entry_.head.hook == kCutEntry);
+  const Status status = replayer_->next(entry_);
+  if (!status.ok()) impossible(kExitDamaged, status.message());
   entry_read_ = true;
+}
+
+// To the next call; cuts that were made before it are delivered on the way.
+void Session::read_entry() {
+  for (read_next(); entry_.head.hook == kCutEntry; read_next()) {
+    deliver(entry_);
+    entry_read_ = false;
+  }
 }
 
 bool Session::expect_busy(HookId hook) {
@@ -445,14 +461,15 @@ void Session::deliver(const Entry& entry) {
 
 // The replay has made all calls up to the cut: device memory is loaded, and the program is live.
 void Session::go_live() {
-  Status status = replayer_->next(entry_);
-  if (status.ok() && entry_.head.hook != kCutEntry) {
-    status = {Code::kDamaged, "the replay journal does not end with its cut"};
+  if (!cut_delivered_) {
+    read_next();
+    if (entry_.head.hook != kCutEntry) {
+      impossible(kExitDamaged, "the replay journal does not end with its cut");
+    }
+    deliver(entry_);
   }
-  if (!status.ok()) impossible(kExitDamaged, status.message());
-  deliver(entry_);
   const Manifest& manifest = restored_.ranks[0];
-  status = checkpointer_->load(restored_, manifest);
+  Status status = checkpointer_->load(restored_, manifest);
   if (!status.ok()) {
     impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
                restored_.id + " cannot be restored: " + status.message());

@@ -138,7 +138,8 @@ class Session {
   void begin_replay();
   Status begin_recording(std::vector<JournalPart> before, uint64_t calls, uint64_t launches);
   void warn_if_randomised() const;
-  void checkpoint_if_wanted();
+  void checkpoint_if_wanted(uint8_t cut_flags);
+  void read_next();
   void read_entry();
   void go_live();
   CUevent take_event(CUcontext context);
@@ -182,7 +183,8 @@ class Session {
   std::unique_ptr<Replayer> replayer_;
   CheckpointInfo restored_;
   Entry entry_;
-  bool entry_read_ = false;  // entry_ holds the next call, not compared yet
+  bool entry_read_ = false;     // entry_ is the next one, neither compared nor delivered yet
+  bool cut_delivered_ = false;  // the last cut's entry has been delivered at the end of its call
   uint64_t polls_left_ = 0;  // of the run of polls in entry_
   std::map<uint64_t, HostBlock> deferred_blocks_;
 };

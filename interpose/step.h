@@ -71,9 +71,13 @@ class Step {
   // For calls after which the host may look at what the device did.
   template <class Real>
   CUresult synchronised(bool all_done, Real&& real) {
-    if (replaying()) return expect();
-    const CUresult result = real();
-    record_visible(result, all_done, nullptr);
+    CUresult result;
+    if (replaying()) {
+      result = expect();
+    } else {
+      result = real();
+      record_visible(result, all_done, nullptr);
+    }
     session_->after_synchronisation();
     return result;
   }

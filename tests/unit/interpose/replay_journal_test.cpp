@@ -78,9 +78,10 @@ TEST_F(ReplayJournalTest, EveryPartOfAnEntryComesBack) {
   auto recorder = record("a.journal");
   recorder->append(7, key_of({1, 2, 3}), -5);
   recorder->append(8, key_of({4}, "a_kernel"), 0, kCaptured, &answer, {&delivery, 1});
+  recorder->append(9, key_of({}, "no_more_than_a_name"), 0);
   recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
-  EXPECT_EQ(recorder->calls(), 2U);
-  auto replayer = replay(finish(*recorder), 2);
+  EXPECT_EQ(recorder->calls(), 3U);
+  auto replayer = replay(finish(*recorder), 3);
 
   Entry entry;
   ASSERT_TRUE(replayer->next(entry).ok());
@@ -101,6 +102,9 @@ TEST_F(ReplayJournalTest, EveryPartOfAnEntryComesBack) {
   std::vector<std::byte> bytes(head.size);
   ASSERT_TRUE(replayer->read(bytes).ok());
   EXPECT_EQ(std::memcmp(bytes.data(), box.data(), 20), 0);
+
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.name, "no_more_than_a_name");
   EXPECT_TRUE(replayer->at_cut());
 
   ASSERT_TRUE(replayer->next(entry).ok());

@@ -13,7 +13,7 @@ namespace simcuda {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kHostRegion = 0x0000'2000'0000'0000;
+constexpr uint64_t kHostRegion = 0x0000'3000'0000'0000;
 constexpr uint64_t kHostRegionBytes = uint64_t{16} << 40;
 
 using JunkPage = std::array<uint64_t, kPage / sizeof(uint64_t)>;
