@@ -199,8 +199,10 @@ class Writer final : public CheckpointWriter {
     }
     ended_ = true;
     release_queue();
+    const Done tell = std::move(done_call_);
+    const Status told = status_;
     lock.unlock();
-    if (done_call_) done_call_(status_);
+    if (tell) tell(told);
   }
 
   // Slots come back also when nothing is written any more.

@@ -208,6 +208,13 @@ Status busy(const std::string& path) {
   return {Code::kBusy, "cannot lock " + path + ": another run holds it"};
 }
 
+Status cannot_lock(const std::string& path, int error) {
+  Status status = failed("lock", path, error);
+  if (error != ENOLCK && error != ENOSYS && error != EOPNOTSUPP) return status;
+  return {Code::kUnsupported, status.message() + "; its file system has no locks here: mount it " +
+                                  "with them (Lustre: -o flock) or choose another folder"};
+}
+
 Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
   HeldLocks& locks = held_locks();
   std::lock_guard one_at_a_time(locks.mutex);
@@ -221,7 +228,7 @@ Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
   if (uninterrupted([&] { return ::fcntl(file.get(), F_SETLK, &whole); }) < 0) {
-    return errno == EACCES || errno == EAGAIN ? busy(path) : failed("lock", path, errno);
+    return errno == EACCES || errno == EAGAIN ? busy(path) : cannot_lock(path, errno);
   }
   if (::fstat(file.get(), &about) < 0) return failed("lock", path, errno);
   const HeldLocks::Id id{about.st_dev, about.st_ino};

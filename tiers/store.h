@@ -53,8 +53,8 @@ class CheckpointWriter {
   // slot goes back to the pool when written. Waits when the queue is long.
   virtual void write(uint32_t range, uint64_t offset, Slot* slot) = 0;
   // No more data. `manifest` holds everything but extents and segments; its last journal part is
-  // made durable in `journal` before the manifest is committed. Does not wait. `done` is called last
-  // of all by the writer's own thread, whether it was committed or has failed.
+  // made durable in `journal` before the manifest is committed. Does not wait. `done` is called
+  // last of all by the writer's own thread, whether it was committed or has failed.
   using Done = std::function<void(const Status&)>;
   virtual void finish(Manifest manifest, JournalWriter* journal, Done done = {}) = 0;
   virtual void abandon() = 0;

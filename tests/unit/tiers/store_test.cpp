@@ -239,6 +239,25 @@ TEST_F(StoreTest, AFailedWriterGivesSlotsBackAndGoesOn) {
   EXPECT_EQ(files_.paths(), std::vector<std::string>{});
 }
 
+TEST_F(StoreTest, TheEndIsToldLastOfAll) {
+  const auto store = open();
+  Job nothing = job_;
+  nothing.ranges = {};
+  for (const bool fails : {false, true}) {
+    std::vector<std::string> told;
+    if (fails) files_.inject({2, Status(Code::kNoSpace, "cannot write: disk full"), false, true});
+    auto writer = store->begin("demo", 1, 0, job_.run, pool_, 1 << 20);
+    writer.value()->finish(manifest_of(nothing, 1), nullptr,
+                           [&](const Status& end) { told.push_back(end.message()); });
+    const Status status = writer.value()->wait();
+    EXPECT_EQ(status.ok(), !fails);
+    writer.value().reset();
+    EXPECT_EQ(told, std::vector<std::string>{status.message()});
+    files_.heal();
+    files_.erase("/pfs/store/demo/e1/r0.manifest");
+  }
+}
+
 TEST_F(StoreTest, AManifestThatReadersWouldRefuseIsNotCommitted) {
   const auto store = open();
   auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
