@@ -24,7 +24,7 @@ struct Extent {
 };
 
 // All extents at one moment, sorted by address. Immutable: a launch holds the table that was current
-// when it began to run, so memory freed before is not in it.
+// when it was queued, so memory freed before is not in it.
 struct ExtentTable {
   std::vector<Extent> extents;
   // The extent that holds `address`, or null.

@@ -29,7 +29,7 @@ struct Piece {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = steps_of(argc, argv, 400);
+  const int steps = steps_of(argc, argv, 3000);
   std::deque<Piece> live;
   uint32_t random = 5;
   std::vector<uint32_t> first(1000);
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
       CHECK(cudaFree(live[old].device));
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(old));
     }
-    if (step % 10 == 0) {
+    if (step % 20 == 0) {
       const Piece& newest = live.back();
       const std::vector<uint32_t> found = fetch(newest.device, newest.model.size());
       expect_same("piece", found, newest.model);

@@ -40,7 +40,7 @@ __global__ void turn() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = steps_of(argc, argv, 300);
+  const int steps = steps_of(argc, argv, 5000);
   std::vector<uint32_t> host_cells(kCells), entries(kTable), host_history(kCells, 0);
   uint32_t random = 99;
   for (uint32_t& cell : host_cells) cell = next_random(random);

@@ -44,7 +44,7 @@ T* device_view(T* host) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = steps_of(argc, argv, 250);
+  const int steps = steps_of(argc, argv, 4000);
   uint32_t* values = nullptr;
   CHECK(cudaMallocManaged(&values, kValues * sizeof(uint32_t)));
   void* mapped = nullptr;
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
     for (uint32_t i = 0; i < kThreads; ++i) most = std::max(most, model[chosen * kThreads + i]);
     model_knob = most ^ model[chosen * 3] ^ model_sums[chosen];
     model[chosen] += 1;
-    if (step % 5 == 0) std::printf("step %d knob %u sum %u\n", step, knob, sums[chosen]);
+    if (step % 10 == 0) std::printf("step %d knob %u sum %u\n", step, knob, sums[chosen]);
   }
   expect_same("value", std::vector<uint32_t>(values, values + kValues), model);
   expect_same("sum", sums, model_sums);

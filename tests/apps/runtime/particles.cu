@@ -54,7 +54,7 @@ __global__ void advance(const float4* positions, float4* moved, float4* velociti
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = steps_of(argc, argv, 40);
+  const int steps = steps_of(argc, argv, 600);
   std::vector<float4> positions(kBodies), velocities(kBodies, float4{0, 0, 0, 0});
   uint32_t random = 7;
   const auto coordinate = [&] { return static_cast<float>(next_random(random) % 2001) / 1000 - 1; };

@@ -44,7 +44,7 @@ bool close(double a, double b) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = steps_of(argc, argv, 80);
+  const int steps = steps_of(argc, argv, 2500);
   std::vector<Pendulum> host(kPendulums);
   for (int i = 0; i < kPendulums; ++i) host[i] = {0.1 + i * 0.002, 0.0, 0.5};
   Pendulum* device = upload(host);
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
     advance<<<kPendulums / 64, 64>>>(device, step);
     CHECK_LAUNCH();
     CHECK(cudaDeviceSynchronize());
-    if (step % 2 == 0) {
+    if (step % 8 == 0) {
       const Pendulum some = fetch(device + step % kPendulums, 1)[0];
       std::printf("step %d angle %a speed %a energy %a\n", step, some.angle, some.speed,
                   some.energy);

@@ -99,7 +99,7 @@ __global__ void collect(const Graph* graph, uint32_t* values, uint32_t* targets,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = steps_of(argc, argv, 400);
+  const int steps = steps_of(argc, argv, 2400);
   constexpr unsigned int kThreads = 128;
   Graph graph{allocate<Node*>(kNodes)};
   std::vector<Node*> pools;

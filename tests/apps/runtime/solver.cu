@@ -131,7 +131,7 @@ int solve(Machine& machine, const std::vector<double>& b, const Report& report) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int solves = steps_of(argc, argv, 3);
+  const int solves = steps_of(argc, argv, 25);
   OnDevice device;
   OnHost host;
   std::vector<double> b(kUnknowns);

@@ -36,7 +36,7 @@ __global__ void advance(Plate plate) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = steps_of(argc, argv, 500);
+  const int steps = steps_of(argc, argv, 4000);
   std::vector<float> heat(kCells), conductivity(kCells);
   uint32_t random = 1;
   for (int i = 0; i < kCells; ++i) {

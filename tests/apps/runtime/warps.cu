@@ -96,7 +96,7 @@ void advance_on_host(std::vector<uint32_t>& values, std::vector<uint32_t>& bins,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = steps_of(argc, argv, 200);
+  const int steps = steps_of(argc, argv, 2000);
   std::vector<uint32_t> host_values(kValues), host_bins(kBins, 0);
   uint32_t random = 3;
   for (uint32_t& value : host_values) value = next_random(random);

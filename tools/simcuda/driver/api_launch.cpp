@@ -95,6 +95,8 @@ struct Work {
   Dim3 grid, block;
   uint64_t shared;
   std::vector<std::byte> parameters;
+  // As it was when the launch was queued: memory that is freed later stays until this has run.
+  std::shared_ptr<const ExtentTable> memory;
 
   void operator()() const {
     Launch launch;
@@ -103,7 +105,7 @@ struct Work {
     launch.block = block;
     launch.dynamic_shared_bytes = shared;
     launch.parameters = parameters.data();
-    launch.memory = driver.memory.table(context->device());
+    launch.memory = memory;
     Fault fault = run(launch, driver.stats.machine, context->cancelled());
     CUresult error = error_of(fault.kind);
     if (error != CUDA_SUCCESS && context->fail(error, fault.message)) ++driver.stats.faults;
@@ -125,8 +127,9 @@ CUresult launch(CUfunction handle, const Dim3& grid, const Dim3& block, uint64_t
     std::vector<std::byte> values(kernel.parameter_bytes);
     result = extra != nullptr ? unpack(extra, &values) : gather(kernel, parameters, &values);
     if (result != CUDA_SUCCESS) return result;
-    context.submit(stream, Work{state, context.shared_from_this(), std::move(module),
-                                std::move(function), grid, block, shared, std::move(values)});
+    context.submit(
+        stream, Work{state, context.shared_from_this(), std::move(module), std::move(function),
+                     grid, block, shared, std::move(values), state.memory.table(context.device())});
     return CUDA_SUCCESS;
   });
 }

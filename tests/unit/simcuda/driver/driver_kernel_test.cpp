@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "tests/unit/simcuda/driver/driver_fixture.h"
 #include "tests/unit/tracker/fat_binary_builder.h"
@@ -353,6 +354,28 @@ TEST_F(FaultTest, FreedMemoryIsIllegal) {
   EXPECT_OK(cuMemFree_v2(memory));
   EXPECT_NE(0u, neighbour);
   fault(memory, 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_F(FaultTest, MemoryFreedBehindAQueuedKernelIsStillThereForIt) {
+  CUdeviceptr memory = allocate(64);
+  CUstream stream = nullptr;
+  ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  Gate gate;
+  gate.close(stream);
+  uint32_t count = 16;
+  uint32_t value = 1;
+  void* parameters[] = {&memory, &count, &value};
+  EXPECT_OK(cuLaunchKernel(fill_, 1, 1, 1, 16, 1, 1, 0, stream, parameters, nullptr));
+  std::thread other([&] {
+    EXPECT_OK(cuCtxSetCurrent(context_));
+    EXPECT_OK(cuMemFree_v2(memory));
+  });
+  // The address is nobody's any more while the free still waits for the kernel.
+  CUdeviceptr base = 0;
+  while (cuMemGetAddressRange_v2(&base, nullptr, memory) == CUDA_SUCCESS) std::this_thread::yield();
+  gate.open();
+  other.join();
+  EXPECT_OK(cuStreamSynchronize(stream));
 }
 
 TEST_F(FaultTest, HostMemoryIsIllegal) {
