@@ -48,6 +48,16 @@ PROGRAMS = {
     'warps': ('30', 20),
     'orbits': ('50', 12),
     'pipeline': ('60', 15),
+    'runtime/stencil': ('600', 40),
+    'runtime/particles': ('60', 20),
+    'runtime/solver': ('3', 200),
+    'runtime/pointers': ('300', 15),
+    'runtime/globals': ('600', 60),
+    'runtime/managed': ('400', 120),
+    'runtime/churn': ('400', 6),
+    'runtime/warps': ('300', 40),
+    'runtime/pendulum': ('200', 60),
+    'runtime/pipeline': ('600', 150),
 }
 
 
