@@ -153,5 +153,5 @@ int run(int steps) {
 }  // namespace app
 
 int main(int argc, char** argv) {
-  return app::run(app::steps_from(argc, argv, 300));
+  return app::run(app::steps_from(argc, argv, 1500));
 }

@@ -91,5 +91,5 @@ int run(int steps) {
 }  // namespace app
 
 int main(int argc, char** argv) {
-  return app::run(app::steps_from(argc, argv, 200));
+  return app::run(app::steps_from(argc, argv, 800));
 }

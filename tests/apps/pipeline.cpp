@@ -165,5 +165,5 @@ int run(int steps) {
 }  // namespace app
 
 int main(int argc, char** argv) {
-  return app::run(app::steps_from(argc, argv, 150));
+  return app::run(app::steps_from(argc, argv, 900));
 }

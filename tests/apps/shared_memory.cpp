@@ -99,5 +99,5 @@ int run(int steps) {
 }  // namespace app
 
 int main(int argc, char** argv) {
-  return app::run(app::steps_from(argc, argv, 120));
+  return app::run(app::steps_from(argc, argv, 600));
 }

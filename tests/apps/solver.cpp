@@ -122,5 +122,5 @@ int run(int steps) {
 }  // namespace app
 
 int main(int argc, char** argv) {
-  return app::run(app::steps_from(argc, argv, 8));
+  return app::run(app::steps_from(argc, argv, 24));
 }

@@ -84,5 +84,5 @@ int run(int steps) {
 }  // namespace app
 
 int main(int argc, char** argv) {
-  return app::run(app::steps_from(argc, argv, 60));
+  return app::run(app::steps_from(argc, argv, 300));
 }
