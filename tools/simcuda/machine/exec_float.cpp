@@ -106,7 +106,7 @@ template <class F>
 struct OrNan {
   template <class T>
   static T of(T a, T b) {
-    return (a != a) | (b != b) ? settled(a + b, a, b) : F::of(a, b);
+    return ((a != a) | (b != b)) ? settled(a + b, a, b) : F::of(a, b);
   }
 };
 
