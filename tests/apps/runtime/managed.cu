@@ -10,21 +10,19 @@ constexpr uint32_t kValues = 8192;
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kBlocks = kValues / kThreads;
 
-__managed__ uint32_t knob = 17;
-
 __host__ __device__ inline uint32_t new_value(uint32_t value, uint32_t turn) {
   for (int round = 0; round < 6; ++round) value = (value ^ turn) * 0x85ebca6bu + (value >> 13);
   return value;
 }
 
 // Each block leaves the largest of its values, and their sum, in memory of the host.
-__global__ void advance(uint32_t* values, uint32_t* largest, uint32_t* sums) {
+__global__ void advance(uint32_t* values, const uint32_t* knob, uint32_t* largest, uint32_t* sums) {
   __shared__ uint32_t most;
   __shared__ uint32_t sum;
   if (threadIdx.x == 0) most = sum = 0;
   __syncthreads();
   const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-  values[i] = new_value(values[i], knob);
+  values[i] = new_value(values[i], *knob);
   atomicMax(&most, values[i]);
   atomicAdd(&sum, values[i]);
   __syncthreads();
@@ -47,6 +45,9 @@ int main(int argc, char** argv) {
   const int steps = steps_of(argc, argv, 4000);
   uint32_t* values = nullptr;
   CHECK(cudaMallocManaged(&values, kValues * sizeof(uint32_t)));
+  uint32_t* knob = nullptr;
+  CHECK(cudaMallocManaged(&knob, sizeof(uint32_t)));
+  *knob = 17;
   void* mapped = nullptr;
   CHECK(cudaHostAlloc(&mapped, kBlocks * sizeof(uint32_t), cudaHostAllocMapped));
   auto* largest = static_cast<uint32_t*>(mapped);
@@ -56,14 +57,14 @@ int main(int argc, char** argv) {
 
   std::vector<uint32_t> model(kValues), model_sums(kBlocks, 0);
   for (uint32_t i = 0; i < kValues; ++i) values[i] = model[i] = i * i + 1;
-  uint32_t model_knob = knob;
+  uint32_t model_knob = *knob;
 
   for (int step = 1; step <= steps; ++step) {
-    advance<<<kBlocks, kThreads>>>(values, device_view(largest), device_view(sums.data()));
+    advance<<<kBlocks, kThreads>>>(values, knob, device_view(largest), device_view(sums.data()));
     CHECK_LAUNCH();
     CHECK(cudaDeviceSynchronize());
     const uint32_t chosen = static_cast<uint32_t>(step) % kBlocks;
-    knob = largest[chosen] ^ values[chosen * 3] ^ sums[chosen];
+    *knob = largest[chosen] ^ values[chosen * 3] ^ sums[chosen];
     values[chosen] += 1;
 
     for (uint32_t i = 0; i < kValues; ++i) {
@@ -74,7 +75,7 @@ int main(int argc, char** argv) {
     for (uint32_t i = 0; i < kThreads; ++i) most = std::max(most, model[chosen * kThreads + i]);
     model_knob = most ^ model[chosen * 3] ^ model_sums[chosen];
     model[chosen] += 1;
-    if (step % 10 == 0) std::printf("step %d knob %u sum %u\n", step, knob, sums[chosen]);
+    if (step % 10 == 0) std::printf("step %d knob %u sum %u\n", step, *knob, sums[chosen]);
   }
   expect_same("value", std::vector<uint32_t>(values, values + kValues), model);
   expect_same("sum", sums, model_sums);
@@ -82,5 +83,6 @@ int main(int argc, char** argv) {
   CHECK(cudaHostUnregister(sums.data()));
   CHECK(cudaFreeHost(mapped));
   CHECK(cudaFree(values));
+  CHECK(cudaFree(knob));
   return finish();
 }
