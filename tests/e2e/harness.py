@@ -72,6 +72,8 @@ class Run:
         self.command = command
         self.output_path = output
         self.errors_path = errors
+        self.kept = None
+        self.ended_after = None
         self.started = time.monotonic()
         with open(output, 'wb') as out, open(errors, 'wb') as err:
             self.process = subprocess.Popen(command, env=environment, cwd=folder, stdout=out,
@@ -79,6 +81,9 @@ class Run:
 
     @property
     def output(self):
+        """So far; of a finished run also after its folder is gone."""
+        if self.kept is not None:
+            return self.kept
         with open(self.output_path, 'rb') as file:
             return file.read()
 
@@ -89,7 +94,8 @@ class Run:
 
     @property
     def seconds(self):
-        return time.monotonic() - self.started
+        """How long it ran, or has run."""
+        return self.ended_after or time.monotonic() - self.started
 
     def ended(self):
         return self.process.poll() is not None
@@ -104,7 +110,10 @@ class Run:
 
     def wait(self, timeout):
         try:
-            return self.process.wait(timeout)
+            status = self.process.wait(timeout)
+            self.ended_after = self.ended_after or time.monotonic() - self.started
+            self.kept = self.output
+            return status
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -121,6 +130,7 @@ class TestCase(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix='gpusnap-e2e-')
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.store = os.path.join(self.folder, 'store')
+        self.working_folder = self.folder  # of the programs
         self.random = random.Random('%d %s' % (SEED, self.id()))
         self._runs = []
         self.addCleanup(self._end_runs)
@@ -138,9 +148,9 @@ class TestCase(unittest.TestCase):
         kept.update({name: str(value) for name, value in settings.items() if value is not None})
         return kept
 
-    def start(self, command, environment, folder=None):
+    def start(self, command, environment):
         base = os.path.join(self.folder, 'run%d' % len(self._runs))
-        run = Run(command, environment, folder or self.folder, base + '.out', base + '.err')
+        run = Run(command, environment, self.working_folder, base + '.out', base + '.err')
         self._runs.append(run)
         return run
 

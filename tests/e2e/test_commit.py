@@ -2,6 +2,7 @@
 """A run is killed at each write, sync and rename of its commits in turn: every checkpoint that is
 listed as complete verifies, and the newest one restores."""
 import os
+import signal
 
 import harness
 
@@ -32,11 +33,13 @@ class Commit(harness.TestCase):
         if not harness.SOAK and len(numbers) > 90:
             numbers = sorted(self.random.sample(numbers, 90))
         print('%d of %d calls' % (len(numbers), calls))
-        restored = 0
+        killed = restored = 0
         for number in numbers:
             with self.subTest(call=number):
                 self.store = os.path.join(self.folder, 'store-%d' % number)
-                self.run_killed_at(number).wait(self.timeout)
+                status = self.run_killed_at(number).wait(self.timeout)
+                self.assertIn(status, (0, -signal.SIGKILL))
+                killed += status != 0
                 self.verify_all()
                 run = self.start_restored(COMMAND)
                 if not self.complete():
@@ -45,6 +48,7 @@ class Commit(harness.TestCase):
                 self.finish(run)
                 self.assert_same_output(run, reference)
                 restored += 1
+        self.assertGreater(killed, len(numbers) * 3 // 4)
         self.assertGreater(restored, len(numbers) // 3)
 
 

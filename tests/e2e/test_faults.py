@@ -7,6 +7,7 @@ looks at what restore, verify and list say about it.
 import glob
 import os
 import shutil
+import tempfile
 
 import harness
 
@@ -22,26 +23,23 @@ def flip(path, at):
 
 
 class Faults(harness.TestCase):
-    sound = None  # folder with the sound store, made once
+    reference_run = None
 
     @classmethod
     def setUpClass(cls):
-        cls.sound = None
-
-    @classmethod
-    def tearDownClass(cls):
-        if cls.sound:
-            shutil.rmtree(cls.sound, ignore_errors=True)
+        cls.shared = tempfile.mkdtemp(prefix='gpusnap-e2e-')
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+        cls.sound = os.path.join(cls.shared, 'sound')  # the sound store, made once
 
     def setUp(self):
         super().setUp()
-        cls = type(self)
-        if cls.sound is None:
-            cls.reference_run = self.reference(COMMAND)
+        # A checkpoint remembers where its program worked.
+        self.working_folder = self.shared
+        if not os.path.exists(self.sound):
+            type(self).reference_run = self.reference(COMMAND)
             self.finish(self.start_saved(COMMAND, GPUSNAP_EVERY='syncs:15', GPUSNAP_KEEP=2))
-            cls.sound = self.folder + '-sound'
-            shutil.move(self.store, cls.sound)
-        shutil.copytree(cls.sound, self.store)
+            shutil.move(self.store, self.sound)
+        shutil.copytree(self.sound, self.store)
         self.newest, self.older = self.complete()[:2]
 
     def file(self, kind, checkpoint=None):
