@@ -1,7 +1,7 @@
 // Copies and sets. Every form is one box of bytes, rows of equal width at equal distances, from one
 // place to another; what differs between the calls is only when the host may go on.
 
-#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -221,12 +221,20 @@ CUresult copy_3d(const Params* c, CUstream stream, Wait wait) {
   return copy(stream, box, to, from, wait);
 }
 
+// Words are stored whole: a kernel may be polling one of them. They are aligned, checked before.
 template <class T>
 void set_rows(const Box& box, const Rows& to, T value) {
   for (uint64_t y = 0; y < box.height; ++y) {
-    std::byte* row = to.row(y, 0);
-    for (uint64_t x = 0; x < box.width; x += sizeof(T)) std::memcpy(row + x, &value, sizeof value);
+    T* row = reinterpret_cast<T*>(to.row(y, 0));
+    for (uint64_t x = 0; x < box.width / sizeof(T); ++x) {
+      std::atomic_ref<T>(row[x]).store(value, std::memory_order_relaxed);
+    }
   }
+}
+
+template <>
+void set_rows<uint8_t>(const Box& box, const Rows& to, uint8_t value) {
+  for (uint64_t y = 0; y < box.height; ++y) std::memset(to.row(y, 0), value, box.width);
 }
 
 // `width` is counted in elements of T.

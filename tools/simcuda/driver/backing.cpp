@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -15,6 +14,7 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kHostRegion = 0x0000'3000'0000'0000;
 constexpr uint64_t kHostRegionBytes = uint64_t{16} << 40;
+constexpr int kAttempts = 4;
 
 using JunkPage = std::array<uint64_t, kPage / sizeof(uint64_t)>;
 
@@ -138,18 +138,19 @@ HostRegion::HostRegion(uint64_t seed)
 std::byte* HostRegion::allocate(uint64_t bytes) {
   uint64_t mapped = round_up(bytes, kPage);
   uint64_t align = mapped >= kGranule ? kGranule : kPage;
-  // Ranges that something else of the process sits in stay taken, and the next one is tried.
-  for (int attempt = 0; attempt < 16; ++attempt) {
+  // Ranges that something else of the process sits in stay taken, and the next one is tried. The
+  // address is only a hint: a sanitizer may keep the whole region to itself.
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto address = ranges_.take(low_, kHostRegion + kHostRegionBytes, mapped + kPage, align);
     if (!address) break;
     void* wanted = reinterpret_cast<void*>(*address);
-    void* memory = map_anonymous(wanted, mapped, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
-    if (memory != nullptr && memory != wanted) ranges_.release(*address);
-    if (memory != nullptr) return static_cast<std::byte*>(memory);
-    if (errno == ENOMEM) {
+    void* memory = map_anonymous(wanted, mapped, PROT_READ | PROT_WRITE, 0);
+    if (memory == wanted) return static_cast<std::byte*>(memory);
+    if (memory == nullptr) {
       ranges_.release(*address);
       return nullptr;
     }
+    munmap(memory, mapped);
   }
   return static_cast<std::byte*>(map_anonymous(nullptr, mapped, PROT_READ | PROT_WRITE, 0));
 }

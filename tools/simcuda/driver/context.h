@@ -85,10 +85,10 @@ class Context : public std::enable_shared_from_this<Context> {
 
   std::vector<Point> pending_locked(bool all);
 
-  const CUcontext handle_;
-  const int device_;
-  const bool primary_;
-  const uint64_t id_;
+  CUcontext handle_;
+  int device_;
+  bool primary_;
+  uint64_t id_;
   std::atomic<CUresult> error_{CUDA_SUCCESS};
   std::atomic<bool> cancelled_{false};
 
