@@ -46,13 +46,12 @@ class Tinygrad(harness.TestCase):
         for kill in range(harness.KILLS if harness.SOAK else 1):
             with self.subTest(kill=kill):
                 self.saved_and_killed(self.command, reference, 'syncs:20')
-                newest = self.complete()[0]
+                before = self.launches_before(self.complete()[0]['id'])
                 stats = os.path.join(self.folder, 'stats-%d' % kill)
                 run = self.finish(self.start_restored(self.command, SIMCUDA_STATS=stats,
                                                       GPUSNAP_EVERY='syncs:20'))
                 self.assert_same_output(run, reference)
-                self.assertEqual(harness.launches(stats),
-                                 launched - self.launches_before(newest['id']))
+                self.assertEqual(harness.launches(stats), launched - before)
 
 
 if __name__ == '__main__':
