@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -15,7 +16,9 @@ namespace {
 
 fake::Driver& driver() {
   static fake::Driver* const instance = [] {
-    void* library = dlopen("libcuda.so.1", RTLD_NOW);
+    // By its path first: then the runtime's libcuda.so.1 is this one, whatever lies in run paths.
+    const char* path = std::getenv("FAKE_DRIVER");
+    void* library = dlopen(path == nullptr ? "libcuda.so.1" : path, RTLD_NOW);
     if (library == nullptr) throw std::runtime_error(dlerror());
     auto* find = reinterpret_cast<fake::Driver* (*)()>(dlsym(library, "fake_driver"));
     if (find == nullptr) throw std::runtime_error("libcuda.so.1 is not the fake driver");
