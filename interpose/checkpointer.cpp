@@ -17,6 +17,8 @@ namespace {
 // Large enough for full bandwidth (GPU Snapshot, section 4.3.1: 1 to 4 MiB and up).
 constexpr uint64_t kCopyBytes = kSlotBytes;
 constexpr uint64_t kSegmentBytes = 4ULL << 30;
+// After so many in a row the next checkpoint takes the stall that it needs.
+constexpr int kMostGivenUp = 2;
 
 int64_t clock_ns(clockid_t clock) {
   timespec now{};
@@ -62,7 +64,10 @@ void Checkpointer::take(uint8_t cut_flags) {
   } catch (const std::bad_alloc&) {
     status = {Code::kNoSpace, "no host memory is left"};
   }
-  if (status.ok()) return;
+  if (status.ok()) {
+    given_up_ = 0;
+    return;
+  }
   if (writer_ != nullptr) {
     writer_->abandon();
     writer_.reset();
@@ -82,6 +87,10 @@ Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
   Session& s = session_;
   if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
   if (Status status = drain(); !status.ok()) return status;
+  if (given_up_ == kMostGivenUp) {
+    log(LogLevel::kWarn, "after ", kMostGivenUp, " checkpoints that were given up, this one holds ",
+        "the program as long as it takes");
+  }
 
   // The device has run empty: this is the cut. What it brought the host is journaled here.
   uint8_t flags = cut_flags;
@@ -205,6 +214,11 @@ Status Checkpointer::hand_over(CheckpointWriter& writer, Flight& flight) {
   return driver_status("copying device memory", result);
 }
 
+// A store that is too slow for the program must not make it give up every checkpoint for ever.
+std::chrono::nanoseconds Checkpointer::longest_wait() const {
+  return given_up_ < kMostGivenUp ? session_.settings_.max_stall : StagingPool::kWithoutLimit;
+}
+
 // Two slots in flight: one is being copied to while the other is handed to the writer.
 Status Checkpointer::save_range(CheckpointWriter& writer, uint32_t index, const MemoryRange& range,
                                 Flight& flight) {
@@ -212,7 +226,8 @@ Status Checkpointer::save_range(CheckpointWriter& writer, uint32_t index, const 
   ZoneTable zones(range.size, session_.settings_.zone);
   zones.mark_all_pending();
   while (auto run = zones.next_pending(0, kCopyBytes)) {
-    auto slot = session_.pool_->acquire();
+    auto slot = session_.pool_->acquire(longest_wait());
+    if (slot.status().code() == Code::kBusy) ++given_up_;
     if (!slot.ok()) return slot.status();
     Flight next{slot.value(), session_.take_event(context_of(range)), context_of(range), index,
                 run->offset};

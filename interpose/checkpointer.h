@@ -9,6 +9,7 @@
 // The session's thread only.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,6 +41,7 @@ class Checkpointer {
   Status save_range(CheckpointWriter& writer, uint32_t index, const MemoryRange& range,
                     Flight& flight);
   Status hand_over(CheckpointWriter& writer, Flight& flight);
+  std::chrono::nanoseconds longest_wait() const;
   Manifest describe_cut(uint64_t epoch);
   Status check_addresses(const CheckpointInfo& checkpoint, const Manifest& manifest,
                          std::vector<uint64_t>& addresses);
@@ -53,6 +55,7 @@ class Checkpointer {
   std::map<CUcontext, CUstream> streams_;
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
   std::string last_error_;
+  int given_up_ = 0;  // checkpoints in a row for want of a slot
 };
 
 }  // namespace gpusnap

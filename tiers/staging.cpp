@@ -23,7 +23,8 @@ StagingPool::~StagingPool() {
   for (auto& slot : slots_) memory_.release(slot->data, slot->capacity);
 }
 
-Result<Slot*> StagingPool::acquire() {
+Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
+  const auto deadline = std::chrono::steady_clock::now() + longest;
   std::unique_lock lock(mutex_);
   for (;;) {
     if (!free_.empty()) {
@@ -37,7 +38,11 @@ Result<Slot*> StagingPool::acquire() {
       if (made.ok() || made_ == 0) return made;
       continue;
     }
-    freed_.wait(lock);
+    if (freed_.wait_until(lock, deadline) == std::cv_status::timeout && free_.empty()) {
+      return Status(Code::kBusy, "no staging memory came free within " +
+                                     std::to_string(longest / std::chrono::milliseconds(1)) +
+                                     " ms");
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // way from the device to a file (and back). Its ceiling is what bounds our use of host memory.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -34,8 +35,10 @@ class StagingPool {
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
-  // Waits until a slot is free. Fails only where not a single slot can be had.
-  Result<Slot*> acquire();
+  // Waits until a slot is free: kBusy when none has come free within `longest`. Fails otherwise
+  // only where not a single slot can be had.
+  Result<Slot*> acquire(std::chrono::nanoseconds longest = kWithoutLimit);
+  static constexpr std::chrono::nanoseconds kWithoutLimit = std::chrono::hours(24 * 365);
   void release(Slot* slot);
   size_t slot_bytes() const { return slot_bytes_; }
 

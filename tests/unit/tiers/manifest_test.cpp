@@ -144,5 +144,17 @@ TEST(Staging, FailsOnlyWithoutASingleSlot) {
   pool.release(again);
 }
 
+TEST(Staging, WaitsNoLongerThanItIsTold) {
+  PlainMemory memory;
+  StagingPool pool(memory, 1000, 2000);
+  Slot* a = pool.acquire().value();
+  Slot* b = pool.acquire().value();
+  EXPECT_EQ(pool.acquire(std::chrono::milliseconds(1)).status().code(), Code::kBusy);
+  pool.release(a);
+  EXPECT_EQ(pool.acquire(std::chrono::milliseconds(0)).value(), a);
+  pool.release(a);
+  pool.release(b);
+}
+
 }  // namespace
 }  // namespace gpusnap::test
