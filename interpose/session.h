@@ -185,7 +185,7 @@ class Session {
   Entry entry_;
   bool entry_read_ = false;     // entry_ is the next one, neither compared nor delivered yet
   bool cut_delivered_ = false;  // the last cut's entry has been delivered at the end of its call
-  uint64_t polls_left_ = 0;  // of the run of polls in entry_
+  uint64_t polls_left_ = 0;     // of the run of polls in entry_
   std::map<uint64_t, HostBlock> deferred_blocks_;
 };
 

@@ -1,5 +1,5 @@
-// The seam inside simcuda between the driver API (memory, streams, modules) and the PTX machine that
-// executes kernels. The driver owns all memory and all naming; the machine decodes and runs.
+// The seam inside simcuda between the driver API (memory, streams, modules) and the PTX machine
+// that executes kernels. The driver owns all memory and all naming; the machine decodes and runs.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,8 @@
 
 namespace simcuda {
 
-// A stretch of device-visible memory: device address -> host bytes. Accesses must lie wholly inside.
+// A stretch of device-visible memory: device address -> host bytes. Accesses must lie wholly
+// inside.
 struct Extent {
   uint64_t address = 0;
   uint64_t size = 0;  // bytes, exact: one past is out of bounds
@@ -23,8 +24,8 @@ struct Extent {
   uint64_t end() const { return address + size; }
 };
 
-// All extents at one moment, sorted by address. Immutable: a launch holds the table that was current
-// when it was queued, so memory freed before is not in it.
+// All extents at one moment, sorted by address. Immutable: a launch holds the table that was
+// current when it was queued, so memory freed before is not in it.
 struct ExtentTable {
   std::vector<Extent> extents;
   // The extent that holds `address`, or null.
@@ -79,11 +80,13 @@ class Program {
 struct KernelInfo {
   std::string_view name;
   uint64_t parameter_bytes = 0;
-  struct Parameter { uint64_t offset, size; };
+  struct Parameter {
+    uint64_t offset, size;
+  };
   std::vector<Parameter> parameters;
   uint64_t static_shared_bytes = 0;
-  uint64_t local_bytes = 0;      // per thread
-  uint32_t registers = 0;        // per thread, as the machine counts them, at most 255
+  uint64_t local_bytes = 0;  // per thread
+  uint32_t registers = 0;    // per thread, as the machine counts them, at most 255
   uint32_t max_threads_per_block = 1024;
 };
 const KernelInfo& info(const Kernel& kernel);
@@ -92,16 +95,25 @@ struct Launch {
   const Kernel* kernel = nullptr;
   Dim3 grid, block;
   uint64_t dynamic_shared_bytes = 0;
-  const std::byte* parameters = nullptr;  // KernelInfo::parameter_bytes of them, alive until run() ends
+  const std::byte* parameters =
+      nullptr;  // KernelInfo::parameter_bytes of them, alive until run() ends
   std::shared_ptr<const ExtentTable> memory;
 };
 
 struct Fault {
   enum class Kind {
-    kNone, kIllegalAddress, kMisalignedAddress, kInvalidAddressSpace, kIllegalInstruction,
-    kTrap, kAssert, kStackOverflow, kCancelled,
+    kNone,
+    kIllegalAddress,
+    kMisalignedAddress,
+    kInvalidAddressSpace,
+    kIllegalInstruction,
+    kTrap,
+    kAssert,
+    kStackOverflow,
+    kCancelled,
   } kind = Kind::kNone;
-  std::string message;  // one line: kernel, PTX line, instruction, block, thread, address, nearest allocation
+  std::string message;  // one line: kernel, PTX line, instruction, block, thread, address, nearest
+                        // allocation
 };
 
 // Adds up over all launches of a process.
