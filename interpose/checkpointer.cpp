@@ -191,6 +191,39 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   return manifest;
 }
 
+namespace {
+// A line on a terminal that says how far the loading of much memory has come; nothing elsewhere.
+class LoadProgress {
+ public:
+  explicit LoadProgress(uint64_t total)
+      : total_(total), shown_(isatty(STDERR_FILENO) == 1), last_(clock_ns(CLOCK_MONOTONIC)) {}
+  ~LoadProgress() {
+    if (written_) (void)!write(STDERR_FILENO, "\n", 1);
+  }
+  LoadProgress(const LoadProgress&) = delete;
+  LoadProgress& operator=(const LoadProgress&) = delete;
+
+  void add(uint64_t bytes) {
+    done_ += bytes;
+    const int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (!shown_ || now - last_ < kInterval) return;
+    last_ = now;
+    written_ = true;
+    const std::string line = "\rgpusnap: loading device memory: " + std::to_string(done_ >> 20) +
+                             " of " + std::to_string(total_ >> 20) + " MiB";
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+  }
+
+ private:
+  static constexpr int64_t kInterval = 500'000'000;  // ns
+  const uint64_t total_;
+  const bool shown_;
+  bool written_ = false;
+  int64_t last_;
+  uint64_t done_ = 0;
+};
+}  // namespace
+
 struct Checkpointer::Flight {
   Slot* slot = nullptr;
   CUevent copied = nullptr;
@@ -327,6 +360,7 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
   if (status.ok()) status = s.modules_.find_globals(s.contexts(), s.memory_);
   std::vector<uint64_t> addresses;
   if (status.ok()) status = check_addresses(checkpoint, manifest, addresses);
+  LoadProgress progress(manifest.bytes());
   std::vector<std::byte> large;  // extents of a checkpoint that was written with larger slots
   for (size_t i = 0; i < manifest.extents.size() && status.ok(); ++i) {
     const Extent& extent = manifest.extents[i];
@@ -348,6 +382,7 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
       status = driver_status(("loading " + range_text(address, range->size)).c_str(), result);
     }
     s.pool_->release(slot.value());
+    progress.add(extent.size);
   }
   return status;
 }
