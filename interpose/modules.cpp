@@ -94,7 +94,8 @@ Status Modules::find_globals(const std::vector<CUcontext>& contexts, MemoryMap& 
     if (!loaded.used || loaded.in_map) continue;
     if (loaded.context == nullptr) {
       // A library's data exists once in every context.
-      if (contexts.size() != 1) return {Code::kUnsupported, "a library used in several contexts"};
+      if (contexts.size() != 1)
+        return {Code::kUnsupported, "a library is used in several contexts, which is not followed"};
       loaded.context = contexts.front();
     }
     if (Status status = find_globals_of(loaded, memory); !status.ok()) return status;
@@ -109,10 +110,15 @@ Status Modules::find_globals_of(Loaded& loaded, MemoryMap& memory) {
     return {Code::kUnsupported,
             "the variables of " + module + " cannot be told: " + loaded.globals.reason};
   }
+  if (loaded.globals.device_heap) {
+    return {Code::kUnsupported,
+            "kernels of " + module + " use the device's malloc heap, which is not followed"};
+  }
   for (const GlobalVariable& global : loaded.globals.globals) {
     if (global.size == 0) continue;
     if (global.managed) {
-      return {Code::kUnsupported, "the __managed__ variable " + global.name + " of " + module};
+      return {Code::kUnsupported,
+              "the __managed__ variable " + global.name + " of " + module + " is not followed"};
     }
     MemoryRange range;
     const CUresult result = address_of(loaded, global.name, &range.address, &range.size);

@@ -14,6 +14,7 @@
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
 #include "interpose/text.h"
+#include "tiers/checksum.h"
 
 namespace gpusnap {
 
@@ -271,6 +272,13 @@ void Session::note_primary_context(CUdevice device, CUcontext context) {
 CUcontext Session::primary_context(CUdevice device) const {
   auto it = primary_contexts_.find(device);
   return it == primary_contexts_.end() ? nullptr : it->second;
+}
+
+uint64_t Session::known(uint64_t address) const {
+  const MemoryRange* range = memory_.find(address);
+  if (range == nullptr) return 0;
+  if (range->kind != MemoryKind::kGlobal) return address;
+  return checksum(range->name) + range->module + (address - range->address);
 }
 
 std::vector<CUcontext> Session::contexts() const {

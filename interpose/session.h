@@ -88,7 +88,8 @@ class Session {
   void use_per_thread_stream() { per_thread_stream_used_ = true; }
 
   // The address, where it is one that a replay must repeat; 0 for any other.
-  uint64_t known(uint64_t address) const { return memory_.find(address) != nullptr ? address : 0; }
+  // A module's variable may lie elsewhere in a replay: it counts by its name.
+  uint64_t known(uint64_t address) const;
   // For addresses that the map does not know.
   bool is_device_address(uint64_t address) const;
   // Pinned memory that stands in for the driver's own at a recorded address: its size, else 0.

@@ -87,8 +87,7 @@ Role role_of(std::string_view section) {
 
 class CubinReader {
  public:
-  CubinReader(const ElfFile& elf, std::vector<GlobalVariable>& globals)
-      : elf_(elf), globals_(globals) {
+  CubinReader(const ElfFile& elf, ImageGlobals& found) : elf_(elf), found_(found) {
     for (const Elf64_Shdr& section : elf.sections()) {
       roles_.push_back(role_of(elf.section_name(section)));
     }
@@ -122,6 +121,10 @@ class CubinReader {
   }
 
   void add(const Elf64_Sym& symbol, uint32_t strings) {
+    // The driver provides the device's allocator.
+    if (symbol.st_shndx == SHN_UNDEF && elf_.string_at(strings, symbol.st_name) == kDeviceMalloc) {
+      found_.device_heap = true;
+    }
     if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx >= roles_.size()) return;
     const Role role = roles_[symbol.st_shndx];
     const std::string_view name = elf_.string_at(strings, symbol.st_name);
@@ -132,11 +135,11 @@ class CubinReader {
     variable.size = symbol.st_size;
     variable.constant = role == Role::kConstant;
     variable.managed = role == Role::kGlobal && (symbol.st_other & kManaged) != 0;
-    globals_.push_back(std::move(variable));
+    found_.globals.push_back(std::move(variable));
   }
 
   const ElfFile& elf_;
-  std::vector<GlobalVariable>& globals_;
+  ImageGlobals& found_;
   std::vector<Role> roles_;  // by section
   std::vector<bool> named_;  // by section: a symbol lies in it
 };
@@ -164,11 +167,10 @@ uint64_t elf_size_at(const std::byte* image) {
   return end;
 }
 
-std::string read_cubin_globals(std::span<const std::byte> file,
-                               std::vector<GlobalVariable>& globals) {
+std::string read_cubin_globals(std::span<const std::byte> file, ImageGlobals& found) {
   ElfFile elf(file);
   if (!elf.open()) return "it is not a readable ELF file";
-  return CubinReader(elf, globals).read();
+  return CubinReader(elf, found).read();
 }
 
 }  // namespace gpusnap

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tracker/image.h"
@@ -13,6 +14,8 @@
 namespace gpusnap {
 
 inline constexpr size_t kElfHeaderBytes = 64;
+// What kernels call for memory from the device's heap.
+inline constexpr std::string_view kDeviceMalloc = "malloc";
 
 // Whether `bytes` begin as an ELF file.
 bool is_elf(std::span<const std::byte> bytes);
@@ -21,8 +24,7 @@ bool is_elf(std::span<const std::byte> bytes);
 // are not possible.
 uint64_t elf_size_at(const std::byte* image);
 
-// Adds the device variables of the file to `globals`. Returns why it could not, empty for success.
-std::string read_cubin_globals(std::span<const std::byte> file,
-                               std::vector<GlobalVariable>& globals);
+// Adds the device variables of the file to `found`. Returns why it could not, empty for success.
+std::string read_cubin_globals(std::span<const std::byte> file, ImageGlobals& found);
 
 }  // namespace gpusnap

@@ -44,7 +44,8 @@ struct GlobalVariable {
 
 struct ImageGlobals {
   std::vector<GlobalVariable> globals;
-  bool known = false;  // false: no entry could be read; `reason` says why
+  bool known = false;        // false: no entry could be read; `reason` says why
+  bool device_heap = false;  // kernels call malloc: state that no address leads to
   std::string reason;
 };
 

@@ -17,12 +17,13 @@ bool in_device_memory(const ptx::Variable& variable) {
          variable.linkage != ptx::Linkage::kExtern && variable.size > 0;
 }
 
-std::string read_ptx_globals(std::string_view text, std::vector<GlobalVariable>& globals) {
+std::string read_ptx_globals(std::string_view text, ImageGlobals& found) {
   const ptx::ParseResult parsed = ptx::parse(text);
   if (parsed.module == nullptr) {
     return "line " + std::to_string(parsed.error.line) + ": " + parsed.error.reason;
   }
   for (const ptx::Function& function : parsed.module->functions) {
+    if (function.name == kDeviceMalloc && !function.has_body) found.device_heap = true;
     for (const ptx::Variable& variable : function.variables) {
       if (variable.space == Space::kGlobal) {
         return "variable " + variable.name + " of function " + function.name +
@@ -32,7 +33,7 @@ std::string read_ptx_globals(std::string_view text, std::vector<GlobalVariable>&
   }
   for (const ptx::Variable& variable : parsed.module->variables) {
     if (!in_device_memory(variable)) continue;
-    globals.push_back(
+    found.globals.push_back(
         {variable.name, variable.size, variable.space == Space::kConst, variable.managed});
   }
   return {};
@@ -47,17 +48,18 @@ ImageGlobals globals_of(const ImageContents& contents) {
   std::map<std::string, GlobalVariable> by_name;
   result.reason = contents.error;
   for (const ImageEntry& entry : contents.entries) {
-    std::vector<GlobalVariable> globals;
+    ImageGlobals found;
     const bool is_ptx = entry.kind == ImageEntry::Kind::kPtx;
     const std::string reason =
-        is_ptx ? read_ptx_globals(entry.bytes, globals)
-               : read_cubin_globals(std::as_bytes(std::span(entry.bytes)), globals);
+        is_ptx ? read_ptx_globals(entry.bytes, found)
+               : read_cubin_globals(std::as_bytes(std::span(entry.bytes)), found);
     if (!reason.empty()) {
       result.reason = std::string(is_ptx ? "PTX: " : "machine code: ") + reason;
       continue;
     }
     result.known = true;
-    for (GlobalVariable& variable : globals) {
+    result.device_heap = result.device_heap || found.device_heap;
+    for (GlobalVariable& variable : found.globals) {
       GlobalVariable& known = by_name.try_emplace(variable.name, variable).first->second;
       known.size = std::max(known.size, variable.size);
       known.managed = known.managed || variable.managed;

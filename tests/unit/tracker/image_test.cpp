@@ -238,6 +238,21 @@ TEST(ImageGlobals, OfACubin) {
   EXPECT_TRUE(find(globals, "constant")->constant);
 }
 
+TEST(ImageGlobals, KernelsThatCallMallocAreTold) {
+  const std::string head = ".version 7.8\n.target sm_75\n.address_size 64\n";
+  EXPECT_FALSE(globals_of(read_image(as_bytes(std::string(kPtx)))).device_heap);
+  EXPECT_TRUE(globals_of(read_image(as_bytes(
+                             head + ".extern .func (.param .b64 r) malloc (.param .b64 n);\n"
+                                    ".entry k() { ret; }\n")))
+                  .device_heap);
+  const std::string own = ".func (.param .b64 r) malloc (.param .b64 n) { ret; }\n";
+  EXPECT_FALSE(globals_of(read_image(as_bytes(head + own))).device_heap) << "the module's own";
+  EXPECT_FALSE(globals_of(read_image(as_bytes(small_cubin()))).device_heap);
+  CubinBuilder builder;
+  builder.symbol("malloc", SHN_UNDEF, 0);
+  EXPECT_TRUE(globals_of(read_image(as_bytes(builder.build()))).device_heap);
+}
+
 TEST(ImageGlobals, CubinWhoseDataNothingNames) {
   CubinBuilder builder;
   builder.section(".nv.global", SHT_NOBITS, 16);
