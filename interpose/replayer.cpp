@@ -31,7 +31,7 @@ Result<std::unique_ptr<Replayer>> Replayer::open(FileSystem& files, const std::s
   if (reader.value()->total_entries() != calls) {
     return damaged("it does not hold as many calls as its manifest says");
   }
-  return std::unique_ptr<Replayer>(new Replayer(std::move(reader.value()), calls));
+  return std::make_unique<Replayer>(std::move(reader.value()), calls);
 }
 
 Status Replayer::read(std::span<std::byte> bytes) {

@@ -19,6 +19,9 @@ class Replayer {
   static Result<std::unique_ptr<Replayer>> open(FileSystem& files, const std::string& folder,
                                                 std::vector<JournalPart> parts, uint64_t calls);
 
+  // The same from a stream that is open already.
+  Replayer(std::unique_ptr<JournalReader> reader, uint64_t calls);
+
   // Whether every call has been read. What is left then is the entry of the cut itself.
   bool at_cut() const { return calls_read_ == calls_; }
   uint64_t calls_read() const { return calls_read_; }
@@ -31,7 +34,6 @@ class Replayer {
   Status read(std::span<std::byte> bytes);
 
  private:
-  Replayer(std::unique_ptr<JournalReader> reader, uint64_t calls);
   Status read_table(const EntryHead& head);
   template <class T>
   Status read_value(T& value) {
