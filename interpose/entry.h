@@ -61,6 +61,7 @@ struct HostBlock {
   uint64_t bytes() const { return width * height * depth; }
   template <class Visit>  // visit(std::span<std::byte> row), in order of address
   void for_each_row(Visit&& visit) const {
+    if (width == 0) return;
     for (uint64_t z = 0; z < depth; ++z) {
       for (uint64_t y = 0; y < height; ++y) {
         visit(std::span<std::byte>(start + z * slice + y * pitch, width));
