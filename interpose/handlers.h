@@ -39,13 +39,19 @@ CUresult capture(const Call<CUresult(A...)>& call, A... args) {
   return unsupported(call, args...);
 }
 
+// Memory that the host sees is set when the call returns, unless the call names a stream.
 template <class... A>
-CUresult memset(const Call<CUresult(A...)>& call, A... args) {
+CUresult memset(const Call<CUresult(CUdeviceptr, A...)>& call, CUdeviceptr to, A... args) {
   Step step(call);
-  if (step.off()) return call.real(args...);
+  if (step.off()) return call.real(to, args...);
+  step.check(to);
   (step.check(args), ...);
   step.session().device_may_write();
-  return step.skipped([&] { return call.real(args...); });
+  auto real = [&] { return call.real(to, args...); };
+  constexpr bool kAsync = (std::same_as<A, CUstream> || ...);
+  if (!kAsync && step.session().host_memory().contains(to, 1))
+    return step.synchronised(false, real);
+  return step.skipped(real);
 }
 
 template <class... A>

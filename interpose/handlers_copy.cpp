@@ -57,6 +57,8 @@ CUresult record_back(Step& step, Side side, const Copy& copy, Real&& real) {
     }
     return result;
   }
+  // A copy from device memory may be on its way still: the next synchronisation looks again.
+  if (side == Side::kShared) step.session().device_may_write();
   step.record_visible(result, false, &copy.to);
   if (!copy.async) step.session().after_synchronisation();
   return result;
@@ -164,7 +166,9 @@ CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(cons
   if (step.off() || shape == nullptr) return call.real(shape, args...);
   if (shape->srcMemoryType == CU_MEMORYTYPE_ARRAY || shape->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
     const CUresult result = call.real(shape, args...);
-    step.session().refuse(std::string(name_of(call.hook.id)) + " of an array");
+    if (result == CUDA_SUCCESS) {
+      step.session().refuse(std::string(name_of(call.hook.id)) + " of an array");
+    }
     return result;
   }
   Copy copy = describe(*shape);

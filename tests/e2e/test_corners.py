@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""The rare ways to use the driver: each mode of tests/apps/corners is killed and restored twice."""
+import harness
+
+CORNERS = harness.app('corners')
+STEPS = '200'
+# Every how many synchronisations a mode is saved: a few times in a run.
+MODES = {
+    'polling': 9, 'copies': 300, 'buffers': 70, 'flags': 31, 'registered': 33, 'churn': 37,
+    'contexts': 150, 'own_stream': 120, 'variables': 190, 'sets': 11, 'plain_sets': 61,
+    'forks': 45, 'late': 53,
+}
+# The restored run's memory need not come where it was; managed memory has to.
+MOVED = {'polling': 2, 'buffers': 3, 'churn': 4, 'contexts': None, 'own_stream': 5}
+
+
+class Corners(harness.TestCase):
+    def killed_and_restored(self, mode):
+        command = [CORNERS, mode, STEPS]
+        every = 'syncs:%d' % MODES[mode]
+        reference = self.reference(command)
+        self.assertTrue(reference.output.endswith(b'ok\n'))
+        watched = self.finish(self.start_saved(command, GPUSNAP_EVERY=every))
+        self.assert_same_output(watched, reference)
+        self.assertEqual(watched.errors, '')
+        self.assertGreater(len(self.complete()), 0)
+        for kill in range(harness.KILLS):
+            self.saved_and_killed(command, reference, every)
+            again = self.finish(self.start_restored(command, GPUSNAP_EVERY=every))
+            self.assert_same_output(again, reference)
+            # From what the restored run has saved.
+            other = {}
+            if mode in MOVED:
+                other = {'SIMCUDA_ASLR': 8 + kill, 'SIMCUDA_HOST_ASLR': MOVED[mode]}
+            run = self.finish(self.start_restored(command, **other))
+            self.assert_same_output(run, reference)
+            for each in self.complete():
+                run = self.finish(self.start_restored(command, checkpoint=each['id']))
+                self.assert_same_output(run, reference)
+
+    def test_times_are_told_again(self):
+        """What differs from run to run is told as it was, up to the cut."""
+        command = [CORNERS, 'times', STEPS]
+        reference = self.reference(command)
+        killed = self.saved_and_killed(command, reference, 'syncs:61')
+        # Two synchronising calls a step, and a cut at the end of every 61st.
+        steps = min(each['epoch'] for each in self.complete()) * 61 // 2
+        run = self.finish(self.start_restored(command))
+        before = killed.output.splitlines()[:steps]
+        self.assertGreater(len(before), 10)
+        self.assertEqual(run.output.splitlines()[:steps], before)
+        digests = [[line.split()[-1] for line in each.output.splitlines()]
+                   for each in (run, reference)]
+        self.assertEqual(digests[0], digests[1])
+
+
+def add_test(mode):
+    setattr(Corners, 'test_' + mode, lambda self: self.killed_and_restored(mode))
+
+
+for each_mode in MODES:
+    add_test(each_mode)
+
+if __name__ == '__main__':
+    harness.main()
