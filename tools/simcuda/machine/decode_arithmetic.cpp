@@ -49,24 +49,34 @@ void Decoder::elementwise(Handler handler, const Shape& shape, size_t sources, R
 }
 
 void Decoder::float_arithmetic(FloatOp op, Modifiers& mods, Type type, size_t sources) {
-  const Rounding rounding = take_rounding(mods);
+  bool named = false;
+  const Rounding rounding = take_rounding(mods, &named);
   const uint8_t flags = take_flags(mods);
   finished(mods);
+  if (op == FloatOp::kFma && !named) return fail("the rounding must be named");
   const Shape shape = *shape_of(type);
   elementwise(handlers_.floating(op, shape.num, flags), shape, sources, rounding);
 }
 
 void Decoder::half_arithmetic(HalfOp op, Modifiers& mods, Type type, size_t sources) {
-  mods.take("rn");
+  const bool rounded = mods.take("rn");
   uint8_t flags = take_flags(mods);
   if (op == HalfOp::kFma && mods.take("relu")) flags |= kRelu;
   finished(mods);
+  const bool brain = type == Type::kBF16 || type == Type::kBF16x2;
+  const bool rounds =
+      op == HalfOp::kAdd || op == HalfOp::kSub || op == HalfOp::kMul || op == HalfOp::kFma;
+  const bool both = (flags & kSaturate) != 0 && (flags & kRelu) != 0;
+  if (both || (brain && (flags & (kFlush | kSaturate)) != 0) ||
+      (!rounds && (rounded || (flags & kSaturate) != 0)) || (op == HalfOp::kFma && !rounded)) {
+    return fail("no such form of the instruction");
+  }
   if (!expect_operands(sources + 1, sources + 1)) return;
   const std::optional<Half> half = half_of(type);
   const Shape shape = *shape_of(type);
   int32_t slot[4] = {written(0, shape.bits), kNoSlot, kNoSlot, kNoSlot};
   for (size_t i = 1; i <= sources; ++i) slot[i] = read(i, shape.bits);
-  Op& made = emit(handlers_.half(op, *half, flags), {slot[0], slot[1], slot[2], slot[3]});
+  Op& made = emit(handlers_.half(op, *half), {slot[0], slot[1], slot[2], slot[3]});
   made.flags = flags;
 }
 
@@ -81,6 +91,16 @@ void Decoder::with_carry(IntOp op, const Shape& shape, size_t sources) {
   emit(handlers_.integer(op, shape.num), {slot[0], slot[1], slot[2], slot[3], slot[4]});
 }
 
+// Two 16-bit integers in a register. False: the type is not one of those.
+bool Decoder::integer_pair(IntOp op, Modifiers& mods) {
+  const int type = mods.take_one({"u16x2", "s16x2"});
+  if (type < 0) return false;
+  finished(mods);
+  const Num num = type == 0 ? Num::kU16 : Num::kS16;
+  elementwise(handlers_.integer(op, num), *shape_of(Type::kB32), 2);
+  return true;
+}
+
 void Decoder::add_sub() {
   Modifiers mods(in_->modifiers);
   const bool subtract = in_->opcode.substr(0, 3) == "sub";
@@ -93,6 +113,7 @@ void Decoder::add_sub() {
   if (is_float(type) && !carry_in && !carry_out) {
     return float_arithmetic(subtract ? FloatOp::kSub : FloatOp::kAdd, mods, type, 2);
   }
+  if (!subtract && !carry_in && !carry_out && integer_pair(IntOp::kAddX2, mods)) return;
   if (!is_integer(type)) return fail("no such type for this instruction");
   const Shape shape = *shape_of(type);
   if (carry_in || carry_out) {
@@ -197,7 +218,7 @@ void Decoder::divide() {
     const Rounding rounding = take_rounding(mods, &named);
     const uint8_t flags = mods.take("ftz") ? kFlush : 0;
     finished(mods);
-    if (approximate_form && (named || type == Type::kF64)) {
+    if (approximate_form == named || (approximate_form && type == Type::kF64)) {
       return fail("no such form of the instruction");
     }
     const Shape shape = *shape_of(type);
@@ -229,6 +250,7 @@ void Decoder::min_max() {
     const Shape shape = *shape_of(type);
     return elementwise(handlers_.floating(op, shape.num, flags), shape, 2);
   }
+  if (integer_pair(least ? IntOp::kMinX2 : IntOp::kMaxX2, mods)) return;
   finished(mods);
   if (!is_integer(type)) return fail("no such type for this instruction");
   const Shape shape = *shape_of(type);

@@ -43,6 +43,11 @@ uint32_t slot_bits(ptx::Type type) {
 bool is_signed(ptx::Type type) {
   return ptx::name_of(type)[0] == 's';
 }
+// Whether every value of the integer type `from` is one of `to`.
+bool holds_all_of(ptx::Type to, ptx::Type from) {
+  if (is_signed(from)) return is_signed(to) && bits_of(to) >= bits_of(from);
+  return bits_of(to) >= bits_of(from) + (is_signed(to) ? 1 : 0);
+}
 
 }  // namespace
 
@@ -106,12 +111,13 @@ void Decoder::convert_to_float(Type to, Type from, Rounding rounding, uint8_t fl
     emit_rounded(handlers_.integer_to_float(num, shape_of(to)->num, flags), rounding, {d, source});
     return;
   }
-  if (to == Type::kBF16) return fail("no such form of the instruction");
-  // Any integer that a double cannot hold is beyond f16 in every rounding mode.
+  // Any integer that a double cannot hold is beyond f16 in every rounding mode, but not beyond
+  // bf16.
+  if (to == Type::kBF16 && bits_of(from) == 64) return fail("that conversion is not supported");
   const int32_t wide = new_slot(64);
   const int32_t d = written(0, 16);
   emit(handlers_.integer_to_float(num, Num::kF64, 0), {wide, source});
-  Op& op = emit(handlers_.to_half(Num::kF64, half_of(to), flags), {d, wide});
+  Op& op = emit(handlers_.to_half(Num::kF64, half_of(to)), {d, wide});
   op.flags = flags;
   op.rounding = rounding;
 }
@@ -124,7 +130,7 @@ void Decoder::convert_to_integer(Type to, Type from, Integral mode, uint8_t flag
   Num num = shape_of(from)->num;
   if (is_half(from)) {
     const int32_t single = new_slot(32);
-    emit(handlers_.from_half(half_of(from), Num::kF32, 0), {single, source});
+    emit(handlers_.from_half(half_of(from), Num::kF32), {single, source});
     source = single;
     num = Num::kF32;
   }
@@ -137,10 +143,18 @@ void Decoder::convert_floats(Type to, Type from, std::optional<Integral> integra
                              Rounding rounding, uint8_t flags) {
   const int32_t source = exact_source(1, from);
   const int32_t d = written(0, bits_of(to));
-  if (is_half(from) && is_half(to)) return fail("no such form of the instruction");
+  if (is_half(from) && is_half(to)) {
+    if (to != from) return fail("that conversion is not supported");
+    // Exact there and back.
+    const int32_t single = new_slot(32);
+    emit(handlers_.from_half(half_of(from), Num::kF32), {single, source});
+    if (integral) emit(handlers_.integral(Num::kF32, *integral, 0), {single, single});
+    emit(handlers_.to_half(Num::kF32, half_of(to)), {d, single}).flags = flags;
+    return;
+  }
   if (is_half(from)) {
     if (integral) return fail("no such form of the instruction");
-    emit(handlers_.from_half(half_of(from), shape_of(to)->num, flags), {d, source}).flags = flags;
+    emit(handlers_.from_half(half_of(from), shape_of(to)->num), {d, source}).flags = flags;
     return;
   }
   if (is_half(to)) {
@@ -150,7 +164,7 @@ void Decoder::convert_floats(Type to, Type from, std::optional<Integral> integra
       value = new_slot(32);
       emit(handlers_.float_to_float(Num::kF32, Num::kF32, kFlush), {value, source});
     }
-    Op& op = emit(handlers_.to_half(shape_of(from)->num, half_of(to), flags), {d, value});
+    Op& op = emit(handlers_.to_half(shape_of(from)->num, half_of(to)), {d, value});
     op.flags = flags;
     op.rounding = rounding;
     return;
@@ -170,7 +184,7 @@ void Decoder::convert_pair(Type to, Rounding rounding, uint8_t flags) {
   const int32_t d = written(0, 32);
   const int32_t a = read(1, 32, true);
   const int32_t b = read(2, 32, true);
-  Op& op = emit(handlers_.to_half(Num::kF32, half_of(to), flags), {d, a, b});
+  Op& op = emit(handlers_.to_half(Num::kF32, half_of(to)), {d, a, b});
   op.flags = flags;
   op.rounding = rounding;
 }
@@ -197,14 +211,18 @@ void Decoder::cvt() {
   if ((!is_integer(to) && !is_float(to)) || (!is_integer(from) && !is_float(from))) {
     return fail("no such types to convert");
   }
-  if ((flags & kRelu) != 0 && (!is_half(to) || from != Type::kF32)) {
+  if ((flags & kRelu) != 0 &&
+      (!is_half(to) || from != Type::kF32 || (flags & ~kRelu) != 0 || rounding > Rounding::kZero)) {
     return fail("no such form of the instruction");
   }
+  if ((flags & kSaturate) != 0 && to == Type::kBF16) return fail(".sat is not for bf16");
   const bool flush = (flags & kFlush) != 0;
   if (flush && from != Type::kF32 && to != Type::kF32) return fail(".ftz is for f32 only");
   if (is_integer(to) && is_integer(from)) {
     if (named || integral_mode >= 0) return fail("no rounding between integers");
-    return convert_integers(to, from, (flags & kSaturate) != 0);
+    const bool saturate = (flags & kSaturate) != 0;
+    if (saturate && holds_all_of(to, from)) return fail("nothing can saturate");
+    return convert_integers(to, from, saturate);
   }
   if (is_integer(to)) {
     if (named || integral_mode < 0) return fail("the rounding to an integer must be named");

@@ -260,9 +260,12 @@ void Decoder::atom() {
   const Space space = take_space(mods);
   const int name =
       mods.take_one({"add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec"});
-  mods.take("noftz");
+  const bool keeps_denormals = mods.take("noftz");
   const Type type = mods.take_type();
   finished(mods);
+  const bool half =
+      type == Type::kF16 || type == Type::kF16x2 || type == Type::kBF16 || type == Type::kBF16x2;
+  if (half != keeps_denormals) return fail(".noftz goes with the half-precision types");
   if (name < 0) return fail("no such operation");
   if (space != Space::kGeneric && space != Space::kGlobal && space != Space::kShared) {
     return fail("no atomics in that space");

@@ -117,6 +117,7 @@ class Decoder {
   void float_arithmetic(FloatOp op, Modifiers& mods, Type type, size_t sources);
   void half_arithmetic(HalfOp op, Modifiers& mods, Type type, size_t sources);
   void with_carry(IntOp op, const Shape& shape, size_t sources);
+  bool integer_pair(IntOp op, Modifiers& mods);
   void integer_mad(Modifiers& mods, const Shape& shape);
   uint8_t take_flags(Modifiers& mods);
 

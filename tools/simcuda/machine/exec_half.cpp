@@ -151,7 +151,10 @@ bool widen(WarpView& w, const Op& op, uint32_t mask) {
   for (uint32_t i = 0; i < kLanes; ++i) {
     To x = To(widened<F>(a[i]));
     if constexpr (sizeof(To) == 4) x = canonical(x);
-    r[i] = op.flags & kSaturate ? saturated(x) : x;
+    if (op.flags & kSaturate) x = saturated(x);
+    // A denormal bf16 is a denormal f32 as well.
+    if constexpr (sizeof(To) == 4) x = op.flags & kFlush ? flushed(x) : x;
+    r[i] = x;
   }
   write(destination<To>(w, op.slot[0]), r, mask);
   return true;
@@ -159,7 +162,7 @@ bool widen(WarpView& w, const Op& op, uint32_t mask) {
 
 }  // namespace
 
-Handler half_handler(HalfOp op, Half type, uint8_t) {
+Handler half_handler(HalfOp op, Half type) {
   switch (type) {
     case Half::kF16:
       return choose<F16, uint16_t>(op);
@@ -173,7 +176,7 @@ Handler half_handler(HalfOp op, Half type, uint8_t) {
   return nullptr;
 }
 
-Handler to_half_handler(Num from, Half to, uint8_t) {
+Handler to_half_handler(Num from, Half to) {
   if (to == Half::kF16x2) return from == Num::kF32 ? narrow_pair<F16> : nullptr;
   if (to == Half::kBF16x2) return from == Num::kF32 ? narrow_pair<BF16> : nullptr;
   if (from == Num::kF32) return to == Half::kF16 ? narrow<F16, float> : narrow<BF16, float>;
@@ -181,7 +184,7 @@ Handler to_half_handler(Num from, Half to, uint8_t) {
   return nullptr;
 }
 
-Handler from_half_handler(Half from, Num to, uint8_t) {
+Handler from_half_handler(Half from, Num to) {
   if (from == Half::kF16) {
     return to == Num::kF32 ? widen<F16, float> : to == Num::kF64 ? widen<F16, double> : nullptr;
   }

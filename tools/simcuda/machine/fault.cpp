@@ -1,6 +1,7 @@
 // The one line that says where and why a kernel failed.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "tools/simcuda/machine/block.h"
 
@@ -64,7 +65,7 @@ std::string place_of(const LaunchContext& context, const Warp& warp) {
 }
 
 std::string reason_of(const LaunchContext& context, const Warp& warp) {
-  if (warp.fault_reason != nullptr) return warp.fault_reason;
+  if (!warp.fault_reason.empty()) return warp.fault_reason;
   const std::string access =
       std::string(warp.fault_write ? "write" : "read") + " of " + bytes(warp.fault_bytes);
   const std::string place = place_of(context, warp);
@@ -79,6 +80,24 @@ std::string reason_of(const LaunchContext& context, const Warp& warp) {
 }
 
 }  // namespace
+
+std::string text_at(const WarpView& warp, uint64_t address) {
+  constexpr size_t kMost = 1000;
+  const Extent* end = warp.extents + warp.extent_count;
+  const Extent* after =
+      std::upper_bound(warp.extents, end, address,
+                       [](uint64_t a, const Extent& extent) { return a < extent.address; });
+  if (after == warp.extents || address >= std::prev(after)->end()) return "?";
+  const Extent& extent = *std::prev(after);
+  const std::byte* at = extent.host + (address - extent.address);
+  const uint64_t most = std::min<uint64_t>(extent.end() - address, kMost);
+  std::string text;
+  for (uint64_t i = 0; i < most && at[i] != std::byte{0}; ++i) {
+    const auto c = static_cast<unsigned char>(at[i]);
+    text += c < ' ' || c == 0x7f ? '?' : static_cast<char>(c);
+  }
+  return text;
+}
 
 std::string describe_fault(const LaunchContext& context, const Warp& warp, Dim3 block) {
   const uint32_t lane = warp.fault_lane;

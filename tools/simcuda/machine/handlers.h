@@ -141,7 +141,8 @@ enum class Compare : uint8_t {
 // Rounding to an integral value.
 enum class Integral : uint8_t { kNearest, kZero, kDown, kUp };
 
-// Half-precision formats. "x2": two values in a 32-bit slot.
+// Half-precision formats. "x2": two values in a 32-bit slot. Their handlers read the flags in
+// Op::flags.
 enum class Half : uint8_t { kF16, kF16x2, kBF16, kBF16x2 };
 enum class HalfOp : uint8_t {
   kAdd,
@@ -188,7 +189,7 @@ inline constexpr uint32_t kAddressSlot = 4;
 struct Handlers {
   Handler (*integer)(IntOp op, Num type);
   Handler (*floating)(FloatOp op, Num type, uint8_t flags);
-  Handler (*half)(HalfOp op, Half type, uint8_t flags);
+  Handler (*half)(HalfOp op, Half type);
   // slots: p, q (or none), a, b, c (a predicate, or none); Op::code is a Combine, bit 7: c negated.
   Handler (*compare)(Compare compare, Num type, uint8_t flags);
   Handler (*test)(Test test, Num type);
@@ -202,8 +203,8 @@ struct Handlers {
   Handler (*integral)(Num type, Integral rounding, uint8_t flags);
   Handler (*float_to_float)(Num from, Num to, uint8_t flags);
   // f32 or f64 to half formats; the x2 forms take two f32, the first for the upper half.
-  Handler (*to_half)(Num from, Half to, uint8_t flags);
-  Handler (*from_half)(Half from, Num to, uint8_t flags);
+  Handler (*to_half)(Num from, Half to);
+  Handler (*from_half)(Half from, Num to);
   // Runs Op::inner under Op::rounding.
   Handler rounded;
   // slots: predicates; `code` is a truth table over (a, b): bit a*2+b.
@@ -217,6 +218,11 @@ struct Handlers {
   Handler (*atomic)(AtomicOp op, AtomicType type);
 };
 
+// The set that any x86-64 can run, and the best one that this host can.
+const Handlers& baseline_handlers();
+const Handlers& best_handlers();
+// The one in use: the best, or the baseline where the environment says SIMCUDA_ISA=baseline at the
+// first call.
 const Handlers& handlers();
 
 }  // namespace simcuda

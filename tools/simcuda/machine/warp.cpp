@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <new>
+#include <utility>
 
 #include "tools/simcuda/machine/block.h"
 
@@ -36,22 +38,22 @@ void enter(Warp& w, const Frame& frame) {
   w.frame_base = frame.local_base;
 }
 
-Stop fault(Warp& w, const Group& g, Fault::Kind kind, const char* reason) {
+Stop fault(Warp& w, const Group& g, Fault::Kind kind, std::string reason) {
   w.fault_code = g.frame->code;
   w.fault_op = &g.frame->code->ops[g.next];
   w.fault_kind = kind;
-  w.fault_reason = reason;
+  w.fault_reason = std::move(reason);
   return Stop::kFault;
 }
 
 Stop access_fault(Warp& w, const Group& g) {
   switch (w.fault) {
     case AccessFault::kMisaligned:
-      return fault(w, g, Fault::Kind::kMisalignedAddress, nullptr);
+      return fault(w, g, Fault::Kind::kMisalignedAddress, {});
     case AccessFault::kStackOverflow:
-      return fault(w, g, Fault::Kind::kStackOverflow, nullptr);
+      return fault(w, g, Fault::Kind::kStackOverflow, {});
     default:
-      return fault(w, g, Fault::Kind::kIllegalAddress, nullptr);
+      return fault(w, g, Fault::Kind::kIllegalAddress, {});
   }
 }
 
@@ -97,17 +99,25 @@ std::byte* local_of(const Warp& w, uint32_t lane_index, uint64_t offset) {
   return w.local + lane_index * w.local_bytes + offset;
 }
 
+uint64_t slot_bytes(const Place& place) {
+  return place.size == 1 ? 2 : place.size;
+}
+
+// Where a frame has its lane's value of a place to be read.
+const std::byte* place_in(Warp& w, const Frame& frame, const Place& place, uint32_t i) {
+  if (!place.in_register) return local_of(w, i, frame.local_base + place.offset);
+  const std::byte* base =
+      place.slot < 0 ? frame.code->constant_bytes.data() + frame.code->constant_bytes.size()
+                     : frame.registers;
+  return base + place.slot + i * slot_bytes(place);
+}
+
 // One argument or result. Registers are in the frames' registers, the rest in local memory.
 void copy_place(Warp& w, const Frame& from, const Place& source, const Frame& to,
                 const Place& target, uint32_t lanes) {
-  const auto slot_bytes = [](const Place& p) { return p.size == 1 ? uint64_t{2} : p.size; };
   for (uint32_t left = lanes; left != 0; left &= left - 1) {
     const auto i = static_cast<uint32_t>(std::countr_zero(left));
-    const std::byte* constants =
-        from.code->constant_bytes.data() + from.code->constant_bytes.size();
-    const std::byte* a = source.in_register ? (source.slot < 0 ? constants : from.registers) +
-                                                  source.slot + i * slot_bytes(source)
-                                            : local_of(w, i, from.local_base + source.offset);
+    const std::byte* a = place_in(w, from, source, i);
     std::byte* b = target.in_register ? to.registers + target.slot + i * slot_bytes(target)
                                       : local_of(w, i, to.local_base + target.offset);
     std::memmove(b, a, std::min(source.size, target.size));
@@ -138,12 +148,15 @@ class Turn {
   bool branch(size_t index, uint32_t taken, uint32_t target);
   bool branch_index(size_t index, const Op& op, uint32_t mask);
   bool call(size_t index, const Op& op, uint32_t mask);
+  std::string failed_assertion(size_t index, const CallSite& site);
   bool enter_function(size_t index, const CallSite& site, const CodeFunction& target);
   void give_back(size_t index, uint32_t mask);
   void barrier(size_t index, const Op& op, uint32_t mask);
   void sync(size_t index, const Op& op, uint32_t mask);
-  bool fail(size_t index, Fault::Kind kind, const char* reason) {
-    fault(w_, w_.groups[index], kind, reason);
+  bool fail(size_t index, Fault::Kind kind, std::string reason) {
+    const Group& g = w_.groups[index];
+    w_.fault_lane = static_cast<uint32_t>(std::countr_zero(g.mask));
+    fault(w_, g, kind, std::move(reason));
     return false;
   }
 
@@ -311,7 +324,7 @@ bool Turn::control(size_t index, const Op& op, uint32_t mask) {
       sync(index, op, mask);
       return true;
     case OpKind::kTrap:
-      return fail(index, Fault::Kind::kTrap, "the kernel trapped");
+      return fail(split_guarded(w_, index, mask), Fault::Kind::kTrap, "the kernel trapped");
     case OpKind::kYield:
       ++w_.groups[index].next;
       // Whoever is waited for may be in this warp or in another.
@@ -357,7 +370,7 @@ bool Turn::call(size_t index, const Op& op, uint32_t mask) {
   if (site.function != UINT32_MAX) {
     const CodeFunction& target = code.functions[site.function];
     const size_t mine = split_guarded(w_, index, mask);
-    if (!target.decoded) return fail(mine, Fault::Kind::kAssert, "an assertion failed");
+    if (!target.decoded) return fail(mine, Fault::Kind::kAssert, failed_assertion(mine, site));
     return enter_function(mine, site, target);
   }
   // Only the lanes that call the same function go in together.
@@ -379,6 +392,21 @@ bool Turn::call(size_t index, const Op& op, uint32_t mask) {
   }
   const size_t callers = mask == same ? split_guarded(w_, index, mask) : split(w_, index, same);
   return enter_function(callers, site, *target);
+}
+
+// What the first of the lanes gave to __assertfail: text, file, line and function, of which all but
+// the line are addresses of strings.
+std::string Turn::failed_assertion(size_t index, const CallSite& site) {
+  const Group& g = w_.groups[index];
+  uint64_t values[4] = {};
+  for (size_t k = 0; k < std::size(values) && k < site.arguments.size(); ++k) {
+    const Place& place = site.arguments[k];
+    const std::byte* at =
+        place_in(w_, *g.frame, place, static_cast<uint32_t>(std::countr_zero(g.mask)));
+    std::memcpy(&values[k], at, std::min<uint64_t>(place.size, sizeof values[k]));
+  }
+  return "assertion '" + text_at(w_, values[0]) + "' failed at " + text_at(w_, values[1]) + ":" +
+         std::to_string(static_cast<uint32_t>(values[2])) + " in " + text_at(w_, values[3]);
 }
 
 bool Turn::enter_function(size_t index, const CallSite& site, const CodeFunction& target) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tools/simcuda/machine/code.h"
@@ -70,7 +71,7 @@ struct Warp : WarpView {
   const Op* fault_op = nullptr;
   const CodeFunction* fault_code = nullptr;
   Fault::Kind fault_kind = Fault::Kind::kNone;
-  const char* fault_reason = nullptr;  // where `fault` does not say it
+  std::string fault_reason;  // where `fault` does not say it
 };
 
 // What ended a stretch of execution.
@@ -79,6 +80,9 @@ enum class Stop : uint8_t { kBlocked, kBudget, kDone, kFault };
 // Runs until the warp ends, can only wait, or has done about `budget` operations.
 // `instructions` counts operations times lanes.
 Stop run_warp(Warp& warp, uint64_t budget, uint64_t* instructions, uint64_t* operations);
+
+// A string in global memory, for a message of one line: what cannot be read or printed is replaced.
+std::string text_at(const WarpView& warp, uint64_t address);
 
 // The group's operation at `group.next` is a SyncOp whose members are all there: does it for the
 // groups of `participants` together, without moving them on.

@@ -248,11 +248,40 @@ TEST(Control, CancelEndsAnEndlessKernel) {
   EXPECT_EQ(m.launch("k", {1, 1, 1}, {32, 1, 1}, {}).kind, Fault::Kind::kCancelled);
 }
 
-TEST(Control, TrapAndAssertAreFaults) {
+TEST(Control, ATrapIsAFault) {
   Fault fault;
   run_words(kBegin + "setp.eq.u32 %q1, %t, 33; @%q1 trap; ret; }", {1, 1, 1}, {64, 1, 1}, 64, 0,
             &fault);
   EXPECT_EQ(fault.kind, Fault::Kind::kTrap);
+  EXPECT_NE(fault.message.find("thread (33,0,0)"), std::string::npos) << fault.message;
+}
+
+TEST(Control, AnAssertionTellsWhatFailedWhere) {
+  const std::string strings = R"(
+.extern .func __assertfail(.param .b64 a0, .param .b64 a1, .param .b32 a2, .param .b64 a3, .param .b64 a4);
+.global .align 1 .b8 text[11] = {110, 32, 60, 32, 109, 10, 97, 120, 0, 65, 0};
+.global .align 1 .b8 file[5] = {97, 46, 99, 117, 0};
+.const .align 1 .b8 func[4] = {114, 117, 110, 40};
+)";
+  const auto call = [](const std::string& where) {
+    return "cvta.global.u64 %rd2, " + where + R"(; mov.u64 %rd3, file; mov.u64 %rd4, func;
+  { .param .b64 a0; .param .b64 a1; .param .b32 a2; .param .b64 a3; .param .b64 a4;
+    st.param.b64 [a0], %rd2; st.param.b64 [a1], %rd3; st.param.b32 [a2], 17; st.param.b64 [a3], %rd4;
+    st.param.b64 [a4], 1; call __assertfail, (a0, a1, a2, a3, a4); }
+OK: ret; })";
+  };
+  Fault fault;
+  run_words(strings + kBegin + "setp.ne.u32 %q1, %t, 37; @%q1 bra OK; " + call("text"), {2, 1, 1},
+            {64, 1, 1}, 128, 0, &fault);
+  EXPECT_EQ(fault.kind, Fault::Kind::kAssert);
+  // What has no end ends with its memory; what is no character of a line is shown as another.
+  EXPECT_NE(fault.message.find("assertion 'n < m?ax' failed at a.cu:17 in run("), std::string::npos)
+      << fault.message;
+  EXPECT_NE(fault.message.find("thread (37,0,0)"), std::string::npos) << fault.message;
+  run_words(strings + kBegin + call("12345"), {1, 1, 1}, {32, 1, 1}, 32, 0, &fault);
+  EXPECT_EQ(fault.kind, Fault::Kind::kAssert);
+  EXPECT_NE(fault.message.find("assertion '?' failed at a.cu:17"), std::string::npos)
+      << fault.message;
 }
 
 struct Shuffle {

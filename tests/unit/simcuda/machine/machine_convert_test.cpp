@@ -1,5 +1,5 @@
 // Conversions to, from and between floating-point formats, against exact arithmetic.
-#include "tests/unit/simcuda/machine/values.h"
+#include "tests/unit/simcuda/machine/half_values.h"
 
 namespace simcuda::test {
 namespace {
@@ -167,54 +167,6 @@ TEST(Convert, BetweenFloats) {
   }
 }
 
-struct Format {
-  const char* name;
-  int mantissa, bias;
-};
-constexpr Format kFormats[] = {{"f16", 10, 15}, {"bf16", 7, 127}};
-
-double half_value(uint64_t h, const Format& f) {
-  const int exponent = static_cast<int>((h & 0x7fff) >> f.mantissa);
-  const auto m = static_cast<double>(h & ((1u << f.mantissa) - 1));
-  const double one = std::ldexp(1.0, f.mantissa);
-  double v = 0;
-  if (exponent == 2 * f.bias + 1) {
-    v = m == 0 ? HUGE_VAL : NAN;
-  } else {
-    v = exponent == 0 ? std::ldexp(m, 1 - f.bias - f.mantissa)
-                      : std::ldexp(one + m, exponent - f.bias - f.mantissa);
-  }
-  return h & 0x8000 ? -v : v;
-}
-
-// By search: the representable neighbours of x, and the choice that the mode makes.
-uint64_t to_half(long double x, const Format& f, const std::string& mode) {
-  if (std::isnan(x)) return 0x7fff;
-  const uint64_t sign = std::signbit(x) ? 0x8000 : 0;
-  const long double m = std::fabs(x);
-  const uint64_t infinity = static_cast<uint64_t>(2 * f.bias + 1) << f.mantissa;
-  uint64_t below = 0, above = infinity;
-  if (m >= half_value(infinity - 1, f)) {
-    below = infinity - 1;
-  } else {
-    while (above - below > 1) {
-      const uint64_t middle = (above + below) / 2;
-      (static_cast<long double>(half_value(middle, f)) <= m ? below : above) = middle;
-    }
-  }
-  if (std::isinf(x)) return sign | infinity;
-  const long double a = half_value(below, f);
-  if (a == m) return sign | below;
-  // Beyond the largest number, its distance to the next counts.
-  const long double b =
-      above == infinity ? a + (a - half_value(below - 1, f)) : half_value(above, f);
-  const bool up = mode == "rn"   ? (m - a > b - m || (m - a == b - m && (below & 1)))
-                  : mode == "rp" ? sign == 0
-                  : mode == "rm" ? sign != 0
-                                 : false;
-  return sign | (up ? below + 1 : below);
-}
-
 TEST(Convert, HalfFormats) {
   for (const Format& f : kFormats) {
     std::vector<uint64_t> all;
@@ -246,44 +198,6 @@ TEST(Convert, HalfFormats) {
   check("cvt.rzi.s32.f16 %d, %a;", "b32 b16", singles(half_edges()), [](const Inputs& x) {
     return to_integer(half_value(x.a, kFormats[0]), kIntegers[5], 1, false);
   });
-}
-
-TEST(Convert, HalfArithmetic) {
-  for (const Format& f : kFormats) {
-    const std::string name = std::string(".rn.") + f.name;
-    const auto edges = half_edges();
-    const auto in = triples(edges, edges, edges);
-    const auto v = [&](uint64_t h) { return half_value(h & 0xffff, f); };
-    const auto same = [&](const std::string& op, const char* r, auto compute, size_t sources) {
-      const std::string args = sources == 3 ? " %d, %a, %b, %c;" : " %d, %a, %b;";
-      check(op + name + args, r, in, [&](const Inputs& x) { return to_half(compute(x), f, "rn"); });
-    };
-    same(
-        "add", "b16 b16 b16 b16",
-        [&](const Inputs& x) { return static_cast<long double>(v(x.a)) + v(x.b); }, 2);
-    same(
-        "sub", "b16 b16 b16 b16",
-        [&](const Inputs& x) { return static_cast<long double>(v(x.a)) - v(x.b); }, 2);
-    same(
-        "mul", "b16 b16 b16 b16",
-        [&](const Inputs& x) { return static_cast<long double>(v(x.a)) * v(x.b); }, 2);
-  }
-  // Pairs work by halves; the sum is exact in f64 for f16.
-  std::vector<uint64_t> twos;
-  const auto edges = half_edges();
-  for (size_t i = 0; i < edges.size(); ++i)
-    twos.push_back(edges[i] << 16 | edges[(i * 7 + 3) % edges.size()]);
-  const auto v = [](uint64_t h) { return half_value(h & 0xffff, kFormats[0]); };
-  check("fma.rn.f16x2 %d, %a, %b, %c;", "b32 b32 b32 b32", triples(twos, twos, twos),
-        [&](const Inputs& x) {
-          const auto one = [&](uint32_t s) {
-            return to_half(static_cast<long double>(v(x.a >> s)) * v(x.b >> s) + v(x.c >> s),
-                           kFormats[0], "rn");
-          };
-          return one(16) << 16 | one(0);
-        });
-  check("neg.f16x2 %d, %a;", "b32 b32", singles(twos),
-        [](const Inputs& x) { return x.a ^ 0x80008000; });
 }
 
 }  // namespace

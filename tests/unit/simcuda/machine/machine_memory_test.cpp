@@ -316,7 +316,16 @@ TEST(Decode, WhatIsNotKnownIsRefused) {
                            "lop3.b32 %d, %a, %b, %a, 300;",
                            "call (%d), %a, (%b);",
                            "min.b32 %d, %a, %b;",
-                           "prmt.b32.zzz %d, %a, %b, %a;"}) {
+                           "prmt.b32.zzz %d, %a, %b, %a;",
+                           "fma.f32 %d, %a, %b, %a;",
+                           "mad.f32 %d, %a, %b, %a;",
+                           "div.f32 %d, %a, %b;",
+                           "div.full.rn.f32 %d, %a, %b;",
+                           "sub.u16x2 %d, %a, %b;",
+                           "add.sat.s16x2 %d, %a, %b;",
+                           "add.cc.u16x2 %d, %a, %b;",
+                           "mad24.lo.sat.s32 %d, %a, %b, %a;",
+                           "mad24.hi.sat.u32 %d, %a, %b, %a;"}) {
     EXPECT_NE(decode_error(code, "b32 b32 b32"), "") << code;
   }
   // Sizes that do not agree.
