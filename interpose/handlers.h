@@ -44,7 +44,7 @@ template <class... A>
 CUresult memset(const Call<CUresult(CUdeviceptr, A...)>& call, CUdeviceptr to, A... args) {
   Step step(call);
   if (step.off()) return call.real(to, args...);
-  step.check(to);
+  step.key.add(step.session().known(to));
   (step.check(args), ...);
   step.session().device_may_write();
   auto real = [&] { return call.real(to, args...); };
