@@ -81,7 +81,7 @@ CUresult load(CUmodule* handle, const ErrorBuffer& buffer, Pick pick) {
     if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
     LoadLog log;
     std::string ptx;
-    Code code;
+    ModuleCode code;
     std::shared_ptr<Module> module;
     CUresult result = pick(state.settings.arch, &ptx, &log);
     if (result == CUDA_SUCCESS) result = decode(ptx, &code, &log);

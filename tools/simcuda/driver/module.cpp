@@ -157,7 +157,7 @@ CUresult select_ptx_file(const char* path, int arch, std::string* ptx_text, Load
                 ptx_text, log);
 }
 
-CUresult decode(const std::string& text, Code* code, LoadLog* log) {
+CUresult decode(const std::string& text, ModuleCode* code, LoadLog* log) {
   auto parsed = ptx::parse(text);
   if (!parsed.module) {
     log->error = refusal(parsed.error.line, parsed.error.near_text, parsed.error.reason);
@@ -172,7 +172,7 @@ CUresult decode(const std::string& text, Code* code, LoadLog* log) {
   return CUDA_ERROR_INVALID_PTX;
 }
 
-CUresult load_module(Driver& driver, Context& context, Code code, Library* library,
+CUresult load_module(Driver& driver, Context& context, ModuleCode code, Library* library,
                      std::shared_ptr<Module>* out, LoadLog* log) {
   auto module = std::make_shared<Module>();
   module->context = context.handle();
@@ -204,7 +204,7 @@ CUresult module_in(Driver& driver, Context& context, Library& library,
   auto& loaded = library.modules[context.handle()];
   if (!loaded) {
     LoadLog log;
-    Code code = std::exchange(library.unused, {});
+    ModuleCode code = std::exchange(library.unused, {});
     if (!code.program) {
       if (CUresult result = decode(library.ptx, &code, &log); result != CUDA_SUCCESS) return result;
     }

@@ -39,7 +39,7 @@ struct Variable {
 struct Library;
 
 // PTX that the machine understands, not yet in any context.
-struct Code {
+struct ModuleCode {
   std::shared_ptr<Program> program;
   unsigned ptx_version = 0;  // 10 * major + minor
   unsigned target = 0;       // 10 * major + minor
@@ -51,7 +51,7 @@ struct Module {
   CUcontext context = nullptr;
   int device = 0;
   Library* library = nullptr;  // that loaded it, or null
-  Code code;
+  ModuleCode code;
   std::map<std::string, Variable, std::less<>> variables;
   std::map<std::string, CUfunction, std::less<>> functions;
 };
@@ -68,7 +68,7 @@ struct Library {
   std::string ptx;
   std::map<std::string, CUkernel, std::less<>> kernels;
   std::mutex mutex;
-  Code unused;                                           // guarded by mutex; for the first context
+  ModuleCode unused;                                     // guarded by mutex; for the first context
   std::map<CUcontext, std::shared_ptr<Module>> modules;  // guarded by mutex
 };
 
@@ -83,9 +83,9 @@ CUresult select_ptx(const void* image, int arch, std::string* ptx, LoadLog* log)
 CUresult select_ptx_file(const char* path, int arch, std::string* ptx, LoadLog* log);
 
 // CUDA_ERROR_INVALID_PTX unless every instruction is known.
-CUresult decode(const std::string& ptx, Code* code, LoadLog* log);
+CUresult decode(const std::string& ptx, ModuleCode* code, LoadLog* log);
 // Loads code into a context: variables are placed and initialised, handles are made.
-CUresult load_module(Driver& driver, Context& context, Code code, Library* library,
+CUresult load_module(Driver& driver, Context& context, ModuleCode code, Library* library,
                      std::shared_ptr<Module>* module, LoadLog* log);
 // Waits for the work of the module's context, takes its handles away and frees its variables.
 void unload_module(Driver& driver, const std::shared_ptr<Module>& module);
