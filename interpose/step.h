@@ -38,9 +38,7 @@ class Step {
   void check(T value) {
     if constexpr (std::same_as<T, CUstream>) {
       (void)stream(value);
-    } else if constexpr (std::is_enum_v<T>) {
-      key.add(static_cast<uint64_t>(value));
-    } else if constexpr (std::integral<T>) {
+    } else if constexpr (std::is_enum_v<T> || std::integral<T>) {
       key.add(static_cast<uint64_t>(value));
     }
   }

@@ -30,6 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   std::vector<const char*> environment;
+  environment.reserve(entries.size() + 1);
   for (const std::string& entry : entries) environment.push_back(entry.c_str());
   environment.push_back(nullptr);
   const gpusnap::ParsedSettings parsed = gpusnap::parse_settings(environment.data());
