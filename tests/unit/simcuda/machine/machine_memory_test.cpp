@@ -155,6 +155,17 @@ TEST(Memory, Atomics) {
       {"min.s32", 32, [](uint64_t o, uint64_t b) { return int32_t(o) < int32_t(b) ? o : b; }},
       {"max.s64", 64, [](uint64_t o, uint64_t b) { return int64_t(o) > int64_t(b) ? o : b; }},
       {"exch.b32", 32, [](uint64_t, uint64_t b) { return b; }},
+      {"exch.b64", 64, [](uint64_t, uint64_t b) { return b; }},
+      {"exch.u32", 32, [](uint64_t, uint64_t b) { return b; }},
+      {"exch.s64", 64, [](uint64_t, uint64_t b) { return b; }},
+      {"add.s64", 64, [](uint64_t o, uint64_t b) { return o + b; }},
+      {"and.b64", 64, [](uint64_t o, uint64_t b) { return o & b; }},
+      {"or.b64", 64, [](uint64_t o, uint64_t b) { return o | b; }},
+      {"xor.b32", 32, [](uint64_t o, uint64_t b) { return o ^ b; }},
+      {"max.u32", 32, [](uint64_t o, uint64_t b) { return o > b ? o : b; }},
+      {"min.u64", 64, [](uint64_t o, uint64_t b) { return o < b ? o : b; }},
+      {"max.s32", 32, [](uint64_t o, uint64_t b) { return int32_t(o) > int32_t(b) ? o : b; }},
+      {"min.s64", 64, [](uint64_t o, uint64_t b) { return int64_t(o) < int64_t(b) ? o : b; }},
       {"inc.u32", 32, [](uint64_t o, uint64_t b) { return o >= b ? 0 : o + 1; }},
       {"dec.u32", 32, [](uint64_t o, uint64_t b) { return o == 0 || o > b ? b : o - 1; }}};
   for (const AtomicCase& c : cases) {
@@ -187,7 +198,8 @@ TEST(Memory, Atomics) {
         for (size_t k = 0; k < in.size(); ++k) {
           in[k] = name == "add.f32"   ? bits(0.5f * static_cast<float>(k))
                   : name == "add.f64" ? bits(0.25 * static_cast<double>(k))
-                                      : (k * 2654435761u) % 97 | (k % 5 == 0 ? 0x80000000u : 0);
+                                      : (k * 2654435761u) % 97 | (k % 5 == 0 ? 0x80000000u : 0) |
+                                            (k % 7 == 3 ? uint64_t{1} << 63 : 0);
         }
         uint64_t value = name == "add.f32" ? bits(1.0f) : name == "add.f64" ? bits(1.0) : 50;
         const uint64_t i = m.buffer(in);
@@ -199,7 +211,7 @@ TEST(Memory, Atomics) {
           if (!reduction) {
             EXPECT_EQ(olds[k] & low, value & low) << name << space << " lane " << k;
           }
-          value = c.apply(value, in[k]) & low;
+          value = c.apply(value, in[k] & low) & low;
         }
         EXPECT_EQ(m.read<uint64_t>(o, 1)[0] & low, value) << name << space;
       }
