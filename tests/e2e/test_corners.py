@@ -11,7 +11,8 @@ MODES = {
     'forks': 45, 'late': 53,
 }
 # The restored run's memory need not come where it was; managed memory has to.
-MOVED = {'polling': 2, 'buffers': 3, 'churn': 4, 'contexts': None, 'own_stream': 5}
+MOVED = {'polling': 2, 'buffers': 3, 'churn': 4, 'contexts': None, 'own_stream': 5,
+         'variables': None}
 
 
 class Corners(harness.TestCase):
