@@ -20,16 +20,15 @@ struct Counter {
 };
 
 // Every exported function with its own counter.
-#define COUNTED(X)                                                                           \
-  X(cuInit)                                                                                  \
-  X(cuDriverGetVersion)                                                                      \
-  X(cuCtxCreate_v2)                                                                          \
-  X(cuCtxCreate_v4)                                                                          \
-  X(cuCtxSynchronize) X(cuMemAlloc) X(cuMemAlloc_v2) X(cuMemAlloc_v3) X(cuMemcpyHtoD_v2)     \
-      X(cuMemcpyHtoD_v2_ptds) X(cuMemcpyBatchAsync) X(cuMemcpyBatchAsync_ptsz)               \
-          X(cuMemcpyBatchAsync_v2) X(cuMemcpyBatchAsync_v2_ptsz) X(cuStreamSynchronize)      \
-              X(cuStreamSynchronize_ptsz) X(cuStreamQuery) X(cuEventQuery) X(cuLaunchKernel) \
-                  X(cuLaunchKernel_ptsz) X(cudnnLookalike)
+// The formatter breaks such a list differently each time.
+// clang-format off
+#define COUNTED(X) \
+  X(cuInit) X(cuDriverGetVersion) X(cuCtxCreate_v2) X(cuCtxCreate_v4) X(cuCtxSynchronize) \
+  X(cuMemAlloc) X(cuMemAlloc_v2) X(cuMemAlloc_v3) X(cuMemcpyHtoD_v2) X(cuMemcpyHtoD_v2_ptds) \
+  X(cuMemcpyBatchAsync) X(cuMemcpyBatchAsync_ptsz) X(cuMemcpyBatchAsync_v2) \
+  X(cuMemcpyBatchAsync_v2_ptsz) X(cuStreamSynchronize) X(cuStreamSynchronize_ptsz) \
+  X(cuStreamQuery) X(cuEventQuery) X(cuLaunchKernel) X(cuLaunchKernel_ptsz) X(cudnnLookalike)
+// clang-format on
 
 enum Index {
 #define X(name) at_##name,
