@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 KINDS = {
     "init", "resolve", "unsupported", "context", "execute", "capture", "launch", "memset",
-    "mem_alloc", "mem_alloc_pitch", "mem_alloc_managed", "mem_free", "mem_get_info",
+    "mem_alloc", "mem_alloc_pitch", "mem_alloc_managed", "mem_free", "mem_get_info", "mem_get_range",
     "host_alloc", "host_free", "host_register", "host_unregister", "host_pointer",
     "copy_in", "copy_back", "copy_on", "copy_any", "copy_2d", "copy_3d",
     "sync_context", "sync_stream", "sync_event", "query_stream", "query_event", "event_elapsed",

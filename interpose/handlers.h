@@ -148,6 +148,8 @@ CUresult mem_alloc_managed(const Call<CUresult(CUdeviceptr*, size_t, unsigned)>&
                            size_t, unsigned);
 CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr);
 CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t*, size_t*);
+CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>& call, CUdeviceptr*,
+                       size_t*, CUdeviceptr);
 CUresult host_alloc(const Call<CUresult(void**, size_t)>& call, void**, size_t);
 CUresult host_alloc(const Call<CUresult(void**, size_t, unsigned)>& call, void**, size_t, unsigned);
 CUresult host_free(const Call<CUresult(void*)>& call, void*);

@@ -218,6 +218,21 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
   return result;
 }
 
+// Of memory that a restore had to place, the driver knows the mapped granules, not the allocation.
+CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>& call,
+                       CUdeviceptr* base, size_t* size, CUdeviceptr address) {
+  Step step(call);
+  if (step.off()) return call.real(base, size, address);
+  const CUresult result = step.made_again([&] { return call.real(base, size, address); });
+  const MemoryRange* range = step.session().memory().find(address);
+  if (result == CUDA_SUCCESS && range != nullptr &&
+      step.session().placement().owns(range->address)) {
+    if (base != nullptr) *base = range->address;
+    if (size != nullptr) *size = range->size;
+  }
+  return result;
+}
+
 CUresult host_alloc(const Call<CUresult(void**, size_t)>& call, void** out, size_t size) {
   Step step(call);
   if (step.off()) return call.real(out, size);
@@ -243,6 +258,8 @@ CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
   const uint64_t placed = session.placed_pinned(address);
   auto real = [&] {
     if (placed == 0) return call.real(memory);
+    // As the driver's own does: what still runs may use it.
+    (void)session.driver().cuCtxSynchronize();
     const CUresult result = session.driver().cuMemHostUnregister(memory);
     (void)munmap(memory, placed);
     session.forget_placed_pinned(address);

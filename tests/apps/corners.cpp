@@ -352,6 +352,12 @@ void churn(int steps) {
     if (blocks.size() > 8) {
       const size_t gone = random.below(8);
       const Block& old = blocks[gone];
+      CUdeviceptr base = 0;
+      size_t size = 0;
+      CHECK(cuMemGetAddressRange_v2(&base, &size, old.address + old.width - 1));
+      if (base != old.address || size != old.pitch * old.height) {
+        fail("cuMemGetAddressRange", "not the allocation");
+      }
       std::vector<std::byte> row(old.width);
       CHECK(cuMemcpyDtoH_v2(row.data(), old.address + (old.height - 1) * old.pitch, old.width));
       report(step, "freed", digest(row));
