@@ -281,7 +281,7 @@ class Writer final : public CheckpointWriter {
 }  // namespace
 
 Result<std::unique_ptr<CheckpointWriter>> start_checkpoint_writer(
-    FileSystem& files, CheckpointPlace place, StagingPool& pool, uint64_t segment_bytes,
+    FileSystem& files, const CheckpointPlace& place, StagingPool& pool, uint64_t segment_bytes,
     const Spawn& spawn, std::function<void(bool committed)> on_end) {
   auto writer = std::make_unique<Writer>(files, place, pool, segment_bytes, std::move(on_end));
   if (Status started = writer->start(spawn); !started.ok()) return started;

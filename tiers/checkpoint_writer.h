@@ -19,7 +19,7 @@ struct CheckpointPlace {
 
 // `on_end` is called once by the writer's thread, before wait() returns: whether it was committed.
 Result<std::unique_ptr<CheckpointWriter>> start_checkpoint_writer(
-    FileSystem& files, CheckpointPlace place, StagingPool& pool, uint64_t segment_bytes,
+    FileSystem& files, const CheckpointPlace& place, StagingPool& pool, uint64_t segment_bytes,
     const Spawn& spawn, std::function<void(bool committed)> on_end);
 
 }  // namespace gpusnap

@@ -13,7 +13,12 @@ KERNEL void mix(unsigned* cells, unsigned step, unsigned rounds) {
     value = mixed(value, step + at + salt[(at + round) % 16] + pepper[round % 4]);
   }
   cells[at] = value;
-  if (at < 16) salt[at] = mixed(salt[at], value);
+}
+
+// By itself, since every thread of mix reads the salt.
+KERNEL void stir(const unsigned* cells) {
+  const unsigned at = global_index();
+  if (at < 16) salt[at] = mixed(salt[at], cells[at]);
 }
 
 // Bytes of shared memory, each second one; the others are the host's.

@@ -12,5 +12,9 @@ KERNEL void mix(unsigned* cells, unsigned step, unsigned rounds) {
   for (unsigned round = 0; round < rounds; ++round) value = mixed(value, ~step + salt[at % 16]);
   if (at == 0) value += ++untouched_by_the_host;
   cells[at] = value;
-  if (at < 16) salt[at] += value;
+}
+
+KERNEL void stir(const unsigned* cells) {
+  const unsigned at = global_index();
+  if (at < 16) salt[at] += cells[at];
 }
