@@ -234,6 +234,8 @@ void Session::after_synchronisation() {
 void Session::checkpoint_if_wanted(uint8_t cut_flags) {
   // Before the first context there is nothing to save; what is due stays due.
   if (streams_.empty()) return;
+  // Another thread has called meanwhile: its effects would be saved without its calls.
+  if (foreign_.load(std::memory_order_relaxed) != nullptr) return;
   triggers_->take();
   checkpointer_->take(cut_flags);
 }
