@@ -123,9 +123,9 @@ class Taker {
       m.ranges.push_back({r->kind(), r->address(), r->size(), r->call_site(), r->ordinal(),
                           r->module_(), text(r->name())});
     });
-    each(from.extents(), [&](const stored::Extent* e) {
+    each_struct(from.extents(), [&](const stored::Extent& e) {
       m.extents.push_back(
-          {e->range(), e->offset(), e->size(), e->segment(), e->segment_offset(), e->checksum()});
+          {e.range(), e.offset(), e.size(), e.segment(), e.segment_offset(), e.checksum()});
     });
     each(from.segments(), [&](const stored::Segment* s) {
       m.segments.push_back({text(s->file()), s->size()});
@@ -141,6 +141,17 @@ class Taker {
   void each(const flatbuffers::Vector<T>* vector, F f) {
     if (vector == nullptr) return;
     for (flatbuffers::uoffset_t i = 0; i < vector->size() && !exceeded_; ++i) f(vector->Get(i));
+  }
+
+  // Each is copied out: the verifier does not check that structs in a vector are aligned.
+  template <class T, class F>
+  void each_struct(const flatbuffers::Vector<const T*>* vector, F f) {
+    if (vector == nullptr) return;
+    for (flatbuffers::uoffset_t i = 0; i < vector->size(); ++i) {
+      T value;
+      std::memcpy(static_cast<void*>(&value), vector->Data() + i * sizeof(T), sizeof(T));
+      f(value);
+    }
   }
 
   std::string text(const flatbuffers::String* string) {
