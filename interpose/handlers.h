@@ -27,9 +27,12 @@ CUresult execute(const Call<CUresult(A...)>& call, A... args) {
 template <class... A>
 CUresult unsupported(const Call<CUresult(A...)>& call, A... args) {
   Step step(call);
+  if (step.off()) return call.real(args...);
+  (step.note_stream(args), ...);
+  step.before_write();
   const CUresult result = call.real(args...);
   // What failed has done nothing: programs try calls to see whether the device has them.
-  if (!step.off() && result == CUDA_SUCCESS) step.session().refuse(name_of(call.hook.id));
+  if (result == CUDA_SUCCESS) step.session().refuse(name_of(call.hook.id));
   return result;
 }
 
@@ -39,6 +42,17 @@ CUresult capture(const Call<CUresult(A...)>& call, A... args) {
   return unsupported(call, args...);
 }
 
+// What a set writes, from its arguments behind the address.
+template <class Value>
+void add_set(WriteSet& writes, CUdeviceptr to, Value, size_t count, CUstream = nullptr) {
+  writes.add_box(to, sizeof(Value), count, sizeof(Value), 1, 0);
+}
+template <class Value>
+void add_set(WriteSet& writes, CUdeviceptr to, size_t pitch, Value, size_t width, size_t height,
+             CUstream = nullptr) {
+  writes.add_box(to, width * sizeof(Value), height, pitch, 1, 0);
+}
+
 // Memory that the host sees is set when the call returns, unless the call names a stream.
 template <class... A>
 CUresult memset(const Call<CUresult(CUdeviceptr, A...)>& call, CUdeviceptr to, A... args) {
@@ -46,6 +60,7 @@ CUresult memset(const Call<CUresult(CUdeviceptr, A...)>& call, CUdeviceptr to, A
   if (step.off()) return call.real(to, args...);
   step.key.add(step.session().known(to));
   (step.check(args), ...);
+  if (step.asks_writes()) add_set(step.writes, to, args...);
   step.session().device_may_write();
   auto real = [&] { return call.real(to, args...); };
   constexpr bool kAsync = (std::same_as<A, CUstream> || ...);

@@ -77,9 +77,25 @@ CUresult module_load(
   return load_module(call, look_at_memory(image), step, out, image, count, options, values);
 }
 
+namespace {
+// What goes with a module: its variables. Those of one that was loaded since the cut are not in the
+// map, nor in the snapshot.
+template <class Handle>
+void add_globals(Step& step, Handle handle) {
+  const uint64_t number = step.session().modules().number_of(handle);
+  step.writes.add_nothing();
+  for (const auto& [address, range] : step.session().memory().ranges()) {
+    if (range.kind == MemoryKind::kGlobal && range.module == number) {
+      step.writes.add(address, range.size);
+    }
+  }
+}
+}  // namespace
+
 CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
   Step step(call);
   if (step.off()) return call.real(module);
+  if (step.asks_writes()) add_globals(step, module);
   const CUresult result = step.made_again([&] { return call.real(module); });
   if (result == CUDA_SUCCESS) {
     step.session().modules().remove_module(module, step.session().memory());
@@ -175,6 +191,7 @@ CUresult library_load(const Call<CUresult(CUlibrary*, const char*, CUjit_option*
 CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library) {
   Step step(call);
   if (step.off()) return call.real(library);
+  if (step.asks_writes()) add_globals(step, library);
   const CUresult result = step.made_again([&] { return call.real(library); });
   if (result == CUDA_SUCCESS) {
     step.session().modules().remove_library(library, step.session().memory());
@@ -249,7 +266,7 @@ CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUst
     if (recorded == CUDA_SUCCESS) session.modules().load_function(function);
     return recorded;
   }
-  const CUresult result = real();
+  const CUresult result = step.made(real);
   if (result == CUDA_SUCCESS) session.recorder().count_launch();
   step.record(result);
   return result;

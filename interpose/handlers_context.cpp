@@ -78,7 +78,7 @@ CUresult event_elapsed(const Call<CUresult(float*, CUevent, CUevent)>& call, flo
     if (recorded == CUDA_SUCCESS) step.take_answer(milliseconds, sizeof *milliseconds);
     return recorded;
   }
-  const CUresult result = call.real(milliseconds, start, end);
+  const CUresult result = step.made([&] { return call.real(milliseconds, start, end); });
   if (result == CUDA_SUCCESS) {
     step.record_answer(result, milliseconds, sizeof *milliseconds);
   } else {

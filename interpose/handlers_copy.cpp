@@ -46,10 +46,10 @@ CUresult replay_back(Step& step, const Copy& copy) {
 // Host memory that is not pinned has its bytes when the call returns; pinned memory has them when
 // the program synchronises with the copy.
 template <class Real>
-CUresult record_back(Step& step, Side side, const Copy& copy, Real&& real) {
-  const CUresult result = real();
+CUresult record_back(Step& step, Side side, const Copy& copy, CUstream stream, Real&& real) {
+  const CUresult result = step.made(real);
   if (result == CUDA_SUCCESS && copy.async && side == Side::kShared) {
-    if (step.session().defer(copy.to, step.stream(copy.stream))) {
+    if (step.session().defer(copy.to, stream)) {
       step.session().recorder().append(static_cast<uint16_t>(step.hook()), step.key, result,
                                        kDeferred, nullptr, {});
     } else {
@@ -73,11 +73,16 @@ CUresult follow_copy(Step& step, const Copy& copy, Real&& real) {
   step.key.add(copy.to.width);
   step.key.add(copy.to.height);
   step.key.add(copy.to.depth);
+  const CUstream stream = copy.async ? step.stream(copy.stream) : nullptr;
+  if (step.asks_writes()) {
+    step.writes.add_box(reinterpret_cast<uint64_t>(copy.to.start), copy.to.width, copy.to.height,
+                        copy.to.pitch, copy.to.depth, copy.to.slice);
+  }
   if (side == Side::kDevice) {
     if (copy.async) return step.skipped(real);
     return step.synchronised(false, real);
   }
-  return step.replaying() ? replay_back(step, copy) : record_back(step, side, copy, real);
+  return step.replaying() ? replay_back(step, copy) : record_back(step, side, copy, stream, real);
 }
 
 HostBlock plain(uint64_t address, size_t size) {
@@ -165,7 +170,8 @@ CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(cons
   Step step(call);
   if (step.off() || shape == nullptr) return call.real(shape, args...);
   if (shape->srcMemoryType == CU_MEMORYTYPE_ARRAY || shape->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-    const CUresult result = call.real(shape, args...);
+    (step.note_stream(args), ...);
+    const CUresult result = step.made([&] { return call.real(shape, args...); });
     if (result == CUDA_SUCCESS) {
       step.session().refuse(std::string(name_of(call.hook.id)) + " of an array");
     }

@@ -35,6 +35,13 @@ void erase(Session& session, uint64_t address) {
   session.host_memory().remove(address);
 }
 
+// A snapshot that still needs the memory gets it while the map has it.
+void free_range(Step& step, uint64_t address) {
+  if (step.asks_writes()) step.writes.add_range_of(address);
+  step.before_write();
+  erase(step.session(), address);
+}
+
 // The program's own call first; only where it gives another address is memory placed.
 void place_device(Session& session, CUdeviceptr* address, uint64_t recorded, uint64_t size) {
   if (*address == recorded) return;
@@ -72,7 +79,7 @@ CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& r
     step.take_answer(&recorded, sizeof recorded);
     place(recorded);
   } else {
-    result = real();
+    result = step.made(real);
     if (result != CUDA_SUCCESS) {
       step.record(result);
       return result;
@@ -92,7 +99,7 @@ CUresult give_back(Step& step, Real&& real) {
     if (recorded == CUDA_SUCCESS) step.must_succeed(real());
     return recorded;
   }
-  const CUresult result = real();
+  const CUresult result = step.made(real);
   step.record_visible(result, false, nullptr);
   return result;
 }
@@ -146,7 +153,7 @@ CUresult mem_alloc_pitch(
     place_device(step.session(), out, recorded[0], bytes);
     address = *out;
   } else {
-    const CUresult result = real();
+    const CUresult result = step.made(real);
     if (result != CUDA_SUCCESS) {
       step.record(result);
       return result;
@@ -181,7 +188,7 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   Session& session = step.session();
   step.key.add(session.known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
-  erase(session, address);
+  free_range(step, address);
   const bool placed = session.placement().owns(address);
   auto real = [&] {
     if (!placed) return call.real(address);
@@ -207,7 +214,7 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
     }
     return recorded;
   }
-  const CUresult result = call.real(free, total);
+  const CUresult result = step.made([&] { return call.real(free, total); });
   if (result != CUDA_SUCCESS) {
     step.record(result);
     return result;
@@ -265,7 +272,7 @@ CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
     session.forget_placed_pinned(address);
     return result;
   };
-  erase(session, address);
+  free_range(step, address);
   return give_back(step, real);
 }
 
@@ -289,7 +296,7 @@ CUresult register_memory(Step& step, void* memory, size_t size, Real&& real) {
     insert(step.session(), address, size, MemoryKind::kPinned);
     return recorded;
   }
-  const CUresult result = real();
+  const CUresult result = step.made(real);
   if (result != CUDA_SUCCESS) {
     step.record(result);
     return result;
@@ -327,7 +334,7 @@ CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call,
   if (step.off()) return call.real(out, memory, flags);
   step.key.add(flags);
   if (!step.replaying()) {
-    const CUresult result = call.real(out, memory, flags);
+    const CUresult result = step.made([&] { return call.real(out, memory, flags); });
     if (result == CUDA_SUCCESS) {
       step.record_answer(result, out, sizeof *out);
     } else {

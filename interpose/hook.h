@@ -9,6 +9,9 @@
 
 namespace gpusnap {
 
+// What device memory a call may write: the table's column, where each is explained.
+enum class Writes : uint8_t { kNothing, kDestination, kKernel, kGraph, kFreed, kEverything };
+
 // One exported driver function. `real` is filled in by the resolvers, or by looking the symbol up
 // in libcuda.so.1 at the first call.
 template <class F>
@@ -18,6 +21,7 @@ struct Hook<R(A...)> {
   HookId id;
   const char* symbol;      // "cuMemcpyHtoD_v2_ptds"
   bool per_thread_stream;  // the null stream means the calling thread's own
+  Writes writes;
   std::atomic<R (*)(A...)> real{nullptr};
 };
 

@@ -35,12 +35,17 @@
 #include "interpose/workers.h"
 #include "tiers/store.h"
 #include "tracker/memory_map.h"
+#include "tracker/write_set.h"
 
 namespace gpusnap {
 
 // Exit codes of a replay that cannot go on; the tool documents them.
 inline constexpr int kExitDamaged = 65, kExitNoCheckpoint = 66, kExitOtherProgram = 69,
                      kExitDiverged = 71, kExitImpossible = 72, kExitStore = 73, kExitSetting = 78;
+
+// What waits for the copies that a call needs first: the stream on which it writes, or, for what no
+// stream orders (frees, unloads), the host.
+enum class Hold : uint8_t { kStream, kHost };
 
 class Session {
  public:
@@ -72,6 +77,15 @@ class Session {
   void after_synchronisation();
   // The program did what cannot be restored: no more checkpoints of this process. Says so once.
   void refuse(const std::string& what);
+
+  // A snapshot has zones that it still has to save: calls must say what they are about to write.
+  bool snapshot_pending() const { return snapshot_pending_; }
+  // The calling thread is about to make a call that may write `set`, on `stream` of its current
+  // context (null: the legacy default stream). Never called in a replay.
+  void before_write(const WriteSet& set, CUstream stream, Hold how) {
+    if (!snapshot_pending_) return;
+    (void)set, (void)stream, (void)how;
+  }
 
   // Bookkeeping of what a drain has to wait for. Handles are the driver's.
   void note_context();
@@ -172,6 +186,7 @@ class Session {
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;
   bool per_thread_stream_used_ = false;
+  bool snapshot_pending_ = false;
 
   std::unique_ptr<Recorder> recorder_;
   bool device_may_write_ = false;

@@ -20,6 +20,15 @@ void Step::record_visible(CUresult result, bool all_done, const HostBlock* answe
   session_->forget_collected();
 }
 
+void Step::tell_writes() {
+  if (writes_told_) return;
+  writes_told_ = true;
+  if (!writes.said()) writes.add_everything();
+  // What takes effect at once, or nobody knows when, cannot wait on a stream.
+  const bool at_once = writes_ == Writes::kFreed || writes_ == Writes::kEverything;
+  session_->before_write(writes, stream_, at_once && !stream_given_ ? Hold::kHost : Hold::kStream);
+}
+
 CUresult Step::expect() {
   entry_ = &session_->expect(hook_, key);
   if ((entry_->head.flags & kHasAnswer) == 0) session_->deliver(*entry_);

@@ -4,6 +4,7 @@
 //   Step step(call);
 //   if (step.off()) return call.real(...);
 //   step.key.add(bytes);                  // what a replay must repeat
+//   if (step.asks_writes()) step.writes.add(to, bytes);  // what a snapshot must have first
 //   return step.made_again([&] { return call.real(...); });
 #pragma once
 
@@ -23,7 +24,9 @@ class Step {
   explicit Step(const Call<F>& call)
       : session_(Session::enter(call.hook.id)),
         hook_(call.hook.id),
-        per_thread_stream_(call.hook.per_thread_stream) {
+        writes_(call.hook.writes),
+        per_thread_stream_(call.hook.per_thread_stream),
+        stream_(per_thread_stream_ ? CU_STREAM_PER_THREAD : nullptr) {
     if (session_ != nullptr && per_thread_stream_) session_->use_per_thread_stream();
   }
 
@@ -43,6 +46,32 @@ class Step {
     }
   }
 
+  // Of calls that are not compared: the stream among their arguments.
+  template <class T>
+  void note_stream(T value) {
+    if constexpr (std::same_as<T, CUstream>) (void)stream(value);
+  }
+
+  // What the call may write; looked at only where the table says that it writes, and only while
+  // asks_writes(). A set about which nothing was said is everything.
+  WriteSet writes;
+  bool asks_writes() const {
+    return session_->snapshot_pending() && writes_ != Writes::kNothing && !replaying();
+  }
+  // Before the call is made, and before what the session knows of the memory changes: the snapshot
+  // on its way gets what it needs of it. Once for a call; made() does it where nobody did.
+  void before_write() {
+    if (asks_writes()) [[unlikely]]
+      tell_writes();
+  }
+
+  // The real call, while recording.
+  template <class Real>
+  CUresult made(Real&& real) {
+    before_write();
+    return real();
+  }
+
   // For calls that a replay makes as well: contexts, streams, events, modules. What failed when it
   // was recorded fails again, without being made.
   template <class Real>
@@ -52,7 +81,7 @@ class Step {
       if (recorded == CUDA_SUCCESS) must_succeed(real());
       return recorded;
     }
-    const CUresult result = real();
+    const CUresult result = made(real);
     record(result);
     return result;
   }
@@ -61,7 +90,7 @@ class Step {
   template <class Real>
   CUresult skipped(Real&& real) {
     if (replaying()) return expect();
-    const CUresult result = real();
+    const CUresult result = made(real);
     record(result);
     return result;
   }
@@ -73,7 +102,7 @@ class Step {
     if (replaying()) {
       result = expect();
     } else {
-      result = real();
+      result = made(real);
       record_visible(result, all_done, nullptr);
     }
     session_->after_synchronisation();
@@ -86,7 +115,7 @@ class Step {
     if (replaying()) {
       return session_->expect_busy(hook_) ? CUDA_ERROR_NOT_READY : expect();
     }
-    const CUresult result = real();
+    const CUresult result = made(real);
     if (result == CUDA_ERROR_NOT_READY) {
       session_->recorder().append_poll(static_cast<uint16_t>(hook_));
     } else {
@@ -95,11 +124,12 @@ class Step {
     return result;
   }
 
-  // The stream that the call means, for calls of our own.
+  // The stream that the call means, for calls of our own. It is the one on which the call writes.
   CUstream stream(CUstream given) {
-    if (given == nullptr && per_thread_stream_) return CU_STREAM_PER_THREAD;
+    stream_given_ = true;
+    if (given == nullptr && per_thread_stream_) return stream_ = CU_STREAM_PER_THREAD;
     if (given == CU_STREAM_PER_THREAD) session_->use_per_thread_stream();
-    return given;
+    return stream_ = given;
   }
 
   // Recording.
@@ -120,9 +150,15 @@ class Step {
   HookId hook() const { return hook_; }
 
  private:
+  void tell_writes();
+
   Session* session_;
   HookId hook_;
+  Writes writes_;
   bool per_thread_stream_;
+  bool stream_given_ = false;
+  bool writes_told_ = false;
+  CUstream stream_;  // where none was given: the default one
   const Entry* entry_ = nullptr;
 };
 

@@ -6,4 +6,5 @@
 #include "tracker/image.h"
 #include "tracker/memory_map.h"
 #include "tracker/ptx.h"
+#include "tracker/write_set.h"
 #include "tracker/zone_table.h"

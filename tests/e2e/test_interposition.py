@@ -36,7 +36,7 @@ def table_symbols():
     for line in pathlib.Path(HOOKS_TABLE).read_text().splitlines():
         fields = line.split('#')[0].split()
         if fields:
-            symbol, _, _, variant, _ = fields
+            symbol, _, _, variant, *_ = fields
             yield symbol
             if variant != '-':
                 yield f'{symbol}_{variant}'
