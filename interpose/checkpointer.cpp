@@ -241,7 +241,8 @@ Status Checkpointer::hand_over(CheckpointWriter& writer, Flight& flight) {
   if (result != CUDA_SUCCESS) {
     session_.pool_->release(flight.slot);
   } else {
-    writer.write(flight.range, flight.offset, flight.slot);
+    const Piece piece{flight.range, flight.offset, flight.slot->used};
+    writer.write({&piece, 1}, flight.slot);
   }
   flight = {};
   return driver_status("copying device memory", result);

@@ -25,8 +25,14 @@ class Commit {
 
   Status start() { return files_.make_folder(folder_); }
 
-  Status add(uint32_t range, uint64_t offset, std::span<const std::byte> bytes) {
-    return segments_.add(range, offset, bytes);
+  Status add(const std::vector<Piece>& pieces, std::span<const std::byte> bytes) {
+    for (const Piece& piece : pieces) {
+      if (piece.size == 0 || piece.size > bytes.size()) return wrong_pieces();
+      Status added = segments_.add(piece.range, piece.offset, bytes.first(piece.size));
+      if (!added.ok()) return added;
+      bytes = bytes.subspan(piece.size);
+    }
+    return bytes.empty() ? Status() : wrong_pieces();
   }
 
   Status finish(Manifest manifest, JournalWriter* journal) {
@@ -56,6 +62,10 @@ class Commit {
   }
 
  private:
+  Status wrong_pieces() const {
+    return {Code::kInvalid, "cannot write to " + folder_ + ": the pieces are not the slot's bytes"};
+  }
+
   Status refuse(const std::string& why) const {
     return {Code::kInvalid, "cannot commit " + folder_ + ": " + why};
   }
@@ -133,11 +143,11 @@ class Writer final : public CheckpointWriter {
     join_();
   }
 
-  void write(uint32_t range, uint64_t offset, Slot* slot) override {
+  void write(std::span<const Piece> pieces, Slot* slot, Check check) override {
     {
       std::lock_guard lock(mutex_);
       const Status queued = ended_ ? Status() : no_throw("queue a slot", [&] {
-        queue_.push_back({range, offset, slot});
+        queue_.push_back({merged(pieces), slot, std::move(check)});
         return Status();
       });
       if (!ended_) work_.notify_one();
@@ -170,11 +180,26 @@ class Writer final : public CheckpointWriter {
   bool done() const override { return done_.load(std::memory_order_acquire); }
 
  private:
-  struct Piece {
-    uint32_t range = 0;
-    uint64_t offset = 0;
+  struct Load {
+    std::vector<Piece> pieces;
     Slot* slot = nullptr;
+    Check check;
   };
+
+  // Neighbours become one, or scattered zones would make the manifest large.
+  static std::vector<Piece> merged(std::span<const Piece> pieces) {
+    std::vector<Piece> all;
+    all.reserve(pieces.size());
+    for (const Piece& piece : pieces) {
+      if (!all.empty() && all.back().range == piece.range && piece.size > 0 &&
+          all.back().offset + all.back().size == piece.offset) {
+        all.back().size += piece.size;
+      } else {
+        all.push_back(piece);
+      }
+    }
+    return all;
+  }
 
   void body() {
     Status status = no_throw("write a checkpoint", [&] { return commit_.start(); });
@@ -207,17 +232,19 @@ class Writer final : public CheckpointWriter {
 
   // Slots come back also when nothing is written any more.
   void write_next(std::unique_lock<std::mutex>& lock) {
-    const Piece piece = queue_.front();
+    const Load load = std::move(queue_.front());
     queue_.pop_front();
     if (!done()) {
       lock.unlock();
       Status written = no_throw("write a checkpoint", [&] {
-        return commit_.add(piece.range, piece.offset, {piece.slot->data, piece.slot->used});
+        const std::span<const std::byte> bytes{load.slot->data, load.slot->used};
+        Status good = load.check ? load.check(bytes) : Status();
+        return good.ok() ? commit_.add(load.pieces, bytes) : good;
       });
       lock.lock();
       note(std::move(written));
     }
-    pool_.release(piece.slot);
+    pool_.release(load.slot);
   }
 
   void commit(std::unique_lock<std::mutex>& lock) {
@@ -256,7 +283,7 @@ class Writer final : public CheckpointWriter {
   }
 
   void release_queue() {
-    for (const Piece& piece : queue_) pool_.release(piece.slot);
+    for (const Load& load : queue_) pool_.release(load.slot);
     queue_.clear();
   }
 
@@ -267,7 +294,7 @@ class Writer final : public CheckpointWriter {
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable decided_;
-  std::deque<Piece> queue_;  // no longer than the pool has slots
+  std::deque<Load> queue_;  // no longer than the pool has slots
   std::optional<Manifest> manifest_;
   JournalWriter* journal_ = nullptr;
   Done done_call_;

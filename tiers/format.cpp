@@ -54,7 +54,7 @@ class Put {
   void prologue(FileKind kind) {
     std::memcpy(to_.data(), magic_of(kind).data(), kMagicBytes);
     at_ = kMagicBytes;
-    add(kFormatVersion);
+    add(format_version(kind));
     add(static_cast<uint32_t>(checksum(to_.first(at_))));
   }
 
@@ -101,10 +101,10 @@ Status check_prologue(std::span<const std::byte> bytes, FileKind kind, size_t he
       version == 0) {
     return damaged("the checksum of its first bytes is wrong");
   }
-  if (version > kFormatVersion) {
+  if (version > format_version(kind)) {
     return {Code::kNewer, "it has format version " + std::to_string(version) +
-                              " and this gpusnap knows up to " + std::to_string(kFormatVersion) +
-                              "; use a later gpusnap"};
+                              " and this gpusnap knows up to " +
+                              std::to_string(format_version(kind)) + "; use a later gpusnap"};
   }
   if (bytes.size() < header_bytes) return damaged("it is too short for its header");
   return {};

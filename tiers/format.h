@@ -12,9 +12,12 @@
 
 namespace gpusnap {
 
-inline constexpr uint32_t kFormatVersion = 1;
-
 enum class FileKind { kManifest, kSegment, kJournal };
+
+// What is written; earlier versions are read too.
+constexpr uint32_t format_version(FileKind kind) {
+  return kind == FileKind::kManifest ? 2 : 1;
+}
 
 inline constexpr size_t kManifestHeaderBytes = 40;
 inline constexpr size_t kSegmentHeaderBytes = 4096;

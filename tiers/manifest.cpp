@@ -54,7 +54,8 @@ auto put_ranges(FlatBufferBuilder& builder, const std::vector<SavedRange>& range
     const auto name =
         range.name.empty() ? Offset<flatbuffers::String>() : builder.CreateString(range.name);
     offsets.push_back(stored::CreateRange(builder, range.kind, range.address, range.size,
-                                          range.call_site, range.ordinal, range.module, name));
+                                          range.call_site, range.ordinal, range.module, name,
+                                          range.life, range.fresh));
   }
   return builder.CreateVector(offsets);
 }
@@ -118,10 +119,12 @@ class Taker {
     m.zone_bytes = from.zone_bytes();
     m.calls = from.calls();
     m.launches = from.launches();
+    m.parent = from.parent();
+    m.chain = from.chain();
     m.program = program(*from.program());
     each(from.ranges(), [&](const stored::Range* r) {
       m.ranges.push_back({r->kind(), r->address(), r->size(), r->call_site(), r->ordinal(),
-                          r->module_(), text(r->name())});
+                          r->module_(), text(r->name()), r->life(), r->fresh()});
     });
     each_struct(from.extents(), [&](const stored::Extent& e) {
       m.extents.push_back(
@@ -212,7 +215,20 @@ Status check_extent(const Manifest& m, const Extent& e) {
   return {};
 }
 
-// Every byte of every range by exactly one extent.
+Status check_chain(const Manifest& m) {
+  if ((m.parent == 0) != (m.chain == 0)) {
+    return damaged("its parent and its number of ancestors do not agree");
+  }
+  if (m.parent != 0 && m.parent >= m.epoch) return damaged("its parent is no earlier checkpoint");
+  if (m.chain > kMostAncestors) return damaged("it has more ancestors than it can have");
+  for (size_t range = 0; m.parent != 0 && range < m.ranges.size(); ++range) {
+    if (m.ranges[range].fresh || m.ranges[range].life != 0) continue;
+    return damaged("range " + std::to_string(range) + " is to be in the parent and has no life");
+  }
+  return {};
+}
+
+// Every byte of every range by exactly one extent; by at most one where the parent has the range.
 Status check_cover(const Manifest& m) {
   std::vector<uint32_t> order(m.extents.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -222,17 +238,18 @@ Status check_cover(const Manifest& m) {
   });
   size_t next = 0;
   for (size_t range = 0; range < m.ranges.size(); ++range) {
+    const bool whole = m.parent == 0 || m.ranges[range].fresh;
     uint64_t covered = 0;
     for (; next < order.size() && m.extents[order[next]].range == range; ++next) {
       const Extent& e = m.extents[order[next]];
-      if (e.offset != covered) {
+      if (e.offset < covered || (e.offset > covered && whole)) {
         return damaged("range " + std::to_string(range) +
                        (e.offset < covered ? " is saved twice" : " is not saved") + " at byte " +
                        std::to_string(std::min(e.offset, covered)));
       }
-      covered += e.size;
+      covered = e.offset + e.size;
     }
-    if (covered != m.ranges[range].size) {
+    if (whole && covered != m.ranges[range].size) {
       return damaged("range " + std::to_string(range) + " is not saved at byte " +
                      std::to_string(covered));
     }
@@ -256,6 +273,7 @@ Status check_journal(const Manifest& m) {
 Status check(const Manifest& m) {
   if (m.rank >= m.ranks) return damaged("its rank is not one of the job's");
   if (Status names = check_names(m); !names.ok()) return names;
+  if (Status chain = check_chain(m); !chain.ok()) return chain;
   uint64_t all = 0;
   for (const SavedRange& range : m.ranges) {
     if (__builtin_add_overflow(all, range.size, &all)) {
@@ -307,6 +325,11 @@ uint64_t Manifest::bytes() const {
                          [](uint64_t sum, const SavedRange& range) { return sum + range.size; });
 }
 
+uint64_t Manifest::own_bytes() const {
+  return std::accumulate(extents.begin(), extents.end(), uint64_t{0},
+                         [](uint64_t sum, const Extent& extent) { return sum + extent.size; });
+}
+
 std::vector<std::byte> encode(const Manifest& m) {
   if (!fits(m)) return {};
   FlatBufferBuilder builder(4096 + m.extents.size() * sizeof(stored::Extent));
@@ -319,10 +342,11 @@ std::vector<std::byte> encode(const Manifest& m) {
   const auto extents = put_extents(builder, m.extents);
   const auto segments = put_segments(builder, m.segments);
   const auto journal = put_journal(builder, m.journal);
-  builder.Finish(stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
-                                        m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls,
-                                        m.launches, program, ranges, extents, segments, journal),
-                 stored::ManifestIdentifier());
+  builder.Finish(
+      stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
+                             m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
+                             ranges, extents, segments, journal, m.parent, m.chain),
+      stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }
 

@@ -20,6 +20,12 @@ struct SavedRange {
   uint32_t ordinal = 0;    // kind 0
   uint64_t module = 0;     // ordinal; kind 1
   std::string name;        // kind 1
+  // Which allocation this is of all that were ever made at its address: unique along a chain, 0
+  // where it is not known. A range of an increment is the parent's range of the same address, size
+  // and life, or it is fresh.
+  uint64_t life = 0;
+  // In an increment: not in the parent, hence wholly in this manifest's own extents.
+  bool fresh = false;
 };
 
 // A piece of a range and the place of its bytes in a segment.
@@ -57,6 +63,8 @@ struct ProgramIdentity {
   uint32_t driver_version = 0;         // as cuDriverGetVersion gives it
 };
 
+inline constexpr uint32_t kMostAncestors = 1024;
+
 struct Manifest {
   std::string job;
   uint64_t epoch = 0;
@@ -75,16 +83,22 @@ struct Manifest {
   std::vector<Extent> extents;
   std::vector<SegmentRef> segments;
   std::vector<JournalPart> journal;
+  // Epoch of the checkpoint of this job and rank that holds the bytes which no extent here holds;
+  // 0: none, this one is full.
+  uint64_t parent = 0;
+  uint32_t chain = 0;  // how many ancestors it has, at most kMostAncestors
 
-  uint64_t bytes() const;  // of device memory saved
+  uint64_t bytes() const;      // of device memory at the cut
+  uint64_t own_bytes() const;  // of those, in this manifest's own extents
 };
 
 // With header, version and checksum: the bytes of the file.
 std::vector<std::byte> encode(const Manifest& manifest);
 
 // Parses hostile input and checks what can be checked without other files: checksum, version, every
-// index in range, extents inside their ranges and segments, every byte of every range covered
-// exactly once, names without slashes or dot-dot. kDamaged or kNewer otherwise.
+// index in range, extents inside their ranges and segments, every byte of every range covered at
+// most once and exactly once where no parent can hold it, names without slashes or dot-dot.
+// kDamaged or kNewer otherwise.
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes);
 
 }  // namespace gpusnap

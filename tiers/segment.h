@@ -47,7 +47,7 @@ class SegmentWriter {
   };
   SegmentWriter(FileSystem& files, std::string folder, Identity identity, uint64_t segment_bytes);
 
-  // Appends one piece of a range as one extent or, where it is larger than a segment, several.
+  // Appends one piece of a range as one extent or, where it does not fit in a segment, several.
   Status add(uint32_t range, uint64_t offset, std::span<const std::byte> bytes);
   // Every segment is complete and synced; their names are not.
   Status finish();

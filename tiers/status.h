@@ -18,6 +18,7 @@ enum class Code {
   kBusy,         // somebody else holds it
   kInvalid,      // the caller's or the user's input makes no sense
   kUnsupported,  // we know what it is and do not do it
+  kTorn,         // saved bytes are not those of the cut
 };
 
 class [[nodiscard]] Status {

@@ -44,14 +44,25 @@ struct CheckpointInfo {
 // Called now and then with the bytes done and the bytes in all.
 using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
+// Some of a range's bytes.
+struct Piece {
+  uint32_t range = 0;   // index in Manifest::ranges
+  uint64_t offset = 0;  // bytes from the range's start
+  uint64_t size = 0;    // bytes
+};
+
 // One rank's part of one checkpoint being written. write() and finish() only queue work for the
 // writer's own thread: checksums, file writes, syncs and the commit happen there.
 class CheckpointWriter {
  public:
   virtual ~CheckpointWriter() = default;  // abandons what was not committed, removes its files
-  // Queues the slot's used bytes as the content of [offset, offset + used) of ranges[range]; the
-  // slot goes back to the pool when written. Waits when the queue is long.
-  virtual void write(uint32_t range, uint64_t offset, Slot* slot) = 0;
+  // Looks at a slot's bytes before they are written; not ok fails the checkpoint with that status.
+  using Check = std::function<Status(std::span<const std::byte> bytes)>;
+  // Queues the slot's used bytes as the content of the pieces, which lie in it one after the other
+  // (at least one, none empty, their sizes add up to `used`); the slot goes back to the pool when
+  // written. Pieces that go on where the one before them ends are stored as one. `check` is called
+  // by the writer's own thread, once, or never where the checkpoint has failed before.
+  virtual void write(std::span<const Piece> pieces, Slot* slot, Check check = {}) = 0;
   // No more data. `manifest` holds everything but extents and segments; its last journal part is
   // made durable in `journal` before the manifest is committed. Does not wait. `done` is called
   // last of all by the writer's own thread, whether it was committed or has failed.

@@ -107,7 +107,8 @@ void commit(benchmark::State& state) {
     for (uint64_t at = 0; at < size; at += pool.slot_bytes()) {
       Slot* slot = pool.acquire().value();
       slot->used = std::min<uint64_t>(slot->capacity, size - at);
-      writer.value()->write(0, at, slot);
+      const Piece piece{0, at, slot->used};
+      writer.value()->write({&piece, 1}, slot);
     }
     Manifest manifest;
     manifest.job = "bench";

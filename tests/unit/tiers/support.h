@@ -99,6 +99,12 @@ inline std::vector<std::byte> journal_bytes(uint64_t epoch) {
   return memory_at(epoch, 99, 1300);
 }
 
+// A slot that is one piece.
+inline void write_slot(CheckpointWriter& writer, uint32_t range, uint64_t offset, Slot* slot) {
+  const Piece piece{range, offset, slot->used};
+  writer.write({&piece, 1}, slot);
+}
+
 // Takes one checkpoint from the cut to the commit; slots are smaller than ranges.
 inline Status take_checkpoint(Store& store, StagingPool& pool, const Job& job, uint64_t epoch,
                               JournalWriter* journal) {
@@ -116,7 +122,7 @@ inline Status take_checkpoint(Store& store, StagingPool& pool, const Job& job, u
       if (!slot.ok()) return slot.status();
       slot.value()->used = std::min(pool.slot_bytes(), bytes.size() - at);
       std::memcpy(slot.value()->data, bytes.data() + at, slot.value()->used);
-      writer.value()->write(static_cast<uint32_t>(range), at, slot.value());
+      write_slot(*writer.value(), static_cast<uint32_t>(range), at, slot.value());
     }
   }
   writer.value()->finish(std::move(manifest), journal);
