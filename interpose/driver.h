@@ -10,6 +10,7 @@ struct Driver {
 #define GPUSNAP_DRIVER_FUNCTIONS(X) \
   X(cuDriverGetVersion)             \
   X(cuDeviceGetName)                \
+  X(cuDeviceGetAttribute)           \
   X(cuDevicePrimaryCtxGetState)     \
   X(cuGetErrorName)                 \
   X(cuCtxGetCurrent)                \
@@ -30,7 +31,12 @@ struct Driver {
   X(cuMemFree_v2)                   \
   X(cuMemFreeHost)                  \
   X(cuPointerGetAttribute)          \
+  X(cuModuleLoadData)               \
+  X(cuModuleUnload)                 \
+  X(cuModuleGetFunction)            \
   X(cuModuleGetGlobal_v2)           \
+  X(cuFuncGetAttribute)             \
+  X(cuLaunchKernel)                 \
   X(cuMemGetAllocationGranularity)  \
   X(cuMemAddressReserve)            \
   X(cuMemAddressFree)               \
