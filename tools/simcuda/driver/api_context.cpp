@@ -57,9 +57,10 @@ void end_primary(Driver& state, PrimaryContext& primary) {
   if (auto context = std::exchange(primary.context, nullptr)) state.destroy_context(context);
 }
 
-CUresult synchronize(Context& context) {
+CUresult synchronize(Driver& state, Context& context) {
   if (CUresult error = context.error(); error != CUDA_SUCCESS) return error;
   context.synchronize();
+  state.pools.synchronised(context);
   return context.error();
 }
 
@@ -258,7 +259,8 @@ CUresult cuCtxSynchronize() {
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext context) {
-  return with_context(context, [](Driver&, Context& found) { return simcuda::synchronize(found); });
+  return with_context(
+      context, [](Driver& state, Context& found) { return simcuda::synchronize(state, found); });
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {

@@ -53,6 +53,12 @@ CUresult allocate_pinned(void** memory, size_t size, unsigned flags) {
 // Frees wait for all that is queued, as the driver's own do.
 CUresult free_memory(uint64_t address, unsigned types, CUresult unknown) {
   return in_context([&](Driver& state, Context& context) {
+    if (state.memory.of_pool(address)) {
+      state.wait_for_all();
+      if (!state.pools.give_back_now(address)) return unknown;
+      ++state.stats.frees;
+      return context.error();
+    }
     auto retired = state.memory.retire(address, types);
     if (!retired) return unknown;
     if (retired->type != MemoryType::kPinned && retired->type != MemoryType::kRegistered) {
@@ -116,8 +122,10 @@ bool store_attribute(void* place, CUpointer_attribute attribute, const Allocatio
                            : found.readers != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
                                                 : CU_MEM_ACCESS_FLAGS_PROT_NONE);
       return true;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      put(place, found.pool);
+      return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       put<unsigned long long>(place, 0);
       return true;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:

@@ -176,8 +176,10 @@ CUresult cuStreamQuery(CUstream handle) {
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {
-  return in_stream(handle, [](Driver&, Context& context, Stream& stream) {
-    for (const Point& point : simcuda::due(context, stream)) point.wait();
+  return in_stream(handle, [](Driver& state, Context& context, Stream& stream) {
+    const auto points = simcuda::due(context, stream);
+    for (const Point& point : points) point.wait();
+    for (const Point& point : points) state.pools.synchronised(point);
     return context.error();
   });
 }
@@ -187,10 +189,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags
     if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
     auto event = state.events.find(event_handle);
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
-    Event::Record record = event->latest();
-    if (!record.point.reached()) {
-      context.submit(stream, [] {}, Context::When::kAlways, {std::move(record.point)});
-    }
+    // Also behind an event that has passed: what is ordered must not depend on how far streams are.
+    context.submit(stream, [] {}, Context::When::kAlways, {event->latest().point});
     return CUDA_SUCCESS;
   });
 }
@@ -292,8 +292,10 @@ CUresult cuEventQuery(CUevent handle) {
 }
 
 CUresult cuEventSynchronize(CUevent handle) {
-  return with_event(handle, [](Driver&, Event& event) {
-    event.latest().point.wait();
+  return with_event(handle, [](Driver& state, Event& event) {
+    const Point point = event.latest().point;
+    point.wait();
+    state.pools.synchronised(point);
     return CUDA_SUCCESS;
   });
 }

@@ -99,11 +99,9 @@ std::vector<Point> Context::pending_locked(bool all) {
   std::erase_if(members_, [](Member& member) { return member.queue->drained(); });
   std::vector<Point> points;
   for (Member& member : members_) {
-    if (!all && !member.blocking) continue;
-    Point last = member.queue->last();
-    if (!last.reached()) points.push_back(std::move(last));
+    if (all || member.blocking) points.push_back(member.queue->last());
   }
-  if (Point last = legacy_queue_->last(); all && !last.reached()) points.push_back(std::move(last));
+  if (all) points.push_back(legacy_queue_->last());
   return points;
 }
 
@@ -121,8 +119,7 @@ Point Context::submit(const Stream& stream, WorkQueue::Task task, When when,
   if (stream.legacy) {
     for (Point& point : pending_locked(false)) after.push_back(std::move(point));
   } else if (stream.blocking()) {
-    Point last = legacy_queue_->last();
-    if (!last.reached()) after.push_back(std::move(last));
+    after.push_back(legacy_queue_->last());
   }
   return stream.queue->push(std::move(after), std::move(guarded));
 }

@@ -26,7 +26,7 @@ std::optional<DeviceHeap::Block> DeviceHeap::carve(uint64_t base, Granule& granu
     granule.holes.erase(hole);
     if (size > needed) granule.holes.emplace(offset + needed, size - needed);
     granule.blocks.emplace(offset, needed);
-    Block block{base + offset, granule.backing.data() + offset};
+    Block block{base + offset, granule.backing->data() + offset, granule.backing};
     fill_with_junk(block.host, bytes, offset);
     return block;
   }
@@ -39,8 +39,8 @@ std::optional<DeviceHeap::Block> DeviceHeap::allocate_small(uint64_t bytes, Use 
     if (auto block = carve(base, granule, bytes)) return block;
   }
   if (!commit(kGranule)) return std::nullopt;
-  Granule fresh{use, Backing::junk(kGranule), {{0, kGranule}}, {}};
-  auto base = fresh.backing ? ranges_.take(low_, high_, 2 * kGranule, kGranule) : std::nullopt;
+  Granule fresh{use, std::make_shared<Backing>(Backing::junk(kGranule)), {{0, kGranule}}, {}};
+  auto base = *fresh.backing ? ranges_.take(low_, high_, 2 * kGranule, kGranule) : std::nullopt;
   if (!base) {
     uncommit(kGranule);
     return std::nullopt;
@@ -52,15 +52,15 @@ std::optional<DeviceHeap::Block> DeviceHeap::allocate_small(uint64_t bytes, Use 
 std::optional<DeviceHeap::Block> DeviceHeap::allocate_run(uint64_t bytes) {
   uint64_t mapped = round_up(bytes, kGranule);
   if (!commit(mapped)) return std::nullopt;
-  Run run{Backing::junk(mapped), mapped};
-  auto base = run.backing ? ranges_.take(low_, high_, mapped + kGranule, kGranule) : std::nullopt;
+  Run run{std::make_shared<Backing>(Backing::junk(mapped)), mapped};
+  auto base = *run.backing ? ranges_.take(low_, high_, mapped + kGranule, kGranule) : std::nullopt;
   if (!base) {
     uncommit(mapped);
     return std::nullopt;
   }
-  std::byte* host = run.backing.data();
+  Block block{*base, run.backing->data(), run.backing};
   runs_.emplace(*base, std::move(run));
-  return Block{*base, host};
+  return block;
 }
 
 void DeviceHeap::free(uint64_t address) {

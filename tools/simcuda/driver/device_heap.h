@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "tools/simcuda/driver/address_ranges.h"
@@ -21,9 +22,11 @@ class DeviceHeap {
   struct Block {
     uint64_t address = 0;
     std::byte* host = nullptr;
+    std::shared_ptr<const void> bytes;  // keeps what is at `host`, also after free()
   };
-  // Variables of modules have granules of their own: loading a module moves no allocation.
-  enum class Use : uint8_t { kData, kVariables };
+  // Variables of modules and memory of pools have granules of their own: loading a module moves no
+  // allocation, and what a pool gives back leaves a hole that nothing else keeps mapped.
+  enum class Use : uint8_t { kData, kVariables, kPool };
 
   // Places memory in [low, high) of `ranges`, which other users share; at most `capacity` bytes.
   DeviceHeap(AddressRanges& ranges, uint64_t low, uint64_t high, uint64_t capacity)
@@ -44,12 +47,12 @@ class DeviceHeap {
  private:
   struct Granule {
     Use use;
-    Backing backing;
+    std::shared_ptr<const Backing> backing;
     std::map<uint64_t, uint64_t> holes;   // offset -> bytes
     std::map<uint64_t, uint64_t> blocks;  // offset -> bytes with the gap
   };
   struct Run {
-    Backing backing;
+    std::shared_ptr<const Backing> backing;
     uint64_t bytes = 0;
   };
 

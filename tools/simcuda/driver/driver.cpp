@@ -65,7 +65,10 @@ bool CallbackScope::inside() {
 }
 
 Driver::Driver(Settings settings_, Stats& stats_)
-    : settings(std::move(settings_)), stats(stats_), memory(settings) {
+    : settings(std::move(settings_)),
+      stats(stats_),
+      memory(settings),
+      pools(memory, settings.devices) {
   primaries.resize(static_cast<size_t>(settings.devices));
 }
 

@@ -14,6 +14,7 @@
 #include "tools/simcuda/driver/handles.h"
 #include "tools/simcuda/driver/memory.h"
 #include "tools/simcuda/driver/module.h"
+#include "tools/simcuda/driver/pool.h"
 #include "tools/simcuda/driver/settings.h"
 #include "tools/simcuda/driver/stats.h"
 
@@ -35,6 +36,7 @@ struct Driver {
   const Settings settings;
   Stats& stats;
   Memory memory;
+  Pools pools;
 
   HandleTable<CUcontext, Context> contexts{0x1'0000'0000};
   HandleTable<CUstream, Stream> streams{0x2'0000'0000};

@@ -61,14 +61,16 @@ CUresult Memory::allocate(Allocation wanted, uint64_t* address) {
     wanted.address = reinterpret_cast<uint64_t>(wanted.host);
     wanted.readers = wanted.writers = UINT32_MAX;
   } else {
-    auto use =
-        wanted.type == MemoryType::kVariable ? DeviceHeap::Use::kVariables : DeviceHeap::Use::kData;
+    auto use = wanted.type == MemoryType::kVariable ? DeviceHeap::Use::kVariables
+               : wanted.pool != nullptr             ? DeviceHeap::Use::kPool
+                                                    : DeviceHeap::Use::kData;
     auto block = heaps_[wanted.device]->allocate(wanted.size, use);
     if (!block) return CUDA_ERROR_OUT_OF_MEMORY;
     wanted.address = block->address;
     wanted.host = block->host;
+    wanted.bytes = block->bytes;
     wanted.readers |= 1u << wanted.device;
-    if (wanted.type == MemoryType::kDevice) wanted.writers = 1u << wanted.device;
+    if (wanted.type == MemoryType::kDevice) wanted.writers |= 1u << wanted.device;
   }
   *address = wanted.address;
   insert(std::move(wanted));
@@ -89,7 +91,7 @@ CUresult Memory::register_host(Allocation wanted) {
 std::optional<Allocation> Memory::retire(uint64_t address, unsigned types) {
   std::lock_guard lock(mutex_);
   auto found = allocations_.find(address);
-  if (found == allocations_.end()) return std::nullopt;
+  if (found == allocations_.end() || found->second.given_back) return std::nullopt;
   if ((types & (1u << static_cast<unsigned>(found->second.type))) == 0) return std::nullopt;
   Allocation allocation = std::move(found->second);
   allocations_.erase(found);
@@ -111,6 +113,54 @@ std::vector<Allocation> Memory::retire_all(CUcontext context) {
   }
   changed();
   return retired;
+}
+
+std::optional<Allocation> Memory::give_back(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto found = allocations_.find(address);
+  if (found == allocations_.end() || found->second.type != MemoryType::kDevice ||
+      found->second.given_back) {
+    return std::nullopt;
+  }
+  found->second.given_back = true;
+  // What is given back outlives the context that it was made in, until its pool drops it.
+  found->second.context = nullptr;
+  return found->second;
+}
+
+std::byte* Memory::reuse(uint64_t address, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  Allocation& allocation = allocations_.at(address);
+  allocation.size = size;
+  allocation.given_back = false;
+  allocation.sync_operations = false;
+  allocation.id = next_id_++;
+  changed();
+  return allocation.host;
+}
+
+void Memory::drop_given_back(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto found = allocations_.find(address);
+  heaps_[found->second.device]->free(address);
+  allocations_.erase(found);
+  changed();
+}
+
+bool Memory::of_pool(uint64_t address) const {
+  Hold lock = hold();
+  const Allocation* found = find(lock, address);
+  return found != nullptr && found->address == address && found->pool != nullptr;
+}
+
+void Memory::set_pool_access(CUmemoryPool pool, uint32_t readers, uint32_t writers) {
+  std::lock_guard lock(mutex_);
+  for (auto& [address, allocation] : allocations_) {
+    if (allocation.pool != pool) continue;
+    allocation.readers = readers;
+    allocation.writers = writers;
+  }
+  changed();
 }
 
 void Memory::release(const Allocation& allocation) {
@@ -136,7 +186,7 @@ const Allocation* Memory::find(const Hold&, uint64_t address) const {
   auto next = allocations_.upper_bound(address);
   if (next == allocations_.begin()) return nullptr;
   const Allocation& before = std::prev(next)->second;
-  return address - before.address < before.size ? &before : nullptr;
+  return address - before.address < before.size && !before.given_back ? &before : nullptr;
 }
 
 Allocation* Memory::find(const Hold& hold, uint64_t address) {
@@ -163,11 +213,13 @@ std::shared_ptr<const ExtentTable> Memory::table(int device) {
   std::lock_guard lock(mutex_);
   auto& cached = tables_[device];
   if (cached) return cached;
-  auto fresh = std::make_shared<ExtentTable>();
+  auto fresh = std::make_shared<OwningTable>();
   fresh->extents.reserve(allocations_.size());
   uint32_t bit = 1u << device;
   for (const auto& [address, allocation] : allocations_) {
     if ((allocation.readers & bit) == 0) continue;
+    if (allocation.pool != nullptr || allocation.given_back)
+      fresh->bytes.push_back(allocation.bytes);
     Extent extent{address, allocation.size, allocation.host, (allocation.writers & bit) != 0};
     Extent* last = fresh->extents.empty() ? nullptr : &fresh->extents.back();
     if (allocation.type == MemoryType::kMapped && last != nullptr && last->end() == address &&

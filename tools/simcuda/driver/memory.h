@@ -56,6 +56,12 @@ struct Allocation {
   uint32_t readers = 0;         // devices that may read it, a bit each
   uint32_t writers = 0;         // devices whose kernels may write it
   bool sync_operations = false;
+  // Stream-ordered: the pool's own, or null. What has been given back to a pool is no longer the
+  // program's, but stays where it is, for work that is queued, until the pool lets go of it.
+  CUmemoryPool pool = nullptr;
+  bool given_back = false;
+  uint64_t capacity = 0;               // bytes that it may be used for again
+  std::shared_ptr<const void> bytes;   // keeps what is at `host`; null where nothing need
   std::shared_ptr<Physical> physical;  // kMapped
   std::shared_ptr<Backing> space;      // kMapped: the reservation's view on the host
 
@@ -85,6 +91,20 @@ class Memory {
   void release(const Allocation& allocation);
   // Step one for all that a context made.
   std::vector<Allocation> retire_all(CUcontext context);
+
+  // Stream-ordered memory. What starts at `address` is given back: only work that is queued, or
+  // ordered behind such work, may still use it. Where it is device memory of the program, what it
+  // was, else nothing.
+  std::optional<Allocation> give_back(uint64_t address);
+  // Memory that was given back is an allocation again, of `size` bytes; the host's view of it.
+  std::byte* reuse(uint64_t address, uint64_t size);
+  // Memory that was given back is gone: an illegal address from now on. Work that is queued keeps
+  // the bytes.
+  void drop_given_back(uint64_t address);
+  // Whether an allocation of a pool starts at `address`.
+  bool of_pool(uint64_t address) const;
+  // Who may use all memory of a pool, a bit for each device.
+  void set_pool_access(CUmemoryPool pool, uint32_t readers, uint32_t writers);
 
   // The allocation that holds `address`, or null.
   const Allocation* find(const Hold&, uint64_t address) const;
@@ -117,6 +137,11 @@ class Memory {
   struct Reservation {
     uint64_t size = 0;
     std::shared_ptr<Backing> space;
+  };
+
+  // Keeps the bytes of pools that a launch was queued with.
+  struct OwningTable : ExtentTable {
+    std::vector<std::shared_ptr<const void>> bytes;
   };
 
   uint64_t device_low(int device) const;

@@ -1,5 +1,7 @@
 #include "tools/simcuda/driver/work_queue.h"
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <thread>
 #include <utility>
@@ -18,13 +20,46 @@ void Point::wait() const {
   queue->changed_.wait(lock, [this] { return queue->done_ >= number; });
 }
 
+bool Point::before(const Point& later) const {
+  if (!queue) return true;
+  if (!later.queue) return false;
+  if (queue == later.queue) return number <= later.number;
+  if (!later.past) return number == 0;
+  auto known = later.past->find(queue->id_);
+  return number <= (known == later.past->end() ? 0 : known->second);
+}
+
+uint64_t WorkQueue::next_id() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+void WorkQueue::remember(const std::vector<Point>& after) {
+  Point newest{shared_from_this(), pushed_, past_};
+  if (std::ranges::all_of(after, [&](const Point& point) { return point.before(newest); })) return;
+  auto past = past_ ? std::make_shared<Past>(*past_) : std::make_shared<Past>();
+  auto add = [&](uint64_t queue, uint64_t number) {
+    if (queue == id_) return;
+    uint64_t& known = (*past)[queue];
+    known = std::max(known, number);
+  };
+  for (const Point& point : after) {
+    if (!point.queue) continue;
+    add(point.queue->id_, point.number);
+    if (!point.past) continue;
+    for (const auto& [queue, number] : *point.past) add(queue, number);
+  }
+  past_ = std::move(past);
+}
+
 Point WorkQueue::push(std::vector<Point> after, Task task) {
   std::lock_guard lock(mutex_);
   if (!started_) start();
+  remember(after);
   items_.push_back({std::move(after), std::move(task)});
   ++pushed_;
   changed_.notify_all();
-  return {shared_from_this(), pushed_};
+  return {shared_from_this(), pushed_, past_};
 }
 
 void WorkQueue::wait_for_room() {
@@ -34,7 +69,7 @@ void WorkQueue::wait_for_room() {
 
 Point WorkQueue::last() {
   std::lock_guard lock(mutex_);
-  return {shared_from_this(), pushed_};
+  return {shared_from_this(), pushed_, past_};
 }
 
 void WorkQueue::close() {

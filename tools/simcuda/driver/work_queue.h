@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -16,12 +17,19 @@ namespace simcuda {
 
 class WorkQueue;
 
+// What lies before a place in a queue: of other queues, by their ids, the last task.
+using Past = std::map<uint64_t, uint64_t>;
+
 // A place in a queue: reached when the task of that number, and so all before it, is done.
 struct Point {
   std::shared_ptr<WorkQueue> queue;  // null: reached from the start
   uint64_t number = 0;
+  std::shared_ptr<const Past> past;  // null: nothing of other queues
   bool reached() const;
   void wait() const;
+  // Whether this is reached whenever `later` is, by the order that the program asked for: never by
+  // how far the queues happen to have come.
+  bool before(const Point& later) const;
 };
 
 // Thread-safe. The thread starts with the first task, and ends after close() when nothing is left.
@@ -46,17 +54,22 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
 
  private:
   friend struct Point;
+  void remember(const std::vector<Point>& after);
+
   struct Item {
     std::vector<Point> after;
     Task task;
   };
 
+  static uint64_t next_id();
   void start();
   void work();
 
+  const uint64_t id_ = next_id();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> items_;
+  std::shared_ptr<const Past> past_;  // of the newest task
   uint64_t pushed_ = 0;
   uint64_t done_ = 0;
   bool started_ = false;
