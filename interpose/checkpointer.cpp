@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "interpose/cut_observer.h"
 #include "interpose/services/log.h"
 #include "interpose/text.h"
 #include "tracker/zone_table.h"
@@ -100,6 +101,7 @@ Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
 
   auto epoch = s.store_->next_epoch(s.job_);
   if (!epoch.ok()) return epoch.status();
+  observe_cut({s.driver(), s.memory_, epoch.value()});
   id = s.job_ + "@" + std::to_string(epoch.value());
   auto writer = s.store_->begin(s.job_, epoch.value(), 0, s.run_, *s.pool_, kSegmentBytes);
   if (!writer.ok()) return writer.status();

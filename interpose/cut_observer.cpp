@@ -1,0 +1,7 @@
+#include "interpose/cut_observer.h"
+
+namespace gpusnap {
+
+void observe_cut(const CutView&) {}
+
+}  // namespace gpusnap

@@ -1,0 +1,25 @@
+// Deliberate mistakes of the engine, so that the test of random programs can be shown to find them.
+// They exist only in the library that tests/oracle builds, with GPUSNAP_ORACLE defined; in the
+// product every mutated() is a constant and nothing of them is compiled.
+//
+// GPUSNAP_MUTATION names the one to make.
+#pragma once
+
+namespace gpusnap {
+
+enum class Mutation {
+  kClearPendingEarly,  // "clear-pending-early": a zone counts as saved before its copy is done
+  kSkipDuplicate,      // "skip-duplicate": a zone that is about to be written is not duplicated
+  kSkipEventWait,      // "skip-event-wait": a writing call does not wait for the copies before it
+  kSkipHashCompare,    // "skip-hash-compare": what was saved is not compared with the cut's hash
+};
+
+#ifdef GPUSNAP_ORACLE
+bool mutated(Mutation mutation);
+#else
+constexpr bool mutated(Mutation) {
+  return false;
+}
+#endif
+
+}  // namespace gpusnap
