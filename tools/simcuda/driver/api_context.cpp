@@ -312,6 +312,23 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   });
 }
 
+CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags) {
+  return in_context([&](Driver& state, Context& context) {
+    auto peer = state.contexts.find(handle);
+    if (!peer) return CUDA_ERROR_INVALID_CONTEXT;
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (peer->device() == context.device()) return CUDA_ERROR_INVALID_DEVICE;
+    return state.memory.enable_peer(context.device(), handle);
+  });
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext handle) {
+  return in_context([&](Driver& state, Context& context) {
+    if (!state.contexts.find(handle)) return CUDA_ERROR_INVALID_CONTEXT;
+    return state.memory.disable_peer(context.device(), handle);
+  });
+}
+
 CUresult cuCtxResetPersistingL2Cache() {
   return in_context([](Driver&, Context&) { return CUDA_SUCCESS; });
 }

@@ -233,7 +233,7 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   return on_device(device, [&](Driver& state) {
     if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!state.is_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
-    *can = 0;
+    *can = device == peer ? 0 : 1;
     return CUDA_SUCCESS;
   });
 }
@@ -246,7 +246,10 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CU
       return CUDA_ERROR_INVALID_VALUE;
     }
     if (!state.is_device(destination) || source == destination) return CUDA_ERROR_INVALID_DEVICE;
-    *value = 0;
+    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                     attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+                 ? 1
+                 : 0;
     return CUDA_SUCCESS;
   });
 }

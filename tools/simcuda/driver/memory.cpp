@@ -27,6 +27,7 @@ Memory::Memory(const Settings& settings)
                                                   settings.memory));
   }
   tables_.resize(heaps_.size());
+  peers_.resize(heaps_.size());
 }
 
 uint64_t Memory::device_low(int device) const {
@@ -101,6 +102,7 @@ std::optional<Allocation> Memory::retire(uint64_t address, unsigned types) {
 
 std::vector<Allocation> Memory::retire_all(CUcontext context) {
   std::lock_guard lock(mutex_);
+  for (auto& contexts : peers_) contexts.erase(context);
   std::vector<Allocation> retired;
   for (auto at = allocations_.begin(); at != allocations_.end();) {
     // Reservations and what is mapped there belong to the process.
@@ -182,6 +184,32 @@ void Memory::release(const Allocation& allocation) {
   }
 }
 
+CUresult Memory::enable_peer(int device, CUcontext context) {
+  std::lock_guard lock(mutex_);
+  changed();
+  return peers_[device].insert(context).second ? CUDA_SUCCESS
+                                               : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+}
+
+CUresult Memory::disable_peer(int device, CUcontext context) {
+  std::lock_guard lock(mutex_);
+  changed();
+  return peers_[device].erase(context) != 0 ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
+
+// Memory of pools and mapped memory have access rights of their own.
+bool Memory::reads(int device, const Allocation& allocation) const {
+  return (allocation.readers & (1u << device)) != 0 ||
+         (allocation.context != nullptr && allocation.type != MemoryType::kMapped &&
+          peers_[device].contains(allocation.context));
+}
+
+bool Memory::writes(int device, const Allocation& allocation) const {
+  return (allocation.writers & (1u << device)) != 0 ||
+         (allocation.type == MemoryType::kDevice && reads(device, allocation) &&
+          allocation.pool == nullptr);
+}
+
 const Allocation* Memory::find(const Hold&, uint64_t address) const {
   auto next = allocations_.upper_bound(address);
   if (next == allocations_.begin()) return nullptr;
@@ -215,12 +243,11 @@ std::shared_ptr<const ExtentTable> Memory::table(int device) {
   if (cached) return cached;
   auto fresh = std::make_shared<OwningTable>();
   fresh->extents.reserve(allocations_.size());
-  uint32_t bit = 1u << device;
   for (const auto& [address, allocation] : allocations_) {
-    if ((allocation.readers & bit) == 0) continue;
+    if (!reads(device, allocation)) continue;
     if (allocation.pool != nullptr || allocation.given_back)
       fresh->bytes.push_back(allocation.bytes);
-    Extent extent{address, allocation.size, allocation.host, (allocation.writers & bit) != 0};
+    Extent extent{address, allocation.size, allocation.host, writes(device, allocation)};
     Extent* last = fresh->extents.empty() ? nullptr : &fresh->extents.back();
     if (allocation.type == MemoryType::kMapped && last != nullptr && last->end() == address &&
         last->host + last->size == extent.host && last->writable == extent.writable) {

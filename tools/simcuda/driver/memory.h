@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "tools/simcuda/driver/address_ranges.h"
@@ -106,6 +107,11 @@ class Memory {
   // Who may use all memory of a pool, a bit for each device.
   void set_pool_access(CUmemoryPool pool, uint32_t readers, uint32_t writers);
 
+  // Kernels of `device` may use all that is, or will be, allocated in `context`, until disabled or
+  // the context is gone. CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED and _NOT_ENABLED as CUDA has them.
+  CUresult enable_peer(int device, CUcontext context);
+  CUresult disable_peer(int device, CUcontext context);
+
   // The allocation that holds `address`, or null.
   const Allocation* find(const Hold&, uint64_t address) const;
   Allocation* find(const Hold& hold, uint64_t address);
@@ -139,6 +145,9 @@ class Memory {
     std::shared_ptr<Backing> space;
   };
 
+  bool reads(int device, const Allocation& allocation) const;
+  bool writes(int device, const Allocation& allocation) const;
+
   // Keeps the bytes of pools that a launch was queued with.
   struct OwningTable : ExtentTable {
     std::vector<std::shared_ptr<const void>> bytes;
@@ -158,6 +167,7 @@ class Memory {
   AddressRanges ranges_;
   std::vector<std::unique_ptr<DeviceHeap>> heaps_;
   HostRegion host_region_;
+  std::vector<std::set<CUcontext>> peers_;        // by device: contexts whose memory it may use
   std::map<uint64_t, Allocation> allocations_;    // by address
   std::map<uint64_t, Reservation> reservations_;  // by address
   std::map<CUmemGenericAllocationHandle, std::shared_ptr<Physical>> physical_;
