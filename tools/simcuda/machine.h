@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@ struct Extent {
   uint64_t size = 0;  // bytes, exact: one past is out of bounds
   std::byte* host = nullptr;
   bool writable = true;
+  bool on_host = false;  // memory of the host, behind the link
   uint64_t end() const { return address + size; }
 };
 
@@ -98,6 +100,18 @@ struct Launch {
   const std::byte* parameters =
       nullptr;  // KernelInfo::parameter_bytes of them, alive until run() ends
   std::shared_ptr<const ExtentTable> memory;
+  // What %globaltimer says first, in nanoseconds; none: it says the host's time.
+  std::optional<uint64_t> timer;
+};
+
+// What a launch came to. Memory is counted in sectors of 32 bytes: each access of a warp counts the
+// sectors of its lanes, in the order of the lanes one that follows its like only once. There is no
+// cache. An access that reaches several extents counts as the first lane's.
+struct LaunchTotals {
+  uint64_t device_bytes = 0;
+  uint64_t host_bytes = 0;
+  uint64_t instructions = 0;       // of all threads
+  uint64_t timer_nanoseconds = 0;  // that %globaltimer came to, where Launch::timer is set
 };
 
 struct Fault {
@@ -124,7 +138,8 @@ struct Counters {
 
 // Runs a launch to its end or its first fault, on the calling thread. Reentrant: streams call it
 // from threads of their own at the same time, and atomics work between them. `cancel` set by
-// another thread ends it soon with kCancelled.
-Fault run(const Launch& launch, Counters& counters, const std::atomic<bool>& cancel);
+// another thread ends it soon with kCancelled. `totals` may be null.
+Fault run(const Launch& launch, Counters& counters, const std::atomic<bool>& cancel,
+          LaunchTotals* totals = nullptr);
 
 }  // namespace simcuda

@@ -76,6 +76,19 @@ void move_rows(const Box& box, const Rows& to, const Rows& from) {
   }
 }
 
+Engine engine_for(const Located& to, const Located& from) {
+  if (to.on_device) return from.on_device ? Engine::kCopy : Engine::kToDevice;
+  return Engine::kToHost;
+}
+
+CUresult injected(Faults& faults, Engine engine) {
+  // Each counts for itself, whether or not another fails the call.
+  bool any = faults.strike(FaultPoint::kCopy);
+  bool to_host = engine == Engine::kToHost && faults.strike(FaultPoint::kCopyToHost);
+  bool to_device = engine == Engine::kToDevice && faults.strike(FaultPoint::kCopyToDevice);
+  return any || to_host || to_device ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
 void count(Stats& stats, const Located& to, const Located& from, uint64_t bytes) {
   if (to.on_device && from.on_device) {
     stats.bytes_within_device += bytes;
@@ -99,6 +112,10 @@ CUresult queue_copy(Driver& state, Context& context, Stream& stream, const Box& 
   result = locate(state.memory, hold, box, from, &source);
   if (result != CUDA_SUCCESS) return result;
 
+  Engine engine = engine_for(target, source);
+  result = injected(state.faults, engine);
+  if (result != CUDA_SUCCESS) return result;
+
   Rows out{target.host, to.pitch, to.slice};
   Rows in{source.host, from.pitch, from.slice};
   std::shared_ptr<std::vector<std::byte>> staged;
@@ -109,10 +126,14 @@ CUresult queue_copy(Driver& state, Context& context, Stream& stream, const Box& 
     move_rows(box, packed, in);
     in = packed;
   }
-  Point point = context.submit(stream, [box, out, in, staged, target, source, &state] {
-    move_rows(box, out, in);
-    count(state.stats, target, source, box.bytes());
-  });
+  Point point =
+      context.submit(stream, [box, out, in, staged, target, source, engine, &state, &context] {
+        state.engines.run(context, engine, [&] {
+          move_rows(box, out, in);
+          count(state.stats, target, source, box.bytes());
+          return Effort{box.bytes()};
+        });
+      });
   // Copies within devices are never waited for; those into pageable memory always are.
   bool within = target.on_device && source.on_device;
   if (target.pageable || (wait == Wait::kSync && !within)) *until = std::move(point);
@@ -256,9 +277,13 @@ CUresult set(CUstream handle, CUdeviceptr address, size_t pitch, T value, size_t
           locate(state.memory, hold, box, {address, pitch, 0, Place::kDevice}, &target);
       if (result != CUDA_SUCCESS) return result;
       Rows rows{target.host, pitch, 0};
-      Point point = context.submit(stream, [box, rows, value, &state] {
-        set_rows(box, rows, value);
-        state.stats.bytes_set += box.bytes();
+      bool on_device = target.on_device;
+      Point point = context.submit(stream, [box, rows, value, on_device, &state, &context] {
+        state.engines.run(context, Engine::kCompute, [&] {
+          set_rows(box, rows, value);
+          state.stats.bytes_set += box.bytes();
+          return on_device ? Effort{box.bytes()} : Effort{0, box.bytes()};
+        });
       });
       // A set of device memory is not waited for even by the calls that are not called async.
       if (wait == Wait::kSync && !target.on_device) until = std::move(point);

@@ -106,7 +106,16 @@ struct Work {
     launch.dynamic_shared_bytes = shared;
     launch.parameters = parameters.data();
     launch.memory = memory;
-    Fault fault = run(launch, driver.stats.machine, context->cancelled());
+    Fault fault;
+    driver.engines.run(*context, Engine::kCompute, [&] {
+      if (driver.engines.clock() != nullptr) {
+        launch.timer = static_cast<uint64_t>(driver.engines.now());
+      }
+      LaunchTotals totals;
+      fault = run(launch, driver.stats.machine, context->cancelled(), &totals);
+      return Effort{totals.device_bytes, totals.host_bytes, totals.instructions,
+                    totals.timer_nanoseconds};
+    });
     CUresult error = error_of(fault.kind);
     if (error != CUDA_SUCCESS && context->fail(error, fault.message)) ++driver.stats.faults;
   }
@@ -127,6 +136,7 @@ CUresult launch(CUfunction handle, const Dim3& grid, const Dim3& block, uint64_t
     std::vector<std::byte> values(kernel.parameter_bytes);
     result = extra != nullptr ? unpack(extra, &values) : gather(kernel, parameters, &values);
     if (result != CUDA_SUCCESS) return result;
+    if (state.faults.strike(FaultPoint::kLaunch)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     context.submit(
         stream, Work{state, context.shared_from_this(), std::move(module), std::move(function),
                      grid, block, shared, std::move(values), state.memory.table(context.device())});

@@ -25,8 +25,12 @@ CUresult allocate(Driver& state, Context& context, MemoryType type, uint64_t siz
   wanted.device = context.device();
   wanted.context = context.handle();
   wanted.flags = flags;
+  bool pinned = type == MemoryType::kPinned;
+  if (state.faults.strike(pinned ? FaultPoint::kPinned : FaultPoint::kAllocation)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   CUresult result = state.memory.allocate(std::move(wanted), address);
-  if (result == CUDA_SUCCESS && type != MemoryType::kPinned) ++state.stats.allocations;
+  if (result == CUDA_SUCCESS && !pinned) ++state.stats.allocations;
   return result;
 }
 
@@ -245,6 +249,7 @@ CUresult cuMemFreeHost(void* memory) {
 CUresult cuMemHostRegister_v2(void* memory, size_t size, unsigned flags) {
   return in_context([&](Driver& state, Context& context) {
     if (flags > 15) return CUDA_ERROR_INVALID_VALUE;
+    if (state.faults.strike(simcuda::FaultPoint::kPinned)) return CUDA_ERROR_OUT_OF_MEMORY;
     Allocation wanted;
     wanted.address = reinterpret_cast<uint64_t>(memory);
     wanted.size = size;

@@ -29,6 +29,7 @@ CUresult on_device(CUdevice device, Body&& body) {
 CUresult allocate_from(Driver& state, Pool& pool, Stream& stream, size_t size,
                        CUdeviceptr* address) {
   uint64_t placed = 0;
+  if (state.faults.strike(FaultPoint::kAllocation)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = state.pools.allocate(pool, stream, size, &placed);
   if (result != CUDA_SUCCESS) return result;
   ++state.stats.allocations;

@@ -1,7 +1,6 @@
 // Streams, events and functions of the host that run in streams.
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "tools/simcuda/driver/driver.h"
@@ -9,12 +8,6 @@
 
 namespace simcuda {
 namespace {
-
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 CUresult create_stream(CUstream* handle, unsigned flags, int priority) {
   return in_context([&](Driver& state, Context& context) {
@@ -50,8 +43,25 @@ CUresult with_event(CUevent handle, Body&& body) {
   });
 }
 
-void run_host_function(CUhostFn function, void* user) {
-  CallbackScope scope;
+// In a function of the program time passes as it does for the host.
+class HostFunctionScope {
+ public:
+  explicit HostFunctionScope(Driver& state) : clock_(state.engines.clock()) {
+    if (clock_ != nullptr) clock_->enter_host_function();
+  }
+  ~HostFunctionScope() {
+    if (clock_ != nullptr) clock_->leave_host_function();
+  }
+  HostFunctionScope(const HostFunctionScope&) = delete;
+  HostFunctionScope& operator=(const HostFunctionScope&) = delete;
+
+ private:
+  VirtualClock* clock_;
+  CallbackScope scope_;
+};
+
+void run_host_function(Driver& state, CUhostFn function, void* user) {
+  HostFunctionScope scope(state);
   function(user);
 }
 
@@ -62,7 +72,7 @@ CUresult record(CUevent handle, CUstream stream_handle) {
     if (event->context != context.handle()) return CUDA_ERROR_INVALID_HANDLE;
     auto time = std::make_shared<std::atomic<int64_t>>(0);
     Point point = context.submit(
-        stream, [time] { *time = now(); }, Context::When::kAlways);
+        stream, [time, &state] { *time = state.engines.now(); }, Context::When::kAlways);
     event->set({std::move(point), std::move(time)});
     return CUDA_SUCCESS;
   });
@@ -196,9 +206,10 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags
 }
 
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
-  return queue_in(handle, [&](Driver&, Context& context, Stream& stream) {
+  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
     if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    context.submit(stream, [=] { simcuda::run_host_function(function, user); });
+    context.submit(stream,
+                   [function, user, &state] { simcuda::run_host_function(state, function, user); });
     return CUDA_SUCCESS;
   });
 }
@@ -206,10 +217,10 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
 // Unlike a host function, a callback is called after a fault too, and told.
 CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* user,
                              unsigned flags) {
-  return queue_in(handle, [&](Driver&, Context& context, Stream& stream) {
+  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
     if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    auto call = [callback, user, handle, owner = context.shared_from_this()] {
-      simcuda::CallbackScope scope;
+    auto call = [callback, user, handle, &state, owner = context.shared_from_this()] {
+      simcuda::HostFunctionScope scope(state);
       callback(handle, owner->error(), user);
     };
     context.submit(stream, std::move(call), Context::When::kAlways);

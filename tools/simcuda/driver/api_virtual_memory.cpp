@@ -44,6 +44,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
     if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
       return CUDA_ERROR_NOT_SUPPORTED;  // nothing is shared with other processes
     }
+    if (state.faults.strike(simcuda::FaultPoint::kAllocation)) return CUDA_ERROR_OUT_OF_MEMORY;
     return state.memory.create(properties->location.id, size, handle);
   });
 }

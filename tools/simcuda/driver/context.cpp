@@ -37,13 +37,14 @@ bool PerThreadStreams::wanted() {
   return t_per_thread;
 }
 
-Context::Context(CUcontext handle, int device, unsigned flags_, bool primary)
+Context::Context(CUcontext handle, int device, unsigned flags_, bool primary, VirtualClock* clock)
     : flags(flags_),
       handle_(handle),
       device_(device),
       primary_(primary),
       id_(g_next_context++),
-      legacy_queue_(std::make_shared<WorkQueue>()) {
+      clock_(clock),
+      legacy_queue_(std::make_shared<WorkQueue>(clock)) {
   for (auto& limit : limits) limit = 0;
   limits[CU_LIMIT_STACK_SIZE] = 1024;
   limits[CU_LIMIT_PRINTF_FIFO_SIZE] = size_t{1} << 20;
@@ -60,7 +61,7 @@ Context::~Context() {
 
 std::shared_ptr<Stream> Context::make_stream(CUstream handle, unsigned stream_flags, int priority) {
   auto stream = std::make_shared<Stream>();
-  stream->queue = std::make_shared<WorkQueue>();
+  stream->queue = std::make_shared<WorkQueue>(clock_);
   stream->context = shared_from_this();
   stream->handle = handle;
   stream->flags = stream_flags;

@@ -38,7 +38,8 @@ class Context : public std::enable_shared_from_this<Context> {
   // Whether a task is skipped once the context has an error.
   enum class When : uint8_t { kHealthy, kAlways };
 
-  Context(CUcontext handle, int device, unsigned flags, bool primary);
+  // `clock` outlives the context; null: there is none.
+  Context(CUcontext handle, int device, unsigned flags, bool primary, VirtualClock* clock);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -89,6 +90,7 @@ class Context : public std::enable_shared_from_this<Context> {
   int device_;
   bool primary_;
   uint64_t id_;
+  VirtualClock* clock_;
   std::atomic<CUresult> error_{CUDA_SUCCESS};
   std::atomic<bool> cancelled_{false};
 

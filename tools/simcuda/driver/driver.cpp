@@ -67,6 +67,8 @@ bool CallbackScope::inside() {
 Driver::Driver(Settings settings_, Stats& stats_)
     : settings(std::move(settings_)),
       stats(stats_),
+      faults(settings.engines.faults),
+      engines(settings.engines, settings.devices, stats, faults),
       memory(settings),
       pools(memory, settings.devices) {
   primaries.resize(static_cast<size_t>(settings.devices));
@@ -74,7 +76,7 @@ Driver::Driver(Settings settings_, Stats& stats_)
 
 std::shared_ptr<Context> Driver::make_context(CUcontext handle, int device, unsigned flags,
                                               bool primary) {
-  auto context = std::make_shared<Context>(handle, device, flags, primary);
+  auto context = std::make_shared<Context>(handle, device, flags, primary, engines.clock());
   contexts.insert(handle, context);
   return context;
 }

@@ -11,6 +11,8 @@
 
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/cuda.h"
+#include "tools/simcuda/driver/engines.h"
+#include "tools/simcuda/driver/faults.h"
 #include "tools/simcuda/driver/handles.h"
 #include "tools/simcuda/driver/memory.h"
 #include "tools/simcuda/driver/module.h"
@@ -35,6 +37,8 @@ struct Driver {
 
   const Settings settings;
   Stats& stats;
+  Faults faults;
+  Engines engines;
   Memory memory;
   Pools pools;
 
@@ -88,6 +92,7 @@ CUresult in_driver(Body&& body) {
   Driver* state = driver();
   if (state == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (CallbackScope::inside()) return CUDA_ERROR_NOT_PERMITTED;
+  if (VirtualClock* clock = state->engines.clock()) clock->meet_host_thread();
   try {
     return body(*state);
   } catch (const std::bad_alloc&) {

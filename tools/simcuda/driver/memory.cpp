@@ -247,7 +247,8 @@ std::shared_ptr<const ExtentTable> Memory::table(int device) {
     if (!reads(device, allocation)) continue;
     if (allocation.pool != nullptr || allocation.given_back)
       fresh->bytes.push_back(allocation.bytes);
-    Extent extent{address, allocation.size, allocation.host, writes(device, allocation)};
+    Extent extent{address, allocation.size, allocation.host, writes(device, allocation),
+                  allocation.type >= MemoryType::kPinned};
     Extent* last = fresh->extents.empty() ? nullptr : &fresh->extents.back();
     if (allocation.type == MemoryType::kMapped && last != nullptr && last->end() == address &&
         last->host + last->size == extent.host && last->writable == extent.writable) {

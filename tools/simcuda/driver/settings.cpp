@@ -59,6 +59,7 @@ bool read_settings(Settings* settings, std::string* error) {
                    error)) {
     return false;
   }
+  if (!read_engine_settings(&settings->engines, error)) return false;
   settings->devices = static_cast<int>(devices);
   settings->arch = static_cast<int>(arch);
   if (const char* file = std::getenv("SIMCUDA_STATS")) settings->stats_file = file;

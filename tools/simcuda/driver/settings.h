@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/simcuda/driver/engine_settings.h"
+
 namespace simcuda {
 
 struct Settings {
@@ -13,6 +15,7 @@ struct Settings {
   uint64_t device_seed = 0;             // SIMCUDA_ASLR: 0 leaves device addresses where they are
   uint64_t host_seed = 0;               // SIMCUDA_HOST_ASLR: likewise pinned and managed memory
   std::string stats_file;               // SIMCUDA_STATS: empty for none
+  EngineSettings engines;
 };
 
 // Reads the environment into `settings`. On a value that cannot be read, returns false with one

@@ -5,11 +5,13 @@
 // up.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "tools/simcuda/driver/engine_settings.h"
 #include "tools/simcuda/machine.h"
 
 namespace simcuda {
@@ -26,8 +28,12 @@ struct Stats {
   std::atomic<uint64_t> frees{0};           // 56
   std::atomic<uint64_t> modules_loaded{0};  // 64
   std::atomic<uint64_t> faults{0};          // 72: contexts lost to a fault
+  // Nanoseconds of the virtual clock: until the last operation ended, and that each engine of all
+  // devices was busy, in the order of Engine.
+  std::atomic<uint64_t> virtual_nanoseconds{0};        // 80
+  std::array<std::atomic<uint64_t>, kEngines> busy{};  // 88, 96, 104, 112
 };
-static_assert(sizeof(Stats) == 80 && offsetof(Stats, bytes_to_device) == 16);
+static_assert(sizeof(Stats) == 120 && offsetof(Stats, bytes_to_device) == 16);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 // The process's counters: in `file` when it is not empty, else in plain memory. Never freed. Null,

@@ -7,6 +7,11 @@
 #include <utility>
 
 namespace simcuda {
+namespace {
+
+thread_local bool t_stream = false;  // the thread is a queue's
+
+}  // namespace
 
 bool Point::reached() const {
   if (!queue) return true;
@@ -15,9 +20,31 @@ bool Point::reached() const {
 }
 
 void Point::wait() const {
-  if (!queue) return;
-  std::unique_lock lock(queue->mutex_);
-  queue->changed_.wait(lock, [this] { return queue->done_ >= number; });
+  if (queue) queue->wait_until_done(number);
+}
+
+void WorkQueue::wait_until_done(uint64_t number) {
+  std::unique_lock lock(mutex_);
+  if (done_ >= number) return;
+  if (clock_ == nullptr) {
+    changed_.wait(lock, [&] { return done_ >= number; });
+    return;
+  }
+  Waiter waiter{number, t_stream ? Sleeper::kStream : Sleeper::kHost};
+  waiters_.push_back(&waiter);
+  clock_->fall_asleep(waiter.sleeper);
+  changed_.wait(lock, [&] { return waiter.awake; });
+  lock.unlock();
+  if (waiter.sleeper == Sleeper::kHost) clock_->release();
+}
+
+void WorkQueue::wake_waiters() {
+  std::erase_if(waiters_, [this](Waiter* waiter) {
+    if (waiter->number > done_) return false;
+    waiter->awake = true;
+    clock_->wake(waiter->sleeper);
+    return true;
+  });
 }
 
 bool Point::before(const Point& later) const {
@@ -58,13 +85,22 @@ Point WorkQueue::push(std::vector<Point> after, Task task) {
   remember(after);
   items_.push_back({std::move(after), std::move(task)});
   ++pushed_;
+  if (idle_ && clock_ != nullptr) clock_->wake(Sleeper::kStream);
+  idle_ = false;
   changed_.notify_all();
   return {shared_from_this(), pushed_, past_};
 }
 
 void WorkQueue::wait_for_room() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return items_.size() < kDepth; });
+  for (;;) {
+    uint64_t number = 0;  // of tasks that have to be done, for less than kDepth to be left
+    {
+      std::lock_guard lock(mutex_);
+      if (items_.size() < kDepth) return;
+      number = pushed_ + 1 - kDepth;
+    }
+    wait_until_done(number);
+  }
 }
 
 Point WorkQueue::last() {
@@ -97,14 +133,19 @@ void WorkQueue::start() {
   started_ = true;
 }
 
+// False: the queue is closed and nothing is left.
+bool WorkQueue::wait_for_item(std::unique_lock<std::mutex>& lock) {
+  if (!items_.empty()) return true;
+  idle_ = true;
+  if (clock_ != nullptr) clock_->fall_asleep(Sleeper::kStream);
+  changed_.wait(lock, [this] { return closed_ || !items_.empty(); });
+  return !items_.empty();
+}
+
 void WorkQueue::work() {
+  t_stream = true;
   std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return closed_ || !items_.empty(); });
-    if (items_.empty()) {
-      started_ = false;  // a thread that was late with a push starts another
-      return;
-    }
+  while (wait_for_item(lock)) {
     {
       Item item = std::move(items_.front());
       lock.unlock();
@@ -114,8 +155,10 @@ void WorkQueue::work() {
     lock.lock();
     items_.pop_front();
     ++done_;
+    wake_waiters();
     changed_.notify_all();
   }
+  started_ = false;  // a thread that was late with a push starts another
 }
 
 }  // namespace simcuda

@@ -13,6 +13,8 @@
 #include <mutex>
 #include <vector>
 
+#include "tools/simcuda/driver/virtual_clock.h"
+
 namespace simcuda {
 
 class WorkQueue;
@@ -36,6 +38,9 @@ struct Point {
 class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
  public:
   using Task = std::function<void()>;
+
+  // With a clock, the queue's thread and those that wait for it tell it what they do.
+  explicit WorkQueue(VirtualClock* clock) : clock_(clock) {}
 
   // Most tasks that may wait before wait_for_room() blocks, as launches block on a real device.
   static constexpr size_t kDepth = 1024;
@@ -62,17 +67,31 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   };
 
   static uint64_t next_id();
+  // A thread that waits until a number of tasks is done.
+  struct Waiter {
+    uint64_t number = 0;
+    Sleeper sleeper;
+    bool awake = false;
+  };
+
   void start();
   void work();
+  bool wait_for_item(std::unique_lock<std::mutex>& lock);
+  void wait_until_done(uint64_t number);
+  void wake_waiters();
+
+  VirtualClock* const clock_;  // null: there is none
 
   const uint64_t id_ = next_id();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> items_;
   std::shared_ptr<const Past> past_;  // of the newest task
+  std::vector<Waiter*> waiters_;      // only with a clock
   uint64_t pushed_ = 0;
   uint64_t done_ = 0;
   bool started_ = false;
+  bool idle_ = true;  // its thread, should there be one, waits for tasks
   bool closed_ = false;
 };
 

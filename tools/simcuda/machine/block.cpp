@@ -55,6 +55,7 @@ Block::Block(LaunchContext& context)
       warp.extent_count = context.launch->memory->extents.size();
     }
     warp.hints = hints_.data();
+    warp.traffic = &context.traffic;
     for (uint32_t i = 0; i < kLanes; ++i) {
       const uint32_t thread = w * kLanes + i;
       warp.thread[0][i] = thread % size.x;

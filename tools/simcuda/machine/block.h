@@ -20,6 +20,8 @@ struct LaunchContext {
   uint64_t grid_id = 0;
   uint64_t operations = 0;    // executed so far: the clock
   uint64_t instructions = 0;  // of all threads
+  Traffic traffic;
+  uint64_t timer = 0;  // nanoseconds since the launch began, as %globaltimer counts them
   const std::atomic<bool>* cancel = nullptr;
 };
 

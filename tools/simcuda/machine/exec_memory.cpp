@@ -59,6 +59,24 @@ bool misaligned(WarpView& w, const Request& q) {
   return false;
 }
 
+// Counts what an access touches; `e` is where its first lane's memory is.
+inline void count(WarpView& w, const Request& q, const Extent& e) {
+  uint64_t sectors = 1;
+  if (q.mask == kAllLanes) {
+    for (uint32_t i = 1; i < kLanes; ++i) {
+      sectors += uint64_t((q.address[i] ^ q.address[i - 1]) >= kSectorBytes);
+    }
+  } else {
+    uint64_t last = q.address[q.first];
+    for (uint32_t left = q.mask & (q.mask - 1); left != 0; left &= left - 1) {
+      const uint64_t address = q.address[uint32_t(__builtin_ctz(left))];
+      sectors += uint64_t((address ^ last) >= kSectorBytes);
+      last = address;
+    }
+  }
+  (e.on_host ? w.traffic->host_sectors : w.traffic->device_sectors) += sectors;
+}
+
 // One stretch of memory for all lanes; `base` is what its addresses are reported from.
 bool in_extent(WarpView& w, const Request& q, const Extent& e, uint64_t base, Access& x) {
   uint64_t bad = e.size < q.bytes ? 1 : 0;
@@ -92,6 +110,7 @@ bool in_global(WarpView& w, const Op& op, const Request& q, Access& x) {
     if (q.write && !hint->writable) {
       return fail(w, AccessFault::kReadOnly, q, start, q.first);
     }
+    count(w, q, *hint);
     std::byte* host = hint->host;
     SIMCUDA_LANES x.at[i] = host + (q.address[i] - from);
     return true;
@@ -106,6 +125,7 @@ bool in_global(WarpView& w, const Op& op, const Request& q, Access& x) {
     }
     x.at[i] = e->host + (q.address[i] - e->address);
   }
+  count(w, q, *hint);
   return true;
 }
 
@@ -174,6 +194,8 @@ bool in_global_or_contiguous(WarpView& w, const Op& op, const Request& q, Access
       const uint64_t all = uint64_t(q.bytes) * kLanes;
       if (hint == nullptr || !holds(*hint, start, all)) hint = find_extent(w, start);
       if (hint != nullptr && holds(*hint, start, all) && (hint->writable || !q.write)) {
+        (hint->on_host ? w.traffic->host_sectors : w.traffic->device_sectors) +=
+            (start + all - 1) / kSectorBytes - start / kSectorBytes + 1;
         x.contiguous = true;
         x.host = hint->host + (start - hint->address);
         return true;

@@ -78,6 +78,13 @@ enum class AccessFault : uint8_t {
 
 inline constexpr uint32_t kHints = 64;
 
+// Of memory, in all accesses of a launch so far.
+inline constexpr uint64_t kSectorBytes = 32;
+struct Traffic {
+  uint64_t device_sectors = 0;
+  uint64_t host_sectors = 0;
+};
+
 // The part of a warp's state that handlers use. Owned by the run loop.
 struct WarpView {
   std::byte* registers = nullptr;        // of the current frame
@@ -94,6 +101,7 @@ struct WarpView {
   const Extent* extents = nullptr;  // sorted
   size_t extent_count = 0;
   const Extent** hints = nullptr;  // kHints of them: where an operation found its memory last
+  Traffic* traffic = nullptr;
 
   // Set by a handler that returns false.
   AccessFault fault = AccessFault::kNone;

@@ -75,7 +75,8 @@ class Runner {
 
 }  // namespace
 
-Fault run(const Launch& launch, Counters& counters, const std::atomic<bool>& cancel) {
+Fault run(const Launch& launch, Counters& counters, const std::atomic<bool>& cancel,
+          LaunchTotals* totals) {
   LaunchContext context;
   context.launch = &launch;
   context.code = launch.kernel->code;
@@ -90,6 +91,10 @@ Fault run(const Launch& launch, Counters& counters, const std::atomic<bool>& can
   Runner runner(context);
   Fault fault = runner.run();
   counters.thread_instructions.fetch_add(context.instructions, std::memory_order_relaxed);
+  if (totals != nullptr) {
+    *totals = {context.traffic.device_sectors * kSectorBytes,
+               context.traffic.host_sectors * kSectorBytes, context.instructions, context.timer};
+  }
   return fault;
 }
 

@@ -9,8 +9,10 @@ namespace simcuda {
 namespace {
 
 constexpr uint64_t kClockStep = 8;
+constexpr uint64_t kTimerStep = 32;  // nanoseconds, where time is not the host's
 
-uint64_t nanoseconds() {
+uint64_t nanoseconds(LaunchContext& context) {
+  if (context.launch->timer) return *context.launch->timer + (context.timer += kTimerStep);
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
@@ -99,9 +101,9 @@ uint64_t uniform_value(Special code, const Warp& warp) {
       return context.operations >> 32;
     case Special::kGlobalTimer:
     case Special::kGlobalTimerLo:
-      return nanoseconds();
+      return nanoseconds(context);
     case Special::kGlobalTimerHi:
-      return nanoseconds() >> 32;
+      return nanoseconds(context) >> 32;
     case Special::kDynamicSharedBytes:
       return launch.dynamic_shared_bytes;
     case Special::kTotalSharedBytes:

@@ -75,10 +75,33 @@ TEST(Settings, DevicesAndMemory) {
 }
 
 TEST(Settings, WhatCannotBeReadIsNamed) {
-  for (const char* wrong :
-       {"SIMCUDA_MEMORY=lots", "SIMCUDA_MEMORY=4GB", "SIMCUDA_MEMORY=1", "SIMCUDA_DEVICES=-1",
-        "SIMCUDA_DEVICES=17", "SIMCUDA_ARCH=9.0", "SIMCUDA_ASLR=99999999999999999999",
-        "SIMCUDA_MEMORY=''", "SIMCUDA_STATS=/nonexistent/folder/stats"}) {
+  for (const char* wrong : {"SIMCUDA_MEMORY=lots",
+                            "SIMCUDA_MEMORY=4GB",
+                            "SIMCUDA_MEMORY=1",
+                            "SIMCUDA_DEVICES=-1",
+                            "SIMCUDA_DEVICES=17",
+                            "SIMCUDA_ARCH=9.0",
+                            "SIMCUDA_ASLR=99999999999999999999",
+                            "SIMCUDA_MEMORY=''",
+                            "SIMCUDA_CLOCK=fast",
+                            "SIMCUDA_PACE=0",
+                            "SIMCUDA_PACE=2x",
+                            "SIMCUDA_BANDWIDTH=memory",
+                            "SIMCUDA_BANDWIDTH=memory:2X",
+                            "SIMCUDA_BANDWIDTH=memory:1",
+                            "SIMCUDA_BANDWIDTH=memory:2T,",
+                            "SIMCUDA_BANDWIDTH=disk:2T",
+                            "SIMCUDA_LATENCY=kernel:5",
+                            "SIMCUDA_LATENCY=kernel:5s",
+                            "SIMCUDA_LATENCY=set:5us",
+                            "SIMCUDA_FAULT=alloc",
+                            "SIMCUDA_FAULT=alloc:0",
+                            "SIMCUDA_FAULT=alloc:2-",
+                            "SIMCUDA_FAULT=free:2",
+                            "SIMCUDA_HOLD=to_host",
+                            "SIMCUDA_HOLD=to_host:",
+                            "SIMCUDA_HOLD=memory:/x",
+                            "SIMCUDA_STATS=/nonexistent/folder/stats"}) {
     std::string variable = std::string(wrong).substr(0, std::string(wrong).find('='));
     Outcome run = probe(wrong);
     EXPECT_NE(std::string::npos, run.output.find("simcuda: " + variable + "=")) << run.output;

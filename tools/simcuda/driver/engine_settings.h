@@ -1,0 +1,61 @@
+// What the environment says about the devices' engines: how fast they are on the virtual clock,
+// which faults are injected, and which engines are held. Read once, by cuInit.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace simcuda {
+
+// What does the work of streams; each device has one of each.
+enum class Engine : uint8_t {
+  kCompute,   // kernels and sets
+  kToHost,    // copies to the host
+  kToDevice,  // copies from the host
+  kCopy,      // copies within and between devices
+};
+inline constexpr size_t kEngines = 4;
+
+struct ClockSettings {
+  bool is_virtual = false;  // SIMCUDA_CLOCK: virtual or host
+  // SIMCUDA_BANDWIDTH: bytes a second of each engine; kCompute's is that of the device's memory.
+  std::array<uint64_t, kEngines> bandwidth = {2'000'000'000'000, 25'000'000'000, 25'000'000'000,
+                                              1'000'000'000'000};
+  uint64_t instructions = 20'000'000'000'000;  // SIMCUDA_BANDWIDTH: of all threads, a second
+  // SIMCUDA_LATENCY: nanoseconds that each kernel or set, and each copy, takes besides.
+  uint64_t kernel_latency = 5'000;
+  uint64_t copy_latency = 10'000;
+  uint64_t pace = 100;  // SIMCUDA_PACE: time of the host that is one unit of virtual time
+};
+
+// What can be made to fail.
+enum class FaultPoint : uint8_t {
+  kAllocation,    // of device or managed memory
+  kPinned,        // pinned memory, made or registered
+  kCopy,          // any copy
+  kCopyToHost,    //
+  kCopyToDevice,  //
+  kLaunch,        // of a kernel
+  kContext,       // the context, by an operation that a stream does
+};
+inline constexpr size_t kFaultPoints = 7;
+
+struct FaultRule {
+  uint64_t at = 0;       // which one fails, from 1; 0: none
+  bool onwards = false;  // and all after it
+};
+
+struct EngineSettings {
+  ClockSettings clock;
+  std::array<FaultRule, kFaultPoints> faults;  // SIMCUDA_FAULT
+  // SIMCUDA_HOLD: an engine begins no operation while its file exists; empty: never held.
+  std::array<std::string, kEngines> held_by;
+};
+
+// Reads the environment. On a value that cannot be read, returns false with one line that names the
+// variable, the value and what would be right.
+bool read_engine_settings(EngineSettings* settings, std::string* error);
+
+}  // namespace simcuda

@@ -1,0 +1,74 @@
+#include "tools/simcuda/driver/engines.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace simcuda {
+namespace {
+
+constexpr auto kHoldPoll = std::chrono::milliseconds(1);
+
+__extension__ using Wide = unsigned __int128;
+
+// Nanoseconds, rounded up, that `amount` takes at `rate` a second.
+uint64_t time_for(uint64_t amount, uint64_t rate) {
+  return static_cast<uint64_t>((static_cast<Wide>(amount) * 1'000'000'000 + rate - 1) / rate);
+}
+
+}  // namespace
+
+Engines::Engines(const EngineSettings& settings, int devices, Stats& stats, Faults& faults)
+    : settings_(settings), stats_(stats), faults_(faults) {
+  if (settings.clock.is_virtual) {
+    clock_ = std::make_unique<VirtualClock>(settings.clock, devices, stats);
+  }
+}
+
+int64_t Engines::now() const {
+  if (clock_) return clock_->now();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+bool Engines::begin(Context& context, Engine engine) {
+  if (faults_.strike(FaultPoint::kContext)) {
+    if (context.fail(CUDA_ERROR_ECC_UNCORRECTABLE, "the context is lost, as SIMCUDA_FAULT says")) {
+      ++stats_.faults;
+    }
+    return false;
+  }
+  if (clock_) clock_->acquire(context.device(), engine);
+  const std::string& file = settings_.held_by[static_cast<size_t>(engine)];
+  if (!file.empty()) wait_while_held(file);
+  return true;
+}
+
+void Engines::wait_while_held(const std::string& file) {
+  while (access(file.c_str(), F_OK) == 0) {
+    if (clock_) clock_->release();
+    std::this_thread::sleep_for(kHoldPoll);
+    if (clock_) clock_->hold();
+  }
+}
+
+void Engines::end(const Context& context, Engine engine, const Effort& effort) {
+  if (!clock_) return;
+  clock_->finish(context.device(), engine, static_cast<int64_t>(duration(engine, effort)));
+}
+
+uint64_t Engines::duration(Engine engine, const Effort& effort) const {
+  const ClockSettings& clock = settings_.clock;
+  const auto rate = [&](Engine e) { return clock.bandwidth[static_cast<size_t>(e)]; };
+  uint64_t moving = time_for(effort.bytes, rate(engine));
+  if (engine != Engine::kCompute) return clock.copy_latency + moving;
+  // Memory of the host is behind the link that copies use.
+  moving += time_for(effort.host_bytes, std::min(rate(Engine::kToHost), rate(Engine::kToDevice)));
+  uint64_t computing = time_for(effort.instructions, clock.instructions);
+  return std::max(clock.kernel_latency + std::max(moving, computing), effort.at_least);
+}
+
+}  // namespace simcuda

@@ -1,0 +1,56 @@
+// Where the operations of streams are done: how long they take on the virtual clock, where it is
+// used, and what the settings do to them on the way.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tools/simcuda/driver/context.h"
+#include "tools/simcuda/driver/engine_settings.h"
+#include "tools/simcuda/driver/faults.h"
+#include "tools/simcuda/driver/stats.h"
+#include "tools/simcuda/driver/virtual_clock.h"
+
+namespace simcuda {
+
+// What an operation did.
+struct Effort {
+  uint64_t bytes = 0;         // moved; for a kernel, touched in device memory
+  uint64_t host_bytes = 0;    // that a kernel or set touched in memory of the host
+  uint64_t instructions = 0;  // of all threads
+  uint64_t at_least = 0;      // nanoseconds
+};
+
+// Thread-safe.
+class Engines {
+ public:
+  Engines(const EngineSettings& settings, int devices, Stats& stats, Faults& faults);
+
+  // Null: event times are the host's.
+  VirtualClock* clock() const { return clock_.get(); }
+  // Nanoseconds of the clock in use.
+  int64_t now() const;
+
+  // Does an operation of a stream of `context`, in a task of that stream: `work()` does it and
+  // returns its Effort. Returns when it is over.
+  template <class Work>
+  void run(Context& context, Engine engine, Work&& work) {
+    if (!begin(context, engine)) return;
+    end(context, engine, work());
+  }
+
+ private:
+  bool begin(Context& context, Engine engine);
+  void end(const Context& context, Engine engine, const Effort& effort);
+  void wait_while_held(const std::string& file);
+  uint64_t duration(Engine engine, const Effort& effort) const;
+
+  const EngineSettings settings_;
+  Stats& stats_;
+  Faults& faults_;
+  std::unique_ptr<VirtualClock> clock_;
+};
+
+}  // namespace simcuda

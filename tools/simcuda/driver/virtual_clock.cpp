@@ -1,0 +1,157 @@
+#include "tools/simcuda/driver/virtual_clock.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace simcuda {
+namespace {
+
+using Wall = std::chrono::steady_clock;
+
+int64_t wall() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Wall::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+VirtualClock::VirtualClock(const ClockSettings& settings, int devices, Stats& stats)
+    : pace_(static_cast<int64_t>(settings.pace)),
+      stats_(stats),
+      wall_(wall()),
+      lines_(static_cast<size_t>(devices) * kEngines) {}
+
+int64_t VirtualClock::now_locked() const {
+  if (holds_ > 0) return base_;
+  int64_t time = base_ + (wall() - wall_) / pace_;
+  return ends_.empty() ? time : std::min(time, *ends_.begin());
+}
+
+int64_t VirtualClock::now() {
+  std::lock_guard lock(mutex_);
+  return now_locked();
+}
+
+void VirtualClock::hold_locked() {
+  base_ = now_locked();
+  ++holds_;
+}
+
+void VirtualClock::release_locked() {
+  if (--holds_ > 0) return;
+  wall_ = wall();
+  changed_.notify_all();
+}
+
+void VirtualClock::hold() {
+  std::lock_guard lock(mutex_);
+  hold_locked();
+}
+
+void VirtualClock::release() {
+  std::lock_guard lock(mutex_);
+  release_locked();
+}
+
+void VirtualClock::meet_host_thread() {
+  struct Host {
+    VirtualClock* clock = nullptr;
+    pid_t process = 0;
+    ~Host() {
+      // In a forked child the lock may be one that nobody opens any more.
+      if (clock == nullptr || process != getpid()) return;
+      std::lock_guard lock(clock->mutex_);
+      --clock->hosts_;
+      clock->changed_.notify_all();
+    }
+  };
+  static thread_local Host host;
+  if (host.clock != nullptr) return;
+  std::lock_guard lock(mutex_);
+  host.clock = this;
+  host.process = getpid();
+  ++hosts_;
+}
+
+void VirtualClock::fall_asleep(Sleeper sleeper) {
+  std::lock_guard lock(mutex_);
+  if (sleeper == Sleeper::kStream) {
+    release_locked();
+  } else {
+    ++hosts_asleep_;
+    changed_.notify_all();
+  }
+}
+
+void VirtualClock::wake(Sleeper sleeper) {
+  std::lock_guard lock(mutex_);
+  hold_locked();
+  if (sleeper == Sleeper::kHost) --hosts_asleep_;
+}
+
+void VirtualClock::enter_host_function() {
+  std::lock_guard lock(mutex_);
+  ++host_functions_;
+  release_locked();
+}
+
+void VirtualClock::leave_host_function() {
+  std::lock_guard lock(mutex_);
+  hold_locked();
+  --host_functions_;
+}
+
+void VirtualClock::acquire(int device, Engine engine) {
+  std::unique_lock lock(mutex_);
+  Line& queue = line(device, engine);
+  if (!queue.busy) {
+    queue.busy = true;
+    return;
+  }
+  bool mine = false;
+  queue.waiting.push_back(&mine);
+  release_locked();
+  changed_.wait(lock, [&] { return mine; });
+}
+
+void VirtualClock::finish(int device, Engine engine, int64_t duration) {
+  std::unique_lock lock(mutex_);
+  sleep_until(lock, base_ + duration);
+  stats_.busy[static_cast<size_t>(engine)] += static_cast<uint64_t>(duration);
+  stats_.virtual_nanoseconds += static_cast<uint64_t>(base_ - told_);
+  told_ = base_;
+  Line& queue = line(device, engine);
+  if (queue.waiting.empty()) {
+    queue.busy = false;
+    return;
+  }
+  *queue.waiting.front() = true;
+  queue.waiting.pop_front();
+  hold_locked();
+  changed_.notify_all();
+}
+
+// Operations that end together are woken one by one; the clock stands still until the last of them
+// holds it, since it passes no end.
+void VirtualClock::sleep_until(std::unique_lock<std::mutex>& lock, int64_t end) {
+  auto place = ends_.insert(end);
+  release_locked();
+  while (now_locked() < end) {
+    if (holds_ > 0 || *ends_.begin() < end) {
+      changed_.wait(lock);
+    } else if (host_waits()) {
+      base_ = end;
+      wall_ = wall();
+    } else {
+      auto due = std::chrono::nanoseconds(wall_ + (end - base_) * pace_);
+      changed_.wait_until(lock, Wall::time_point(due));
+    }
+  }
+  hold_locked();
+  ends_.erase(place);
+  changed_.notify_all();
+}
+
+}  // namespace simcuda
