@@ -1,14 +1,34 @@
 #include "tools/simcuda/driver/virtual_clock.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 
 namespace simcuda {
 namespace {
 
 using Wall = std::chrono::steady_clock;
+
+// Who sleeps for less than this is awake again before the clock goes on by itself.
+constexpr auto kShortSleep = std::chrono::microseconds(200);
+
+// Whether a thread of this process waits for something other than a disk.
+bool sleeps(int thread) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  char text[256] = {};
+  const ssize_t size = read(file, text, sizeof text - 1);
+  close(file);
+  // The state comes after the name, which may hold anything.
+  const char* name_end = size > 0 ? std::strrchr(text, ')') : nullptr;
+  return name_end != nullptr && name_end + 2 < text + size && name_end[2] == 'S';
+}
 
 int64_t wall() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Wall::now().time_since_epoch())
@@ -55,24 +75,41 @@ void VirtualClock::release() {
   release_locked();
 }
 
+struct VirtualClock::HostThread {
+  VirtualClock* clock = nullptr;
+  pid_t process = 0;
+  std::list<Host>::iterator place;
+  ~HostThread() {
+    // In a forked child the lock may be one that nobody opens any more.
+    if (clock == nullptr || process != getpid()) return;
+    std::lock_guard lock(clock->mutex_);
+    clock->hosts_.erase(place);
+    clock->changed_.notify_all();
+  }
+  static HostThread& mine() {
+    static thread_local HostThread host;
+    return host;
+  }
+};
+
 void VirtualClock::meet_host_thread() {
-  struct Host {
-    VirtualClock* clock = nullptr;
-    pid_t process = 0;
-    ~Host() {
-      // In a forked child the lock may be one that nobody opens any more.
-      if (clock == nullptr || process != getpid()) return;
-      std::lock_guard lock(clock->mutex_);
-      --clock->hosts_;
-      clock->changed_.notify_all();
-    }
-  };
-  static thread_local Host host;
-  if (host.clock != nullptr) return;
+  HostThread& mine = HostThread::mine();
+  if (mine.clock != nullptr) return;
   std::lock_guard lock(mutex_);
-  host.clock = this;
-  host.process = getpid();
-  ++hosts_;
+  mine.clock = this;
+  mine.process = getpid();
+  mine.place = hosts_.insert(hosts_.end(), {gettid(), false});
+}
+
+bool VirtualClock::host_waits() const {
+  return host_functions_ == 0 && !hosts_.empty() &&
+         std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.waits; });
+}
+
+bool VirtualClock::host_sleeps() const {
+  return host_functions_ == 0 && std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) {
+           return host.waits || sleeps(host.thread);
+         });
 }
 
 void VirtualClock::fall_asleep(Sleeper sleeper) {
@@ -80,15 +117,20 @@ void VirtualClock::fall_asleep(Sleeper sleeper) {
   if (sleeper == Sleeper::kStream) {
     release_locked();
   } else {
-    ++hosts_asleep_;
+    HostThread::mine().place->waits = true;
     changed_.notify_all();
   }
 }
 
-void VirtualClock::wake(Sleeper sleeper) {
+void VirtualClock::wake() {
   std::lock_guard lock(mutex_);
   hold_locked();
-  if (sleeper == Sleeper::kHost) --hosts_asleep_;
+}
+
+void VirtualClock::awake() {
+  std::lock_guard lock(mutex_);
+  HostThread::mine().place->waits = false;
+  release_locked();
 }
 
 void VirtualClock::enter_host_function() {
@@ -145,8 +187,13 @@ void VirtualClock::sleep_until(std::unique_lock<std::mutex>& lock, int64_t end) 
       base_ = end;
       wall_ = wall();
     } else {
-      auto due = std::chrono::nanoseconds(wall_ + (end - base_) * pace_);
-      changed_.wait_until(lock, Wall::time_point(due));
+      const auto due = Wall::time_point(std::chrono::nanoseconds(wall_ + (end - base_) * pace_));
+      const auto look = Wall::now() + kShortSleep;
+      if (changed_.wait_until(lock, std::min(look, due)) == std::cv_status::no_timeout) continue;
+      if (holds_ == 0 && *ends_.begin() == end && host_sleeps()) {
+        base_ = end;
+        wall_ = wall();
+      }
     }
   }
   hold_locked();

@@ -7,11 +7,14 @@
 // while the thread gets going, and an operation begins exactly when what it waited for ended. When
 // nobody holds it, the clock runs towards the next end of an operation, SIMCUDA_PACE times slower
 // than the host's; and at once where every thread of the host that uses the driver waits in it.
+// Where some sleep elsewhere, as a thread that waits for work or polls now and then, it goes there
+// after a while, so that who sleeps for less than that is not passed.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -40,8 +43,9 @@ class VirtualClock {
   // The calling thread is about to wait: a stream's gives up its hold.
   void fall_asleep(Sleeper sleeper);
   // Said of a sleeper by who ended its wait. It holds the clock from then on; a thread of the host
-  // releases it once it is awake.
-  void wake(Sleeper sleeper);
+  // says when it is awake, which releases it.
+  void wake();
+  void awake();
   // The calling thread of a stream runs a function of the program in between, in time of the host.
   void enter_host_function();
   void leave_host_function();
@@ -53,6 +57,12 @@ class VirtualClock {
   void finish(int device, Engine engine, int64_t duration);
 
  private:
+  struct HostThread;  // registers the thread that it is local to
+  struct Host {
+    int thread = 0;  // as the system numbers them
+    bool waits = false;
+  };
+
   struct Line {
     bool busy = false;
     std::deque<bool*> waiting;  // set to true: it is theirs
@@ -62,7 +72,9 @@ class VirtualClock {
   void hold_locked();
   void release_locked();
   void sleep_until(std::unique_lock<std::mutex>& lock, int64_t end);
-  bool host_waits() const { return hosts_ > 0 && hosts_ == hosts_asleep_ && host_functions_ == 0; }
+  // Every thread of the host that uses the driver waits in it, or sleeps in the system.
+  bool host_waits() const;
+  bool host_sleeps() const;
   Line& line(int device, Engine engine) {
     return lines_[static_cast<size_t>(device) * kEngines + static_cast<size_t>(engine)];
   }
@@ -76,8 +88,7 @@ class VirtualClock {
   int64_t wall_ = 0;  // the host's time when it last began to run
   int64_t told_ = 0;  // virtual time that is in the statistics
   int holds_ = 0;
-  int hosts_ = 0;
-  int hosts_asleep_ = 0;
+  std::list<Host> hosts_;
   int host_functions_ = 0;
   std::multiset<int64_t> ends_;  // of operations in flight: the clock passes none
   std::vector<Line> lines_;

@@ -35,14 +35,14 @@ void WorkQueue::wait_until_done(uint64_t number) {
   clock_->fall_asleep(waiter.sleeper);
   changed_.wait(lock, [&] { return waiter.awake; });
   lock.unlock();
-  if (waiter.sleeper == Sleeper::kHost) clock_->release();
+  if (waiter.sleeper == Sleeper::kHost) clock_->awake();
 }
 
 void WorkQueue::wake_waiters() {
   std::erase_if(waiters_, [this](Waiter* waiter) {
     if (waiter->number > done_) return false;
     waiter->awake = true;
-    clock_->wake(waiter->sleeper);
+    clock_->wake();
     return true;
   });
 }
@@ -85,7 +85,7 @@ Point WorkQueue::push(std::vector<Point> after, Task task) {
   remember(after);
   items_.push_back({std::move(after), std::move(task)});
   ++pushed_;
-  if (idle_ && clock_ != nullptr) clock_->wake(Sleeper::kStream);
+  if (idle_ && clock_ != nullptr) clock_->wake();
   idle_ = false;
   changed_.notify_all();
   return {shared_from_this(), pushed_, past_};
