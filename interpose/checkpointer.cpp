@@ -302,11 +302,11 @@ Status Checkpointer::save_memory(CheckpointWriter& writer, Manifest& manifest) {
 }
 
 // Where each saved range is in this process; everything that can be refused is refused here.
-Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Manifest& manifest,
+Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
                                      std::vector<uint64_t>& addresses) {
   Session& s = session_;
   bool moved = false;
-  for (const SavedRange& saved : manifest.ranges) {
+  for (const SavedRange& saved : contents.chain.front().ranges) {
     uint64_t address = saved.address;
     if (saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal)) {
       address = s.modules_.find_global(saved.module, saved.name, saved.size);
@@ -325,25 +325,32 @@ Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Man
     moved = moved || address != saved.address;
     addresses.push_back(address);
   }
-  return moved ? check_moved(checkpoint, manifest, addresses) : Status();
+  return moved ? check_moved(checkpoint, contents, addresses) : Status();
 }
 
 // A variable whose address is another one in this process may be loaded there, unless some pointer
 // in device memory still leads to the old place.
-Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Manifest& manifest,
+Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
                                  const std::vector<uint64_t>& addresses) {
+  const Manifest& manifest = contents.chain.front();
   std::vector<const SavedRange*> moved;
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (addresses[i] != manifest.ranges[i].address) moved.push_back(&manifest.ranges[i]);
   }
   std::vector<std::byte> bytes;
-  for (const Extent& extent : manifest.extents) {
-    bytes.resize(extent.size);
-    Status status = session_.store_->read(checkpoint, manifest, extent, bytes);
-    if (!status.ok()) return status;
-    for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
+  const PlacedExtent* last = nullptr;
+  for (const PlacedExtent& piece : contents.pieces) {
+    if (last == nullptr || last->member != piece.member || last->extent != piece.extent) {
+      const Manifest& member = contents.chain[piece.member];
+      const Extent& extent = member.extents[piece.extent];
+      bytes.resize(extent.size);
+      Status status = session_.store_->read(checkpoint, member, extent, bytes);
+      if (!status.ok()) return status;
+    }
+    last = &piece;
+    for (size_t at = 0; at + sizeof(uint64_t) <= piece.size; at += sizeof(uint64_t)) {
       uint64_t word = 0;
-      std::memcpy(&word, bytes.data() + at, sizeof word);
+      std::memcpy(&word, bytes.data() + piece.within + at, sizeof word);
       for (const SavedRange* range : moved) {
         if (word - range->address >= range->size) continue;
         return {Code::kUnsupported, "the variable " + range->name + " was at " +
@@ -361,14 +368,17 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
   // Events that the replay made again may be on their way still.
   Status status = drain();
   if (status.ok()) status = s.modules_.find_globals(s.contexts(), s.memory_);
+  if (!status.ok()) return status;
+  const Result<Contents> contents = s.store_->resolve(checkpoint, manifest.rank);
+  if (!contents.ok()) return contents.status();
   std::vector<uint64_t> addresses;
-  if (status.ok()) status = check_addresses(checkpoint, manifest, addresses);
+  status = check_addresses(checkpoint, contents.value(), addresses);
   LoadProgress progress(manifest.bytes());
   std::vector<std::byte> large;  // extents of a checkpoint that was written with larger slots
-  for (size_t i = 0; i < manifest.extents.size() && status.ok(); ++i) {
-    const Extent& extent = manifest.extents[i];
-    const uint64_t address = addresses[extent.range];
-    const MemoryRange* range = s.memory_.find(address);
+  for (size_t i = 0; i < contents->pieces.size() && status.ok();) {
+    const std::span<const PlacedExtent> pieces = contents->pieces_of_extent(i);
+    const Manifest& member = contents->chain[pieces.front().member];
+    const Extent& extent = member.extents[pieces.front().extent];
     auto slot = s.pool_->acquire();
     if (!slot.ok()) return slot.status();
     std::span<std::byte> bytes{slot.value()->data, std::min<size_t>(extent.size, kSlotBytes)};
@@ -376,18 +386,27 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
       large.resize(extent.size);
       bytes = large;
     }
-    status = s.store_->read(checkpoint, manifest, extent, bytes);
-    if (status.ok()) {
-      CurrentContext current(s.driver(), context_of(*range));
-      CUresult result = s.driver().cuMemcpyHtoDAsync_v2(address + extent.offset, bytes.data(),
-                                                        bytes.size(), stream());
-      if (result == CUDA_SUCCESS) result = s.driver().cuStreamSynchronize(stream());
-      status = driver_status(("loading " + range_text(address, range->size)).c_str(), result);
+    status = s.store_->read(checkpoint, member, extent, bytes);
+    for (const PlacedExtent& piece : pieces) {
+      if (status.ok()) status = load_piece(piece, addresses[piece.range], bytes);
+      progress.add(piece.size);
     }
     s.pool_->release(slot.value());
-    progress.add(extent.size);
+    i += pieces.size();
   }
   return status;
+}
+
+// `bytes`: the extent's. `address`: the range's.
+Status Checkpointer::load_piece(const PlacedExtent& piece, uint64_t address,
+                                std::span<const std::byte> bytes) {
+  const Driver& driver = session_.driver();
+  const MemoryRange* range = session_.memory_.find(address);
+  CurrentContext current(driver, context_of(*range));
+  CUresult result = driver.cuMemcpyHtoDAsync_v2(address + piece.offset, bytes.data() + piece.within,
+                                                piece.size, stream());
+  if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream());
+  return driver_status(("loading " + range_text(address, range->size)).c_str(), result);
 }
 
 }  // namespace gpusnap

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "interpose/session.h"
@@ -43,10 +44,11 @@ class Checkpointer {
   Status hand_over(CheckpointWriter& writer, Flight& flight);
   std::chrono::nanoseconds longest_wait() const;
   Manifest describe_cut(uint64_t epoch);
-  Status check_addresses(const CheckpointInfo& checkpoint, const Manifest& manifest,
+  Status check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
                          std::vector<uint64_t>& addresses);
-  Status check_moved(const CheckpointInfo& checkpoint, const Manifest& manifest,
+  Status check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
                      const std::vector<uint64_t>& addresses);
+  Status load_piece(const PlacedExtent& piece, uint64_t address, std::span<const std::byte> bytes);
   // Our own stream in the current context; null where none can be had.
   CUstream stream();
   Status driver_status(const char* what, CUresult result) const;

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <optional>
 
+#include "tiers/chain.h"
+#include "tiers/manifest_file.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 
@@ -44,6 +46,7 @@ class Commit {
     manifest.extents = segments_.extents();
     manifest.segments = segments_.segments();
     if (Status fits = check(manifest); !fits.ok()) return fits;
+    if (Status linked = link(manifest); !linked.ok()) return linked;
     const std::vector<std::byte> bytes = encode(manifest);
     if (bytes.empty()) return refuse("its manifest would be too large");
     // What readers would refuse is not written in the first place.
@@ -62,6 +65,20 @@ class Commit {
   }
 
  private:
+  // Finds the parent of an increment and makes it durable: it may have been committed by a process
+  // that died before it had done so. Older ancestors are durable since the parent is.
+  Status link(Manifest& manifest) const {
+    if (manifest.parent == 0) return {};
+    const Result<StoredManifest> parent = read_manifest(
+        files_, place_.job_folder, place_.job_folder_name, manifest.parent, place_.rank);
+    if (!parent.ok()) return refuse("its parent cannot be used: " + parent.status().message());
+    manifest.parent_checksum = parent->checksum;
+    if (Status good = check_link(manifest, parent->manifest, parent->checksum); !good.ok()) {
+      return refuse(good.message());
+    }
+    return files_.sync_folder(place_.job_folder + "/" + epoch_folder(manifest.parent));
+  }
+
   Status wrong_pieces() const {
     return {Code::kInvalid, "cannot write to " + folder_ + ": the pieces are not the slot's bytes"};
   }

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "tiers/format.h"
+#include "tiers/chain.h"
+#include "tiers/manifest_file.h"
 #include "tiers/names.h"
 
 namespace gpusnap {
 
 namespace {
-
-// FlatBuffers end at 2 GiB.
-constexpr uint64_t kMostManifestBytes = (uint64_t{2} << 30) + kManifestHeaderBytes;
 
 using Sizes = std::map<std::string, uint64_t>;  // of files, by name
 
@@ -23,29 +21,11 @@ Sizes sizes_of(const std::vector<FolderEntry>& entries) {
   return sizes;
 }
 
-// The header is checked before memory is taken for the rest.
-Result<Manifest> read_manifest(FileSystem& files, const std::string& path) {
-  const Result<std::unique_ptr<ReadableFile>> file = files.open(path);
-  if (!file.ok()) return file.status();
-  const uint64_t size = file.value()->size();
-  if (size > kMostManifestBytes) return Status(Code::kDamaged, "it is longer than it can be");
-  std::vector<std::byte> bytes(std::min<uint64_t>(size, kManifestHeaderBytes));
-  if (Status read = file.value()->read(0, bytes); !read.ok()) return read;
-  const Result<ManifestHeader> header = decode_manifest_header(bytes);
-  if (!header.ok()) return header.status();
-  if (size - kManifestHeaderBytes == header->body_bytes) {
-    bytes.resize(size);
-    const auto body = std::span(bytes).subspan(kManifestHeaderBytes);
-    if (Status read = file.value()->read(kManifestHeaderBytes, body); !read.ok()) return read;
-  }
-  return decode_manifest(bytes);
-}
-
 // One epoch's folder.
 class Epoch {
  public:
-  Epoch(FileSystem& files, std::string folder, const std::string& job, uint64_t epoch)
-      : files_(files), folder_(std::move(folder)) {
+  Epoch(FileSystem& files, const std::string& job_folder, const std::string& job, uint64_t epoch)
+      : files_(files), job_folder_(job_folder), folder_(job_folder + "/" + epoch_folder(epoch)) {
     listed_.info.job = job;
     listed_.info.epoch = epoch;
     listed_.info.id = job + "@" + std::to_string(epoch);
@@ -62,7 +42,10 @@ class Epoch {
     std::sort(info.ranks.begin(), info.ranks.end(),
               [](const Manifest& a, const Manifest& b) { return a.rank < b.rank; });
     for (const Manifest& manifest : info.ranks) {
-      check_files(manifest, sizes, journals);
+      Status& own = listed_.parts[manifest.rank].problem;
+      own = check_segments(manifest, sizes);
+      problem(own);
+      problem(check_journal(manifest, journals));
       sum_up(manifest);
     }
     if (info.ranks.empty()) info.time_unix_ns = folder_time;
@@ -71,54 +54,50 @@ class Epoch {
   }
 
  private:
-  void problem(Code code, std::string reason) {
-    if (listed_.problem.ok()) listed_.problem = Status(code, std::move(reason));
+  void problem(const Status& status) {
+    if (listed_.problem.ok()) listed_.problem = status;
   }
 
   void add(const FolderEntry& entry, uint32_t rank) {
-    Result<Manifest> manifest = read_manifest(files_, folder_ + "/" + entry.name);
-    listed_.info.stored_bytes += entry.size;
-    if (manifest.status().code() == Code::kNotFound) return;  // pruned meanwhile
-    if (!manifest.ok()) {
+    CheckpointInfo& info = listed_.info;
+    Result<StoredManifest> read = read_manifest(files_, job_folder_, info.job, info.epoch, rank);
+    info.stored_bytes += entry.size;
+    if (read.status().code() == Code::kNotFound) return;  // pruned meanwhile
+    listed_.parts[rank] = {read.status(), read.ok() ? read->checksum : 0};
+    if (!read.ok()) {
       listed_.has_unread_manifest = true;
-      return problem(manifest.status().code(),
-                     "manifest " + folder_ + "/" + entry.name +
-                         " cannot be used: " + manifest.status().message());
+      return problem(read.status());
     }
-    const CheckpointInfo& info = listed_.info;
-    if (manifest->epoch != info.epoch || manifest->rank != rank ||
-        sanitise_job(manifest->job) != info.job) {
-      problem(Code::kDamaged, "manifest " + folder_ + "/" + entry.name +
-                                  " cannot be used: it is that of another checkpoint");
-    } else if (!info.ranks.empty() && info.ranks.front().ranks != manifest->ranks) {
-      problem(Code::kDamaged,
-              "the manifests in " + folder_ + " do not agree on the number of ranks");
+    if (!info.ranks.empty() && info.ranks.front().ranks != read->manifest.ranks) {
+      problem(
+          {Code::kDamaged, "the manifests in " + folder_ + " do not agree on the number of ranks"});
     }
-    listed_.info.ranks.push_back(std::move(manifest.value()));
+    info.ranks.push_back(std::move(read->manifest));
   }
 
-  void check_files(const Manifest& manifest, const Sizes& sizes, const Sizes& journals) {
+  Status check_segments(const Manifest& manifest, const Sizes& sizes) const {
     for (const SegmentRef& segment : manifest.segments) {
+      const std::string what = "segment " + folder_ + "/" + segment.file;
       const auto found = sizes.find(segment.file);
-      if (found == sizes.end()) {
-        problem(Code::kDamaged, "segment " + folder_ + "/" + segment.file + " is missing");
-      } else if (found->second != segment.size) {
-        wrong_size("segment " + folder_ + "/" + segment.file, found->second, segment.size);
-      }
+      if (found == sizes.end()) return {Code::kDamaged, what + " is missing"};
+      if (found->second != segment.size) return wrong_size(what, found->second, segment.size);
     }
-    for (const JournalPart& part : manifest.journal) {
-      const auto found = journals.find(part.file);
-      if (found == journals.end()) {
-        problem(Code::kDamaged, "journal part " + part.file + " is missing");
-      } else if (found->second < part.file_bytes) {
-        wrong_size("journal part " + part.file, found->second, part.file_bytes);
-      }
-    }
+    return {};
   }
 
-  void wrong_size(const std::string& what, uint64_t is, uint64_t expected) {
-    problem(Code::kDamaged,
-            what + " has " + std::to_string(is) + " bytes instead of " + std::to_string(expected));
+  static Status check_journal(const Manifest& manifest, const Sizes& journals) {
+    for (const JournalPart& part : manifest.journal) {
+      const std::string what = "journal part " + part.file;
+      const auto found = journals.find(part.file);
+      if (found == journals.end()) return {Code::kDamaged, what + " is missing"};
+      if (found->second < part.file_bytes) return wrong_size(what, found->second, part.file_bytes);
+    }
+    return {};
+  }
+
+  static Status wrong_size(const std::string& what, uint64_t is, uint64_t expected) {
+    return {Code::kDamaged,
+            what + " has " + std::to_string(is) + " bytes instead of " + std::to_string(expected)};
   }
 
   void sum_up(const Manifest& manifest) {
@@ -126,6 +105,8 @@ class Epoch {
     info.time_unix_ns = std::max(info.time_unix_ns, manifest.cut_unix_ns);
     info.stall_ns = std::max(info.stall_ns, manifest.stall_ns);
     info.bytes += manifest.bytes();
+    info.own_bytes += manifest.own_bytes();
+    info.chain = std::max(info.chain, manifest.chain);
     for (const SegmentRef& segment : manifest.segments) info.stored_bytes += segment.size;
     for (const JournalPart& part : manifest.journal) info.stored_bytes += part.file_bytes;
   }
@@ -148,13 +129,87 @@ class Epoch {
   }
 
   FileSystem& files_;
+  const std::string& job_folder_;
   const std::string folder_;
   ListedCheckpoint listed_;
 };
 
-}  // namespace
+ListedCheckpoint* find_epoch(std::vector<ListedCheckpoint>& listed, uint64_t epoch) {
+  const auto found = std::lower_bound(
+      listed.begin(), listed.end(), epoch,
+      [](const ListedCheckpoint& a, uint64_t wanted) { return a.info.epoch > wanted; });
+  return found != listed.end() && found->info.epoch == epoch ? &*found : nullptr;
+}
 
-Result<std::vector<ListedCheckpoint>> list_job(FileSystem& files, const std::string& job_folder,
+// Finds increments that lack something, and what others need.
+class Chains {
+ public:
+  explicit Chains(std::vector<ListedCheckpoint>& listed) : listed_(listed) {}
+
+  // Whether the parent of one is not there.
+  bool judge() {
+    for (auto checkpoint = listed_.rbegin(); checkpoint != listed_.rend(); ++checkpoint) {
+      for (const auto& [rank, part] : checkpoint->parts) examine(*checkpoint, rank, part);
+    }
+    for (const ListedCheckpoint& checkpoint : listed_) mark_ancestors(checkpoint.info);
+    return any_missing_;
+  }
+
+ private:
+  // What is wrong with a rank's memory: at which epoch of its chain, and what.
+  struct Verdict {
+    uint64_t epoch = 0;
+    Status problem;
+    bool missing = false;
+  };
+
+  // Oldest first: what there is to say of the parent has been said.
+  void examine(ListedCheckpoint& checkpoint, uint32_t rank, const ListedCheckpoint::Part& part) {
+    CheckpointInfo& info = checkpoint.info;
+    Verdict& verdict = verdicts_[{info.epoch, rank}];
+    verdict = {info.epoch, part.problem};
+    const Manifest* manifest = manifest_of(checkpoint, rank);
+    if (manifest == nullptr || !part.problem.ok() || manifest->parent == 0) return;
+    verdict = examine_link(*manifest);
+    if (verdict.problem.ok() || !checkpoint.problem.ok()) return;
+    info.state = CheckpointState::kDamaged;
+    info.reason = verdict.epoch == info.epoch
+                      ? verdict.problem.message()
+                      : "its ancestor " + info.job + "@" + std::to_string(verdict.epoch) +
+                            (verdict.missing ? " is missing"
+                                             : " cannot be used: " + verdict.problem.message());
+    checkpoint.problem = Status(verdict.problem.code(), info.reason);
+  }
+
+  Verdict examine_link(const Manifest& child) {
+    const ListedCheckpoint* parent = find_epoch(listed_, child.parent);
+    if (parent == nullptr || parent->parts.count(child.rank) == 0) {
+      any_missing_ = true;
+      return {child.parent, {Code::kDamaged, "it is missing"}, true};
+    }
+    const Verdict& above = verdicts_[{child.parent, child.rank}];
+    if (!above.problem.ok()) return above;
+    const Manifest& manifest = *manifest_of(*parent, child.rank);
+    return {child.epoch, check_link(child, manifest, parent->parts.at(child.rank).checksum)};
+  }
+
+  // Newest first: a checkpoint that is needed itself says so before its parent's turn.
+  void mark_ancestors(const CheckpointInfo& info) {
+    const bool complete = info.state == CheckpointState::kComplete;
+    const uint64_t by = info.needed_by == 0 && complete ? info.epoch : info.needed_by;
+    for (const Manifest& manifest : info.ranks) {
+      if (manifest.parent == 0) continue;
+      ListedCheckpoint* parent = find_epoch(listed_, manifest.parent);
+      if (parent != nullptr) parent->info.needed_by = std::max(parent->info.needed_by, by);
+    }
+  }
+
+  std::vector<ListedCheckpoint>& listed_;
+  bool any_missing_ = false;
+  std::map<std::pair<uint64_t, uint32_t>, Verdict> verdicts_;  // by epoch and rank
+};
+
+Result<std::vector<ListedCheckpoint>> read_job(FileSystem& files, const std::string& job_folder,
                                                const std::string& name) {
   std::vector<ListedCheckpoint> listed;
   const Result<std::vector<FolderEntry>> entries = files.entries(job_folder);
@@ -163,17 +218,48 @@ Result<std::vector<ListedCheckpoint>> list_job(FileSystem& files, const std::str
   for (const FolderEntry& entry : entries.value()) {
     const std::optional<uint64_t> epoch = parse_epoch_folder(entry.name);
     if (!epoch || !entry.is_folder) continue;
-    const std::string folder = job_folder + "/" + entry.name;
-    const Result<std::vector<FolderEntry>> inside = files.entries(folder);
+    const Result<std::vector<FolderEntry>> inside = files.entries(job_folder + "/" + entry.name);
     if (inside.status().code() == Code::kNotFound) continue;  // pruned meanwhile
     if (!inside.ok()) return inside.status();
     listed.push_back(
-        Epoch(files, folder, name, *epoch)
+        Epoch(files, job_folder, name, *epoch)
             .examine(inside.value(), sizes_of(entries.value()), entry.modified_unix_ns));
   }
   std::sort(listed.begin(), listed.end(),
             [](const auto& a, const auto& b) { return a.info.epoch > b.info.epoch; });
   return listed;
+}
+
+}  // namespace
+
+Result<std::vector<ListedCheckpoint>> list_job(FileSystem& files, const std::string& job_folder,
+                                               const std::string& name) {
+  Result<std::vector<ListedCheckpoint>> listed = read_job(files, job_folder, name);
+  if (!listed.ok() || !Chains(listed.value()).judge()) return listed;
+  // Both may have been pruned meanwhile, after the child was read; the child goes first.
+  listed = read_job(files, job_folder, name);
+  if (listed.ok()) (void)Chains(listed.value()).judge();
+  return listed;
+}
+
+const Manifest* manifest_of(const ListedCheckpoint& checkpoint, uint32_t rank) {
+  const std::vector<Manifest>& ranks = checkpoint.info.ranks;
+  const auto found =
+      std::find_if(ranks.begin(), ranks.end(), [rank](const auto& m) { return m.rank == rank; });
+  return found != ranks.end() ? &*found : nullptr;
+}
+
+std::vector<const Manifest*> ancestors_of(const std::vector<ListedCheckpoint>& listed,
+                                          const Manifest& manifest) {
+  std::vector<const Manifest*> ancestors;
+  for (const Manifest* m = &manifest; m != nullptr && m->parent != 0;) {
+    const auto parent = std::find_if(listed.begin(), listed.end(), [m](const auto& checkpoint) {
+      return checkpoint.info.epoch == m->parent;
+    });
+    m = parent != listed.end() ? manifest_of(*parent, m->rank) : nullptr;
+    if (m != nullptr) ancestors.push_back(m);
+  }
+  return ancestors;
 }
 
 }  // namespace gpusnap

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,23 @@
 namespace gpusnap {
 
 struct ListedCheckpoint {
+  // Of one rank's manifest that is there: what is wrong with it or its own segments, if anything.
+  struct Part {
+    Status problem;
+    uint64_t checksum = 0;  // of the manifest's body
+  };
+
   CheckpointInfo info;
   Status problem;                    // why it is damaged
   bool has_unread_manifest = false;  // one that may name anything
+  std::map<uint32_t, Part> parts;    // by rank
 };
+
+// A rank's valid manifest, or null.
+const Manifest* manifest_of(const ListedCheckpoint& checkpoint, uint32_t rank);
+// The manifests of the ancestors of a listed manifest, the parent first, as far as they are there.
+std::vector<const Manifest*> ancestors_of(const std::vector<ListedCheckpoint>& listed,
+                                          const Manifest& manifest);
 
 // Newest epoch first. `name` is the job's folder's. Nothing where there is no such folder.
 Result<std::vector<ListedCheckpoint>> list_job(FileSystem& files, const std::string& job_folder,

@@ -120,6 +120,7 @@ class Taker {
     m.calls = from.calls();
     m.launches = from.launches();
     m.parent = from.parent();
+    m.parent_checksum = from.parent_checksum();
     m.chain = from.chain();
     m.program = program(*from.program());
     each(from.ranges(), [&](const stored::Range* r) {
@@ -342,11 +343,11 @@ std::vector<std::byte> encode(const Manifest& m) {
   const auto extents = put_extents(builder, m.extents);
   const auto segments = put_segments(builder, m.segments);
   const auto journal = put_journal(builder, m.journal);
-  builder.Finish(
-      stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
-                             m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
-                             ranges, extents, segments, journal, m.parent, m.chain),
-      stored::ManifestIdentifier());
+  builder.Finish(stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
+                                        m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls,
+                                        m.launches, program, ranges, extents, segments, journal,
+                                        m.parent, m.parent_checksum, m.chain),
+                 stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }
 

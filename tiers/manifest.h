@@ -86,7 +86,8 @@ struct Manifest {
   // Epoch of the checkpoint of this job and rank that holds the bytes which no extent here holds;
   // 0: none, this one is full.
   uint64_t parent = 0;
-  uint32_t chain = 0;  // how many ancestors it has, at most kMostAncestors
+  uint64_t parent_checksum = 0;  // of its manifest's body; the checkpoint's writer fills it in
+  uint32_t chain = 0;            // how many ancestors it has, at most kMostAncestors
 
   uint64_t bytes() const;      // of device memory at the cut
   uint64_t own_bytes() const;  // of those, in this manifest's own extents

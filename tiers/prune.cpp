@@ -26,10 +26,13 @@ class Pruner {
     const uint64_t newest_epoch = newest->info.epoch;
     uint32_t kept = 0;
     for (const ListedCheckpoint& checkpoint : listed.value()) {
-      if (is_superfluous(checkpoint.info, newest_epoch, kept) && remove(checkpoint.info)) {
+      // Before the next one's turn, which is older and may be its ancestor.
+      const bool superfluous = is_superfluous(checkpoint.info, newest_epoch, kept);
+      if (superfluous && !is_ancestor(checkpoint.info) && remove(checkpoint.info)) {
         add_journals(checkpoint.info, released_);
       } else {
         add_journals(checkpoint.info, needed_);
+        add_parents(checkpoint.info);
         any_unread_ = any_unread_ || checkpoint.has_unread_manifest;
       }
     }
@@ -54,6 +57,17 @@ class Pruner {
         break;
     }
     return false;
+  }
+
+  // Of one that stays. A manifest that cannot be read may name any.
+  bool is_ancestor(const CheckpointInfo& info) const {
+    return any_unread_ || parents_.count(info.epoch) > 0;
+  }
+
+  void add_parents(const CheckpointInfo& info) {
+    for (const Manifest& manifest : info.ranks) {
+      if (manifest.parent != 0) parents_.insert(manifest.parent);
+    }
   }
 
   static void add_journals(const CheckpointInfo& info, std::set<std::string>& names) {
@@ -112,6 +126,7 @@ class Pruner {
   const PruneRequest& request_;
   std::set<std::string> needed_;    // journal parts that a remaining manifest names
   std::set<std::string> released_;  // and those that only removed ones named, perhaps
+  std::set<uint64_t> parents_;      // epochs that a remaining manifest names
   bool any_unread_ = false;
   Status status_;
 };

@@ -6,9 +6,11 @@
 #include <mutex>
 #include <set>
 
+#include "tiers/chain.h"
 #include "tiers/checkpoint_writer.h"
 #include "tiers/checksum.h"
 #include "tiers/listing.h"
+#include "tiers/manifest_file.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/prune.h"
@@ -124,6 +126,9 @@ class FolderStore final : public Store {
       return begin_at({job_folder(job), sanitise_job(job), run, epoch, rank}, pool, segment_bytes);
     });
   }
+  Result<Contents> resolve(const CheckpointInfo& checkpoint, uint32_t rank) override {
+    return no_throw("resolve a checkpoint", [&] { return resolve_rank(checkpoint, rank); });
+  }
   Status read(const CheckpointInfo& checkpoint, const Manifest& manifest, const Extent& extent,
               std::span<std::byte> bytes) override {
     return no_throw("read an extent",
@@ -134,8 +139,8 @@ class FolderStore final : public Store {
   }
 
  private:
-  std::string epoch_path(const CheckpointInfo& checkpoint) const {
-    return job_folder(checkpoint.job) + "/" + epoch_folder(checkpoint.epoch);
+  std::string epoch_path(const CheckpointInfo& checkpoint, uint64_t epoch) const {
+    return job_folder(checkpoint.job) + "/" + epoch_folder(epoch);
   }
 
   Result<std::vector<CheckpointInfo>> list_one(const std::string& job) {
@@ -216,7 +221,12 @@ class FolderStore final : public Store {
       case CheckpointState::kDamaged:
         return damaged(checkpoint, now->problem);
     }
-    Status good = verify_files(files_, job, now->info, progress);
+    std::vector<const Manifest*> ancestors;
+    for (const Manifest& manifest : now->info.ranks) {
+      const auto of_rank = ancestors_of(listed.value(), manifest);
+      ancestors.insert(ancestors.end(), of_rank.begin(), of_rank.end());
+    }
+    Status good = verify_files(files_, job, now->info, ancestors, progress);
     return good.ok() ? good : damaged(checkpoint, good);
   }
 
@@ -265,13 +275,41 @@ class FolderStore final : public Store {
     if (extent.segment >= manifest.segments.size() || extent.size != bytes.size()) {
       return {Code::kInvalid, "cannot read an extent of " + checkpoint.id + ": it is not one"};
     }
-    const auto file = segment_.get(files_, epoch_path(checkpoint), sanitise_job(checkpoint.job),
-                                   manifest, extent.segment);
+    const std::string folder = epoch_path(checkpoint, manifest.epoch);
+    const auto file =
+        segment_.get(files_, folder, sanitise_job(checkpoint.job), manifest, extent.segment);
     if (!file.ok()) return file.status();
     if (Status read = file.value()->read(extent.segment_offset, bytes); !read.ok()) return read;
     if (checksum(bytes) == extent.checksum) return {};
-    return wrong_content(epoch_path(checkpoint) + "/" + manifest.segments[extent.segment].file,
-                         extent);
+    return wrong_content(folder + "/" + manifest.segments[extent.segment].file, extent);
+  }
+
+  Result<Contents> resolve_rank(const CheckpointInfo& checkpoint, uint32_t rank) {
+    const auto own = std::find_if(checkpoint.ranks.begin(), checkpoint.ranks.end(),
+                                  [rank](const Manifest& m) { return m.rank == rank; });
+    if (own == checkpoint.ranks.end()) {
+      return Status(Code::kInvalid,
+                    "checkpoint " + checkpoint.id + " has no rank " + std::to_string(rank));
+    }
+    const auto unusable = [&checkpoint](const Status& why) {
+      return Status(why.code(),
+                    "checkpoint " + checkpoint.id + " cannot be used: " + why.message());
+    };
+    Contents contents;
+    contents.chain.push_back(*own);
+    while (contents.chain.back().parent != 0) {
+      const Manifest& child = contents.chain.back();
+      Result<StoredManifest> parent = read_manifest(
+          files_, job_folder(checkpoint.job), sanitise_job(checkpoint.job), child.parent, rank);
+      if (!parent.ok()) return unusable(parent.status());
+      Status linked = check_link(child, parent->manifest, parent->checksum);
+      if (!linked.ok()) return unusable(linked);
+      contents.chain.push_back(std::move(parent->manifest));
+    }
+    Result<std::vector<PlacedExtent>> pieces = place_extents(contents.chain);
+    if (!pieces.ok()) return unusable(pieces.status());
+    contents.pieces = std::move(pieces.value());
+    return contents;
   }
 
   Status prune_one(const std::string& job, uint32_t keep) {

@@ -7,12 +7,14 @@
 //
 // A checkpoint is immutable. Commit order: segments synced, journal up to the cut durable, epoch
 // folder synced, manifest written under a temporary name and synced, renamed, folder synced.
-// Complete: every rank's manifest is there and valid and all that it names is there in full size.
+// Complete: every rank's manifest is there and valid and all that it names is there in full size,
+// in its ancestors too where it is an increment.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,10 +37,34 @@ struct CheckpointInfo {
   CheckpointState state = CheckpointState::kPartial;
   std::string reason;           // partial, damaged: one line
   int64_t time_unix_ns = 0;     // of the cut; of the folder where no manifest can be read
-  uint64_t bytes = 0;           // of device memory saved, all ranks
-  uint64_t stored_bytes = 0;    // of files
+  uint64_t bytes = 0;           // of device memory at the cut, all ranks
+  uint64_t own_bytes = 0;       // of those, in its own segments; the others are in its ancestors'
+  uint64_t stored_bytes = 0;    // of its own files and of its journal
+  uint32_t chain = 0;           // how many ancestors it has, the most over the ranks; 0: full
+  uint64_t needed_by = 0;       // epoch of the newest complete checkpoint that it is an ancestor of
   uint64_t stall_ns = 0;        // the longest over the ranks
   std::vector<Manifest> ranks;  // valid manifests, by rank
+};
+
+// Bytes of a checkpoint and where they are: in an extent of its own or of an ancestor's.
+struct PlacedExtent {
+  uint32_t member = 0;  // index in Contents::chain
+  uint32_t extent = 0;  // index in that manifest's extents
+  uint64_t within = 0;  // bytes from the extent's start
+  uint32_t range = 0;   // index in the ranges of the checkpoint itself
+  uint64_t offset = 0;  // bytes from that range's start
+  uint64_t size = 0;    // bytes
+};
+
+// All that one rank's part of a checkpoint consists of.
+struct Contents {
+  std::vector<Manifest> chain;  // its own manifest, its parent's, and so on to a full one
+  // Each byte of each range exactly once, in the order in which the bytes lie in the files, those
+  // of an extent one after the other.
+  std::vector<PlacedExtent> pieces;
+
+  // pieces[first] and those behind it that lie in the same extent.
+  std::span<const PlacedExtent> pieces_of_extent(size_t first) const;
 };
 
 // Called now and then with the bytes done and the bytes in all.
@@ -64,7 +90,8 @@ class CheckpointWriter {
   // by the writer's own thread, once, or never where the checkpoint has failed before.
   virtual void write(std::span<const Piece> pieces, Slot* slot, Check check = {}) = 0;
   // No more data. `manifest` holds everything but extents and segments; its last journal part is
-  // made durable in `journal` before the manifest is committed. Does not wait. `done` is called
+  // made durable in `journal` before the manifest is committed. The parent of an increment must
+  // have been committed. Does not wait. `done` is called
   // last of all by the writer's own thread, whether it was committed or has failed.
   using Done = std::function<void(const Status&)>;
   virtual void finish(Manifest manifest, JournalWriter* journal, Done done = {}) = 0;
@@ -102,12 +129,16 @@ class Store {
                                                           uint32_t rank, const std::string& run,
                                                           StagingPool& pool,
                                                           uint64_t segment_bytes) = 0;
-  // Reads one extent into `bytes` (exactly its size) and checks it.
+  // Where the bytes of a complete checkpoint are. Reads the ancestors' manifests.
+  virtual Result<Contents> resolve(const CheckpointInfo& checkpoint, uint32_t rank) = 0;
+  // Reads one extent of the checkpoint's or an ancestor's manifest into `bytes` (exactly its size)
+  // and checks it.
   virtual Status read(const CheckpointInfo& checkpoint, const Manifest& manifest,
                       const Extent& extent, std::span<std::byte> bytes) = 0;
   // Removes complete checkpoints of the job beyond the newest `keep`, partial ones older than the
-  // newest complete one that no live run writes, and journals that nothing kept names. The caller
-  // holds the job's lock. Nothing goes before its successor is durable.
+  // newest complete one that no live run writes, and journals that nothing kept names. Ancestors of
+  // what is kept stay, and do not count. The caller holds the job's lock. Nothing goes before its
+  // successor is durable.
   virtual Status prune(const std::string& job, uint32_t keep) = 0;
 };
 

@@ -16,44 +16,62 @@ constexpr size_t kPiece = 1 << 20;
 class Verifier {
  public:
   Verifier(FileSystem& files, const std::string& job_folder, const CheckpointInfo& checkpoint,
-           const Progress& progress)
+           const std::vector<const Manifest*>& ancestors, const Progress& progress)
       : files_(files),
         job_folder_(job_folder),
-        epoch_folder_(job_folder + "/" + epoch_folder(checkpoint.epoch)),
+        ancestors_(ancestors),
         checkpoint_(checkpoint),
         progress_(progress),
         buffer_(kPiece) {
     for (const Manifest& manifest : checkpoint.ranks) {
-      for (const SegmentRef& segment : manifest.segments) total_ += segment.size;
+      count(manifest);
       for (const JournalPart& part : manifest.journal) total_ += part.stream_bytes;
     }
+    for (const Manifest* ancestor : ancestors) count(*ancestor);
   }
 
   Status run() {
     for (const Manifest& manifest : checkpoint_.ranks) {
       if (Status good = journal(manifest); !good.ok()) return good;
-      for (uint32_t i = 0; i < manifest.segments.size(); ++i) {
-        if (Status good = segment(manifest, i); !good.ok()) return good;
-      }
+      if (Status good = segments(manifest); !good.ok()) return good;
+    }
+    for (const Manifest* ancestor : ancestors_) {
+      Status good = segments(*ancestor);
+      if (good.ok()) continue;
+      return {good.code(), "its ancestor " + checkpoint_.job + "@" +
+                               std::to_string(ancestor->epoch) +
+                               " cannot be used: " + good.message()};
     }
     return {};
   }
 
  private:
+  void count(const Manifest& manifest) {
+    for (const SegmentRef& segment : manifest.segments) total_ += segment.size;
+  }
+
   void advance(uint64_t bytes) {
     done_ += bytes;
     if (progress_) progress_(done_, total_);
   }
 
+  Status segments(const Manifest& manifest) {
+    for (uint32_t i = 0; i < manifest.segments.size(); ++i) {
+      if (Status good = segment(manifest, i); !good.ok()) return good;
+    }
+    return {};
+  }
+
   Status segment(const Manifest& manifest, uint32_t index) {
-    const auto file = open_segment(files_, epoch_folder_, checkpoint_.job, manifest, index);
+    const std::string folder = job_folder_ + "/" + epoch_folder(manifest.epoch);
+    const auto file = open_segment(files_, folder, checkpoint_.job, manifest, index);
     if (!file.ok()) return file.status();
     std::vector<Extent> extents;
     std::copy_if(manifest.extents.begin(), manifest.extents.end(), std::back_inserter(extents),
                  [index](const Extent& extent) { return extent.segment == index; });
     std::sort(extents.begin(), extents.end(),
               [](const Extent& a, const Extent& b) { return a.segment_offset < b.segment_offset; });
-    const std::string path = epoch_folder_ + "/" + manifest.segments[index].file;
+    const std::string path = folder + "/" + manifest.segments[index].file;
     uint64_t at = kSegmentHeaderUsedBytes;
     for (const Extent& extent : extents) {
       if (Status zero = zeros(*file.value(), path, at, extent.segment_offset); !zero.ok())
@@ -118,7 +136,7 @@ class Verifier {
 
   FileSystem& files_;
   const std::string& job_folder_;
-  const std::string epoch_folder_;
+  const std::vector<const Manifest*>& ancestors_;
   const CheckpointInfo& checkpoint_;
   const Progress& progress_;
   std::vector<std::byte> buffer_;
@@ -130,8 +148,9 @@ class Verifier {
 }  // namespace
 
 Status verify_files(FileSystem& files, const std::string& job_folder,
-                    const CheckpointInfo& checkpoint, const Progress& progress) {
-  return Verifier(files, job_folder, checkpoint, progress).run();
+                    const CheckpointInfo& checkpoint, const std::vector<const Manifest*>& ancestors,
+                    const Progress& progress) {
+  return Verifier(files, job_folder, checkpoint, ancestors, progress).run();
 }
 
 }  // namespace gpusnap

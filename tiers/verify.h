@@ -2,14 +2,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tiers/file_system.h"
 #include "tiers/store.h"
 
 namespace gpusnap {
 
-// `checkpoint` is complete, freshly listed.
+// `checkpoint` is complete, freshly listed; `ancestors`: the manifests of all of its ranks' ones.
 Status verify_files(FileSystem& files, const std::string& job_folder,
-                    const CheckpointInfo& checkpoint, const Progress& progress);
+                    const CheckpointInfo& checkpoint, const std::vector<const Manifest*>& ancestors,
+                    const Progress& progress);
 
 }  // namespace gpusnap

@@ -85,10 +85,34 @@ class Looking(CliTest):
         self.assertEqual([each['id'] for each in json.loads(self.call('list', 'job', '--json').stdout)],
                          ['job@2', 'job@1'])
         rows = self.call('list').stdout.splitlines()
-        self.assertEqual(rows[0].split(), ['ID', 'TIME', 'AGE', 'SIZE', 'STALL', 'STATE'])
+        self.assertEqual(rows[0].split(), ['ID', 'TIME', 'AGE', 'SIZE', 'CHAIN', 'STORED', 'STALL', 'STATE'])
         self.assertEqual(len(rows), 4)
         self.assertIn('293.0 KiB', rows[1])
         self.assertIn('12.3 ms', rows[1])
+
+    def test_chains(self):
+        self.make('4+2')
+        listed = {each['epoch']: each for each in json.loads(self.call('list', '--json').stdout)}
+        self.assertEqual([listed[i]['chain'] for i in (1, 2, 3, 4)], [0, 1, 2, 0])
+        self.assertEqual([listed[i]['needed_by'] for i in (1, 2, 3, 4)], [3, 3, 0, 0])
+        self.assertEqual([listed[i]['own_bytes'] for i in (1, 2, 4)], [300000, 65536, 300000])
+        self.assertEqual({each['bytes'] for each in listed.values()}, {300000})
+        rows = {row.split()[0]: row for row in self.call('list').stdout.splitlines()}
+        self.assertRegex(rows['job@1'], r' full +293.0 KiB .* complete \(kept for 3\)$')
+        self.assertRegex(rows['job@3'], r' \+2 +64.0 KiB .* complete$')
+        rank = json.loads(self.call('show', 'job@3', '--json').stdout)['ranks'][0]
+        self.assertEqual((rank['parent'], rank['chain'], rank['own_bytes']), (2, 2, 65536))
+        self.assertEqual([each['own_bytes'] for each in rank['ranges']], [65536, 0])
+        self.assertEqual([each['fresh'] for each in rank['ranges']], [False, False])
+        self.assertEqual([each['life'] for each in rank['ranges']], [1, 2])
+        self.assertIn('parent     job@2 (+2); 64.0 KiB of 293.0 KiB changed since',
+                      self.call('show', 'job@3').stdout)
+        self.call('verify', '--all')
+        self.damage('job/e1/*.segment')
+        done = self.call('verify', 'job@3', status=harness.DAMAGED)
+        self.assertIn('job@3: damaged: checkpoint job@3 cannot be used: its ancestor job@1', done.stdout)
+        self.damage('job/e2/*.manifest')
+        self.assertIn('its ancestor job@2 cannot be used', self.call('list').stdout)
 
     def test_list_by_option_from_elsewhere(self):
         self.make(1)

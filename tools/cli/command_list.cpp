@@ -20,7 +20,10 @@ std::string as_json(const std::vector<CheckpointInfo>& checkpoints) {
     json.key("epoch").value(checkpoint.epoch);
     json.key("time").value(show_iso_time(checkpoint.time_unix_ns));
     json.key("bytes").value(checkpoint.bytes);
+    json.key("own_bytes").value(checkpoint.own_bytes);
     json.key("stored_bytes").value(checkpoint.stored_bytes);
+    json.key("chain").value(uint64_t{checkpoint.chain});
+    json.key("needed_by").value(checkpoint.needed_by);
     json.key("stall_ms").value(static_cast<double>(checkpoint.stall_ns) / 1e6);
     json.key("ranks").value(uint64_t{checkpoint.ranks.size()});
     json.key("state").value(name_of(checkpoint.state));
@@ -30,19 +33,28 @@ std::string as_json(const std::vector<CheckpointInfo>& checkpoints) {
   return json.end_array().text() + "\n";
 }
 
+// "full", or by how many ancestors it is one: "+3".
+std::string show_chain(uint32_t chain) {
+  return chain == 0 ? "full" : fmt::format("+{}", chain);
+}
+
 std::string as_table(const std::vector<CheckpointInfo>& checkpoints) {
-  std::vector<std::vector<std::string>> rows = {{"ID", "TIME", "AGE", "SIZE", "STALL", "STATE"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"ID", "TIME", "AGE", "SIZE", "CHAIN", "STORED", "STALL", "STATE"}};
   const std::time_t now = std::time(nullptr);
   for (const CheckpointInfo& checkpoint : checkpoints) {
     const bool known = !checkpoint.ranks.empty();
     std::string state = name_of(checkpoint.state);
     if (!checkpoint.reason.empty()) state += ": " + printable(checkpoint.reason);
+    if (checkpoint.needed_by != 0) state += fmt::format(" (kept for {})", checkpoint.needed_by);
     rows.push_back({checkpoint.id, show_local_time(checkpoint.time_unix_ns),
                     show_age(now - checkpoint.time_unix_ns / 1'000'000'000),
                     known ? show_bytes(checkpoint.bytes) : "-",
+                    known ? show_chain(checkpoint.chain) : "-",
+                    known ? show_bytes(checkpoint.own_bytes) : "-",
                     known ? show_nanoseconds(checkpoint.stall_ns) : "-", state});
   }
-  return table(rows, "llrrrl");
+  return table(rows, "llrrlrrl");
 }
 
 }  // namespace

@@ -18,11 +18,11 @@ std::string origin(const SavedRange& range) {
   return fmt::format("{:016x} #{}", range.call_site, range.ordinal);
 }
 
-// The segments and extents of each range are in the order of the ranges.
-std::vector<uint64_t> extents_by_range(const Manifest& rank) {
-  std::vector<uint64_t> counts(rank.ranges.size());
-  for (const Extent& extent : rank.extents) ++counts[extent.range];
-  return counts;
+// How much of each range is in this manifest's own extents.
+std::vector<uint64_t> own_bytes_by_range(const Manifest& rank) {
+  std::vector<uint64_t> bytes(rank.ranges.size());
+  for (const Extent& extent : rank.extents) bytes[extent.range] += extent.size;
+  return bytes;
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -45,6 +45,10 @@ void print_rank(const Manifest& rank) {
              show_local_time(rank.cut_unix_ns), show_nanoseconds(rank.stall_ns), rank.calls,
              rank.launches);
   fmt::print("  zones      {}\n", show_bytes(rank.zone_bytes));
+  if (rank.parent != 0) {
+    fmt::print("  parent     {}@{} (+{}); {} of {} changed since\n", rank.job, rank.parent,
+               rank.chain, show_bytes(rank.own_bytes()), show_bytes(rank.bytes()));
+  }
   for (const SegmentRef& segment : rank.segments) {
     fmt::print("  segment    {} ({})\n", segment.file, show_bytes(segment.size));
   }
@@ -53,15 +57,15 @@ void print_rank(const Manifest& rank) {
                show_bytes(part.file_bytes), show_bytes(part.stream_bytes), part.entries);
   }
   std::vector<std::vector<std::string>> rows = {
-      {"", "RANGE", "KIND", "ADDRESS", "BYTES", "EXTENTS", "CALL SITE OR NAME"}};
-  const std::vector<uint64_t> extents = extents_by_range(rank);
+      {"", "RANGE", "KIND", "ADDRESS", "BYTES", "LIFE", "OWN", "CALL SITE OR NAME"}};
+  const std::vector<uint64_t> own = own_bytes_by_range(rank);
   for (size_t i = 0; i < rank.ranges.size(); ++i) {
     const SavedRange& range = rank.ranges[i];
     rows.push_back({"", std::to_string(i), name_of_kind(range),
                     fmt::format("0x{:012x}", range.address), std::to_string(range.size),
-                    std::to_string(extents[i]), origin(range)});
+                    std::to_string(range.life), std::to_string(own[i]), origin(range)});
   }
-  fmt::print("{}", table(rows, "lrlrrrl"));
+  fmt::print("{}", table(rows, "lrlrrrrl"));
 }
 
 void print(const CheckpointInfo& checkpoint) {
@@ -70,6 +74,7 @@ void print(const CheckpointInfo& checkpoint) {
   fmt::print("  time       {}\n", show_local_time(checkpoint.time_unix_ns));
   fmt::print("  size       {} of device memory, {} in files\n", show_bytes(checkpoint.bytes),
              show_bytes(checkpoint.stored_bytes));
+  if (checkpoint.needed_by != 0) fmt::print("  kept for   {}\n", checkpoint.needed_by);
   fmt::print("  stall      {}\n", show_nanoseconds(checkpoint.stall_ns));
   for (const Manifest& rank : checkpoint.ranks) print_rank(rank);
 }
@@ -89,7 +94,7 @@ void add_program(Json& json, const ProgramIdentity& program) {
 }
 
 void add_ranges(Json& json, const Manifest& rank) {
-  const std::vector<uint64_t> extents = extents_by_range(rank);
+  const std::vector<uint64_t> own = own_bytes_by_range(rank);
   json.begin_array();
   for (size_t i = 0; i < rank.ranges.size(); ++i) {
     const SavedRange& range = rank.ranges[i];
@@ -97,7 +102,9 @@ void add_ranges(Json& json, const Manifest& rank) {
     json.key("kind").value(name_of_kind(range));
     json.key("address").value(fmt::format("0x{:x}", range.address));
     json.key("size").value(range.size);
-    json.key("extents").value(extents[i]);
+    json.key("own_bytes").value(own[i]);
+    json.key("life").value(range.life);
+    json.key("fresh").value(rank.parent == 0 || range.fresh);
     if (range.kind == 0) {
       json.key("call_site").value(fmt::format("{:016x}", range.call_site));
       json.key("ordinal").value(uint64_t{range.ordinal});
@@ -139,6 +146,10 @@ void add_rank(Json& json, const Manifest& rank) {
   json.key("library_version").value(rank.library_version);
   json.key("time").value(show_iso_time(rank.cut_unix_ns));
   json.key("stall_ms").value(static_cast<double>(rank.stall_ns) / 1e6);
+  json.key("parent").value(rank.parent);
+  json.key("chain").value(uint64_t{rank.chain});
+  json.key("bytes").value(rank.bytes());
+  json.key("own_bytes").value(rank.own_bytes());
   json.key("zone_bytes").value(rank.zone_bytes);
   json.key("calls").value(rank.calls);
   json.key("launches").value(rank.launches);
@@ -158,7 +169,10 @@ std::string as_json(const CheckpointInfo& checkpoint) {
   json.key("epoch").value(checkpoint.epoch);
   json.key("time").value(show_iso_time(checkpoint.time_unix_ns));
   json.key("bytes").value(checkpoint.bytes);
+  json.key("own_bytes").value(checkpoint.own_bytes);
   json.key("stored_bytes").value(checkpoint.stored_bytes);
+  json.key("chain").value(uint64_t{checkpoint.chain});
+  json.key("needed_by").value(checkpoint.needed_by);
   json.key("stall_ms").value(static_cast<double>(checkpoint.stall_ns) / 1e6);
   json.key("state").value(name_of(checkpoint.state));
   json.key("reason").value(checkpoint.reason);

@@ -123,6 +123,11 @@ Json& Json::value(std::string_view text) {
   quote(text);
   return *this;
 }
+Json& Json::value(bool truth) {
+  separate();
+  text_ += truth ? "true" : "false";
+  return *this;
+}
 Json& Json::value(uint64_t number) {
   separate();
   text_ += std::to_string(number);

@@ -26,6 +26,7 @@ class Json {
   Json& key(std::string_view name);
   Json& value(std::string_view text);
   Json& value(const char* text) { return value(std::string_view(text)); }
+  Json& value(bool truth);
   Json& value(uint64_t number);
   Json& value(int64_t number);
   Json& value(double number);

@@ -10,16 +10,20 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tiers/checksum.h"
+#include "tiers/format.h"
 #include "tiers/tiers.h"
 
 namespace {
 
+using gpusnap::Contents;
 using gpusnap::Extent;
 using gpusnap::Manifest;
+using gpusnap::PlacedExtent;
 
 struct Place {
   uint32_t range = 0;
@@ -43,11 +47,11 @@ uint32_t first_allocation(const Manifest& manifest) {
   fail("there is no allocation of eight bytes or more");
 }
 
-Extent& extent_at(Manifest& manifest, const Place& place) {
-  for (Extent& extent : manifest.extents) {
-    if (extent.range == place.range && place.byte >= extent.offset &&
-        place.byte - extent.offset < extent.size) {
-      return extent;
+PlacedExtent piece_at(const Contents& contents, const Place& place) {
+  for (const PlacedExtent& piece : contents.pieces) {
+    if (piece.range == place.range && place.byte >= piece.offset &&
+        place.byte - piece.offset < piece.size) {
+      return piece;
     }
   }
   fail("there is no such byte");
@@ -60,26 +64,41 @@ void overwrite(const std::string& path, uint64_t offset, std::byte byte) {
   if (!written) fail("cannot write " + path);
 }
 
-void replace_manifest(const std::string& path, const Manifest& manifest) {
+// Gives the checksum of its body.
+uint64_t replace_manifest(const std::string& path, const Manifest& manifest) {
   gpusnap::FileSystem& files = gpusnap::posix_file_system();
   expect(files.remove(path));
   auto file = files.create(path);
   expect(file.status());
-  expect(file.value()->append(gpusnap::encode(manifest)));
+  const std::vector<std::byte> bytes = gpusnap::encode(manifest);
+  expect(file.value()->append(bytes));
+  return gpusnap::checksum(std::span(bytes).subspan(gpusnap::kManifestHeaderBytes));
 }
 
-void flip(gpusnap::Store& store, const gpusnap::CheckpointInfo& info, Manifest manifest,
+void flip(gpusnap::Store& store, const gpusnap::CheckpointInfo& info, Contents contents,
           const Place& place) {
-  Extent& extent = extent_at(manifest, place);
+  const auto folder_of = [&](const Manifest& manifest) {
+    return store.job_folder(info.job) + "/e" + std::to_string(manifest.epoch) + "/";
+  };
+  const PlacedExtent piece = piece_at(contents, place);
+  Manifest& holder = contents.chain[piece.member];
+  Extent& extent = holder.extents[piece.extent];
   std::vector<std::byte> bytes(extent.size);
-  expect(store.read(info, manifest, extent, bytes));
-  std::byte& byte = bytes[place.byte - extent.offset];
+  expect(store.read(info, holder, extent, bytes));
+  const uint64_t within = piece.within + place.byte - piece.offset;
+  std::byte& byte = bytes[within];
   byte ^= std::byte{1} << place.bit;
-  const std::string folder = store.job_folder(info.job) + "/e" + std::to_string(info.epoch) + "/";
-  overwrite(folder + manifest.segments[extent.segment].file,
-            extent.segment_offset + (place.byte - extent.offset), byte);
+  overwrite(folder_of(holder) + holder.segments[extent.segment].file,
+            extent.segment_offset + within, byte);
   extent.checksum = gpusnap::checksum(bytes);
-  replace_manifest(folder + "r" + std::to_string(manifest.rank) + ".manifest", manifest);
+  // Each manifest below it names its parent by the checksum.
+  for (size_t i = piece.member + 1; i-- > 0;) {
+    Manifest& manifest = contents.chain[i];
+    const std::string path =
+        folder_of(manifest) + "r" + std::to_string(manifest.rank) + ".manifest";
+    const uint64_t sum = replace_manifest(path, manifest);
+    if (i > 0) contents.chain[i - 1].parent_checksum = sum;
+  }
   std::printf("range %u byte %llu bit %u of %s is now %u\n", place.range,
               static_cast<unsigned long long>(place.byte), place.bit, info.id.c_str(),
               std::to_integer<unsigned>(byte >> place.bit & std::byte{1}));
@@ -102,6 +121,8 @@ int main(int argc, char** argv) {
   place.range = argc > 3 ? static_cast<uint32_t>(std::atol(argv[3])) : first_allocation(manifest);
   if (argc > 4) place.byte = static_cast<uint64_t>(std::atoll(argv[4]));
   if (argc > 5) place.bit = static_cast<unsigned>(std::atoi(argv[5])) % 8;
-  flip(*store.value(), info.value(), manifest, place);
+  auto contents = store.value()->resolve(info.value(), manifest.rank);
+  expect(contents.status());
+  flip(*store.value(), info.value(), std::move(contents.value()), place);
   return 0;
 }

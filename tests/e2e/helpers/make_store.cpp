@@ -1,5 +1,6 @@
-// make_store STORE JOB EPOCHS PROGRAM [ARGUMENTS]: writes that many checkpoints of a job as a run
-// of the program would, with made-up device memory.
+// make_store STORE JOB EPOCHS[+CHAIN] PROGRAM [ARGUMENTS]: writes that many checkpoints of a job as
+// a run of the program would, with made-up device memory. Each full one is followed by CHAIN
+// increments, of the first range's second slot alone.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,10 +41,11 @@ void must(const Status& status) {
 constexpr size_t kSlotBytes = 64 << 10;
 constexpr size_t kRangeBytes = 150'000;  // no whole number of slots
 
-void write_range(CheckpointWriter& writer, StagingPool& pool, uint32_t range, uint64_t epoch) {
-  for (size_t offset = 0; offset < kRangeBytes;) {
+void write_range(CheckpointWriter& writer, StagingPool& pool, uint32_t range, uint64_t epoch,
+                 size_t begin = 0, size_t end = kRangeBytes) {
+  for (size_t offset = begin; offset < end;) {
     Slot* const slot = must(pool.acquire());
-    slot->used = std::min(kSlotBytes, kRangeBytes - offset);
+    slot->used = std::min(kSlotBytes, end - offset);
     for (size_t i = 0; i < slot->used; ++i) {
       slot->data[i] = static_cast<std::byte>((offset + i) * 7 + range * 31 + epoch);
     }
@@ -71,11 +73,13 @@ Manifest manifest_of(const std::string& job, uint64_t epoch, const std::string& 
   allocation.address = 0xa000'0000'0000;
   allocation.size = kRangeBytes;
   allocation.call_site = 0x1234;
+  allocation.life = 1;
   SavedRange global;
   global.kind = 1;
   global.address = 0xa000'1000'0000;
   global.size = kRangeBytes;
   global.name = "step \"one\"";
+  global.life = 2;
   manifest.ranges = {allocation, global};
   return manifest;
 }
@@ -83,7 +87,7 @@ Manifest manifest_of(const std::string& job, uint64_t epoch, const std::string& 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) fail("usage: make_store STORE JOB EPOCHS PROGRAM [ARGUMENTS]");
+  if (argc < 5) fail("usage: make_store STORE JOB EPOCHS[+CHAIN] PROGRAM [ARGUMENTS]");
   const std::string job = argv[2];
   const std::string run = "0123456789abcdef";
   std::vector<std::string> arguments(argv + 4, argv + argc);
@@ -100,14 +104,25 @@ int main(int argc, char** argv) {
   StagingPool pool(memory, kSlotBytes, 8 * kSlotBytes);
   const auto journal =
       must(JournalWriter::create(files, store->job_folder(job), run + "-r0.journal", {}));
-  for (int i = 0; i < std::atoi(argv[3]); ++i) {
+  char* plus = nullptr;
+  const auto epochs = std::strtoul(argv[3], &plus, 10);
+  const auto chain = static_cast<uint32_t>(*plus == '+' ? std::atoi(plus + 1) : 0);
+  uint32_t ancestors = 0;
+  for (unsigned long i = 0; i < epochs; ++i) {
     const std::string calls(1000, static_cast<char>('a' + i));
     journal->append(std::as_bytes(std::span(calls)), 100);
     const uint64_t epoch = must(store->next_epoch(job));
     const auto writer = must(store->begin(job, epoch, 0, run, pool, 1 << 20));
-    write_range(*writer, pool, 0, epoch);
-    write_range(*writer, pool, 1, epoch);
     Manifest manifest = manifest_of(job, epoch, run, program);
+    ancestors = i == 0 || ancestors == chain ? 0 : ancestors + 1;
+    if (ancestors > 0) {
+      manifest.parent = epoch - 1;
+      manifest.chain = ancestors;
+      write_range(*writer, pool, 0, epoch, kSlotBytes, 2 * kSlotBytes);
+    } else {
+      write_range(*writer, pool, 0, epoch);
+      write_range(*writer, pool, 1, epoch);
+    }
     manifest.journal = {journal->seal()};
     writer->finish(std::move(manifest), journal.get());
     must(writer->wait());

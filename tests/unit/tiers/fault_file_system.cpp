@@ -170,6 +170,15 @@ void FaultFileSystem::crash(Survival survival) {
   log_.clear();
 }
 
+void FaultFileSystem::restart_process() {
+  std::lock_guard lock(mutex_);
+  locks_.clear();
+  fault_.reset();
+  dead_ = false;
+  operations_ = 0;
+  log_.clear();
+}
+
 std::vector<std::byte> FaultFileSystem::content(const std::string& path) const {
   std::lock_guard lock(mutex_);
   return names_.at(path)->bytes;

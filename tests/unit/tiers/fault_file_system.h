@@ -50,6 +50,10 @@ class FaultFileSystem final : public FileSystem {
   // The machine stops and starts again. Locks are gone, faults too.
   void crash(Survival survival);
 
+  // After the machine "stopped": it was only the process. Nothing is lost, and nothing became
+  // durable: a crash may still come.
+  void restart_process();
+
   // Past all faults and for good, as somebody else would.
   std::vector<std::byte> content(const std::string& path) const;
   void put(const std::string& path, std::vector<std::byte> bytes);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "support.h"
+#include "tiers/checksum.h"
 #include "tiers/format.h"
 
 namespace gpusnap::test {
@@ -117,6 +118,23 @@ TEST(Manifest, AnIncrementComesBackAsItWas) {
   Manifest nothing_changed = increment();
   nothing_changed.extents.erase(nothing_changed.extents.begin());
   EXPECT_TRUE(decoded(nothing_changed).ok());
+}
+
+// Nothing in a manifest of version 1 says that it is full: it has no parent.
+TEST(Manifest, TheFirstVersionIsReadAsAFullOne) {
+  std::vector<std::byte> bytes = encode(small());
+  const auto put = [&](size_t at, uint64_t value, size_t size) {
+    for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::byte>(value >> (8 * i));
+  };
+  ASSERT_EQ(bytes[8], std::byte{2});
+  bytes[8] = std::byte{1};
+  put(12, checksum(std::span(bytes).first(12)), 4);
+  put(32, checksum(std::span(bytes).first(32)), 8);
+  const auto back = decode_manifest(bytes);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back->parent, 0U);
+  EXPECT_EQ(back->ranges[0].life, 0U);
+  EXPECT_EQ(back->own_bytes(), back->bytes());
 }
 
 TEST(Manifest, AnIncrementThatCannotBeIsRefused) {

@@ -1,0 +1,200 @@
+// Made-up device memory that changes between checkpoints, what it was at each of them, and
+// increments of it in a store.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "support.h"
+
+namespace gpusnap::test {
+
+using Random = std::mt19937_64;
+
+inline uint64_t below(Random& random, uint64_t end) {
+  return std::uniform_int_distribution<uint64_t>(0, end - 1)(random);
+}
+
+struct Allocation {
+  uint64_t life = 0;
+  std::vector<std::byte> bytes;
+  bool operator==(const Allocation&) const = default;
+};
+using Image = std::map<uint64_t, Allocation>;  // by address
+
+inline constexpr uint64_t kZone = 512;
+
+// One rank's memory and which zones have changed since the checkpoint that it goes on from.
+class DeviceMemory {
+ public:
+  const Image& image() const { return image_; }
+
+  void allocate(uint64_t address, uint64_t size) {
+    image_[address] = {++lives_, std::vector<std::byte>(size)};
+    dirty_[address].clear();
+  }
+  void free(uint64_t address) {
+    image_.erase(address);
+    dirty_.erase(address);
+  }
+  void write(uint64_t address, uint64_t zone, std::byte value) {
+    std::vector<std::byte>& bytes = image_.at(address).bytes;
+    const uint64_t begin = zone * kZone;
+    const uint64_t end = std::min<uint64_t>(begin + kZone, bytes.size());
+    for (uint64_t i = begin; i < end; i += 1 + i % 3) bytes[i] = value;
+    dirty_[address].insert(zone);
+  }
+  void change(Random& random) {
+    constexpr uint64_t kAddresses = 7;
+    constexpr uint64_t kStep = 0x100000;
+    for (uint64_t i = below(random, 4); i > 0; --i) {
+      const uint64_t address = kStep * (1 + below(random, kAddresses));
+      free(address);
+      // Often of the size that was there before.
+      if (below(random, 3) > 0)
+        allocate(address, below(random, 2) ? 3000 : 1 + below(random, 6000));
+    }
+    for (auto& [address, allocation] : image_) {
+      const uint64_t zones = (allocation.bytes.size() + kZone - 1) / kZone;
+      for (uint64_t i = below(random, 4); i > 0; --i) {
+        write(address, below(random, zones), static_cast<std::byte>(below(random, 256)));
+      }
+    }
+  }
+  void clean() {
+    for (auto& [address, zones] : dirty_) zones.clear();
+  }
+  bool is_dirty(uint64_t address, uint64_t zone) const {
+    return dirty_.at(address).count(zone) > 0;
+  }
+  // As after a restore.
+  void restore(const Image& image) {
+    image_ = image;
+    dirty_.clear();
+    for (const auto& [address, allocation] : image_) dirty_[address];
+  }
+
+ private:
+  Image image_;
+  std::map<uint64_t, std::set<uint64_t>> dirty_;
+  uint64_t lives_ = 0;
+};
+
+struct Parent {
+  uint64_t epoch = 0;
+  uint32_t chain = 0;
+  Image image;
+};
+
+// One checkpoint on its way into the store, pieces of zones gathered in slots.
+class Increment {
+ public:
+  Increment(Store& store, StagingPool& pool, const Job& job, uint64_t epoch)
+      : pool_(pool),
+        manifest_(manifest_of({job.name, job.run, job.rank, job.ranks, {}, 0}, epoch)) {
+    writer_ =
+        std::move(store.begin(job.name, epoch, job.rank, job.run, pool, job.segment_bytes).value());
+  }
+
+  // Full where there is no parent. Now and then a zone is saved that has not changed.
+  void save(const DeviceMemory& memory, const std::optional<Parent>& parent, Random& random) {
+    if (parent) {
+      manifest_.parent = parent->epoch;
+      manifest_.chain = parent->chain + 1;
+    }
+    for (const auto& [address, allocation] : memory.image()) {
+      SavedRange range;
+      range.address = address;
+      range.size = allocation.bytes.size();
+      range.life = allocation.life;
+      range.fresh = !parent || !has(parent->image, address, allocation);
+      manifest_.ranges.push_back(range);
+      for (uint64_t at = 0; at < range.size; at += kZone) {
+        const bool wanted = range.fresh || memory.is_dirty(address, at / kZone);
+        if (!wanted && below(random, 8) > 0) continue;
+        const uint64_t size = std::min<uint64_t>(kZone, range.size - at);
+        add(at, std::span(allocation.bytes).subspan(at, size));
+      }
+    }
+  }
+
+  Status finish(JournalWriter* journal = nullptr, const Status& check = {}) {
+    flush(check);
+    if (journal != nullptr) {
+      journal->append(journal_bytes(manifest_.epoch), 4);
+      manifest_.journal.push_back(journal->seal());
+    }
+    writer_->finish(std::move(manifest_), journal);
+    return writer_->wait();
+  }
+
+  Manifest& manifest() { return manifest_; }
+
+ private:
+  static bool has(const Image& image, uint64_t address, const Allocation& allocation) {
+    const auto found = image.find(address);
+    return found != image.end() && found->second.life == allocation.life &&
+           found->second.bytes.size() == allocation.bytes.size();
+  }
+
+  // Into the last range.
+  void add(uint64_t offset, std::span<const std::byte> bytes) {
+    if (slot_ != nullptr && slot_->capacity - slot_->used < bytes.size()) flush({});
+    if (slot_ == nullptr) slot_ = pool_.acquire().value();
+    std::memcpy(slot_->data + slot_->used, bytes.data(), bytes.size());
+    slot_->used += bytes.size();
+    pieces_.push_back({static_cast<uint32_t>(manifest_.ranges.size() - 1), offset, bytes.size()});
+  }
+
+  void flush(const Status& check) {
+    if (slot_ == nullptr) return;
+    writer_->write(pieces_, slot_, [check](std::span<const std::byte>) { return check; });
+    pieces_.clear();
+    slot_ = nullptr;
+  }
+
+  StagingPool& pool_;
+  Manifest manifest_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  std::vector<Piece> pieces_;
+  Slot* slot_ = nullptr;
+};
+
+// What the pieces of a chain come to; every byte must come from exactly one of them.
+inline Image read_back(Store& store, const CheckpointInfo& info, uint32_t rank) {
+  const auto contents = store.resolve(info, rank);
+  EXPECT_TRUE(contents.ok()) << contents.status().message();
+  Image image;
+  if (!contents.ok()) return image;
+  const std::vector<SavedRange>& ranges = contents->chain.front().ranges;
+  std::vector<uint64_t> found(ranges.size());
+  for (const SavedRange& range : ranges) {
+    image[range.address] = {range.life, std::vector<std::byte>(range.size)};
+  }
+  std::set<std::pair<uint32_t, uint64_t>> seen;
+  for (size_t i = 0; i < contents->pieces.size();) {
+    const auto pieces = contents->pieces_of_extent(i);
+    const Manifest& member = contents->chain.at(pieces.front().member);
+    const Extent& extent = member.extents.at(pieces.front().extent);
+    std::vector<std::byte> bytes(extent.size);
+    const Status read = store.read(info, member, extent, bytes);
+    EXPECT_TRUE(read.ok()) << read.message();
+    EXPECT_TRUE(seen.emplace(pieces.front().member, pieces.front().extent).second)
+        << "an extent is to be read once";
+    for (const PlacedExtent& piece : pieces) {
+      std::vector<std::byte>& to = image.at(ranges.at(piece.range).address).bytes;
+      EXPECT_LE(piece.within + piece.size, extent.size);
+      EXPECT_LE(piece.offset + piece.size, to.size());
+      std::memcpy(to.data() + piece.offset, bytes.data() + piece.within, piece.size);
+      found[piece.range] += piece.size;
+    }
+    i += pieces.size();
+  }
+  for (size_t i = 0; i < ranges.size(); ++i) EXPECT_EQ(found[i], ranges[i].size);
+  return image;
+}
+
+}  // namespace gpusnap::test

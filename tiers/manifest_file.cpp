@@ -1,0 +1,55 @@
+#include "tiers/manifest_file.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "tiers/format.h"
+#include "tiers/names.h"
+#include "tiers/store.h"
+
+namespace gpusnap {
+
+namespace {
+
+// FlatBuffers end at 2 GiB.
+constexpr uint64_t kMostManifestBytes = (uint64_t{2} << 30) + kManifestHeaderBytes;
+
+// The header is checked before memory is taken for the rest.
+Result<StoredManifest> read_file(FileSystem& files, const std::string& path) {
+  const Result<std::unique_ptr<ReadableFile>> file = files.open(path);
+  if (!file.ok()) return file.status();
+  const uint64_t size = file.value()->size();
+  if (size > kMostManifestBytes) return Status(Code::kDamaged, "it is longer than it can be");
+  std::vector<std::byte> bytes(std::min<uint64_t>(size, kManifestHeaderBytes));
+  if (Status read = file.value()->read(0, bytes); !read.ok()) return read;
+  const Result<ManifestHeader> header = decode_manifest_header(bytes);
+  if (!header.ok()) return header.status();
+  if (size - kManifestHeaderBytes == header->body_bytes) {
+    bytes.resize(size);
+    const auto body = std::span(bytes).subspan(kManifestHeaderBytes);
+    if (Status read = file.value()->read(kManifestHeaderBytes, body); !read.ok()) return read;
+  }
+  Result<Manifest> manifest = decode_manifest(bytes);
+  if (!manifest.ok()) return manifest.status();
+  return StoredManifest{std::move(manifest.value()), header->body_checksum};
+}
+
+}  // namespace
+
+Result<StoredManifest> read_manifest(FileSystem& files, const std::string& job_folder,
+                                     const std::string& job, uint64_t epoch, uint32_t rank) {
+  const std::string path = job_folder + "/" + epoch_folder(epoch) + "/" + manifest_name(rank);
+  const auto unusable = [&path](const Status& why) {
+    return Status(why.code(), "manifest " + path + " cannot be used: " + why.message());
+  };
+  Result<StoredManifest> read = read_file(files, path);
+  if (!read.ok()) return unusable(read.status());
+  const Manifest& manifest = read->manifest;
+  if (manifest.epoch != epoch || manifest.rank != rank || sanitise_job(manifest.job) != job) {
+    return unusable({Code::kDamaged, "it is that of another checkpoint"});
+  }
+  return read;
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,23 @@
+// Manifests as files of a store.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tiers/file_system.h"
+#include "tiers/manifest.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+struct StoredManifest {
+  Manifest manifest;
+  uint64_t checksum = 0;  // of its body: what a child names its parent by
+};
+
+// Reads the manifest of that place and checks that it belongs there. `job` is the job's folder's
+// name. kNotFound where there is none; all other messages name the file.
+Result<StoredManifest> read_manifest(FileSystem& files, const std::string& job_folder,
+                                     const std::string& job, uint64_t epoch, uint32_t rank);
+
+}  // namespace gpusnap
