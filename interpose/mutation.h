@@ -2,7 +2,7 @@
 // They exist only in the library that tests/oracle builds, with GPUSNAP_ORACLE defined; in the
 // product every mutated() is a constant and nothing of them is compiled.
 //
-// GPUSNAP_MUTATION names the one to make.
+// ORACLE_MUTATION names the one to make.
 #pragma once
 
 namespace gpusnap {

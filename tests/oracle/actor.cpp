@@ -1,0 +1,165 @@
+#include "tests/oracle/actor.h"
+
+#include <algorithm>
+
+namespace oracle {
+
+namespace {
+constexpr uint64_t kMostBytes = 1 << 20;  // allocated at a time by one actor
+constexpr size_t kMostStreams = 5;
+}  // namespace
+
+void Actor::add_stream() {
+  if (streams_.empty()) {
+    streams_ = {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+    blocking_ = {CU_STREAM_PER_THREAD};
+  }
+  if (streams_.size() >= kMostStreams) return;
+  CUstream stream = nullptr;
+  const bool blocking = draw_.chance(30);
+  const unsigned flags = blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
+  if (draw_.chance(50)) {
+    CHECK(cuStreamCreate(&stream, flags));
+  } else {
+    CHECK(cuStreamCreateWithPriority(&stream, flags, draw_.chance(50) ? 0 : -1));
+  }
+  streams_.push_back(stream);
+  if (blocking) blocking_.push_back(stream);
+}
+
+void Actor::drop_stream() {
+  if (streams_.size() <= 3) return;
+  const size_t at = draw_.between(2, streams_.size() - 1);
+  const CUstream stream = streams_[at];
+  wait_for(stream);
+  CHECK(cuStreamDestroy_v2(stream));
+  std::erase(streams_, stream);
+  std::erase(blocking_, stream);
+}
+
+// Legacy work and that of blocking streams wait for each other by themselves.
+bool Actor::ordered_anyway(CUstream one, CUstream other) const {
+  if (other == CU_STREAM_LEGACY) std::swap(one, other);
+  return one == CU_STREAM_LEGACY &&
+         std::find(blocking_.begin(), blocking_.end(), other) != blocking_.end();
+}
+
+CUevent Actor::mark(Memory& memory) {
+  CUevent event = nullptr;
+  CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  CHECK(cuEventRecord(event, memory.last));
+  return event;
+}
+
+void Actor::touch(Memory& memory, CUstream stream) {
+  trace("  stream %p touches %#llx, %llu bytes, touched %d by %p\n", static_cast<void*>(stream),
+        memory.address, static_cast<unsigned long long>(memory.size), memory.touched,
+        static_cast<void*>(memory.last));
+  if (memory.touched && memory.last != stream &&
+      !(ordered_anyway(memory.last, stream) && draw_.chance(50))) {
+    const CUevent event = mark(memory);
+    CHECK(cuStreamWaitEvent(stream, event, 0));
+    CHECK(cuEventDestroy_v2(event));
+  }
+  memory.last = stream;
+  memory.touched = true;
+}
+
+void Actor::wait_for(Memory& memory) {
+  if (!memory.touched) return;
+  if (draw_.chance(30)) {
+    const CUevent event = mark(memory);
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuEventDestroy_v2(event));
+    memory.touched = false;
+  } else {
+    wait_for(memory.last);
+  }
+}
+
+// The host has waited for what touched these.
+template <class Is>
+void Actor::settle(const Is& is_settled) {
+  for (const auto* list : {&memories_, &others_}) {
+    for (const auto& memory : *list) {
+      if (is_settled(*memory)) memory->touched = false;
+    }
+  }
+}
+
+void Actor::wait_for(CUstream stream) {
+  CHECK(cuStreamSynchronize(stream));
+  settle([stream](const Memory& memory) { return memory.last == stream; });
+}
+
+void Actor::wait_for_all() {
+  CHECK(cuCtxSynchronize());
+  settle([](const Memory&) { return true; });
+  kept_.clear();
+}
+
+uint64_t Actor::random_size() {
+  const uint64_t kind = draw_.below(10);
+  if (kind == 0) return draw_.between(4, 64);
+  if (kind < 4) return draw_.between(64, 5000);
+  if (kind < 9) return draw_.between(4096, 70000);
+  return draw_.between(70000, 300000);
+}
+
+uint64_t Actor::bytes_allocated() const {
+  uint64_t bytes = 0;
+  for (const auto& memory : memories_) bytes += memory->size;
+  return bytes;
+}
+
+Memory& Actor::allocate(uint64_t size) {
+  while (memories_.size() > 1 && bytes_allocated() + size > kMostBytes) {
+    release(draw_.below(memories_.size()));
+  }
+  auto memory = std::make_unique<Memory>();
+  memory->size = size;
+  CHECK(cuMemAlloc_v2(&memory->address, size));
+  memories_.push_back(std::move(memory));
+  return *memories_.back();
+}
+
+// The driver waits for what is queued before memory goes.
+void Actor::release(size_t index) {
+  if (draw_.chance(50)) wait_for(*memories_[index]);
+  CHECK(cuMemFree_v2(memories_[index]->address));
+  memories_.erase(memories_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+Part Actor::pick_part(Memory& memory) {
+  const uint64_t words = memory.words();
+  if (draw_.chance(30)) return {&memory, memory.address, words * 4};
+  const uint64_t first = draw_.below(words);
+  const uint64_t most = draw_.chance(50) ? words - first : std::min<uint64_t>(words - first, 1500);
+  return {&memory, memory.address + first * 4, draw_.between(1, most) * 4};
+}
+
+std::pair<Part, Part> Actor::pick_two() {
+  Memory &one = pick_memory(), &other = pick_memory();
+  if (&one != &other) return {pick_part(one), pick_part(other)};
+  const uint64_t half = one.words() / 2 * 4;
+  if (half == 0) return {};
+  return {{&one, one.address, half}, {&one, one.address + half, half}};
+}
+
+std::vector<unsigned char>& Actor::host_bytes(uint64_t size) {
+  auto& bytes = kept_.emplace_back(size);
+  unsigned value = draw_.word();
+  for (unsigned char& byte : bytes) {
+    value = value * 1664525u + 1013904223u;
+    byte = static_cast<unsigned char>(value >> 24);
+  }
+  return bytes;
+}
+
+void Actor::see(const void* bytes, size_t size) {
+  for (size_t i = 0; i < size; ++i) {
+    seen_ = (seen_ ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
+  }
+}
+
+}  // namespace oracle

@@ -1,0 +1,134 @@
+// One host thread of a random program: its streams, its memory, and the order in which its streams
+// touch that memory. Two actors never touch the same memory at the same time, and whatever of one
+// actor touches memory that another stream touched last waits for that stream: races are excluded
+// by construction, so the program computes the same in every run.
+//
+// All that is drawn comes from the seed and the actor's number.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "interpose/cuda_abi.h"
+
+namespace oracle {
+
+[[noreturn]] inline void fail(const char* what, CUresult result) {
+  const char* name = nullptr;
+  if (cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) name = "unknown error";
+  std::fprintf(stderr, "random_program: %s: %s\n", what, name);
+  std::_Exit(1);
+}
+inline void check(CUresult result, const char* call) {
+  if (result != CUDA_SUCCESS) fail(call, result);
+}
+#define CHECK(call) oracle::check((call), #call)
+
+class Draw {
+ public:
+  Draw(uint64_t seed, uint64_t actor) : engine_(seed * 0x9e3779b97f4a7c15 + actor) {}
+  // 0 .. limit - 1
+  uint64_t below(uint64_t limit) { return engine_() % limit; }
+  uint64_t between(uint64_t least, uint64_t most) { return least + below(most - least + 1); }
+  bool chance(unsigned percent) { return below(100) < percent; }
+  unsigned word() { return static_cast<unsigned>(engine_()); }
+  template <class T>
+  T& of(std::vector<T>& list) {
+    return list[below(list.size())];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// Bytes that the device can reach, and the stream that touched them last.
+struct Memory {
+  enum class Kind { kDevice, kVariable, kPinned, kManaged };
+  Kind kind = Kind::kDevice;
+  CUdeviceptr address = 0;
+  uint64_t size = 0;  // bytes
+  CUstream last = nullptr;
+  bool touched = false;  // since the host last waited for `last`
+
+  uint64_t words() const { return size / 4; }
+};
+
+// A part of a memory.
+struct Part {
+  Memory* memory = nullptr;
+  CUdeviceptr address = 0;
+  uint64_t size = 0;  // bytes
+
+  unsigned* pointer() const { return reinterpret_cast<unsigned*>(address); }
+  unsigned words() const { return static_cast<unsigned>(size / 4); }
+};
+
+// --trace: what each step touches, to standard error.
+inline bool tracing = false;
+template <class... A>
+void trace(const char* format, A... arguments) {
+  if (tracing) std::fprintf(stderr, format, arguments...);
+}
+
+class Actor {
+ public:
+  Actor(uint64_t seed, unsigned number, CUcontext context, unsigned steps)
+      : draw_(seed, number), context_(context), steps_(steps) {}
+  virtual ~Actor() = default;
+  Actor(const Actor&) = delete;
+  Actor& operator=(const Actor&) = delete;
+
+  // Folds what the program has seen into one number, the same in every run.
+  uint64_t seen() const { return seen_; }
+
+ protected:
+  // ---- streams and their order
+  CUstream pick_stream() { return draw_.of(streams_); }
+  void add_stream();
+  void drop_stream();
+  // `stream` is about to touch the memory.
+  void touch(Memory& memory, CUstream stream);
+  // The host is about to touch the memory.
+  void wait_for(Memory& memory);
+  void wait_for(CUstream stream);
+  void wait_for_all();
+  // An event behind all that this actor's streams have done to the memory.
+  CUevent mark(Memory& memory);
+
+  // ---- memory
+  Memory& allocate(uint64_t size);
+  void release(size_t index);
+  uint64_t random_size();
+  uint64_t bytes_allocated() const;
+  Memory& pick_memory() { return *draw_.of(memories_); }
+  // At least one word, at a multiple of four.
+  Part pick_part(Memory& memory);
+  // Of two different memories, or disjoint halves of one.
+  std::pair<Part, Part> pick_two();
+  // Bytes for a copy from the host; they stay until the host has waited for everything.
+  std::vector<unsigned char>& host_bytes(uint64_t size);
+
+  void see(const void* bytes, size_t size);
+
+  Draw draw_;
+  const CUcontext context_;
+  const unsigned steps_;
+  std::vector<CUstream> streams_;  // legacy and per-thread ones among them
+  std::vector<CUstream>
+      blocking_;  // of those, the ones that legacy work waits for and that wait for it
+  std::vector<std::unique_ptr<Memory>> memories_;  // allocations
+  std::vector<std::unique_ptr<Memory>> others_;  // variables of the module, what the host sees too
+  std::vector<std::vector<unsigned char>> kept_;
+  uint64_t seen_ = 0xcbf29ce484222325;
+
+ private:
+  bool ordered_anyway(CUstream one, CUstream other) const;
+  template <class Is>
+  void settle(const Is& is_settled);
+};
+
+}  // namespace oracle

@@ -1,0 +1,120 @@
+// What the test's library has instead of interpose/cut_observer.cpp: at each cut all device memory
+// is copied, blocking, into ORACLE_FOLDER/<epoch>. Layout, little-endian 64-bit words: for each
+// range address, size, then its bytes.
+#include "interpose/cut_observer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interpose/mutation.h"
+
+namespace gpusnap {
+
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+  std::fprintf(stderr, "gpusnap oracle: %s\n", what);
+  std::_Exit(1);
+}
+
+void copy_back(const Driver& driver, const MemoryRange& range, std::vector<std::byte>& bytes) {
+  CurrentContext current(driver, reinterpret_cast<CUcontext>(range.context));
+  static std::map<uint64_t, CUstream> streams;  // by context; never the program's own
+  auto [it, added] = streams.try_emplace(range.context, nullptr);
+  if (added && driver.cuStreamCreate(&it->second, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
+    fail("no stream");
+  }
+  bytes.resize(range.size);
+  if (driver.cuMemcpyDtoHAsync_v2(bytes.data(), range.address, range.size, it->second) !=
+          CUDA_SUCCESS ||
+      driver.cuStreamSynchronize(it->second) != CUDA_SUCCESS) {
+    fail("device memory cannot be copied at the cut");
+  }
+}
+
+class File {
+ public:
+  explicit File(const std::string& path)
+      : descriptor_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {
+    if (descriptor_ < 0) fail("the oracle's file cannot be made");
+  }
+  ~File() { close(descriptor_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  void append(const void* bytes, size_t size) {
+    const auto* at = static_cast<const char*>(bytes);
+    while (size > 0) {
+      const ssize_t written = write(descriptor_, at, size);
+      if (written < 0) fail("the oracle's file cannot be written");
+      at += written;
+      size -= static_cast<size_t>(written);
+    }
+  }
+
+ private:
+  int descriptor_;
+};
+
+// "NAME" or "NAME:N": every N-th time that the mistake could be made, it is.
+struct Chosen {
+  std::string_view name;
+  uint64_t every = 1;
+  Chosen() {
+    const char* text = std::getenv("ORACLE_MUTATION");
+    if (text == nullptr) return;
+    name = text;
+    const size_t colon = name.find(':');
+    if (colon == std::string_view::npos) return;
+    every = std::strtoull(text + colon + 1, nullptr, 10);
+    name = name.substr(0, colon);
+    if (every == 0) fail("ORACLE_MUTATION is not NAME or NAME:N");
+  }
+};
+
+std::string_view name_of(Mutation mutation) {
+  switch (mutation) {
+    case Mutation::kClearPendingEarly:
+      return "clear-pending-early";
+    case Mutation::kSkipDuplicate:
+      return "skip-duplicate";
+    case Mutation::kSkipEventWait:
+      return "skip-event-wait";
+    case Mutation::kSkipHashCompare:
+      return "skip-hash-compare";
+  }
+  return {};
+}
+
+}  // namespace
+
+void observe_cut(const CutView& cut) {
+  const char* folder = std::getenv("ORACLE_FOLDER");
+  if (folder == nullptr) return;
+  File file(std::string(folder) + "/" + std::to_string(cut.epoch));
+  std::vector<std::byte> bytes;
+  for (const auto& [address, range] : cut.memory.ranges()) {
+    if (range.kind != MemoryKind::kDevice && range.kind != MemoryKind::kGlobal) continue;
+    copy_back(cut.driver, range, bytes);
+    const uint64_t head[] = {address, range.size};
+    file.append(head, sizeof head);
+    file.append(bytes.data(), bytes.size());
+  }
+}
+
+bool mutated(Mutation mutation) {
+  static const Chosen chosen;
+  if (chosen.name != name_of(mutation)) return false;
+  static std::atomic<uint64_t> asked{0};
+  return (asked.fetch_add(1) + 1) % chosen.every == 0;
+}
+
+}  // namespace gpusnap

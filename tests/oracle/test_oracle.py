@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Random programs with checkpoints: every complete one holds exactly what the memory held at its cut.
+
+  test_oracle.py [--programs N] [--first SEED] [--mutants] [--soak] [--keep]
+
+Each program is made from a seed, and so are the settings that it runs with. A library built for this
+test copies all device memory at each cut, blocking; afterwards every complete checkpoint in the
+store, with what it takes from its parents, is compared with that copy, byte for byte.
+
+  --programs N   how many (500; with --soak 10,000)
+  --first SEED   of the first; the others follow. 'test_oracle.py --programs 1 --first SEED' repeats
+                 one; without it seeds are drawn and told
+  --mutants      the library is spoiled in each way that it knows, and each must be found
+  --keep         leaves the folder of what fails
+"""
+import argparse
+import concurrent.futures
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get('GPUSNAP_TEST_BUILD', os.path.join(SOURCE, 'build')))
+HERE = os.path.join(BUILD, 'tests', 'oracle')
+SIMCUDA = os.path.join(BUILD, 'tools', 'simcuda')
+
+MUTANTS = ['clear-pending-early', 'skip-duplicate', 'skip-event-wait', 'skip-hash-compare']
+PROGRAMS_FOR_A_MUTANT = 200
+TIMEOUT = 120  # seconds for one program, with a debugging build on a busy machine in mind
+
+# Memory, where there is some for files: a disk's syncs would take most of the time.
+SCRATCH = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
+
+
+def settings_of(seed):
+    """The settings of a program, and its own arguments."""
+    draw = random.Random('settings %d' % seed)
+    settings = {
+        'GPUSNAP_EVERY': 'syncs:%d' % draw.choice([1, 1, 2, 3, 5]),
+        'GPUSNAP_ZONE': draw.choice(['4K', '4K', '8K', '16K', '64K']),
+        'GPUSNAP_KEEP': '100000',
+    }
+    arguments = ['--steps', str(draw.choice([60, 120, 120, 250]))]
+    return settings, arguments
+
+
+class Failure(Exception):
+    """What was found wrong with a program's checkpoints."""
+
+
+class Case:
+    def __init__(self, seed, mutation=None):
+        self.seed = seed
+        self.mutation = mutation
+        self.settings, self.arguments = settings_of(seed)
+
+    def describe(self):
+        words = ['%s=%s' % pair for pair in sorted(self.settings.items())]
+        return 'seed %d: %s %s' % (self.seed, ' '.join(words), ' '.join(self.arguments))
+
+    def command(self, command, settings):
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(('GPUSNAP_', 'SIMCUDA_', 'ORACLE_', 'LD_'))}
+        kept.update(settings)
+        try:
+            done = subprocess.run(command, env=kept, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, errors='replace', timeout=TIMEOUT, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failure('no end after %d s' % TIMEOUT) from None
+        return done
+
+    def program(self, settings):
+        fixed = ['setarch', '-R'] if FIXED_ADDRESSES else []
+        done = self.command([*fixed, os.path.join(HERE, 'random_program'), str(self.seed),
+                             *self.arguments], dict(settings, LD_LIBRARY_PATH=SIMCUDA))
+        if done.returncode != 0:
+            raise Failure('the program ended with %d: %s' % (done.returncode, last_lines(done.stderr)))
+        return done
+
+    def run(self, folder):
+        """Numbers of full and of incremental checkpoints that were compared; raises Failure."""
+        store, oracle = os.path.join(folder, 'store'), os.path.join(folder, 'oracle')
+        os.mkdir(oracle)
+        settings = dict(self.settings, ORACLE_FOLDER=oracle, GPUSNAP_PFS=store, GPUSNAP_JOB='job',
+                        LD_PRELOAD=os.path.join(HERE, 'libgpusnap-oracle.so'))
+        if self.mutation:
+            settings['ORACLE_MUTATION'] = self.mutation
+        watched = self.program(settings)
+        if self.seed % 8 == 0 and '--threads' not in self.arguments:
+            plain = self.program({})
+            if plain.stdout != watched.stdout:
+                raise Failure('the program computes %s, and without the library %s' % (
+                    watched.stdout.strip(), plain.stdout.strip()))
+        if not os.path.exists(store):
+            raise Failure('nothing was stored: %s' % last_lines(watched.stderr))
+        checked = self.command([os.path.join(HERE, 'check_store'), store, oracle], {})
+        counts = re.search(r'^full (\d+) incremental (\d+)$', checked.stdout, re.M)
+        if checked.returncode != 0 or not counts:
+            raise Failure(checked.stdout + checked.stderr + last_lines(watched.stderr))
+        return int(counts[1]), int(counts[2])
+
+
+def last_lines(text, count=8):
+    return '\n'.join(text.splitlines()[-count:])
+
+
+def can_fix_addresses():
+    return subprocess.run(['setarch', '-R', 'true'], capture_output=True, check=False).returncode == 0
+
+
+FIXED_ADDRESSES = can_fix_addresses()
+
+
+class Run:
+    """Many cases, two for each processor at a time."""
+
+    def __init__(self, keep):
+        self.keep = keep
+        self.full = self.incremental = 0
+
+    def one(self, case):
+        folder = tempfile.mkdtemp(prefix='gpusnap-oracle-', dir=SCRATCH)
+        try:
+            full, incremental = case.run(folder)
+            self.full += full
+            self.incremental += incremental
+            return None
+        except Failure as failure:
+            kept = '\nleft in %s' % folder if self.keep else ''
+            return '%s\n%s%s' % (case.describe(), str(failure).strip(), kept)
+        finally:
+            if not self.keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def all(self, cases, most_failures):
+        """The failures, after which it stops at the latest."""
+        failures = []
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            pending = set()
+            cases = iter(cases)
+            more = True
+            while more or pending:
+                while more and len(pending) < 2 * (os.cpu_count() or 1):
+                    case = next(cases, None)
+                    more = case is not None and len(failures) < most_failures
+                    if more:
+                        pending.add(pool.submit(self.one, case))
+                done, pending = concurrent.futures.wait(
+                    pending, return_when=concurrent.futures.FIRST_COMPLETED)
+                failures += [each.result() for each in done if each.result()]
+                more = more and len(failures) < most_failures
+        return failures
+
+
+def shows_a_difference(seed):
+    """One wrong byte of the oracle is found: the comparison compares."""
+    for at in range(seed, seed + 20):
+        case = Case(at)
+        folder = tempfile.mkdtemp(prefix='gpusnap-oracle-', dir=SCRATCH)
+        try:
+            if sum(case.run(folder)) == 0:
+                continue
+            oracle = os.path.join(folder, 'oracle')
+            path = max((os.path.join(oracle, name) for name in os.listdir(oracle)),
+                       key=os.path.getsize)
+            with open(path, 'r+b') as file:
+                file.seek(-1, os.SEEK_END)
+                last = file.read(1)[0]
+                file.seek(-1, os.SEEK_END)
+                file.write(bytes([last ^ 1]))
+            checked = case.command(
+                [os.path.join(HERE, 'check_store'), os.path.join(folder, 'store'), oracle], {})
+            return checked.returncode == 1 and 'differs' in checked.stdout
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return False
+
+
+def test_programs(first, count, keep):
+    began = time.monotonic()
+    run = Run(keep)
+    failures = run.all((Case(first + i) for i in range(count)), 5)
+    for failure in failures:
+        print('FAILED ' + failure, flush=True)
+    print('%d programs from seed %d on: %d full and %d incremental checkpoints compared, '
+          '%d programs failed, %.0f s' % (count, first, run.full, run.incremental, len(failures),
+                                          time.monotonic() - began))
+    if count >= 20 and run.full == 0:
+        print('FAILED no checkpoint was compared')
+        return False
+    if not shows_a_difference(first):
+        print('FAILED a wrong byte was not found')
+        return False
+    return not failures
+
+
+def test_mutants(first, keep):
+    good = True
+    for mutant in MUTANTS:
+        run = Run(keep)
+        cases = (Case(first + i, mutant) for i in range(PROGRAMS_FOR_A_MUTANT))
+        failures = run.all(cases, 1)
+        print('%s: %s' % (mutant, 'found: ' + failures[0] if failures else
+                          'FAILED not found by %d programs' % PROGRAMS_FOR_A_MUTANT), flush=True)
+        good = good and bool(failures)
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--programs', type=int)
+    parser.add_argument('--first', type=int)
+    parser.add_argument('--mutants', action='store_true')
+    parser.add_argument('--soak', action='store_true')
+    parser.add_argument('--keep', action='store_true')
+    options = parser.parse_args()
+    soak = options.soak or os.environ.get('GPUSNAP_SOAK', '') not in ('', '0')
+    first = options.first
+    if first is None:
+        first = int(os.environ.get('GPUSNAP_TEST_SEED') or random.SystemRandom().randrange(1 << 32))
+    print('the first seed: --first %d' % first, flush=True)
+    if options.mutants:
+        good = test_mutants(first, options.keep)
+    else:
+        good = test_programs(first, options.programs or (10000 if soak else 500), options.keep)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == '__main__':
+    main()
