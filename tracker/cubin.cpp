@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -144,7 +145,57 @@ class CubinReader {
   std::vector<bool> named_;  // by section: a symbol lies in it
 };
 
+constexpr std::string_view kKernelInfo = ".nv.info.";
+
+// The attributes of one kernel. Parameters come in any order.
+CubinKernel read_kernel_info(std::string_view name, std::span<const std::byte> bytes) {
+  constexpr uint8_t kFormSized = 4, kKindParameter = 0x17, kKindParameterBytes = 0x19;
+  constexpr uint16_t kParameterBytes = 12;
+  CubinKernel kernel;
+  kernel.name = name;
+  std::map<uint16_t, std::pair<uint32_t, uint32_t>> parameters;
+  uint32_t all_bytes = 0;
+  while (bytes.size() >= 4) {
+    const auto form = load<uint8_t>(bytes.data());
+    const auto kind = load<uint8_t>(bytes.data() + 1);
+    const auto value = load<uint16_t>(bytes.data() + 2);
+    bytes = bytes.subspan(4);
+    if (kind == kKindParameterBytes && form != kFormSized) all_bytes = value;
+    if (form != kFormSized) continue;
+    if (value > bytes.size()) return kernel;
+    if (kind == kKindParameter && value == kParameterBytes) {
+      const uint32_t size = load<uint32_t>(bytes.data() + 8) >> 18;
+      parameters[load<uint16_t>(bytes.data() + 4)] = {load<uint16_t>(bytes.data() + 6), size};
+    }
+    bytes = bytes.subspan(value);
+  }
+  uint32_t end = 0;
+  bool in_order = true;
+  for (const auto& [number, place] : parameters) {
+    in_order = in_order && number == kernel.parameters.size() && place.first >= end;
+    end = place.first + place.second;
+    kernel.parameters.push_back(place);
+  }
+  // All of them are there only if they make up the block.
+  kernel.layout_known = in_order && end == all_bytes;
+  if (!kernel.layout_known) kernel.parameters.clear();
+  return kernel;
+}
+
 }  // namespace
+
+std::string read_cubin_kernels(std::span<const std::byte> file, std::vector<CubinKernel>& found) {
+  ElfFile elf(file);
+  if (!elf.open()) return "it is not a readable ELF file";
+  for (const Elf64_Shdr& section : elf.sections()) {
+    const std::string_view name = elf.section_name(section);
+    if (!name.starts_with(kKernelInfo)) continue;
+    const auto bytes = elf.contents(section);
+    if (!bytes) return "section " + std::string(name) + " is damaged";
+    found.push_back(read_kernel_info(name.substr(kKernelInfo.size()), *bytes));
+  }
+  return {};
+}
 
 bool is_elf(std::span<const std::byte> bytes) {
   return bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0;

@@ -1,5 +1,5 @@
-// Machine code images as ELF files: their sizes and the variables in their symbol tables. Only the
-// public ELF format is read, never the code.
+// Machine code images as ELF files: their sizes, the variables in their symbol tables, and where
+// their kernels' parameters lie. Only the ELF file around the code is read, never the code.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tracker/image.h"
@@ -26,5 +27,19 @@ uint64_t elf_size_at(const std::byte* image);
 
 // Adds the device variables of the file to `found`. Returns why it could not, empty for success.
 std::string read_cubin_globals(std::span<const std::byte> file, ImageGlobals& found);
+
+struct CubinKernel {
+  std::string name;
+  bool layout_known = false;
+  std::vector<std::pair<uint32_t, uint32_t>> parameters;  // offset in the block and size, in bytes
+};
+
+// Adds the kernels of the file, in its order, with what sections ".nv.info.<kernel>" say of their
+// parameters. Returns why it could not, empty for success.
+//
+//   an attribute  u8 form, u8 kind, u16: its value, or (form 4) the size of what follows
+//   kind 0x17     a parameter: u32, u16 number, u16 offset, u32 with the size from bit 18 on
+//   kind 0x19     the size of all parameters
+std::string read_cubin_kernels(std::span<const std::byte> file, std::vector<CubinKernel>& found);
 
 }  // namespace gpusnap

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tracker/image.h"
+#include "tracker/kernel_writes.h"
 #include "tracker/memory_map.h"
 #include "tracker/ptx.h"
 #include "tracker/write_set.h"

@@ -68,3 +68,42 @@ extern "C" __global__ void arithmetic(double* d, unsigned long long* u, short* s
   c[t] = static_cast<char>(s[t] < 0 ? -s[t] : s[t] + *counter_address);
   __nvvm_atom_add_gen_i(&counter, t);
 }
+
+// Where pointers go, for the analysis of what kernels write.
+struct Table {
+  int* rows[3];
+};
+
+extern "C" __global__ void by_index(Table table, int* other, int which) {
+  *(which < 3 ? table.rows[which] : other) = which;
+}
+
+extern "C" __global__ void by_difference(char* a, char* b, int which) {
+  char* end = which ? a : b;
+  *(a + (end - a)) = 1;
+}
+
+struct Pair {
+  const int* from;
+  int* to;
+};
+
+__device__ __attribute__((noinline)) int* put(Pair pair, int value) {
+  *pair.to = *pair.from + value;
+  return pair.to + 1;
+}
+
+extern "C" __global__ void through_function(int* out, Pair pair, int value) {
+  *out = value;
+  *put(pair, value) = 2;
+}
+
+extern "C" __global__ void chased(int** list, int at) {
+  *list[at] = 1;
+}
+
+extern "C" __global__ void aligned(float* out, int n) {
+  const auto address = reinterpret_cast<unsigned long long>(out);
+  auto* start = reinterpret_cast<float*>((address + 15) & ~15ull);
+  for (int i = 0; i < n; ++i) start[i] = static_cast<float>((address & 15) / 4);
+}

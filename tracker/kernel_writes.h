@@ -1,0 +1,84 @@
+// What each kernel of an image may write in device memory: from its PTX where there is some, else
+// guessed from the layout of its parameters.
+//
+// Proven: every store of the kernel, and of the functions that it calls, goes through one of the
+// `pointers` or to one of the `globals` (docs/architecture.md says on what this stands). That holds
+// only for code that the driver builds from this PTX: machine code beside it may be another
+// program.
+//
+// Pure logic: no CUDA, no threads. Immutable once made; collect_writes() allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracker/image.h"
+#include "tracker/memory_map.h"
+#include "tracker/write_set.h"
+
+namespace gpusnap {
+
+struct KernelWrites {
+  struct Parameter {
+    uint32_t offset = 0;  // in the parameter block
+    uint32_t size = 0;    // bytes
+    auto operator<=>(const Parameter&) const = default;
+  };
+  // Eight bytes of a parameter that hold an address.
+  struct Word {
+    static constexpr uint32_t kAny = UINT32_MAX;
+    uint32_t parameter = 0;
+    uint32_t offset = 0;  // in it; kAny: any of its aligned words may be meant
+    auto operator<=>(const Word&) const = default;
+  };
+  // The words from one of which the address of a store comes; usually one.
+  using Pointer = std::vector<Word>;
+
+  std::string name;
+  bool layout_known = false;  // false: parameters are not
+  std::vector<Parameter> parameters;
+  std::vector<Pointer> pointers;     // stored through, each set once
+  std::vector<std::string> globals;  // module variables that are stored to
+  // Words that went into those addresses as numbers. One that holds an address after all was
+  // scaled or masked, and the launch is not proven.
+  std::vector<Word> numbers;
+  bool resolved = false;  // every store of the code that was looked at is accounted for
+  bool proven = false;    // and no other code can be what runs
+  std::string reason;     // not proven: why, with instruction and line where it is one
+};
+
+// The kernels of one image, each looked at when it is first asked for.
+class KernelCode {
+ public:
+  // `arch`: the device's compute capability, 90 for 9.0; 0 where it is not known. Code that such
+  // a device cannot run is left aside.
+  KernelCode(const ImageContents& image, uint32_t arch);
+  ~KernelCode();
+  KernelCode(KernelCode&&) noexcept;
+  KernelCode& operator=(KernelCode&&) noexcept;
+
+  // In alphabetical order.
+  std::vector<std::string> names() const;
+  // Not proven, for a kernel that is not here.
+  KernelWrites find(std::string_view kernel) const;
+
+ private:
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
+};
+
+// All kernels of an image, by name.
+std::vector<KernelWrites> kernel_writes(const ImageContents& image, uint32_t arch = 0);
+
+// Adds what a launch with these arguments (of cuLaunchKernel: an array of pointers to them, or a
+// buffer described in `extra`) may write to `writes`, but for the kernel's globals, whose addresses
+// the caller knows. Returns whether that is proven for this launch; if not, what was added is a
+// guess: what the arguments point to.
+bool collect_writes(const KernelWrites& kernel, void** params, void** extra,
+                    const MemoryMap& memory, WriteSet& writes);
+
+}  // namespace gpusnap
