@@ -59,6 +59,7 @@ void end_primary(Driver& state, PrimaryContext& primary) {
 
 CUresult synchronize(Driver& state, Context& context) {
   if (CUresult error = context.error(); error != CUDA_SUCCESS) return error;
+  if (CUresult bad = state.captures.check_wait(context); bad != CUDA_SUCCESS) return bad;
   context.synchronize();
   state.pools.synchronised(context);
   return context.error();

@@ -99,6 +99,20 @@ void count(Stats& stats, const Located& to, const Located& from, uint64_t bytes)
   }
 }
 
+// `staged` holds what `in` is of, where that is a copy of what the program has.
+WorkQueue::Task task_of_copy(Driver& state, Context& context, const Box& box, const Rows& out,
+                             const Rows& in, std::shared_ptr<std::vector<std::byte>> staged,
+                             const Located& target, const Located& source) {
+  const Engine engine = engine_for(target, source);
+  return [=, staged = std::move(staged), &state, &context] {
+    state.engines.run(context, engine, [&] {
+      move_rows(box, out, in);
+      count(state.stats, target, source, box.bytes());
+      return Effort{box.bytes()};
+    });
+  };
+}
+
 enum class Wait : uint8_t { kSync, kAsync };
 
 // Queues the copy; `until` is what the host has to wait for, if anything.
@@ -126,29 +140,57 @@ CUresult queue_copy(Driver& state, Context& context, Stream& stream, const Box& 
     move_rows(box, packed, in);
     in = packed;
   }
-  Point point =
-      context.submit(stream, [box, out, in, staged, target, source, engine, &state, &context] {
-        state.engines.run(context, engine, [&] {
-          move_rows(box, out, in);
-          count(state.stats, target, source, box.bytes());
-          return Effort{box.bytes()};
-        });
-      });
+  Point point = context.submit(
+      stream, task_of_copy(state, context, box, out, in, std::move(staged), target, source));
   // Copies within devices are never waited for; those into pageable memory always are.
   bool within = target.on_device && source.on_device;
   if (target.pageable || (wait == Wait::kSync && !within)) *until = std::move(point);
   return CUDA_SUCCESS;
 }
 
+// A copy as a node of a graph says it.
+CUresult describe_copy(Driver& state, const Box& box, const End& to, const End& from, Work* work) {
+  if (box.empty()) return CUDA_SUCCESS;
+  auto hold = state.memory.hold();
+  Located target;
+  Located source;
+  CUresult result = locate(state.memory, hold, box, to, &target);
+  if (result == CUDA_SUCCESS) result = locate(state.memory, hold, box, from, &source);
+  if (result != CUDA_SUCCESS) return result;
+  auto pitch = [&](const End& end) { return end.pitch != 0 ? end.pitch : box.width; };
+  auto rows = [&](const End& end) { return end.slice != 0 ? end.slice / pitch(end) : box.height; };
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = source.on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  copy.dstMemoryType = target.on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  if (source.on_device) copy.srcDevice = from.address;
+  if (!source.on_device) copy.srcHost = reinterpret_cast<const void*>(from.address);
+  if (target.on_device) copy.dstDevice = to.address;
+  if (!target.on_device) copy.dstHost = reinterpret_cast<void*>(to.address);
+  copy.srcPitch = pitch(from);
+  copy.dstPitch = pitch(to);
+  copy.srcHeight = rows(from);
+  copy.dstHeight = rows(to);
+  copy.WidthInBytes = box.width;
+  copy.Height = box.height;
+  copy.Depth = box.depth;
+  *work = CopyCall{copy};
+  return CUDA_SUCCESS;
+}
+
 CUresult copy(CUstream handle, const Box& box, const End& to, const End& from, Wait wait) {
-  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
+  auto body = [&](Driver& state, Context& context, Stream& stream) {
     if (box.empty()) return CUDA_SUCCESS;
     Point until;
     CUresult result = queue_copy(state, context, stream, box, to, from, wait, &until);
     if (result != CUDA_SUCCESS) return result;
     until.wait();
     return context.error();
-  });
+  };
+  if (wait == Wait::kSync) return queue_and_wait(handle, body);
+  auto describe = [&](Driver& state, Context&, Work* work) {
+    return describe_copy(state, box, to, from, work);
+  };
+  return queue_or_capture(handle, describe, body);
 }
 
 CUresult copy_linear(CUstream stream, uint64_t to, Place to_place, uint64_t from, Place from_place,
@@ -223,20 +265,27 @@ CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Wait wait) {
 
 // For CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER: with one address space the contexts say nothing new.
 template <class Params>
+bool ends_of(const Params& c, Box* box, End* to, End* from) {
+  *box = {c.WidthInBytes, c.Height, c.Depth};
+  if (c.srcLOD != 0 || c.dstLOD != 0) return false;
+  if (box->empty()) return true;
+  return end_of(*box,
+                {c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes,
+                 c.dstY, c.dstZ},
+                to) &&
+         end_of(*box,
+                {c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes,
+                 c.srcY, c.srcZ},
+                from);
+}
+
+template <class Params>
 CUresult copy_3d(const Params* c, CUstream stream, Wait wait) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Box box{c->WidthInBytes, c->Height, c->Depth};
+  Box box;
   End to;
   End from;
-  if (c->srcLOD != 0 || c->dstLOD != 0 ||
-      (!box.empty() && (!end_of(box,
-                                {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
-                                 c->dstHeight, c->dstXInBytes, c->dstY, c->dstZ},
-                                &to) ||
-                        !end_of(box,
-                                {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
-                                 c->srcHeight, c->srcXInBytes, c->srcY, c->srcZ},
-                                &from)))) {
+  if (!ends_of(*c, &box, &to, &from)) {
     return in_context([](auto&, auto&) { return CUDA_ERROR_INVALID_VALUE; });
   }
   return copy(stream, box, to, from, wait);
@@ -258,42 +307,98 @@ void set_rows<uint8_t>(const Box& box, const Rows& to, uint8_t value) {
   for (uint64_t y = 0; y < box.height; ++y) std::memset(to.row(y, 0), value, box.width);
 }
 
+template <class T>
+WorkQueue::Task task_of_set(Driver& state, Context& context, const Box& box, const Rows& rows,
+                            bool on_device, unsigned value) {
+  return [box, rows, value, on_device, &state, &context] {
+    state.engines.run(context, Engine::kCompute, [&] {
+      set_rows(box, rows, static_cast<T>(value));
+      state.stats.bytes_set += box.bytes();
+      return on_device ? Effort{box.bytes()} : Effort{0, box.bytes()};
+    });
+  };
+}
+
+CUresult make_set(Driver& state, Context& context, const Memory::Hold& hold,
+                  const CUDA_MEMSET_NODE_PARAMS& set, WorkQueue::Task* task, Located* target) {
+  const unsigned element = set.elementSize;
+  if ((element != 1 && element != 2 && element != 4) || set.width > (uint64_t{1} << 46) ||
+      set.dst % element != 0 || (set.height > 1 && set.pitch % element != 0) ||
+      (set.height > 1 && set.pitch < set.width * element)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Box box{set.width * element, set.height, 1};
+  if (box.empty()) return CUDA_SUCCESS;
+  CUresult result =
+      locate(state.memory, hold, box, {set.dst, set.pitch, 0, Place::kDevice}, target);
+  if (result != CUDA_SUCCESS) return result;
+  Rows rows{target->host, set.pitch, 0};
+  *task = element == 1
+              ? task_of_set<uint8_t>(state, context, box, rows, target->on_device, set.value)
+          : element == 2
+              ? task_of_set<uint16_t>(state, context, box, rows, target->on_device, set.value)
+              : task_of_set<uint32_t>(state, context, box, rows, target->on_device, set.value);
+  return CUDA_SUCCESS;
+}
+
 // `width` is counted in elements of T.
 template <class T>
 CUresult set(CUstream handle, CUdeviceptr address, size_t pitch, T value, size_t width,
              size_t height, Wait wait) {
-  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
-    if (width > (uint64_t{1} << 46) || address % sizeof(T) != 0 || pitch % sizeof(T) != 0 ||
-        (height > 1 && pitch < width * sizeof(T))) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-    Box box{width * sizeof(T), height, 1};
-    if (box.empty()) return CUDA_SUCCESS;
+  const CUDA_MEMSET_NODE_PARAMS set{address, pitch, value, sizeof(T), width, height};
+  auto body = [&](Driver& state, Context& context, Stream& stream) {
     Point until;
     {
       auto hold = state.memory.hold();
       Located target;
-      CUresult result =
-          locate(state.memory, hold, box, {address, pitch, 0, Place::kDevice}, &target);
+      WorkQueue::Task task;
+      CUresult result = make_set(state, context, hold, set, &task, &target);
       if (result != CUDA_SUCCESS) return result;
-      Rows rows{target.host, pitch, 0};
-      bool on_device = target.on_device;
-      Point point = context.submit(stream, [box, rows, value, on_device, &state, &context] {
-        state.engines.run(context, Engine::kCompute, [&] {
-          set_rows(box, rows, value);
-          state.stats.bytes_set += box.bytes();
-          return on_device ? Effort{box.bytes()} : Effort{0, box.bytes()};
-        });
-      });
+      if (!task) return CUDA_SUCCESS;
+      Point point = context.submit(stream, std::move(task));
       // A set of device memory is not waited for even by the calls that are not called async.
       if (wait == Wait::kSync && !target.on_device) until = std::move(point);
     }
     until.wait();
     return context.error();
-  });
+  };
+  if (wait == Wait::kSync) return queue_and_wait(handle, body);
+  auto describe = [&](Driver& state, Context& context, Work* work) {
+    auto hold = state.memory.hold();
+    Located target;
+    WorkQueue::Task task;
+    CUresult result = make_set(state, context, hold, set, &task, &target);
+    if (result == CUDA_SUCCESS && task) *work = SetCall{set};
+    return result;
+  };
+  return queue_or_capture(handle, describe, body);
 }
 
 }  // namespace
+
+CUresult copy_task(Driver& driver, Context& context, const Memory::Hold& hold,
+                   const CUDA_MEMCPY3D& copy, WorkQueue::Task* task) {
+  Box box;
+  End to;
+  End from;
+  Located target;
+  Located source;
+  if (!ends_of(copy, &box, &to, &from)) return CUDA_ERROR_INVALID_VALUE;
+  if (box.empty()) return CUDA_SUCCESS;
+  CUresult result = locate(driver.memory, hold, box, to, &target);
+  if (result == CUDA_SUCCESS) result = locate(driver.memory, hold, box, from, &source);
+  if (result != CUDA_SUCCESS) return result;
+  *task = task_of_copy(driver, context, box, {target.host, to.pitch, to.slice},
+                       {source.host, from.pitch, from.slice}, nullptr, target, source);
+  return CUDA_SUCCESS;
+}
+
+CUresult set_task(Driver& driver, Context& context, const Memory::Hold& hold,
+                  const CUDA_MEMSET_NODE_PARAMS& set, WorkQueue::Task* task) {
+  Located target;
+  return make_set(driver, context, hold, set, task, &target);
+}
+
 }  // namespace simcuda
 
 using simcuda::copy_2d;

@@ -87,7 +87,7 @@ CUresult unpack(void** extra, std::vector<std::byte>* block) {
 }
 
 // Everything that a launch keeps alive until it has run.
-struct Work {
+struct QueuedKernel {
   Driver& driver;
   std::shared_ptr<Context> context;
   std::shared_ptr<Module> module;
@@ -123,25 +123,26 @@ struct Work {
 
 CUresult launch(CUfunction handle, const Dim3& grid, const Dim3& block, uint64_t shared,
                 CUstream stream_handle, void** parameters, void** extra) {
-  return queue_in(stream_handle, [&](Driver& state, Context& context, Stream& stream) {
-    std::shared_ptr<Function> function;
-    CUresult result = find_function(state, handle, &function);
-    if (result != CUDA_SUCCESS) return result;
-    auto module = function->module.lock();
-    if (!module || module->context != context.handle()) return CUDA_ERROR_INVALID_HANDLE;
-    result = check_shape(*function, grid, block, shared);
-    if (result != CUDA_SUCCESS) return result;
-    if (parameters != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const KernelInfo& kernel = info(*function->kernel);
-    std::vector<std::byte> values(kernel.parameter_bytes);
-    result = extra != nullptr ? unpack(extra, &values) : gather(kernel, parameters, &values);
-    if (result != CUDA_SUCCESS) return result;
-    if (state.faults.strike(FaultPoint::kLaunch)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    context.submit(
-        stream, Work{state, context.shared_from_this(), std::move(module), std::move(function),
-                     grid, block, shared, std::move(values), state.memory.table(context.device())});
-    return CUDA_SUCCESS;
-  });
+  KernelCall call;
+  auto check = [&](Driver& state, Context& context) {
+    return check_kernel(state, context, handle, grid, block, shared, parameters, extra, &call);
+  };
+  return queue_or_capture(
+      stream_handle,
+      [&](Driver& state, Context& context, Work* work) {
+        CUresult result = check(state, context);
+        if (result == CUDA_SUCCESS) *work = std::move(call);
+        return result;
+      },
+      [&](Driver& state, Context& context, Stream& stream) {
+        CUresult result = check(state, context);
+        WorkQueue::Task task;
+        if (result != CUDA_SUCCESS) return result;
+        if (state.faults.strike(FaultPoint::kLaunch)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+        result = kernel_task(state, call, &task);
+        if (result == CUDA_SUCCESS) context.submit(stream, std::move(task));
+        return result;
+      });
 }
 
 // Attributes that ask for what a plain launch does not give.
@@ -199,6 +200,38 @@ CUresult with_function(CUfunction handle, Body&& body) {
 }
 
 }  // namespace
+
+CUresult check_kernel(Driver& driver, Context& context, CUfunction handle, const Dim3& grid,
+                      const Dim3& block, uint64_t shared, void** parameters, void** extra,
+                      KernelCall* call) {
+  std::shared_ptr<Function> function;
+  CUresult result = find_function(driver, handle, &function);
+  if (result != CUDA_SUCCESS) return result;
+  auto module = function->module.lock();
+  if (!module || module->context != context.handle()) return CUDA_ERROR_INVALID_HANDLE;
+  result = check_shape(*function, grid, block, shared);
+  if (result != CUDA_SUCCESS) return result;
+  if (parameters != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const KernelInfo& kernel = info(*function->kernel);
+  std::vector<std::byte> values(kernel.parameter_bytes);
+  result = extra != nullptr ? unpack(extra, &values) : gather(kernel, parameters, &values);
+  if (result != CUDA_SUCCESS) return result;
+  *call = {function->handle, context.handle(), grid, block, shared, std::move(values)};
+  return CUDA_SUCCESS;
+}
+
+CUresult kernel_task(Driver& driver, const KernelCall& call, WorkQueue::Task* task) {
+  auto function = driver.functions.find(call.function);
+  auto module = function ? function->module.lock() : nullptr;
+  auto context = driver.contexts.find(call.context);
+  if (!module || !context) return CUDA_ERROR_INVALID_HANDLE;
+  auto memory = driver.memory.table(context->device());
+  *task = QueuedKernel{driver,           std::move(context), std::move(module), std::move(function),
+                       call.grid,        call.block,         call.shared,       call.values,
+                       std::move(memory)};
+  return CUDA_SUCCESS;
+}
+
 }  // namespace simcuda
 
 using simcuda::Driver;

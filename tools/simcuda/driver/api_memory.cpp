@@ -19,6 +19,7 @@ constexpr unsigned bit(MemoryType type) {
 
 CUresult allocate(Driver& state, Context& context, MemoryType type, uint64_t size, unsigned flags,
                   uint64_t* address) {
+  if (CUresult bad = state.captures.check_unsafe(); bad != CUDA_SUCCESS) return bad;
   Allocation wanted;
   wanted.size = size;
   wanted.type = type;
@@ -57,6 +58,7 @@ CUresult allocate_pinned(void** memory, size_t size, unsigned flags) {
 // Frees wait for all that is queued, as the driver's own do.
 CUresult free_memory(uint64_t address, unsigned types, CUresult unknown) {
   return in_context([&](Driver& state, Context& context) {
+    if (CUresult bad = state.captures.check_unsafe(); bad != CUDA_SUCCESS) return bad;
     if (state.memory.of_pool(address)) {
       state.wait_for_all();
       if (!state.pools.give_back_now(address)) return unknown;

@@ -60,22 +60,34 @@ class HostFunctionScope {
   CallbackScope scope_;
 };
 
-void run_host_function(Driver& state, CUhostFn function, void* user) {
-  HostFunctionScope scope(state);
-  function(user);
-}
-
-CUresult record(CUevent handle, CUstream stream_handle) {
-  return queue_in(stream_handle, [&](Driver& state, Context& context, Stream& stream) {
+// An external record is done each time the graph is launched; any other only orders the capture.
+CUresult record(CUevent handle, CUstream stream_handle, bool external) {
+  return in_stream(stream_handle, [&](Driver& state, Context& context, Stream& stream) {
     auto event = state.events.find(handle);
-    if (!event) return CUDA_ERROR_INVALID_HANDLE;
-    if (event->context != context.handle()) return CUDA_ERROR_INVALID_HANDLE;
-    auto time = std::make_shared<std::atomic<int64_t>>(0);
-    Point point = context.submit(
-        stream, [time, &state] { *time = state.engines.now(); }, Context::When::kAlways);
-    event->set({std::move(point), std::move(time)});
+    if (!event || event->context != context.handle()) return CUDA_ERROR_INVALID_HANDLE;
+    auto captured = external ? state.captures.record(stream,
+                                                     [&](Work* work) {
+                                                       *work = RecordCall{handle};
+                                                       return CUDA_SUCCESS;
+                                                     })
+                             : state.captures.record_event(stream, *event);
+    if (captured) return *captured;
+    stream.queue->wait_for_room();
+    record_now(state, context, stream, *event);
     return CUDA_SUCCESS;
   });
+}
+
+// The same for a stream.
+CUresult check_stream(Driver& state, const Stream& stream) {
+  if (auto refused = state.captures.refuse(stream)) return *refused;
+  return state.captures.check_unsafe();
+}
+
+// What a call about an event's place in its stream needs.
+CUresult check_event(Driver& state, Event& event) {
+  if (event.captured().capture) return CUDA_ERROR_CAPTURED_EVENT;
+  return state.captures.check_unsafe();
 }
 
 CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
@@ -96,6 +108,20 @@ CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
 }
 
 }  // namespace
+
+void run_host_function(Driver& state, CUhostFn function, void* user) {
+  HostFunctionScope scope(state);
+  function(user);
+}
+
+Point record_now(Driver& state, Context& context, const Stream& stream, Event& event) {
+  auto time = std::make_shared<std::atomic<int64_t>>(0);
+  Point point = context.submit(
+      stream, [time, &state] { *time = state.engines.now(); }, Context::When::kAlways);
+  event.set({point, std::move(time)});
+  return point;
+}
+
 }  // namespace simcuda
 
 using simcuda::Context;
@@ -122,6 +148,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
   return in_driver([&](Driver& state) {
     auto stream = state.streams.remove(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    state.captures.forget(*stream);
     stream->queue->close();
     return stream->context->error();
   });
@@ -177,7 +204,8 @@ CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* out, CUgreenCtx* green) {
 }
 
 CUresult cuStreamQuery(CUstream handle) {
-  return in_stream(handle, [](Driver&, Context& context, Stream& stream) {
+  return in_stream(handle, [](Driver& state, Context& context, Stream& stream) {
+    if (CUresult bad = simcuda::check_stream(state, stream); bad != CUDA_SUCCESS) return bad;
     for (const Point& point : simcuda::due(context, stream)) {
       if (!point.reached()) return CUDA_ERROR_NOT_READY;
     }
@@ -187,6 +215,7 @@ CUresult cuStreamQuery(CUstream handle) {
 
 CUresult cuStreamSynchronize(CUstream handle) {
   return in_stream(handle, [](Driver& state, Context& context, Stream& stream) {
+    if (CUresult bad = simcuda::check_stream(state, stream); bad != CUDA_SUCCESS) return bad;
     const auto points = simcuda::due(context, stream);
     for (const Point& point : points) point.wait();
     for (const Point& point : points) state.pools.synchronised(point);
@@ -195,10 +224,19 @@ CUresult cuStreamSynchronize(CUstream handle) {
 }
 
 CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags) {
-  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
+  return in_stream(handle, [&](Driver& state, Context& context, Stream& stream) {
     if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
     auto event = state.events.find(event_handle);
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
+    auto captured = flags == CU_EVENT_WAIT_EXTERNAL
+                        ? state.captures.record(stream,
+                                                [&](simcuda::Work* work) {
+                                                  *work = simcuda::WaitCall{event_handle};
+                                                  return CUDA_SUCCESS;
+                                                })
+                        : state.captures.wait_event(stream, *event);
+    if (captured) return *captured;
+    stream.queue->wait_for_room();
     // Also behind an event that has passed: what is ordered must not depend on how far streams are.
     context.submit(stream, [] {}, Context::When::kAlways, {event->latest().point});
     return CUDA_SUCCESS;
@@ -206,12 +244,19 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags
 }
 
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
-  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
-    if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    context.submit(stream,
-                   [function, user, &state] { simcuda::run_host_function(state, function, user); });
-    return CUDA_SUCCESS;
-  });
+  if (function == nullptr) {
+    return in_stream(handle, [](auto&, auto&, auto&) { return CUDA_ERROR_INVALID_VALUE; });
+  }
+  return simcuda::queue_or_capture(
+      handle,
+      [&](Driver&, Context&, simcuda::Work* work) {
+        *work = simcuda::HostCall{function, user};
+        return CUDA_SUCCESS;
+      },
+      [&](Driver& state, Context& context, Stream& stream) {
+        context.submit(stream, [=, &state] { simcuda::run_host_function(state, function, user); });
+        return CUDA_SUCCESS;
+      });
 }
 
 // Unlike a host function, a callback is called after a fault too, and told.
@@ -224,40 +269,6 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* u
       callback(handle, owner->error(), user);
     };
     context.submit(stream, std::move(call), Context::When::kAlways);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
-  return in_stream(handle, [&](Driver&, Context&, Stream&) {
-    if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id) {
-  if (id != nullptr) *id = 0;
-  return cuStreamIsCapturing(handle, status);
-}
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
-                                   CUgraph*, const CUgraphNode**, size_t*) {
-  return cuStreamGetCaptureInfo(handle, status, id);
-}
-
-CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
-                                   CUgraph*, const CUgraphNode**, const CUgraphEdgeData**,
-                                   size_t*) {
-  return cuStreamGetCaptureInfo(handle, status, id);
-}
-
-// Kept for each thread and told again; without captures it changes nothing.
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  return in_driver([&](Driver&) {
-    if (mode == nullptr || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-    std::swap(*mode, current);
     return CUDA_SUCCESS;
   });
 }
@@ -287,23 +298,24 @@ CUresult cuEventDestroy(CUevent event) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return simcuda::record(event, stream);
+  return simcuda::record(event, stream, false);
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
   if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-  // An external record is one that a capture leaves out; nothing is ever captured here.
-  return simcuda::record(event, stream);
+  return simcuda::record(event, stream, flags == CU_EVENT_RECORD_EXTERNAL);
 }
 
 CUresult cuEventQuery(CUevent handle) {
-  return with_event(handle, [](Driver&, Event& event) {
+  return with_event(handle, [](Driver& state, Event& event) {
+    if (CUresult bad = simcuda::check_event(state, event); bad != CUDA_SUCCESS) return bad;
     return event.latest().point.reached() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
 
 CUresult cuEventSynchronize(CUevent handle) {
   return with_event(handle, [](Driver& state, Event& event) {
+    if (CUresult bad = simcuda::check_event(state, event); bad != CUDA_SUCCESS) return bad;
     const Point point = event.latest().point;
     point.wait();
     state.pools.synchronised(point);

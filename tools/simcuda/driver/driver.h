@@ -9,10 +9,12 @@
 #include <system_error>
 #include <vector>
 
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/cuda.h"
 #include "tools/simcuda/driver/engines.h"
 #include "tools/simcuda/driver/faults.h"
+#include "tools/simcuda/driver/graph.h"
 #include "tools/simcuda/driver/handles.h"
 #include "tools/simcuda/driver/memory.h"
 #include "tools/simcuda/driver/module.h"
@@ -49,6 +51,8 @@ struct Driver {
   HandleTable<CUfunction, Function> functions{0x5'0000'0000};
   HandleTable<CUlibrary, Library> libraries{0x6'0000'0000};
   HandleTable<CUkernel, LibraryKernel> kernels{0x7'0000'0000};
+  Graphs graphs;
+  Captures captures{graphs};
 
   std::mutex primary_mutex;
   std::vector<PrimaryContext> primaries;  // guarded by primary_mutex
@@ -126,10 +130,33 @@ CUresult in_stream(CUstream handle, Body&& body) {
   });
 }
 
-// The same for calls that queue work: blocks while the stream is full.
+// The same for calls that queue work which cannot be captured: blocks while the stream is full.
 template <class Body>
 CUresult queue_in(CUstream handle, Body&& body) {
   return in_stream(handle, [&](Driver& state, Context& context, Stream& stream) {
+    if (auto refused = state.captures.refuse(stream)) return *refused;
+    stream.queue->wait_for_room();
+    return static_cast<CUresult>(body(state, context, stream));
+  });
+}
+
+// The same for calls after which the host may count on something: they are no part of a capture.
+template <class Body>
+CUresult queue_and_wait(CUstream handle, Body&& body) {
+  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
+    if (CUresult bad = state.captures.check_unsafe(); bad != CUDA_SUCCESS) return bad;
+    return static_cast<CUresult>(body(state, context, stream));
+  });
+}
+
+// For calls that queue work, or become a node where the stream is captured: then
+// describe(Driver&, Context&, Work*) says of what, instead of body.
+template <class Describe, class Body>
+CUresult queue_or_capture(CUstream handle, Describe&& describe, Body&& body) {
+  return in_stream(handle, [&](Driver& state, Context& context, Stream& stream) {
+    auto captured = state.captures.record(
+        stream, [&](Work* work) { return static_cast<CUresult>(describe(state, context, work)); });
+    if (captured) return *captured;
     stream.queue->wait_for_room();
     return static_cast<CUresult>(body(state, context, stream));
   });

@@ -6,11 +6,16 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "tools/simcuda/driver/cuda.h"
 #include "tools/simcuda/driver/work_queue.h"
 
 namespace simcuda {
+
+class Context;
+struct Capture;
+struct GraphNode;
 
 struct Event {
   CUevent handle = nullptr;
@@ -22,6 +27,19 @@ struct Event {
     Point point;
     std::shared_ptr<std::atomic<int64_t>> nanoseconds;  // null: never recorded
   };
+  // Recorded in a captured stream: it stands for nodes and never for a moment.
+  struct Captured {
+    std::shared_ptr<Capture> capture;  // null: it was not
+    std::vector<std::shared_ptr<GraphNode>> heads;
+  };
+  Captured captured() {
+    std::lock_guard lock(mutex_);
+    return captured_;
+  }
+  void set_captured(Captured captured) {
+    std::lock_guard lock(mutex_);
+    captured_ = std::move(captured);
+  }
   Record latest() {
     std::lock_guard lock(mutex_);
     return record_;
@@ -29,11 +47,19 @@ struct Event {
   void set(Record record) {
     std::lock_guard lock(mutex_);
     record_ = std::move(record);
+    captured_ = {};
   }
 
  private:
   std::mutex mutex_;
   Record record_;
+  Captured captured_;
 };
+
+struct Driver;
+struct Stream;
+
+// Records the event in the stream, which is not captured.
+Point record_now(Driver& state, Context& context, const Stream& stream, Event& event);
 
 }  // namespace simcuda
