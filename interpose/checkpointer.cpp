@@ -146,8 +146,9 @@ Status Checkpointer::drain() {
   for (auto& [context, streams] : s.streams_) {
     CurrentContext current(driver, context);
     std::vector<CUstream> all(streams.begin(), streams.end());
+    // Waits for all threads' default streams: they are blocking ones, and cannot be named from
+    // here.
     all.push_back(CU_STREAM_LEGACY);
-    if (s.per_thread_stream_used_) all.push_back(CU_STREAM_PER_THREAD);
     for (CUstream stream : all) {
       const CUevent mark = s.take_event(context);
       if (mark == nullptr) return {Code::kIo, "draining the device: the driver gives no event"};

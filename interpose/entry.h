@@ -14,11 +14,14 @@
 namespace gpusnap {
 
 // Raised with every change of what entries mean.
-inline constexpr uint32_t kJournalVersion = 1;
+inline constexpr uint32_t kJournalVersion = 2;
 
 // Values of EntryHead::hook that are no hook.
 inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
 inline constexpr uint16_t kTableEntry = 0xfffe;  // names of the hooks, in order of their numbers
+// What follows is of another thread: its number in this part, its only word. Where it is the first
+// of that thread, the name is the thread's path (thread_path.h), and numbers count up from 0.
+inline constexpr uint16_t kThreadEntry = 0xfffd;
 
 struct EntryHead {
   uint16_t hook = 0;

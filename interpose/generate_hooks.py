@@ -215,10 +215,11 @@ const char* name_of(HookId id) {{ return entry_of(id).symbol; }}
 
 
 def version_script(hooks):
-    """cu* under a version of our own; dlsym and dlvsym say in resolve.cpp which they have."""
+    """cu* under a version of our own; dlsym and pthread_create say where they are defined which
+    they have, and their like."""
     names = "".join(f"    {name};\n" for name in sorted(h.symbol for h in hooks))
     return (f"GPUSNAP {{\n  global:\n{names}  local:\n    *;\n}};\n"
-            "GLIBC_2.2.5 { };\nGLIBC_2.34 { } GLIBC_2.2.5;\n")
+            "GLIBC_2.2.5 { };\nGLIBC_2.28 { } GLIBC_2.2.5;\nGLIBC_2.34 { } GLIBC_2.28;\n")
 
 
 def main():

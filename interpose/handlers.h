@@ -29,11 +29,7 @@ CUresult unsupported(const Call<CUresult(A...)>& call, A... args) {
   Step step(call);
   if (step.off()) return call.real(args...);
   (step.note_stream(args), ...);
-  step.before_write();
-  const CUresult result = call.real(args...);
-  // What failed has done nothing: programs try calls to see whether the device has them.
-  if (result == CUDA_SUCCESS) step.session().refuse(name_of(call.hook.id));
-  return result;
+  return step.not_followed(name_of(call.hook.id), [&] { return call.real(args...); });
 }
 
 // A capture makes a graph, whose launches are not followed.
@@ -61,7 +57,7 @@ CUresult memset(const Call<CUresult(CUdeviceptr, A...)>& call, CUdeviceptr to, A
   step.key.add(step.session().known(to));
   (step.check(args), ...);
   if (step.asks_writes()) add_set(step.writes, to, args...);
-  step.session().device_may_write();
+  step.device_may_write();
   auto real = [&] { return call.real(to, args...); };
   constexpr bool kAsync = (std::same_as<A, CUstream> || ...);
   if (!kAsync && step.session().host_memory().contains(to, 1))
@@ -73,7 +69,7 @@ template <class... A>
 CUresult sync_context(const Call<CUresult(A...)>& call, A... args) {
   Step step(call);
   if (step.off()) return call.real(args...);
-  return step.synchronised(step.session().has_one_context(), [&] { return call.real(args...); });
+  return step.synchronised(true, [&] { return call.real(args...); });
 }
 
 template <class... A>

@@ -106,7 +106,8 @@ CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
 CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const char*)>& call,
                              CUfunction* out, CUmodule module, const char* name) {
   Step step(call);
-  if (step.off() || name == nullptr) return call.real(out, module, name);
+  if (step.off()) return call.real(out, module, name);
+  if (name == nullptr) return step.skipped([&] { return call.real(out, module, name); });
   step.key.name = name;
   const CUresult result = step.made_again([&] { return call.real(out, module, name); });
   if (result == CUDA_SUCCESS) step.session().modules().add_function(*out);
@@ -147,7 +148,10 @@ CUresult get_global(const Call<F>& call, Step& step, CUdeviceptr* address, size_
 CUresult module_get_global(const Call<CUresult(CUdeviceptr*, size_t*, CUmodule, const char*)>& call,
                            CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
   Step step(call);
-  if (step.off() || name == nullptr) return call.real(address, bytes, module, name);
+  if (step.off()) return call.real(address, bytes, module, name);
+  if (name == nullptr) {
+    return step.skipped([&] { return call.real(address, bytes, module, name); });
+  }
   return get_global(call, step, address, bytes, module, name);
 }
 
@@ -202,7 +206,8 @@ CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library
 CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& call, CUkernel* out,
                      CUlibrary library, const char* name) {
   Step step(call);
-  if (step.off() || name == nullptr) return call.real(out, library, name);
+  if (step.off()) return call.real(out, library, name);
+  if (name == nullptr) return step.skipped([&] { return call.real(out, library, name); });
   step.key.name = name;
   const CUresult result = step.made_again([&] { return call.real(out, library, name); });
   if (result == CUDA_SUCCESS) {
@@ -224,7 +229,10 @@ CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*
 CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const char*)>& call,
                      CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
   Step step(call);
-  if (step.off() || name == nullptr) return call.real(address, bytes, library, name);
+  if (step.off()) return call.real(address, bytes, library, name);
+  if (name == nullptr) {
+    return step.skipped([&] { return call.real(address, bytes, library, name); });
+  }
   const CUresult result = get_global(call, step, address, bytes, library, name);
   if (result == CUDA_SUCCESS) step.session().modules().use_library(library);
   return result;
@@ -259,7 +267,7 @@ CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUst
   step.key.add(packed(shape.grid_z, shape.block_x));
   step.key.add(packed(shape.block_y, shape.block_z));
   step.key.add(shape.shared_bytes);
-  session.device_may_write();
+  step.device_may_write();
   if (step.replaying()) {
     const CUresult recorded = step.expect();
     // Code that is loaded at its first launch is loaded where it was: now, not while live.
@@ -292,7 +300,8 @@ CUresult launch(const Call<decltype(cuLaunchKernelEx)>& call, const CUlaunchConf
                 CUfunction function, void** params, void** extra) {
   auto real = [&] { return call.real(config, function, params, extra); };
   Step step(call);
-  if (step.off() || config == nullptr) return real();
+  if (step.off()) return real();
+  if (config == nullptr) return step.skipped(real);
   return follow_launch(step, function,
                        {config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
                         config->blockDimY, config->blockDimZ, config->sharedMemBytes},

@@ -38,7 +38,6 @@ CUresult replay_back(Step& step, const Copy& copy) {
     step.session().remember_deferred(copy.to);
   } else {
     step.take_answer(copy.to);
-    if (!copy.async) step.session().after_synchronisation();
   }
   return recorded;
 }
@@ -46,21 +45,40 @@ CUresult replay_back(Step& step, const Copy& copy) {
 // Host memory that is not pinned has its bytes when the call returns; pinned memory has them when
 // the program synchronises with the copy.
 template <class Real>
-CUresult record_back(Step& step, Side side, const Copy& copy, CUstream stream, Real&& real) {
-  const CUresult result = step.made(real);
-  if (result == CUDA_SUCCESS && copy.async && side == Side::kShared) {
-    if (step.session().defer(copy.to, stream)) {
-      step.session().recorder().append(static_cast<uint16_t>(step.hook()), step.key, result,
-                                       kDeferred, nullptr, {});
-    } else {
-      step.session().refuse("a copy back without an event of our own to follow it");
+CUresult record_later(Step& step, const Copy& copy, CUstream stream, Real&& real) {
+  Session& session = step.session();
+  const CUevent mark = session.take_mark();
+  CUresult marked = CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = step.made([&] {
+    const CUresult copied = real();
+    if (copied == CUDA_SUCCESS && mark != nullptr) {
+      marked = session.driver().cuEventRecord(mark, stream);
     }
+    return copied;
+  });
+  if (result != CUDA_SUCCESS) {
+    step.record(result);
+  } else if (marked == CUDA_SUCCESS) {
+    session.defer(copy.to, mark);
+    session.recorder().append(static_cast<uint16_t>(step.hook()), step.key, result, kDeferred,
+                              nullptr, {});
     return result;
+  } else {
+    session.refuse("a copy back without an event of our own to follow it");
   }
+  if (mark != nullptr) session.give_mark(mark);
+  return result;
+}
+
+template <class Real>
+CUresult record_back(Step& step, Side side, const Copy& copy, CUstream stream, Real&& real) {
+  if (copy.async && side == Side::kShared) return record_later(step, copy, stream, real);
   // A copy from device memory may be on its way still: the next synchronisation looks again.
-  if (side == Side::kShared) step.session().device_may_write();
+  if (side == Side::kShared) step.device_may_write();
+  const CUresult result = step.made(real);
+  if (!copy.async) step.session().before_synchronised();
   step.record_visible(result, false, &copy.to);
-  if (!copy.async) step.session().after_synchronisation();
+  if (!copy.async) step.session().after_synchronised();
   return result;
 }
 
@@ -168,14 +186,12 @@ template <class F, class Shape, class... A>
 CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(const Shape&),
                   bool async, CUstream stream, A... args) {
   Step step(call);
-  if (step.off() || shape == nullptr) return call.real(shape, args...);
+  if (step.off()) return call.real(shape, args...);
+  if (shape == nullptr) return step.skipped([&] { return call.real(shape, args...); });
   if (shape->srcMemoryType == CU_MEMORYTYPE_ARRAY || shape->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
     (step.note_stream(args), ...);
-    const CUresult result = step.made([&] { return call.real(shape, args...); });
-    if (result == CUDA_SUCCESS) {
-      step.session().refuse(std::string(name_of(call.hook.id)) + " of an array");
-    }
-    return result;
+    return step.not_followed(std::string(name_of(call.hook.id)) + " of an array",
+                             [&] { return call.real(shape, args...); });
   }
   Copy copy = describe(*shape);
   copy.async = async;

@@ -27,19 +27,22 @@ void insert(Session& session, uint64_t address, uint64_t size, MemoryKind kind) 
   }
 }
 
-void erase(Session& session, uint64_t address) {
+// The size of what was there.
+uint64_t erase(Session& session, uint64_t address) {
   const MemoryRange* range = session.memory().at(address);
-  if (range == nullptr) return;
-  session.forget_pending(address, range->size);
+  if (range == nullptr) return 0;
+  const uint64_t size = range->size;
+  session.forget_pending(address, size);
   session.memory().erase(address);
   session.host_memory().remove(address);
+  return size;
 }
 
 // A snapshot that still needs the memory gets it while the map has it.
-void free_range(Step& step, uint64_t address) {
+uint64_t free_range(Step& step, uint64_t address) {
   if (step.asks_writes()) step.writes.add_range_of(address);
   step.before_write();
-  erase(step.session(), address);
+  return erase(step.session(), address);
 }
 
 // The program's own call first; only where it gives another address is memory placed.
@@ -65,6 +68,14 @@ void place_pinned(Session& session, void** memory, uint64_t recorded, uint64_t s
   *memory = got;
 }
 
+template <class Real>
+CUresult made_in_order(Step& step, Real&& real) {
+  step.session().begin_memory_call();
+  const CUresult result = step.made(real);
+  step.session().end_memory_call();
+  return result;
+}
+
 // Records or replays a call that gives memory; `place` brings it to its recorded address.
 template <class Pointer, class Real, class Place>
 CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
@@ -74,16 +85,17 @@ CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& r
   if (step.replaying()) {
     result = step.expect();
     if (result != CUDA_SUCCESS) return result;
-    step.must_succeed(real());
+    step.repeated(real);
     uint64_t recorded = 0;
     step.take_answer(&recorded, sizeof recorded);
     place(recorded);
   } else {
-    result = step.made(real);
+    result = made_in_order(step, real);
     if (result != CUDA_SUCCESS) {
       step.record(result);
       return result;
     }
+    session.wait_for_frees((uint64_t)*out, size);
     const auto address = (uint64_t)*out;  // a CUdeviceptr or a pointer
     step.record_answer(result, &address, sizeof address);
   }
@@ -93,14 +105,16 @@ CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& r
 
 // Giving memory back waits for the device, so the host may look at the rest of what it did.
 template <class Real>
-CUresult give_back(Step& step, Real&& real) {
+CUresult give_back(Step& step, uint64_t address, uint64_t size, Real&& real) {
   if (step.replaying()) {
     const CUresult recorded = step.expect();
-    if (recorded == CUDA_SUCCESS) step.must_succeed(real());
+    if (recorded == CUDA_SUCCESS) step.repeated(real);
     return recorded;
   }
-  const CUresult result = step.made(real);
+  step.session().begin_free(address, size);
+  const CUresult result = made_in_order(step, real);
   step.record_visible(result, false, nullptr);
+  step.session().end_free(address);
   return result;
 }
 
@@ -144,7 +158,7 @@ CUresult mem_alloc_pitch(
   if (step.replaying()) {
     const CUresult result = step.expect();
     if (result != CUDA_SUCCESS) return result;
-    step.must_succeed(real());
+    step.repeated(real);
     uint64_t recorded[2] = {0, 0};
     step.take_answer(recorded, sizeof recorded);
     if (recorded[1] != *pitch) {
@@ -153,12 +167,13 @@ CUresult mem_alloc_pitch(
     place_device(step.session(), out, recorded[0], bytes);
     address = *out;
   } else {
-    const CUresult result = step.made(real);
+    const CUresult result = made_in_order(step, real);
     if (result != CUDA_SUCCESS) {
       step.record(result);
       return result;
     }
     address = *out;
+    step.session().wait_for_frees(address, bytes);
     const uint64_t answer[2] = {address, *pitch};
     step.record_answer(result, answer, sizeof answer);
   }
@@ -188,16 +203,15 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   Session& session = step.session();
   step.key.add(session.known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
-  free_range(step, address);
+  const uint64_t size = free_range(step, address);
   const bool placed = session.placement().owns(address);
   auto real = [&] {
-    if (!placed) return call.real(address);
     // As the driver's own does: what still runs may use it.
-    const CUresult result = session.driver().cuCtxSynchronize();
-    session.placement().free(address);
-    return result;
+    return placed ? session.driver().cuCtxSynchronize() : call.real(address);
   };
-  return give_back(step, real);
+  const CUresult result = give_back(step, address, size, real);
+  if (placed) session.placement().free(address);
+  return result;
 }
 
 // What is free depends on what else uses the device.
@@ -269,11 +283,11 @@ CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
     (void)session.driver().cuCtxSynchronize();
     const CUresult result = session.driver().cuMemHostUnregister(memory);
     (void)munmap(memory, placed);
-    session.forget_placed_pinned(address);
     return result;
   };
-  free_range(step, address);
-  return give_back(step, real);
+  const uint64_t size = free_range(step, address);
+  session.forget_placed_pinned(address);
+  return give_back(step, address, size, real);
 }
 
 namespace {
@@ -292,7 +306,7 @@ CUresult register_memory(Step& step, void* memory, size_t size, Real&& real) {
                    "the program registered memory at " + hex_text(address) +
                        " instead; gpusnap run turns address randomisation off");
     }
-    step.must_succeed(real());
+    step.repeated(real);
     insert(step.session(), address, size, MemoryKind::kPinned);
     return recorded;
   }
@@ -323,7 +337,7 @@ CUresult host_unregister(const Call<CUresult(void*)>& call, void* memory) {
   const auto address = reinterpret_cast<uint64_t>(memory);
   step.key.add(session.known(address));
   // After the call: the memory stays the program's, what the device brought is looked at once more.
-  const CUresult result = give_back(step, [&] { return call.real(memory); });
+  const CUresult result = give_back(step, address, 0, [&] { return call.real(memory); });
   if (result == CUDA_SUCCESS) erase(session, address);
   return result;
 }
@@ -344,7 +358,7 @@ CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call,
   }
   const CUresult recorded = step.expect();
   if (recorded != CUDA_SUCCESS) return recorded;
-  step.must_succeed(call.real(out, memory, flags));
+  step.repeated([&] { return call.real(out, memory, flags); });
   uint64_t before = 0;
   step.take_answer(&before, sizeof before);
   if (before != *out) {

@@ -1,16 +1,32 @@
 #include "interpose/recorder.h"
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "interpose/cuda_abi.h"
 #include "interpose/hooks_generated_ids.h"
+#include "interpose/thread_path.h"
 
 namespace gpusnap {
 
+namespace {
+// The calling thread's number, and the recorder that gave it.
+struct Number {
+  uint64_t part = 0;
+  uint32_t thread = 0;
+};
+[[gnu::tls_model("initial-exec")]] constinit thread_local Number own_number;
+std::atomic<uint64_t> parts{0};
+}  // namespace
+
 Recorder::Recorder(std::unique_ptr<JournalWriter> writer, std::vector<JournalPart> before,
                    uint64_t calls, uint64_t launches)
-    : writer_(std::move(writer)), before_(std::move(before)), calls_(calls), launches_(launches) {}
+    : writer_(std::move(writer)),
+      before_(std::move(before)),
+      calls_(calls),
+      launches_(launches),
+      part_(++parts) {}
 
 Result<std::unique_ptr<Recorder>> Recorder::create(FileSystem& files, const std::string& folder,
                                                    const std::string& part_name,
@@ -40,26 +56,64 @@ void Recorder::append_bytes(const void* bytes, size_t size, uint32_t entries) {
   writer_->append({static_cast<const std::byte*>(bytes), size}, entries);
 }
 
+uint32_t Recorder::caller() {
+  if (own_number.part != part_) [[unlikely]]
+    introduce();
+  return own_number.thread;
+}
+
+void Recorder::introduce() {
+  own_number = {part_, threads_++};
+  char path[kThreadPathText];
+  (void)text_of(own_thread_path(), path);
+  EntryHead head;
+  head.hook = kThreadEntry;
+  head.words = 1;
+  head.name_bytes = static_cast<uint32_t>(std::strlen(path));
+  const uint64_t number = own_number.thread;
+  append_bytes(&head, sizeof head);
+  append_bytes(&number, sizeof number);
+  append_bytes(path, head.name_bytes);
+  thread_ = own_number.thread;
+}
+
+void Recorder::switch_to(uint32_t thread) {
+  if (thread == thread_) [[likely]]
+    return;
+  struct {
+    EntryHead head;
+    uint64_t number;
+  } entry;
+  entry.head = {kThreadEntry, 1, 0, 0, 0, 0};
+  entry.number = thread;
+  append_bytes(&entry, sizeof entry);
+  thread_ = thread;
+}
+
 void Recorder::append_poll(uint16_t hook) {
-  if (polls_ != 0 && poll_hook_ != hook) end_polls();
-  poll_hook_ = hook;
-  ++polls_;
-}
-
-void Recorder::end_polls() {
-  if (polls_ == 0) return;
-  CallKey key;
-  key.add(polls_);
-  polls_ = 0;
-  append(poll_hook_, key, CUDA_ERROR_NOT_READY);
-}
-
-void Recorder::append(uint16_t hook, const CallKey& key, int32_t result) {
-  if (!key.name.empty()) {
-    append(hook, key, result, 0, nullptr, {});
+  const uint32_t thread = caller();
+  // The thread's last run is the one that may go on.
+  for (size_t i = run_count_; i-- != 0;) {
+    if (runs_[i].thread != thread) continue;
+    if (runs_[i].hook != hook) break;
+    ++runs_[i].polls;
     return;
   }
-  end_polls();
+  if (run_count_ == kMostRuns) write_polls();
+  runs_[run_count_++] = {thread, hook, 1};
+}
+
+void Recorder::write_polls() {
+  const size_t count = std::exchange(run_count_, 0);
+  for (size_t i = 0; i < count; ++i) {
+    CallKey key;
+    key.add(runs_[i].polls);
+    switch_to(runs_[i].thread);
+    append_plain(runs_[i].hook, key, CUDA_ERROR_NOT_READY);
+  }
+}
+
+void Recorder::append_plain(uint16_t hook, const CallKey& key, int32_t result) {
   struct {
     EntryHead head;
     uint64_t words[kMaxWords];
@@ -70,9 +124,20 @@ void Recorder::append(uint16_t hook, const CallKey& key, int32_t result) {
   ++calls_;
 }
 
+void Recorder::append(uint16_t hook, const CallKey& key, int32_t result) {
+  if (!key.name.empty()) {
+    append(hook, key, result, 0, nullptr, {});
+    return;
+  }
+  end_polls();
+  switch_to(caller());
+  append_plain(hook, key, result);
+}
+
 void Recorder::append(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
                       const HostBlock* answer, std::span<const Delivery> deliveries) {
   end_polls();
+  switch_to(caller());
   EntryHead head;
   head.hook = hook;
   head.words = key.count;

@@ -1,7 +1,9 @@
 // Writes the replay journal: one entry for each hooked call, appended to this run's part.
 //
-// One thread. A plain entry (a launch, a memset) is one copy of under a hundred bytes into a block
-// that exists already: no allocation, no lock, no system call.
+// Any thread, one at a time. Entries of all threads are in one stream, in the order in which they
+// were appended; where the thread changes, an entry says so. A plain entry (a launch, a memset) is
+// one copy of under a hundred bytes into a block that exists already: no allocation, no lock, no
+// system call.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,9 @@ class Recorder {
               const HostBlock* answer, std::span<const Delivery> deliveries);
   // The same without answer and deliveries; at once where there is no name either, as in launches.
   void append(uint16_t hook, const CallKey& key, int32_t result);
-  // A poll that found the device busy. A run of the same is one entry, its only word the count.
+  // A poll that found the device busy. A thread's run of the same is one entry, its only word the
+  // count. It stands where the run began; another thread's call ends it, so that a replay may let
+  // a thread poll on without order and still answers each poll as it was answered.
   void append_poll(uint16_t hook);
   void count_launch() { ++launches_; }
 
@@ -45,15 +49,34 @@ class Recorder {
  private:
   Recorder(std::unique_ptr<JournalWriter> writer, std::vector<JournalPart> before, uint64_t calls,
            uint64_t launches);
+  struct Run {
+    uint32_t thread = 0;
+    uint16_t hook = 0;
+    uint64_t polls = 0;
+  };
+  static constexpr size_t kMostRuns = 32;
+
   void append_bytes(const void* bytes, size_t size, uint32_t entries = 0);
-  void end_polls();
+  void append_plain(uint16_t hook, const CallKey& key, int32_t result);
+  // The calling thread's number in this part; introduces it with its first entry.
+  uint32_t caller();
+  void introduce();
+  void switch_to(uint32_t thread);
+  void end_polls() {
+    if (run_count_ != 0) [[unlikely]]
+      write_polls();
+  }
+  void write_polls();
 
   std::unique_ptr<JournalWriter> writer_;
   std::vector<JournalPart> before_;
   uint64_t calls_ = 0;
   uint64_t launches_ = 0;
-  uint64_t polls_ = 0;  // of poll_hook_, not written yet
-  uint16_t poll_hook_ = 0;
+  const uint64_t part_;           // which recorder of this process this is, from 1
+  uint32_t threads_ = 0;          // introduced so far
+  uint32_t thread_ = UINT32_MAX;  // of the last entry
+  Run runs_[kMostRuns];           // not written yet, in the order in which they began
+  size_t run_count_ = 0;
 };
 
 }  // namespace gpusnap

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "interpose/hooks_generated_ids.h"
+#include "interpose/thread_path.h"
 
 namespace gpusnap {
 
@@ -11,7 +12,7 @@ Status damaged(const char* what) {
   return {Code::kDamaged, std::string("the replay journal is damaged: ") + what};
 }
 // A name that our table lacks; no call of ours ever matches it.
-constexpr uint16_t kUnknownHook = 0xfffd;
+constexpr uint16_t kUnknownHook = 0xfffc;
 
 uint16_t hook_of(std::string_view name) {
   for (uint16_t id = 0; id < kHookCount; ++id) {
@@ -41,15 +42,20 @@ Status Replayer::read(std::span<std::byte> bytes) {
 }
 
 Status Replayer::read_table(const EntryHead& head) {
-  if (head.result != static_cast<int32_t>(kJournalVersion)) {
-    return {head.result > static_cast<int32_t>(kJournalVersion) ? Code::kNewer : Code::kDamaged,
+  const auto version = static_cast<uint32_t>(head.result);
+  if (version == 0 || version > kJournalVersion) {
+    return {head.result > 0 ? Code::kNewer : Code::kDamaged,
             "the replay journal has version " + std::to_string(head.result) +
-                ", this library reads version " + std::to_string(kJournalVersion)};
+                ", this library reads versions up to " + std::to_string(kJournalVersion)};
   }
   if (head.name_bytes > kMaxNameBytes) return damaged("a name is too long");
   std::string names(head.name_bytes, '\0');
   if (Status status = read(std::as_writable_bytes(std::span(names))); !status.ok()) return status;
   hooks_.clear();
+  threads_.clear();
+  thread_ = 0;
+  // The first version knew of one thread only.
+  if (version == 1) threads_.emplace_back("main");
   for (size_t start = 0; start < names.size();) {
     const size_t end = std::min(names.find('\n', start), names.size());
     hooks_.push_back(hook_of(std::string_view(names).substr(start, end - start)));
@@ -58,15 +64,32 @@ Status Replayer::read_table(const EntryHead& head) {
   return {};
 }
 
+Status Replayer::read_thread(const EntryHead& head) {
+  uint64_t number = 0;
+  if (head.words != 1) return damaged("a thread has no number");
+  if (head.name_bytes >= kThreadPathText) return damaged("the name of a thread is too long");
+  if (Status status = read_value(number); !status.ok()) return status;
+  std::string path(head.name_bytes, '\0');
+  if (Status status = read(std::as_writable_bytes(std::span(path))); !status.ok()) return status;
+  if (path.empty() ? number >= threads_.size() : number != threads_.size()) {
+    return damaged("a thread has a number that makes no sense");
+  }
+  if (!path.empty()) threads_.push_back(std::move(path));
+  several_threads_ = several_threads_ || number != 0;
+  thread_ = number;
+  return {};
+}
+
 Status Replayer::next(Entry& entry) {
   Status status;
   for (;;) {
     status = read_value(entry.head);
     if (!status.ok()) return status;
-    if (entry.head.hook != kTableEntry) break;
-    status = read_table(entry.head);
+    if (entry.head.hook != kTableEntry && entry.head.hook != kThreadEntry) break;
+    status = entry.head.hook == kTableEntry ? read_table(entry.head) : read_thread(entry.head);
     if (!status.ok()) return status;
   }
+  if (thread_ >= threads_.size()) return damaged("a call is of no thread");
   if (entry.head.words > kMaxWords) return damaged("a call has too many words");
   if (entry.head.name_bytes > kMaxNameBytes) return damaged("a name is too long");
   entry.words.resize(entry.head.words);

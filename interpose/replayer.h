@@ -27,6 +27,11 @@ class Replayer {
   uint64_t calls_read() const { return calls_read_; }
   uint64_t calls() const { return calls_; }
 
+  // The path of the thread that made what was read last.
+  const std::string& thread() const { return threads_[thread_]; }
+  // Whether calls of more than one thread have been read.
+  bool several_threads() const { return several_threads_; }
+
   // The next entry (a call, or a cut: head.hook is kCutEntry), but for its deliveries, which the
   // caller must read next, every one: the head, then its bytes in any pieces.
   Status next(Entry& entry);
@@ -35,6 +40,7 @@ class Replayer {
 
  private:
   Status read_table(const EntryHead& head);
+  Status read_thread(const EntryHead& head);
   template <class T>
   Status read_value(T& value) {
     return read(std::as_writable_bytes(std::span<T, 1>(&value, 1)));
@@ -43,7 +49,10 @@ class Replayer {
   std::unique_ptr<JournalReader> reader_;
   uint64_t calls_ = 0;
   uint64_t calls_read_ = 0;
-  std::vector<uint16_t> hooks_;  // number in this part -> our HookId
+  std::vector<uint16_t> hooks_;       // number in this part -> our HookId
+  std::vector<std::string> threads_;  // number in this part -> path
+  size_t thread_ = 0;
+  bool several_threads_ = false;
 };
 
 }  // namespace gpusnap

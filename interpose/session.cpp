@@ -19,10 +19,6 @@
 namespace gpusnap {
 
 namespace {
-// Never deleted: hooked calls may come from destructors that run after ours.
-std::atomic<Session*> the_session{nullptr};
-[[gnu::tls_model("initial-exec")]] thread_local bool owns_session = false;
-
 std::string random_name() {
   uint64_t bits = 0;
   if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<uint64_t>(getpid());
@@ -46,7 +42,8 @@ bool Session::start() {
   }
   auto* session = new Session(*driver);
   if (!session->configure()) return false;
-  owns_session = true;
+  own_.met = true;
+  session->lock_.begin();
   Status status = session->open_store();
   if (!session->settings_.restore.empty()) {
     if (!status.ok()) impossible(kExitStore, status.message());
@@ -60,18 +57,17 @@ bool Session::start() {
     }
     session->warn_if_randomised();
   }
-  the_session.store(session, std::memory_order_release);
+  the_session_.store(session, std::memory_order_release);
   return true;
 }
 
 void Session::abandon_after_fork() {
-  Session* s = the_session.exchange(nullptr);
-  owns_session = false;
+  Session* s = the_session_.exchange(nullptr);
   if (s != nullptr && s->triggers_ != nullptr) s->triggers_->abandon_after_fork();
 }
 
 void Session::lose_sight(const char* name) {
-  Session* s = the_session.load(std::memory_order_acquire);
+  Session* s = the_session_.load(std::memory_order_acquire);
   if (s != nullptr) s->foreign_.store(name, std::memory_order_relaxed);
 }
 
@@ -133,7 +129,7 @@ Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                        std::move(options), std::move(before), calls, launches);
   if (!recorder.ok()) return recorder.status();
   recorder_ = std::move(recorder.value());
-  mode_ = Mode::kRecord;
+  set_mode(Mode::kRecord);
   return {};
 }
 
@@ -161,7 +157,7 @@ void Session::begin_replay() {
                                  manifest.calls);
   if (!replayer.ok()) impossible(kExitDamaged, replayer.status().message());
   replayer_ = std::move(replayer.value());
-  mode_ = Mode::kReplay;
+  set_mode(Mode::kReplay);
 }
 
 void Session::warn_if_randomised() const {
@@ -171,78 +167,9 @@ void Session::warn_if_randomised() const {
       "addresses may be refused at restore (gpusnap run turns it off)");
 }
 
-void Session::finish() {
-  Session* s = the_session.load(std::memory_order_acquire);
-  if (s == nullptr || !owns_session) return;
-  // A program may end at its place in the cut: then it had nothing left to do on the device.
-  if (s->replaying() && s->replayer_->calls_read() < s->replayer_->calls()) {
-    s->diverged("hooked call " + std::to_string(s->replayer_->calls_read() + 1) + " of " +
-                    std::to_string(s->replayer_->calls()),
-                "the end of the program");
-  }
-  s->mode_ = Mode::kOff;
-  if (s->triggers_ != nullptr) s->triggers_->stop();
-  if (s->checkpointer_ != nullptr) s->checkpointer_->finish();
-}
-
-Session* Session::enter(HookId hook) {
-  Session* s = the_session.load(std::memory_order_acquire);
-  if (s == nullptr || s->mode_.load(std::memory_order_relaxed) == Mode::kOff) return nullptr;
-  if (!owns_session) {
-    // Told to the owner: nothing else of the session may be touched from here.
-    s->foreign_.store("CUDA calls from more than one thread", std::memory_order_relaxed);
-    return nullptr;
-  }
-  s->before_call(hook);
-  return s->mode_.load(std::memory_order_relaxed) == Mode::kOff ? nullptr : s;
-}
-
-void Session::before_call(HookId hook) {
-  if (const char* foreign = foreign_.load(std::memory_order_relaxed); foreign != nullptr) {
-    refuse(foreign);
-    return;
-  }
-  if (replaying()) {
-    const bool same_poll = polls_left_ != 0 && entry_.head.hook == static_cast<uint16_t>(hook);
-    const bool all_compared = !entry_read_ || entry_.head.hook == kCutEntry;
-    if (replayer_->at_cut() && all_compared && !same_poll) go_live();
-    return;
-  }
-  if (triggers_->pending()) checkpoint_if_wanted(0);
-}
-
-void Session::after_synchronisation() {
-  if (replaying() && !entry_read_ && !cut_delivered_) {
-    // Only here can a cut have been made at the end of a call.
-    read_next();
-    if (entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCallEnd) != 0) {
-      deliver(entry_);
-      entry_read_ = false;
-      cut_delivered_ = replayer_->at_cut();
-    }
-    return;
-  }
-  if (mode_ != Mode::kRecord) return;
-  if (recorder_->stream_bytes() > settings_.journal) {
-    refuse("a replay journal of more than GPUSNAP_JOURNAL (" + std::to_string(settings_.journal) +
-           " bytes)");
-    return;
-  }
-  if (triggers_->on_synchronisation()) checkpoint_if_wanted(kAtCallEnd);
-}
-
-void Session::checkpoint_if_wanted(uint8_t cut_flags) {
-  // Before the first context there is nothing to save; what is due stays due.
-  if (streams_.empty()) return;
-  // Another thread has called meanwhile: its effects would be saved without its calls.
-  if (foreign_.load(std::memory_order_relaxed) != nullptr) return;
-  triggers_->take();
-  checkpointer_->take(cut_flags);
-}
-
 void Session::refuse(const std::string& what) {
   if (replaying()) impossible(kExitImpossible, "the program makes " + what + " in its replay");
-  mode_ = Mode::kOff;
+  set_mode(Mode::kOff);
   log(LogLevel::kWarn, "no more checkpoints of this process, the program goes on: ", what,
       " cannot be restored by this version");
   triggers_->report({false, "", 0, 0, what + " cannot be restored by this version"});
@@ -338,16 +265,8 @@ CUevent Session::take_event(CUcontext context) {
   return event;
 }
 
-bool Session::defer(const HostBlock& block, CUstream stream) {
-  const CUcontext context = current_context();
-  const CUevent done = take_event(context);
-  if (done == nullptr) return false;
-  if (driver_->cuEventRecord(done, stream) != CUDA_SUCCESS) {
-    events_[context].push_back(done);
-    return false;
-  }
-  pending_.push_back({deferred_count_++, block, context, done});
-  return true;
+void Session::defer(const HostBlock& block, CUevent mark) {
+  pending_.push_back({deferred_count_++, block, current_context(), mark});
 }
 
 void Session::forget_pending(uint64_t address, uint64_t size) {
@@ -393,42 +312,7 @@ void Session::forget_collected() {
   collected_ = 0;
 }
 
-void Session::read_next() {
-  if (entry_read_) return;
-  const Status status = replayer_->next(entry_);
-  if (!status.ok()) impossible(kExitDamaged, status.message());
-  entry_read_ = true;
-}
-
-// To the next call; cuts that were made before it are delivered on the way.
-void Session::read_entry() {
-  for (read_next(); entry_.head.hook == kCutEntry; read_next()) {
-    deliver(entry_);
-    entry_read_ = false;
-  }
-}
-
-bool Session::expect_busy(HookId hook) {
-  if (polls_left_ != 0) {
-    if (entry_.head.hook == static_cast<uint16_t>(hook)) {
-      --polls_left_;
-      return true;
-    }
-    polls_left_ = 0;  // the program polled less often this time, which changes nothing
-  }
-  read_entry();
-  if (entry_.head.hook != static_cast<uint16_t>(hook) ||
-      entry_.head.result != CUDA_ERROR_NOT_READY || entry_.words.empty()) {
-    return false;
-  }
-  polls_left_ = entry_.words[0] - 1;
-  entry_read_ = false;
-  return true;
-}
-
 const Entry& Session::expect(HookId hook, const CallKey& key) {
-  polls_left_ = 0;
-  read_entry();
   entry_read_ = false;
   const bool same = entry_.head.hook == static_cast<uint16_t>(hook) && entry_.name == key.name &&
                     std::ranges::equal(entry_.words, std::span(key.words, key.count));
@@ -470,31 +354,6 @@ void Session::deliver(const Entry& entry) {
   if ((entry.head.flags & kCaptured) != 0) host_memory_.settle();
 }
 
-// The replay has made all calls up to the cut: device memory is loaded, and the program is live.
-void Session::go_live() {
-  if (!cut_delivered_) {
-    read_next();
-    if (entry_.head.hook != kCutEntry) {
-      impossible(kExitDamaged, "the replay journal does not end with its cut");
-    }
-    deliver(entry_);
-  }
-  const Manifest& manifest = restored_.ranks[0];
-  Status status = checkpointer_->load(restored_, manifest);
-  if (!status.ok()) {
-    impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
-               restored_.id + " cannot be restored: " + status.message());
-  }
-  log(LogLevel::kInfo, "restored ", restored_.id, ": ", manifest.calls, " calls repeated, ",
-      manifest.bytes(), " bytes of device memory loaded");
-  replayer_.reset();
-  status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
-  if (!status.ok()) {
-    mode_ = Mode::kOff;
-    log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
-  }
-}
-
 std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count,
                               std::string_view name) {
   std::string text = hook < kHookCount ? name_of(static_cast<HookId>(hook)) : "an unknown call";
@@ -513,7 +372,7 @@ std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count
 }
 
 void Session::diverged(const std::string& expected, const std::string& got) {
-  impossible(kExitDiverged, "the program does not repeat itself: main thread, call " +
+  impossible(kExitDiverged, "the program does not repeat itself: " + own_name() + ", call " +
                                 std::to_string(replayer_->calls_read()) + ": expected " + expected +
                                 ", got " + got + "; nothing was changed in the store");
 }

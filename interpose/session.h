@@ -1,9 +1,13 @@
 // One process that uses CUDA, from its first successful cuInit to its end: what is known of its
 // device memory, its journal, and whether it records or replays.
 //
-// All of it belongs to one thread, the one that called cuInit: a hooked call from another thread
-// ends recording, since its place among the others could not be repeated (the restore of programs
-// with several CUDA threads is not done yet, and is refused by name).
+// Any thread of the program makes hooked calls. What the session knows is guarded by one lock,
+// which a thread holds from enter() to leave() except while the driver is called for it: handlers
+// run under the lock, the real call does not. Two things order the threads beside it:
+//   admission   while a cut is made no other thread is inside a hooked call;
+//   turns       in a replay the calls are made in the order in which the recording journaled them,
+//               at their ends: a thread waits until the next entry is one of its own. Since all
+//               that a call depended on was journaled before it, nobody waits for ever.
 //
 // A session is one of
 //   recording  every hooked call goes to the driver and into the journal; checkpoints are taken;
@@ -12,6 +16,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/call_lock.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
 #include "interpose/hook.h"
@@ -47,20 +53,59 @@ inline constexpr int kExitDamaged = 65, kExitNoCheckpoint = 66, kExitOtherProgra
 // stream orders (frees, unloads), the host.
 enum class Hold : uint8_t { kStream, kHost };
 
+// What there is about each thread. Zero in a new one; nothing to be destroyed at its end.
+struct Caller {
+  bool met = false;         // by the session's lock
+  bool admitted = false;    // inside a call of a recording
+  bool has_turn = false;    // inside a call of a replay, which is that of the entry
+  uint16_t poll_hook = 0;   // of the run of busy polls that it is in
+  uint64_t polls_left = 0;  // of that run
+};
+
 class Session {
  public:
   enum class Mode { kOff, kRecord, kReplay };
 
-  // Called once, at the first successful cuInit, on the calling thread: that thread owns the
-  // session. False: everything passes through for the rest of the process.
+  // Called once, at the first successful cuInit. False: everything passes through for the rest of
+  // the process.
   static bool start();
   // Called when the process ends normally: waits for the checkpoint on its way.
   static void finish();
   static void abandon_after_fork();
   // Any thread: the program has got something that we cannot follow.
   static void lose_sight(const char* name);
-  // The session, if it is not off and the calling thread owns it. A foreign thread turns it off.
-  static Session* enter(HookId hook);
+  // At the beginning of a hooked call: the session, with its lock held, unless it is off. Takes the
+  // checkpoint that is due; in a replay waits for the thread's turn, and goes live at the cut.
+  static Session* enter(HookId hook) {
+    Session* s = the_session_.load(std::memory_order_acquire);
+    if (s == nullptr) [[unlikely]]
+      return nullptr;
+    if (!own_.met) [[unlikely]]
+      return s->enter_first(hook);
+    s->lock_.lock();
+    if (!s->open_ || s->foreign_.load(std::memory_order_relaxed) != nullptr ||
+        s->triggers_->pending()) [[unlikely]] {
+      return s->enter_slowly(hook);
+    }
+    ++s->inside_;
+    own_.admitted = true;
+    return s;
+  }
+  // At the end of a call for which enter() gave a session; gives the lock back.
+  void leave() {
+    if (!open_) [[unlikely]] {
+      leave_slowly();
+      return;
+    }
+    own_.admitted = false;
+    --inside_;
+    lock_.unlock();
+  }
+  // "main thread", "thread 1/0": the calling one, as messages name it.
+  static std::string own_name();
+  // Around every call of the driver that is made for the program.
+  void release() { lock_.unlock(); }
+  void acquire() { lock_.lock(); }
 
   Mode mode() const { return mode_; }
   bool replaying() const { return mode_ == Mode::kReplay; }
@@ -71,10 +116,11 @@ class Session {
   Placement& placement() { return placement_; }
   Recorder& recorder() { return *recorder_; }
 
-  // Before each hooked call: takes the checkpoint that is due; in a replay goes live at the cut.
-  void before_call(HookId hook);
-  // After a call that synchronised.
-  void after_synchronisation();
+  // Recording. A call has synchronised and is about to be journaled: where a cut is due, it will be
+  // made right behind it, so the other threads are held.
+  void before_synchronised();
+  // It has been journaled.
+  void after_synchronised();
   // The program did what cannot be restored: no more checkpoints of this process. Says so once.
   void refuse(const std::string& what);
 
@@ -99,7 +145,6 @@ class Session {
   CUcontext primary_context(CUdevice device) const;
   std::vector<CUcontext> contexts() const;
   bool has_one_context() const { return streams_.size() == 1; }
-  void use_per_thread_stream() { per_thread_stream_used_ = true; }
 
   // The address, where it is one that a replay must repeat; 0 for any other.
   // A module's variable may lie elsewhere in a replay: it counts by its name.
@@ -111,11 +156,31 @@ class Session {
   void forget_placed_pinned(uint64_t address) { placed_pinned_.erase(address); }
   uint64_t placed_pinned(uint64_t address) const;
 
-  // The device may have changed host-visible memory from now on, until a capture says otherwise.
-  void device_may_write() { device_may_write_ = true; }
-  // A copy back whose bytes will be there later: remembers `block`, and a mark behind the copy on
-  // its stream. False when no mark could be set; the copy must then be taken as it returns.
-  bool defer(const HostBlock& block, CUstream stream);
+  // A call has been made by which the device may change host-visible memory, until a capture with
+  // an idle device.
+  void device_may_write() {
+    device_may_write_ = true;
+    ++device_writes_;
+  }
+  // How many such calls there were.
+  uint64_t device_writes() const { return device_writes_; }
+
+  // Memory is got and given back by one thread at a time where that is no matter of waiting long,
+  // so that the journal has these calls in the driver's own order. Recording; between them the lock
+  // may be released.
+  void begin_memory_call();
+  void end_memory_call();
+  // Memory that the driver is being told to free is another thread's as soon as the driver says so:
+  // the journal must have the free first.
+  void begin_free(uint64_t address, uint64_t size) { being_freed_[address] = size; }
+  void end_free(uint64_t address);
+  void wait_for_frees(uint64_t address, uint64_t size);
+  // An event of ours in the current context; null when there is none to be had.
+  CUevent take_mark() { return take_event(current_context()); }
+  void give_mark(CUevent mark) { events_[current_context()].push_back(mark); }
+  // A copy back whose bytes will be there later: remembers `block`, and the mark that was recorded
+  // behind the copy on its stream.
+  void defer(const HostBlock& block, CUevent mark);
   // Nobody will look at copies into this memory any more.
   void forget_pending(uint64_t address, uint64_t size);
   // The host got these bytes as the answer of a call: no news for captures. Recording and replay.
@@ -129,6 +194,9 @@ class Session {
   const Entry& expect(HookId hook, const CallKey& key);
   // The same for a poll: whether the device was busy. False: expect() gives what came of it.
   bool expect_busy(HookId hook);
+  // How many more times a call may be made to get memory at its recorded address: other threads'
+  // calls may have been before it when it was recorded.
+  int memory_tries() const { return replayer_->several_threads() ? 8 : 0; }
   void remember_deferred(const HostBlock& block);
   // Gives the host what entry brought beside its answer.
   void deliver(const Entry& entry);
@@ -147,23 +215,52 @@ class Session {
   };
 
   explicit Session(const Driver& driver);
+
+  [[gnu::tls_model("initial-exec")]] static constinit inline thread_local Caller own_;
+  // Never deleted: hooked calls may come from destructors that run after ours.
+  static constinit inline std::atomic<Session*> the_session_{nullptr};
+
+  void set_mode(Mode mode);
+  void meet();
+  Session* enter_first(HookId hook);
+  Session* enter_slowly(HookId hook);
+  void leave_slowly();
   bool configure();
   Status open_store();
   std::string restore_id() const;
   void begin_replay();
   Status begin_recording(std::vector<JournalPart> before, uint64_t calls, uint64_t launches);
   void warn_if_randomised() const;
-  void checkpoint_if_wanted(uint8_t cut_flags);
+  // Holds the calls of all other threads and waits until those that are inside one have left it.
+  // False, with nobody held: another thread is at it, or one did not leave in time.
+  bool close_admission();
+  void open_admission();
+  void checkpoint_if_wanted();
+  void take_checkpoint(uint8_t cut_flags);
   void read_next();
-  void read_entry();
+  void take_turn(HookId hook);
+  void end_turn();
+  void wait_for_turn(HookId hook);
+  void say_who_is_awaited(HookId hook);
+  void wake();
+  void deliver_cut();
+  bool all_made() const;
   void go_live();
+  void finish_replay();
   CUevent take_event(CUcontext context);
 
   const Driver* driver_;
+  CallLock lock_;  // over all that follows, but for what is atomic
   std::atomic<Mode> mode_{Mode::kOff};
-  // What ends the recording at the owner's next call, told from another thread; a string that lives
-  // for ever, or null.
+  // What ends the recording at the next call; a string that lives for ever, or null.
   std::atomic<const char*> foreign_{nullptr};
+  // Admission. Threads that are inside a hooked call of a recording; whether no more may enter.
+  int inside_ = 0;
+  bool closed_ = false;
+  bool open_ = false;        // recording, and not closed_
+  bool cut_at_end_ = false;  // closed_, for a cut at the end of the call that is being made
+  std::condition_variable admission_;
+
   Settings settings_;
   std::string job_;
   std::string run_;  // random, names this process's files
@@ -185,11 +282,14 @@ class Session {
   std::map<uint64_t, uint64_t> placed_pinned_;
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;
-  bool per_thread_stream_used_ = false;
   bool snapshot_pending_ = false;
 
   std::unique_ptr<Recorder> recorder_;
   bool device_may_write_ = false;
+  uint64_t device_writes_ = 0;
+  int memory_calls_ = 0;                      // that are being made
+  std::map<uint64_t, uint64_t> being_freed_;  // address -> size
+  std::condition_variable memory_order_;
   std::vector<PendingCopy> pending_;
   size_t collected_ = 0;  // leading pending_ that the last collect() returned
   std::vector<Delivery> deliveries_;
@@ -201,7 +301,14 @@ class Session {
   Entry entry_;
   bool entry_read_ = false;     // entry_ is the next one, neither compared nor delivered yet
   bool cut_delivered_ = false;  // the last cut's entry has been delivered at the end of its call
-  uint64_t polls_left_ = 0;     // of the run of polls in entry_
+  // Turns. One thread at a time is inside a call of a replay; who waits for its turn, by path.
+  struct Waiter {
+    std::condition_variable turn;
+  };
+  bool turn_taken_ = false;
+  std::multimap<std::string, Waiter*> waiting_;
+  uint64_t turns_ = 0;                     // taken so far
+  uint64_t turns_when_said_ = UINT64_MAX;  // when it was last said who is awaited
   std::map<uint64_t, HostBlock> deferred_blocks_;
 };
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <concepts>
+#include <string>
 #include <type_traits>
 
 #include "interpose/cuda_abi.h"
@@ -27,8 +28,13 @@ class Step {
         writes_(call.hook.writes),
         per_thread_stream_(call.hook.per_thread_stream),
         stream_(per_thread_stream_ ? CU_STREAM_PER_THREAD : nullptr) {
-    if (session_ != nullptr && per_thread_stream_) session_->use_per_thread_stream();
+    if (session_ != nullptr) device_writes_ = session_->device_writes();
   }
+  ~Step() {
+    if (session_ != nullptr) session_->leave();
+  }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
 
   // The call only passes through.
   bool off() const { return session_ == nullptr; }
@@ -65,11 +71,31 @@ class Step {
       tell_writes();
   }
 
+  // The device may write to memory that the host sees as soon as the call is made.
+  void device_may_write() { lets_device_write_ = true; }
+
+  // Whatever calls the driver for the program: the session's lock is not held meanwhile.
+  template <class Real>
+  auto outside(Real&& real) {
+    session_->release();
+    const auto result = real();
+    session_->acquire();
+    return result;
+  }
+
   // The real call, while recording.
   template <class Real>
   CUresult made(Real&& real) {
     before_write();
-    return real();
+    const CUresult result = outside(real);
+    if (lets_device_write_) session_->device_may_write();
+    return result;
+  }
+
+  // The real call, in a replay: it must succeed as it did.
+  template <class Real>
+  void repeated(Real&& real) {
+    must_succeed(outside(real));
   }
 
   // For calls that a replay makes as well: contexts, streams, events, modules. What failed when it
@@ -78,7 +104,7 @@ class Step {
   CUresult made_again(Real&& real) {
     if (replaying()) {
       const CUresult recorded = expect();
-      if (recorded == CUDA_SUCCESS) must_succeed(real());
+      if (recorded == CUDA_SUCCESS) repeated(real);
       return recorded;
     }
     const CUresult result = made(real);
@@ -97,15 +123,29 @@ class Step {
 
   // For calls after which the host may look at what the device did.
   template <class Real>
-  CUresult synchronised(bool all_done, Real&& real) {
-    CUresult result;
-    if (replaying()) {
-      result = expect();
+  CUresult synchronised(bool whole_context, Real&& real) {
+    if (replaying()) return expect();
+    const CUresult result = made(real);
+    session_->before_synchronised();
+    // Work that another thread began meanwhile may be on its way.
+    const bool all_done =
+        whole_context && session_->has_one_context() && device_writes_ == session_->device_writes();
+    record_visible(result, all_done, nullptr);
+    session_->after_synchronised();
+    return result;
+  }
+
+  // For calls that cannot be repeated: what failed has done nothing, since programs try calls to
+  // see whether the device has them; what succeeds ends the taking of checkpoints.
+  template <class Real>
+  CUresult not_followed(const std::string& what, Real&& real) {
+    if (replaying()) return expect();
+    const CUresult result = made(real);
+    if (result == CUDA_SUCCESS) {
+      session_->refuse(what);
     } else {
-      result = made(real);
-      record_visible(result, all_done, nullptr);
+      record(result);
     }
-    session_->after_synchronisation();
     return result;
   }
 
@@ -128,11 +168,11 @@ class Step {
   CUstream stream(CUstream given) {
     stream_given_ = true;
     if (given == nullptr && per_thread_stream_) return stream_ = CU_STREAM_PER_THREAD;
-    if (given == CU_STREAM_PER_THREAD) session_->use_per_thread_stream();
     return stream_ = given;
   }
 
-  // Recording.
+  // Recording. Each call is journaled exactly once, whatever comes of it: in a replay it waits for
+  // its turn.
   void record(CUresult result) {
     session_->recorder().append(static_cast<uint16_t>(hook_), key, result);
   }
@@ -146,11 +186,11 @@ class Step {
   // Copies the answer out; ends the process where it has another size.
   void take_answer(void* to, size_t bytes);
   void take_answer(const HostBlock& to);
-  void must_succeed(CUresult result);
   HookId hook() const { return hook_; }
 
  private:
   void tell_writes();
+  void must_succeed(CUresult result);
 
   Session* session_;
   HookId hook_;
@@ -158,7 +198,9 @@ class Step {
   bool per_thread_stream_;
   bool stream_given_ = false;
   bool writes_told_ = false;
-  CUstream stream_;  // where none was given: the default one
+  bool lets_device_write_ = false;
+  uint64_t device_writes_ = 0;  // when the call began
+  CUstream stream_;             // where none was given: the default one
   const Entry* entry_ = nullptr;
 };
 

@@ -46,7 +46,16 @@ class Policies(harness.TestCase):
         self.assertIn(words, strict.errors)
 
     def test_second_thread(self):
-        self.ends_checkpointing('thread', 'more than one thread')
+        """Its calls are followed as those of the first."""
+        command = [CORNERS, 'thread', '200']
+        reference = self.reference(command)
+        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:30', GPUSNAP_KEEP=10))
+        self.assert_same_output(run, reference)
+        self.assertEqual(run.errors, '')
+        kept = self.complete()
+        self.assertGreaterEqual(len(kept), 7)  # before the thread and after it
+        for each in (kept[0], kept[-1]):
+            self.assertEqual(self.restores(command, reference, each['id']).errors, '')
 
     def test_host_function(self):
         self.ends_checkpointing('host_function', 'cuLaunchHostFunc')

@@ -6,10 +6,12 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <thread>
 
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
+#include "interpose/thread_path.h"
 
 namespace gpusnap {
 
@@ -171,15 +173,97 @@ TEST_F(ReplayJournalTest, HostileEntriesAreRefused) {
   with_answer.flags = kHasAnswer;
   EntryHead unknown;
   unknown.hook = 0x7fff;
-  for (const EntryHead& hostile : {head, with_name, with_answer, unknown}) {
+  EntryHead thread;  // of a number that nobody has
+  thread.hook = kThreadEntry;
+  thread.words = 1;
+  EntryHead thread_without_number = thread;
+  thread_without_number.words = 0;
+  EntryHead thread_with_name = thread;
+  thread_with_name.name_bytes = 100000;
+  for (const EntryHead& hostile :
+       {head, with_name, with_answer, unknown, thread, thread_without_number, thread_with_name}) {
     static int number = 0;
     auto recorder = record("h" + std::to_string(number++) + ".journal");
+    recorder->append(1, {}, 0);
     recorder->writer().append(std::as_bytes(std::span(&hostile, 1)), 1);
     const uint64_t huge = UINT64_MAX;
     recorder->writer().append(std::as_bytes(std::span(&huge, 1)), 0);
-    auto replayer = replay(finish(*recorder), 1);
+    auto replayer = replay(finish(*recorder), 2);
     Entry entry;
+    ASSERT_TRUE(replayer->next(entry).ok());
     EXPECT_EQ(replayer->next(entry).code(), Code::kDamaged);
+  }
+}
+
+// Runs `body` on a thread with that path.
+template <class Body>
+void on_thread(uint32_t ordinal, Body&& body) {
+  std::thread([&] {
+    own_thread_path() = {};
+    own_thread_path().known = true;
+    own_thread_path().depth = 1;
+    own_thread_path().ordinals[0] = ordinal;
+    body();
+  }).join();
+}
+
+TEST_F(ReplayJournalTest, EachEntryIsOfItsThread) {
+  auto recorder = record("a.journal");
+  recorder->append(1, {}, 0);
+  on_thread(7, [&] {
+    recorder->append(2, {}, 0);
+    recorder->append(3, key_of({}, "name"), 0);
+  });
+  recorder->append(4, {}, 0);
+  on_thread(8, [&] { recorder->append(5, {}, 0); });
+  recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
+  auto parts = finish(*recorder);
+  auto second = record("b.journal", parts, 5);  // numbers its threads anew
+  on_thread(8, [&] { second->append(6, {}, 0); });
+  second->append(7, {}, 0);
+  auto replayer = replay(finish(*second), 7);
+  Entry entry;
+  std::string read;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(replayer->next(entry).ok());
+    EXPECT_TRUE(i > 0 || !replayer->several_threads());
+    read += (entry.head.hook == kCutEntry ? "cut" : std::to_string(entry.head.hook)) + " " +
+            replayer->thread() + "; ";
+  }
+  EXPECT_EQ(read, "1 main; 2 7; 3 7; 4 main; 5 8; cut main; 6 8; 7 main; ");
+  EXPECT_TRUE(replayer->several_threads());
+}
+
+// A thread that polls is not held back by others in a replay, and others need only its first poll.
+TEST_F(ReplayJournalTest, RunsOfPollsStandWhereTheyBegan) {
+  auto recorder = record("a.journal");
+  recorder->append_poll(1);
+  on_thread(0, [&] { recorder->append_poll(1); });
+  recorder->append_poll(1);
+  recorder->append_poll(1);
+  on_thread(1, [&] { recorder->append(2, {}, 0); });  // ends both runs
+  recorder->append_poll(1);
+  recorder->append_poll(3);
+  recorder->append_poll(1);
+  auto replayer = replay(finish(*recorder), 6);
+  Entry entry;
+  std::string read;
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(replayer->next(entry).ok());
+    read += replayer->thread() + ":" + std::to_string(entry.head.hook) + "x" +
+            std::to_string(entry.words.empty() ? 0 : entry.words[0]) + " ";
+  }
+  EXPECT_EQ(read, "main:1x3 0:1x1 1:2x0 main:1x1 main:3x1 main:1x1 ");
+}
+
+TEST_F(ReplayJournalTest, NoNumberOfPollsIsTooLarge) {
+  auto recorder = record("a.journal");
+  for (uint16_t i = 0; i < 100; ++i) recorder->append_poll(i % 2);
+  auto replayer = replay(finish(*recorder), 100);
+  Entry entry;
+  for (uint16_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(replayer->next(entry).ok());
+    ASSERT_EQ(entry.head.hook, i % 2);
   }
 }
 

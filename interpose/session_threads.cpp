@@ -1,0 +1,339 @@
+// How the program's threads go through the session: admission to calls while recording, turns in a
+// replay.
+
+#include <algorithm>
+
+#include "interpose/checkpointer.h"
+#include "interpose/hooks_generated_ids.h"
+#include "interpose/services/log.h"
+#include "interpose/session.h"
+#include "interpose/thread_path.h"
+
+namespace gpusnap {
+
+namespace {
+using Clock = CallLock::Clock;
+
+// Longer than any host code between two calls that is worth no word to the user.
+constexpr auto kLongWait = std::chrono::seconds(10);
+// Memory calls of several threads wait for each other no longer: the driver may hold one of them
+// until the device is idle.
+constexpr auto kMemoryWait = std::chrono::milliseconds(1);
+
+std::string own_path() {
+  char text[kThreadPathText];
+  return text_of(own_thread_path(), text);
+}
+
+std::string thread_name(const std::string& path) {
+  return path == "main" ? "main thread" : "thread " + path;
+}
+}  // namespace
+
+std::string Session::own_name() {
+  return thread_name(own_path());
+}
+
+void Session::set_mode(Mode mode) {
+  mode_.store(mode, std::memory_order_relaxed);
+  open_ = mode == Mode::kRecord && !closed_;
+}
+
+// The first time that the calling thread has to do with the session; takes the lock.
+void Session::meet() {
+  own_.met = true;
+  lock_.share();
+  lock_.lock();
+  if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && !own_thread_path().known) {
+    refuse("CUDA calls of a thread that pthread_create did not make");
+  }
+}
+
+Session* Session::enter_first(HookId hook) {
+  if (mode_.load(std::memory_order_relaxed) == Mode::kOff) return nullptr;
+  meet();
+  return enter_slowly(hook);
+}
+
+Session* Session::enter_slowly(HookId hook) {
+  const char* const foreign = foreign_.load(std::memory_order_relaxed);
+  if (foreign != nullptr && mode_.load(std::memory_order_relaxed) != Mode::kOff) refuse(foreign);
+  if (replaying()) take_turn(hook);
+  while (closed_ && mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
+    (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
+  }
+  if (mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
+    ++inside_;
+    own_.admitted = true;
+    if (triggers_->pending()) checkpoint_if_wanted();
+  }
+  if (mode_.load(std::memory_order_relaxed) != Mode::kOff) return this;
+  leave_slowly();
+  return nullptr;
+}
+
+void Session::leave_slowly() {
+  if (own_.admitted) {
+    own_.admitted = false;
+    --inside_;
+    if (closed_) admission_.notify_all();
+  }
+  if (own_.has_turn) end_turn();
+  lock_.unlock();
+}
+
+bool Session::close_admission() {
+  if (closed_) return false;
+  closed_ = true;
+  open_ = false;
+  const auto deadline = Clock::now() + settings_.drain;
+  while (inside_ > 1) {
+    if (lock_.wait_until(admission_, deadline) || inside_ <= 1) continue;
+    open_admission();
+    const std::string why = std::to_string(inside_ - 1) +
+                            " other thread(s) did not leave a CUDA call within " +
+                            std::to_string(settings_.drain.count() / 1'000'000) +
+                            " ms (GPUSNAP_DRAIN); it is tried again later";
+    triggers_->take();
+    triggers_->report({false, "", 0, 0, why});
+    log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
+    return false;
+  }
+  return true;
+}
+
+void Session::open_admission() {
+  closed_ = false;
+  open_ = mode_.load(std::memory_order_relaxed) == Mode::kRecord;
+  admission_.notify_all();
+}
+
+void Session::take_checkpoint(uint8_t cut_flags) {
+  triggers_->take();
+  // Nobody else is in the session now, and those who come find it closed.
+  lock_.unlock();
+  checkpointer_->take(cut_flags);
+  lock_.lock();
+}
+
+// Before a call. Before the first context there is nothing to save; what is due stays due.
+void Session::checkpoint_if_wanted() {
+  if (streams_.empty() || !close_admission()) return;
+  take_checkpoint(0);
+  open_admission();
+}
+
+void Session::before_synchronised() {
+  if (mode_.load(std::memory_order_relaxed) != Mode::kRecord) return;
+  if (!triggers_->on_synchronisation() || streams_.empty()) return;
+  cut_at_end_ = close_admission();
+}
+
+void Session::after_synchronised() {
+  const bool recording = mode_.load(std::memory_order_relaxed) == Mode::kRecord;
+  const bool too_long = recording && recorder_->stream_bytes() > settings_.journal;
+  if (too_long) {
+    refuse("a replay journal of more than GPUSNAP_JOURNAL (" + std::to_string(settings_.journal) +
+           " bytes)");
+  }
+  // Only ever by the thread that has closed admission: there is no other in a call.
+  if (!cut_at_end_) return;
+  cut_at_end_ = false;
+  if (recording && !too_long) take_checkpoint(kAtCallEnd);
+  open_admission();
+}
+
+void Session::begin_memory_call() {
+  const auto deadline = Clock::now() + kMemoryWait;
+  while (memory_calls_ != 0 && lock_.wait_until(memory_order_, deadline)) continue;
+  ++memory_calls_;
+}
+
+void Session::end_memory_call() {
+  --memory_calls_;
+  memory_order_.notify_all();
+}
+
+void Session::end_free(uint64_t address) {
+  being_freed_.erase(address);
+  memory_order_.notify_all();
+}
+
+void Session::wait_for_frees(uint64_t address, uint64_t size) {
+  auto overlaps = [&](const auto& freed) {
+    return freed.first < address + size && address < freed.first + freed.second;
+  };
+  const auto deadline = Clock::now() + kLongWait;
+  while (std::ranges::any_of(being_freed_, overlaps) && lock_.wait_until(memory_order_, deadline)) {
+    continue;
+  }
+}
+
+void Session::read_next() {
+  if (entry_read_) return;
+  const Status status = replayer_->next(entry_);
+  if (!status.ok()) impossible(kExitDamaged, status.message());
+  entry_read_ = true;
+}
+
+void Session::deliver_cut() {
+  deliver(entry_);
+  entry_read_ = false;
+  cut_delivered_ = replayer_->at_cut();
+}
+
+// Every call of the recording; what may be left is the entry of the cut itself.
+bool Session::all_made() const {
+  return replayer_->at_cut() && (!entry_read_ || entry_.head.hook == kCutEntry);
+}
+
+void Session::take_turn(HookId hook) {
+  // A thread that polls has no need of a turn while the device was busy all the time.
+  if (own_.polls_left != 0 && own_.poll_hook == static_cast<uint16_t>(hook)) return;
+  own_.polls_left = 0;
+  const std::string path = own_path();
+  while (replaying()) {
+    if (!turn_taken_) {
+      if (!cut_delivered_) read_next();
+      if (cut_delivered_) return go_live();
+      // A cut that was made before a call is delivered when its thread has come to that call.
+      if (replayer_->thread() == path) {
+        if (all_made()) return go_live();
+        if (entry_.head.hook != kCutEntry) break;
+        deliver_cut();
+        continue;
+      }
+    }
+    wait_for_turn(hook);
+  }
+  if (!replaying()) return;
+  turn_taken_ = true;
+  own_.has_turn = true;
+  ++turns_;
+}
+
+void Session::end_turn() {
+  own_.has_turn = false;
+  turn_taken_ = false;
+  if (!replaying()) return;
+  while (!cut_delivered_) {
+    read_next();
+    // A cut that was made at a call's end is right behind it: the program then ran host code that
+    // must find what the cut delivered.
+    if (entry_.head.hook != kCutEntry || (entry_.head.flags & kAtCallEnd) == 0) break;
+    deliver_cut();
+  }
+  wake();
+}
+
+// The thread whose turn it is; all, where it is anybody's.
+void Session::wake() {
+  if (!replaying() || cut_delivered_) {
+    for (auto& [path, waiter] : waiting_) waiter->turn.notify_one();
+  } else if (auto next = waiting_.find(replayer_->thread()); next != waiting_.end()) {
+    next->second->turn.notify_one();
+  }
+}
+
+void Session::wait_for_turn(HookId hook) {
+  Waiter waiter;
+  const auto place = waiting_.emplace(own_path(), &waiter);
+  const uint64_t turns = turns_;
+  const bool in_time = lock_.wait_until(waiter.turn, Clock::now() + kLongWait);
+  waiting_.erase(place);
+  if (!in_time && replaying() && turns == turns_ && !turn_taken_ && entry_read_ &&
+      turns_when_said_ != turns_) {
+    turns_when_said_ = turns_;
+    say_who_is_awaited(hook);
+  }
+}
+
+void Session::say_who_is_awaited(HookId hook) {
+  const bool cut = entry_.head.hook == kCutEntry;
+  log(LogLevel::kWarn, "the replay waits for ", thread_name(replayer_->thread()), " to make ",
+      cut ? "the call before which the checkpoint was taken"
+          : "call " + std::to_string(replayer_->calls_read()) + ", " +
+                describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
+      "; ", own_name(), " waits with ", name_of(hook));
+}
+
+bool Session::expect_busy(HookId hook) {
+  if (!own_.has_turn) {
+    --own_.polls_left;
+    return true;
+  }
+  if (entry_.head.hook != static_cast<uint16_t>(hook) ||
+      entry_.head.result != CUDA_ERROR_NOT_READY || entry_.words.empty()) {
+    return false;
+  }
+  own_.poll_hook = static_cast<uint16_t>(hook);
+  own_.polls_left = entry_.words[0] - 1;
+  entry_read_ = false;
+  return true;
+}
+
+// The replay has made all calls up to the cut: device memory is loaded, and the program is live.
+void Session::go_live() {
+  if (!cut_delivered_) deliver_cut();
+  turn_taken_ = true;  // the others wait
+  lock_.unlock();
+  const Manifest& manifest = restored_.ranks[0];
+  Status status = checkpointer_->load(restored_, manifest);
+  if (!status.ok()) {
+    impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
+               restored_.id + " cannot be restored: " + status.message());
+  }
+  log(LogLevel::kInfo, "restored ", restored_.id, ": ", manifest.calls, " calls repeated, ",
+      manifest.bytes(), " bytes of device memory loaded");
+  lock_.lock();
+  replayer_.reset();
+  status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
+  if (!status.ok()) {
+    set_mode(Mode::kOff);
+    log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
+  }
+  turn_taken_ = false;
+  wake();
+}
+
+// The program may end at its place in the cut: then it had nothing left to do on the device. One
+// thread may end it while others have still to come there.
+void Session::finish_replay() {
+  uint64_t turns = UINT64_MAX;
+  for (;;) {
+    if (!replaying() || cut_delivered_) return;
+    if (!turn_taken_) read_next();
+    if (all_made()) return;
+    const bool mine = !turn_taken_ && replayer_->thread() == own_path();
+    if (mine || turns == turns_) break;
+    turns = turns_;
+    Waiter waiter;
+    const auto place = waiting_.emplace(own_path(), &waiter);
+    (void)lock_.wait_until(waiter.turn, Clock::now() + kLongWait);
+    waiting_.erase(place);
+  }
+  diverged("hooked call " + std::to_string(replayer_->calls_read()) + " of " +
+               std::to_string(replayer_->calls()),
+           "the end of the program");
+}
+
+void Session::finish() {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return;
+  if (own_.met) {
+    s->lock_.lock();
+  } else {
+    s->meet();
+  }
+  if (s->replaying()) s->finish_replay();
+  while (s->closed_ && !own_.admitted) {
+    (void)s->lock_.wait_until(s->admission_, Clock::now() + kLongWait);
+  }
+  s->set_mode(Mode::kOff);
+  s->wake();
+  s->lock_.unlock();
+  if (s->triggers_ != nullptr) s->triggers_->stop();
+  if (s->checkpointer_ != nullptr) s->checkpointer_->finish();
+}
+
+}  // namespace gpusnap
