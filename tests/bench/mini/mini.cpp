@@ -209,7 +209,8 @@ class Sweep : public Program {
  public:
   explicit Sweep(size_t bytes)
       : sources_(noise(bytes / 16 / sizeof(Four), 6)), flux_(noise(sources_.count() * 15, 7)) {}
-  void step(int) override {
+  void step(int step) override {
+    const float strength = 1.0f + static_cast<float>(step % 7);
     const auto all = static_cast<int>(flux_.count());
     for (int part = 0; part < kParts; ++part) {
       const int begin = all / kParts * part;
@@ -217,7 +218,7 @@ class Sweep : public Program {
       launch(transport_,
              {.blocks = blocks_for(static_cast<size_t>(end - begin)), .threads = kMiniThreads},
              nullptr, flux_.address(), sources_.address(), begin, end,
-             static_cast<int>(sources_.count()));
+             static_cast<int>(sources_.count()), strength);
     }
   }
 

@@ -77,16 +77,18 @@ KERNEL void turn(double* direction, const double* residual, double weight) {
   direction[row] = residual[row] + weight * direction[row];
 }
 
-// A part of the flux: all of it is written, in place.
-KERNEL void transport(Four* flux, const Four* source, int begin, int end, int sources) {
+// A part of the flux: all of it is written, in place. The strength differs from step to step, so that
+// no cell comes to rest.
+KERNEL void transport(Four* flux, const Four* source, int begin, int end, int sources,
+                      float strength) {
   const int at = begin + static_cast<int>(global_index());
   if (at >= end) return;
   const Four from = source[at % sources];
   Four value = flux[at];
-  value.x = 0.9f * value.x + from.x;
-  value.y = 0.9f * value.y + from.y;
-  value.z = 0.9f * value.z + from.z;
-  value.w = 0.9f * value.w + from.w;
+  value.x = 0.9f * value.x + strength * from.x;
+  value.y = 0.9f * value.y + strength * from.y;
+  value.z = 0.9f * value.z + strength * from.z;
+  value.w = 0.9f * value.w + strength * from.w;
   flux[at] = value;
 }
 

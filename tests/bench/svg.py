@@ -1,0 +1,104 @@
+"""Charts as SVG text: bars in groups, and lines. Nothing but what benchmarks need."""
+
+import math
+from xml.sax.saxutils import escape
+
+COLOURS = ['#4e79a7', '#f28e2b', '#59a14f', '#e15759', '#76b7b2', '#edc948', '#b07aa1', '#9c755f',
+           '#bab0ac']
+LEFT, RIGHT, TOP, BOTTOM = 60, 20, 40, 46
+
+
+def text(x, y, words, anchor='middle', size=12, more=''):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" '
+            f'font-family="sans-serif" {more}>{escape(str(words))}</text>')
+
+
+def nice_top(value):
+    """The least of 1, 2, 2.5, 5 times a power of ten that is not below the value."""
+    if value <= 0:
+        return 1
+    power = 10 ** math.floor(math.log10(value))
+    return next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= value * 0.999)
+
+
+class Panel:
+    """One chart with its own axes; a figure has some of them, one below the other."""
+
+    def __init__(self, title, label, width=960, height=300, top=None):
+        self.title, self.label = title, label
+        self.width, self.height, self.top = width, height, top
+        self.parts = []
+
+    def axes(self, highest):
+        top = self.top or nice_top(highest)
+        plot = self.height - TOP - BOTTOM
+        self.parts.append(text(LEFT, 18, self.title, 'start', 14, 'font-weight="bold"'))
+        self.parts.append(text(14, TOP + plot / 2, self.label, size=11,
+                               more=f'transform="rotate(-90 14 {TOP + plot / 2:.1f})"'))
+        for i in range(6):
+            y = TOP + plot * (1 - i / 5)
+            self.parts.append(f'<line x1="{LEFT}" x2="{self.width - RIGHT}" y1="{y:.1f}" '
+                              f'y2="{y:.1f}" stroke="#ddd"/>')
+            self.parts.append(text(LEFT - 6, y + 4, f'{top * i / 5:.4g}', 'end', 11))
+        return top, plot
+
+    def legend(self, names):
+        x = LEFT
+        for i, name in enumerate(names):
+            colour = COLOURS[i % len(COLOURS)]
+            y = self.height - 12
+            self.parts.append(f'<rect x="{x}" y="{y - 9}" width="10" height="10" fill="{colour}"/>')
+            self.parts.append(text(x + 14, y, name, 'start', 11))
+            x += 24 + 7 * len(str(name))
+
+    def bars(self, groups, series, values):
+        """values[group][series]: a number, or None where there is none."""
+        known = [v for row in values for v in row if v is not None]
+        top, plot = self.axes(max(known, default=1))
+        wide = (self.width - LEFT - RIGHT) / len(groups)
+        bar = wide * 0.85 / len(series)
+        for g, group in enumerate(groups):
+            left = LEFT + g * wide + wide * 0.075
+            for s in range(len(series)):
+                value = values[g][s]
+                if value is None:
+                    continue
+                high = plot * min(max(value, 0) / top, 1)
+                x, y = left + s * bar, TOP + plot - high
+                self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{bar * 0.9:.1f}" '
+                                  f'height="{high:.1f}" fill="{COLOURS[s % len(COLOURS)]}"/>')
+                self.parts.append(text(x + bar * 0.45, y - 3, f'{value:.2g}', size=8))
+            self.parts.append(text(left + wide * 0.425, TOP + plot + 15, group))
+        self.legend(series)
+        return self
+
+    def lines(self, series, points, label):
+        """points[series]: a list of (x, y)."""
+        most = max((y for line in points for _, y in line), default=1)
+        right = max((x for line in points for x, _ in line), default=1)
+        top, plot = self.axes(most)
+        wide = self.width - LEFT - RIGHT
+        for s, line in enumerate(points):
+            at = ' '.join(f'{LEFT + wide * x / right:.1f},{TOP + plot * (1 - y / top):.1f}'
+                          for x, y in line)
+            colour = COLOURS[s % len(COLOURS)]
+            self.parts.append(f'<polyline points="{at}" fill="none" stroke="{colour}" '
+                              'stroke-width="1.5"/>')
+            for x, y in line if len(line) <= 64 else []:
+                self.parts.append(f'<circle cx="{LEFT + wide * x / right:.1f}" '
+                                  f'cy="{TOP + plot * (1 - y / top):.1f}" r="2" fill="{colour}"/>')
+        self.parts.append(text(self.width - RIGHT, TOP + plot + 15, f'{label}: {right}', 'end', 11))
+        self.legend(series)
+        return self
+
+
+def figure(panels):
+    width = max(panel.width for panel in panels)
+    height = sum(panel.height for panel in panels)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+           f'viewBox="0 0 {width} {height}">', f'<rect width="{width}" height="{height}" fill="white"/>']
+    y = 0
+    for panel in panels:
+        out += [f'<g transform="translate(0 {y})">', *panel.parts, '</g>']
+        y += panel.height
+    return '\n'.join([*out, '</svg>', ''])
