@@ -6,6 +6,7 @@
 // All that is drawn comes from the seed and the actor's number.
 #pragma once
 
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -69,9 +70,12 @@ struct Part {
 
 // --trace: what each step touches, to standard error.
 inline bool tracing = false;
-template <class... A>
-void trace(const char* format, A... arguments) {
-  if (tracing) std::fprintf(stderr, format, arguments...);
+[[gnu::format(printf, 1, 2)]] inline void trace(const char* format, ...) {
+  if (!tracing) return;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vfprintf(stderr, format, arguments);
+  va_end(arguments);
 }
 
 class Actor {
