@@ -37,6 +37,7 @@ enum EntryFlags : uint8_t {
   kHasAnswer = 1,  // u64 size, then bytes that the call gave back
   kCaptured = 2,   // host-visible memory was looked at: after the deliveries it is as its mirror
   kDeferred = 4,   // a copy back whose bytes are delivered by a later entry
+  kPartlyCaptured = 16,  // only memory that has a delivery, be it of no bytes, was looked at
   kAtCallEnd = 8,  // a cut that was made at the end of the call before it, not before the next: the
                    // program ran host code after it, which must find what the cut delivered
 };

@@ -350,6 +350,9 @@ CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call,
   if (!step.replaying()) {
     const CUresult result = step.made([&] { return call.real(out, memory, flags); });
     if (result == CUDA_SUCCESS) {
+      if (*out != reinterpret_cast<uint64_t>(memory)) {
+        step.session().host_memory().has_other_address(reinterpret_cast<uint64_t>(memory));
+      }
       step.record_answer(result, out, sizeof *out);
     } else {
       step.record(result);
@@ -363,6 +366,9 @@ CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call,
   step.take_answer(&before, sizeof before);
   if (before != *out) {
     cannot_place(before, 1, "the device sees that host memory at " + hex_text(*out) + " now");
+  }
+  if (*out != reinterpret_cast<uint64_t>(memory)) {
+    step.session().host_memory().has_other_address(reinterpret_cast<uint64_t>(memory));
   }
   return recorded;
 }

@@ -33,8 +33,41 @@ bool HostMemory::contains(uint64_t address, uint64_t size) const {
   return offset < it->second.size && size <= it->second.size - offset;
 }
 
-void HostMemory::capture(std::vector<Delivery>& deliveries) {
+void HostMemory::may_change(const WriteSet& set) {
+  if (set.everything() || !set.said()) return may_change_all();
+  if (set.empty()) return;
   for (auto& [address, range] : ranges_) {
+    if (range.other_address) range.may_change = true;
+  }
+  for (const WriteSet::Range& written : set) {
+    if (auto it = find(written.address); it != ranges_.end()) it->second.may_change = true;
+    const uint64_t end = written.size == WriteSet::kWholeRange ? 0 : written.address + written.size;
+    for (auto it = ranges_.upper_bound(written.address); it != ranges_.end() && it->first < end;
+         ++it) {
+      it->second.may_change = true;
+    }
+  }
+}
+
+void HostMemory::may_change_all() {
+  all_may_change_ = true;
+}
+
+void HostMemory::has_other_address(uint64_t address) {
+  if (auto it = find(address); it != ranges_.end()) it->second.other_address = true;
+}
+
+void HostMemory::is_settled() {
+  all_may_change_ = false;
+  for (auto& [address, range] : ranges_) range.may_change = false;
+}
+
+uint8_t HostMemory::capture(std::vector<Delivery>& deliveries) {
+  bool some = false;
+  for (auto& [address, range] : ranges_) {
+    if (!range.may_change && !all_may_change_) continue;
+    some = true;
+    const size_t before = deliveries.size();
     uint64_t run_start = 0, run_size = 0;
     auto flush = [&, base = address, &r = range] {
       if (run_size == 0) return;
@@ -54,7 +87,12 @@ void HostMemory::capture(std::vector<Delivery>& deliveries) {
       run_size += size;
     }
     flush();
+    if (!all_may_change_ && deliveries.size() == before) {
+      deliveries.push_back({{DeliveryHead::kMemory, address, 0, 0}, {}});
+    }
   }
+  if (all_may_change_) return ranges_.empty() ? 0 : kCaptured;
+  return some ? kPartlyCaptured : 0;
 }
 
 void HostMemory::note_copied(uint64_t address, uint64_t size) {
@@ -71,13 +109,19 @@ std::span<std::byte> HostMemory::mirror(uint64_t address, uint64_t offset, uint6
   return {it->second.mirror.get() + offset, size};
 }
 
-void HostMemory::settle() {
-  for (auto& [address, range] : ranges_) {
-    // Equal memory is left alone: it may be on its way to the device.
-    if (std::memcmp(memory(address), range.mirror.get(), range.size) != 0) {
-      std::memcpy(memory(address), range.mirror.get(), range.size);
-    }
+void HostMemory::settle(uint64_t address, Range& range) {
+  // Equal memory is left alone: it may be on its way to the device.
+  if (std::memcmp(memory(address), range.mirror.get(), range.size) != 0) {
+    std::memcpy(memory(address), range.mirror.get(), range.size);
   }
+}
+
+void HostMemory::settle() {
+  for (auto& [address, range] : ranges_) settle(address, range);
+}
+
+void HostMemory::settle(uint64_t address) {
+  if (auto it = ranges_.find(address); it != ranges_.end()) settle(address, it->second);
 }
 
 }  // namespace gpusnap

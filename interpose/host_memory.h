@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "interpose/entry.h"
+#include "tracker/write_set.h"
 
 namespace gpusnap {
 
@@ -29,26 +30,42 @@ class HostMemory {
   // Whether [address, address + size) lies in one range.
   bool contains(uint64_t address, uint64_t size) const;
 
-  // Recording: brings the mirrors up to date and appends what was different. The deliveries point
-  // into the mirrors: good until the next call of anything here.
-  void capture(std::vector<Delivery>& deliveries);
+  // Recording: the device may change that memory from now on; `set` beyond our ranges is nothing to
+  // us.
+  void may_change(const WriteSet& set);
+  void may_change_all();
+  // The device has another address for the memory at `address`, so no set tells of it.
+  void has_other_address(uint64_t address);
+  // Recording: the device is idle, and its changes have been captured.
+  void is_settled();
+
+  // Recording: brings the mirrors of what the device may change up to date and appends what was
+  // different. The deliveries point into the mirrors: good until the next call of anything here.
+  // Returns the flag that says what was looked at: kCaptured, where it was all memory,
+  // kPartlyCaptured, where each range that was looked at has a delivery, or 0 for none.
+  uint8_t capture(std::vector<Delivery>& deliveries);
   // The host got these bytes by a journaled copy: no news for the next capture. Recording and
   // replay.
   void note_copied(uint64_t address, uint64_t size);
 
   // Replay: the place in the mirror for a delivery; empty when there is no such place.
   std::span<std::byte> mirror(uint64_t address, uint64_t offset, uint64_t size);
-  // Replay: makes all memory equal to the mirrors.
+  // Replay: makes all memory equal to the mirrors, or the one range that begins there.
   void settle();
+  void settle(uint64_t address);
 
  private:
   struct Range {
     uint64_t size = 0;
     std::unique_ptr<std::byte[]> mirror;  // starts as zeros, whatever the memory holds
+    bool may_change = false;
+    bool other_address = false;
   };
+  static void settle(uint64_t address, Range& range);
   static std::byte* memory(uint64_t address) { return reinterpret_cast<std::byte*>(address); }
   std::map<uint64_t, Range>::iterator find(uint64_t address);
   std::map<uint64_t, Range> ranges_;  // by address
+  bool all_may_change_ = false;
 };
 
 }  // namespace gpusnap

@@ -296,11 +296,8 @@ const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
     note_answered(it->block);
     deliveries_.push_back({{DeliveryHead::kCopy, it->ordinal, 0, it->block.bytes()}, it->block});
   }
-  if (device_may_write_ && !host_memory_.empty()) {
-    host_memory_.capture(deliveries_);
-    *flags = static_cast<uint8_t>(*flags | kCaptured);
-  }
-  if (all_done) device_may_write_ = false;
+  *flags = static_cast<uint8_t>(*flags | host_memory_.capture(deliveries_));
+  if (all_done) host_memory_.is_settled();
   return deliveries_;
 }
 
@@ -328,6 +325,7 @@ void Session::remember_deferred(const HostBlock& block) {
 }
 
 void Session::deliver(const Entry& entry) {
+  std::vector<uint64_t> looked_at;
   for (uint32_t i = 0; i < entry.head.deliveries; ++i) {
     DeliveryHead head;
     Status status = replayer_->next_delivery(head);
@@ -348,10 +346,14 @@ void Session::deliver(const Entry& entry) {
         impossible(kExitDamaged, "the replay journal writes to memory that is not there");
       }
       read(mirror);
+      looked_at.push_back(head.target);
     }
     if (!status.ok()) impossible(kExitDamaged, status.message());
   }
   if ((entry.head.flags & kCaptured) != 0) host_memory_.settle();
+  if ((entry.head.flags & kPartlyCaptured) == 0) return;
+  looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
+  for (uint64_t address : looked_at) host_memory_.settle(address);
 }
 
 std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count,

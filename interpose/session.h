@@ -156,11 +156,14 @@ class Session {
   void forget_placed_pinned(uint64_t address) { placed_pinned_.erase(address); }
   uint64_t placed_pinned(uint64_t address) const;
 
+  // Calls must say what they are about to write: for the snapshot, or for the sake of memory that
+  // host and device both see.
+  bool asks_writes() const { return snapshot_pending_ || !host_memory_.empty(); }
   // A call has been made by which the device may change host-visible memory, until a capture with
   // an idle device.
-  void device_may_write() {
-    device_may_write_ = true;
+  void device_may_write(const WriteSet& set) {
     ++device_writes_;
+    if (!host_memory_.empty()) host_memory_.may_change(set);
   }
   // How many such calls there were.
   uint64_t device_writes() const { return device_writes_; }
@@ -285,7 +288,6 @@ class Session {
   bool snapshot_pending_ = false;
 
   std::unique_ptr<Recorder> recorder_;
-  bool device_may_write_ = false;
   uint64_t device_writes_ = 0;
   int memory_calls_ = 0;                      // that are being made
   std::map<uint64_t, uint64_t> being_freed_;  // address -> size

@@ -58,16 +58,16 @@ class Step {
     if constexpr (std::same_as<T, CUstream>) (void)stream(value);
   }
 
-  // What the call may write; looked at only where the table says that it writes, and only while
+  // What the call may write; looked at only where the table says that it writes, and only where
   // asks_writes(). A set about which nothing was said is everything.
   WriteSet writes;
   bool asks_writes() const {
-    return session_->snapshot_pending() && writes_ != Writes::kNothing && !replaying();
+    return session_->asks_writes() && writes_ != Writes::kNothing && !replaying();
   }
   // Before the call is made, and before what the session knows of the memory changes: the snapshot
   // on its way gets what it needs of it. Once for a call; made() does it where nobody did.
   void before_write() {
-    if (asks_writes()) [[unlikely]]
+    if (session_->snapshot_pending() && writes_ != Writes::kNothing && !replaying()) [[unlikely]]
       tell_writes();
   }
 
@@ -88,7 +88,7 @@ class Step {
   CUresult made(Real&& real) {
     before_write();
     const CUresult result = outside(real);
-    if (lets_device_write_) session_->device_may_write();
+    if (lets_device_write_) session_->device_may_write(writes);
     return result;
   }
 

@@ -48,6 +48,7 @@ PROGRAMS = {
     'warps': ('80', 25),
     'orbits': ('200', 30),
     'pipeline': ('150', 30),
+    'workers': ('200', 150),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),
     'runtime/solver': ('3', 200),

@@ -17,6 +17,7 @@ class HostMemoryTest : public ::testing::Test {
  protected:
   HostMemoryTest() : recorded_(kSize), replayed_(kSize) {
     recorder_.add(address(recorded_), kSize);
+    recorder_.may_change_all();
     replayer_.add(address(replayed_), kSize);
   }
   static uint64_t address(const std::vector<std::byte>& memory) {
@@ -37,7 +38,7 @@ class HostMemoryTest : public ::testing::Test {
   // A synchronisation: captured there, delivered here.
   size_t synchronise() {
     std::vector<Delivery> deliveries;
-    recorder_.capture(deliveries);
+    const uint8_t looked_at = recorder_.capture(deliveries);
     for (const Delivery& delivery : deliveries) {
       EXPECT_EQ(delivery.head.kind, DeliveryHead::kMemory);
       const auto mirror =
@@ -45,7 +46,8 @@ class HostMemoryTest : public ::testing::Test {
       EXPECT_EQ(mirror.size(), delivery.block.bytes());
       std::memcpy(mirror.data(), delivery.block.start, mirror.size());
     }
-    replayer_.settle();
+    if (looked_at == kCaptured) replayer_.settle();
+    if (looked_at == kPartlyCaptured) replayer_.settle(address(replayed_));
     return deliveries.size();
   }
   void expect_equal() const { EXPECT_TRUE(recorded_ == replayed_); }
@@ -124,6 +126,68 @@ TEST_F(HostMemoryTest, DeliveriesToMemoryThatIsNotThereAreRefused) {
   EXPECT_TRUE(replayer_.mirror(address(replayed_), UINT64_MAX, 2).empty());
   replayer_.remove(address(replayed_));
   EXPECT_TRUE(replayer_.mirror(address(replayed_), 0, 1).empty());
+}
+
+// Another thread may be at its own memory while one synchronises.
+TEST_F(HostMemoryTest, MemoryThatNoCallMayHaveWrittenIsLeftAlone) {
+  recorder_.is_settled();
+  WriteSet elsewhere;
+  elsewhere.add(address(recorded_) - 8, 8);
+  elsewhere.add(address(recorded_) + kSize, 8);
+  recorder_.may_change(elsewhere);
+  host([](auto& m) { m[3] = std::byte{1}; });
+  EXPECT_EQ(synchronise(), 0U);
+  host([](auto& m) { m[3] = std::byte{2}; });
+  expect_equal();
+}
+
+TEST_F(HostMemoryTest, AWriteAnywhereInTheRangeIsSeen) {
+  const uint64_t start = address(recorded_);
+  for (const auto& [from, size] : {std::pair<uint64_t, uint64_t>{start, 1},
+                                   {start + kSize - 1, 1},
+                                   {start - 100, 101},
+                                   {start + kSize / 2, WriteSet::kWholeRange}}) {
+    recorder_.is_settled();
+    WriteSet set;
+    set.add(from, size);
+    recorder_.may_change(set);
+    device([](auto& m) { m[kSize / 2] ^= std::byte{1}; });
+    EXPECT_EQ(synchronise(), 1U);
+    expect_equal();
+  }
+}
+
+// What the host changes and the device changes back is no news to the recording, and must still
+// undo the host's change in the replay.
+TEST_F(HostMemoryTest, ARangeThatWasLookedAtInVainIsTold) {
+  recorder_.is_settled();
+  WriteSet set;
+  set.add(address(recorded_), 1);
+  recorder_.may_change(set);
+  host([](auto& m) { m[0] = std::byte{9}; });
+  device([](auto& m) { m[0] = std::byte{0}; });
+  EXPECT_EQ(synchronise(), 1U);
+  expect_equal();
+}
+
+TEST_F(HostMemoryTest, ASetThatNobodyGaveIsEverything) {
+  recorder_.is_settled();
+  recorder_.may_change({});
+  device([](auto& m) { m[7] = std::byte{1}; });
+  EXPECT_EQ(synchronise(), 1U);
+  expect_equal();
+  WriteSet nothing;
+  nothing.add_nothing();
+  recorder_.is_settled();
+  recorder_.may_change(nothing);
+  device([](auto& m) { m[7] = std::byte{2}; });
+  EXPECT_EQ(synchronise(), 0U);
+  recorder_.has_other_address(address(recorded_));
+  WriteSet other;
+  other.add(0x1000, 8);
+  recorder_.may_change(other);
+  EXPECT_EQ(synchronise(), 1U);
+  expect_equal();
 }
 
 }  // namespace
