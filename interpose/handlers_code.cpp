@@ -110,7 +110,10 @@ CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const ch
   if (name == nullptr) return step.skipped([&] { return call.real(out, module, name); });
   step.key.name = name;
   const CUresult result = step.made_again([&] { return call.real(out, module, name); });
-  if (result == CUDA_SUCCESS) step.session().modules().add_function(*out);
+  if (result == CUDA_SUCCESS) {
+    Modules& modules = step.session().modules();
+    modules.add_function(*out, modules.number_of(module), name);
+  }
   return result;
 }
 
@@ -211,8 +214,9 @@ CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& ca
   step.key.name = name;
   const CUresult result = step.made_again([&] { return call.real(out, library, name); });
   if (result == CUDA_SUCCESS) {
-    step.session().modules().add_function(*out);
-    step.session().modules().use_library(library);
+    Modules& modules = step.session().modules();
+    modules.add_function(*out, modules.number_of(library), name);
+    modules.use_library(library);
   }
   return result;
 }
@@ -256,10 +260,15 @@ uint64_t packed(unsigned low, unsigned high) {
   return low | static_cast<uint64_t>(high) << 32;
 }
 
+struct Arguments {
+  void** params;
+  void** extra;
+};
+
 // The hot path: one look-up and one append while recording.
 template <class Real>
 CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUstream stream,
-                       Real&& real) {
+                       const Arguments& arguments, Real&& real) {
   Session& session = step.session();
   (void)step.stream(stream);
   step.key.add(session.modules().function(function));
@@ -273,6 +282,10 @@ CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUst
     // Code that is loaded at its first launch is loaded where it was: now, not while live.
     if (recorded == CUDA_SUCCESS) session.modules().load_function(function);
     return recorded;
+  }
+  if (step.asks_writes()) [[unlikely]] {
+    session.modules().kernels().add_writes(function, arguments.params, arguments.extra,
+                                           session.memory(), step.writes);
   }
   const CUresult result = step.made(real);
   if (result == CUDA_SUCCESS) session.recorder().count_launch();
@@ -293,7 +306,7 @@ CUresult launch(const Call<decltype(cuLaunchKernel)>& call, CUfunction function,
   if (step.off()) return real();
   return follow_launch(step, function,
                        {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes}, stream,
-                       real);
+                       {params, extra}, real);
 }
 
 CUresult launch(const Call<decltype(cuLaunchKernelEx)>& call, const CUlaunchConfig* config,
@@ -305,7 +318,7 @@ CUresult launch(const Call<decltype(cuLaunchKernelEx)>& call, const CUlaunchConf
   return follow_launch(step, function,
                        {config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
                         config->blockDimY, config->blockDimZ, config->sharedMemBytes},
-                       config->hStream, real);
+                       config->hStream, {params, extra}, real);
 }
 
 CUresult launch(const Call<decltype(cuLaunchCooperativeKernel)>& call, CUfunction function,
@@ -320,7 +333,7 @@ CUresult launch(const Call<decltype(cuLaunchCooperativeKernel)>& call, CUfunctio
   if (step.off()) return real();
   return follow_launch(step, function,
                        {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes}, stream,
-                       real);
+                       {params, nullptr}, real);
 }
 
 }  // namespace gpusnap::handle

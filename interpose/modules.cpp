@@ -5,10 +5,12 @@
 namespace gpusnap {
 
 void Modules::add_module(CUmodule module, CUcontext context, const ImageContents& image) {
+  kernels_.add_code(next_number_, image);
   loaded_.push_back({next_number_++, module, nullptr, context, globals_of(image), true, false});
 }
 
 void Modules::add_library(CUlibrary library, const ImageContents& image) {
+  kernels_.add_code(next_number_, image);
   loaded_.push_back({next_number_++, nullptr, library, nullptr, globals_of(image), false, false});
 }
 
@@ -17,6 +19,7 @@ void Modules::remove_if(Match&& match, MemoryMap& memory) {
   std::erase_if(loaded_, [&](const Loaded& loaded) {
     if (!match(loaded)) return false;
     memory.erase_module(loaded.number);
+    kernels_.remove_code(loaded.number);
     return true;
   });
 }
@@ -34,6 +37,7 @@ void Modules::remove_context(CUcontext context, MemoryMap& memory) {
   for (Loaded& loaded : loaded_) {
     if (loaded.library == nullptr || loaded.context != context) continue;
     memory.erase_module(loaded.number);
+    kernels_.forget_globals(loaded.number);
     loaded.context = nullptr;
     loaded.in_map = false;
   }
@@ -58,13 +62,15 @@ uint64_t Modules::number_of(CUlibrary library) const {
   return it == loaded_.end() ? UINT64_MAX : it->number;
 }
 
-void Modules::add_function(const void* handle) {
+void Modules::add_function(const void* handle, uint64_t module, const char* name) {
   functions_[handle] = function_count_++;
+  kernels_.add(handle, module, name);
 }
 
 void Modules::alias_function(const void* handle, const void* known) {
   const uint32_t number = function(known);
   if (number != kUnknownFunction) functions_[handle] = number;
+  kernels_.alias(handle, known);
 }
 
 void Modules::load_function(CUfunction function) {
@@ -126,6 +132,7 @@ Status Modules::find_globals_of(Loaded& loaded, MemoryMap& memory) {
       return {Code::kUnsupported, "the variable " + global.name + " of " + module +
                                       " has no address (" + error_name(driver_, result) + ")"};
     }
+    kernels_.place_global(loaded.number, global.name, range.address, range.size);
     range.kind = MemoryKind::kGlobal;
     range.context = reinterpret_cast<uint64_t>(loaded.context);
     range.module = loaded.number;

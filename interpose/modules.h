@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "interpose/driver.h"
+#include "interpose/kernels.h"
 #include "tiers/status.h"
 #include "tracker/image.h"
 #include "tracker/memory_map.h"
@@ -22,7 +23,7 @@ inline constexpr uint32_t kUnknownFunction = UINT32_MAX;
 
 class Modules {
  public:
-  explicit Modules(const Driver& driver) : driver_(driver) {}
+  explicit Modules(const Driver& driver) : driver_(driver), kernels_(driver) {}
 
   // Modules and libraries are numbered together, in order of loading.
   void add_module(CUmodule module, CUcontext context, const ImageContents& image);
@@ -37,12 +38,14 @@ class Modules {
   uint64_t number_of(CUlibrary library) const;
 
   // Kernels are numbered in the order in which the program first gets a handle of them.
-  void add_function(const void* handle);
+  // `module`: where it is from, by its number.
+  void add_function(const void* handle, uint64_t module, const char* name);
   void alias_function(const void* handle, const void* known);
   uint32_t function(const void* handle) const {
     auto it = functions_.find(handle);
     return it == functions_.end() ? kUnknownFunction : it->second;
   }
+  const Kernels& kernels() const { return kernels_; }
   // Replay: what the skipped launches of the kernel would have loaded.
   void load_function(CUfunction function);
 
@@ -69,6 +72,7 @@ class Modules {
   void remove_if(Match&& match, MemoryMap& memory);
 
   const Driver& driver_;
+  Kernels kernels_;
   std::vector<Loaded> loaded_;
   uint64_t next_number_ = 0;
   std::unordered_map<const void*, uint32_t> functions_;

@@ -222,8 +222,10 @@ class Arguments {
   }
 
   bool known() const {
-    return kernel_.layout_known &&
-           (kernel_.parameters.empty() || params_ != nullptr || buffer_ != nullptr);
+    if (!kernel_.layout_known) return false;
+    if (kernel_.parameters.empty() || params_ != nullptr) return true;
+    const KernelWrites::Parameter& last = kernel_.parameters.back();
+    return buffer_ != nullptr && uint64_t{last.offset} + last.size <= bytes_;
   }
   // The word at `offset` of a parameter; 0 where there is none.
   uint64_t word(uint32_t parameter, uint32_t offset) const {
@@ -234,9 +236,7 @@ class Arguments {
       if (params_[parameter] == nullptr) return 0;
       from = static_cast<const std::byte*>(params_[parameter]) + offset;
     } else {
-      const uint64_t start = uint64_t{where.offset} + offset;
-      if (start + kPointerBytes > bytes_) return 0;
-      from = buffer_ + start;
+      from = buffer_ + where.offset + offset;
     }
     uint64_t value = 0;
     std::memcpy(&value, from, sizeof value);

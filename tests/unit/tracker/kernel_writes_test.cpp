@@ -572,6 +572,140 @@ TEST(KernelWrites, WhatCannotBeReadIsNotProven) {
   EXPECT_EQ(code.names(), std::vector<std::string>{"k"});
 }
 
+// One launch of a kernel that stores through p, through the word at 8 of s, and to nothing else;
+// m is a number.
+class Launch : public testing::Test {
+ protected:
+  Launch() {
+    for (const uint64_t start : {0x10000000, 0x20000000, 0x30000000}) {
+      EXPECT_TRUE(memory_.insert({start, 0x1000, MemoryKind::kDevice, {}, 0, 0, ""}));
+    }
+    words_[1] = 0x20000010;
+  }
+  // What a launch may write, by the first hexadecimal digit of each range; "?": not proven.
+  std::string collect() {
+    WriteSet set;
+    void* params[] = {&p_, &q_, &n_, words_, &m_};
+    const bool proven = collect_writes(kernel_, params, nullptr, memory_, set);
+    return text_of(set) + (proven ? "" : "?");
+  }
+  static std::string text_of(const WriteSet& set) {
+    EXPECT_TRUE(set.said());
+    if (set.everything()) return "all";
+    std::string text;
+    for (const WriteSet::Range& range : set) {
+      EXPECT_EQ(range.size, WriteSet::kWholeRange);
+      EXPECT_EQ(range.address & 0xfffffff, 0u);
+      text += static_cast<char>('0' + (range.address >> 28));
+    }
+    return text;
+  }
+
+  MemoryMap memory_;
+  KernelWrites kernel_ = analyse(kP + kM +
+                                 "shl.b64 %rd4, %rd3, 2;\nadd.s64 %rd5, %rd1, %rd4;\n"
+                                 "st.global.u32 [%rd5], 0;\nld.param.u64 %rd6, [s+8];\n"
+                                 "st.global.u32 [%rd6], 0;\n");
+  uint64_t p_ = 0x10000000, q_ = 0x30000000, m_ = 12;
+  uint32_t n_ = 7;
+  uint64_t words_[5] = {};
+};
+
+TEST_F(Launch, PointersMeanTheirWholeRange) {
+  EXPECT_EQ(collect(), "12");
+  p_ += 0xfff;
+  EXPECT_EQ(collect(), "12");
+}
+
+TEST_F(Launch, OneRangeIsAddedOnce) {
+  words_[1] = p_ + 8;
+  EXPECT_EQ(collect(), "1");
+}
+
+TEST_F(Launch, AnEndMeansTheRangeBeforeIt) {
+  p_ = 0x10001000;
+  EXPECT_EQ(collect(), "12");
+  // And the one that begins there.
+  EXPECT_TRUE(memory_.insert({0x40000000, 0x10000000, MemoryKind::kDevice, {}, 0, 0, ""}));
+  EXPECT_TRUE(memory_.insert({0x50000000, 0x1000, MemoryKind::kDevice, {}, 0, 0, ""}));
+  p_ = 0x50000000;
+  EXPECT_EQ(collect(), "542");
+}
+
+TEST_F(Launch, NullPointersWriteNothing) {
+  p_ = 0;
+  EXPECT_EQ(collect(), "2");
+}
+
+TEST_F(Launch, APointerToNothingThatIsKnownIsNotUnderstood) {
+  p_ = 0x77770000;
+  EXPECT_EQ(collect(), "23?");
+}
+
+TEST_F(Launch, ANumberThatIsAPointerIsNotUnderstood) {
+  m_ = 0x30000008;
+  EXPECT_EQ(collect(), "123?");
+}
+
+TEST_F(Launch, OneOfSeveralSourcesIsEnough) {
+  kernel_ = analyse(kP + kM + "add.s64 %rd5, %rd1, %rd3;\nst.global.u8 [%rd5], 0;");
+  EXPECT_EQ(collect(), "1");
+  m_ = 0x77770000;
+  EXPECT_EQ(collect(), "1");
+  p_ = 0x77770000;
+  EXPECT_EQ(collect(), "32?");
+}
+
+TEST_F(Launch, ElementsOfAnArray) {
+  kernel_ = analyse(
+      "mov.b64 %rd1, s;\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 8;\n"
+      "add.s64 %rd1, %rd1, %rd2;\nld.param.u64 %rd3, [%rd1];\n"
+      "st.global.u32 [%rd3], 0;");
+  words_[4] = 0x30000000;
+  EXPECT_EQ(collect(), "23");
+}
+
+TEST_F(Launch, GuessesAreWhatAllArgumentsPointTo) {
+  kernel_ = analyse(kP + "ld.global.u64 %rd5, [%rd1];\nst.global.u32 [%rd5], 0;");
+  EXPECT_EQ(collect(), "132?");
+  // With machine code beside it, what the PTX says is the better guess.
+  kernel_ = analyse(kP + "st.global.u32 [%rd1], 0;");
+  kernel_.proven = false;
+  EXPECT_EQ(collect(), "1?");
+}
+
+TEST_F(Launch, WithoutLayoutOrArgumentsItIsEverything) {
+  WriteSet set;
+  EXPECT_FALSE(collect_writes(kernel_, nullptr, nullptr, memory_, set));
+  EXPECT_TRUE(set.everything());
+  kernel_.layout_known = false;
+  EXPECT_EQ(collect(), "all?");
+  const std::string bare = kHead + ".entry k() { ret; }";
+  WriteSet none;
+  EXPECT_TRUE(collect_writes(KernelCode(read_image(as_bytes(bare)), 90).find("k"), nullptr, nullptr,
+                             memory_, none));
+  EXPECT_TRUE(none.said());
+  EXPECT_TRUE(none.empty());
+}
+
+TEST_F(Launch, ArgumentsInOneBuffer) {
+  struct {
+    uint64_t p, q;
+    uint32_t n, padding;
+    uint64_t words[5];
+    uint64_t m;
+  } block = {p_, q_, n_, 0, {0, words_[1], 0, 0, 0}, m_};
+  size_t bytes = sizeof block;
+  void* extra[] = {reinterpret_cast<void*>(1), &block, reinterpret_cast<void*>(2), &bytes, nullptr};
+  WriteSet set;
+  EXPECT_TRUE(collect_writes(kernel_, nullptr, extra, memory_, set));
+  EXPECT_EQ(text_of(set), "12");
+  bytes = 8;  // the rest is not there, and not read
+  WriteSet less;
+  EXPECT_FALSE(collect_writes(kernel_, nullptr, extra, memory_, less));
+  EXPECT_TRUE(less.everything());
+}
+
 // What compilers make of C++.
 TEST(KernelWrites, ClangsCode) {
   const auto files = device_code(".ptx");

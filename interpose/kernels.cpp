@@ -1,0 +1,81 @@
+#include "interpose/kernels.h"
+
+namespace gpusnap {
+
+void Kernels::add_code(uint64_t module, const ImageContents& image) {
+  code_[module].image = image;
+}
+
+void Kernels::remove_code(uint64_t module) {
+  code_.erase(module);
+}
+
+// Of all devices, where they are alike: a library's code may run on any of them.
+uint32_t Kernels::device_arch() const {
+  uint32_t arch = 0;
+  for (CUdevice device = 0;; ++device) {
+    int major = 0, minor = 0;
+    if (driver_.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                     device) != CUDA_SUCCESS ||
+        driver_.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                     device) != CUDA_SUCCESS) {
+      return arch;
+    }
+    const auto own = static_cast<uint32_t>(major * 10 + minor);
+    if (device > 0 && own != arch) return 0;
+    arch = own;
+  }
+}
+
+void Kernels::add(const void* handle, uint64_t module, std::string_view name) {
+  const auto [at, fresh] =
+      numbers_.try_emplace({module, std::string(name)}, static_cast<uint32_t>(kernels_.size()));
+  if (fresh) {
+    Kernel& kernel = kernels_.emplace_back();
+    kernel.module = module;
+    kernel.writes.name = name;
+    kernel.writes.reason = "its module is not known";
+    if (const auto found = code_.find(module); found != code_.end()) {
+      Code& code = found->second;
+      if (!code.kernels) code.kernels.emplace(std::exchange(code.image, {}), device_arch());
+      kernel.writes = code.kernels->find(name);
+    }
+  }
+  handles_[handle] = at->second;
+}
+
+void Kernels::alias(const void* handle, const void* known) {
+  if (const auto at = handles_.find(known); at != handles_.end()) handles_[handle] = at->second;
+}
+
+void Kernels::place_global(uint64_t module, const std::string& name, uint64_t address,
+                           uint64_t size) {
+  const auto at = code_.find(module);
+  if (at != code_.end()) at->second.globals[name] = {address, size};
+}
+
+void Kernels::forget_globals(uint64_t module) {
+  if (const auto at = code_.find(module); at != code_.end()) at->second.globals.clear();
+}
+
+void Kernels::add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,
+                         WriteSet& writes) const {
+  const auto at = handles_.find(handle);
+  if (at == handles_.end()) {
+    writes.add_everything();
+    writes.set_kernel(WriteSet::kNoKernel, false);
+    return;
+  }
+  const Kernel& kernel = kernels_[at->second];
+  writes.set_kernel(at->second, collect_writes(kernel.writes, params, extra, memory, writes));
+  const auto code = code_.find(kernel.module);
+  if (code == code_.end()) return;
+  for (const std::string& name : kernel.writes.globals) {
+    const auto global = code->second.globals.find(name);
+    if (global == code->second.globals.end()) continue;
+    const auto [address, size] = global->second;
+    writes.add(address, size);
+  }
+}
+
+}  // namespace gpusnap

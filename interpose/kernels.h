@@ -1,0 +1,63 @@
+// What the program's kernels may write, by the handles that the program has of them. A kernel is
+// looked at when the program first asks for a handle of it.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "interpose/driver.h"
+#include "tracker/image.h"
+#include "tracker/kernel_writes.h"
+#include "tracker/memory_map.h"
+#include "tracker/write_set.h"
+
+namespace gpusnap {
+
+class Kernels {
+ public:
+  explicit Kernels(const Driver& driver) : driver_(driver) {}
+
+  // `module`: the number of a module or library; numbers are not used again.
+  void add_code(uint64_t module, const ImageContents& image);
+  void remove_code(uint64_t module);
+  void add(const void* handle, uint64_t module, std::string_view name);
+  void alias(const void* handle, const void* known);
+  // Where a variable of the module lies; variables without an address are in no snapshot.
+  void place_global(uint64_t module, const std::string& name, uint64_t address, uint64_t size);
+  void forget_globals(uint64_t module);
+
+  // What a launch of `handle` with these arguments (of cuLaunchKernel) may write; sets whose kernel
+  // it is and whether that is proven. Allocates nothing.
+  void add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,
+                  WriteSet& writes) const;
+  // By WriteSet::kernel(): the same number for all handles of a kernel.
+  const std::string& name(uint32_t kernel) const { return kernels_[kernel].writes.name; }
+
+ private:
+  struct Code {
+    ImageContents image;  // until a kernel is asked for
+    std::optional<KernelCode> kernels;
+    std::map<std::string, std::pair<uint64_t, uint64_t>> globals;  // address and size by name
+  };
+  struct Kernel {
+    uint64_t module = 0;
+    KernelWrites writes;
+  };
+  uint32_t device_arch() const;
+
+  const Driver& driver_;
+  std::map<uint64_t, Code> code_;  // by module
+  std::deque<Kernel> kernels_;     // by number
+  std::map<std::pair<uint64_t, std::string>, uint32_t> numbers_;
+  std::unordered_map<const void*, uint32_t> handles_;
+};
+
+}  // namespace gpusnap

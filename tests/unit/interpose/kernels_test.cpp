@@ -1,0 +1,115 @@
+// Kernels by their handles, against a driver that knows nothing but its devices.
+#include "interpose/kernels.h"
+
+#include <gtest/gtest.h>
+
+namespace gpusnap {
+namespace {
+
+int device_count = 1;
+int majors[2] = {9, 9};
+
+CUresult attribute(int* value, CUdevice_attribute which, CUdevice device) {
+  if (device >= device_count) return CUDA_ERROR_INVALID_DEVICE;
+  *value = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? majors[device] : 0;
+  return CUDA_SUCCESS;
+}
+
+ImageContents image() {
+  ImageContents contents;
+  ImageEntry ptx;
+  ptx.bytes =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .u32 counter;\n"
+      ".visible .entry fill(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p];\n"
+      "st.global.u32 [%a], 0; st.global.u32 [counter], 1; ret; }\n"
+      ".visible .entry chase(.param .u64 p) { .reg .b64 %a, %b; ld.param.u64 %a, [p];\n"
+      "ld.global.u64 %b, [%a]; st.global.u32 [%b], 0; ret; }\n";
+  contents.entries.push_back(ptx);
+  return contents;
+}
+
+class KernelsTest : public testing::Test {
+ protected:
+  KernelsTest() {
+    device_count = 1;
+    majors[1] = 9;
+    driver_.cuDeviceGetAttribute = attribute;
+    EXPECT_TRUE(memory_.insert({0x10000000, 0x1000, MemoryKind::kDevice, {}, 0, 0, ""}));
+    kernels_.add_code(5, image());
+  }
+  WriteSet launch(const void* handle) {
+    void* params[] = {&pointer_};
+    WriteSet set;
+    kernels_.add_writes(handle, params, nullptr, memory_, set);
+    return set;
+  }
+  static const void* handle(uintptr_t number) { return reinterpret_cast<const void*>(number); }
+
+  Driver driver_;
+  MemoryMap memory_;
+  uint64_t pointer_ = 0x10000010;
+  Kernels kernels_{driver_};
+};
+
+TEST_F(KernelsTest, SaysWhatIsWrittenAndByWhom) {
+  kernels_.add(handle(1), 5, "fill");
+  kernels_.place_global(5, "counter", 0x20000000, 4);
+  const WriteSet set = launch(handle(1));
+  EXPECT_TRUE(set.proven());
+  EXPECT_FALSE(set.everything());
+  ASSERT_EQ(set.end() - set.begin(), 2);
+  EXPECT_EQ(set.begin()[0].address, 0x10000000u);
+  EXPECT_EQ(set.begin()[0].size, WriteSet::kWholeRange);
+  EXPECT_EQ(set.begin()[1].address, 0x20000000u);
+  EXPECT_EQ(set.begin()[1].size, 4u);
+  EXPECT_EQ(kernels_.name(set.kernel()), "fill");
+}
+
+TEST_F(KernelsTest, AKernelHasOneNumber) {
+  kernels_.add(handle(1), 5, "fill");
+  kernels_.add(handle(2), 5, "chase");
+  kernels_.add(handle(3), 5, "fill");
+  kernels_.alias(handle(4), handle(2));
+  EXPECT_EQ(launch(handle(1)).kernel(), launch(handle(3)).kernel());
+  EXPECT_EQ(launch(handle(2)).kernel(), launch(handle(4)).kernel());
+  EXPECT_NE(launch(handle(1)).kernel(), launch(handle(2)).kernel());
+  EXPECT_FALSE(launch(handle(4)).proven());
+}
+
+TEST_F(KernelsTest, WhatIsNotKnownWritesEverything) {
+  EXPECT_TRUE(launch(handle(9)).everything());
+  EXPECT_FALSE(launch(handle(9)).proven());
+  kernels_.add(handle(1), 6, "fill");
+  EXPECT_TRUE(launch(handle(1)).everything());
+  EXPECT_FALSE(launch(handle(1)).proven());
+  EXPECT_EQ(kernels_.name(launch(handle(1)).kernel()), "fill");
+}
+
+TEST_F(KernelsTest, VariablesWithoutAnAddressAreInNoSnapshot) {
+  kernels_.add(handle(1), 5, "fill");
+  const WriteSet before = launch(handle(1));
+  EXPECT_EQ(before.end() - before.begin(), 1);
+  kernels_.place_global(5, "counter", 0x20000000, 4);
+  kernels_.forget_globals(5);
+  const WriteSet after = launch(handle(1));
+  EXPECT_EQ(after.end() - after.begin(), 1);
+}
+
+TEST_F(KernelsTest, MachineCodeForAnyOfTheDevicesCounts) {
+  ImageContents both = image();
+  ImageEntry machine_code;
+  machine_code.kind = ImageEntry::Kind::kElf;
+  machine_code.arch = 80;
+  both.entries.push_back(machine_code);
+  kernels_.add_code(7, both);
+  kernels_.add(handle(1), 7, "fill");
+  EXPECT_TRUE(launch(handle(1)).proven());
+  device_count = 2;
+  majors[1] = 8;
+  kernels_.add_code(8, both);
+  kernels_.add(handle(2), 8, "fill");
+  EXPECT_FALSE(launch(handle(2)).proven());
+}
+
+}  // namespace
+}  // namespace gpusnap
