@@ -14,12 +14,17 @@ namespace {
 
 using gpusnap::DeviceCode;
 
-#define BENCH_FUNCTIONS(X)                                                        \
-  X(cuInit)                                                                       \
-  X(cuDeviceGetCount)                                                             \
-  X(cuDeviceGetName)                                                              \
-  X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2) \
-      X(cuMemGetInfo_v2) X(cuMemcpyHtoD_v2) X(cuMemsetD32_v2) X(cuStreamSynchronize)
+#define BENCH_FUNCTIONS(X)    \
+  X(cuInit)                   \
+  X(cuDeviceGetCount)         \
+  X(cuDeviceGetName)          \
+  X(cuDevicePrimaryCtxRetain) \
+  X(cuCtxSetCurrent)          \
+  X(cuMemAlloc_v2)            \
+  X(cuMemFree_v2)             \
+  X(cuMemcpyHtoD_v2)          \
+  X(cuMemsetD32_v2)           \
+  X(cuStreamSynchronize)
 
 struct Calls {
 #define X(name) decltype(&::name) name = nullptr;
