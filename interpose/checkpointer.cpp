@@ -310,7 +310,8 @@ Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Con
   for (const SavedRange& saved : contents.chain.front().ranges) {
     uint64_t address = saved.address;
     if (saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal)) {
-      address = s.modules_.find_global(saved.module, saved.name, saved.size);
+      address = s.modules_.find_global(saved.module, saved.name, saved.size,
+                                       s.context_of_number(saved.ordinal));
     } else {
       const MemoryRange* range = s.memory_.at(saved.address);
       if (range == nullptr || range->size != saved.size || range->kind != MemoryKind::kDevice) {

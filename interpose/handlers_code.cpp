@@ -123,11 +123,13 @@ template <class Handle>
 void note_global(Session& session, Handle module, const CUdeviceptr* address, const size_t* bytes,
                  const char* name) {
   if (address == nullptr || bytes == nullptr || *bytes == 0) return;
+  session.note_context();
   MemoryRange range;
   range.address = *address;
   range.size = *bytes;
   range.kind = MemoryKind::kGlobal;
   range.context = reinterpret_cast<uint64_t>(session.current_context());
+  range.identity.ordinal = session.number_of(session.current_context());
   range.module = session.modules().number_of(module);
   range.name = name;
   if (session.memory().at(range.address) == nullptr) session.memory().insert(std::move(range));

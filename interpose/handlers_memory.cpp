@@ -27,6 +27,19 @@ void insert(Session& session, uint64_t address, uint64_t size, MemoryKind kind) 
   }
 }
 
+// What a free of memory that was placed waits for, as the driver's own does: what still runs may
+// use it.
+CUresult wait_for_users(Session& session, CUcontext context) {
+  CurrentContext current(session.driver(), context);
+  return session.driver().cuCtxSynchronize();
+}
+
+// The context of an allocation; the current one, where it is not known.
+CUcontext context_of(Session& session, uint64_t address) {
+  const MemoryRange* range = session.memory().at(address);
+  return range == nullptr ? session.current_context() : reinterpret_cast<CUcontext>(range->context);
+}
+
 // The size of what was there.
 uint64_t erase(Session& session, uint64_t address) {
   const MemoryRange* range = session.memory().at(address);
@@ -203,12 +216,10 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   Session& session = step.session();
   step.key.add(session.known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
+  const CUcontext context = context_of(session, address);
   const uint64_t size = free_range(step, address);
   const bool placed = session.placement().owns(address);
-  auto real = [&] {
-    // As the driver's own does: what still runs may use it.
-    return placed ? session.driver().cuCtxSynchronize() : call.real(address);
-  };
+  auto real = [&] { return placed ? wait_for_users(session, context) : call.real(address); };
   const CUresult result = give_back(step, address, size, real);
   if (placed) session.placement().free(address);
   return result;
@@ -277,10 +288,10 @@ CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
   const auto address = reinterpret_cast<uint64_t>(memory);
   step.key.add(session.known(address));
   const uint64_t placed = session.placed_pinned(address);
+  const CUcontext context = context_of(session, address);
   auto real = [&] {
     if (placed == 0) return call.real(memory);
-    // As the driver's own does: what still runs may use it.
-    (void)session.driver().cuCtxSynchronize();
+    (void)wait_for_users(session, context);
     const CUresult result = session.driver().cuMemHostUnregister(memory);
     (void)munmap(memory, placed);
     return result;

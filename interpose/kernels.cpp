@@ -51,7 +51,7 @@ void Kernels::alias(const void* handle, const void* known) {
 void Kernels::place_global(uint64_t module, const std::string& name, uint64_t address,
                            uint64_t size) {
   const auto at = code_.find(module);
-  if (at != code_.end()) at->second.globals[name] = {address, size};
+  if (at != code_.end()) at->second.globals.emplace(name, std::pair(address, size));
 }
 
 void Kernels::forget_globals(uint64_t module) {
@@ -71,10 +71,10 @@ void Kernels::add_writes(const void* handle, void** params, void** extra, const 
   const auto code = code_.find(kernel.module);
   if (code == code_.end()) return;
   for (const std::string& name : kernel.writes.globals) {
-    const auto global = code->second.globals.find(name);
-    if (global == code->second.globals.end()) continue;
-    const auto [address, size] = global->second;
-    writes.add(address, size);
+    const auto [first, last] = code->second.globals.equal_range(name);
+    for (auto global = first; global != last; ++global) {
+      writes.add(global->second.first, global->second.second);
+    }
   }
 }
 

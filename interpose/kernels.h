@@ -45,7 +45,8 @@ class Kernels {
   struct Code {
     ImageContents image;  // until a kernel is asked for
     std::optional<KernelCode> kernels;
-    std::map<std::string, std::pair<uint64_t, uint64_t>> globals;  // address and size by name
+    // Address and size by name: one in each context in which the module is.
+    std::multimap<std::string, std::pair<uint64_t, uint64_t>> globals;
   };
   struct Kernel {
     uint64_t module = 0;

@@ -6,12 +6,12 @@ namespace gpusnap {
 
 void Modules::add_module(CUmodule module, CUcontext context, const ImageContents& image) {
   kernels_.add_code(next_number_, image);
-  loaded_.push_back({next_number_++, module, nullptr, context, globals_of(image), true, false});
+  loaded_.push_back({next_number_++, module, nullptr, context, globals_of(image), true, {}});
 }
 
 void Modules::add_library(CUlibrary library, const ImageContents& image) {
   kernels_.add_code(next_number_, image);
-  loaded_.push_back({next_number_++, nullptr, library, nullptr, globals_of(image), false, false});
+  loaded_.push_back({next_number_++, nullptr, library, nullptr, globals_of(image), false, {}});
 }
 
 template <class Match>
@@ -33,13 +33,12 @@ void Modules::remove_library(CUlibrary library, MemoryMap& memory) {
 }
 
 void Modules::remove_context(CUcontext context, MemoryMap& memory) {
-  // A library outlives its contexts and is loaded anew where it is next used.
+  // A library outlives its contexts and is loaded anew where it is next used. What it had in this
+  // one goes with the context's memory; the rest is looked up once more.
   for (Loaded& loaded : loaded_) {
-    if (loaded.library == nullptr || loaded.context != context) continue;
-    memory.erase_module(loaded.number);
+    if (loaded.library == nullptr || !loaded.in_map.contains(context)) continue;
     kernels_.forget_globals(loaded.number);
-    loaded.context = nullptr;
-    loaded.in_map = false;
+    loaded.in_map.clear();
   }
   remove_if([&](const Loaded& l) { return l.library == nullptr && l.context == context; }, memory);
 }
@@ -79,12 +78,12 @@ void Modules::load_function(CUfunction function) {
   (void)driver_.cuFuncLoad(function);
 }
 
-CUresult Modules::address_of(const Loaded& loaded, const std::string& name, uint64_t* address,
-                             uint64_t* size) const {
+CUresult Modules::address_of(const Loaded& loaded, const std::string& name, CUcontext context,
+                             uint64_t* address, uint64_t* size) const {
   CUdeviceptr pointer = 0;
   size_t bytes = 0;
   CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-  CurrentContext current(driver_, loaded.context);
+  CurrentContext current(driver_, context);
   if (loaded.library == nullptr) {
     result = driver_.cuModuleGetGlobal_v2(&pointer, &bytes, loaded.module, name.c_str());
   } else if (driver_.cuLibraryGetGlobal != nullptr) {
@@ -95,22 +94,21 @@ CUresult Modules::address_of(const Loaded& loaded, const std::string& name, uint
   return result;
 }
 
-Status Modules::find_globals(const std::vector<CUcontext>& contexts, MemoryMap& memory) {
+Status Modules::find_globals(const std::vector<KnownContext>& contexts, MemoryMap& memory) {
   for (Loaded& loaded : loaded_) {
-    if (!loaded.used || loaded.in_map) continue;
-    if (loaded.context == nullptr) {
-      // A library's data exists once in every context.
-      if (contexts.size() != 1)
-        return {Code::kUnsupported, "a library is used in several contexts, which is not followed"};
-      loaded.context = contexts.front();
+    if (!loaded.used) continue;
+    for (const KnownContext& context : contexts) {
+      const bool here = loaded.library != nullptr || loaded.context == context.handle;
+      if (!here || loaded.in_map.contains(context.handle)) continue;
+      if (Status status = find_globals_of(loaded, context, memory); !status.ok()) return status;
+      loaded.in_map.insert(context.handle);
     }
-    if (Status status = find_globals_of(loaded, memory); !status.ok()) return status;
-    loaded.in_map = true;
   }
   return {};
 }
 
-Status Modules::find_globals_of(Loaded& loaded, MemoryMap& memory) {
+Status Modules::find_globals_of(const Loaded& loaded, const KnownContext& context,
+                                MemoryMap& memory) {
   const std::string module = "module " + std::to_string(loaded.number);
   if (!loaded.globals.known) {
     return {Code::kUnsupported,
@@ -127,14 +125,18 @@ Status Modules::find_globals_of(Loaded& loaded, MemoryMap& memory) {
               "the __managed__ variable " + global.name + " of " + module + " is not followed"};
     }
     MemoryRange range;
-    const CUresult result = address_of(loaded, global.name, &range.address, &range.size);
+    const CUresult result =
+        address_of(loaded, global.name, context.handle, &range.address, &range.size);
+    // A library need not be for each device of the program.
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && loaded.library != nullptr) return {};
     if (result != CUDA_SUCCESS) {
       return {Code::kUnsupported, "the variable " + global.name + " of " + module +
                                       " has no address (" + error_name(driver_, result) + ")"};
     }
     kernels_.place_global(loaded.number, global.name, range.address, range.size);
     range.kind = MemoryKind::kGlobal;
-    range.context = reinterpret_cast<uint64_t>(loaded.context);
+    range.context = reinterpret_cast<uint64_t>(context.handle);
+    range.identity.ordinal = context.number;
     range.module = loaded.number;
     range.name = global.name;
     // The program may have asked for the address before: then it is there already.
@@ -146,11 +148,12 @@ Status Modules::find_globals_of(Loaded& loaded, MemoryMap& memory) {
   return {};
 }
 
-uint64_t Modules::find_global(uint64_t number, const std::string& name, uint64_t size) const {
+uint64_t Modules::find_global(uint64_t number, const std::string& name, uint64_t size,
+                              CUcontext context) const {
   auto it = std::ranges::find(loaded_, number, &Loaded::number);
   uint64_t address = 0, bytes = 0;
-  if (it == loaded_.end() || it->context == nullptr ||
-      address_of(*it, name, &address, &bytes) != CUDA_SUCCESS || bytes != size) {
+  if (it == loaded_.end() || context == nullptr ||
+      address_of(*it, name, context, &address, &bytes) != CUDA_SUCCESS || bytes != size) {
     return 0;
   }
   return address;

@@ -21,6 +21,12 @@ namespace gpusnap {
 
 inline constexpr uint32_t kUnknownFunction = UINT32_MAX;
 
+// A context of the program, and its number in the order in which the program came to know them.
+struct KnownContext {
+  CUcontext handle = nullptr;
+  uint32_t number = 0;
+};
+
 class Modules {
  public:
   explicit Modules(const Driver& driver) : driver_(driver), kernels_(driver) {}
@@ -51,23 +57,25 @@ class Modules {
 
   // Puts every variable of every module in use into the map. kUnsupported names the module or the
   // variable that stands in the way of a checkpoint. `contexts`: all that the program uses.
-  Status find_globals(const std::vector<CUcontext>& contexts, MemoryMap& memory);
-  // The variable `name` of module `number`; 0 when it is not there.
-  uint64_t find_global(uint64_t number, const std::string& name, uint64_t size) const;
+  // The ordinal of such a range is the number of its context.
+  Status find_globals(const std::vector<KnownContext>& contexts, MemoryMap& memory);
+  // The variable `name` of module `number` in a context; 0 when it is not there.
+  uint64_t find_global(uint64_t number, const std::string& name, uint64_t size,
+                       CUcontext context) const;
 
  private:
   struct Loaded {
     uint64_t number = 0;
     CUmodule module = nullptr;  // or
     CUlibrary library = nullptr;
-    CUcontext context = nullptr;  // null: a library that is not in a context yet
+    CUcontext context = nullptr;  // a module's; a library's data exists once in every context
     ImageGlobals globals;
     bool used = false;
-    bool in_map = false;
+    std::set<CUcontext> in_map;  // contexts of which the variables are in the map
   };
-  Status find_globals_of(Loaded& loaded, MemoryMap& memory);
-  CUresult address_of(const Loaded& loaded, const std::string& name, uint64_t* address,
-                      uint64_t* size) const;
+  Status find_globals_of(const Loaded& loaded, const KnownContext& context, MemoryMap& memory);
+  CUresult address_of(const Loaded& loaded, const std::string& name, CUcontext context,
+                      uint64_t* address, uint64_t* size) const;
   template <class Match>
   void remove_if(Match&& match, MemoryMap& memory);
 

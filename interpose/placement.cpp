@@ -44,6 +44,11 @@ Status Placement::place(uint64_t address, uint64_t size) {
     if (next != blocks_.begin()) {
       auto here = std::prev(next);
       if (at < here->first + here->second.size) {
+        if (here->second.device != device) {
+          status = {Code::kUnsupported, "device memory " + range_text(address, size) +
+                                            " lies in one granule with memory of another device"};
+          break;
+        }
         at = here->first + here->second.size;
         continue;
       }
@@ -78,7 +83,7 @@ Status Placement::map_block(uint64_t address, uint64_t size, int device) {
   if (result != CUDA_SUCCESS) {
     return {Code::kUnsupported, range + " cannot be reserved: " + error_name(driver_, result)};
   }
-  Block block{size, 0, 0};
+  Block block{size, 0, device, 0};
   const CUmemAllocationProp properties = device_memory(device);
   result = driver_.cuMemCreate(&block.handle, size, &properties, 0);
   if (result == CUDA_SUCCESS) {

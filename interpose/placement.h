@@ -29,6 +29,7 @@ class Placement {
   struct Block {
     uint64_t size = 0;
     CUmemGenericAllocationHandle handle = 0;
+    int device = 0;
     uint32_t users = 0;
   };
   Status map_block(uint64_t address, uint64_t size, int device);

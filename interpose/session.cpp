@@ -88,11 +88,9 @@ bool Session::configure() {
   } else {
     log(LogLevel::kWarn, program.status().message());
   }
-  char device[256] = "";
   int version = 0;
-  (void)driver_->cuDeviceGetName(device, sizeof device, 0);
   (void)driver_->cuDriverGetVersion(&version);
-  program_.device = device;
+  program_.device = device_names(devices_);
   program_.driver_version = static_cast<uint32_t>(version);
   const size_t job_end = settings_.restore.rfind('@');
   if (job_end != std::string::npos) {
@@ -104,6 +102,18 @@ bool Session::configure() {
   }
   run_ = random_name();
   return true;
+}
+
+// "A", "A + B"; the name of a device that is not there is empty.
+std::string Session::device_names(int count) const {
+  std::string names;
+  for (CUdevice device = 0; device < count; ++device) {
+    char name[256] = "";
+    (void)driver_->cuDeviceGetName(name, sizeof name, device);
+    if (device != 0) names += " + ";
+    names += name;
+  }
+  return names;
 }
 
 Status Session::open_store() {
@@ -149,10 +159,14 @@ void Session::begin_replay() {
   const std::string difference =
       difference_of(manifest.program, program_, settings_.force_program, settings_.force_arguments);
   if (!difference.empty()) impossible(kExitOtherProgram, restored_.id + ": " + difference);
-  if (manifest.program.device != program_.device) {
+  constexpr int kMostDevices = 64;
+  devices_ = 1;
+  while (manifest.program.device != device_names(devices_)) {
+    if (++devices_ <= kMostDevices) continue;
     impossible(kExitImpossible, restored_.id + ": it was saved from a " + manifest.program.device +
                                     ", this device is a " + program_.device);
   }
+  program_.device = manifest.program.device;
   auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
                                  manifest.calls);
   if (!replayer.ok()) impossible(kExitDamaged, replayer.status().message());
@@ -191,7 +205,13 @@ Identity Session::identify() {
 
 void Session::note_context() {
   const CUcontext context = current_context();
-  if (context != nullptr) streams_.try_emplace(context);
+  if (context == nullptr || !streams_.try_emplace(context).second) return;
+  context_numbers_[context] = context_count_++;
+  CUdevice device = 0;
+  if (driver_->cuCtxGetDevice(&device) == CUDA_SUCCESS && device >= devices_) {
+    devices_ = device + 1;
+    program_.device = device_names(devices_);
+  }
 }
 
 void Session::note_primary_context(CUdevice device, CUcontext context) {
@@ -207,13 +227,27 @@ uint64_t Session::known(uint64_t address) const {
   const MemoryRange* range = memory_.find(address);
   if (range == nullptr) return 0;
   if (range->kind != MemoryKind::kGlobal) return address;
-  return checksum(range->name) + range->module + (address - range->address);
+  return checksum(range->name) + range->module + (address - range->address) +
+         (static_cast<uint64_t>(range->identity.ordinal) << 48);
 }
 
-std::vector<CUcontext> Session::contexts() const {
-  std::vector<CUcontext> contexts;
-  for (const auto& [context, streams] : streams_) contexts.push_back(context);
+std::vector<KnownContext> Session::contexts() const {
+  std::vector<KnownContext> contexts;
+  for (const auto& [context, number] : context_numbers_) contexts.push_back({context, number});
+  std::ranges::sort(contexts, {}, &KnownContext::number);
   return contexts;
+}
+
+uint32_t Session::number_of(CUcontext context) const {
+  auto it = context_numbers_.find(context);
+  return it == context_numbers_.end() ? 0 : it->second;
+}
+
+CUcontext Session::context_of_number(uint32_t number) const {
+  for (const auto& [context, own] : context_numbers_) {
+    if (own == number) return context;
+  }
+  return nullptr;
 }
 
 bool Session::is_device_address(uint64_t address) const {
@@ -229,6 +263,7 @@ uint64_t Session::placed_pinned(uint64_t address) const {
 }
 
 void Session::add_stream(CUstream stream) {
+  note_context();
   streams_[current_context()].insert(stream);
 }
 
@@ -238,6 +273,7 @@ void Session::remove_stream(CUstream stream) {
 
 void Session::forget_context(CUcontext context) {
   streams_.erase(context);
+  context_numbers_.erase(context);
   events_.erase(context);
   std::erase_if(pending_, [&](const PendingCopy& copy) { return copy.context == context; });
   modules_.remove_context(context, memory_);

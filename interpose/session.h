@@ -143,7 +143,9 @@ class Session {
   Identity identify();
   void note_primary_context(CUdevice device, CUcontext context);
   CUcontext primary_context(CUdevice device) const;
-  std::vector<CUcontext> contexts() const;
+  std::vector<KnownContext> contexts() const;
+  uint32_t number_of(CUcontext context) const;
+  CUcontext context_of_number(uint32_t number) const;  // null: there is none
   bool has_one_context() const { return streams_.size() == 1; }
 
   // The address, where it is one that a replay must repeat; 0 for any other.
@@ -223,6 +225,7 @@ class Session {
   // Never deleted: hooked calls may come from destructors that run after ours.
   static constinit inline std::atomic<Session*> the_session_{nullptr};
 
+  std::string device_names(int count) const;
   void set_mode(Mode mode);
   void meet();
   Session* enter_first(HookId hook);
@@ -285,6 +288,9 @@ class Session {
   std::map<uint64_t, uint64_t> placed_pinned_;
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;
+  std::map<CUcontext, uint32_t> context_numbers_;  // of the same contexts
+  uint32_t context_count_ = 0;                     // seen so far
+  int devices_ = 1;  // whose names are in program_, from the first on: all that are used
   bool snapshot_pending_ = false;
 
   std::unique_ptr<Recorder> recorder_;

@@ -49,6 +49,7 @@ PROGRAMS = {
     'orbits': ('200', 30),
     'pipeline': ('150', 30),
     'workers': ('200', 150),
+    'two_devices': ('60', 120),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),
     'runtime/solver': ('3', 200),
@@ -59,6 +60,12 @@ PROGRAMS = {
     'runtime/warps': ('300', 40),
     'runtime/pendulum': ('200', 60),
     'runtime/pipeline': ('600', 150),
+}
+
+
+# What a program's runs have in their environment.
+PROGRAM_SETTINGS = {
+    'two_devices': {'SIMCUDA_DEVICES': '2'},
 }
 
 
@@ -132,6 +139,7 @@ class TestCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.store = os.path.join(self.folder, 'store')
         self.working_folder = self.folder  # of the programs
+        self.program_settings = {}
         self.random = random.Random('%d %s' % (SEED, self.id()))
         self._runs = []
         self.addCleanup(self._end_runs)
@@ -146,6 +154,7 @@ class TestCase(unittest.TestCase):
         """The caller's environment without any setting of ours, and then `settings`."""
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(('GPUSNAP_', 'SIMCUDA_', 'LD_'))}
+        kept.update(self.program_settings)
         kept.update({name: str(value) for name, value in settings.items() if value is not None})
         return kept
 

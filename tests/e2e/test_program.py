@@ -17,6 +17,7 @@ class Program(harness.TestCase):
         super().setUp()
         steps, self.every = harness.PROGRAMS[self.name]
         self.command = [harness.app(self.name), steps]
+        self.program_settings = harness.PROGRAM_SETTINGS.get(self.name, {})
         self.stats = os.path.join(self.folder, 'stats')
 
     def undisturbed(self):
