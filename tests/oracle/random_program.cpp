@@ -1,6 +1,7 @@
 // random_program SEED [--threads N] [--steps N]: a program that does at random whatever can be done
 // to device memory, and prints one number that all of it went into. The same seed gives the same
-// program and the same number.
+// program and the same number, wherever its memory lies: what it computes is of no address, and of
+// no memory that it has not written.
 #include <barrier>
 #include <cstring>
 #include <string_view>
@@ -219,8 +220,7 @@ void Program::act() {
 void Program::memory_step() {
   const uint64_t kind = draw_.below(12);
   if (kind < 4) {
-    Memory& memory = allocate(random_size());
-    if (draw_.chance(70)) fill(memory);
+    fill(allocate(random_size()));
   } else if (kind < 7) {
     if (memories_.size() > 2) release(draw_.below(memories_.size()));
   } else if (kind < 9) {
@@ -228,8 +228,7 @@ void Program::memory_step() {
     const size_t at = draw_.below(memories_.size());
     const uint64_t size = memories_[at]->size;
     release(at);
-    Memory& memory = allocate(size);
-    if (draw_.chance(50)) fill(memory);
+    fill(allocate(size));
   } else if (kind == 9) {
     draw_.chance(50) ? add_stream() : drop_stream();
   } else if (kind == 10) {
@@ -381,9 +380,14 @@ void Program::launch_through_memory() {
   if (draw_.chance(50)) wait_for(stream);
   touch(table, stream);
   for (const Part& part : parts) touch(*part.memory, stream);
-  if (boxes) return launch("through_boxes", stream, words, table.address);
-  launch("through_table", stream, words * parts.size(), table.address,
-         static_cast<unsigned>(parts.size()), words, value);
+  if (boxes) {
+    launch("through_boxes", stream, words, table.address);
+  } else {
+    launch("through_table", stream, words * parts.size(), table.address,
+           static_cast<unsigned>(parts.size()), words, value);
+  }
+  // Addresses may be others in another run, and must not come into what the program computes.
+  CHECK(cuMemsetD8Async(table.address, 0, bytes.size(), stream));
 }
 
 void Program::set_step() {
