@@ -60,6 +60,13 @@ class Bench:
         self.rounds = options.rounds or (5 if options.gpu else 1)
         self.cache = options.device_cache or f'{max(self.memory // 4, 1)}M'
 
+    def check_build(self):
+        needed = ['tools/gpusnap', 'interpose/libgpusnap.so', 'tests/bench/mini/mini',
+                  'tests/bench/mini/transfers']
+        for name in needed if self.options.gpu else [*needed, 'tools/simcuda/libcuda.so.1']:
+            if not (self.build / name).exists():
+                raise Failed(f'{self.build / name} is not there: build it first')
+
     def environment(self, clock, **settings):
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith('GPUSNAP_')
@@ -231,6 +238,7 @@ def draw_transfers(results):
 def measure(bench, options):
     programs = options.program or list(PROGRAMS)
     wanted = options.organisation or FIGURE_10 + FIGURE_11
+    bench.check_build()
     organisations = [BASE, *(o for o in wanted if o != BASE)]
     results = {'memory_mib': bench.memory, 'device_cache': bench.cache, 'rounds': bench.rounds,
                'gpu': options.gpu}
