@@ -77,8 +77,8 @@ KERNEL void turn(double* direction, const double* residual, double weight) {
   direction[row] = residual[row] + weight * direction[row];
 }
 
-// A part of the flux: all of it is written, in place. The strength differs from step to step, so that
-// no cell comes to rest.
+// A part of the flux: all of it is written, in place. The strength differs from step to step, so
+// that no cell comes to rest.
 KERNEL void transport(Four* flux, const Four* source, int begin, int end, int sources,
                       float strength) {
   const int at = begin + static_cast<int>(global_index());
