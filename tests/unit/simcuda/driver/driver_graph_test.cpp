@@ -75,6 +75,7 @@ TEST_F(GraphTest, RunsItsNodesInOrderEachTimeItIsLaunched) {
   EXPECT_EQ(1u, word(memory_));
   EXPECT_EQ(7u, launched(exec));
   ASSERT_OK(cuMemsetD32_v2(memory_, 1, 1024));
+  ASSERT_OK(cuCtxSynchronize());
   EXPECT_EQ(7u, launched(exec));
   EXPECT_OK(cuGraphExecDestroy(exec));
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, a_));
@@ -139,6 +140,7 @@ TEST_F(GraphTest, CopiesSetsAndHostFunctionsAreNodes) {
   EXPECT_EQ(0x9au, *seen_);
   ASSERT_OK(cuGraphNodeSetEnabled(exec, set, 0));
   ASSERT_OK(cuMemsetD32_v2(memory_, 3, 1024));
+  ASSERT_OK(cuCtxSynchronize());
   launched(exec);
   EXPECT_EQ(4u, *seen_);
   ASSERT_OK(cuGraphMemsetNodeGetParams(set, &sets));
