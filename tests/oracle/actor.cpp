@@ -118,7 +118,7 @@ Memory& Actor::allocate(uint64_t size) {
   }
   auto memory = std::make_unique<Memory>();
   memory->size = size;
-  CHECK(cuMemAlloc_v2(&memory->address, size));
+  AGAIN(cuMemAlloc_v2(&memory->address, size));
   memories_.push_back(std::move(memory));
   return *memories_.back();
 }

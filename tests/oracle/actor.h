@@ -24,10 +24,25 @@ namespace oracle {
   std::fprintf(stderr, "random_program: %s: %s\n", what, name);
   std::_Exit(1);
 }
-inline void check(CUresult result, const char* call) {
-  if (result != CUDA_SUCCESS) fail(call, result);
+// --faults: a call may fail for want of something, once; the program then goes on without what it
+// was to do.
+inline bool tolerant = false;
+
+// Whether the call did what it was to do; ends the program where it must have.
+inline bool done(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return true;
+  if (tolerant && (result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_OPERATING_SYSTEM ||
+                   result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)) {
+    return false;
+  }
+  fail(call, result);
 }
-#define CHECK(call) oracle::check((call), #call)
+#define TRY(call) oracle::done((call), #call)
+#define CHECK(call) (void)TRY(call)
+// For what the program cannot go on without.
+#define AGAIN(call) \
+  do {              \
+  } while (!TRY(call))
 
 class Draw {
  public:

@@ -1,7 +1,7 @@
-// random_program SEED [--threads N] [--steps N]: a program that does at random whatever can be done
-// to device memory, and prints one number that all of it went into. The same seed gives the same
-// program and the same number, wherever its memory lies: what it computes is of no address, and of
-// no memory that it has not written.
+// random_program SEED [--threads N] [--steps N] [--faults] [--trace]: a program that does at random
+// whatever can be done to device memory, and prints one number that all of it went into. The same
+// seed gives the same program and the same number, wherever its memory lies: what it computes is of
+// no address, and of no memory that it has not written.
 #include <barrier>
 #include <cstring>
 #include <string_view>
@@ -71,7 +71,7 @@ class Program : public Actor {
   void look(Memory& memory);
   // A kernel by name, on enough threads for `items` or fewer.
   template <class... A>
-  void launch(const char* name, CUstream stream, uint64_t items, A... arguments);
+  bool launch(const char* name, CUstream stream, uint64_t items, A... arguments);
 
   const unsigned number_;
   Exchange& exchange_;
@@ -82,7 +82,7 @@ class Program : public Actor {
 };
 
 template <class... A>
-void Program::launch(const char* name, CUstream stream, uint64_t items, A... arguments) {
+bool Program::launch(const char* name, CUstream stream, uint64_t items, A... arguments) {
   trace("  launch %s\n", name);
   CUfunction function = nullptr;
   CHECK(cuModuleGetFunction(&function, module_, name));
@@ -90,15 +90,15 @@ void Program::launch(const char* name, CUstream stream, uint64_t items, A... arg
   const auto blocks = static_cast<unsigned>(
       std::min<uint64_t>((items + kThreads - 1) / kThreads, 1 + draw_.below(64)));
   if (draw_.chance(80)) {
-    CHECK(cuLaunchKernel(function, blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr));
-    return;
+    return TRY(
+        cuLaunchKernel(function, blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr));
   }
   CUlaunchConfig config{};
   config.gridDimX = blocks;
   config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
   config.blockDimX = kThreads;
   config.hStream = stream;
-  CHECK(cuLaunchKernelEx(&config, function, parameters, nullptr));
+  return TRY(cuLaunchKernelEx(&config, function, parameters, nullptr));
 }
 
 Memory* Program::variable(const char* name) {
@@ -131,13 +131,13 @@ void Program::make_shared_memory() {
     memory->size = draw_.between(4096, 40000) / 4 * 4;
     if (kind == Memory::Kind::kPinned) {
       void* bytes = nullptr;
-      CHECK(cuMemHostAlloc(&bytes, memory->size, CU_MEMHOSTALLOC_DEVICEMAP));
+      AGAIN(cuMemHostAlloc(&bytes, memory->size, CU_MEMHOSTALLOC_DEVICEMAP));
       CHECK(cuMemHostGetDevicePointer_v2(&memory->address, bytes, 0));
       pinned_bytes_ = static_cast<unsigned char*>(bytes);
       std::memset(bytes, static_cast<int>(number_), memory->size);
       pinned_ = memory.get();
     } else {
-      CHECK(cuMemAllocManaged(&memory->address, memory->size, CU_MEM_ATTACH_GLOBAL));
+      AGAIN(cuMemAllocManaged(&memory->address, memory->size, CU_MEM_ATTACH_GLOBAL));
       std::memset(reinterpret_cast<void*>(memory->address), 1, memory->size);
       managed_ = memory.get();
     }
@@ -235,7 +235,7 @@ void Program::memory_step() {
     size_t pitch = 0;
     auto memory = std::make_unique<Memory>();
     const size_t width = draw_.between(4, 600), height = draw_.between(1, 40);
-    CHECK(cuMemAllocPitch_v2(&memory->address, &pitch, width, height, 4));
+    AGAIN(cuMemAllocPitch_v2(&memory->address, &pitch, width, height, 4));
     memory->size = pitch * height;
     memories_.push_back(std::move(memory));
     fill(*memories_.back());
@@ -301,30 +301,30 @@ void Program::launch_step() {
   touch(*to.memory, stream);
   switch (kind) {
     case 0:
-      return launch("fill", stream, to.words(), to.pointer(), to.words(), value);
+      return (void)launch("fill", stream, to.words(), to.pointer(), to.words(), value);
     case 1: {
       const auto step = static_cast<unsigned>(draw_.between(1, to.words()));
       const unsigned count = (to.words() - 1) / step + 1;
-      return launch("touch", stream, count, to.pointer(), count, step, value);
+      return (void)launch("touch", stream, count, to.pointer(), count, step, value);
     }
     case 2: {
       const auto skipped = static_cast<unsigned>(draw_.below(4));
       const auto bytes = static_cast<unsigned>(to.size) - skipped;
-      return launch("touch_bytes", stream, bytes, to.address + skipped, bytes, value);
+      return (void)launch("touch_bytes", stream, bytes, to.address + skipped, bytes, value);
     }
     case 3: {
       const CUdeviceptr aligned = (to.address + 15) / 16 * 16;
       if (aligned + 16 > to.address + to.size) return;
       const auto words = static_cast<unsigned>((to.address + to.size - aligned) / 4);
-      return launch("fill_wide", stream, words / 4, aligned, words, value);
+      return (void)launch("fill_wide", stream, words / 4, aligned, words, value);
     }
     case 4:
-      return launch("call_function", stream, to.words(), to.pointer(), to.words(), value);
+      return (void)launch("call_function", stream, to.words(), to.pointer(), to.words(), value);
     case 9:
-      return launch("reverse", stream, to.words(), to.pointer(), to.words());
+      return (void)launch("reverse", stream, to.words(), to.pointer(), to.words());
     default:
-      return launch("ponder", stream, std::min(to.words(), 512u), to.pointer(), to.words(),
-                    static_cast<unsigned>(draw_.between(100, 3000)), value);
+      return (void)launch("ponder", stream, std::min(to.words(), 512u), to.pointer(), to.words(),
+                          static_cast<unsigned>(draw_.between(100, 3000)), value);
   }
 }
 
@@ -337,17 +337,19 @@ void Program::launch_through_memory() {
     trace("  through target\n");
     const Part to = pick_part(pick_memory());
     touch(*target_, stream);
+    bool aimed = false;
     if (draw_.chance(50)) {
-      launch("aim", stream, 1, to.pointer());
+      aimed = launch("aim", stream, 1, to.pointer());
     } else {
       auto& bytes = host_bytes(8);
       std::memcpy(bytes.data(), &to.address, 8);
-      CHECK(cuMemcpyHtoDAsync_v2(target_->address, bytes.data(), 8, stream));
+      aimed = TRY(cuMemcpyHtoDAsync_v2(target_->address, bytes.data(), 8, stream));
     }
+    if (!aimed) return;
     if (draw_.chance(50)) wait_for(stream);
     touch(*target_, stream);
     touch(*to.memory, stream);
-    return launch("through_target", stream, to.words(), to.words(), value);
+    return (void)launch("through_target", stream, to.words(), to.words(), value);
   }
   // Every word is named by one pointer at most: targets are different memories.
   std::vector<Part> parts;
@@ -376,7 +378,7 @@ void Program::launch_through_memory() {
     }
   }
   touch(table, stream);
-  CHECK(cuMemcpyHtoDAsync_v2(table.address, bytes.data(), bytes.size(), stream));
+  if (!TRY(cuMemcpyHtoDAsync_v2(table.address, bytes.data(), bytes.size(), stream))) return;
   if (draw_.chance(50)) wait_for(stream);
   touch(table, stream);
   for (const Part& part : parts) touch(*part.memory, stream);
@@ -549,11 +551,12 @@ void Program::shared_step() {
       return CHECK(cuMemcpyAsync(part.address, other.address, size, stream));
     case 3:
       touch(shared, stream);
-      return launch("touch", stream, part.words(), part.pointer(), part.words(), 1u, draw_.word());
+      return (void)launch("touch", stream, part.words(), part.pointer(), part.words(), 1u,
+                          draw_.word());
     default:
       touch(shared, stream);
       touch(*other.memory, stream);
-      return launch("move", stream, words, Moved{part.pointer(), other.pointer(), words, 7});
+      return (void)launch("move", stream, words, Moved{part.pointer(), other.pointer(), words, 7});
   }
 }
 
@@ -596,9 +599,11 @@ int run(uint64_t seed, unsigned threads, unsigned steps) {
 }  // namespace oracle
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[argc - 1], "--trace") == 0) {
-    oracle::tracing = true;
-    --argc;
+  for (; argc > 1; --argc) {
+    const std::string_view last = argv[argc - 1];
+    bool& flag = last == "--trace" ? oracle::tracing : oracle::tolerant;
+    if (last != "--trace" && last != "--faults") break;
+    flag = true;
   }
   uint64_t values[] = {0, 1, 120};  // seed, threads, steps
   bool good = argc >= 2;
@@ -615,7 +620,8 @@ int main(int argc, char** argv) {
     good = good && *end == '\0' && *argv[i] != '\0';
   }
   if (!good || values[1] < 1 || values[1] > 16 || values[2] < 1 || values[2] > 1'000'000) {
-    std::fprintf(stderr, "usage: random_program SEED [--threads N] [--steps N]\n");
+    std::fprintf(stderr,
+                 "usage: random_program SEED [--threads N] [--steps N] [--faults] [--trace]\n");
     return 64;
   }
   return oracle::run(values[0], static_cast<unsigned>(values[1]), static_cast<unsigned>(values[2]));

@@ -59,6 +59,11 @@ def settings_of(seed):
     threads = draw.choice([1, 1, 2, 3])
     if threads > 1:
         arguments += ['--threads', str(threads)]
+    if draw.random() < 0.15:
+        name, most = draw.choice([('alloc', 40), ('pinned', 6), ('copy', 200), ('copy_to_host', 60),
+                                  ('copy_to_device', 60), ('launch', 100), ('context', 400)])
+        settings['SIMCUDA_FAULT'] = '%s:%d' % (name, draw.randint(1, most))
+        arguments += ['--faults']
     return settings, arguments
 
 
@@ -71,6 +76,7 @@ class Case:
         self.seed = seed
         self.mutation = mutation
         self.settings, self.arguments = settings_of(seed)
+        self.fault = self.settings.get('SIMCUDA_FAULT', '')
 
     def describe(self):
         words = ['%s=%s' % pair for pair in sorted(self.settings.items())]
@@ -91,7 +97,8 @@ class Case:
         fixed = ['setarch', '-R'] if FIXED_ADDRESSES else []
         done = self.command([*fixed, os.path.join(HERE, 'random_program'), str(self.seed),
                              *self.arguments], dict(settings, LD_LIBRARY_PATH=SIMCUDA))
-        if done.returncode != 0:
+        lost = done.returncode == 1 and self.fault.startswith('context')
+        if done.returncode != 0 and not lost:
             raise Failure('the program ended with %d: %s' % (done.returncode, last_lines(done.stderr)))
         return done
 
@@ -104,11 +111,14 @@ class Case:
         if self.mutation:
             settings['ORACLE_MUTATION'] = self.mutation
         watched = self.program(settings)
-        if self.seed % 8 == 0:
+        # Which call a fault hits is another one without the library.
+        if self.seed % 8 == 0 and not self.fault:
             plain = self.program({})
             if plain.stdout != watched.stdout:
                 raise Failure('the program computes %s, and without the library %s' % (
                     watched.stdout.strip(), plain.stdout.strip()))
+        if not os.path.exists(store) and self.fault:
+            return 0, 0
         if not os.path.exists(store):
             raise Failure('nothing was stored: %s' % last_lines(watched.stderr))
         checked = self.command([os.path.join(HERE, 'check_store'), store, oracle], {})
