@@ -96,11 +96,11 @@ bool may_run(const ImageEntry& entry, uint32_t arch) {
 struct KernelCode::Contents {
   std::vector<std::unique_ptr<const ptx::Module>> modules;
   std::map<std::string, KernelWrites, std::less<>> machine_code;  // layouts alone
-  bool has_machine_code = false;
-  std::string unreadable;  // an entry that could not be read, and why; empty: none
+  std::string machine_code_for;         // "sm_75, sm_80"; empty: there is none
+  std::vector<std::string> unreadable;  // entries that could not be read, and why
 
   void add_ptx(const std::string& text);
-  void add_cubin(const std::string& bytes);
+  void add_cubin(const ImageEntry& entry);
 };
 
 void KernelCode::Contents::add_ptx(const std::string& text) {
@@ -109,16 +109,17 @@ void KernelCode::Contents::add_ptx(const std::string& text) {
     modules.push_back(std::move(parsed.module));
     return;
   }
-  unreadable = "its PTX is not understood at line " + std::to_string(parsed.error.line) + ": " +
-               parsed.error.reason;
+  unreadable.push_back("its PTX is not understood at line " + std::to_string(parsed.error.line) +
+                       ": " + parsed.error.reason);
 }
 
-void KernelCode::Contents::add_cubin(const std::string& bytes) {
-  has_machine_code = true;
+void KernelCode::Contents::add_cubin(const ImageEntry& entry) {
+  if (!machine_code_for.empty()) machine_code_for += ", ";
+  machine_code_for += entry.arch == 0 ? "a device" : "sm_" + std::to_string(entry.arch);
   std::vector<CubinKernel> kernels;
-  const auto file = std::as_bytes(std::span(bytes));
+  const auto file = std::as_bytes(std::span(entry.bytes));
   if (const std::string why = read_cubin_kernels(file, kernels); !why.empty()) {
-    unreadable = "its machine code: " + why;
+    unreadable.push_back("its machine code: " + why);
     return;
   }
   ImageGlobals globals;
@@ -144,18 +145,24 @@ KernelCode::KernelCode(const ImageContents& image, uint32_t arch)
     if (entry.kind == ImageEntry::Kind::kPtx) {
       contents_->add_ptx(entry.bytes);
     } else {
-      contents_->add_cubin(entry.bytes);
+      contents_->add_cubin(entry);
     }
   }
-  if (!image.unreadable.empty()) {
-    contents_->unreadable = "a part of its image cannot be read: " + image.unreadable.front();
+  for (const std::string& entry : image.unreadable) {
+    contents_->unreadable.push_back("a part of its image cannot be read: " + entry);
   }
-  if (!image.error.empty()) contents_->unreadable = "its image cannot be read: " + image.error;
+  if (!image.error.empty()) {
+    contents_->unreadable.push_back("its image cannot be read: " + image.error);
+  }
 }
 
 KernelCode::~KernelCode() = default;
 KernelCode::KernelCode(KernelCode&&) noexcept = default;
 KernelCode& KernelCode::operator=(KernelCode&&) noexcept = default;
+
+const std::vector<std::string>& KernelCode::unreadable() const {
+  return contents_->unreadable;
+}
 
 std::vector<std::string> KernelCode::names() const {
   std::set<std::string> names;
@@ -187,20 +194,15 @@ KernelWrites KernelCode::find(std::string_view name) const {
     if (machine != contents_->machine_code.end()) return machine->second;
     KernelWrites unknown;
     unknown.name = name;
-    unknown.reason =
-        contents_->unreadable.empty() ? "its code is not in the image" : contents_->unreadable;
+    unknown.reason = contents_->unreadable.empty() ? "its code is not in the image"
+                                                   : contents_->unreadable.front();
     return unknown;
   }
-  if (contents_->has_machine_code) doubt(*kernel, "there is machine code beside the PTX");
-  if (!contents_->unreadable.empty()) doubt(*kernel, contents_->unreadable);
+  if (!contents_->machine_code_for.empty()) {
+    doubt(*kernel, "there is machine code for " + contents_->machine_code_for + " beside the PTX");
+  }
+  if (!contents_->unreadable.empty()) doubt(*kernel, contents_->unreadable.front());
   return *std::move(kernel);
-}
-
-std::vector<KernelWrites> kernel_writes(const ImageContents& image, uint32_t arch) {
-  const KernelCode code(image, arch);
-  std::vector<KernelWrites> kernels;
-  for (const std::string& name : code.names()) kernels.push_back(code.find(name));
-  return kernels;
 }
 
 namespace {

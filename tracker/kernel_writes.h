@@ -61,6 +61,8 @@ class KernelCode {
   KernelCode(KernelCode&&) noexcept;
   KernelCode& operator=(KernelCode&&) noexcept;
 
+  // One line for each part of the image that cannot be read, and why.
+  const std::vector<std::string>& unreadable() const;
   // In alphabetical order.
   std::vector<std::string> names() const;
   // Not proven, for a kernel that is not here.
@@ -70,9 +72,6 @@ class KernelCode {
   struct Contents;
   std::unique_ptr<Contents> contents_;
 };
-
-// All kernels of an image, by name.
-std::vector<KernelWrites> kernel_writes(const ImageContents& image, uint32_t arch = 0);
 
 // Adds what a launch with these arguments (of cuLaunchKernel: an array of pointers to them, or a
 // buffer described in `extra`) may write to `writes`, but for the kernel's globals, whose addresses

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,11 +40,18 @@ struct CheckpointOptions {
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
 };
 
+struct ExplainOptions {
+  std::vector<std::string> files;
+  uint32_t arch = 0;  // the device's compute capability, 90 for 9.0; 0: any device
+  bool json = false;
+};
+
 int run_command(const LaunchOptions& options);
 int restore_command(const RestoreOptions& options);
 int list_command(const StoreOptions& options);
 int show_command(const StoreOptions& options);
 int verify_command(const StoreOptions& options);
+int explain_command(const ExplainOptions& options);
 int checkpoint_command(const CheckpointOptions& options);
 
 }  // namespace gpusnap

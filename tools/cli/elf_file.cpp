@@ -52,14 +52,18 @@ uint64_t file_offset(const std::vector<Elf64_Phdr>& parts, uint64_t address) {
   return UINT64_MAX;
 }
 
-bool has_device_sections(std::string_view bytes, const Elf64_Ehdr& header) {
-  Elf64_Shdr names_section;
+// The table of sections' names; empty where there is none.
+std::string_view section_names(std::string_view bytes, const Elf64_Ehdr& header) {
+  Elf64_Shdr section;
   if (header.e_shentsize != sizeof(Elf64_Shdr) ||
-      !read_at(bytes, header.e_shoff + uint64_t{header.e_shstrndx} * sizeof names_section,
-               names_section)) {
-    return false;
+      !read_at(bytes, header.e_shoff + uint64_t{header.e_shstrndx} * sizeof section, section)) {
+    return {};
   }
-  const std::string_view names = part(bytes, names_section.sh_offset, names_section.sh_size);
+  return part(bytes, section.sh_offset, section.sh_size);
+}
+
+bool has_device_sections(std::string_view bytes, const Elf64_Ehdr& header) {
+  const std::string_view names = section_names(bytes, header);
   return holds_name(names, ".nv_fatbin") || holds_name(names, ".nvFatBinSegment");
 }
 
@@ -102,6 +106,20 @@ void read_dynamic(std::string_view bytes, const std::vector<Elf64_Phdr>& parts,
 }
 
 }  // namespace
+
+std::vector<std::string_view> sections_named(std::string_view bytes, std::string_view name) {
+  std::vector<std::string_view> found;
+  Elf64_Ehdr header;
+  if (!read_at(bytes, 0, header) || header.e_ident[EI_CLASS] != ELFCLASS64) return found;
+  const std::string_view names = section_names(bytes, header);
+  for (uint64_t i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    if (!read_at(bytes, header.e_shoff + i * sizeof section, section)) break;
+    if (section.sh_type == SHT_NOBITS || text_at(names, section.sh_name) != name) continue;
+    found.push_back(part(bytes, section.sh_offset, section.sh_size));
+  }
+  return found;
+}
 
 Result<ElfFacts> read_elf(std::string_view bytes, const std::string& folder) {
   if (!bytes.starts_with(ELFMAG)) return Status(Code::kUnsupported, "not an ELF file");

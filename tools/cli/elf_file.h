@@ -24,4 +24,7 @@ struct ElfFacts {
 // it contradicts itself.
 Result<ElfFacts> read_elf(std::string_view bytes, const std::string& folder);
 
+// The contents of the file's sections of that name, as far as they lie in the file.
+std::vector<std::string_view> sections_named(std::string_view bytes, std::string_view name);
+
 }  // namespace gpusnap

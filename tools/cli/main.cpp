@@ -146,6 +146,35 @@ CLI::App* add_verify(CLI::App& app, StoreOptions& options) {
   return command;
 }
 
+CLI::App* add_explain(CLI::App& app, ExplainOptions& options) {
+  CLI::App* const command =
+      app.add_subcommand("explain", "say what each kernel of a program may write");
+  command
+      ->add_option("PROGRAM", options.files, "programs, libraries, or .ptx, .cubin, .fatbin files")
+      ->required();
+  command
+      ->add_option("--arch", options.arch,
+                   "the device's compute capability without the dot: code that it cannot run is "
+                   "left aside (default: any device)")
+      ->type_name("90")
+      ->check(CLI::Range(1, 1000));
+  command->add_flag("--json", options.json,
+                    "an array of images with file, place, kernels (name, source_name, parameters, "
+                    "pointers, numbers, variables, resolved, proven, reason), unreadable");
+  command->footer(
+      std::string(
+          "While a checkpoint drains, a kernel that is proven waits for the memory alone that it\n"
+          "writes. One that is not is taken to write what its arguments point to, and what is\n"
+          "saved is compared with the memory at the cut; with GPUSNAP_SPECULATE=off it waits for\n"
+          "all memory. Of programs, the device code in their files and in the libraries that they\n"
+          "need is looked at, without CUDA's own libraries.\n\n"
+          "Examples:\n"
+          "  gpusnap explain ./solver\n"
+          "  gpusnap explain --arch 90 --json kernels.fatbin\n\n") +
+      kExitCodesHelp);
+  return command;
+}
+
 CLI::App* add_checkpoint(CLI::App& app, CheckpointOptions& options) {
   CLI::App* const command =
       app.add_subcommand("checkpoint", "have a running program take a checkpoint now");
@@ -188,8 +217,8 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
     const std::string what = extras.empty()                    ? "no command"
                              : extras.front().starts_with('-') ? "unknown option " + extras.front()
                                                                : extras.front() + " is no command";
-    return usage_error(what + "; commands are run, restore, list, show, verify and checkpoint",
-                       command);
+    return usage_error(
+        what + "; commands are run, restore, list, show, verify, explain and checkpoint", command);
   }
   if (command == "run" || command == "restore") {
     const auto extras = chosen.front()->remaining();
@@ -223,6 +252,8 @@ int run(int argc, char** argv) {
   CLI::App* const list = add_list(app, store_options);
   CLI::App* const show = add_show(app, store_options);
   CLI::App* const verify = add_verify(app, store_options);
+  ExplainOptions explain_options;
+  CLI::App* const explained = add_explain(app, explain_options);
   add_checkpoint(app, checkpoint_options);
 
   try {
@@ -252,6 +283,7 @@ int run(int argc, char** argv) {
     }
     return verify_command(store_options);
   }
+  if (explained->parsed()) return explain_command(explain_options);
   return checkpoint_command(checkpoint_options);
 }
 

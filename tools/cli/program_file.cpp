@@ -158,6 +158,26 @@ Result<std::string> find_program(const std::string& name) {
                                          : "cannot run " + name + ": no such file");
 }
 
+std::vector<std::string> libraries_with_device_code(const std::string& path) {
+  std::vector<std::string> found;
+  std::set<std::string> seen;
+  std::vector<std::string> open = {path};
+  while (!open.empty()) {
+    const std::string next = std::move(open.back());
+    open.pop_back();
+    const MappedFile file(next);
+    const Result<ElfFacts> facts = read_elf(file.bytes(), folder_part(next));
+    if (!facts.ok()) continue;
+    if (facts.value().has_device_code && next != path) found.push_back(next);
+    for (const std::string& name : facts.value().needed) {
+      if (is_cuda_library(name) || !seen.insert(name).second) continue;
+      const std::string library = find_library(name, facts.value().search);
+      if (!library.empty()) open.push_back(library);
+    }
+  }
+  return found;
+}
+
 Result<ProgramFile> examine_program(const std::string& path,
                                     const std::vector<std::string>& arguments) {
   ProgramFile file;

@@ -25,4 +25,8 @@ Result<std::string> find_program(const std::string& name);
 Result<ProgramFile> examine_program(const std::string& path,
                                     const std::vector<std::string>& arguments);
 
+// The shared libraries that a program needs, and those that they need, that hold device code of
+// their own; without CUDA's libraries.
+std::vector<std::string> libraries_with_device_code(const std::string& path);
+
 }  // namespace gpusnap
