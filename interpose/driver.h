@@ -48,6 +48,19 @@ struct Driver {
 // Newer than the oldest driver that we support: null where the driver has none.
 #define GPUSNAP_OPTIONAL_DRIVER_FUNCTIONS(X) \
   X(cuLibraryGetGlobal)                      \
+  X(cuStreamGetCtx)                          \
+  X(cuStreamIsCapturing)                     \
+  X(cuThreadExchangeStreamCaptureMode)       \
+  X(cuMemFreeAsync)                          \
+  X(cuDeviceGetMemPool)                      \
+  X(cuMemPoolTrimTo)                         \
+  X(cuGraphGetNodes)                         \
+  X(cuGraphNodeGetType)                      \
+  X(cuGraphKernelNodeGetParams)              \
+  X(cuGraphMemcpyNodeGetParams)              \
+  X(cuGraphMemsetNodeGetParams)              \
+  X(cuGraphEventRecordNodeGetEvent)          \
+  X(cuGraphChildGraphNodeGetGraph)           \
   X(cuFuncLoad)
 
 #define X(name) decltype(&::name) name = nullptr;
@@ -77,6 +90,24 @@ class CurrentContext {
  private:
   const Driver& driver_;
   bool pushed_ = false;
+};
+
+// While it lives, calls of ours on this thread end no capture of the program's: what they make is
+// no part of one.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }
+  ~RelaxedCapture() { exchange(); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  void exchange() {
+    if (driver_.cuThreadExchangeStreamCaptureMode == nullptr) return;
+    (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  const Driver& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
 }  // namespace gpusnap

@@ -14,10 +14,13 @@ import sys
 from dataclasses import dataclass
 
 KINDS = {
-    "init", "resolve", "unsupported", "context", "execute", "capture", "launch", "memset",
+    "init", "resolve", "unsupported", "context", "execute", "launch", "memset",
     "mem_alloc", "mem_alloc_pitch", "mem_alloc_managed", "mem_free", "mem_get_info", "mem_get_range",
     "host_alloc", "host_free", "host_register", "host_unregister", "host_pointer",
-    "copy_in", "copy_back", "copy_on", "copy_any", "copy_2d", "copy_3d",
+    "mem_alloc_async", "mem_free_async", "pool_get",
+    "copy_in", "copy_back", "copy_on", "copy_any", "copy_2d", "copy_3d", "copy_peer",
+    "capture_begin", "capture_end", "graph_instantiate", "graph_update", "graph_set_node",
+    "graph_exec_destroy", "graph_launch",
     "sync_context", "sync_stream", "sync_event", "query_stream", "query_event", "event_elapsed",
     "module_load", "module_unload", "module_get_function", "module_get_global",
     "library_load", "library_unload", "library_get", "kernel_get_function",

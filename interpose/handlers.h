@@ -32,10 +32,27 @@ CUresult unsupported(const Call<CUresult(A...)>& call, A... args) {
   return step.not_followed(name_of(call.hook.id), [&] { return call.real(args...); });
 }
 
-// A capture makes a graph, whose launches are not followed.
 template <class... A>
-CUresult capture(const Call<CUresult(A...)>& call, A... args) {
-  return unsupported(call, args...);
+CUresult capture_begin(const Call<CUresult(CUstream, A...)>& call, CUstream stream, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(stream, args...);
+  (void)step.stream(stream);
+  (step.check(args), ...);
+  const CUresult result = step.made_again([&] { return call.real(stream, args...); });
+  if (result == CUDA_SUCCESS) step.session().note_capture(1);
+  return result;
+}
+
+// handlers_graph.cpp
+CUresult graph_instantiated(Step& step, CUresult result, const CUgraphExec* exec, CUgraph graph);
+
+template <class... A>
+CUresult graph_instantiate(const Call<CUresult(CUgraphExec*, CUgraph, A...)>& call,
+                           CUgraphExec* exec, CUgraph graph, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(exec, graph, args...);
+  const CUresult result = step.made_again([&] { return call.real(exec, graph, args...); });
+  return graph_instantiated(step, result, exec, graph);
 }
 
 // What a set writes, from its arguments behind the address.
@@ -193,5 +210,47 @@ CUresult copy_2d(const Call<CUresult(const CUDA_MEMCPY2D*, CUstream)>& call, con
 CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*)>& call, const CUDA_MEMCPY3D*);
 CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*, CUstream)>& call, const CUDA_MEMCPY3D*,
                  CUstream);
+
+CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*)>& call, const CUDA_MEMCPY3D_PEER*);
+CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*, CUstream)>& call,
+                 const CUDA_MEMCPY3D_PEER*, CUstream);
+CUresult copy_peer(
+    const Call<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t)>& call, CUdeviceptr,
+    CUcontext, CUdeviceptr, CUcontext, size_t);
+CUresult copy_peer(
+    const Call<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)>& call,
+    CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream);
+
+// handlers_pool.cpp
+CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& call, CUdeviceptr*,
+                         size_t, CUstream);
+CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUmemoryPool, CUstream)>& call,
+                         CUdeviceptr*, size_t, CUmemoryPool, CUstream);
+CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdeviceptr, CUstream);
+CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
+                  CUmemoryPool, CUmemPool_attribute, void*);
+
+// handlers_graph.cpp
+CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream, CUgraph*);
+CUresult graph_update(const Call<decltype(cuGraphExecUpdate)>& call, CUgraphExec, CUgraph,
+                      CUgraphNode*, CUgraphExecUpdateResult*);
+CUresult graph_update(const Call<decltype(cuGraphExecUpdate_v2)>& call, CUgraphExec, CUgraph,
+                      CUgraphExecUpdateResultInfo*);
+CUresult graph_set_node(const Call<decltype(cuGraphExecKernelNodeSetParams)>& call, CUgraphExec,
+                        CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*);
+CUresult graph_set_node(const Call<decltype(cuGraphExecKernelNodeSetParams_v2)>& call, CUgraphExec,
+                        CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v2*);
+CUresult graph_set_node(const Call<decltype(cuGraphExecMemcpyNodeSetParams)>& call, CUgraphExec,
+                        CUgraphNode, const CUDA_MEMCPY3D*, CUcontext);
+CUresult graph_set_node(const Call<decltype(cuGraphExecMemsetNodeSetParams)>& call, CUgraphExec,
+                        CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
+CUresult graph_set_node(const Call<decltype(cuGraphExecEventRecordNodeSetEvent)>& call, CUgraphExec,
+                        CUgraphNode, CUevent);
+CUresult graph_set_node(const Call<decltype(cuGraphExecChildGraphNodeSetParams)>& call, CUgraphExec,
+                        CUgraphNode, CUgraph);
+CUresult graph_set_node(const Call<decltype(cuGraphNodeSetEnabled)>& call, CUgraphExec, CUgraphNode,
+                        unsigned);
+CUresult graph_exec_destroy(const Call<CUresult(CUgraphExec)>& call, CUgraphExec);
+CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraphExec, CUstream);
 
 }  // namespace gpusnap::handle

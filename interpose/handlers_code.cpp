@@ -278,6 +278,7 @@ CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUst
   step.key.add(packed(shape.grid_z, shape.block_x));
   step.key.add(packed(shape.block_y, shape.block_z));
   step.key.add(shape.shared_bytes);
+  if (step.captured()) return step.made_again(real);
   step.device_may_write();
   if (step.replaying()) {
     const CUresult recorded = step.expect();

@@ -92,6 +92,7 @@ CUresult follow_copy(Step& step, const Copy& copy, Real&& real) {
   step.key.add(copy.to.height);
   step.key.add(copy.to.depth);
   const CUstream stream = copy.async ? step.stream(copy.stream) : nullptr;
+  if (copy.async && step.captured()) return step.made_again(real);
   if (step.asks_writes()) {
     step.writes.add_box(reinterpret_cast<uint64_t>(copy.to.start), copy.to.width, copy.to.height,
                         copy.to.pitch, copy.to.depth, copy.to.slice);
@@ -214,7 +215,9 @@ Copy describe_2d(const CUDA_MEMCPY2D& shape) {
   return copy;
 }
 
-Copy describe_3d(const CUDA_MEMCPY3D& shape) {
+// Between devices, too: which context an address is of says nothing new.
+template <class Shape>
+Copy describe_3d(const Shape& shape) {
   const uint64_t to_pitch = shape.dstPitch != 0 ? shape.dstPitch : shape.WidthInBytes;
   const uint64_t from_pitch = shape.srcPitch != 0 ? shape.srcPitch : shape.WidthInBytes;
   const uint64_t to_slice = to_pitch * (shape.dstHeight != 0 ? shape.dstHeight : shape.Height);
@@ -244,12 +247,37 @@ CUresult copy_2d(const Call<CUresult(const CUDA_MEMCPY2D*, CUstream)>& call,
 }
 
 CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*)>& call, const CUDA_MEMCPY3D* shape) {
-  return box_copy(call, shape, describe_3d, false, nullptr);
+  return box_copy(call, shape, describe_3d<CUDA_MEMCPY3D>, false, nullptr);
 }
 
 CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*, CUstream)>& call,
                  const CUDA_MEMCPY3D* shape, CUstream stream) {
-  return box_copy(call, shape, describe_3d, true, stream, stream);
+  return box_copy(call, shape, describe_3d<CUDA_MEMCPY3D>, true, stream, stream);
+}
+
+CUresult copy_peer(
+    const Call<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t)>& call,
+    CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size) {
+  return plain_copy(call, {plain(to, size), from, Copy::Declared::kDevice, false, nullptr}, to,
+                    to_context, from, from_context, size);
+}
+
+CUresult copy_peer(
+    const Call<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)>& call,
+    CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
+    CUstream stream) {
+  return plain_copy(call, {plain(to, size), from, Copy::Declared::kDevice, true, stream}, to,
+                    to_context, from, from_context, size, stream);
+}
+
+CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*)>& call,
+                 const CUDA_MEMCPY3D_PEER* shape) {
+  return box_copy(call, shape, describe_3d<CUDA_MEMCPY3D_PEER>, false, nullptr);
+}
+
+CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*, CUstream)>& call,
+                 const CUDA_MEMCPY3D_PEER* shape, CUstream stream) {
+  return box_copy(call, shape, describe_3d<CUDA_MEMCPY3D_PEER>, true, stream, stream);
 }
 
 }  // namespace gpusnap::handle

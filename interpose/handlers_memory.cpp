@@ -3,17 +3,17 @@
 #include <sys/mman.h>
 
 #include "interpose/handlers.h"
+#include "interpose/memory_calls.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {
 
-namespace {
 [[noreturn]] void cannot_place(uint64_t recorded, uint64_t size, const std::string& why) {
   Session::impossible(kExitImpossible, "the memory that was at " + range_text(recorded, size) +
                                            " cannot be had there: " + why);
 }
 
-void insert(Session& session, uint64_t address, uint64_t size, MemoryKind kind) {
+void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind) {
   session.note_context();
   MemoryRange range;
   range.address = address;
@@ -27,6 +27,23 @@ void insert(Session& session, uint64_t address, uint64_t size, MemoryKind kind) 
   }
 }
 
+uint64_t erase_range(Session& session, uint64_t address) {
+  const MemoryRange* range = session.memory().at(address);
+  if (range == nullptr) return 0;
+  const uint64_t size = range->size;
+  session.forget_pending(address, size);
+  session.memory().erase(address);
+  session.host_memory().remove(address);
+  return size;
+}
+
+uint64_t free_range(Step& step, uint64_t address) {
+  if (step.asks_writes()) step.writes.add_range_of(address);
+  step.before_write();
+  return erase_range(step.session(), address);
+}
+
+namespace {
 // What a free of memory that was placed waits for, as the driver's own does: what still runs may
 // use it.
 CUresult wait_for_users(Session& session, CUcontext context) {
@@ -38,24 +55,6 @@ CUresult wait_for_users(Session& session, CUcontext context) {
 CUcontext context_of(Session& session, uint64_t address) {
   const MemoryRange* range = session.memory().at(address);
   return range == nullptr ? session.current_context() : reinterpret_cast<CUcontext>(range->context);
-}
-
-// The size of what was there.
-uint64_t erase(Session& session, uint64_t address) {
-  const MemoryRange* range = session.memory().at(address);
-  if (range == nullptr) return 0;
-  const uint64_t size = range->size;
-  session.forget_pending(address, size);
-  session.memory().erase(address);
-  session.host_memory().remove(address);
-  return size;
-}
-
-// A snapshot that still needs the memory gets it while the map has it.
-uint64_t free_range(Step& step, uint64_t address) {
-  if (step.asks_writes()) step.writes.add_range_of(address);
-  step.before_write();
-  return erase(step.session(), address);
 }
 
 // The program's own call first; only where it gives another address is memory placed.
@@ -79,41 +78,6 @@ void place_pinned(Session& session, void** memory, uint64_t recorded, uint64_t s
   if (result != CUDA_SUCCESS) cannot_place(recorded, size, error_name(session.driver(), result));
   session.note_placed_pinned(recorded, size);
   *memory = got;
-}
-
-template <class Real>
-CUresult made_in_order(Step& step, Real&& real) {
-  step.session().begin_memory_call();
-  const CUresult result = step.made(real);
-  step.session().end_memory_call();
-  return result;
-}
-
-// Records or replays a call that gives memory; `place` brings it to its recorded address.
-template <class Pointer, class Real, class Place>
-CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
-              Place&& place) {
-  Session& session = step.session();
-  CUresult result;
-  if (step.replaying()) {
-    result = step.expect();
-    if (result != CUDA_SUCCESS) return result;
-    step.repeated(real);
-    uint64_t recorded = 0;
-    step.take_answer(&recorded, sizeof recorded);
-    place(recorded);
-  } else {
-    result = made_in_order(step, real);
-    if (result != CUDA_SUCCESS) {
-      step.record(result);
-      return result;
-    }
-    session.wait_for_frees((uint64_t)*out, size);
-    const auto address = (uint64_t)*out;  // a CUdeviceptr or a pointer
-    step.record_answer(result, &address, sizeof address);
-  }
-  insert(session, (uint64_t)*out, size, kind);
-  return result;
 }
 
 // Giving memory back waits for the device, so the host may look at the rest of what it did.
@@ -190,7 +154,7 @@ CUresult mem_alloc_pitch(
     const uint64_t answer[2] = {address, *pitch};
     step.record_answer(result, answer, sizeof answer);
   }
-  insert(step.session(), address, bytes, MemoryKind::kDevice);
+  insert_range(step.session(), address, bytes, MemoryKind::kDevice);
   return CUDA_SUCCESS;
 }
 
@@ -318,7 +282,7 @@ CUresult register_memory(Step& step, void* memory, size_t size, Real&& real) {
                        " instead; gpusnap run turns address randomisation off");
     }
     step.repeated(real);
-    insert(step.session(), address, size, MemoryKind::kPinned);
+    insert_range(step.session(), address, size, MemoryKind::kPinned);
     return recorded;
   }
   const CUresult result = step.made(real);
@@ -327,7 +291,7 @@ CUresult register_memory(Step& step, void* memory, size_t size, Real&& real) {
     return result;
   }
   step.record_answer(result, &address, sizeof address);
-  insert(step.session(), address, size, MemoryKind::kPinned);
+  insert_range(step.session(), address, size, MemoryKind::kPinned);
   return result;
 }
 }  // namespace
@@ -349,7 +313,7 @@ CUresult host_unregister(const Call<CUresult(void*)>& call, void* memory) {
   step.key.add(session.known(address));
   // After the call: the memory stays the program's, what the device brought is looked at once more.
   const CUresult result = give_back(step, address, 0, [&] { return call.real(memory); });
-  if (result == CUDA_SUCCESS) erase(session, address);
+  if (result == CUDA_SUCCESS) erase_range(session, address);
   return result;
 }
 

@@ -58,6 +58,11 @@ void Kernels::forget_globals(uint64_t module) {
   if (const auto at = code_.find(module); at != code_.end()) at->second.globals.clear();
 }
 
+const KernelWrites* Kernels::find(const void* handle) const {
+  const auto at = handles_.find(handle);
+  return at == handles_.end() ? nullptr : &kernels_[at->second].writes;
+}
+
 void Kernels::add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,
                          WriteSet& writes) const {
   const auto at = handles_.find(handle);

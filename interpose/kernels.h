@@ -38,6 +38,8 @@ class Kernels {
   // it is and whether that is proven. Allocates nothing.
   void add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,
                   WriteSet& writes) const;
+  // The kernel behind a handle; null: not known.
+  const KernelWrites* find(const void* handle) const;
   // By WriteSet::kernel(): the same number for all handles of a kernel.
   const std::string& name(uint32_t kernel) const { return kernels_[kernel].writes.name; }
 

@@ -37,6 +37,7 @@ class Recorder {
   // a thread poll on without order and still answers each poll as it was answered.
   void append_poll(uint16_t hook);
   void count_launch() { ++launches_; }
+  void count_launches(uint64_t count) { launches_ += count; }
 
   uint64_t calls() const { return calls_; }
   uint64_t launches() const { return launches_; }

@@ -31,7 +31,8 @@ Session::Session(const Driver& driver)
       call_sites_(reinterpret_cast<const void*>(&random_name)),
       slot_memory_(driver),
       modules_(driver),
-      placement_(driver) {}
+      placement_(driver),
+      graphs_(driver, modules_, memory_) {}
 
 bool Session::start() {
   const char* missing = nullptr;
@@ -255,6 +256,13 @@ bool Session::is_device_address(uint64_t address) const {
   return driver_->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
              CUDA_SUCCESS &&
          type == CU_MEMORYTYPE_DEVICE;
+}
+
+bool Session::is_captured(CUstream stream) const {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver_->cuStreamIsCapturing != nullptr &&
+         driver_->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 uint64_t Session::placed_pinned(uint64_t address) const {

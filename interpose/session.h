@@ -15,6 +15,7 @@
 //   off        everything passes through. Nothing leads back from there.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -27,6 +28,7 @@
 #include "interpose/call_lock.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
+#include "interpose/graphs.h"
 #include "interpose/hook.h"
 #include "interpose/host_memory.h"
 #include "interpose/modules.h"
@@ -114,6 +116,7 @@ class Session {
   HostMemory& host_memory() { return host_memory_; }
   Modules& modules() { return modules_; }
   Placement& placement() { return placement_; }
+  Graphs& graphs() { return graphs_; }
   Recorder& recorder() { return *recorder_; }
 
   // Recording. A call has synchronised and is about to be journaled: where a cut is due, it will be
@@ -169,6 +172,14 @@ class Session {
   }
   // How many such calls there were.
   uint64_t device_writes() const { return device_writes_; }
+
+  // Stream-ordered memory is in use: synchronisations decide where memory comes from.
+  void use_pools() { pools_used_ = true; }
+  bool pools_used() const { return pools_used_; }
+  // Captures that are open: meanwhile no cut is made.
+  int captures() const { return captures_; }
+  void note_capture(int change) { captures_ = std::max(0, captures_ + change); }
+  bool is_captured(CUstream stream) const;
 
   // Memory is got and given back by one thread at a time where that is no matter of waiting long,
   // so that the journal has these calls in the driver's own order. Recording; between them the lock
@@ -285,6 +296,7 @@ class Session {
   HostMemory host_memory_;
   Modules modules_;
   Placement placement_;
+  Graphs graphs_;
   std::map<uint64_t, uint64_t> placed_pinned_;
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;
@@ -294,6 +306,8 @@ class Session {
   bool snapshot_pending_ = false;
 
   std::unique_ptr<Recorder> recorder_;
+  bool pools_used_ = false;
+  int captures_ = 0;
   uint64_t device_writes_ = 0;
   int memory_calls_ = 0;                      // that are being made
   std::map<uint64_t, uint64_t> being_freed_;  // address -> size

@@ -83,7 +83,8 @@ void Session::leave_slowly() {
 }
 
 bool Session::close_admission() {
-  if (closed_) return false;
+  // While a stream is captured nothing can be waited for without ending the capture.
+  if (closed_ || captures_ != 0) return false;
   closed_ = true;
   open_ = false;
   const auto deadline = Clock::now() + settings_.drain;
@@ -99,7 +100,9 @@ bool Session::close_admission() {
     log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
     return false;
   }
-  return true;
+  // A thread that was waited for may have begun a capture.
+  if (captures_ != 0) open_admission();
+  return captures_ == 0;
 }
 
 void Session::open_admission() {

@@ -26,6 +26,7 @@ void Step::tell_writes() {
   if (!writes.said()) writes.add_everything();
   // What takes effect at once, or nobody knows when, cannot wait on a stream.
   const bool at_once = writes_ == Writes::kFreed || writes_ == Writes::kEverything;
+  const RelaxedCapture relaxed(session_->driver());
   session_->before_write(writes, stream_, at_once && !stream_given_ ? Hold::kHost : Hold::kStream);
 }
 

@@ -62,7 +62,7 @@ class Step {
   // asks_writes(). A set about which nothing was said is everything.
   WriteSet writes;
   bool asks_writes() const {
-    return session_->asks_writes() && writes_ != Writes::kNothing && !replaying();
+    return session_->asks_writes() && writes_ != Writes::kNothing && !replaying() && !captured_;
   }
   // Before the call is made, and before what the session knows of the memory changes: the snapshot
   // on its way gets what it needs of it. Once for a call; made() does it where nobody did.
@@ -73,6 +73,14 @@ class Step {
 
   // The device may write to memory that the host sees as soon as the call is made.
   void device_may_write() { lets_device_write_ = true; }
+
+  // Whether the call's stream, told by stream(), is captured: then nothing runs, and the call is
+  // made again in a replay, which captures as well. Nothing of ours may enter that stream.
+  bool captured() {
+    if (session_->captures() != 0) [[unlikely]]
+      captured_ = session_->is_captured(stream_);
+    return captured_;
+  }
 
   // Whatever calls the driver for the program: the session's lock is not held meanwhile.
   template <class Real>
@@ -115,6 +123,7 @@ class Step {
   // For calls whose effect is on device memory alone, which is loaded at the cut.
   template <class Real>
   CUresult skipped(Real&& real) {
+    if (captured()) return made_again(real);
     if (replaying()) return expect();
     const CUresult result = made(real);
     record(result);
@@ -124,7 +133,12 @@ class Step {
   // For calls after which the host may look at what the device did.
   template <class Real>
   CUresult synchronised(bool whole_context, Real&& real) {
-    if (replaying()) return expect();
+    if (replaying()) {
+      const CUresult recorded = expect();
+      // What a pool lets go of at this moment may be needed at its address.
+      if (recorded == CUDA_SUCCESS && session_->pools_used()) (void)outside(real);
+      return recorded;
+    }
     const CUresult result = made(real);
     session_->before_synchronised();
     // Work that another thread began meanwhile may be on its way.
@@ -199,6 +213,7 @@ class Step {
   bool stream_given_ = false;
   bool writes_told_ = false;
   bool lets_device_write_ = false;
+  bool captured_ = false;
   uint64_t device_writes_ = 0;  // when the call began
   CUstream stream_;             // where none was given: the default one
   const Entry* entry_ = nullptr;

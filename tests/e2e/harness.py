@@ -50,6 +50,9 @@ PROGRAMS = {
     'pipeline': ('150', 30),
     'workers': ('200', 150),
     'two_devices': ('60', 120),
+    'pools': ('200', 20),
+    'graph': ('150', 30),
+    'peers': ('150', 60),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),
     'runtime/solver': ('3', 200),
@@ -62,10 +65,10 @@ PROGRAMS = {
     'runtime/pipeline': ('600', 150),
 }
 
-
 # What a program's runs have in their environment.
 PROGRAM_SETTINGS = {
     'two_devices': {'SIMCUDA_DEVICES': '2'},
+    'peers': {'SIMCUDA_DEVICES': '2'},
 }
 
 

@@ -57,15 +57,21 @@ CUresult Captures::check_use(const Stream& stream, Capture** capture) {
     return (*capture)->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
   }
   CUresult result = CUDA_SUCCESS;
-  for (const auto& other : open_) {
-    if (!stream.legacy) break;
-    for (const auto& [queue, member] : other->members) {
-      if (!member.blocking || member.context != stream.context->handle()) continue;
-      other->invalid = true;
-      result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
+  if (Capture* other = waits_for_captured(stream)) {
+    other->invalid = true;
+    result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   return result;
+}
+
+Capture* Captures::waits_for_captured(const Stream& stream) const {
+  if (!stream.legacy) return nullptr;
+  for (const auto& capture : open_) {
+    for (const auto& [queue, member] : capture->members) {
+      if (member.blocking && member.context == stream.context->handle()) return capture.get();
+    }
+  }
+  return nullptr;
 }
 
 void Captures::add(Capture& capture, const Stream& stream, Work work) {
@@ -126,10 +132,11 @@ CUresult Captures::info(const Stream& stream, Info* info) {
   *info = {};
   if (count_ == 0) return CUDA_SUCCESS;
   auto hold = graphs_.hold();
-  Capture* capture = nullptr;
-  CUresult result = check_use(stream, &capture);
-  if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return result;
-  if (capture == nullptr) return CUDA_SUCCESS;
+  // Asking makes no capture invalid, not even where a use would.
+  Capture* capture = find(stream);
+  if (capture == nullptr) {
+    return waits_for_captured(stream) ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+  }
   info->id = capture->id;
   if (capture->invalid) {
     info->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;

@@ -85,6 +85,8 @@ class Captures {
 
  private:
   Capture* find(const Stream& stream);
+  // A capture of a stream that this legacy default stream would wait for, or null.
+  Capture* waits_for_captured(const Stream& stream) const;
   CUresult check_use(const Stream& stream, Capture** capture);
   void add(Capture& capture, const Stream& stream, Work work);
   void close(Capture* capture);

@@ -1,0 +1,127 @@
+// Stream-ordered memory. In a replay nothing runs in a stream, so that its order is that of the
+// calls; what a pool holds follows from these calls and from synchronisations, which are made again
+// for it.
+
+#include "interpose/handlers.h"
+#include "interpose/memory_calls.h"
+
+namespace gpusnap::handle {
+
+namespace {
+// What the pools of the current device hold beyond their allocations is given back to the driver.
+void empty_pool(const Driver& driver, CUstream stream) {
+  CUdevice device = 0;
+  CUmemoryPool pool = nullptr;
+  (void)driver.cuStreamSynchronize(stream);
+  if (driver.cuDeviceGetMemPool == nullptr || driver.cuMemPoolTrimTo == nullptr) return;
+  if (driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
+  if (driver.cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS) return;
+  (void)driver.cuMemPoolTrimTo(pool, 0);
+}
+
+// The program's own call first; only where it gives another address is memory placed.
+void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, uint64_t size,
+                   CUstream stream) {
+  if (*address == recorded) return;
+  if (session.driver().cuMemFreeAsync != nullptr) {
+    (void)session.driver().cuMemFreeAsync(*address, stream);
+  }
+  Status status = session.placement().place(recorded, size);
+  if (!status.ok()) {
+    // What the pool keeps for later may lie there.
+    empty_pool(session.driver(), stream);
+    status = session.placement().place(recorded, size);
+  }
+  if (!status.ok()) cannot_place(recorded, size, status.message());
+  *address = recorded;
+}
+
+CUcontext context_of(Session& session, CUstream stream) {
+  CUcontext context = session.current_context();
+  const bool special =
+      stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (!special && session.driver().cuStreamGetCtx != nullptr) {
+    (void)session.driver().cuStreamGetCtx(stream, &context);
+  }
+  return context;
+}
+
+template <class Real>
+CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUstream given, Real&& real) {
+  const CUstream stream = step.stream(given);
+  step.key.add(size);
+  if (step.captured()) return step.not_followed("memory that is allocated in a graph", real);
+  step.session().use_pools();
+  // The memory is on the stream's device, whatever is current.
+  const CurrentContext current(step.session().driver(), context_of(step.session(), stream));
+  return give(step, out, size, MemoryKind::kDevice, real, [&](uint64_t recorded) {
+    place_ordered(step.session(), out, recorded, size, stream);
+  });
+}
+}  // namespace
+
+CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& call,
+                         CUdeviceptr* out, size_t size, CUstream stream) {
+  Step step(call);
+  if (step.off()) return call.real(out, size, stream);
+  return give_ordered(step, out, size, stream, [&] { return call.real(out, size, stream); });
+}
+
+CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUmemoryPool, CUstream)>& call,
+                         CUdeviceptr* out, size_t size, CUmemoryPool pool, CUstream stream) {
+  Step step(call);
+  if (step.off()) return call.real(out, size, pool, stream);
+  return give_ordered(step, out, size, stream, [&] { return call.real(out, size, pool, stream); });
+}
+
+CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdeviceptr address,
+                        CUstream given) {
+  Step step(call);
+  if (step.off()) return call.real(address, given);
+  Session& session = step.session();
+  const CUstream stream = step.stream(given);
+  step.key.add(session.known(address));
+  const bool placed = session.placement().owns(address);
+  auto real = [&] {
+    // What still runs in the stream may use memory that is ours to give back.
+    return placed ? session.driver().cuStreamSynchronize(stream) : call.real(address, given);
+  };
+  if (step.captured()) return step.not_followed("memory that is freed in a graph", real);
+  const uint64_t size = free_range(step, address);
+  CUresult result;
+  if (step.replaying()) {
+    result = step.expect();
+    if (result == CUDA_SUCCESS) step.repeated(real);
+  } else {
+    session.begin_free(address, size);
+    result = made_in_order(step, real);
+    step.record(result);
+    session.end_free(address);
+  }
+  if (placed) session.placement().free(address);
+  return result;
+}
+
+// How much a pool holds depends on what else it does in that process.
+CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
+                  CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  Step step(call);
+  if (step.off()) return call.real(pool, attribute, value);
+  step.check(attribute);
+  const size_t bytes =
+      attribute < CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? sizeof(int) : sizeof(uint64_t);
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded == CUDA_SUCCESS) step.take_answer(value, bytes);
+    return recorded;
+  }
+  const CUresult result = step.made([&] { return call.real(pool, attribute, value); });
+  if (result == CUDA_SUCCESS) {
+    step.record_answer(result, value, bytes);
+  } else {
+    step.record(result);
+  }
+  return result;
+}
+
+}  // namespace gpusnap::handle
