@@ -230,6 +230,12 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
 CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
                   CUmemoryPool, CUmemPool_attribute, void*);
 
+CUresult pool_access(const Call<CUresult(CUmemoryPool, const CUmemAccessDesc*, size_t)>& call,
+                     CUmemoryPool, const CUmemAccessDesc*, size_t);
+
+// handlers_context.cpp
+CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext, unsigned);
+
 // handlers_graph.cpp
 CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream, CUgraph*);
 CUresult graph_update(const Call<decltype(cuGraphExecUpdate)>& call, CUgraphExec, CUgraph,

@@ -87,4 +87,18 @@ CUresult event_elapsed(const Call<CUresult(float*, CUevent, CUevent)>& call, flo
   return result;
 }
 
+// What a restore placed is no memory of the context's, and needs to be told.
+CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext peer,
+                     unsigned flags) {
+  Step step(call);
+  if (step.off()) return call.real(peer, flags);
+  step.check(flags);
+  const CUresult result = step.made_again([&] { return call.real(peer, flags); });
+  CUdevice device = 0;
+  if (result == CUDA_SUCCESS && step.session().driver().cuCtxGetDevice(&device) == CUDA_SUCCESS) {
+    step.session().placement().allow(device);
+  }
+  return result;
+}
+
 }  // namespace gpusnap::handle

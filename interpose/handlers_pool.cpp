@@ -124,4 +124,17 @@ CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>
   return result;
 }
 
+CUresult pool_access(const Call<CUresult(CUmemoryPool, const CUmemAccessDesc*, size_t)>& call,
+                     CUmemoryPool pool, const CUmemAccessDesc* accesses, size_t count) {
+  Step step(call);
+  if (step.off()) return call.real(pool, accesses, count);
+  step.check(count);
+  const CUresult result = step.made_again([&] { return call.real(pool, accesses, count); });
+  for (size_t i = 0; result == CUDA_SUCCESS && i < count; ++i) {
+    if (accesses[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
+    step.session().placement().allow(accesses[i].location.id);
+  }
+  return result;
+}
+
 }  // namespace gpusnap::handle

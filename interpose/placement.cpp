@@ -102,7 +102,22 @@ Status Placement::map_block(uint64_t address, uint64_t size, int device) {
     return {Code::kUnsupported, range + " cannot be mapped: " + error_name(driver_, result)};
   }
   blocks_[address] = block;
+  for (int peer : peers_) let_peer_use(address, block, peer);
   return {};
+}
+
+void Placement::allow(int device) {
+  if (!peers_.insert(device).second) return;
+  for (const auto& [address, block] : blocks_) let_peer_use(address, block, device);
+}
+
+// Where the devices cannot reach each other, the program never asked for it.
+void Placement::let_peer_use(uint64_t address, const Block& block, int device) {
+  if (block.device == device) return;
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  (void)driver_.cuMemSetAccess(address, block.size, &access, 1);
 }
 
 void Placement::unmap_block(uint64_t address, const Block& block) {

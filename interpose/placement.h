@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "interpose/driver.h"
 #include "tiers/status.h"
@@ -19,6 +20,9 @@ class Placement {
   // Makes [address, address + size) readable and writable device memory. kUnsupported with the
   // reason when that range cannot be had; nothing is changed then.
   Status place(uint64_t address, uint64_t size);
+  // Kernels of `device` may use all placed memory from now on, as peer access lets them use the
+  // driver's own allocations. For a program that asked for less, more changes nothing.
+  void allow(int device);
   // Whether an allocation at this address was placed here.
   bool owns(uint64_t address) const { return placed_.contains(address); }
   // Ends a placed allocation. The caller has made sure that the device no longer uses it.
@@ -34,10 +38,12 @@ class Placement {
   };
   Status map_block(uint64_t address, uint64_t size, int device);
   std::map<uint64_t, Block>::iterator first_block_touching(uint64_t address);
+  void let_peer_use(uint64_t address, const Block& block, int device);
   void unmap_block(uint64_t address, const Block& block);
 
   const Driver& driver_;
   uint64_t granularity_ = 0;
+  std::set<int> peers_;                  // that were allowed
   std::map<uint64_t, Block> blocks_;     // by address
   std::map<uint64_t, uint64_t> placed_;  // address -> size
 };

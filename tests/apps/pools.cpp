@@ -74,9 +74,10 @@ class Pools {
     return values;
   }
   void wait(unsigned which) { CHECK(cuStreamSynchronize(streams_[which])); }
-  uint64_t used() {
+  // A pool does not count what a restore had to put elsewhere.
+  uint64_t threshold() {
     uint64_t bytes = 0;
-    CHECK(cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &bytes));
+    CHECK(cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes));
     return bytes;
   }
 
@@ -142,8 +143,8 @@ int run(int steps) {
     const std::vector<unsigned> seen = pools.look();
     pools.wait(2);
     must_equal("state", seen, host.look());
-    std::printf("step %d: digest %016" PRIx64 ", %" PRIu64 " bytes of the pool in use\n", step,
-                digest(seen), pools.used());
+    std::printf("step %d: digest %016" PRIx64 ", a pool that keeps %" PRIu64 " bytes\n", step,
+                digest(seen), pools.threshold());
   }
   pools.wait(1);
   pools.wait(2);

@@ -31,7 +31,8 @@ class Restored(harness.TestCase):
         self.assertNotEqual(run.output, reference.output)
 
     def test_other_addresses_at_restore(self):
-        for name in ('pointers', 'pipeline'):
+        for name in ('pointers', 'pipeline', 'pools', 'graph', 'peers'):
+            self.program_settings = harness.PROGRAM_SETTINGS.get(name, {})
             with self.subTest(program=name):
                 command, reference = self.killed(name)
                 for seed in (1, 2):

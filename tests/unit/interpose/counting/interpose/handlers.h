@@ -12,13 +12,15 @@ namespace handle {
 // The formatter breaks such a list differently each time.
 // clang-format off
 #define GPUSNAP_KINDS(X) \
-  X(init) X(unsupported) X(context) X(execute) X(capture) X(launch) X(memset) X(mem_alloc) \
+  X(init) X(unsupported) X(context) X(execute) X(launch) X(memset) X(mem_alloc) \
   X(mem_alloc_pitch) X(mem_alloc_managed) X(mem_free) X(mem_get_info) X(mem_get_range) X(host_alloc) \
   X(host_free) X(host_register) X(host_unregister) X(host_pointer) X(copy_in) X(copy_back) \
   X(copy_on) X(copy_any) X(copy_2d) X(copy_3d) X(sync_context) X(sync_stream) X(sync_event) \
   X(query_stream) X(query_event) X(event_elapsed) X(module_load) X(module_unload) \
   X(module_get_function) X(module_get_global) X(library_load) X(library_unload) X(library_get) \
-  X(kernel_get_function) X(stream_create) X(stream_destroy)
+  X(kernel_get_function) X(stream_create) X(stream_destroy) X(mem_alloc_async) X(mem_free_async) \
+  X(pool_get) X(pool_access) X(peer_access) X(copy_peer) X(capture_begin) X(capture_end) \
+  X(graph_instantiate) X(graph_update) X(graph_set_node) X(graph_exec_destroy) X(graph_launch)
 // clang-format on
 #define X(kind)                                    \
   template <class F, class... A>                   \
