@@ -1,7 +1,7 @@
-// random_program SEED [--threads N] [--steps N] [--faults] [--trace]: a program that does at random
-// whatever can be done to device memory, and prints one number that all of it went into. The same
-// seed gives the same program and the same number, wherever its memory lies: what it computes is of
-// no address, and of no memory that it has not written.
+// random_program SEED [--threads N] [--contexts N] [--steps N] [--faults] [--trace]: a program that
+// does at random whatever can be done to device memory, and prints one number that all of it went
+// into. The same seed gives the same program and the same number, wherever its memory lies: what it
+// computes is of no address, and of no memory that it has not written.
 #include <barrier>
 #include <cstring>
 #include <string_view>
@@ -571,17 +571,53 @@ void Program::wait_step() {
 
 }  // namespace
 
-int run(uint64_t seed, unsigned threads, unsigned steps) {
-  CHECK(cuInit(0));
-  CUdevice device = 0;
-  CUcontext context = nullptr;
-  CHECK(cuDeviceGet(&device, 0));
-  CHECK(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK(cuCtxSetCurrent(context));
-  Exchange exchange(threads);
+struct Options {
+  uint64_t seed = 0, threads = 1, contexts = 1, steps = 120;
+};
+
+// Contexts of the program: one for each device, and on the first device as many more as it takes.
+class Contexts {
+ public:
+  explicit Contexts(uint64_t count) {
+    CHECK(cuInit(0));
+    CHECK(cuDeviceGetCount(&devices_));
+    for (uint64_t i = 0; i < count; ++i) {
+      CUcontext context = nullptr;
+      if (i < static_cast<uint64_t>(devices_)) {
+        CHECK(cuDevicePrimaryCtxRetain(&context, static_cast<CUdevice>(i)));
+      } else {
+        CHECK(cuCtxCreate_v2(&context, 0, 0));
+      }
+      all_.push_back(context);
+    }
+  }
+  ~Contexts() {
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (i < static_cast<size_t>(devices_)) {
+        CHECK(cuDevicePrimaryCtxRelease_v2(static_cast<CUdevice>(i)));
+      } else {
+        CHECK(cuCtxDestroy_v2(all_[i]));
+      }
+    }
+  }
+  Contexts(const Contexts&) = delete;
+  Contexts& operator=(const Contexts&) = delete;
+  CUcontext of(unsigned actor) const { return all_[actor % all_.size()]; }
+
+ private:
+  int devices_ = 0;
+  std::vector<CUcontext> all_;
+};
+
+int run(const Options& options) {
+  const auto threads = static_cast<unsigned>(options.threads);
+  const Contexts contexts(options.contexts);
+  // What a context has is not handed to another one.
+  Exchange exchange(options.contexts == 1 ? threads : 1);
   std::vector<std::unique_ptr<Program>> programs;
   for (unsigned i = 0; i < threads; ++i) {
-    programs.push_back(std::make_unique<Program>(seed, i, context, steps, exchange));
+    programs.push_back(std::make_unique<Program>(options.seed, i, contexts.of(i),
+                                                 static_cast<unsigned>(options.steps), exchange));
   }
   std::vector<std::thread> running;
   for (unsigned i = 1; i < threads; ++i) {
@@ -592,37 +628,42 @@ int run(uint64_t seed, unsigned threads, unsigned steps) {
   uint64_t seen = 0;
   for (const auto& program : programs) seen = seen * 31 + program->seen();
   std::printf("%016llx\n", static_cast<unsigned long long>(seen));
-  CHECK(cuDevicePrimaryCtxRelease_v2(device));
   return 0;
+}
+
+// False: the arguments make no sense.
+bool read_options(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--trace" || word == "--faults") {
+      (word == "--trace" ? tracing : tolerant) = true;
+      continue;
+    }
+    uint64_t* value = i == 1                 ? &options.seed
+                      : word == "--threads"  ? &options.threads
+                      : word == "--contexts" ? &options.contexts
+                      : word == "--steps"    ? &options.steps
+                                             : nullptr;
+    if (i > 1) ++i;
+    if (value == nullptr || i >= argc || *argv[i] == '\0') return false;
+    char* end = nullptr;
+    *value = std::strtoull(argv[i], &end, 10);
+    if (*end != '\0') return false;
+  }
+  const auto sensible = [](uint64_t value, uint64_t most) { return value >= 1 && value <= most; };
+  return argc > 1 && sensible(options.threads, 16) && sensible(options.contexts, 16) &&
+         sensible(options.steps, 1'000'000);
 }
 
 }  // namespace oracle
 
 int main(int argc, char** argv) {
-  for (; argc > 1; --argc) {
-    const std::string_view last = argv[argc - 1];
-    bool& flag = last == "--trace" ? oracle::tracing : oracle::tolerant;
-    if (last != "--trace" && last != "--faults") break;
-    flag = true;
-  }
-  uint64_t values[] = {0, 1, 120};  // seed, threads, steps
-  bool good = argc >= 2;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    int at = 0;
-    if (i > 1) {
-      at = word == "--threads" ? 1 : word == "--steps" ? 2 : 0;
-      if (at == 0 || ++i == argc) good = false;
-      if (!good) break;
-    }
-    char* end = nullptr;
-    values[at] = std::strtoull(argv[i], &end, 10);
-    good = good && *end == '\0' && *argv[i] != '\0';
-  }
-  if (!good || values[1] < 1 || values[1] > 16 || values[2] < 1 || values[2] > 1'000'000) {
+  oracle::Options options;
+  if (!oracle::read_options(argc, argv, options)) {
     std::fprintf(stderr,
-                 "usage: random_program SEED [--threads N] [--steps N] [--faults] [--trace]\n");
+                 "usage: random_program SEED [--threads N] [--contexts N] [--steps N] [--faults] "
+                 "[--trace]\n");
     return 64;
   }
-  return oracle::run(values[0], static_cast<unsigned>(values[1]), static_cast<unsigned>(values[2]));
+  return oracle::run(options);
 }
