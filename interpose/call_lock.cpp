@@ -1,6 +1,7 @@
 #include "interpose/call_lock.h"
 
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,6 +11,18 @@ namespace {
 long membarrier(int command) {
   return syscall(SYS_membarrier, command, 0, 0);
 }
+
+// A wait is a place where a thread may be cancelled, and the program's calls are none.
+class NotCancelled {
+ public:
+  NotCancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NotCancelled() { pthread_setcancelstate(before_, nullptr); }
+  NotCancelled(const NotCancelled&) = delete;
+  NotCancelled& operator=(const NotCancelled&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
 
 // ThreadSanitizer knows mutexes, and nothing of barriers that another thread makes.
 #ifdef __SANITIZE_THREAD__
@@ -33,6 +46,7 @@ void CallLock::begin() {
 }
 
 void CallLock::share() {
+  const NotCancelled not_cancelled;
   const std::lock_guard sharing(sharing_);
   if (shared_for_all_) return;
   shared_.store(true, std::memory_order_seq_cst);
@@ -50,6 +64,7 @@ bool CallLock::wait_until(std::condition_variable& changed, Clock::time_point de
     biased_ = false;
     held_.store(false, std::memory_order_release);
   }
+  const NotCancelled not_cancelled;
   std::unique_lock lock(mutex_, std::adopt_lock);
   const bool in_time = changed.wait_until(lock, deadline) == std::cv_status::no_timeout;
   lock.release();

@@ -45,7 +45,7 @@ template <class F, class... A>
 CUresult load_module(const Call<F>& call, const Image& image, Step& step, CUmodule* out,
                      A... args) {
   step.key.add(image.hash);
-  const CUresult result = step.made_again([&] { return call.real(out, args...); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(out, args...); });
   if (result == CUDA_SUCCESS) {
     Session& session = step.session();
     session.note_context();
@@ -96,7 +96,7 @@ CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
   Step step(call);
   if (step.off()) return call.real(module);
   if (step.asks_writes()) add_globals(step, module);
-  const CUresult result = step.made_again([&] { return call.real(module); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(module); });
   if (result == CUDA_SUCCESS) {
     step.session().modules().remove_module(module, step.session().memory());
   }
@@ -109,7 +109,7 @@ CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const ch
   if (step.off()) return call.real(out, module, name);
   if (name == nullptr) return step.skipped([&] { return call.real(out, module, name); });
   step.key.name = name;
-  const CUresult result = step.made_again([&] { return call.real(out, module, name); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(out, module, name); });
   if (result == CUDA_SUCCESS) {
     Modules& modules = step.session().modules();
     modules.add_function(*out, modules.number_of(module), name);
@@ -144,7 +144,8 @@ CUresult get_global(const Call<F>& call, Step& step, CUdeviceptr* address, size_
   if (address == nullptr) address = &own_address;
   if (bytes == nullptr) bytes = &own_bytes;
   step.key.name = name;
-  const CUresult result = step.made_again([&] { return call.real(address, bytes, module, name); });
+  const CUresult result =
+      step.made_again_in_order([&] { return call.real(address, bytes, module, name); });
   if (result == CUDA_SUCCESS) note_global(step.session(), module, address, bytes, name);
   return result;
 }
@@ -165,7 +166,7 @@ template <class F, class... A>
 CUresult load_library(const Call<F>& call, const Image& image, Step& step, CUlibrary* out,
                       A... args) {
   step.key.add(image.hash);
-  const CUresult result = step.made_again([&] { return call.real(out, args...); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(out, args...); });
   if (result == CUDA_SUCCESS) step.session().modules().add_library(*out, image.contents);
   return result;
 }
@@ -201,7 +202,7 @@ CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library
   Step step(call);
   if (step.off()) return call.real(library);
   if (step.asks_writes()) add_globals(step, library);
-  const CUresult result = step.made_again([&] { return call.real(library); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(library); });
   if (result == CUDA_SUCCESS) {
     step.session().modules().remove_library(library, step.session().memory());
   }
@@ -214,7 +215,7 @@ CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& ca
   if (step.off()) return call.real(out, library, name);
   if (name == nullptr) return step.skipped([&] { return call.real(out, library, name); });
   step.key.name = name;
-  const CUresult result = step.made_again([&] { return call.real(out, library, name); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(out, library, name); });
   if (result == CUDA_SUCCESS) {
     Modules& modules = step.session().modules();
     modules.add_function(*out, modules.number_of(library), name);
@@ -227,7 +228,7 @@ CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*
                      CUlibrary library) {
   Step step(call);
   if (step.off()) return call.real(out, library);
-  const CUresult result = step.made_again([&] { return call.real(out, library); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(out, library); });
   if (result == CUDA_SUCCESS) step.session().modules().use_library(library, *out);
   return result;
 }
@@ -248,7 +249,7 @@ CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, 
                              CUkernel kernel) {
   Step step(call);
   if (step.off()) return call.real(out, kernel);
-  const CUresult result = step.made_again([&] { return call.real(out, kernel); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(out, kernel); });
   if (result == CUDA_SUCCESS) step.session().modules().alias_function(*out, kernel);
   return result;
 }

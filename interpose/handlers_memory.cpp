@@ -88,10 +88,11 @@ CUresult give_back(Step& step, uint64_t address, uint64_t size, Real&& real) {
     if (recorded == CUDA_SUCCESS) step.repeated(real);
     return recorded;
   }
-  step.session().begin_free(address, size);
-  const CUresult result = made_in_order(step, real);
+  MemoryOrder& order = step.session().memory_order();
+  order.begin_free(address, size);
+  const CUresult result = step.made_in_order(MemoryOrder::Kind::kMayWait, real);
   step.record_visible(result, false, nullptr);
-  step.session().end_free(address);
+  order.end_free(address);
   return result;
 }
 
@@ -144,13 +145,13 @@ CUresult mem_alloc_pitch(
     place_device(step.session(), out, recorded[0], bytes);
     address = *out;
   } else {
-    const CUresult result = made_in_order(step, real);
+    const CUresult result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
       step.record(result);
       return result;
     }
     address = *out;
-    step.session().wait_for_frees(address, bytes);
+    step.session().memory_order().wait_for_frees(address, bytes);
     const uint64_t answer[2] = {address, *pitch};
     step.record_answer(result, answer, sizeof answer);
   }

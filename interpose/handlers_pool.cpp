@@ -93,10 +93,11 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
     result = step.expect();
     if (result == CUDA_SUCCESS) step.repeated(real);
   } else {
-    session.begin_free(address, size);
-    result = made_in_order(step, real);
+    MemoryOrder& order = session.memory_order();
+    order.begin_free(address, size);
+    result = step.made_in_order(MemoryOrder::Kind::kMayWait, real);
     step.record(result);
-    session.end_free(address);
+    order.end_free(address);
   }
   if (placed) session.placement().free(address);
   return result;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "interpose/step.h"
 
@@ -17,12 +18,33 @@ uint64_t erase_range(Session& session, uint64_t address);
 // The same; a snapshot that still needs the memory gets it while the map has it.
 uint64_t free_range(Step& step, uint64_t address);
 
-template <class Real>
-CUresult made_in_order(Step& step, Real&& real) {
-  step.session().begin_memory_call();
-  const CUresult result = step.made(real);
-  step.session().end_memory_call();
-  return result;
+// Makes the call once more while its result is at another address, in the hope that this is the one
+// that another thread's call got when it was recorded: it is kept aside for that call.
+template <class Pointer, class Real>
+void repeat_for(Step& step, Pointer* out, uint64_t recorded, Aside::Memory memory, Real&& real) {
+  Aside& aside = step.session().aside();
+  if (aside.take(recorded, memory)) {
+    *out = (Pointer)recorded;
+    return;
+  }
+  step.repeated(real);
+  std::vector<uint64_t> others;
+  for (int tries = step.session().memory_tries(); tries > 0 && (uint64_t)*out != recorded;
+       --tries) {
+    const Pointer before = *out;
+    if (step.outside(real) != CUDA_SUCCESS) {
+      *out = before;
+      break;
+    }
+    others.push_back((uint64_t)before);
+  }
+  for (uint64_t other : others) {
+    if ((uint64_t)*out == recorded) {
+      aside.keep(other, memory);
+    } else {
+      step.session().release_memory(other, memory.kind);
+    }
+  }
 }
 
 // Records or replays a call that gives memory; `place` brings it to its recorded address.
@@ -34,17 +56,17 @@ CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& r
   if (step.replaying()) {
     result = step.expect();
     if (result != CUDA_SUCCESS) return result;
-    step.repeated(real);
     uint64_t recorded = 0;
     step.take_answer(&recorded, sizeof recorded);
+    repeat_for(step, out, recorded, {size, kind, step.hook()}, real);
     place(recorded);
   } else {
-    result = made_in_order(step, real);
+    result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
       step.record(result);
       return result;
     }
-    session.wait_for_frees((uint64_t)*out, size);
+    session.memory_order().wait_for_frees((uint64_t)*out, size);
     const auto address = (uint64_t)*out;  // a CUdeviceptr or a pointer
     step.record_answer(result, &address, sizeof address);
   }

@@ -251,6 +251,18 @@ CUcontext Session::context_of_number(uint32_t number) const {
   return nullptr;
 }
 
+void Session::release_memory(uint64_t address, MemoryKind kind) {
+  if (kind == MemoryKind::kPinned) {
+    (void)driver_->cuMemFreeHost(reinterpret_cast<void*>(address));
+  } else {
+    (void)driver_->cuMemFree_v2(address);
+  }
+}
+
+void Session::release_aside() {
+  for (const auto& [address, memory] : aside_.take_all()) release_memory(address, memory.kind);
+}
+
 bool Session::is_device_address(uint64_t address) const {
   unsigned type = 0;
   return driver_->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==

@@ -31,6 +31,7 @@
 #include "interpose/graphs.h"
 #include "interpose/hook.h"
 #include "interpose/host_memory.h"
+#include "interpose/memory_order.h"
 #include "interpose/modules.h"
 #include "interpose/placement.h"
 #include "interpose/recorder.h"
@@ -181,16 +182,12 @@ class Session {
   void note_capture(int change) { captures_ = std::max(0, captures_ + change); }
   bool is_captured(CUstream stream) const;
 
-  // Memory is got and given back by one thread at a time where that is no matter of waiting long,
-  // so that the journal has these calls in the driver's own order. Recording; between them the lock
-  // may be released.
-  void begin_memory_call();
-  void end_memory_call();
-  // Memory that the driver is being told to free is another thread's as soon as the driver says so:
-  // the journal must have the free first.
-  void begin_free(uint64_t address, uint64_t size) { being_freed_[address] = size; }
-  void end_free(uint64_t address);
-  void wait_for_frees(uint64_t address, uint64_t size);
+  // The order of the calls that get and give back memory. Recording.
+  MemoryOrder& memory_order() { return memory_order_; }
+  // Gives memory back to the driver.
+  void release_memory(uint64_t address, MemoryKind kind);
+  // What the replay got at other calls' addresses.
+  Aside& aside() { return aside_; }
   // An event of ours in the current context; null when there is none to be had.
   CUevent take_mark() { return take_event(current_context()); }
   void give_mark(CUevent mark) { events_[current_context()].push_back(mark); }
@@ -263,6 +260,7 @@ class Session {
   void deliver_cut();
   bool all_made() const;
   void go_live();
+  void release_aside();
   void finish_replay();
   CUevent take_event(CUcontext context);
 
@@ -274,8 +272,9 @@ class Session {
   // Admission. Threads that are inside a hooked call of a recording; whether no more may enter.
   int inside_ = 0;
   bool closed_ = false;
-  bool open_ = false;        // recording, and not closed_
-  bool cut_at_end_ = false;  // closed_, for a cut at the end of the call that is being made
+  bool open_ = false;           // recording, and not closed_
+  bool cut_at_end_ = false;     // closed_, for a cut at the end of the call that is being made
+  bool said_not_left_ = false;  // that somebody did not leave in time; until next time all do
   std::condition_variable admission_;
 
   Settings settings_;
@@ -309,9 +308,8 @@ class Session {
   bool pools_used_ = false;
   int captures_ = 0;
   uint64_t device_writes_ = 0;
-  int memory_calls_ = 0;                      // that are being made
-  std::map<uint64_t, uint64_t> being_freed_;  // address -> size
-  std::condition_variable memory_order_;
+  MemoryOrder memory_order_{lock_};
+  Aside aside_;
   std::vector<PendingCopy> pending_;
   size_t collected_ = 0;  // leading pending_ that the last collect() returned
   std::vector<Delivery> deliveries_;

@@ -1,7 +1,7 @@
 // How the program's threads go through the session: admission to calls while recording, turns in a
 // replay.
 
-#include <algorithm>
+#include <utility>
 
 #include "interpose/checkpointer.h"
 #include "interpose/hooks_generated_ids.h"
@@ -16,9 +16,6 @@ using Clock = CallLock::Clock;
 
 // Longer than any host code between two calls that is worth no word to the user.
 constexpr auto kLongWait = std::chrono::seconds(10);
-// Memory calls of several threads wait for each other no longer: the driver may hold one of them
-// until the device is idle.
-constexpr auto kMemoryWait = std::chrono::milliseconds(1);
 
 std::string own_path() {
   char text[kThreadPathText];
@@ -97,9 +94,13 @@ bool Session::close_admission() {
                             " ms (GPUSNAP_DRAIN); it is tried again later";
     triggers_->take();
     triggers_->report({false, "", 0, 0, why});
-    log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
+    if (!std::exchange(said_not_left_, true)) {
+      log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
+    }
+    if (settings_.strict) impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
     return false;
   }
+  said_not_left_ = false;
   // A thread that was waited for may have begun a capture.
   if (captures_ != 0) open_admission();
   return captures_ == 0;
@@ -144,32 +145,6 @@ void Session::after_synchronised() {
   cut_at_end_ = false;
   if (recording && !too_long) take_checkpoint(kAtCallEnd);
   open_admission();
-}
-
-void Session::begin_memory_call() {
-  const auto deadline = Clock::now() + kMemoryWait;
-  while (memory_calls_ != 0 && lock_.wait_until(memory_order_, deadline)) continue;
-  ++memory_calls_;
-}
-
-void Session::end_memory_call() {
-  --memory_calls_;
-  memory_order_.notify_all();
-}
-
-void Session::end_free(uint64_t address) {
-  being_freed_.erase(address);
-  memory_order_.notify_all();
-}
-
-void Session::wait_for_frees(uint64_t address, uint64_t size) {
-  auto overlaps = [&](const auto& freed) {
-    return freed.first < address + size && address < freed.first + freed.second;
-  };
-  const auto deadline = Clock::now() + kLongWait;
-  while (std::ranges::any_of(being_freed_, overlaps) && lock_.wait_until(memory_order_, deadline)) {
-    continue;
-  }
 }
 
 void Session::read_next() {
@@ -280,6 +255,7 @@ void Session::go_live() {
   if (!cut_delivered_) deliver_cut();
   turn_taken_ = true;  // the others wait
   lock_.unlock();
+  release_aside();
   const Manifest& manifest = restored_.ranks[0];
   Status status = checkpointer_->load(restored_, manifest);
   if (!status.ok()) {

@@ -100,6 +100,15 @@ class Step {
     return result;
   }
 
+  // The same for a call that gets or gives back memory of the driver's.
+  template <class Real>
+  CUresult made_in_order(MemoryOrder::Kind kind, Real&& real) {
+    const uint64_t number = session_->memory_order().begin(kind);
+    const CUresult result = made(real);
+    session_->memory_order().end(number);
+    return result;
+  }
+
   // The real call, in a replay: it must succeed as it did.
   template <class Real>
   void repeated(Real&& real) {
@@ -116,6 +125,14 @@ class Step {
       return recorded;
     }
     const CUresult result = made(real);
+    record(result);
+    return result;
+  }
+  // Of those, the ones by which the driver gets or gives back memory.
+  template <class Real>
+  CUresult made_again_in_order(Real&& real) {
+    if (replaying()) return made_again(real);
+    const CUresult result = made_in_order(MemoryOrder::Kind::kMayWait, real);
     record(result);
     return result;
   }

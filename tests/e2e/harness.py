@@ -63,6 +63,7 @@ PROGRAMS = {
     'runtime/warps': ('300', 40),
     'runtime/pendulum': ('200', 60),
     'runtime/pipeline': ('600', 150),
+    'runtime/threads': ('300', 150),
 }
 
 # What a program's runs have in their environment.
