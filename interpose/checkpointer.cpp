@@ -330,6 +330,25 @@ Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Con
   return moved ? check_moved(checkpoint, contents, addresses) : Status();
 }
 
+namespace {
+// Refuses bytes of device memory of which a word points into one of the ranges.
+Status expect_no_pointer(std::span<const std::byte> bytes,
+                         const std::vector<const SavedRange*>& ranges) {
+  for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    for (const SavedRange* range : ranges) {
+      if (word - range->address >= range->size) continue;
+      return {Code::kUnsupported, "the variable " + range->name + " was at " +
+                                      hex_text(range->address) +
+                                      " and is elsewhere in this process, but device memory " +
+                                      "holds its old address"};
+    }
+  }
+  return {};
+}
+}  // namespace
+
 // A variable whose address is another one in this process may be loaded there, unless some pointer
 // in device memory still leads to the old place.
 Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
@@ -340,27 +359,18 @@ Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Content
     if (addresses[i] != manifest.ranges[i].address) moved.push_back(&manifest.ranges[i]);
   }
   std::vector<std::byte> bytes;
-  const PlacedExtent* last = nullptr;
-  for (const PlacedExtent& piece : contents.pieces) {
-    if (last == nullptr || last->member != piece.member || last->extent != piece.extent) {
-      const Manifest& member = contents.chain[piece.member];
-      const Extent& extent = member.extents[piece.extent];
-      bytes.resize(extent.size);
-      Status status = session_.store_->read(checkpoint, member, extent, bytes);
+  for (size_t i = 0; i < contents.pieces.size();) {
+    const std::span<const PlacedExtent> pieces = contents.pieces_of_extent(i);
+    const Manifest& member = contents.chain[pieces.front().member];
+    const Extent& extent = member.extents[pieces.front().extent];
+    bytes.resize(extent.size);
+    Status status = session_.store_->read(checkpoint, member, extent, bytes);
+    for (const PlacedExtent& piece : pieces) {
       if (!status.ok()) return status;
+      status = expect_no_pointer(std::span(bytes).subspan(piece.within, piece.size), moved);
     }
-    last = &piece;
-    for (size_t at = 0; at + sizeof(uint64_t) <= piece.size; at += sizeof(uint64_t)) {
-      uint64_t word = 0;
-      std::memcpy(&word, bytes.data() + piece.within + at, sizeof word);
-      for (const SavedRange* range : moved) {
-        if (word - range->address >= range->size) continue;
-        return {Code::kUnsupported, "the variable " + range->name + " was at " +
-                                        hex_text(range->address) +
-                                        " and is elsewhere in this process, but device memory " +
-                                        "holds its old address"};
-      }
-    }
+    if (!status.ok()) return status;
+    i += pieces.size();
   }
   return {};
 }
@@ -389,26 +399,30 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
       bytes = large;
     }
     status = s.store_->read(checkpoint, member, extent, bytes);
-    for (const PlacedExtent& piece : pieces) {
-      if (status.ok()) status = load_piece(piece, addresses[piece.range], bytes);
-      progress.add(piece.size);
-    }
+    if (status.ok()) status = load_pieces(pieces, addresses[pieces.front().range], bytes);
     s.pool_->release(slot.value());
+    for (const PlacedExtent& piece : pieces) progress.add(piece.size);
     i += pieces.size();
   }
   return status;
 }
 
-// `bytes`: the extent's. `address`: the range's.
-Status Checkpointer::load_piece(const PlacedExtent& piece, uint64_t address,
-                                std::span<const std::byte> bytes) {
+// `pieces`: all of one extent, whose bytes are `bytes`; `address`: their range's.
+Status Checkpointer::load_pieces(std::span<const PlacedExtent> pieces, uint64_t address,
+                                 std::span<const std::byte> bytes) {
   const Driver& driver = session_.driver();
   const MemoryRange* range = session_.memory_.find(address);
   CurrentContext current(driver, context_of(*range));
-  CUresult result = driver.cuMemcpyHtoDAsync_v2(address + piece.offset, bytes.data() + piece.within,
-                                                piece.size, stream());
-  if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream());
-  return driver_status(("loading " + range_text(address, range->size)).c_str(), result);
+  CUresult result = CUDA_SUCCESS;
+  for (const PlacedExtent& piece : pieces) {
+    if (result != CUDA_SUCCESS) break;
+    result = driver.cuMemcpyHtoDAsync_v2(address + piece.offset, bytes.data() + piece.within,
+                                         piece.size, stream());
+  }
+  // Also after a failure: the slot is read until then.
+  const CUresult done = driver.cuStreamSynchronize(stream());
+  return driver_status(("loading " + range_text(address, range->size)).c_str(),
+                       result == CUDA_SUCCESS ? done : result);
 }
 
 }  // namespace gpusnap

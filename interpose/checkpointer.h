@@ -48,7 +48,8 @@ class Checkpointer {
                          std::vector<uint64_t>& addresses);
   Status check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
                      const std::vector<uint64_t>& addresses);
-  Status load_piece(const PlacedExtent& piece, uint64_t address, std::span<const std::byte> bytes);
+  Status load_pieces(std::span<const PlacedExtent> pieces, uint64_t address,
+                     std::span<const std::byte> bytes);
   // Our own stream in the current context; null where none can be had.
   CUstream stream();
   Status driver_status(const char* what, CUresult result) const;

@@ -109,8 +109,12 @@ class FolderStore final : public Store {
   Result<CheckpointInfo> find(const std::string& id) override {
     return no_throw("find a checkpoint", [&] { return find_one(id); });
   }
-  Status verify(const CheckpointInfo& checkpoint, const Progress& progress) override {
-    return no_throw("verify a checkpoint", [&] { return verify_one(checkpoint, progress); });
+  Status verify(const CheckpointInfo& checkpoint, const Progress& progress,
+                VerifyRound* round) override {
+    VerifyRound only;
+    return no_throw("verify a checkpoint", [&] {
+      return verify_one(checkpoint, progress, round != nullptr ? *round : only);
+    });
   }
   Result<std::unique_ptr<FileLock>> lock_job(const std::string& job) override {
     return no_throw("lock a job", [&] { return lock(job); });
@@ -200,7 +204,8 @@ class FolderStore final : public Store {
     return text;
   }
 
-  Status verify_one(const CheckpointInfo& checkpoint, const Progress& progress) {
+  Status verify_one(const CheckpointInfo& checkpoint, const Progress& progress,
+                    VerifyRound& round) {
     const std::string job = job_folder(checkpoint.job);
     // Afresh: the caller's may be old.
     const Result<std::vector<ListedCheckpoint>> listed =
@@ -226,7 +231,7 @@ class FolderStore final : public Store {
       const auto of_rank = ancestors_of(listed.value(), manifest);
       ancestors.insert(ancestors.end(), of_rank.begin(), of_rank.end());
     }
-    Status good = verify_files(files_, job, now->info, ancestors, progress);
+    Status good = verify_files(files_, job, now->info, ancestors, progress, round);
     return good.ok() ? good : damaged(checkpoint, good);
   }
 

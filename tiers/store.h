@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,6 +71,10 @@ struct Contents {
 // Called now and then with the bytes done and the bytes in all.
 using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
+// The segments that were read since the round began, by path, and what was wrong with them: the
+// checkpoints of a chain share them. Not thread-safe.
+using VerifyRound = std::map<std::string, Status>;
+
 // Some of a range's bytes.
 struct Piece {
   uint32_t range = 0;   // index in Manifest::ranges
@@ -118,8 +123,10 @@ class Store {
   // `id`: "<job>@<epoch>": that one, whatever its state; "<job>@latest" or "<job>": the newest
   // complete one. kNotFound says what there is instead.
   virtual Result<CheckpointInfo> find(const std::string& id) = 0;
-  // Reads every byte: segments, manifests, journal. Ok, or the first thing that is wrong.
-  virtual Status verify(const CheckpointInfo& checkpoint, const Progress& progress) = 0;
+  // Reads every byte: manifests, journal, segments, those of the ancestors too. Ok, or the first
+  // thing that is wrong. What is in `round` is not read again.
+  virtual Status verify(const CheckpointInfo& checkpoint, const Progress& progress,
+                        VerifyRound* round = nullptr) = 0;
 
   // One process may write to a job at a time; kBusy names the job.
   virtual Result<std::unique_ptr<FileLock>> lock_job(const std::string& job) = 0;

@@ -16,12 +16,14 @@ constexpr size_t kPiece = 1 << 20;
 class Verifier {
  public:
   Verifier(FileSystem& files, const std::string& job_folder, const CheckpointInfo& checkpoint,
-           const std::vector<const Manifest*>& ancestors, const Progress& progress)
+           const std::vector<const Manifest*>& ancestors, const Progress& progress,
+           VerifyRound& round)
       : files_(files),
         job_folder_(job_folder),
         ancestors_(ancestors),
         checkpoint_(checkpoint),
         progress_(progress),
+        round_(round),
         buffer_(kPiece) {
     for (const Manifest& manifest : checkpoint.ranks) {
       count(manifest);
@@ -47,7 +49,16 @@ class Verifier {
 
  private:
   void count(const Manifest& manifest) {
-    for (const SegmentRef& segment : manifest.segments) total_ += segment.size;
+    for (const SegmentRef& segment : manifest.segments) {
+      if (round_.count(path_of(manifest, segment)) == 0) total_ += segment.size;
+    }
+  }
+
+  std::string folder_of(const Manifest& manifest) const {
+    return job_folder_ + "/" + epoch_folder(manifest.epoch);
+  }
+  std::string path_of(const Manifest& manifest, const SegmentRef& segment) const {
+    return folder_of(manifest) + "/" + segment.file;
   }
 
   void advance(uint64_t bytes) {
@@ -57,21 +68,22 @@ class Verifier {
 
   Status segments(const Manifest& manifest) {
     for (uint32_t i = 0; i < manifest.segments.size(); ++i) {
-      if (Status good = segment(manifest, i); !good.ok()) return good;
+      const std::string path = path_of(manifest, manifest.segments[i]);
+      auto known = round_.find(path);
+      if (known == round_.end()) known = round_.emplace(path, segment(manifest, i, path)).first;
+      if (!known->second.ok()) return known->second;
     }
     return {};
   }
 
-  Status segment(const Manifest& manifest, uint32_t index) {
-    const std::string folder = job_folder_ + "/" + epoch_folder(manifest.epoch);
-    const auto file = open_segment(files_, folder, checkpoint_.job, manifest, index);
+  Status segment(const Manifest& manifest, uint32_t index, const std::string& path) {
+    const auto file = open_segment(files_, folder_of(manifest), checkpoint_.job, manifest, index);
     if (!file.ok()) return file.status();
     std::vector<Extent> extents;
     std::copy_if(manifest.extents.begin(), manifest.extents.end(), std::back_inserter(extents),
                  [index](const Extent& extent) { return extent.segment == index; });
     std::sort(extents.begin(), extents.end(),
               [](const Extent& a, const Extent& b) { return a.segment_offset < b.segment_offset; });
-    const std::string path = folder + "/" + manifest.segments[index].file;
     uint64_t at = kSegmentHeaderUsedBytes;
     for (const Extent& extent : extents) {
       if (Status zero = zeros(*file.value(), path, at, extent.segment_offset); !zero.ok())
@@ -139,6 +151,7 @@ class Verifier {
   const std::vector<const Manifest*>& ancestors_;
   const CheckpointInfo& checkpoint_;
   const Progress& progress_;
+  VerifyRound& round_;
   std::vector<std::byte> buffer_;
   Checksum sum_;
   uint64_t done_ = 0;
@@ -149,8 +162,8 @@ class Verifier {
 
 Status verify_files(FileSystem& files, const std::string& job_folder,
                     const CheckpointInfo& checkpoint, const std::vector<const Manifest*>& ancestors,
-                    const Progress& progress) {
-  return Verifier(files, job_folder, checkpoint, ancestors, progress).run();
+                    const Progress& progress, VerifyRound& round) {
+  return Verifier(files, job_folder, checkpoint, ancestors, progress, round).run();
 }
 
 }  // namespace gpusnap

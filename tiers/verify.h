@@ -12,6 +12,6 @@ namespace gpusnap {
 // `checkpoint` is complete, freshly listed; `ancestors`: the manifests of all of its ranks' ones.
 Status verify_files(FileSystem& files, const std::string& job_folder,
                     const CheckpointInfo& checkpoint, const std::vector<const Manifest*>& ancestors,
-                    const Progress& progress);
+                    const Progress& progress, VerifyRound& round);
 
 }  // namespace gpusnap

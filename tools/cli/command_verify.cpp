@@ -43,14 +43,14 @@ class ProgressBar {
   uint64_t total_ = 0;
 };
 
-int verify_one(Store& store, const CheckpointInfo& checkpoint) {
+int verify_one(Store& store, const CheckpointInfo& checkpoint, VerifyRound& round) {
   const auto begin = std::chrono::steady_clock::now();
   Status good;
   uint64_t bytes = 0;
   {
     ProgressBar bar(checkpoint.id);
-    good = store.verify(checkpoint,
-                        [&bar](uint64_t done, uint64_t total) { bar.update(done, total); });
+    good = store.verify(
+        checkpoint, [&bar](uint64_t done, uint64_t total) { bar.update(done, total); }, &round);
     bytes = bar.total();
   }
   const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -77,8 +77,9 @@ int verify_all(Store& store) {
   }
   // One that never became complete is no damage.
   int exit_code = kExitOk;
+  VerifyRound round;
   for (const CheckpointInfo& checkpoint : checkpoints.value()) {
-    if (verify_one(store, checkpoint) == kExitDamaged) exit_code = kExitDamaged;
+    if (verify_one(store, checkpoint, round) == kExitDamaged) exit_code = kExitDamaged;
   }
   return exit_code;
 }
@@ -91,7 +92,8 @@ int verify_command(const StoreOptions& options) {
   if (options.all) return verify_all(*store.value());
   const Result<CheckpointInfo> checkpoint = store.value()->find(options.what);
   if (!checkpoint.ok()) return fail(checkpoint.status());
-  return verify_one(*store.value(), checkpoint.value());
+  VerifyRound round;
+  return verify_one(*store.value(), checkpoint.value(), round);
 }
 
 }  // namespace gpusnap

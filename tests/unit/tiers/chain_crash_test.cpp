@@ -131,7 +131,7 @@ TEST(ChainCommit, SurvivesACrashAtEveryOperation) {
 }
 
 // The parent's name may not have been durable when the process died that made it.
-TEST(ChainCommit, MakesItsParentDurable) {
+TEST(ChainCommit, SurvivesACrashWhenItsParentWasNotDurable) {
   const size_t operations = operations_of_an_increment();
   for (size_t operation = 0; operation <= operations; ++operation) {
     for (const Survival survival : kAllSurvivals) {

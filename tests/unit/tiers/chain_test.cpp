@@ -135,7 +135,7 @@ class RandomJob {
 };
 
 TEST(Chain, RandomOnesComeBackAsTheMemoryWas) {
-  constexpr uint64_t kSeeds = 300;
+  constexpr uint64_t kSeeds = 200;
   for (uint64_t seed = 1; seed <= kSeeds && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomJob(seed).run();
@@ -323,6 +323,24 @@ TEST_F(ChainTest, DamageOfAnAncestorIsTold) {
   files_.put(manifest(2), encode(changed));
   EXPECT_EQ(listed(), "3* 2 1");
   expect_message(store_->verify(info(3), {}), "it was made on another checkpoint");
+}
+
+TEST_F(ChainTest, ARoundOfVerifyingReadsSharedSegmentsOnce) {
+  for (const uint64_t parent : {0, 1, 2}) ASSERT_TRUE(take(parent).ok());
+  VerifyRound round;
+  uint64_t total = 0;
+  const auto note = [&](uint64_t, uint64_t all) { total = all; };
+  EXPECT_TRUE(store_->verify(info(3), note, &round).ok());
+  const uint64_t first = total;
+  EXPECT_TRUE(store_->verify(info(2), note, &round).ok());
+  EXPECT_LT(total, first / 2);
+  flip(segment(1), files_.content(segment(1)).size() - 1);
+  EXPECT_TRUE(store_->verify(info(1), {}, &round).ok()) << "read before it was damaged";
+  VerifyRound next;
+  for (const uint64_t epoch : {1, 2, 3}) {
+    EXPECT_EQ(store_->verify(info(epoch), {}, &next).code(), Code::kDamaged);
+    expect_message(store_->verify(info(epoch), {}, &next), segment(1));
+  }
 }
 
 TEST_F(ChainTest, AnAncestorOfALaterVersionIsNotCalledDamaged) {
