@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <random>
 
+#include "tiers/chain.h"
 #include "tiers/checksum.h"
 #include "tiers/format.h"
 #include "tiers/tiers.h"
@@ -87,6 +88,33 @@ void manifest_decode(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(manifest_decode)->Arg(10)->Arg(10'000)->Arg(1'000'000);
+
+// A full checkpoint of so many GiB and 16 increments of 1/64 of its zones each, scattered.
+void place_chain(benchmark::State& state) {
+  constexpr uint64_t kZone = 64 << 10;
+  constexpr uint64_t kFull = 4 << 20;
+  SavedRange range;
+  range.size = static_cast<uint64_t>(state.range(0)) << 30;
+  range.life = 1;
+  std::vector<Manifest> chain(17);
+  for (uint64_t i = 0; i < chain.size(); ++i) {
+    Manifest& manifest = chain[i];
+    manifest.ranges = {range};
+    const bool full = i + 1 == chain.size();
+    const uint64_t size = full ? kFull : kZone;
+    uint64_t place = kSegmentHeaderBytes;
+    for (uint64_t at = full ? 0 : i * 3 * kZone; at < range.size; at += full ? kFull : 64 * kZone) {
+      manifest.extents.push_back({0, at, size, 0, place, 0});
+      place += size;
+    }
+  }
+  for (auto _ : state) {
+    const auto pieces = place_extents(chain);
+    if (!pieces.ok()) return state.SkipWithError(pieces.status().message().c_str());
+    state.counters["pieces"] = static_cast<double>(pieces->size());
+  }
+}
+BENCHMARK(place_chain)->Arg(1)->Arg(140)->Unit(benchmark::kMillisecond);
 
 class PlainMemory final : public SlotMemory {
  public:
