@@ -44,11 +44,13 @@ KernelWrites writes_of(const ptx::Module& module, uint32_t index) {
   kernel.parameters = layout_of(function);
   for (const auto& [target, line] : flow.targets) {
     KernelWrites::Pointer& pointer = kernel.pointers.emplace_back();
+    pointer.hidden = target.hidden;
     for (const uint32_t word : target.words) {
-      pointer.push_back(word_at(kernel.parameters, word));
+      pointer.words.push_back(word_at(kernel.parameters, word));
     }
-    for (const uint32_t parameter : target.any_word) pointer.push_back({parameter, Word::kAny});
-    std::ranges::sort(pointer);
+    for (const uint32_t parameter : target.any_word)
+      pointer.words.push_back({parameter, Word::kAny});
+    std::ranges::sort(pointer.words);
   }
   for (const uint32_t word : flow.numbers) {
     kernel.numbers.push_back(word_at(kernel.parameters, word));
@@ -302,14 +304,14 @@ bool add_pointer(const KernelWrites::Pointer& pointer, const Arguments& argument
     found |= ranges.add(address);
     all_null = all_null && address < kFirstAddress;
   };
-  for (const Word& word : pointer) {
+  for (const Word& word : pointer.words) {
     if (word.offset == Word::kAny) {
       arguments.for_each_word(word.parameter, look);
     } else {
       look(arguments.word(word.parameter, word.offset));
     }
   }
-  return found || all_null;
+  return found || (all_null && !pointer.hidden);
 }
 
 }  // namespace

@@ -36,7 +36,13 @@ struct KernelWrites {
     auto operator<=>(const Word&) const = default;
   };
   // The words from one of which the address of a store comes; usually one.
-  using Pointer = std::vector<Word>;
+  struct Pointer {
+    std::vector<Word> words;
+    // What was loaded from memory went into the address as a number. It is taken for one where one
+    // of the words holds an address.
+    bool hidden = false;
+    bool operator==(const Pointer&) const = default;
+  };
 
   std::string name;
   bool layout_known = false;  // false: parameters are not

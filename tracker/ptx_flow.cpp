@@ -147,6 +147,7 @@ void Flow::record_write(const At& at, const Value& address) {
   if (target.words.empty() && target.any_word.empty()) return;
   std::ranges::sort(target.words);
   std::ranges::sort(target.any_word);
+  target.hidden = address.hidden;
   writes_.targets.emplace(std::move(target), at.instruction.line);
   for (const uint32_t word : address.numbers) {
     if (std::ranges::find(writes_.numbers, word) == writes_.numbers.end()) {

@@ -23,6 +23,7 @@ namespace gpusnap::ptx {
 struct Target {
   std::vector<uint32_t> words;     // byte offsets in the parameter block
   std::vector<uint32_t> any_word;  // parameters of which any word may be meant
+  bool hidden = false;             // the address may be none of these (ptx_value.h)
   auto operator<=>(const Target&) const = default;
 };
 

@@ -17,7 +17,7 @@ std::optional<int64_t> sane(std::optional<int64_t> offset) {
 
 // What a part of `value`, or more than it, may be where `size` bytes are read.
 Value fragment(const Value& value, uint32_t size, uint32_t line) {
-  Value part = value.as_number();
+  Value part = value.as_number(0);
   if (size < kPointerBytes) return part;
   part.add_doubt(value.doubt, value.doubt_line);
   if (value.exact && value.exact->size < kPointerBytes) {
@@ -72,7 +72,7 @@ std::optional<Value> Object::copied_bytes(int64_t offset, uint32_t size) const {
     if ((shift && *shift != by) || at->first > covered) return std::nullopt;
     shift = by;
     covered = std::max(covered, at->first + piece.size);
-    numbers.absorb(piece.value.as_number());
+    numbers.absorb(piece.value.as_number(0));
   }
   if (!shift || covered < offset + size) return std::nullopt;
   const auto from = static_cast<uint32_t>(offset + *shift);

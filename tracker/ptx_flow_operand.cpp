@@ -165,7 +165,7 @@ void Flow::assign_register(State& state, Type type, RegisterIndex index, Value v
   if (size == 0) return;  // a predicate
   if (size < kPointerBytes) {
     // No room for an address in device memory, but for one of a thread's own.
-    value.add_numbers_of(value.as_number());
+    value.add_numbers_of(value.as_number(0));
     std::erase_if(value.sources, is_address);
     if (value.constant) *value.constant &= (uint64_t{1} << (size * 8)) - 1;
     if (value.exact && value.exact->size > size) value.exact.reset();

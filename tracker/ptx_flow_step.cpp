@@ -163,7 +163,7 @@ void Flow::unpack(const At& at, const std::vector<Operand>& parts) {
     } else if (size >= kPointerBytes) {
       part.absorb(whole);
     } else {
-      part = whole.as_number();
+      part = whole.as_number(0);
       part.add_doubt(whole.doubt, whole.doubt_line);
     }
     assign(at, parts[i], part);
@@ -184,7 +184,7 @@ Value Flow::pack(const At& at, const std::vector<Operand>& parts) {
             (!start || part.exact->offset == *start + i * part_size);
     if (i == 0 && part.exact) start = part.exact->offset;
     low_only = low_only && (i == 0 || part.constant == 0);
-    sum.absorb(part_size >= kPointerBytes ? part : part.as_number());
+    sum.absorb(part_size >= kPointerBytes ? part : part.as_number(0));
   }
   if (exact && start) return parameter_bytes(*start, size);
   if (size >= kPointerBytes && part_size < kPointerBytes && !low_only) {
@@ -207,7 +207,7 @@ void Flow::convert(const At& at) {
   if (to_size >= kPointerBytes && from_size >= kPointerBytes) {
     return assign(at, operands[0], value);
   }
-  Value part = value.as_number();
+  Value part = value.as_number(from_size);
   if (to_size < kPointerBytes) part.add_doubt(value.doubt, value.doubt_line);
   for (const Source& source : value.sources) {
     // Addresses of shared memory and the stack have 32 bits, too.
@@ -233,7 +233,8 @@ void Flow::convert_address(const At& at) {
 void Flow::sum(const At& at) {
   const auto& operands = at.instruction.operands;
   const std::string_view opcode = at.instruction.opcode;
-  if (is_float(last_type(at.instruction))) return compute(at, true);
+  const bool selects = opcode == "selp" || opcode == "slct";
+  if (!selects && is_float(last_type(at.instruction))) return compute(at, true);
   if (opcode != "add" && opcode != "sub") return choose(at);
   if (operands.size() != 3) return compute(at, false);
   const Value left = value_of(at, operands[1]);
@@ -278,8 +279,9 @@ void Flow::choose(const At& at) {
 void Flow::multiply_add(const At& at) {
   const auto& operands = at.instruction.operands;
   if (is_float(last_type(at.instruction)) || operands.size() != 4) return compute(at, true);
-  Value result = value_of(at, operands[1]).as_number();
-  result.absorb(value_of(at, operands[2]).as_number());
+  const uint32_t size = size_of(last_type(at.instruction));
+  Value result = value_of(at, operands[1]).as_number(size);
+  result.absorb(value_of(at, operands[2]).as_number(size));
   result.absorb(value_of(at, operands[3]));
   result.shift({});
   if (result.assigned) assign(at, operands[0], result);
@@ -294,7 +296,8 @@ void Flow::combine_bits(const At& at) {
   if (!value.assigned || !other.assigned) return;
   const bool is_and = at.instruction.opcode == "and";
   const std::optional<uint64_t> mask = other.constant;
-  Value result = value.as_number();
+  const uint32_t size = width_of(at, operands[0]);
+  Value result = value.as_number(size);
   if (is_and && mask && *mask < kSmall) {
     // What is left of an address says nothing of where it points.
     result = Value::number();
@@ -304,7 +307,7 @@ void Flow::combine_bits(const At& at) {
     result.absorb(other);
     result.shift({});
   } else {
-    result.add_numbers_of(other.as_number());
+    result.add_numbers_of(other.as_number(size));
   }
   assign(at, operands[0], result);
 }
@@ -317,7 +320,7 @@ void Flow::compute(const At& at, bool known) {
   for (size_t i = 1; i < operands.size(); ++i) {
     const auto add = [&](const Operand& operand) {
       const Value value = value_of(at, operand);
-      result.add_numbers_of(value.as_number());
+      result.add_numbers_of(value.as_number(width_of(at, operand)));
       constants = constants && value.constant.has_value();
       if (value.constant && at.instruction.opcode == "shl") large = *value.constant >= 32;
       if (value.constant && at.instruction.opcode == "mul") {

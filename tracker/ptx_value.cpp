@@ -56,7 +56,8 @@ bool Value::add_doubt(Doubt why, uint32_t line) {
 }
 
 bool Value::add_numbers_of(const Value& other) {
-  bool changed = false;
+  bool changed = other.hidden && !hidden;
+  hidden = hidden || other.hidden;
   for (const uint32_t word : other.numbers) changed |= add_number(word);
   return changed;
 }
@@ -102,12 +103,15 @@ void Value::shift(std::optional<int64_t> by) {
   }
 }
 
-Value Value::as_number() const {
+Value Value::as_number(uint32_t size) const {
+  constexpr uint32_t kPointerBytes = 8;
   Value value;
   value.assigned = assigned;
   value.numbers = numbers;
+  value.hidden = hidden || (size >= kPointerBytes && doubt != Doubt::kNone);
   for (const Source& source : sources) {
     if (source.kind == Source::Kind::kWord) value.add_number(source.index);
+    if (source.kind == Source::Kind::kWords) value.hidden = true;
   }
   return value;
 }

@@ -48,6 +48,9 @@ struct Value {
   bool assigned = false;  // false: nothing has flowed here yet
   Doubt doubt = Doubt::kNone;
   uint32_t doubt_line = 0;
+  // A word of which nobody knows where it is from was scaled or masked and is part of this: it may
+  // be what makes this an address, whatever the sources are.
+  bool hidden = false;
   std::vector<Source> sources;
   std::vector<uint32_t> numbers;  // byte offsets of words of the parameter block
   // The value of a constant; empty: not always the same.
@@ -68,15 +71,16 @@ struct Value {
   bool add_source(const Source& source);
   bool add_number(uint32_t word);
   bool add_doubt(Doubt why, uint32_t line);
-  bool add_numbers_of(const Value& other);
+  bool add_numbers_of(const Value& other);  // and what is hidden in it
   // Either this or the other. Returns whether this changed.
   bool join(const Value& other);
   // The sources and doubts of both, without what is known of each exactly: a sum.
   void absorb(const Value& other);
   // Adds to where in their objects the sources point.
   void shift(std::optional<int64_t> by);
-  // What is left of the value where it does not flow on as an address: numbers.
-  Value as_number() const;
+  // What is left of the value where it does not flow on as an address: numbers. `size`: bytes of
+  // the value, which hides no address if it is smaller than one.
+  Value as_number(uint32_t size) const;
 };
 
 }  // namespace gpusnap::ptx

@@ -48,7 +48,7 @@ std::string describe_writes(const KernelWrites& kernel) {
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   for (const KernelWrites::Pointer& pointer : kernel.pointers) {
     std::string words;
-    for (const KernelWrites::Word& word : pointer) {
+    for (const KernelWrites::Word& word : pointer.words) {
       words += (words.empty() ? "" : " or ") + describe(word);
     }
     add("what " + words + " points to");
@@ -104,7 +104,7 @@ void add_kernel(Json& json, const KernelWrites& kernel) {
   json.key("pointers").begin_array();
   for (const KernelWrites::Pointer& pointer : kernel.pointers) {
     json.begin_array();
-    for (const KernelWrites::Word& word : pointer) add_word(json, word);
+    for (const KernelWrites::Word& word : pointer.words) add_word(json, word);
     json.end_array();
   }
   json.end_array();

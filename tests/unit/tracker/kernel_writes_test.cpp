@@ -30,7 +30,7 @@ std::string text_of(const KernelWrites& kernel) {
   const auto add = [&text](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
   for (const auto& pointer : kernel.pointers) {
     std::string words;
-    for (const auto& word : pointer) words += (words.empty() ? "" : "|") + text_of(word);
+    for (const auto& word : pointer.words) words += (words.empty() ? "" : "|") + text_of(word);
     add(words);
   }
   for (const std::string& global : kernel.globals) add("@" + global);
@@ -168,6 +168,8 @@ TEST(KernelWrites, APointerMadeOfTwo) {
   for (const char* both : {
            "sub.s64 %rd4, %rd2, %rd1;\nadd.s64 %rd5, %rd1, %rd4;",
            "selp.b64 %rd5, %rd1, %rd2, %p1;",
+           "mov.b64 %fd1, %rd1;\nmov.b64 %fd2, %rd2;\nselp.f64 %fd3, %fd1, %fd2, %p1;\n"
+           "mov.b64 %rd5, %fd3;",
            "slct.u64.s32 %rd5, %rd1, %rd2, %r1;",
            "min.u64 %rd5, %rd1, %rd2;",
            "mov.u64 %rd5, %rd1;\n@%p1 bra L;\nmov.u64 %rd5, %rd2;\nL:",
@@ -635,6 +637,22 @@ TEST_F(Launch, AnEndMeansTheRangeBeforeIt) {
 TEST_F(Launch, NullPointersWriteNothing) {
   p_ = 0;
   EXPECT_EQ(collect(), "2");
+}
+
+// The address is that of the list's element, whatever m adds to it.
+TEST_F(Launch, AnAddressInDisguise) {
+  kernel_ = analyse(kQ + kM +
+                    "ld.global.u64 %rd4, [%rd2];\nand.b64 %rd5, %rd4, 281474976710655;\n"
+                    "add.s64 %rd6, %rd5, %rd3;\nst.global.u32 [%rd6], 0;");
+  EXPECT_TRUE(kernel_.resolved);
+  EXPECT_EQ(collect(), "132?");
+  // An index that was loaded hides nothing.
+  kernel_ = analyse(kP + kQ +
+                    "ld.global.u32 %r1, [%rd2];\nmad.wide.u32 %rd5, %r1, 4, %rd1;\n"
+                    "st.global.u32 [%rd5], 0;");
+  EXPECT_EQ(collect(), "1");
+  p_ = 0;
+  EXPECT_EQ(collect(), "");
 }
 
 TEST_F(Launch, APointerToNothingThatIsKnownIsNotUnderstood) {
