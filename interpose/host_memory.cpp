@@ -34,7 +34,8 @@ bool HostMemory::contains(uint64_t address, uint64_t size) const {
 }
 
 void HostMemory::may_change(const WriteSet& set) {
-  if (set.everything() || !set.said()) return may_change_all();
+  // A guess is good where it can be checked, which nothing here does.
+  if (set.everything() || !set.said() || !set.proven()) return may_change_all();
   if (set.empty()) return;
   for (auto& [address, range] : ranges_) {
     if (range.other_address) range.may_change = true;
