@@ -1,9 +1,12 @@
-// random_program SEED [--threads N] [--contexts N] [--steps N] [--faults] [--trace]: a program that
-// does at random whatever can be done to device memory, and prints one number that all of it went
-// into. The same seed gives the same program and the same number, wherever its memory lies: what it
-// computes is of no address, and of no memory that it has not written.
+// random_program SEED [--threads N] [--contexts N] [--steps N] [--faults] [--threads-stay] [--trace]:
+// a program that does at random whatever can be done to device memory, and prints one number that
+// all of it went into. The same seed gives the same program and the same number, wherever its
+// memory lies: what it computes is of no address, and of no memory that it has not written.
+#include <unistd.h>
+
 #include <barrier>
 #include <cstring>
+#include <latch>
 #include <string_view>
 #include <thread>
 
@@ -573,6 +576,9 @@ void Program::wait_step() {
 
 struct Options {
   uint64_t seed = 0, threads = 1, contexts = 1, steps = 120;
+  // The threads stay to the end of the process: ThreadSanitizer does not bear the end of one in
+  // which the unwinder has been.
+  bool threads_stay = false;
 };
 
 // Contexts of the program: one for each device, and on the first device as many more as it takes.
@@ -620,11 +626,17 @@ int run(const Options& options) {
                                                  static_cast<unsigned>(options.steps), exchange));
   }
   std::vector<std::thread> running;
+  std::latch done(threads);
   for (unsigned i = 1; i < threads; ++i) {
-    running.emplace_back([&program = *programs[i]] { program.run(); });
+    running.emplace_back([&done, &program = *programs[i], stay = options.threads_stay] {
+      program.run();
+      done.count_down();
+      while (stay) pause();
+    });
   }
   programs[0]->run();
-  for (std::thread& thread : running) thread.join();
+  done.arrive_and_wait();
+  for (std::thread& thread : running) options.threads_stay ? thread.detach() : thread.join();
   uint64_t seen = 0;
   for (const auto& program : programs) seen = seen * 31 + program->seen();
   std::printf("%016llx\n", static_cast<unsigned long long>(seen));
@@ -635,8 +647,12 @@ int run(const Options& options) {
 bool read_options(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--trace" || word == "--faults") {
-      (word == "--trace" ? tracing : tolerant) = true;
+    bool* flag = word == "--trace"          ? &tracing
+                 : word == "--faults"       ? &tolerant
+                 : word == "--threads-stay" ? &options.threads_stay
+                                            : nullptr;
+    if (flag != nullptr) {
+      *flag = true;
       continue;
     }
     uint64_t* value = i == 1                 ? &options.seed
@@ -662,7 +678,7 @@ int main(int argc, char** argv) {
   if (!oracle::read_options(argc, argv, options)) {
     std::fprintf(stderr,
                  "usage: random_program SEED [--threads N] [--contexts N] [--steps N] [--faults] "
-                 "[--trace]\n");
+                 "[--threads-stay] [--trace]\n");
     return 64;
   }
   return oracle::run(options);
