@@ -1,7 +1,8 @@
-// random_program SEED [--threads N] [--contexts N] [--steps N] [--faults] [--threads-stay] [--trace]:
-// a program that does at random whatever can be done to device memory, and prints one number that
-// all of it went into. The same seed gives the same program and the same number, wherever its
-// memory lies: what it computes is of no address, and of no memory that it has not written.
+// random_program SEED [--threads N] [--contexts N] [--steps N] [--faults] [--threads-stay]
+// [--trace]: a program that does at random whatever can be done to device memory, and prints one
+// number that all of it went into. The same seed gives the same program and the same number,
+// wherever its memory lies: what it computes is of no address, and of no memory that it has not
+// written.
 #include <unistd.h>
 
 #include <barrier>
