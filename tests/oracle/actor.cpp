@@ -118,15 +118,28 @@ Memory& Actor::allocate(uint64_t size) {
   }
   auto memory = std::make_unique<Memory>();
   memory->size = size;
-  AGAIN(cuMemAlloc_v2(&memory->address, size));
+  if (draw_.chance(25)) {
+    memory->pool = memory->touched = true;
+    memory->last = pick_stream();
+    AGAIN(cuMemAllocAsync(&memory->address, size, memory->last));
+  } else {
+    AGAIN(cuMemAlloc_v2(&memory->address, size));
+  }
   memories_.push_back(std::move(memory));
   return *memories_.back();
 }
 
-// The driver waits for what is queued before memory goes.
+// The driver waits for what is queued before memory goes; of a pool it goes in its stream's order.
 void Actor::release(size_t index) {
-  if (draw_.chance(50)) wait_for(*memories_[index]);
-  CHECK(cuMemFree_v2(memories_[index]->address));
+  Memory& memory = *memories_[index];
+  if (draw_.chance(50)) wait_for(memory);
+  if (memory.pool && draw_.chance(80)) {
+    const CUstream stream = pick_stream();
+    touch(memory, stream);
+    CHECK(cuMemFreeAsync(memory.address, stream));
+  } else {
+    CHECK(cuMemFree_v2(memory.address));
+  }
   memories_.erase(memories_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 

@@ -67,6 +67,7 @@ struct Memory {
   Kind kind = Kind::kDevice;
   CUdeviceptr address = 0;
   uint64_t size = 0;  // bytes
+  bool pool = false;  // stream-ordered
   CUstream last = nullptr;
   bool touched = false;  // since the host last waited for `last`
 

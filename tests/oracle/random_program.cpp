@@ -23,6 +23,9 @@ constexpr unsigned kStepsToExchange = 20;
 
 // Where actors hand memory to each other.
 struct Exchange {
+  // Whether a context has several actors. While one captures, another one's waiting for the whole
+  // context is an error; so is its legacy work.
+  bool shared_contexts = false;
   struct Offer {
     std::unique_ptr<Memory> memory;
     CUevent ready = nullptr;
@@ -65,6 +68,7 @@ class Program : public Actor {
   void memory_step();
   void launch_step();
   void launch_through_memory();
+  void graph_step();
   void set_step();
   void copy_step();
   void copy_box();
@@ -210,6 +214,8 @@ void Program::act() {
     launch_step();
   } else if (kind < 52) {
     launch_through_memory();
+  } else if (kind < 55) {
+    graph_step();
   } else if (kind < 62) {
     set_step();
   } else if (kind < 76) {
@@ -394,6 +400,37 @@ void Program::launch_through_memory() {
   }
   // Addresses may be others in another run, and must not come into what the program computes.
   CHECK(cuMemsetD8Async(table.address, 0, bytes.size(), stream));
+}
+
+// Captured once, launched a few times.
+void Program::graph_step() {
+  const CUstream stream = streams_[draw_.between(1, streams_.size() - 1)];  // legacy cannot be
+  const auto [from, to] = pick_two();
+  if (from.memory == nullptr) return;
+  if (exchange_.shared_contexts) return set_step();
+  const uint64_t size = std::min(from.size, to.size);
+  const auto words = static_cast<unsigned>(size / 4);
+  touch(*from.memory, stream);
+  touch(*to.memory, stream);
+  CHECK(cuStreamBeginCapture_v2(stream, draw_.chance(50) ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+                                                         : CU_STREAM_CAPTURE_MODE_RELAXED));
+  if (draw_.chance(50)) launch("fill", stream, from.words(), from.pointer(), from.words(), 5u);
+  if (draw_.chance(50)) CHECK(cuMemcpyDtoDAsync_v2(to.address, from.address, size, stream));
+  if (draw_.chance(50)) CHECK(cuMemsetD32Async(to.address, draw_.word(), words / 2, stream));
+  launch("move", stream, words, Moved{from.pointer(), to.pointer(), words, draw_.word()});
+  CUgraph graph = nullptr;
+  CUgraphExec made = nullptr;
+  CHECK(cuStreamEndCapture(stream, &graph));
+  CHECK(cuGraphInstantiateWithFlags(&made, graph, 0));
+  for (uint64_t left = draw_.between(1, 3); left > 0; --left) {
+    const CUstream on = pick_stream();
+    touch(*from.memory, on);
+    touch(*to.memory, on);
+    CHECK(cuGraphLaunch(made, on));
+    if (draw_.chance(60)) wait_step();
+  }
+  CHECK(cuGraphExecDestroy(made));
+  CHECK(cuGraphDestroy(graph));
 }
 
 void Program::set_step() {
@@ -621,6 +658,7 @@ int run(const Options& options) {
   const Contexts contexts(options.contexts);
   // What a context has is not handed to another one.
   Exchange exchange(options.contexts == 1 ? threads : 1);
+  exchange.shared_contexts = options.threads > options.contexts;
   std::vector<std::unique_ptr<Program>> programs;
   for (unsigned i = 0; i < threads; ++i) {
     programs.push_back(std::make_unique<Program>(options.seed, i, contexts.of(i),
