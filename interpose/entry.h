@@ -14,7 +14,7 @@
 namespace gpusnap {
 
 // Raised with every change of what entries mean.
-inline constexpr uint32_t kJournalVersion = 2;
+inline constexpr uint32_t kJournalVersion = 3;
 
 // Values of EntryHead::hook that are no hook.
 inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
@@ -22,6 +22,10 @@ inline constexpr uint16_t kTableEntry = 0xfffe;  // names of the hooks, in order
 // What follows is of another thread: its number in this part, its only word. Where it is the first
 // of that thread, the name is the thread's path (thread_path.h), and numbers count up from 0.
 inline constexpr uint16_t kThreadEntry = 0xfffd;
+// A host function began to run here, or has ended: which, in the order in which they were launched,
+// is its only word. They are of no thread.
+inline constexpr uint16_t kCallbackEntry = 0xfffc;
+inline constexpr uint16_t kCallbackEndEntry = 0xfffb;
 
 struct EntryHead {
   uint16_t hook = 0;

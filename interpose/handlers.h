@@ -236,6 +236,10 @@ CUresult pool_access(const Call<CUresult(CUmemoryPool, const CUmemAccessDesc*, s
 // handlers_context.cpp
 CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext, unsigned);
 
+// handlers_callback.cpp
+CUresult host_function(const Call<CUresult(CUstream, CUhostFn, void*)>& call, CUstream, CUhostFn,
+                       void*);
+
 // handlers_graph.cpp
 CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream, CUgraph*);
 CUresult graph_update(const Call<decltype(cuGraphExecUpdate)>& call, CUgraphExec, CUgraph,

@@ -138,6 +138,24 @@ void Recorder::append(uint16_t hook, const CallKey& key, int32_t result, uint8_t
                       const HostBlock* answer, std::span<const Delivery> deliveries) {
   end_polls();
   switch_to(caller());
+  append_whole(hook, key, result, flags, answer, deliveries);
+  // A cut is no call of the program.
+  if (hook != kCutEntry) {
+    writer_->append({}, 1);
+    ++calls_;
+  }
+}
+
+void Recorder::append_callback(uint16_t kind, uint64_t number, uint8_t flags,
+                               std::span<const Delivery> deliveries) {
+  end_polls();
+  CallKey key;
+  key.add(number);
+  append_whole(kind, key, CUDA_SUCCESS, flags, nullptr, deliveries);
+}
+
+void Recorder::append_whole(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
+                            const HostBlock* answer, std::span<const Delivery> deliveries) {
   EntryHead head;
   head.hook = hook;
   head.words = key.count;
@@ -156,11 +174,6 @@ void Recorder::append(uint16_t hook, const CallKey& key, int32_t result, uint8_t
   for (const Delivery& delivery : deliveries) {
     append_bytes(&delivery.head, sizeof delivery.head);
     delivery.block.for_each_row([&](auto row) { writer_->append(row, 0); });
-  }
-  // A cut is no call of the program.
-  if (hook != kCutEntry) {
-    writer_->append({}, 1);
-    ++calls_;
   }
 }
 

@@ -36,6 +36,9 @@ class Recorder {
   // count. It stands where the run began; another thread's call ends it, so that a replay may let
   // a thread poll on without order and still answers each poll as it was answered.
   void append_poll(uint16_t hook);
+  // kCallbackEntry or kCallbackEndEntry, by any thread.
+  void append_callback(uint16_t kind, uint64_t number, uint8_t flags,
+                       std::span<const Delivery> deliveries);
   void count_launch() { ++launches_; }
   void count_launches(uint64_t count) { launches_ += count; }
 
@@ -58,6 +61,8 @@ class Recorder {
   static constexpr size_t kMostRuns = 32;
 
   void append_bytes(const void* bytes, size_t size, uint32_t entries = 0);
+  void append_whole(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
+                    const HostBlock* answer, std::span<const Delivery> deliveries);
   void append_plain(uint16_t hook, const CallKey& key, int32_t result);
   // The calling thread's number in this part; introduces it with its first entry.
   uint32_t caller();

@@ -12,7 +12,7 @@ Status damaged(const char* what) {
   return {Code::kDamaged, std::string("the replay journal is damaged: ") + what};
 }
 // A name that our table lacks; no call of ours ever matches it.
-constexpr uint16_t kUnknownHook = 0xfffc;
+constexpr uint16_t kUnknownHook = 0xfffa;
 
 uint16_t hook_of(std::string_view name) {
   for (uint16_t id = 0; id < kHookCount; ++id) {
@@ -107,7 +107,8 @@ Status Replayer::next(Entry& entry) {
     }
   }
   if (!status.ok()) return status;
-  if (entry.head.hook == kCutEntry) return {};
+  const uint16_t kind = entry.head.hook;
+  if (kind == kCutEntry || kind == kCallbackEntry || kind == kCallbackEndEntry) return {};
   if (entry.head.hook >= hooks_.size()) return damaged("a call has an unknown number");
   entry.head.hook = hooks_[entry.head.hook];
   ++calls_read_;

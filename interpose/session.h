@@ -65,6 +65,19 @@ struct Caller {
   uint64_t polls_left = 0;  // of that run
 };
 
+class Session;
+
+// A host function in a stream, while recording; the driver's thread deletes it when it has run.
+struct HostCallback {
+  Session* session = nullptr;
+  CUhostFn function = nullptr;
+  void* user = nullptr;
+  uint64_t number = 0;     // in the order of their launches
+  bool journaled = false;  // the call that launched it
+};
+// What the driver is given in its place: a CUhostFn of a HostCallback.
+void run_host_callback(void* callback);
+
 class Session {
  public:
   enum class Mode { kOff, kRecord, kReplay };
@@ -177,6 +190,13 @@ class Session {
   // Stream-ordered memory is in use: synchronisations decide where memory comes from.
   void use_pools() { pools_used_ = true; }
   bool pools_used() const { return pools_used_; }
+  // Host functions. Recording: its launch has been journaled; on the driver's thread, without the
+  // lock: it is about to run, it has run.
+  void callback_launched(HostCallback& callback);
+  void callback_begins(HostCallback& callback);
+  void callback_ends(const HostCallback& callback);
+  // Replay: one that is run when its entry comes up.
+  void remember_callback(CUhostFn function, void* user);
   // Captures that are open: meanwhile no cut is made.
   int captures() const { return captures_; }
   void note_capture(int change) { captures_ = std::max(0, captures_ + change); }
@@ -252,6 +272,11 @@ class Session {
   void checkpoint_if_wanted();
   void take_checkpoint(uint8_t cut_flags);
   void read_next();
+  // For threads that make no hooked calls.
+  void lock_foreign();
+  void pass_callbacks();
+  void begin_callback(uint64_t number);
+  void run_callbacks();
   void take_turn(HookId hook);
   void end_turn();
   void wait_for_turn(HookId hook);
@@ -305,6 +330,15 @@ class Session {
   bool snapshot_pending_ = false;
 
   std::unique_ptr<Recorder> recorder_;
+  uint64_t callback_count_ = 0;
+  std::condition_variable callback_changed_;
+  struct ReplayedCallback {
+    CUhostFn function = nullptr;
+    void* user = nullptr;
+    bool done = false;
+  };
+  std::map<uint64_t, ReplayedCallback> callbacks_;  // by number: launched, not yet known to be over
+  std::vector<uint64_t> ready_callbacks_;           // begun by the journal, not by a worker yet
   bool pools_used_ = false;
   int captures_ = 0;
   uint64_t device_writes_ = 0;

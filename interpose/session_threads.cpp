@@ -172,10 +172,10 @@ void Session::take_turn(HookId hook) {
   const std::string path = own_path();
   while (replaying()) {
     if (!turn_taken_) {
-      if (!cut_delivered_) read_next();
+      if (!cut_delivered_) pass_callbacks();
       if (cut_delivered_) return go_live();
       // A cut that was made before a call is delivered when its thread has come to that call.
-      if (replayer_->thread() == path) {
+      if (replayer_->thread() == path && entry_.head.hook != kCallbackEndEntry) {
         if (all_made()) return go_live();
         if (entry_.head.hook != kCutEntry) break;
         deliver_cut();
@@ -195,7 +195,7 @@ void Session::end_turn() {
   turn_taken_ = false;
   if (!replaying()) return;
   while (!cut_delivered_) {
-    read_next();
+    pass_callbacks();
     // A cut that was made at a call's end is right behind it: the program then ran host code that
     // must find what the cut delivered.
     if (entry_.head.hook != kCutEntry || (entry_.head.flags & kAtCallEnd) == 0) break;
@@ -230,6 +230,8 @@ void Session::say_who_is_awaited(HookId hook) {
   const bool cut = entry_.head.hook == kCutEntry;
   log(LogLevel::kWarn, "the replay waits for ", thread_name(replayer_->thread()), " to make ",
       cut ? "the call before which the checkpoint was taken"
+      : entry_.head.hook == kCallbackEndEntry
+          ? "a host function to end"
           : "call " + std::to_string(replayer_->calls_read()) + ", " +
                 describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
       "; ", own_name(), " waits with ", name_of(hook));
@@ -281,9 +283,10 @@ void Session::finish_replay() {
   uint64_t turns = UINT64_MAX;
   for (;;) {
     if (!replaying() || cut_delivered_) return;
-    if (!turn_taken_) read_next();
+    if (!turn_taken_) pass_callbacks();
     if (all_made()) return;
-    const bool mine = !turn_taken_ && replayer_->thread() == own_path();
+    const bool mine =
+        !turn_taken_ && replayer_->thread() == own_path() && entry_.head.hook != kCallbackEndEntry;
     if (mine || turns == turns_) break;
     turns = turns_;
     Waiter waiter;

@@ -599,11 +599,12 @@ void second_thread(int steps) {
   });
 }
 
-void host_function(int steps) {
+void stream_callback(int steps) {
   mixed_with(steps, [](Cells&) {
     unsigned called = 0;
-    CHECK(cuLaunchHostFunc(
-        nullptr, [](void* count) { ++*static_cast<unsigned*>(count); }, &called));
+    CHECK(cuStreamAddCallback(
+        nullptr, [](CUstream, CUresult, void* count) { ++*static_cast<unsigned*>(count); }, &called,
+        0));
     CHECK(cuCtxSynchronize());
     std::printf("called %u times\n", called);
   });
@@ -672,7 +673,7 @@ int run(const std::string& mode, int steps) {
       {"plain", plain},
       {"by_file", by_file},
       {"thread", second_thread},
-      {"host_function", host_function},
+      {"stream_callback", stream_callback},
       {"slow", slow},
       {"forks", forks},
       {"late", late},

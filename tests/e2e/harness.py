@@ -53,6 +53,7 @@ PROGRAMS = {
     'pools': ('200', 20),
     'graph': ('150', 30),
     'peers': ('150', 60),
+    'callbacks': ('300', 20),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),
     'runtime/solver': ('3', 200),

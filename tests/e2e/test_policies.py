@@ -57,8 +57,8 @@ class Policies(harness.TestCase):
         for each in (kept[0], kept[-1]):
             self.assertEqual(self.restores(command, reference, each['id']).errors, '')
 
-    def test_host_function(self):
-        self.ends_checkpointing('host_function', 'cuLaunchHostFunc')
+    def test_stream_callback(self):
+        self.ends_checkpointing('stream_callback', 'cuStreamAddCallback')
 
     def test_journal_too_small(self):
         command = [CORNERS, 'plain', '2000']

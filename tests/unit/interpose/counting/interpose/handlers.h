@@ -20,7 +20,8 @@ namespace handle {
   X(module_get_function) X(module_get_global) X(library_load) X(library_unload) X(library_get) \
   X(kernel_get_function) X(stream_create) X(stream_destroy) X(mem_alloc_async) X(mem_free_async) \
   X(pool_get) X(pool_access) X(peer_access) X(copy_peer) X(capture_begin) X(capture_end) \
-  X(graph_instantiate) X(graph_update) X(graph_set_node) X(graph_exec_destroy) X(graph_launch)
+  X(graph_instantiate) X(graph_update) X(graph_set_node) X(graph_exec_destroy) X(graph_launch) \
+  X(host_function)
 // clang-format on
 #define X(kind)                                    \
   template <class F, class... A>                   \

@@ -1,0 +1,118 @@
+// Functions of the host that run in streams. While recording they run on the driver's threads; the
+// journal has where each began, with what it could see of memory that the device writes too, and
+// where it ended. In a replay it is begun when its entry comes up, on a thread of ours, and what
+// came after its end waits for it.
+
+#include <utility>
+
+#include "interpose/session.h"
+
+namespace gpusnap {
+
+namespace {
+using Clock = CallLock::Clock;
+constexpr auto kLongWait = std::chrono::seconds(10);
+}  // namespace
+
+void Session::lock_foreign() {
+  if (!own_.met) {
+    own_.met = true;
+    lock_.share();
+  }
+  lock_.lock();
+}
+
+void Session::callback_launched(HostCallback& callback) {
+  callback.number = callback_count_++;
+  callback.journaled = true;
+  callback_changed_.notify_all();
+}
+
+void Session::remember_callback(CUhostFn function, void* user) {
+  callbacks_[callback_count_++] = {function, user, false};
+}
+
+// It may look at all that its stream has brought the host, and at what other streams have that it
+// comes after: all of it is compared, whether or not the copy has been delivered.
+void Session::callback_begins(HostCallback& callback) {
+  lock_foreign();
+  auto recording = [&] { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; };
+  while (recording() && !callback.journaled) {
+    (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
+  }
+  if (recording()) {
+    for (const PendingCopy& copy : pending_) {
+      const HostBlock& block = copy.block;
+      WriteSet set;
+      set.add_box(reinterpret_cast<uint64_t>(block.start), block.width, block.height, block.pitch,
+                  block.depth, block.slice);
+      host_memory_.may_change(set);
+    }
+    deliveries_.clear();
+    const uint8_t flags = host_memory_.capture(deliveries_);
+    recorder_->append_callback(kCallbackEntry, callback.number, flags, deliveries_);
+  }
+  lock_.unlock();
+}
+
+void Session::callback_ends(const HostCallback& callback) {
+  lock_foreign();
+  if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && callback.journaled) {
+    recorder_->append_callback(kCallbackEndEntry, callback.number, 0, {});
+  }
+  lock_.unlock();
+}
+
+// Reads the next entry. Callbacks are nobody's turn: they begin when they come up.
+void Session::pass_callbacks() {
+  for (;;) {
+    read_next();
+    const uint16_t kind = entry_.head.hook;
+    if (kind != kCallbackEntry && kind != kCallbackEndEntry) return;
+    const auto found = entry_.words.empty() ? callbacks_.end() : callbacks_.find(entry_.words[0]);
+    if (found == callbacks_.end()) {
+      impossible(kExitDamaged, "the replay journal has a host function that was not launched");
+    }
+    if (kind == kCallbackEntry) {
+      deliver(entry_);
+      begin_callback(found->first);
+    } else if (found->second.done) {
+      callbacks_.erase(found);
+    } else {
+      return;
+    }
+    entry_read_ = false;
+  }
+}
+
+void Session::begin_callback(uint64_t number) {
+  ready_callbacks_.push_back(number);
+  // All at work: one of them takes it when it is done.
+  (void)workers_.spawn([this] { run_callbacks(); });
+}
+
+void Session::run_callbacks() {
+  lock_foreign();
+  while (!ready_callbacks_.empty()) {
+    const uint64_t number = ready_callbacks_.front();
+    ready_callbacks_.erase(ready_callbacks_.begin());
+    const ReplayedCallback callback = callbacks_.at(number);
+    lock_.unlock();
+    callback.function(callback.user);
+    lock_.lock();
+    callbacks_.at(number).done = true;
+    // A thread inside a call passes them at its end.
+    if (!turn_taken_ && replaying() && !cut_delivered_) pass_callbacks();
+    if (!turn_taken_) wake();
+  }
+  lock_.unlock();
+}
+
+void run_host_callback(void* user) {
+  const std::unique_ptr<HostCallback> callback(static_cast<HostCallback*>(user));
+  callback->session->callback_begins(*callback);
+  callback->function(callback->user);
+  callback->session->callback_ends(*callback);
+}
+
+}  // namespace gpusnap
