@@ -42,6 +42,7 @@ BASE = 'b+f'
 # Memory and steps of the runs that look at zones.
 ZONE_MEMORY, ZONE_STEPS = 16, 1024
 INTERVALS = ['1', '8', '64', '512']
+MOST_POINTS = 256  # of a line that is drawn
 
 # The host's clock runs this much faster than the virtual one: what host code takes hardly counts.
 PACE = 1000
@@ -216,6 +217,7 @@ def draw_zones(results):
     for program, result in results.items():
         lines = [[(step * int(i), count) for step, count in
                   enumerate(result['intervals'][i]['dirty'], 1)] for i in INTERVALS]
+        lines = [line[::max(len(line) // MOST_POINTS, 1)] for line in lines]
         panels.append(svg.Panel(f'{program}: dirty zones of {result["zones"]}', 'zones', height=220)
                       .lines([f'every {i}' for i in INTERVALS], lines, 'steps'))
     panels.append(svg.Panel('Zones that change, of all', 'fraction', top=1).bars(
