@@ -143,6 +143,7 @@ bool read_engine_settings(EngineSettings* settings, std::string* error) {
     settings->held_by[*engine] = value;
     return true;
   };
+  if (const char* file = std::getenv("SIMCUDA_TRACE")) settings->trace = file;
   return read_clock(&settings->clock, error) &&
          read_list(
              "SIMCUDA_FAULT",

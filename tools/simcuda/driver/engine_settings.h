@@ -52,6 +52,7 @@ struct EngineSettings {
   std::array<FaultRule, kFaultPoints> faults;  // SIMCUDA_FAULT
   // SIMCUDA_HOLD: an engine begins no operation while its file exists; empty: never held.
   std::array<std::string, kEngines> held_by;
+  std::string trace;  // SIMCUDA_TRACE: a file for a line about each operation; empty: none
 };
 
 // Reads the environment. On a value that cannot be read, returns false with one line that names the

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cinttypes>
+#include <system_error>
 #include <thread>
 
 namespace simcuda {
@@ -24,6 +27,14 @@ Engines::Engines(const EngineSettings& settings, int devices, Stats& stats, Faul
     : settings_(settings), stats_(stats), faults_(faults) {
   if (settings.clock.is_virtual) {
     clock_ = std::make_unique<VirtualClock>(settings.clock, devices, stats);
+  }
+  if (!clock_ || settings.trace.empty()) return;
+  trace_ = std::fopen(settings.trace.c_str(), "ae");
+  if (trace_ == nullptr) {
+    std::fprintf(stderr, "simcuda: SIMCUDA_TRACE='%s' cannot be written: %s; there is no trace\n",
+                 settings.trace.c_str(), std::generic_category().message(errno).c_str());
+  } else {
+    std::setvbuf(trace_, nullptr, _IOLBF, 0);
   }
 }
 
@@ -57,7 +68,17 @@ void Engines::wait_while_held(const std::string& file) {
 
 void Engines::end(const Context& context, Engine engine, const Effort& effort) {
   if (!clock_) return;
-  clock_->finish(context.device(), engine, static_cast<int64_t>(duration(engine, effort)));
+  const uint64_t nanoseconds = duration(engine, effort);
+  if (trace_ != nullptr) note(context.device(), engine, nanoseconds, effort);
+  clock_->finish(context.device(), engine, static_cast<int64_t>(nanoseconds));
+}
+
+void Engines::note(int device, Engine engine, uint64_t nanoseconds, const Effort& effort) const {
+  constexpr const char* kNames[kEngines] = {"compute", "to_host", "to_device", "copy"};
+  const double begin = static_cast<double>(clock_->now()) / 1e3;
+  std::fprintf(trace_, "%.3f %.3f %d %s %" PRIu64 "\n", begin,
+               begin + static_cast<double>(nanoseconds) / 1e3, device,
+               kNames[static_cast<size_t>(engine)], effort.bytes + effort.host_bytes);
 }
 
 uint64_t Engines::duration(Engine engine, const Effort& effort) const {

@@ -109,6 +109,31 @@ TEST(Settings, WhatCannotBeReadIsNamed) {
   }
 }
 
+TEST(Settings, ATraceTellsOperations) {
+  std::string file = testing::TempDir() + "/simcuda-trace-" + std::to_string(getpid());
+  std::remove(file.c_str());
+  EXPECT_EQ(0, probe("SIMCUDA_CLOCK=virtual SIMCUDA_TRACE=" + file, "2").status);
+  std::ifstream in(file);
+  // A set and two kernels, which take 5 us each and next to nothing for their bytes.
+  double begin = -1;
+  double end = -1;
+  int device = -1;
+  uint64_t bytes = 1;
+  std::string engine;
+  std::vector<uint64_t> found;
+  while (in >> begin >> end >> device >> engine >> bytes) {
+    EXPECT_NEAR(5, end - begin, 0.01);
+    EXPECT_EQ("compute", engine);
+    EXPECT_EQ(0, device);
+    found.push_back(bytes);
+  }
+  EXPECT_EQ((std::vector<uint64_t>{100, 0, 0}), found);
+  std::remove(file.c_str());
+  Outcome run = probe("SIMCUDA_CLOCK=virtual SIMCUDA_TRACE=/nonexistent/folder/trace", "1");
+  EXPECT_EQ(0, run.status);
+  EXPECT_NE(std::string::npos, run.output.find("simcuda: SIMCUDA_TRACE=")) << run.output;
+}
+
 std::vector<uint64_t> counters(const std::string& file) {
   std::vector<uint64_t> values(10);
   std::ifstream in(file, std::ios::binary);
