@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -22,6 +23,7 @@ using gpusnap::DeviceCode;
   X(cuCtxSetCurrent)          \
   X(cuMemAlloc_v2)            \
   X(cuMemFree_v2)             \
+  X(cuMemGetInfo_v2)          \
   X(cuMemcpyHtoD_v2)          \
   X(cuMemsetD32_v2)           \
   X(cuStreamSynchronize)
@@ -79,7 +81,9 @@ struct Device {
       std::exit(1);
     }
     code = loaded.value();
-    bytes = simulated ? 8 << 20 : 8ULL << 30;
+    size_t free = 0, total = 0;
+    check(calls.cuMemGetInfo_v2(&free, &total), "cuMemGetInfo");
+    bytes = std::min(simulated ? 8ULL << 20 : 8ULL << 30, (free / 2) >> 20 << 20);
     check(calls.cuMemAlloc_v2(&memory, bytes), "cuMemAlloc");
     check(calls.cuMemAlloc_v2(&other, bytes / 2), "cuMemAlloc");
     check(calls.cuMemsetD32_v2(memory, 0x9e3779b1, bytes / 4), "cuMemsetD32");
