@@ -83,7 +83,7 @@ struct Device {
     code = loaded.value();
     size_t free = 0, total = 0;
     check(calls.cuMemGetInfo_v2(&free, &total), "cuMemGetInfo");
-    bytes = std::min(simulated ? 8ULL << 20 : 8ULL << 30, (free / 2) >> 20 << 20);
+    bytes = std::min<uint64_t>(simulated ? 8 << 20 : 8ULL << 30, (free / 2) >> 20 << 20);
     check(calls.cuMemAlloc_v2(&memory, bytes), "cuMemAlloc");
     check(calls.cuMemAlloc_v2(&other, bytes / 2), "cuMemAlloc");
     check(calls.cuMemsetD32_v2(memory, 0x9e3779b1, bytes / 4), "cuMemsetD32");
