@@ -179,9 +179,9 @@ void Recorder::append_whole(uint16_t hook, const CallKey& key, int32_t result, u
 
 std::vector<JournalPart> Recorder::seal() {
   end_polls();
-  std::vector<JournalPart> parts = before_;
-  parts.push_back(writer_->seal());
-  return parts;
+  std::vector<JournalPart> all = before_;
+  all.push_back(writer_->seal());
+  return all;
 }
 
 }  // namespace gpusnap

@@ -64,6 +64,7 @@ PROGRAMS = {
     'runtime/warps': ('300', 40),
     'runtime/pendulum': ('200', 60),
     'runtime/pipeline': ('600', 150),
+    'runtime/ordered': ('400', 60),
     'runtime/threads': ('300', 150),
 }
 

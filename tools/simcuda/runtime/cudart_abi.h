@@ -428,6 +428,78 @@ struct cudaMemLocation {
   int id;
 };
 
+enum cudaMemAllocationType {
+  cudaMemAllocationTypeInvalid = 0,
+  cudaMemAllocationTypePinned = 1,
+  cudaMemAllocationTypeMax = 0x7fffffff,
+};
+
+enum cudaMemAllocationHandleType {
+  cudaMemHandleTypeNone = 0,
+  cudaMemHandleTypePosixFileDescriptor = 1,
+};
+
+enum cudaMemPoolAttr {
+  cudaMemPoolReuseFollowEventDependencies = 1,
+  cudaMemPoolReuseAllowOpportunistic = 2,
+  cudaMemPoolReuseAllowInternalDependencies = 3,
+  cudaMemPoolAttrReleaseThreshold = 4,
+  cudaMemPoolAttrReservedMemCurrent = 5,
+  cudaMemPoolAttrReservedMemHigh = 6,
+  cudaMemPoolAttrUsedMemCurrent = 7,
+  cudaMemPoolAttrUsedMemHigh = 8,
+};
+
+enum cudaGraphExecUpdateResult {
+  cudaGraphExecUpdateSuccess = 0,
+  cudaGraphExecUpdateError = 1,
+  cudaGraphExecUpdateErrorTopologyChanged = 2,
+  cudaGraphExecUpdateErrorNodeTypeChanged = 3,
+  cudaGraphExecUpdateErrorParametersChanged = 5,
+};
+
+struct cudaMemPoolProps {
+  enum cudaMemAllocationType allocType;
+  enum cudaMemAllocationHandleType handleTypes;
+  struct cudaMemLocation location;
+  void* win32SecurityAttributes;
+  size_t maxSize;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+
+struct cudaKernelNodeParams {
+  void* func;
+  struct dim3 gridDim;
+  struct dim3 blockDim;
+  unsigned int sharedMemBytes;
+  void** kernelParams;
+  void** extra;
+};
+
+struct cudaMemsetParams {
+  void* dst;
+  size_t pitch;
+  unsigned int value;
+  unsigned int elementSize;
+  size_t width;
+  size_t height;
+};
+
+struct cudaHostNodeParams {
+  cudaHostFn_t fn;
+  void* userData;
+};
+
+typedef struct CUgraphExec_st* cudaGraphExec_t;
+
+struct cudaGraphExecUpdateResultInfo_st {
+  enum cudaGraphExecUpdateResult result;
+  cudaGraphNode_t errorNode;
+  cudaGraphNode_t errorFromNode;
+};
+typedef struct cudaGraphExecUpdateResultInfo_st cudaGraphExecUpdateResultInfo;
+
 struct cudaPointerAttributes {
   enum cudaMemoryType type;
   int device;
@@ -720,6 +792,56 @@ CUDART_API_SZ(cudaStreamGetCaptureInfo,
                const cudaGraphNode_t** dependencies_out, const cudaGraphEdgeData** edgeData_out,
                size_t* numDependencies_out));
 CUDART_API(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode));
+
+// Captures and graphs.
+CUDART_API_SZ(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode));
+CUDART_API_SZ(cudaStreamEndCapture, (cudaStream_t stream, cudaGraph_t* pGraph));
+CUDART_API(cudaGraphCreate, (cudaGraph_t * pGraph, unsigned int flags));
+CUDART_API(cudaGraphDestroy, (cudaGraph_t graph));
+CUDART_API(cudaGraphClone, (cudaGraph_t * pGraphClone, cudaGraph_t originalGraph));
+CUDART_API(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* numNodes));
+CUDART_API(cudaGraphAddEmptyNode, (cudaGraphNode_t * pGraphNode, cudaGraph_t graph,
+                                   const cudaGraphNode_t* pDependencies, size_t numDependencies));
+CUDART_API(cudaGraphAddKernelNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, const struct cudaKernelNodeParams* pNodeParams));
+CUDART_API(cudaGraphAddMemsetNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, const struct cudaMemsetParams* pMemsetParams));
+CUDART_API(cudaGraphAddHostNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, const struct cudaHostNodeParams* pNodeParams));
+CUDART_API(cudaGraphAddMemcpyNode1D,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, void* dst, const void* src, size_t count,
+            enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphInstantiate,
+           (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags));
+CUDART_API(cudaGraphInstantiateWithFlags,
+           (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags));
+CUDART_API(cudaGraphExecKernelNodeSetParams, (cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
+                                              const struct cudaKernelNodeParams* pNodeParams));
+CUDART_API(cudaGraphExecMemsetNodeSetParams, (cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
+                                              const struct cudaMemsetParams* pNodeParams));
+CUDART_API(cudaGraphExecUpdate, (cudaGraphExec_t hGraphExec, cudaGraph_t hGraph,
+                                 cudaGraphExecUpdateResultInfo* resultInfo));
+CUDART_API(cudaGraphExecDestroy, (cudaGraphExec_t graphExec));
+CUDART_API_SZ(cudaGraphUpload, (cudaGraphExec_t graphExec, cudaStream_t stream));
+CUDART_API_SZ(cudaGraphLaunch, (cudaGraphExec_t graphExec, cudaStream_t stream));
+
+// Pools.
+CUDART_API_SZ(cudaMallocFromPoolAsync,
+              (void** ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream));
+CUDART_API(cudaMemPoolCreate, (cudaMemPool_t * memPool, const struct cudaMemPoolProps* poolProps));
+CUDART_API(cudaMemPoolDestroy, (cudaMemPool_t memPool));
+CUDART_API(cudaMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep));
+CUDART_API(cudaMemPoolSetAttribute,
+           (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void* value));
+CUDART_API(cudaMemPoolGetAttribute,
+           (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void* value));
+CUDART_API(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * memPool, int device));
+CUDART_API(cudaDeviceGetMemPool, (cudaMemPool_t * memPool, int device));
+CUDART_API(cudaDeviceSetMemPool, (int device, cudaMemPool_t memPool));
 
 // Events.
 CUDART_API(cudaEventCreate, (cudaEvent_t * event));
