@@ -12,8 +12,9 @@ void Kernels::remove_code(uint64_t module) {
 
 // Of all devices, where they are alike: a library's code may run on any of them.
 uint32_t Kernels::device_arch() const {
+  constexpr CUdevice kMostDevices = 64;
   uint32_t arch = 0;
-  for (CUdevice device = 0;; ++device) {
+  for (CUdevice device = 0; device < kMostDevices; ++device) {
     int major = 0, minor = 0;
     if (driver_.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
                                      device) != CUDA_SUCCESS ||
@@ -25,6 +26,7 @@ uint32_t Kernels::device_arch() const {
     if (device > 0 && own != arch) return 0;
     arch = own;
   }
+  return arch;
 }
 
 void Kernels::add(const void* handle, uint64_t module, std::string_view name) {
