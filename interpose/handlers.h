@@ -36,10 +36,10 @@ template <class... A>
 CUresult capture_begin(const Call<CUresult(CUstream, A...)>& call, CUstream stream, A... args) {
   Step step(call);
   if (step.off()) return call.real(stream, args...);
-  (void)step.stream(stream);
+  const CUstream meant = step.stream(stream);
   (step.check(args), ...);
   const CUresult result = step.made_again([&] { return call.real(stream, args...); });
-  if (result == CUDA_SUCCESS) step.session().note_capture(1);
+  if (result == CUDA_SUCCESS) step.session().begin_capture(meant);
   return result;
 }
 

@@ -51,9 +51,9 @@ CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream st
                      CUgraph* graph) {
   Step step(call);
   if (step.off()) return call.real(stream, graph);
-  (void)step.stream(stream);
+  const CUstream meant = step.stream(stream);
   const CUresult result = made_whatever(step, [&] { return call.real(stream, graph); });
-  if (ends_capture(result)) step.session().note_capture(-1);
+  if (ends_capture(result)) step.session().end_capture(meant);
   return result;
 }
 

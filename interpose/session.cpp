@@ -270,6 +270,11 @@ bool Session::is_device_address(uint64_t address) const {
          type == CU_MEMORYTYPE_DEVICE;
 }
 
+void Session::end_capture(CUstream stream) {
+  const auto found = captures_.find(stream);
+  if (found != captures_.end()) captures_.erase(found);
+}
+
 bool Session::is_captured(CUstream stream) const {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return driver_->cuStreamIsCapturing != nullptr &&
@@ -289,6 +294,7 @@ void Session::add_stream(CUstream stream) {
 
 void Session::remove_stream(CUstream stream) {
   for (auto& [context, streams] : streams_) streams.erase(stream);
+  end_capture(stream);
 }
 
 void Session::forget_context(CUcontext context) {

@@ -198,8 +198,10 @@ class Session {
   // Replay: one that is run when its entry comes up.
   void remember_callback(CUhostFn function, void* user);
   // Captures that are open: meanwhile no cut is made.
-  int captures() const { return captures_; }
-  void note_capture(int change) { captures_ = std::max(0, captures_ + change); }
+  bool capturing() const { return !captures_.empty(); }
+  // By the stream that one began in.
+  void begin_capture(CUstream stream) { captures_.insert(stream); }
+  void end_capture(CUstream stream);
   bool is_captured(CUstream stream) const;
 
   // The order of the calls that get and give back memory. Recording.
@@ -340,7 +342,7 @@ class Session {
   std::map<uint64_t, ReplayedCallback> callbacks_;  // by number: launched, not yet known to be over
   std::vector<uint64_t> ready_callbacks_;           // begun by the journal, not by a worker yet
   bool pools_used_ = false;
-  int captures_ = 0;
+  std::multiset<CUstream> captures_;  // one for each thread, of the threads' own streams
   uint64_t device_writes_ = 0;
   MemoryOrder memory_order_{lock_};
   Aside aside_;

@@ -81,7 +81,7 @@ void Session::leave_slowly() {
 
 bool Session::close_admission() {
   // While a stream is captured nothing can be waited for without ending the capture.
-  if (closed_ || captures_ != 0) return false;
+  if (closed_ || capturing()) return false;
   closed_ = true;
   open_ = false;
   const auto deadline = Clock::now() + settings_.drain;
@@ -102,8 +102,8 @@ bool Session::close_admission() {
   }
   said_not_left_ = false;
   // A thread that was waited for may have begun a capture.
-  if (captures_ != 0) open_admission();
-  return captures_ == 0;
+  if (capturing()) open_admission();
+  return !capturing();
 }
 
 void Session::open_admission() {

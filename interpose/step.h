@@ -77,7 +77,7 @@ class Step {
   // Whether the call's stream, told by stream(), is captured: then nothing runs, and the call is
   // made again in a replay, which captures as well. Nothing of ours may enter that stream.
   bool captured() {
-    if (session_->captures() != 0) [[unlikely]]
+    if (session_->capturing()) [[unlikely]]
       captured_ = session_->is_captured(stream_);
     return captured_;
   }
