@@ -376,6 +376,12 @@ TEST(KernelWrites, PointersThroughLocalMemory) {
                    "ld.local.u64 %rd5, [%rd10+4];" +
                    store),
             "?");
+  // All of one, or parts of it and of another.
+  EXPECT_EQ(writes(kDepot + kP + kQ +
+                   "add.s64 %rd3, %rd2, 8;\nst.local.u64 [%rd10], %rd3;\n"
+                   "st.local.u64 [%rd10+4], %rd1;\nld.local.u64 %rd5, [%rd10+4];" +
+                   store),
+            "0 #1 ?");
   // Nothing was put there.
   EXPECT_EQ(writes(kDepot + "ld.local.u64 %rd5, [%rd10];" + store), "?");
   // What came from memory stays unknown.
@@ -500,6 +506,20 @@ TEST(KernelWrites, CallsThatAreNotFollowed) {
             "?");
 }
 
+// Beside a pointer that is known.
+TEST(KernelWrites, WhatAnUnknownFunctionGivesBackIsADoubt) {
+  EXPECT_EQ(writes(kP + "{ .param .b64 r0;\ncall (r0), make;\nld.param.b64 %rd4, [r0];\n}\n"
+                        "selp.b64 %rd5, %rd1, %rd4, %p1;\nst.global.u32 [%rd5], 0;",
+                   ".extern .func (.param .b64 r) make();\n"),
+            "0 ?");
+}
+
+TEST(KernelWrites, HalfOfAVariablesAddressIsNone) {
+  EXPECT_EQ(writes("mov.u32 %r1, state;\ncvt.u64.u32 %rd1, %r1;\nst.global.u32 [%rd1], 0;",
+                   ".visible .global .align 8 .b8 state[64];\n"),
+            "?");
+}
+
 TEST(KernelWrites, FunctionNamedInTheReason) {
   const std::string callee =
       ".func stray()\n{\n.reg .b64 %a;\nld.global.u64 %a, [%a];\nst.global.u32 [%a], 0;\nret;\n}\n";
@@ -559,6 +579,7 @@ TEST(KernelWrites, SeveralTranslations) {
   };
   EXPECT_TRUE(of(small_ptx(), small_ptx(), 80).proven);
   EXPECT_FALSE(of(small_ptx(), other, 80).proven);
+  EXPECT_FALSE(of(small_ptx(), other, 80).resolved);
   EXPECT_TRUE(of(small_ptx(), other, 100).proven);
 }
 
@@ -645,6 +666,13 @@ TEST_F(Launch, AnAddressInDisguise) {
                     "ld.global.u64 %rd4, [%rd2];\nand.b64 %rd5, %rd4, 281474976710655;\n"
                     "add.s64 %rd6, %rd5, %rd3;\nst.global.u32 [%rd6], 0;");
   EXPECT_TRUE(kernel_.resolved);
+  EXPECT_EQ(collect(), "132?");
+  // So is one of a structure's words, which one is not known.
+  kernel_ = analyse(kM +
+                    "mov.b64 %rd1, s;\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 8;\n"
+                    "add.s64 %rd1, %rd1, %rd2;\nld.param.u64 %rd4, [%rd1];\n"
+                    "and.b64 %rd5, %rd4, 281474976710655;\nadd.s64 %rd6, %rd5, %rd3;\n"
+                    "st.global.u32 [%rd6], 0;");
   EXPECT_EQ(collect(), "132?");
   // An index that was loaded hides nothing.
   kernel_ = analyse(kP + kQ +
