@@ -67,8 +67,10 @@ class Step {
   // Before the call is made, and before what the session knows of the memory changes: the snapshot
   // on its way gets what it needs of it. Once for a call; made() does it where nobody did.
   void before_write() {
-    if (session_->snapshot_pending() && writes_ != Writes::kNothing && !replaying()) [[unlikely]]
+    if (session_->snapshot_pending() && writes_ != Writes::kNothing && !replaying() && !captured_)
+        [[unlikely]] {
       tell_writes();
+    }
   }
 
   // The device may write to memory that the host sees as soon as the call is made.
