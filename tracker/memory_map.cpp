@@ -1,5 +1,6 @@
 #include "tracker/memory_map.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -11,8 +12,16 @@ bool MemoryMap::insert(MemoryRange range) {
   if (next != ranges_.end() && next->first < range.end()) return false;
   if (next != ranges_.begin() && std::prev(next)->second.end() > range.address) return false;
   const uint64_t address = range.address;
+  range.life = next_life_++;
   ranges_.emplace_hint(next, address, std::move(range));
   return true;
+}
+
+void MemoryMap::continue_life(uint64_t address, uint64_t life) {
+  const auto it = ranges_.find(address);
+  if (it == ranges_.end()) return;
+  it->second.life = life;
+  next_life_ = std::max(next_life_, life + 1);
 }
 
 bool MemoryMap::erase(uint64_t address) {

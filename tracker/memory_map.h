@@ -32,6 +32,8 @@ struct MemoryRange {
   uint64_t context = 0;  // the driver's handle of the owning context
   uint64_t module = 0;   // kGlobal: the ordinal of its module or library, counted from 0 by loads
   std::string name;      // kGlobal: the symbol
+  // No two ranges of a run have the same, also not at the same address; given by the map.
+  uint64_t life = 0;
   uint64_t end() const { return address + size; }
 };
 
@@ -39,6 +41,8 @@ class MemoryMap {
  public:
   // False when the range is empty, wraps, or overlaps one that is there.
   bool insert(MemoryRange range);
+  // A restored run goes on with the lives that its checkpoint had: that of the range at `address`.
+  void continue_life(uint64_t address, uint64_t life);
   // Removes the range that starts at `address`; false when there is none.
   bool erase(uint64_t address);
   // Removes the globals of one module.
@@ -55,6 +59,7 @@ class MemoryMap {
 
  private:
   std::map<uint64_t, MemoryRange> ranges_;  // by address
+  uint64_t next_life_ = 1;
 };
 
 }  // namespace gpusnap

@@ -31,30 +31,33 @@ void for_words(uint64_t from, uint64_t to, Change change) {
 ZoneTable::ZoneTable(uint64_t bytes, uint64_t zone_bytes) : bytes_(bytes), zone_bytes_(zone_bytes) {
   assert(std::has_single_bit(zone_bytes));
   zones_ = bytes / zone_bytes + (bytes % zone_bytes != 0 ? 1 : 0);
-  bits_.assign(zones_ / kWordBits + (zones_ % kWordBits != 0 ? 1 : 0), 0);
+  for (Bits& bits : bits_) {
+    bits.words.assign(zones_ / kWordBits + (zones_ % kWordBits != 0 ? 1 : 0), 0);
+  }
 }
 
-bool ZoneTable::is_pending(uint64_t zone) const {
-  return zone < zones_ && (bits_[zone / kWordBits] >> (zone % kWordBits) & 1) != 0;
+bool ZoneTable::is(ZoneBit bit, uint64_t zone) const {
+  return zone < zones_ && (at(bit).words[zone / kWordBits] >> (zone % kWordBits) & 1) != 0;
 }
 
-void ZoneTable::mark_all_pending() {
-  mark_pending(0, bytes_);
+ZoneRun ZoneTable::zone(uint64_t index) const {
+  const uint64_t offset = index * zone_bytes_;
+  return {offset, std::min(zone_bytes_, bytes_ - offset)};
 }
 
-void ZoneTable::mark_pending(uint64_t offset, uint64_t size) {
+void ZoneTable::set(ZoneBit bit, uint64_t offset, uint64_t size) {
   const ZoneSpan span = zones_of(offset, size);
-  for_words(span.first, span.end, [this](uint64_t word, uint64_t mask) {
-    pending_ += static_cast<uint64_t>(std::popcount(mask & ~bits_[word]));
-    bits_[word] |= mask;
+  for_words(span.first, span.end, [&bits = at(bit)](uint64_t word, uint64_t mask) {
+    bits.count += static_cast<uint64_t>(std::popcount(mask & ~bits.words[word]));
+    bits.words[word] |= mask;
   });
 }
 
-void ZoneTable::mark_saved(uint64_t offset, uint64_t size) {
+void ZoneTable::clear(ZoneBit bit, uint64_t offset, uint64_t size) {
   const ZoneSpan span = zones_of(offset, size);
-  for_words(span.first, span.end, [this](uint64_t word, uint64_t mask) {
-    pending_ -= static_cast<uint64_t>(std::popcount(mask & bits_[word]));
-    bits_[word] &= ~mask;
+  for_words(span.first, span.end, [&bits = at(bit)](uint64_t word, uint64_t mask) {
+    bits.count -= static_cast<uint64_t>(std::popcount(mask & bits.words[word]));
+    bits.words[word] &= ~mask;
   });
 }
 
@@ -64,23 +67,25 @@ ZoneTable::ZoneSpan ZoneTable::zones_of(uint64_t offset, uint64_t size) const {
   return {offset / zone_bytes_, last / zone_bytes_ + 1};
 }
 
-// The first zone at or after `zone` that is pending, or is not; zones_ when there is none.
-uint64_t ZoneTable::find(uint64_t zone, bool pending) const {
-  while (zone < zones_) {
-    const uint64_t word = bits_[zone / kWordBits];
-    const uint64_t rest = (pending ? word : ~word) >> (zone % kWordBits);
-    if (rest != 0) return std::min(zone + static_cast<uint64_t>(std::countr_zero(rest)), zones_);
+// The first zone of [zone, end) whose bit is set, or is not; `end` when there is none.
+uint64_t ZoneTable::find(const Bits& bits, uint64_t zone, uint64_t end, bool set) {
+  while (zone < end) {
+    const uint64_t word = bits.words[zone / kWordBits];
+    const uint64_t rest = (set ? word : ~word) >> (zone % kWordBits);
+    if (rest != 0) return std::min(zone + static_cast<uint64_t>(std::countr_zero(rest)), end);
     zone = (zone / kWordBits + 1) * kWordBits;
   }
-  return zones_;
+  return end;
 }
 
-std::optional<ZoneRun> ZoneTable::next_pending(uint64_t from, uint64_t max_bytes) const {
-  if (pending_ == 0 || from >= bytes_) return std::nullopt;
-  const uint64_t first = find(from / zone_bytes_, true);
-  if (first == zones_) return std::nullopt;
+std::optional<ZoneRun> ZoneTable::next(ZoneBit bit, uint64_t from, uint64_t to,
+                                       uint64_t max_bytes) const {
+  if (at(bit).count == 0 || from >= bytes_ || from >= to) return std::nullopt;
+  const ZoneSpan span = zones_of(from, to - from);
+  const uint64_t first = find(at(bit), span.first, span.end, true);
+  if (first == span.end) return std::nullopt;
   const uint64_t most = std::max<uint64_t>(max_bytes / zone_bytes_, 1);
-  uint64_t end = find(first, false);
+  uint64_t end = find(at(bit), first, span.end, false);
   end = first + std::min(end - first, most);
   const uint64_t offset = first * zone_bytes_;
   return ZoneRun{offset, std::min((end - first) * zone_bytes_, bytes_ - offset)};

@@ -1,0 +1,315 @@
+#include "tracker/snapshot_zones.h"
+
+#include <algorithm>
+
+namespace gpusnap {
+
+using enum ZoneBit;
+
+namespace {
+constexpr uint64_t kAll = ZoneTable::kEverything;
+
+bool is_saved_kind(const MemoryRange& range) {
+  return range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kGlobal;
+}
+
+uint64_t bytes_in(const ZoneTable& zones, ZoneBit bit) {
+  uint64_t bytes = 0;
+  uint64_t from = 0;
+  while (const auto run = zones.next(bit, from)) {
+    bytes += run->size;
+    from = run->offset + run->size;
+  }
+  return bytes;
+}
+}  // namespace
+
+void SnapshotZones::update(const MemoryMap& memory, uint64_t zone_bytes) {
+  std::lock_guard lock(mutex_);
+  std::vector<TrackedRange> before;
+  if (zone_bytes == zone_bytes_) before = std::move(ranges_);
+  zone_bytes_ = zone_bytes;
+  ranges_.clear();
+  auto old = before.begin();
+  for (const auto& [address, range] : memory.ranges()) {
+    if (!is_saved_kind(range)) continue;
+    while (old != before.end() && old->address < address) ++old;
+    if (old != before.end() && old->address == address && old->life == range.life) {
+      ranges_.push_back(std::move(*old++));
+      continue;
+    }
+    TrackedRange fresh{
+        address, range.size, range.life, range.context, ZoneTable(range.size, zone_bytes),
+        {},      {},         false};
+    fresh.zones.set(kDirty, 0, kAll);
+    ranges_.push_back(std::move(fresh));
+  }
+}
+
+uint64_t SnapshotZones::begin(bool full,
+                              const std::function<bool(const TrackedRange&, uint64_t)>& changed) {
+  std::lock_guard lock(mutex_);
+  uint64_t bytes = 0;
+  for (TrackedRange& range : ranges_) {
+    ZoneTable& zones = range.zones;
+    if (full || !range.in_saved) {
+      zones.set(kPending, 0, kAll);
+    } else {
+      for (uint64_t zone = 0; zone < zones.zones(); ++zone) {
+        const ZoneRun bounds = zones.zone(zone);
+        if (changed(range, zone)) zones.set(kPending, bounds.offset, bounds.size);
+      }
+    }
+    uint64_t from = 0;
+    while (const auto run = zones.next(kDirty, from)) {
+      zones.set(kTaken, run->offset, run->size);
+      from = run->offset + run->size;
+    }
+    zones.clear(kDirty, 0, kAll);
+    bytes += bytes_in(zones, kPending);
+  }
+  cursors_.clear();
+  settle();
+  return bytes;
+}
+
+void SnapshotZones::complete() {
+  std::lock_guard lock(mutex_);
+  clear_bits();
+  for (TrackedRange& range : ranges_) {
+    range.zones.clear(kTaken, 0, kAll);
+    range.saved = range.at_cut;
+    range.in_saved = true;
+  }
+}
+
+void SnapshotZones::drop() {
+  std::lock_guard lock(mutex_);
+  clear_bits();
+  for (TrackedRange& range : ranges_) {
+    uint64_t from = 0;
+    while (const auto run = range.zones.next(kTaken, from)) {
+      range.zones.set(kDirty, run->offset, run->size);
+      from = run->offset + run->size;
+    }
+    range.zones.clear(kTaken, 0, kAll);
+  }
+}
+
+void SnapshotZones::clear_bits() {
+  for (TrackedRange& range : ranges_) {
+    range.zones.clear(kPending, 0, kAll);
+    range.zones.clear(kCopying, 0, kAll);
+  }
+  settle();
+}
+
+void SnapshotZones::settle() {
+  const bool busy = !transfers_.empty() || std::ranges::any_of(ranges_, [](const auto& range) {
+    return range.zones.any(kPending) || range.zones.any(kCopying);
+  });
+  active_.store(busy, std::memory_order_release);
+  changed_.notify_all();
+}
+
+// Every part of a range that the set touches.
+template <class Visit>
+void SnapshotZones::for_parts(const WriteSet& writes, Visit&& visit) {
+  if (writes.everything()) {
+    for (uint32_t i = 0; i < ranges_.size(); ++i) visit(i, uint64_t{0}, ranges_[i].size);
+    return;
+  }
+  for (const WriteSet::Range& written : writes) {
+    // The first range that ends beyond the address.
+    auto it = std::ranges::upper_bound(
+        ranges_, written.address, {}, [](const TrackedRange& r) { return r.address + r.size - 1; });
+    if (it != ranges_.begin() && std::prev(it)->address + std::prev(it)->size > written.address) {
+      --it;
+    }
+    const bool whole = written.size == WriteSet::kWholeRange;
+    const uint64_t end = written.address + std::min(written.size, UINT64_MAX - written.address);
+    for (; it != ranges_.end() && it->address < (whole ? written.address + 1 : end); ++it) {
+      const auto index = static_cast<uint32_t>(it - ranges_.begin());
+      if (whole) {
+        visit(index, uint64_t{0}, it->size);
+      } else {
+        const uint64_t from = std::max(written.address, it->address) - it->address;
+        visit(index, from, std::min(end - it->address, it->size));
+      }
+    }
+  }
+}
+
+void SnapshotZones::mark_dirty(const WriteSet& writes) {
+  std::lock_guard lock(mutex_);
+  for_parts(writes, [this](uint32_t index, uint64_t from, uint64_t to) {
+    ranges_[index].zones.set(kDirty, from, to - from);
+  });
+}
+
+bool SnapshotZones::overlaps(const Transfer& transfer, const std::vector<Part>& parts,
+                             bool stolen_too) const {
+  for (const TransferPiece& piece : transfer.pieces) {
+    if (piece.stolen && !stolen_too) continue;
+    for (const Part& part : parts) {
+      // By whole zones: a write to another part of a zone that is being copied is a write to it.
+      const uint64_t from = part.from / zone_bytes_ * zone_bytes_;
+      if (piece.range == part.range && piece.offset < part.to && from < piece.offset + piece.size) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Takes from kernels of ours what the call is about to write.
+void SnapshotZones::steal(const std::vector<Part>& parts) {
+  for (const TransferPtr& transfer : transfers_) {
+    if (transfer->kind != Transfer::Kind::kGather) continue;
+    for (TransferPiece& piece : transfer->pieces) {
+      Transfer alone;
+      alone.pieces = {piece};
+      if (piece.stolen || !overlaps(alone, parts, false)) continue;
+      piece.stolen = true;
+      ZoneTable& zones = ranges_[piece.range].zones;
+      zones.clear(kCopying, piece.offset, piece.size);
+      zones.set(kPending, piece.offset, piece.size);
+      // What is left over after the call must be found again.
+      cursors_.erase(transfer->context);
+    }
+  }
+}
+
+bool SnapshotZones::take_run(uint32_t range, const ZoneRun& run, Room& room,
+                             std::vector<TransferPtr>& claimed) {
+  TrackedRange& tracked = ranges_[range];
+  uint64_t done = 0;
+  while (done < run.size) {
+    uint64_t place = 0;
+    const uint64_t size = room.take(tracked.context, run.size - done, &place);
+    if (size == 0) return false;
+    auto it = std::ranges::find(claimed, tracked.context, &Transfer::context);
+    if (it == claimed.end()) {
+      claimed.push_back(std::make_shared<Transfer>());
+      it = std::prev(claimed.end());
+      (*it)->kind = room.kind();
+      (*it)->context = tracked.context;
+      transfers_.push_back(*it);
+    }
+    (*it)->pieces.push_back({range, run.offset + done, size, place, false});
+    (*it)->bytes += size;
+    tracked.zones.clear(kPending, run.offset + done, size);
+    tracked.zones.set(kCopying, run.offset + done, size);
+    done += size;
+  }
+  return true;
+}
+
+SnapshotZones::Claim SnapshotZones::claim(const WriteSet& writes, Room& room, bool freed) {
+  Claim claim;
+  std::lock_guard lock(mutex_);
+  std::vector<Part> parts;
+  for_parts(writes, [&](uint32_t index, uint64_t from, uint64_t to) {
+    const ZoneTable& zones = ranges_[index].zones;
+    if (freed || zones.next(kPending, from, to) || zones.next(kCopying, from, to)) {
+      parts.push_back({index, from, to});
+    }
+  });
+  if (parts.empty()) return claim;
+  for (const TransferPtr& transfer : transfers_) {
+    if (transfer->kind == Transfer::Kind::kGather && !freed) continue;
+    if (overlaps(*transfer, parts, freed)) claim.in_flight.push_back(transfer);
+  }
+  steal(parts);
+  for (const Part& part : parts) {
+    while (const auto run = ranges_[part.range].zones.next(kPending, part.from, part.to)) {
+      if (take_run(part.range, *run, room, claim.claimed)) continue;
+      claim.left = true;
+      return claim;
+    }
+  }
+  return claim;
+}
+
+// Adds runs of at least `least` bytes: one if they are to be large, else as many as there is room
+// for.
+void SnapshotZones::search(Cursor& cursor, uint64_t most, uint64_t least, Transfer& transfer) {
+  for (; cursor.range < ranges_.size(); cursor = {cursor.range + 1, 0}) {
+    TrackedRange& range = ranges_[cursor.range];
+    if (range.context != transfer.context) continue;
+    while (const auto run = range.zones.next(kPending, cursor.offset, kAll, most)) {
+      if (run->size >= least) {
+        if (!transfer.pieces.empty() && transfer.bytes + run->size > most) return;
+        transfer.pieces.push_back({cursor.range, run->offset, run->size, transfer.bytes, false});
+        transfer.bytes += run->size;
+        range.zones.clear(kPending, run->offset, run->size);
+        range.zones.set(kCopying, run->offset, run->size);
+      }
+      cursor.offset = run->offset + run->size;
+      if (!transfer.pieces.empty() && (least > 1 || transfer.bytes >= most)) return;
+    }
+  }
+}
+
+TransferPtr SnapshotZones::claim_next(uint64_t context, uint64_t most, uint64_t large,
+                                      bool gather) {
+  std::lock_guard lock(mutex_);
+  auto transfer = std::make_shared<Transfer>();
+  transfer->context = context;
+  Cursors& cursors = cursors_[context];
+  search(cursors.large, most, std::max<uint64_t>(large, 2), *transfer);
+  if (transfer->pieces.empty()) {
+    search(cursors.small, most, 1, *transfer);
+    if (gather && transfer->pieces.size() > 1) transfer->kind = Transfer::Kind::kGather;
+  }
+  if (transfer->pieces.empty()) return nullptr;
+  transfers_.push_back(transfer);
+  return transfer;
+}
+
+bool SnapshotZones::touches(const WriteSet& writes) {
+  std::lock_guard lock(mutex_);
+  bool touched = false;
+  for_parts(writes, [&](uint32_t index, uint64_t from, uint64_t to) {
+    const ZoneTable& zones = ranges_[index].zones;
+    touched = touched || zones.next(kPending, from, to) || zones.next(kCopying, from, to);
+  });
+  return touched;
+}
+
+void SnapshotZones::started(const TransferPtr& transfer, void* event) {
+  std::lock_guard lock(mutex_);
+  transfer->event = event;
+  transfer->state = Transfer::State::kFlying;
+  changed_.notify_all();
+}
+
+void SnapshotZones::wait_started(const TransferPtr& transfer) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return transfer->state != Transfer::State::kStarting; });
+}
+
+void SnapshotZones::finished(const TransferPtr& transfer, bool publish) {
+  std::lock_guard lock(mutex_);
+  transfer->state = Transfer::State::kFinished;
+  std::erase(transfers_, transfer);
+  if (publish) {
+    for (const TransferPiece& piece : transfer->pieces) {
+      if (!piece.stolen) ranges_[piece.range].zones.clear(kCopying, piece.offset, piece.size);
+    }
+  }
+  settle();
+}
+
+void SnapshotZones::publish_all() {
+  std::lock_guard lock(mutex_);
+  for (TrackedRange& range : ranges_) range.zones.clear(kCopying, 0, kAll);
+  for (const TransferPtr& transfer : transfers_) {
+    for (const TransferPiece& piece : transfer->pieces) {
+      if (!piece.stolen) ranges_[piece.range].zones.set(kCopying, piece.offset, piece.size);
+    }
+  }
+  settle();
+}
+
+}  // namespace gpusnap
