@@ -23,6 +23,12 @@ struct Driver {
   X(cuEventQuery)                   \
   X(cuEventDestroy_v2)              \
   X(cuStreamCreate)                 \
+  X(cuStreamCreateWithPriority)     \
+  X(cuStreamWaitEvent)              \
+  X(cuCtxGetStreamPriorityRange)    \
+  X(cuDeviceGetCount)               \
+  X(cuMemAlloc_v2)                  \
+  X(cuMemcpyDtoDAsync_v2)           \
   X(cuStreamSynchronize)            \
   X(cuMemcpyDtoHAsync_v2)           \
   X(cuMemcpyHtoDAsync_v2)           \

@@ -83,6 +83,15 @@ void SnapshotZones::complete() {
   }
 }
 
+void SnapshotZones::adopt(const std::function<bool(const TrackedRange&)>& in_saved) {
+  std::lock_guard lock(mutex_);
+  for (TrackedRange& range : ranges_) {
+    range.saved = range.at_cut;
+    range.in_saved = in_saved(range);
+    if (range.in_saved) range.zones.clear(kDirty, 0, kAll);
+  }
+}
+
 void SnapshotZones::drop() {
   std::lock_guard lock(mutex_);
   clear_bits();
@@ -239,7 +248,9 @@ void SnapshotZones::search(Cursor& cursor, uint64_t most, uint64_t least, Transf
     if (range.context != transfer.context) continue;
     while (const auto run = range.zones.next(kPending, cursor.offset, kAll, most)) {
       if (run->size >= least) {
-        if (!transfer.pieces.empty() && transfer.bytes + run->size > most) return;
+        const bool full =
+            transfer.bytes + run->size > most || transfer.pieces.size() == kMostPieces;
+        if (!transfer.pieces.empty() && full) return;
         transfer.pieces.push_back({cursor.range, run->offset, run->size, transfer.bytes, false});
         transfer.bytes += run->size;
         range.zones.clear(kPending, run->offset, run->size);
@@ -252,19 +263,28 @@ void SnapshotZones::search(Cursor& cursor, uint64_t most, uint64_t least, Transf
 }
 
 TransferPtr SnapshotZones::claim_next(uint64_t context, uint64_t most, uint64_t large,
-                                      bool gather) {
+                                      Scattered scattered) {
   std::lock_guard lock(mutex_);
   auto transfer = std::make_shared<Transfer>();
   transfer->context = context;
   Cursors& cursors = cursors_[context];
   search(cursors.large, most, std::max<uint64_t>(large, 2), *transfer);
-  if (transfer->pieces.empty()) {
+  if (transfer->pieces.empty() && scattered != Scattered::kLeave) {
     search(cursors.small, most, 1, *transfer);
-    if (gather && transfer->pieces.size() > 1) transfer->kind = Transfer::Kind::kGather;
+    const bool gather = scattered == Scattered::kGather && transfer->pieces.size() > 1;
+    if (gather) transfer->kind = Transfer::Kind::kGather;
   }
   if (transfer->pieces.empty()) return nullptr;
   transfers_.push_back(transfer);
   return transfer;
+}
+
+bool SnapshotZones::busy(uint64_t context) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(transfers_, [&](const auto& t) { return t->context == context; }) ||
+         std::ranges::any_of(ranges_, [&](const auto& range) {
+           return range.context == context && range.zones.any(kPending);
+         });
 }
 
 bool SnapshotZones::touches(const WriteSet& writes) {
@@ -277,9 +297,9 @@ bool SnapshotZones::touches(const WriteSet& writes) {
   return touched;
 }
 
-void SnapshotZones::started(const TransferPtr& transfer, void* event) {
+void SnapshotZones::started(const TransferPtr& transfer, std::shared_ptr<void> event) {
   std::lock_guard lock(mutex_);
-  transfer->event = event;
+  transfer->event = std::move(event);
   transfer->state = Transfer::State::kFlying;
   changed_.notify_all();
 }

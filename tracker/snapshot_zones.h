@@ -59,8 +59,9 @@ struct Transfer {
   uint64_t context = 0;
   uint64_t bytes = 0;
   std::vector<TransferPiece> pieces;
-  // What tells when it is done: the driver's event. Set before kFlying.
-  void* event = nullptr;
+  // What tells when it is done: the driver's event, which goes back to where it came from with the
+  // last user. Set before kFlying; null where the copy could not be started.
+  std::shared_ptr<void> event;
 };
 using TransferPtr = std::shared_ptr<Transfer>;
 
@@ -100,6 +101,9 @@ class SnapshotZones {
   // again. Nothing is pending any more; transfers under way may still be finished.
   void complete();
   void drop();
+  // Nothing has changed since a snapshot which is complete, and which has the ranges of which
+  // `in_saved(range)` is true. After update(), in place of a snapshot.
+  void adopt(const std::function<bool(const TrackedRange&)>& in_saved);
 
   // GPUSNAP_DIRTY=calls: a call is about to write.
   void mark_dirty(const WriteSet& writes);
@@ -107,15 +111,20 @@ class SnapshotZones {
   // Claims what `writes` touches, as far as `room` has any. `freed`: the memory is about to go, so
   // in_flight also has transfers whose zones were taken over.
   Claim claim(const WriteSet& writes, Room& room, bool freed);
-  // Claims what suits the offloader: a run of at least `large` bytes, as long as there is one, else
-  // as many runs as make up `most` bytes, which a kernel may gather where `gather` says so. At most
-  // `most` bytes. Null when nothing of this context is pending. `place`s count up from 0.
-  TransferPtr claim_next(uint64_t context, uint64_t most, uint64_t large, bool gather);
+  // What becomes of runs that are not large.
+  enum class Scattered : uint8_t { kLeave, kGather, kCopy };
+  // Claims what suits the offloader, at most `most` bytes: a run of at least `large` bytes, as long
+  // as there is one, else as many runs as there is room for, to be gathered by a kernel or copied
+  // one by one. Null when there is none of this context. `place`s count up from 0.
+  TransferPtr claim_next(uint64_t context, uint64_t most, uint64_t large, Scattered scattered);
+  // Zones of the context are pending, or claimed and not finished.
+  bool busy(uint64_t context) const;
+  static constexpr size_t kMostPieces = 4096;  // of a transfer that claim_next() makes
   // Whether a zone of the set is pending or copying.
   bool touches(const WriteSet& writes);
 
   // The transfer's event has been recorded, so that others may wait for it.
-  void started(const TransferPtr& transfer, void* event);
+  void started(const TransferPtr& transfer, std::shared_ptr<void> event);
   // Returns once it has been started, or dropped.
   void wait_started(const TransferPtr& transfer);
   // Its copies are made (or have failed). `publish`: its zones may be written from now on; else

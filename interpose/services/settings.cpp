@@ -14,14 +14,14 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::string_view kPrefix = "GPUSNAP_";
-constexpr std::string_view kDurationForm = "a number and ms, s, m or h, such as 500ms, 10s or 10m";
+constexpr std::string_view kDurationForm =
+    "a number and us, ms, s, m or h, such as 500ms, 10s or 10m";
 constexpr std::string_view kSizeForm = "a number and K, M, G or T, such as 64K or 4G";
 
 // Part of the design, and not built yet.
-constexpr std::array<std::string_view, 11> kNotAvailable = {
-    "GPUSNAP_SSD",       "GPUSNAP_DEVICE_CACHE", "GPUSNAP_CHUNK",    "GPUSNAP_PLACEMENT",
-    "GPUSNAP_BACKEND",   "GPUSNAP_CHAIN",        "GPUSNAP_COMPRESS", "GPUSNAP_DIRTY",
-    "GPUSNAP_SPECULATE", "GPUSNAP_ORG",          "GPUSNAP_TRACE"};
+constexpr std::array<std::string_view, 6> kNotAvailable = {"GPUSNAP_SSD",       "GPUSNAP_CHUNK",
+                                                           "GPUSNAP_PLACEMENT", "GPUSNAP_BACKEND",
+                                                           "GPUSNAP_COMPRESS",  "GPUSNAP_TRACE"};
 
 // What a user typed, fit for one line.
 std::string shown(std::string_view value) {
@@ -132,10 +132,14 @@ std::string read_size(std::string_view value, uint64_t least, uint64_t most, uin
   return {};
 }
 
-std::string read_duration(std::string_view value, nanoseconds& into) {
+std::string read_duration(std::string_view value, nanoseconds& into,
+                          nanoseconds least = std::chrono::milliseconds(1)) {
   nanoseconds time{0};
   if (!parse_duration(value, time)) return "not " + std::string(kDurationForm);
-  if (time < std::chrono::milliseconds(1)) return "too short: the least is 1ms";
+  if (time < least) {
+    return "too short: the least is " +
+           std::string(least < std::chrono::milliseconds(1) ? "1us" : "1ms");
+  }
   into = time;
   return {};
 }
@@ -171,6 +175,64 @@ std::string read_zone(std::string_view value, ParsedSettings& into) {
 
 std::string read_host_cache(std::string_view value, ParsedSettings& into) {
   return read_size(value, 1ULL << 20, 64ULL << 40, into.settings.host_cache);
+}
+
+std::string read_device_cache(std::string_view value, ParsedSettings& into) {
+  return read_size(value, 0, 1ULL << 40, into.settings.device_cache);
+}
+
+std::string read_organisation(std::string_view value, ParsedSettings& into) {
+  Organisation organisation;
+  organisation.hints = organisation.device = false;
+  bool holding = false, extent = false;
+  for (bool more = true; more;) {
+    const size_t plus = std::min(value.find('+'), value.size());
+    const std::string_view word = value.substr(0, plus);
+    more = plus < value.size();
+    value.remove_prefix(more ? plus + 1 : plus);
+    bool* seen = word == "b" || word == "nb"                    ? &holding
+                 : word == "f" || word == "i" || word == "i-fg" ? &extent
+                 : word == "h"                                  ? &organisation.hints
+                 : word == "d"                                  ? &organisation.device
+                                                                : nullptr;
+    if (seen == nullptr || *seen) {
+      return "not b or nb, then f, i or i-fg, then h and d where wanted, joined by '+', such as "
+             "nb+i+h+d";
+    }
+    *seen = true;
+    if (seen == &holding) organisation.blocking = word == "b";
+    if (seen == &extent) {
+      organisation.incremental = word != "f";
+      organisation.fine = word == "i-fg";
+    }
+  }
+  if (!holding || !extent) return "it needs one of b, nb and one of f, i, i-fg, such as nb+i+h+d";
+  into.settings.organisation = organisation;
+  return {};
+}
+
+std::string read_dirty(std::string_view value, ParsedSettings& into) {
+  if (value != "fingerprint" && value != "calls") return "not fingerprint or calls";
+  into.settings.dirty_from_calls = value == "calls";
+  return {};
+}
+
+std::string read_speculate(std::string_view value, ParsedSettings& into) {
+  if (value != "on" && value != "off") return "not on or off";
+  into.settings.speculate = value == "on";
+  return {};
+}
+
+std::string read_chain(std::string_view value, ParsedSettings& into) {
+  constexpr uint64_t kMost = 256;
+  uint64_t chain = 0;
+  if (!parse_count(value, chain) || chain > kMost) return "not a number from 0 to 256, such as 16";
+  into.settings.chain = chain;
+  return {};
+}
+
+std::string read_hints(std::string_view value, ParsedSettings& into) {
+  return read_duration(value, into.settings.hints, std::chrono::microseconds(1));
 }
 
 std::string read_keep(std::string_view value, ParsedSettings& into) {
@@ -245,10 +307,16 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 13> kVariables = {{{"GPUSNAP_PFS", read_pfs},
+constexpr std::array<Variable, 19> kVariables = {{{"GPUSNAP_PFS", read_pfs},
                                                   {"GPUSNAP_EVERY", read_every},
                                                   {"GPUSNAP_ZONE", read_zone},
                                                   {"GPUSNAP_HOST_CACHE", read_host_cache},
+                                                  {"GPUSNAP_DEVICE_CACHE", read_device_cache},
+                                                  {"GPUSNAP_ORG", read_organisation},
+                                                  {"GPUSNAP_DIRTY", read_dirty},
+                                                  {"GPUSNAP_SPECULATE", read_speculate},
+                                                  {"GPUSNAP_CHAIN", read_chain},
+                                                  {"GPUSNAP_HINTS", read_hints},
                                                   {"GPUSNAP_KEEP", read_keep},
                                                   {"GPUSNAP_JOURNAL", read_journal},
                                                   {"GPUSNAP_MAX_STALL", read_max_stall},
@@ -327,6 +395,7 @@ bool parse_size(std::string_view text, uint64_t& bytes) {
 bool parse_duration(std::string_view text, std::chrono::nanoseconds& time) {
   const auto number = take_number(text);
   uint64_t unit = 0;
+  if (text == "us") unit = 1'000;
   if (text == "ms") unit = 1'000'000;
   if (text == "s") unit = 1'000'000'000;
   if (text == "m") unit = 60'000'000'000;

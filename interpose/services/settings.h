@@ -19,11 +19,29 @@ struct Every {
   int signal = 0;                        // number; 0: none
 };
 
+// GPUSNAP_ORG: how snapshots are organised, in the terms of GPU Snapshot, section 5.1.
+struct Organisation {
+  bool blocking =
+      false;  // b: the program is held until all is in host memory; nb: for the cut only
+  bool incremental = true;  // i: only zones that changed are saved; f: all
+  bool fine = false;        // i-fg: i with zones of 4 KiB
+  bool hints = true;        // h: zones that are saved may be written at once, not only when all are
+  bool device = true;       // d: zones are gathered and duplicated in device memory
+};
+
 struct Settings {
   std::string pfs = "./gpusnap";  // durable folder
   Every every{std::chrono::minutes(10), 0, 0};
-  uint64_t zone = 64 << 10;        // bytes; a power of two
-  uint64_t host_cache = 0;         // bytes of staging memory; parse_settings() fills in the default
+  uint64_t zone = 64 << 10;  // bytes; a power of two
+  uint64_t host_cache = 0;   // bytes of staging memory; parse_settings() fills in the default
+  uint64_t device_cache =
+      256 << 20;  // bytes of device memory for gathering and duplicates; 0: none
+  Organisation organisation;
+  bool dirty_from_calls = false;  // GPUSNAP_DIRTY: what changed is told by calls, not fingerprints
+  bool speculate = true;          // on kernels of which it is not proven what they write
+  uint64_t chain = 16;            // most increments in a row; 0: every checkpoint is full
+  // How often progress is made known to calls that wait for zones (the paper's hints).
+  std::chrono::nanoseconds hints{std::chrono::microseconds(100)};
   uint64_t keep = 2;               // complete checkpoints
   uint64_t journal = 16ULL << 30;  // bytes
   std::chrono::nanoseconds max_stall{std::chrono::seconds(1)};
@@ -53,7 +71,8 @@ ParsedSettings parse_settings(const char* const* environment);
 // The value grammar, for the tool's options too. True when all of `text` was read.
 bool parse_size(std::string_view text,
                 uint64_t& bytes);  // 4096, 64K, 4M, 16G, 2T; also 64KiB, 64KB
-bool parse_duration(std::string_view text, std::chrono::nanoseconds& time);  // 500ms, 10s, 10m, 2h
+bool parse_duration(std::string_view text,
+                    std::chrono::nanoseconds& time);  // 200us, 500ms, 10s, 10m, 2h
 // A list such as "10m,syncs:50". Empty when ok, else what is wrong with it. `barriers` is set where
 // the list asks for MPI barriers, which this version cannot do.
 std::string parse_every(std::string_view text, Every& every, bool& barriers);

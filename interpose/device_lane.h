@@ -1,0 +1,122 @@
+// What snapshots need in one context of the program: streams and events of our own, our kernels,
+// and memory on the device. Made when the context is first seen, in recordings and replays alike,
+// so that the driver lays out the program's memory in the same way.
+//
+// Nothing here is on a stream of the program, and nothing of the program's waits for our kernels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "interpose/device_code.h"
+#include "interpose/driver.h"
+#include "tiers/status.h"
+#include "tracker/block_pool.h"
+#include "tracker/snapshot_zones.h"
+
+namespace gpusnap {
+
+Status driver_status(const Driver& driver, const char* what, CUresult result);
+
+// Events of one context, used again and again. Thread-safe.
+class EventPool {
+ public:
+  explicit EventPool(const Driver& driver) : driver_(driver) {}
+  CUevent take();  // the context is current; null where the driver gives none
+  void give_back(CUevent event);
+
+ private:
+  const Driver& driver_;
+  std::mutex mutex_;
+  std::vector<CUevent> spare_;
+};
+
+// Where our fingerprints and tables go: device memory and, beside it, pinned host memory.
+struct Scratch {
+  CUdeviceptr device = 0;
+  std::byte* host = nullptr;
+  uint64_t size = 0;
+};
+
+// One half of the double buffer in which scattered zones are gathered (section 4.3.1).
+struct GatherBuffer {
+  CUdeviceptr data = 0;
+  uint64_t size = 0;
+  Scratch table;
+  bool busy = false;
+};
+
+class DeviceLane {
+ public:
+  // In the current context. `cache_bytes` of device memory for gathering and duplicates, in zones
+  // of `zone_bytes`; it goes without them where they cannot be had, or `cache_bytes` is 0.
+  static Result<std::unique_ptr<DeviceLane>> make(const Driver& driver, CUcontext context,
+                                                  uint64_t cache_bytes, uint64_t zone_bytes,
+                                                  uint64_t gather_bytes);
+  // The context has ended, and all that was in it.
+  ~DeviceLane();
+  DeviceLane(const DeviceLane&) = delete;
+  DeviceLane& operator=(const DeviceLane&) = delete;
+
+  CUcontext context() const { return context_; }
+  CUstream offload() const { return offload_; }  // of the least priority: for the background
+  CUstream gate() const { return gate_; }        // of the greatest: what calls wait for
+  EventPool& events() { return events_; }
+
+  // Fingerprints of ranges [address, address + size), one a zone, into `out`. Waits for them; the
+  // context is current.
+  struct Fingerprinted {
+    uint64_t address = 0;
+    uint64_t size = 0;
+    std::span<uint64_t> out;
+  };
+  Status fingerprint(std::span<const Fingerprinted> ranges, uint64_t zone_bytes);
+
+  // Copies the pieces one after the other into the gather buffer, on the offload stream.
+  CUresult gather(GatherBuffer& buffer, std::span<const DeviceCode::Piece> pieces);
+  // For one thread, the offloader's: null where both are busy or there is none.
+  GatherBuffer* free_gather_buffer();
+  bool gathers() const { return gather_[0].data != 0; }
+
+  // Blocks of one zone each for duplicates, in device memory. Thread-safe.
+  BlockPool::Run take_blocks(uint64_t most);
+  void give_back_blocks(BlockPool::Run run);
+  bool few_blocks_left();
+  uint64_t block_bytes() const { return zone_bytes_; }
+  CUdeviceptr block(uint64_t index) const { return blocks_data_ + index * zone_bytes_; }
+
+  // Device memory that the program must not find missing.
+  uint64_t own_bytes() const { return own_bytes_; }
+  // Gives the gather buffers and blocks back to the driver, where nobody uses them, because the
+  // program needs the memory: false where there is nothing to give, or it is in use.
+  bool release_cache();
+
+ private:
+  DeviceLane(const Driver& driver, CUcontext context)
+      : driver_(driver), context_(context), events_(driver) {}
+  Status set_up();
+  void set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes, uint64_t gather_bytes);
+  Status make_scratch(Scratch& scratch, uint64_t bytes);
+  void drop_scratch(Scratch& scratch);
+  Status fingerprint_batch(uint32_t spans, uint64_t zones, uint64_t zone_bytes);
+
+  const Driver& driver_;
+  const CUcontext context_;
+  EventPool events_;
+  CUstream offload_ = nullptr, gate_ = nullptr;
+  std::unique_ptr<DeviceCode> code_;
+  Scratch spans_, fingerprints_;
+
+  std::mutex mutex_;  // of what follows
+  CUdeviceptr cache_ = 0;
+  uint64_t own_bytes_ = 0, cache_bytes_ = 0, zone_bytes_ = 0;
+  CUdeviceptr blocks_data_ = 0;
+  BlockPool blocks_;
+  std::array<GatherBuffer, 2> gather_;
+};
+
+}  // namespace gpusnap

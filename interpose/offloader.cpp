@@ -1,0 +1,229 @@
+#include "interpose/offloader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "interpose/snapshots.h"
+#include "interpose/text.h"
+
+namespace gpusnap {
+
+namespace {
+// From here on a copy of its own runs at full bandwidth (section 4.3.1, figure 9).
+constexpr uint64_t kLargeRun = 512 << 10;
+constexpr size_t kMostFlights = 4;
+}  // namespace
+
+Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane) : snapshots_(snapshots), lane_(lane) {}
+
+void Offloader::run() {
+  CurrentContext current(snapshots_.driver_, lane_.context());
+  last_slot_ = std::chrono::steady_clock::now();
+  while (!done()) {
+    const bool collected = collect();
+    const bool started = start_more();
+    if (!collected && !started) std::this_thread::sleep_for(snapshots_.settings_.hints);
+  }
+}
+
+bool Offloader::done() {
+  // In this order: what a call has claimed is handed over before it is finished.
+  if (snapshots_.zones_.busy(reinterpret_cast<uint64_t>(lane_.context()))) return false;
+  std::lock_guard lock(mutex_);
+  return copies_.empty() && added_.empty() && flights_.empty() && duplicates_.empty();
+}
+
+void Offloader::add_duplicates(const TransferPtr& transfer) {
+  std::lock_guard lock(mutex_);
+  copies_.push_back(transfer);
+}
+
+void Offloader::add_flight(const TransferPtr& transfer, Slot* slot) {
+  Flight flight;
+  flight.slot = slot;
+  flight.transfer = transfer;
+  std::lock_guard lock(mutex_);
+  added_.push_back(std::move(flight));
+}
+
+// Zones first: calls may be waiting for them.
+bool Offloader::collect() {
+  collect_copies();
+  std::vector<Flight> landed;
+  const bool any = collect_flights(landed);
+  for (Flight& flight : landed) hand_over(flight);
+  return any;
+}
+
+void Offloader::collect_copies() {
+  std::vector<TransferPtr> arrived;
+  {
+    std::lock_guard lock(mutex_);
+    const auto flying = std::ranges::partition(copies_, [&](const TransferPtr& transfer) {
+      return snapshots_.arrived(transfer->event.get());
+    });
+    arrived.assign(copies_.begin(), flying.begin());
+    copies_.erase(copies_.begin(), flying.begin());
+  }
+  for (const TransferPtr& transfer : arrived) {
+    for (const TransferPiece& piece : transfer->pieces) {
+      const uint64_t zone = snapshots_.zone_bytes_;
+      const BlockPool::Run blocks{piece.place, (piece.size + zone - 1) / zone};
+      duplicates_.push_back({piece, blocks});
+    }
+    snapshots_.zones_.finished(transfer, snapshots_.settings_.organisation.hints);
+  }
+}
+
+bool Offloader::collect_flights(std::vector<Flight>& landed) {
+  {
+    std::lock_guard lock(mutex_);
+    for (Flight& flight : added_) flights_.push_back(std::move(flight));
+    added_.clear();
+  }
+  for (auto it = flights_.begin(); it != flights_.end();) {
+    void* event = it->transfer != nullptr ? it->transfer->event.get() : it->event.get();
+    if (!snapshots_.arrived(event)) {
+      ++it;
+      continue;
+    }
+    if (it->transfer != nullptr) {
+      snapshots_.zones_.finished(it->transfer, snapshots_.settings_.organisation.hints);
+      it->pieces = it->transfer->pieces;
+    }
+    if (it->buffer != nullptr) it->buffer->busy = false;
+    for (BlockPool::Run blocks : it->blocks) lane_.give_back_blocks(blocks);
+    landed.push_back(std::move(*it));
+    it = flights_.erase(it);
+  }
+  return !landed.empty();
+}
+
+// What was taken over by calls is left out; the rest closes up.
+void Offloader::hand_over(Flight& flight) {
+  Slot* slot = flight.slot;
+  std::vector<Piece> pieces;
+  uint64_t used = 0;
+  for (const TransferPiece& piece : flight.pieces) {
+    if (piece.stolen) continue;
+    if (piece.place != used) {
+      std::memmove(slot->data + used, slot->data + piece.place, piece.size);
+    }
+    pieces.push_back({piece.range, piece.offset, piece.size});
+    used += piece.size;
+  }
+  slot->used = used;
+  snapshots_.hand_over(pieces, slot);
+}
+
+bool Offloader::start_more() {
+  if (snapshots_.failed()) {
+    for (const Duplicate& duplicate : duplicates_) lane_.give_back_blocks(duplicate.blocks);
+    duplicates_.clear();
+    return false;
+  }
+  if (flights_.size() >= kMostFlights) return false;
+  // Zones that still have to be saved first, as long as calls find room for duplicates.
+  if (lane_.few_blocks_left()) return start_duplicates() || start_zones();
+  return start_zones() || start_duplicates();
+}
+
+Slot* Offloader::take_slot() {
+  auto slot = snapshots_.pool_.acquire(std::chrono::nanoseconds(0));
+  const auto now = std::chrono::steady_clock::now();
+  if (slot.ok()) {
+    last_slot_ = now;
+    return slot.value();
+  }
+  if (slot.status().code() != Code::kBusy) {
+    snapshots_.fail(slot.status());
+  } else if (snapshots_.is_bounded() && now - last_slot_ > snapshots_.settings_.max_stall) {
+    snapshots_.fail(snapshots_.no_room());
+  }
+  return nullptr;
+}
+
+bool Offloader::start_zones() {
+  const bool gathers = snapshots_.settings_.organisation.device && lane_.gathers();
+  GatherBuffer* buffer = gathers ? lane_.free_gather_buffer() : nullptr;
+  using Scattered = SnapshotZones::Scattered;
+  const Scattered scattered = !gathers            ? Scattered::kCopy
+                              : buffer == nullptr ? Scattered::kLeave
+                                                  : Scattered::kGather;
+  Slot* slot = take_slot();
+  if (slot == nullptr) return false;
+  const uint64_t zone = snapshots_.zone_bytes_;
+  uint64_t most = slot->capacity / zone * zone;
+  if (buffer != nullptr) most = std::min(most, buffer->size);
+  Flight flight;
+  flight.transfer = snapshots_.zones_.claim_next(reinterpret_cast<uint64_t>(lane_.context()), most,
+                                                 kLargeRun, scattered);
+  if (flight.transfer == nullptr) {
+    snapshots_.pool_.release(slot);
+    return false;
+  }
+  flight.slot = slot;
+  if (flight.transfer->kind == Transfer::Kind::kGather) flight.buffer = buffer;
+  const CUresult result =
+      flight.buffer != nullptr
+          ? gather_pieces(flight)
+          : snapshots_.copy_to_slot(lane_, *flight.transfer, slot, lane_.offload());
+  launch(std::move(flight), result);
+  return true;
+}
+
+CUresult Offloader::gather_pieces(Flight& flight) {
+  std::vector<DeviceCode::Piece> pieces;
+  for (const TransferPiece& piece : flight.transfer->pieces) {
+    const uint64_t from = snapshots_.zones_.ranges()[piece.range].address + piece.offset;
+    pieces.push_back({from, flight.buffer->data + piece.place, piece.size});
+  }
+  const CUresult result = lane_.gather(*flight.buffer, pieces);
+  if (result != CUDA_SUCCESS) return result;
+  flight.buffer->busy = true;
+  return snapshots_.driver_.cuMemcpyDtoHAsync_v2(flight.slot->data, flight.buffer->data,
+                                                 flight.transfer->bytes, lane_.offload());
+}
+
+bool Offloader::start_duplicates() {
+  if (duplicates_.empty()) return false;
+  Slot* slot = take_slot();
+  if (slot == nullptr) return false;
+  Flight flight;
+  flight.slot = slot;
+  uint64_t used = 0;
+  CUresult result = CUDA_SUCCESS;
+  while (!duplicates_.empty() && result == CUDA_SUCCESS) {
+    Duplicate duplicate = duplicates_.back();
+    if (used + duplicate.piece.size > slot->capacity) break;
+    duplicates_.pop_back();
+    result = snapshots_.driver_.cuMemcpyDtoHAsync_v2(slot->data + used,
+                                                     lane_.block(duplicate.blocks.first),
+                                                     duplicate.piece.size, lane_.offload());
+    duplicate.piece.place = used;
+    flight.pieces.push_back(duplicate.piece);
+    flight.blocks.push_back(duplicate.blocks);
+    used += duplicate.piece.size;
+  }
+  launch(std::move(flight), result);
+  return true;
+}
+
+// What was enqueued is followed to its end even where more could not be: it writes to the slot.
+void Offloader::launch(Flight flight, CUresult result) {
+  std::shared_ptr<void> event = snapshots_.record(lane_, lane_.offload());
+  if (event == nullptr && result == CUDA_SUCCESS) result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (result != CUDA_SUCCESS) {
+    snapshots_.fail(driver_status(snapshots_.driver_, "copying device memory", result));
+  }
+  if (flight.transfer != nullptr) {
+    snapshots_.zones_.started(flight.transfer, event);
+  } else {
+    flight.event = event;
+  }
+  flights_.push_back(std::move(flight));
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,400 @@
+#include "interpose/snapshots.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "interpose/services/log.h"
+#include "interpose/text.h"
+
+namespace gpusnap {
+
+namespace {
+constexpr uint64_t kFineZone = 4096;  // of i-fg
+
+uint64_t handle(CUcontext context) {
+  return reinterpret_cast<uint64_t>(context);
+}
+
+void add_once(std::vector<TransferPtr>& to, const std::vector<TransferPtr>& from) {
+  for (const TransferPtr& transfer : from) {
+    if (std::ranges::find(to, transfer) == to.end()) to.push_back(transfer);
+  }
+}
+}  // namespace
+
+// Room in the device buffers of all contexts.
+class Snapshots::Blocks : public SnapshotZones::Room {
+ public:
+  explicit Blocks(const Snapshots& snapshots) : snapshots_(snapshots) {}
+  uint64_t take(uint64_t context, uint64_t bytes, uint64_t* place) override {
+    DeviceLane* lane = snapshots_.lane_of(context);
+    if (lane == nullptr) return 0;
+    const uint64_t zone = lane->block_bytes();
+    const BlockPool::Run run = lane->take_blocks((bytes + zone - 1) / zone);
+    *place = run.first;
+    return std::min(bytes, run.count * zone);
+  }
+  Transfer::Kind kind() const override { return Transfer::Kind::kDuplicate; }
+
+ private:
+  const Snapshots& snapshots_;
+};
+
+// Room in one slot, for zones of the first context that asks.
+class Snapshots::OneSlot : public SnapshotZones::Room {
+ public:
+  OneSlot(const Slot& slot, uint64_t zone_bytes) : left_(slot.capacity), zone_bytes_(zone_bytes) {}
+  uint64_t take(uint64_t context, uint64_t bytes, uint64_t* place) override {
+    if (context_ == 0) context_ = context;
+    const uint64_t size = bytes <= left_ ? bytes : left_ / zone_bytes_ * zone_bytes_;
+    if (context != context_ || size == 0) return 0;
+    *place = used_;
+    used_ += size;
+    left_ -= size;
+    return size;
+  }
+  Transfer::Kind kind() const override { return Transfer::Kind::kDirect; }
+
+ private:
+  uint64_t context_ = 0;
+  uint64_t used_ = 0, left_;
+  const uint64_t zone_bytes_;
+};
+
+Snapshots::Snapshots(const Driver& driver, const Settings& settings, Workers& workers,
+                     StagingPool& pool)
+    : driver_(driver),
+      settings_(settings),
+      dirty_from_calls_(settings.dirty_from_calls),
+      zone_bytes_(settings.organisation.fine ? kFineZone : settings.zone),
+      workers_(workers),
+      pool_(pool) {}
+
+Snapshots::~Snapshots() = default;
+
+void Snapshots::add_context(CUcontext context) {
+  const uint64_t cache = settings_.organisation.device ? settings_.device_cache : 0;
+  auto lane = DeviceLane::make(driver_, context, cache, zone_bytes_, pool_.slot_bytes());
+  if (!lane.ok()) {
+    log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
+    return;
+  }
+  lanes_[context] = std::move(lane.value());
+}
+
+void Snapshots::forget_context(CUcontext context) {
+  offloaders_.erase(context);
+  lanes_.erase(context);
+}
+
+uint64_t Snapshots::own_bytes(CUcontext context) {
+  const DeviceLane* lane = lane_of(handle(context));
+  return lane == nullptr ? 0 : lane->own_bytes();
+}
+
+bool Snapshots::make_room(CUcontext context) {
+  DeviceLane* lane = lane_of(handle(context));
+  if (lane == nullptr || running_.load(std::memory_order_acquire)) return false;
+  return lane->release_cache();
+}
+
+DeviceLane* Snapshots::lane_of(uint64_t context) const {
+  auto it = lanes_.find(reinterpret_cast<CUcontext>(context));
+  return it == lanes_.end() ? nullptr : it->second.get();
+}
+
+Status Snapshots::fingerprint_all() {
+  for (auto& [context, lane] : lanes_) {
+    std::vector<DeviceLane::Fingerprinted> ranges;
+    for (TrackedRange& range : zones_.ranges()) {
+      if (range.context != handle(context)) continue;
+      range.at_cut.resize(range.zones.zones());
+      ranges.push_back({range.address, range.size, range.at_cut});
+    }
+    CurrentContext current(driver_, context);
+    if (Status status = lane->fingerprint(ranges, zone_bytes_); !status.ok()) return status;
+  }
+  return {};
+}
+
+Result<Snapshots::Cut> Snapshots::cut(const MemoryMap& memory, bool full) {
+  zones_.update(memory, zone_bytes_);
+  for (const TrackedRange& range : zones_.ranges()) {
+    if (lane_of(range.context) == nullptr) {
+      return Status(Code::kUnsupported, "device memory " + range_text(range.address, range.size) +
+                                            " is of a context in which we have no kernels");
+    }
+  }
+  if (!dirty_from_calls_) {
+    if (Status status = fingerprint_all(); !status.ok()) return status;
+  }
+  const uint64_t bytes = zones_.begin(full, [this](const TrackedRange& range, uint64_t zone) {
+    return dirty_from_calls_ ? range.zones.is(ZoneBit::kDirty, zone)
+                             : range.at_cut[zone] != range.saved[zone];
+  });
+  std::lock_guard lock(mutex_);
+  suspects_.begin_snapshot();
+  status_ = {};
+  counts_ = {};
+  return Cut{full, bytes};
+}
+
+void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
+  writer_ = &writer;
+  on_end_ = std::move(on_end);
+  forced_ = hold;
+  offloaders_.clear();
+  for (auto& [context, lane] : lanes_) {
+    offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
+  }
+  lanes_running_ = offloaders_.size() + 1;  // one for us, while we start the others
+  running_.store(true, std::memory_order_release);
+  for (auto& [context, offloader] : offloaders_) {
+    auto body = [this, &o = *offloader] {
+      o.run();
+      lane_ended();
+    };
+    if (!workers_.spawn(body)) body();
+  }
+  lane_ended();
+  if (!hold && !settings_.organisation.blocking) return;
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return !running_.load(); });
+}
+
+void Snapshots::lane_ended() {
+  Status status;
+  WriteCounts counts;
+  {
+    std::lock_guard lock(mutex_);
+    if (--lanes_running_ != 0) return;
+    status = status_;
+    counts = counts_;
+  }
+  zones_.publish_all();
+  on_end_(status, counts);
+  std::lock_guard lock(mutex_);
+  running_.store(false, std::memory_order_release);
+  ended_.notify_all();
+}
+
+void Snapshots::complete() {
+  zones_.complete();
+  std::lock_guard lock(mutex_);
+  suspects_.complete();
+}
+
+void Snapshots::drop(const Status& why) {
+  zones_.drop();
+  std::lock_guard lock(mutex_);
+  if (why.code() == Code::kTorn) (void)suspects_.torn();
+}
+
+Status Snapshots::adopt(const MemoryMap& memory,
+                        const std::function<bool(const TrackedRange&)>& in_checkpoint) {
+  zones_.update(memory, zone_bytes_);
+  if (!dirty_from_calls_) {
+    if (Status status = fingerprint_all(); !status.ok()) return status;
+  }
+  zones_.adopt(in_checkpoint);
+  return {};
+}
+
+bool Snapshots::is_opaque(const WriteSet& set) {
+  if (set.everything()) return true;
+  if (set.kernel() == WriteSet::kNoKernel || set.proven()) return false;
+  if (!settings_.speculate || dirty_from_calls_) return true;
+  if (!zones_.active()) return false;
+  std::lock_guard lock(mutex_);
+  if (suspects_.is_opaque(set.kernel())) return true;
+  suspects_.launched(set.kernel());
+  return false;
+}
+
+void Snapshots::before_write(const WriteSet& given, CUstream stream, Hold hold, bool freed) {
+  WriteSet all;
+  const bool opaque = is_opaque(given);
+  if (opaque) all.add_everything();
+  const WriteSet& set = opaque ? all : given;
+  if (dirty_from_calls_) zones_.mark_dirty(set);
+  if (!running_.load(std::memory_order_acquire)) return;
+  // A context that ends takes our buffers with it.
+  if (freed && set.everything()) {
+    hold_host([this] { return running_.load(std::memory_order_acquire); });
+    return;
+  }
+  if (!zones_.active()) return;
+  std::vector<TransferPtr> waits;
+  if (settings_.organisation.hints || freed) {
+    hold_host([&] { return !copy_first(set, freed, waits); });
+  } else {
+    hold_host([&] { return zones_.touches(set); });
+  }
+  hold_call(waits, stream, hold);
+  std::lock_guard lock(mutex_);
+  ++(waits.empty() ? counts_.free : counts_.waited);
+  if (opaque) ++counts_.opaque;
+}
+
+void Snapshots::hold_host(const std::function<bool()>& needed) {
+  const auto start = Clock::now();
+  bool held = false;
+  while (needed()) {
+    held = true;
+    if (!failed() && Clock::now() - start > settings_.max_stall && !forced_) fail(no_room());
+    std::this_thread::sleep_for(settings_.hints);
+  }
+  if (!held) return;
+  std::lock_guard lock(mutex_);
+  counts_.held_ns += static_cast<uint64_t>((Clock::now() - start).count());
+}
+
+bool Snapshots::copy_first(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits) {
+  return copy_to_device(set, freed, waits) || copy_ahead(set, freed, waits);
+}
+
+// Duplicate-on-write (section 4.3.2).
+bool Snapshots::copy_to_device(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits) {
+  Blocks blocks(*this);
+  const auto claim = zones_.claim(set, blocks, freed);
+  for (const TransferPtr& transfer : claim.claimed) start_duplicate(transfer);
+  add_once(waits, claim.claimed);
+  add_once(waits, claim.in_flight);
+  return !claim.left;
+}
+
+// Ahead of what the offloader would save next (section 4.1.5).
+bool Snapshots::copy_ahead(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits) {
+  for (;;) {
+    auto slot = pool_.acquire(std::chrono::nanoseconds(0));
+    if (!slot.ok()) return false;
+    OneSlot room(*slot.value(), zone_bytes_);
+    const auto claim = zones_.claim(set, room, freed);
+    add_once(waits, claim.in_flight);
+    if (claim.claimed.empty()) {
+      pool_.release(slot.value());
+      return !claim.left;
+    }
+    const TransferPtr& transfer = claim.claimed.front();
+    DeviceLane& lane = *lane_of(transfer->context);
+    CurrentContext current(driver_, lane.context());
+    const CUresult result = copy_to_slot(lane, *transfer, slot.value(), lane.gate());
+    if (result != CUDA_SUCCESS) fail(driver_status(driver_, "copying device memory", result));
+    zones_.started(transfer, record(lane, lane.gate()));
+    offloaders_.at(lane.context())->add_flight(transfer, slot.value());
+    waits.push_back(transfer);
+    if (!claim.left) return true;
+  }
+}
+
+void Snapshots::start_duplicate(const TransferPtr& transfer) {
+  DeviceLane& lane = *lane_of(transfer->context);
+  CurrentContext current(driver_, lane.context());
+  CUresult result = CUDA_SUCCESS;
+  for (const TransferPiece& piece : transfer->pieces) {
+    if (result != CUDA_SUCCESS) break;
+    const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
+    result = driver_.cuMemcpyDtoDAsync_v2(lane.block(piece.place), from, piece.size, lane.gate());
+  }
+  if (result != CUDA_SUCCESS) fail(driver_status(driver_, "duplicating device memory", result));
+  zones_.started(transfer, record(lane, lane.gate()));
+  offloaders_.at(lane.context())->add_duplicates(transfer);
+}
+
+void Snapshots::hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold) {
+  for (const TransferPtr& transfer : waits) {
+    zones_.wait_started(transfer);
+    auto* event = static_cast<CUevent>(transfer->event.get());
+    if (event == nullptr) continue;
+    if (hold == Hold::kStream && driver_.cuStreamWaitEvent(stream, event, 0) == CUDA_SUCCESS) {
+      continue;
+    }
+    while (!arrived(event)) usleep(20);
+  }
+}
+
+CUresult Snapshots::copy_to_slot(DeviceLane&, const Transfer& transfer, Slot* slot,
+                                 CUstream stream) {
+  for (const TransferPiece& piece : transfer.pieces) {
+    const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
+    const CUresult result =
+        driver_.cuMemcpyDtoHAsync_v2(slot->data + piece.place, from, piece.size, stream);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Null when no event could be had; what was enqueued has then been waited for.
+std::shared_ptr<void> Snapshots::record(DeviceLane& lane, CUstream stream) {
+  const CUevent event = lane.events().take();
+  if (event != nullptr && driver_.cuEventRecord(event, stream) == CUDA_SUCCESS) {
+    return {event,
+            [&pool = lane.events()](void* used) { pool.give_back(static_cast<CUevent>(used)); }};
+  }
+  lane.events().give_back(event);
+  (void)driver_.cuStreamSynchronize(stream);
+  return nullptr;
+}
+
+// Whatever is not underway any more has arrived, or never will.
+bool Snapshots::arrived(void* event) const {
+  return event == nullptr ||
+         driver_.cuEventQuery(static_cast<CUevent>(event)) != CUDA_ERROR_NOT_READY;
+}
+
+void Snapshots::hand_over(std::span<const Piece> pieces, Slot* slot) {
+  if (pieces.empty() || failed()) {
+    pool_.release(slot);
+    return;
+  }
+  if (dirty_from_calls_) {
+    writer_->write(pieces, slot);
+    return;
+  }
+  // The fingerprints at the cut, in the order in which the zones lie in the slot.
+  std::vector<std::pair<uint64_t, uint64_t>> expected;  // bytes, fingerprint
+  for (const Piece& piece : pieces) {
+    const TrackedRange& range = zones_.ranges()[piece.range];
+    for (uint64_t done = 0; done < piece.size;) {
+      const uint64_t size = std::min(zone_bytes_, piece.size - done);
+      expected.emplace_back(size, range.at_cut[(piece.offset + done) / zone_bytes_]);
+      done += size;
+    }
+  }
+  writer_->write(pieces, slot, [expected = std::move(expected)](std::span<const std::byte> bytes) {
+    for (const auto& [size, at_cut] : expected) {
+      if (fingerprint(bytes.first(size)) != at_cut) {
+        return Status(Code::kTorn,
+                      "the program wrote to memory that its calls did not tell of "
+                      "before it was saved");
+      }
+      bytes = bytes.subspan(size);
+    }
+    return Status();
+  });
+}
+
+bool Snapshots::failed() {
+  std::lock_guard lock(mutex_);
+  return !status_.ok();
+}
+
+void Snapshots::fail(const Status& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!status_.ok()) return;
+    status_ = why;
+  }
+  zones_.drop();
+}
+
+Status Snapshots::no_room() const {
+  return {Code::kBusy, "no buffer came free within " +
+                           std::to_string(settings_.max_stall / std::chrono::milliseconds(1)) +
+                           " ms (GPUSNAP_MAX_STALL; larger GPUSNAP_HOST_CACHE and "
+                           "GPUSNAP_DEVICE_CACHE help)"};
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,149 @@
+// Logical snapshots (GPU Snapshot, section 4.1): at a cut the zones that must be saved are marked
+// pending, and the program goes on. An offloader for each device (offloader.h) saves them in the
+// background; a call that would overwrite one has it copied first, on a stream of ours, and its own
+// stream waits for that copy. What is saved is the memory at the cut, whatever the program does.
+//
+// The write sets of some calls are guesses. A wrong one is found: every zone's bytes, once on the
+// host, are compared with the fingerprint that the zone had at the cut.
+//
+// Who may call what: the thread that makes the cut, while no other is inside a hooked call:
+// begin(), adopt(), add_context(), forget_context(). Any thread: before_write(), active(),
+// wait_end().
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "interpose/device_lane.h"
+#include "interpose/offloader.h"
+#include "interpose/services/settings.h"
+#include "interpose/workers.h"
+#include "tiers/staging.h"
+#include "tiers/store.h"
+#include "tracker/snapshot_zones.h"
+#include "tracker/suspects.h"
+#include "tracker/write_set.h"
+
+namespace gpusnap {
+
+// What waits for the copies that a call needs first: the stream on which it writes, or, for what no
+// stream orders (frees, unloads), the host.
+enum class Hold : uint8_t { kStream, kHost };
+
+// How calls fared while zones were pending; one snapshot's or all together.
+struct WriteCounts {
+  uint64_t free = 0;     // went ahead at once
+  uint64_t waited = 0;   // had zones copied first, or waited for copies that others had begun
+  uint64_t opaque = 0;   // of all: could write anything
+  uint64_t held_ns = 0;  // how long the host was held for want of buffers
+};
+
+class Snapshots {
+ public:
+  Snapshots(const Driver& driver, const Settings& settings, Workers& workers, StagingPool& pool);
+  ~Snapshots();
+  Snapshots(const Snapshots&) = delete;
+  Snapshots& operator=(const Snapshots&) = delete;
+
+  // A context of the program is seen for the first time; it is current.
+  void add_context(CUcontext context);
+  // It has ended. before_write() has been told that everything goes.
+  void forget_context(CUcontext context);
+  // Device memory of ours in the context, which the program is not to find missing.
+  uint64_t own_bytes(CUcontext context);
+  // The program has been refused memory: gives ours back, where it can. True: try again.
+  bool make_room(CUcontext context);
+
+  uint64_t zone_bytes() const { return zone_bytes_; }
+  // Calls must say what they are about to write.
+  bool wants_writes() const {
+    return dirty_from_calls_ || running_.load(std::memory_order_acquire);
+  }
+  // The calling thread's next call may write `set`, on `stream` of its current context. Returns
+  // when the call may be made: what cannot be kept apart in GPUSNAP_MAX_STALL costs the snapshot.
+  // `freed`: the memory goes.
+  void before_write(const WriteSet& set, CUstream stream, Hold hold, bool freed);
+
+  // The device has run empty, and no call is being made. Decides what has to be saved; nothing is
+  // copied before start(). `full`: whether all of it.
+  struct Cut {
+    bool full = true;
+    uint64_t bytes = 0;  // to be saved
+  };
+  Result<Cut> cut(const MemoryMap& memory, bool full);
+  // What there was at the cut, in order of address: the ranges of the manifest.
+  const std::vector<TrackedRange>& ranges() const { return zones_.ranges(); }
+  // The writer gets all that is pending; then, or when the snapshot has failed, `on_end` is called
+  // by a thread of ours. `hold`: returns only then.
+  using OnEnd = std::function<void(const Status&, const WriteCounts&)>;
+  void start(CheckpointWriter& writer, bool hold, OnEnd on_end);
+  // The snapshot that has ended: durable, or not to be used. Any thread.
+  void complete();
+  void drop(const Status& why);
+
+  // The memory is that of a checkpoint that has just been loaded: what changes is told from there.
+  // `in_checkpoint(range)`: whether it has this range, at this address.
+  Status adopt(const MemoryMap& memory,
+               const std::function<bool(const TrackedRange&)>& in_checkpoint);
+
+ private:
+  friend class Offloader;
+  class Blocks;
+  class OneSlot;
+  using Clock = std::chrono::steady_clock;
+
+  DeviceLane* lane_of(uint64_t context) const;
+  Status fingerprint_all();
+
+  // Copies first what the set touches, as far as there is room for it: true when all of it is on
+  // its way. `waits`: what the call has to wait for.
+  bool copy_first(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
+  bool copy_to_device(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
+  bool copy_ahead(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
+  void start_duplicate(const TransferPtr& transfer);
+  void hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold);
+  // While `needed`; bounded unless the snapshot has failed already.
+  void hold_host(const std::function<bool()>& needed);
+  bool is_opaque(const WriteSet& set);
+
+  // For offloaders.
+  CUresult copy_to_slot(DeviceLane& lane, const Transfer& transfer, Slot* slot, CUstream stream);
+  std::shared_ptr<void> record(DeviceLane& lane, CUstream stream);
+  bool arrived(void* event) const;
+  void hand_over(std::span<const Piece> pieces, Slot* slot);
+  bool failed();
+  void fail(const Status& why);
+  Status no_room() const;
+  bool is_bounded() const { return settings_.organisation.blocking && !forced_; }
+  void lane_ended();
+
+  const Driver& driver_;
+  const Settings& settings_;
+  const bool dirty_from_calls_;
+  const uint64_t zone_bytes_;
+  Workers& workers_;
+  StagingPool& pool_;
+
+  SnapshotZones zones_;
+  std::map<CUcontext, std::unique_ptr<DeviceLane>> lanes_;
+  std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // of the last snapshot
+
+  std::atomic<bool> running_{false};  // from the cut until all is in host memory
+  bool forced_ = false;               // this snapshot holds the program as long as it takes
+  CheckpointWriter* writer_ = nullptr;
+  OnEnd on_end_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable ended_;
+  Status status_;
+  size_t lanes_running_ = 0;
+  Suspects suspects_;
+  WriteCounts counts_;
+};
+
+}  // namespace gpusnap
