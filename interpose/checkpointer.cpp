@@ -6,19 +6,17 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <set>
 
 #include "interpose/cut_observer.h"
 #include "interpose/services/log.h"
 #include "interpose/text.h"
-#include "tracker/zone_table.h"
 
 namespace gpusnap {
 
 namespace {
-// Large enough for full bandwidth (GPU Snapshot, section 4.3.1: 1 to 4 MiB and up).
-constexpr uint64_t kCopyBytes = kSlotBytes;
 constexpr uint64_t kSegmentBytes = 4ULL << 30;
-// After so many in a row the next checkpoint takes the stall that it needs.
+// After so many abandoned or torn ones in a row the next takes the stall that it needs.
 constexpr int kMostGivenUp = 2;
 
 int64_t clock_ns(clockid_t clock) {
@@ -37,22 +35,30 @@ CUcontext context_of(const MemoryRange& range) {
   return reinterpret_cast<CUcontext>(range.context);
 }
 
-bool is_device(const MemoryRange& range) {
-  return range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kGlobal;
-}
 }  // namespace
 
-Status Checkpointer::driver_status(const char* what, CUresult result) const {
-  if (result == CUDA_SUCCESS) return {};
-  return {Code::kIo,
-          std::string(what) + ": the driver says " + error_name(session_.driver(), result)};
-}
+Checkpointer::Checkpointer(Session& session)
+    : session_(session),
+      snapshots_(session.driver(), session.settings_, session.workers_, *session.pool_) {}
 
 CUstream Checkpointer::stream() {
   const CUcontext context = session_.current_context();
   auto [it, added] = streams_.try_emplace(context, nullptr);
   if (added) (void)session_.driver().cuStreamCreate(&it->second, CU_STREAM_NON_BLOCKING);
   return it->second;
+}
+
+void Checkpointer::add_context(CUcontext context) {
+  snapshots_.add_context(context);
+}
+
+void Checkpointer::forget_context(CUcontext context) {
+  streams_.erase(context);
+  snapshots_.forget_context(context);
+}
+
+bool Checkpointer::busy() const {
+  return writer_ != nullptr && !writer_->done();
 }
 
 void Checkpointer::take(uint8_t cut_flags) {
@@ -65,22 +71,45 @@ void Checkpointer::take(uint8_t cut_flags) {
   } catch (const std::bad_alloc&) {
     status = {Code::kNoSpace, "no host memory is left"};
   }
-  if (status.ok()) {
-    given_up_ = 0;
-    return;
-  }
+  if (status.ok()) return;
   if (writer_ != nullptr) {
     writer_->abandon();
     writer_.reset();
   }
-  session_.triggers_->report({false, id, 0, 0, status.message()});
-  if (status.message() != last_error_) {
-    log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", status.message());
-    last_error_ = status.message();
-  }
+  failed(id, status);
   if (session_.settings_.strict) {
     Session::impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
+}
+
+// Says so once for each reason.
+void Checkpointer::failed(const std::string& id, const Status& status) {
+  snapshots_.drop(status);
+  session_.triggers_->report({false, id, 0, 0, status.message()});
+  std::lock_guard lock(mutex_);
+  // These would come back with the next: the program is faster than its buffers are emptied, or
+  // writes behind our back.
+  if (status.code() == Code::kBusy || status.code() == Code::kTorn) ++given_up_;
+  if (status.message() == last_error_) return;
+  last_error_ = status.message();
+  log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", status.message());
+}
+
+void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
+  snapshots_.complete();
+  Session& s = session_;
+  const Status status = s.store_->prune(s.job_, static_cast<uint32_t>(s.settings_.keep));
+  if (!status.ok()) {
+    log(LogLevel::kWarn, "old checkpoints of ", s.job_, " stay: ", status.message());
+  }
+  log(LogLevel::kInfo, "checkpoint ", id, ": ", saved.bytes, " bytes saved, stall ",
+      saved.stall_ns / 1000, " us; calls meanwhile: ", saved.counts.free, " free, ",
+      saved.counts.waited, " waited, ", saved.counts.opaque, " of them opaque");
+  s.triggers_->report({true, id, saved.bytes, saved.stall_ns, ""});
+  std::lock_guard lock(mutex_);
+  given_up_ = 0;
+  last_error_.clear();
+  last_ = saved.place;
 }
 
 Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
@@ -88,10 +117,6 @@ Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
   Session& s = session_;
   if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
   if (Status status = drain(); !status.ok()) return status;
-  if (given_up_ == kMostGivenUp) {
-    log(LogLevel::kWarn, "after ", kMostGivenUp, " checkpoints that were given up, this one holds ",
-        "the program as long as it takes");
-  }
 
   // The device has run empty: this is the cut. What it brought the host is journaled here.
   uint8_t flags = cut_flags;
@@ -106,28 +131,69 @@ Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
   auto writer = s.store_->begin(s.job_, epoch.value(), 0, s.run_, *s.pool_, kSegmentBytes);
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());
-  Manifest manifest = describe_cut(epoch.value());
-  if (Status status = save_memory(*writer_, manifest); !status.ok()) return status;
-  manifest.journal = s.recorder_->seal();
-  manifest.stall_ns = static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC) - started);
+  return start_snapshot(id, epoch.value(), started);
+}
 
-  const uint64_t bytes = manifest.bytes(), stall = manifest.stall_ns;
-  writer_->finish(
-      std::move(manifest), &s.recorder_->writer(), [&s, id, bytes, stall](const Status& done) {
-        if (!done.ok()) {
-          log(LogLevel::kWarn, "checkpoint ", id,
-              " was not completed, the program goes on: ", done.message());
-        } else if (Status status = s.store_->prune(s.job_, static_cast<uint32_t>(s.settings_.keep));
-                   !status.ok()) {
-          log(LogLevel::kWarn, "old checkpoints of ", s.job_, " stay: ", status.message());
-        }
-        s.triggers_->report({done.ok(), id, bytes, stall, done.message()});
-      });
-  last_error_.clear();
+// A checkpoint builds on the last complete one, up to GPUSNAP_CHAIN of them in a row.
+bool Checkpointer::wants_full(Place& last, bool& hold) {
+  std::lock_guard lock(mutex_);
+  last = last_;
+  hold = given_up_ >= kMostGivenUp;
+  return !session_.settings_.organisation.incremental || last.epoch == 0 ||
+         last.chain >= session_.settings_.chain;
+}
+
+Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64_t started) {
+  Session& s = session_;
+  Place last;
+  bool hold = false;
+  const bool full = wants_full(last, hold);
+  auto cut = snapshots_.cut(s.memory_, full);
+  if (!cut.ok()) return cut.status();
+  if (hold) {
+    log(LogLevel::kWarn, "after ", kMostGivenUp, " checkpoints that were given up, this one holds ",
+        "the program as long as it takes");
+  }
+  auto manifest = std::make_shared<Manifest>(describe_cut(epoch));
+  if (!cut.value().full) {
+    manifest->parent = last.epoch;
+    manifest->chain = last.chain + 1;
+  }
+  describe_ranges(*manifest);
+  manifest->journal = s.recorder_->seal();
+
+  Saved saved;
+  saved.place = {epoch, manifest->chain};
+  saved.bytes = cut.value().bytes;
+  const auto stall = [started] {
+    return static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC) - started);
+  };
+  manifest->stall_ns = stall();
+  const bool held = hold || s.settings_.organisation.blocking;
+  snapshots_.start(*writer_, hold,
+                   [=, this](const Status& status, const WriteCounts& counts) mutable {
+                     if (!status.ok()) {
+                       writer_->abandon();
+                       failed(id, status);
+                       return;
+                     }
+                     manifest->stall_ns = held ? stall() : manifest->stall_ns + counts.held_ns;
+                     saved.stall_ns = manifest->stall_ns;
+                     saved.counts = counts;
+                     writer_->finish(std::move(*manifest), &session_.recorder_->writer(),
+                                     [this, id, saved](const Status& done) {
+                                       if (done.ok()) {
+                                         succeeded(id, saved);
+                                       } else {
+                                         failed(id, done);
+                                       }
+                                     });
+                   });
   return {};
 }
 
 void Checkpointer::finish() {
+  snapshots_.wait_end();
   if (writer_ == nullptr) return;
   const Status status = writer_->wait();
   writer_.reset();
@@ -153,7 +219,7 @@ Status Checkpointer::drain() {
       const CUevent mark = s.take_event(context);
       if (mark == nullptr) return {Code::kIo, "draining the device: the driver gives no event"};
       marks.emplace_back(context, mark);
-      status = driver_status("draining the device", driver.cuEventRecord(mark, stream));
+      status = driver_status(driver, "draining the device", driver.cuEventRecord(mark, stream));
       if (!status.ok()) break;
     }
   }
@@ -165,7 +231,7 @@ Status Checkpointer::drain() {
     if (result == CUDA_SUCCESS) {
       ++i;
     } else if (result != CUDA_ERROR_NOT_READY) {
-      status = driver_status("draining the device", result);
+      status = driver_status(driver, "draining the device", result);
     } else if (clock_ns(CLOCK_MONOTONIC) > deadline) {
       status = {Code::kBusy, "the device did not run empty within " +
                                  std::to_string(limit / 1'000'000) +
@@ -227,79 +293,16 @@ class LoadProgress {
 };
 }  // namespace
 
-struct Checkpointer::Flight {
-  Slot* slot = nullptr;
-  CUevent copied = nullptr;
-  CUcontext context = nullptr;
-  uint32_t range = 0;
-  uint64_t offset = 0;
-};
-
-Status Checkpointer::hand_over(CheckpointWriter& writer, Flight& flight) {
-  if (flight.slot == nullptr) return {};
-  const Driver& driver = session_.driver();
-  CUresult result;
-  while ((result = driver.cuEventQuery(flight.copied)) == CUDA_ERROR_NOT_READY) usleep(20);
-  session_.events_[flight.context].push_back(flight.copied);
-  if (result != CUDA_SUCCESS) {
-    session_.pool_->release(flight.slot);
-  } else {
-    const Piece piece{flight.range, flight.offset, flight.slot->used};
-    writer.write({&piece, 1}, flight.slot);
+void Checkpointer::describe_ranges(Manifest& manifest) {
+  for (const TrackedRange& tracked : snapshots_.ranges()) {
+    const MemoryRange& range = *session_.memory_.at(tracked.address);
+    SavedRange saved{
+        static_cast<uint8_t>(range.kind), range.address, range.size, range.identity.call_site,
+        range.identity.ordinal,           range.module,  range.name};
+    saved.life = tracked.life;
+    saved.fresh = manifest.parent != 0 && !tracked.in_saved;
+    manifest.ranges.push_back(std::move(saved));
   }
-  flight = {};
-  return driver_status("copying device memory", result);
-}
-
-// A store that is too slow for the program must not make it give up every checkpoint for ever.
-std::chrono::nanoseconds Checkpointer::longest_wait() const {
-  return given_up_ < kMostGivenUp ? session_.settings_.max_stall : StagingPool::kWithoutLimit;
-}
-
-// Two slots in flight: one is being copied to while the other is handed to the writer.
-Status Checkpointer::save_range(CheckpointWriter& writer, uint32_t index, const MemoryRange& range,
-                                Flight& flight) {
-  const Driver& driver = session_.driver();
-  ZoneTable zones(range.size, session_.settings_.zone);
-  zones.mark_all_pending();
-  while (auto run = zones.next_pending(0, kCopyBytes)) {
-    auto slot = session_.pool_->acquire(longest_wait());
-    if (slot.status().code() == Code::kBusy) ++given_up_;
-    if (!slot.ok()) return slot.status();
-    Flight next{slot.value(), session_.take_event(context_of(range)), context_of(range), index,
-                run->offset};
-    next.slot->used = run->size;
-    CUresult result = next.copied == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS) {
-      result = driver.cuMemcpyDtoHAsync_v2(next.slot->data, range.address + run->offset, run->size,
-                                           stream());
-    }
-    if (result == CUDA_SUCCESS) result = driver.cuEventRecord(next.copied, stream());
-    if (result != CUDA_SUCCESS) {
-      session_.pool_->release(next.slot);
-      return driver_status(("copying " + range_text(range.address, range.size)).c_str(), result);
-    }
-    zones.mark_saved(run->offset, run->size);
-    Status status = hand_over(writer, flight);
-    flight = next;
-    if (!status.ok()) return status;
-  }
-  return {};
-}
-
-Status Checkpointer::save_memory(CheckpointWriter& writer, Manifest& manifest) {
-  Status status;
-  Flight flight;
-  for (const auto& [address, range] : session_.memory_.ranges()) {
-    if (!is_device(range) || !status.ok()) continue;
-    manifest.ranges.push_back({static_cast<uint8_t>(range.kind), address, range.size,
-                               range.identity.call_site, range.identity.ordinal, range.module,
-                               range.name});
-    CurrentContext current(session_.driver(), context_of(range));
-    status = save_range(writer, static_cast<uint32_t>(manifest.ranges.size() - 1), range, flight);
-  }
-  const Status last = hand_over(writer, flight);
-  return status.ok() ? last : status;
 }
 
 // Where each saved range is in this process; everything that can be refused is refused here.
@@ -404,7 +407,22 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
     for (const PlacedExtent& piece : pieces) progress.add(piece.size);
     i += pieces.size();
   }
-  return status;
+  return status.ok() ? adopt(manifest, addresses) : status;
+}
+
+// What changes from here on is told from the checkpoint that was loaded.
+Status Checkpointer::adopt(const Manifest& manifest, const std::vector<uint64_t>& addresses) {
+  Session& s = session_;
+  std::set<uint64_t> in_place;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const SavedRange& saved = manifest.ranges[i];
+    if (saved.life == 0 || addresses[i] != saved.address) continue;
+    s.memory_.continue_life(saved.address, saved.life);
+    in_place.insert(saved.address);
+  }
+  last_ = {manifest.epoch, manifest.chain};
+  return snapshots_.adopt(
+      s.memory_, [&](const TrackedRange& range) { return in_place.contains(range.address); });
 }
 
 // `pieces`: all of one extent, whose bytes are `bytes`; `address`: their range's.
@@ -421,7 +439,7 @@ Status Checkpointer::load_pieces(std::span<const PlacedExtent> pieces, uint64_t 
   }
   // Also after a failure: the slot is read until then.
   const CUresult done = driver.cuStreamSynchronize(stream());
-  return driver_status(("loading " + range_text(address, range->size)).c_str(),
+  return driver_status(driver, ("loading " + range_text(address, range->size)).c_str(),
                        result == CUDA_SUCCESS ? done : result);
 }
 

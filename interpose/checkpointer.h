@@ -1,64 +1,79 @@
-// Takes checkpoints and loads them: the cut, and the way of the data from device memory through
-// staging slots to the store and back.
+// Takes checkpoints and loads them: makes the cut, has a logical snapshot taken (snapshots.h), sees
+// to it that it is committed, and brings the memory of a checkpoint back to the device.
 //
-// For now the whole way to the slots is inside the cut: the device is drained, every zone of every
-// range is copied, then the program goes on while the rest (checksums, files, commit) happens on
-// the writer's thread. The parts are the ones that a copy-on-write snapshot needs: zone tables say
-// what is pending, slots carry it, the writer takes them in any order.
-//
-// The session's thread only.
+// The session's thread only, but for what says otherwise.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
 #include "interpose/session.h"
+#include "interpose/snapshots.h"
 
 namespace gpusnap {
 
 class Checkpointer {
  public:
-  explicit Checkpointer(Session& session) : session_(session) {}
+  explicit Checkpointer(Session& session);
 
-  // Takes a checkpoint now. A failure is logged and reported, and changes nothing for the program.
-  // `cut_flags`: kAtCallEnd or nothing.
+  // Takes a checkpoint now: makes the cut, and the rest happens while the program goes on. A
+  // failure is logged and reported, and changes nothing for the program. `cut_flags`: kAtCallEnd or
+  // nothing.
   void take(uint8_t cut_flags);
+  // The last one is still on its way: one at a time.
+  bool busy() const;
   // Waits until the last one is committed or has failed.
   void finish();
   // Waits, bounded, until the device has run empty.
   Status drain();
   // Puts the saved device memory back; every range is there, at its recorded address.
   Status load(const CheckpointInfo& checkpoint, const Manifest& manifest);
-  void forget_context(CUcontext context) { streams_.erase(context); }
+  // A context is seen for the first time, and is current; it has ended.
+  void add_context(CUcontext context);
+  void forget_context(CUcontext context);
+  Snapshots& snapshots() { return snapshots_; }
 
  private:
-  struct Flight;  // a slot between the device and the writer
+  struct Place {         // of a complete checkpoint
+    uint64_t epoch = 0;  // 0: there is none
+    uint32_t chain = 0;
+  };
+  struct Saved {
+    Place place;
+    uint64_t bytes = 0;
+    uint64_t stall_ns = 0;
+    WriteCounts counts;
+  };
 
   Status attempt(uint8_t cut_flags, std::string& id);
-  Status save_memory(CheckpointWriter& writer, Manifest& manifest);
-  Status save_range(CheckpointWriter& writer, uint32_t index, const MemoryRange& range,
-                    Flight& flight);
-  Status hand_over(CheckpointWriter& writer, Flight& flight);
-  std::chrono::nanoseconds longest_wait() const;
+  Status start_snapshot(const std::string& id, uint64_t epoch, int64_t started);
+  bool wants_full(Place& last, bool& hold);
   Manifest describe_cut(uint64_t epoch);
+  void describe_ranges(Manifest& manifest);
+  // Any thread.
+  void succeeded(const std::string& id, const Saved& saved);
+  void failed(const std::string& id, const Status& status);
   Status check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
                          std::vector<uint64_t>& addresses);
   Status check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
                      const std::vector<uint64_t>& addresses);
   Status load_pieces(std::span<const PlacedExtent> pieces, uint64_t address,
                      std::span<const std::byte> bytes);
+  Status adopt(const Manifest& manifest, const std::vector<uint64_t>& addresses);
   // Our own stream in the current context; null where none can be had.
   CUstream stream();
-  Status driver_status(const char* what, CUresult result) const;
 
   Session& session_;
+  Snapshots snapshots_;
   std::map<CUcontext, CUstream> streams_;
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
+  std::mutex mutex_;                          // of what follows
+  Place last_;
   std::string last_error_;
-  int given_up_ = 0;  // checkpoints in a row for want of a slot
+  int given_up_ = 0;  // checkpoints in a row, for want of buffers or torn
 };
 
 }  // namespace gpusnap

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "interpose/handlers.h"
 #include "interpose/memory_calls.h"
 #include "interpose/text.h"
@@ -98,8 +100,9 @@ CUresult give_back(Step& step, uint64_t address, uint64_t size, Real&& real) {
 
 template <class Real>
 CUresult give_device(Step& step, CUdeviceptr* out, uint64_t size, Real&& real) {
-  return give(step, out, size, MemoryKind::kDevice, real,
-              [&](uint64_t recorded) { place_device(step.session(), out, recorded, size); });
+  return give(
+      step, out, size, MemoryKind::kDevice, [&] { return with_room(step.session(), real); },
+      [&](uint64_t recorded) { place_device(step.session(), out, recorded, size); });
 }
 
 template <class Real>
@@ -129,7 +132,8 @@ CUresult mem_alloc_pitch(
   CUdeviceptr address = 0;
   size_t bytes = 0;
   auto real = [&] {
-    const CUresult result = call.real(out, pitch, width, height, element);
+    const CUresult result =
+        with_room(step.session(), [&] { return call.real(out, pitch, width, height, element); });
     if (result == CUDA_SUCCESS) bytes = *pitch * height;
     return result;
   };
@@ -209,6 +213,7 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
     step.record(result);
     return result;
   }
+  *free = std::min(*free + step.session().own_device_memory(), *total);
   answer[0] = *free;
   answer[1] = *total;
   step.record_answer(result, answer, sizeof answer);

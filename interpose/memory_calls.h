@@ -47,6 +47,13 @@ void repeat_for(Step& step, Pointer* out, uint64_t recorded, Aside::Memory memor
   }
 }
 
+// Memory that the program needs is not ours to hold.
+template <class Real>
+CUresult with_room(Session& session, Real&& real) {
+  const CUresult result = real();
+  return result == CUDA_ERROR_OUT_OF_MEMORY && session.make_room() ? real() : result;
+}
+
 // Records or replays a call that gives memory; `place` brings it to its recorded address.
 template <class Pointer, class Real, class Place>
 CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,

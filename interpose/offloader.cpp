@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "interpose/mutation.h"
 #include "interpose/snapshots.h"
 #include "interpose/text.h"
 
@@ -220,6 +221,7 @@ void Offloader::launch(Flight flight, CUresult result) {
   }
   if (flight.transfer != nullptr) {
     snapshots_.zones_.started(flight.transfer, event);
+    if (mutated(Mutation::kClearPendingEarly)) snapshots_.zones_.finished(flight.transfer, true);
   } else {
     flight.event = event;
   }

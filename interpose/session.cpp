@@ -127,6 +127,8 @@ Status Session::open_store() {
   job_lock_ = std::move(lock.value());
   pool_ = std::make_unique<StagingPool>(slot_memory_, kSlotBytes, settings_.host_cache);
   checkpointer_ = std::make_unique<Checkpointer>(*this);
+  snapshots_ = &checkpointer_->snapshots();
+  writes_wanted_ = &snapshots_->wants_writes();
   triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
   return {};
 }
@@ -213,6 +215,22 @@ void Session::note_context() {
     devices_ = device + 1;
     program_.device = device_names(devices_);
   }
+  if (checkpointer_ == nullptr) return;
+  lock_.unlock();
+  checkpointer_->add_context(context);
+  lock_.lock();
+}
+
+void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool freed) {
+  snapshots_->before_write(set, stream, hold, freed);
+}
+
+uint64_t Session::own_device_memory() const {
+  return snapshots_ == nullptr ? 0 : snapshots_->own_bytes(current_context());
+}
+
+bool Session::make_room() {
+  return snapshots_ != nullptr && snapshots_->make_room(current_context());
 }
 
 void Session::note_primary_context(CUdevice device, CUcontext context) {

@@ -52,9 +52,9 @@ namespace gpusnap {
 inline constexpr int kExitDamaged = 65, kExitNoCheckpoint = 66, kExitOtherProgram = 69,
                      kExitDiverged = 71, kExitImpossible = 72, kExitStore = 73, kExitSetting = 78;
 
-// What waits for the copies that a call needs first: the stream on which it writes, or, for what no
-// stream orders (frees, unloads), the host.
-enum class Hold : uint8_t { kStream, kHost };
+class Checkpointer;
+class Snapshots;
+enum class Hold : uint8_t;
 
 // What there is about each thread. Zero in a new one; nothing to be destroyed at its end.
 struct Caller {
@@ -142,13 +142,13 @@ class Session {
   void refuse(const std::string& what);
 
   // A snapshot has zones that it still has to save: calls must say what they are about to write.
-  bool snapshot_pending() const { return snapshot_pending_; }
+  bool snapshot_pending() const { return writes_wanted_->load(std::memory_order_acquire); }
   // The calling thread is about to make a call that may write `set`, on `stream` of its current
-  // context (null: the legacy default stream). Never called in a replay.
-  void before_write(const WriteSet& set, CUstream stream, Hold how) {
-    if (!snapshot_pending_) return;
-    (void)set, (void)stream, (void)how;
-  }
+  // context (null: the legacy default stream); `freed`: the memory goes. Never called in a replay.
+  void before_write(const WriteSet& set, CUstream stream, Hold hold, bool freed);
+  // Snapshots use device memory too, which the program is not to miss.
+  uint64_t own_device_memory() const;
+  bool make_room();
 
   // Bookkeeping of what a drain has to wait for. Handles are the driver's.
   void note_context();
@@ -271,6 +271,7 @@ class Session {
   // False, with nobody held: another thread is at it, or one did not leave in time.
   bool close_admission();
   void open_admission();
+  bool can_take_checkpoint() const;
   void checkpoint_if_wanted();
   void take_checkpoint(uint8_t cut_flags);
   void read_next();
@@ -310,13 +311,17 @@ class Session {
   ProgramIdentity program_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<FileLock> job_lock_;
-  Workers workers_{2};  // the journal's writer and the checkpoint's
+  // The journal's writer, the checkpoint's, and an offloader for each of a few contexts.
+  Workers workers_{6};
   CallSites call_sites_;
   std::map<uint64_t, uint32_t> call_site_uses_;
   std::unique_ptr<Triggers> triggers_;
   PinnedSlots slot_memory_;
   std::unique_ptr<StagingPool> pool_;
-  std::unique_ptr<class Checkpointer> checkpointer_;
+  std::unique_ptr<Checkpointer> checkpointer_;
+  Snapshots* snapshots_ = nullptr;  // the checkpointer's
+  const std::atomic<bool>* writes_wanted_ = &nobody_asks_;  // its flag
+  static constexpr std::atomic<bool> nobody_asks_{false};
 
   MemoryMap memory_;
   HostMemory host_memory_;
@@ -329,7 +334,6 @@ class Session {
   std::map<CUcontext, uint32_t> context_numbers_;  // of the same contexts
   uint32_t context_count_ = 0;                     // seen so far
   int devices_ = 1;  // whose names are in program_, from the first on: all that are used
-  bool snapshot_pending_ = false;
 
   std::unique_ptr<Recorder> recorder_;
   uint64_t callback_count_ = 0;

@@ -120,16 +120,22 @@ void Session::take_checkpoint(uint8_t cut_flags) {
   lock_.lock();
 }
 
-// Before a call. Before the first context there is nothing to save; what is due stays due.
+// Before the first context there is nothing to save, and of checkpoints there is one at a time: what
+// is due stays due. Where the program is to be held anyway, it is held for the one before, too.
+bool Session::can_take_checkpoint() const {
+  return !streams_.empty() && (settings_.organisation.blocking || !checkpointer_->busy());
+}
+
+// Before a call.
 void Session::checkpoint_if_wanted() {
-  if (streams_.empty() || !close_admission()) return;
+  if (!can_take_checkpoint() || !close_admission()) return;
   take_checkpoint(0);
   open_admission();
 }
 
 void Session::before_synchronised() {
   if (mode_.load(std::memory_order_relaxed) != Mode::kRecord) return;
-  if (!triggers_->on_synchronisation() || streams_.empty()) return;
+  if (!triggers_->on_synchronisation() || !can_take_checkpoint()) return;
   cut_at_end_ = close_admission();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "interpose/mutation.h"
 #include "interpose/services/log.h"
 #include "interpose/text.h"
 
@@ -70,7 +71,8 @@ Snapshots::Snapshots(const Driver& driver, const Settings& settings, Workers& wo
       dirty_from_calls_(settings.dirty_from_calls),
       zone_bytes_(settings.organisation.fine ? kFineZone : settings.zone),
       workers_(workers),
-      pool_(pool) {}
+      pool_(pool),
+      wanted_(settings.dirty_from_calls) {}
 
 Snapshots::~Snapshots() = default;
 
@@ -81,11 +83,13 @@ void Snapshots::add_context(CUcontext context) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
     return;
   }
+  std::lock_guard lock(lanes_mutex_);
   lanes_[context] = std::move(lane.value());
 }
 
 void Snapshots::forget_context(CUcontext context) {
   offloaders_.erase(context);
+  std::lock_guard lock(lanes_mutex_);
   lanes_.erase(context);
 }
 
@@ -101,6 +105,7 @@ bool Snapshots::make_room(CUcontext context) {
 }
 
 DeviceLane* Snapshots::lane_of(uint64_t context) const {
+  std::lock_guard lock(lanes_mutex_);
   auto it = lanes_.find(reinterpret_cast<CUcontext>(context));
   return it == lanes_.end() ? nullptr : it->second.get();
 }
@@ -151,6 +156,7 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   }
   lanes_running_ = offloaders_.size() + 1;  // one for us, while we start the others
   running_.store(true, std::memory_order_release);
+  wanted_.store(true, std::memory_order_release);
   for (auto& [context, offloader] : offloaders_) {
     auto body = [this, &o = *offloader] {
       o.run();
@@ -159,7 +165,10 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
     if (!workers_.spawn(body)) body();
   }
   lane_ended();
-  if (!hold && !settings_.organisation.blocking) return;
+  if (hold || settings_.organisation.blocking) wait_end();
+}
+
+void Snapshots::wait_end() {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [this] { return !running_.load(); });
 }
@@ -177,6 +186,7 @@ void Snapshots::lane_ended() {
   on_end_(status, counts);
   std::lock_guard lock(mutex_);
   running_.store(false, std::memory_order_release);
+  wanted_.store(dirty_from_calls_, std::memory_order_release);
   ended_.notify_all();
 }
 
@@ -294,7 +304,7 @@ void Snapshots::start_duplicate(const TransferPtr& transfer) {
   CurrentContext current(driver_, lane.context());
   CUresult result = CUDA_SUCCESS;
   for (const TransferPiece& piece : transfer->pieces) {
-    if (result != CUDA_SUCCESS) break;
+    if (result != CUDA_SUCCESS || mutated(Mutation::kSkipDuplicate)) break;
     const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
     result = driver_.cuMemcpyDtoDAsync_v2(lane.block(piece.place), from, piece.size, lane.gate());
   }
@@ -307,7 +317,7 @@ void Snapshots::hold_call(const std::vector<TransferPtr>& waits, CUstream stream
   for (const TransferPtr& transfer : waits) {
     zones_.wait_started(transfer);
     auto* event = static_cast<CUevent>(transfer->event.get());
-    if (event == nullptr) continue;
+    if (event == nullptr || mutated(Mutation::kSkipEventWait)) continue;
     if (hold == Hold::kStream && driver_.cuStreamWaitEvent(stream, event, 0) == CUDA_SUCCESS) {
       continue;
     }
@@ -349,7 +359,7 @@ void Snapshots::hand_over(std::span<const Piece> pieces, Slot* slot) {
     pool_.release(slot);
     return;
   }
-  if (dirty_from_calls_) {
+  if (dirty_from_calls_ || mutated(Mutation::kSkipHashCompare)) {
     writer_->write(pieces, slot);
     return;
   }

@@ -61,10 +61,8 @@ class Snapshots {
   bool make_room(CUcontext context);
 
   uint64_t zone_bytes() const { return zone_bytes_; }
-  // Calls must say what they are about to write.
-  bool wants_writes() const {
-    return dirty_from_calls_ || running_.load(std::memory_order_acquire);
-  }
+  // Whether calls must say what they are about to write: one load for each call.
+  const std::atomic<bool>& wants_writes() const { return wanted_; }
   // The calling thread's next call may write `set`, on `stream` of its current context. Returns
   // when the call may be made: what cannot be kept apart in GPUSNAP_MAX_STALL costs the snapshot.
   // `freed`: the memory goes.
@@ -86,6 +84,8 @@ class Snapshots {
   // The snapshot that has ended: durable, or not to be used. Any thread.
   void complete();
   void drop(const Status& why);
+  // Waits until nothing is on its way from the device any more.
+  void wait_end();
 
   // The memory is that of a checkpoint that has just been loaded: what changes is told from there.
   // `in_checkpoint(range)`: whether it has this range, at this address.
@@ -131,10 +131,12 @@ class Snapshots {
   StagingPool& pool_;
 
   SnapshotZones zones_;
+  mutable std::mutex lanes_mutex_;
   std::map<CUcontext, std::unique_ptr<DeviceLane>> lanes_;
   std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // of the last snapshot
 
   std::atomic<bool> running_{false};  // from the cut until all is in host memory
+  std::atomic<bool> wanted_;          // running_, or always where the calls tell what is dirty
   bool forced_ = false;               // this snapshot holds the program as long as it takes
   CheckpointWriter* writer_ = nullptr;
   OnEnd on_end_;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "interpose/snapshots.h"
+
 namespace gpusnap {
 
 void Step::record_answer(CUresult result, const void* answer, size_t bytes) {
@@ -26,8 +28,13 @@ void Step::tell_writes() {
   if (!writes.said()) writes.add_everything();
   // What takes effect at once, or nobody knows when, cannot wait on a stream.
   const bool at_once = writes_ == Writes::kFreed || writes_ == Writes::kEverything;
-  const RelaxedCapture relaxed(session_->driver());
-  session_->before_write(writes, stream_, at_once && !stream_given_ ? Hold::kHost : Hold::kStream);
+  session_->release();
+  {
+    const RelaxedCapture relaxed(session_->driver());
+    session_->before_write(writes, stream_, at_once && !stream_given_ ? Hold::kHost : Hold::kStream,
+                           writes_ == Writes::kFreed);
+  }
+  session_->acquire();
 }
 
 CUresult Step::expect() {
