@@ -160,6 +160,7 @@ class TestCase(unittest.TestCase):
         """The caller's environment without any setting of ours, and then `settings`."""
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(('GPUSNAP_', 'SIMCUDA_', 'LD_'))}
+        kept['SIMCUDA_UNCOUNTED'] = 'gpusnap_'  # what the program launches is what is compared
         kept.update(self.program_settings)
         kept.update({name: str(value) for name, value in settings.items() if value is not None})
         return kept

@@ -64,6 +64,12 @@ bool CallbackScope::inside() {
   return t_in_callback;
 }
 
+Counters& Driver::counters_for(std::string_view kernel) {
+  static Counters uncounted;
+  const bool left_out = !settings.uncounted.empty() && kernel.starts_with(settings.uncounted);
+  return left_out ? uncounted : stats.machine;
+}
+
 Driver::Driver(Settings settings_, Stats& stats_)
     : settings(std::move(settings_)),
       stats(stats_),

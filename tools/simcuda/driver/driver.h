@@ -39,6 +39,8 @@ struct Driver {
 
   const Settings settings;
   Stats& stats;
+  // Where launches of the kernel are counted: SIMCUDA_UNCOUNTED leaves some out.
+  Counters& counters_for(std::string_view kernel);
   Faults faults;
   Engines engines;
   Memory memory;

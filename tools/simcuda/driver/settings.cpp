@@ -63,6 +63,7 @@ bool read_settings(Settings* settings, std::string* error) {
   settings->devices = static_cast<int>(devices);
   settings->arch = static_cast<int>(arch);
   if (const char* file = std::getenv("SIMCUDA_STATS")) settings->stats_file = file;
+  if (const char* prefix = std::getenv("SIMCUDA_UNCOUNTED")) settings->uncounted = prefix;
   return true;
 }
 

@@ -15,6 +15,7 @@ struct Settings {
   uint64_t device_seed = 0;             // SIMCUDA_ASLR: 0 leaves device addresses where they are
   uint64_t host_seed = 0;               // SIMCUDA_HOST_ASLR: likewise pinned and managed memory
   std::string stats_file;               // SIMCUDA_STATS: empty for none
+  std::string uncounted;                // SIMCUDA_UNCOUNTED: how names of kernels begin
   EngineSettings engines;
 };
 
