@@ -87,12 +87,19 @@ void Checkpointer::failed(const std::string& id, const Status& status) {
   snapshots_.drop(status);
   session_.triggers_->report({false, id, 0, 0, status.message()});
   std::lock_guard lock(mutex_);
-  // These would come back with the next: the program is faster than its buffers are emptied, or
-  // writes behind our back.
-  if (status.code() == Code::kBusy || status.code() == Code::kTorn) ++given_up_;
   if (status.message() == last_error_) return;
   last_error_ = status.message();
   log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", status.message());
+}
+
+// Some reasons would come back with the next: the program is faster than its buffers are emptied,
+// or writes behind our back.
+void Checkpointer::give_up(const std::string& id, const Status& status) {
+  {
+    std::lock_guard lock(mutex_);
+    if (status.code() == Code::kBusy || status.code() == Code::kTorn) ++given_up_;
+  }
+  failed(id, status);
 }
 
 void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
@@ -174,7 +181,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
                    [=, this](const Status& status, const WriteCounts& counts) mutable {
                      if (!status.ok()) {
                        writer_->abandon();
-                       failed(id, status);
+                       give_up(id, status);
                        return;
                      }
                      manifest->stall_ns = held ? stall() : manifest->stall_ns + counts.held_ns;
@@ -185,7 +192,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
                                        if (done.ok()) {
                                          succeeded(id, saved);
                                        } else {
-                                         failed(id, done);
+                                         give_up(id, done);
                                        }
                                      });
                    });

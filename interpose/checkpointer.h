@@ -56,6 +56,7 @@ class Checkpointer {
   // Any thread.
   void succeeded(const std::string& id, const Saved& saved);
   void failed(const std::string& id, const Status& status);
+  void give_up(const std::string& id, const Status& status);
   Status check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
                          std::vector<uint64_t>& addresses);
   Status check_moved(const CheckpointInfo& checkpoint, const Contents& contents,

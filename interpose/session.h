@@ -319,7 +319,7 @@ class Session {
   PinnedSlots slot_memory_;
   std::unique_ptr<StagingPool> pool_;
   std::unique_ptr<Checkpointer> checkpointer_;
-  Snapshots* snapshots_ = nullptr;  // the checkpointer's
+  Snapshots* snapshots_ = nullptr;                          // the checkpointer's
   const std::atomic<bool>* writes_wanted_ = &nobody_asks_;  // its flag
   static constexpr std::atomic<bool> nobody_asks_{false};
 

@@ -120,8 +120,9 @@ void Session::take_checkpoint(uint8_t cut_flags) {
   lock_.lock();
 }
 
-// Before the first context there is nothing to save, and of checkpoints there is one at a time: what
-// is due stays due. Where the program is to be held anyway, it is held for the one before, too.
+// Before the first context there is nothing to save, and of checkpoints there is one at a time:
+// what is due stays due. Where the program is to be held anyway, it is held for the one before,
+// too.
 bool Session::can_take_checkpoint() const {
   return !streams_.empty() && (settings_.organisation.blocking || !checkpointer_->busy());
 }

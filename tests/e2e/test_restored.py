@@ -52,7 +52,7 @@ class Restored(harness.TestCase):
         reference = self.reference(command)
         self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:%d' % every, GPUSNAP_KEEP=3))
         kept = self.complete()
-        self.assertEqual(len(kept), 3)
+        self.assertGreaterEqual(len(kept), 3)  # and what they build on
         for each in kept:
             stats = os.path.join(self.folder, 'stats-%d' % each['epoch'])
             run = self.finish(self.start_restored(command, checkpoint=each['id'],

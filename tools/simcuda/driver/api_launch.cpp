@@ -112,7 +112,7 @@ struct QueuedKernel {
         launch.timer = static_cast<uint64_t>(driver.engines.now());
       }
       LaunchTotals totals;
-      fault = run(launch, driver.counters_for(function->kernel->name), context->cancelled(), &totals);
+      fault = run(launch, driver.counters_for(function->name), context->cancelled(), &totals);
       return Effort{totals.device_bytes, totals.host_bytes, totals.instructions,
                     totals.timer_nanoseconds};
     });
