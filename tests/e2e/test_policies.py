@@ -9,6 +9,10 @@ import harness
 CORNERS = harness.app('corners')
 
 
+# A checkpoint that is due waits for the one before it, so that every one is taken.
+EACH = {'GPUSNAP_ORG': 'b+i'}
+
+
 class Policies(harness.TestCase):
     def one_line(self, run, *words):
         lines = run.errors.strip().splitlines()
@@ -27,7 +31,8 @@ class Policies(harness.TestCase):
         """At step 100 of 200; one synchronisation a step, and one more each fifth."""
         command = [CORNERS, mode, '200']
         reference = self.reference(command)
-        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:30', GPUSNAP_KEEP=10))
+        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:30', GPUSNAP_KEEP=10,
+                                           **EACH))
         self.assert_same_output(run, reference)
         self.one_line(run, words)
         kept = self.complete()
@@ -49,7 +54,8 @@ class Policies(harness.TestCase):
         """Its calls are followed as those of the first."""
         command = [CORNERS, 'thread', '200']
         reference = self.reference(command)
-        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:30', GPUSNAP_KEEP=10))
+        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:30', GPUSNAP_KEEP=10,
+                                           **EACH))
         self.assert_same_output(run, reference)
         self.assertEqual(run.errors, '')
         kept = self.complete()
@@ -91,7 +97,8 @@ class Policies(harness.TestCase):
     def test_forks(self):
         command = [CORNERS, 'forks', '200']
         reference = self.reference(command)
-        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:30', GPUSNAP_KEEP=10))
+        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:30', GPUSNAP_KEEP=10,
+                                           **EACH))
         self.assert_same_output(run, reference)
         self.assertEqual(run.errors, '')
         kept = self.complete()
@@ -106,7 +113,7 @@ class Policies(harness.TestCase):
         command = [CORNERS, 'slow', '400']
         reference = self.reference(command)
         run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:20', GPUSNAP_KEEP=100,
-                                           GPUSNAP_DRAIN='5ms'))
+                                           GPUSNAP_DRAIN='5ms', **EACH))
         self.assert_same_output(run, reference)
         self.one_line(run, 'GPUSNAP_DRAIN')
         self.assertGreater(len(self.complete()), 10)
@@ -150,7 +157,8 @@ class Policies(harness.TestCase):
         """Each cut of a short run, up to one at which nothing is left to do."""
         command = [CORNERS, 'plain', '10']
         reference = self.reference(command)
-        self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:1', GPUSNAP_KEEP=1000))
+        self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:1', GPUSNAP_KEEP=1000,
+                                     **EACH))
         kept = self.complete()
         self.assertGreater(len(kept), 10)
         for each in kept:
@@ -159,7 +167,8 @@ class Policies(harness.TestCase):
     def test_keep(self):
         command = [CORNERS, 'plain', '200']
         for keep in (1, 3):
-            self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:10', GPUSNAP_KEEP=keep))
+            self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:10', GPUSNAP_KEEP=keep,
+                                         GPUSNAP_CHAIN=0))
             self.assertEqual(len(self.complete()), keep)
 
     # ---- two at once ----
