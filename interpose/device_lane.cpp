@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
@@ -13,8 +14,6 @@ namespace {
 // How much is fingerprinted by one launch: enough to fill any device.
 constexpr uint64_t kMostSpans = 32 << 10;
 constexpr uint64_t kMostZones = 512 << 10;
-// A gathered piece is never smaller than this, but for the ends of ranges.
-constexpr uint64_t kMostGatherPieces = 8 << 10;
 }  // namespace
 
 Status driver_status(const Driver& driver, const char* what, CUresult result) {
@@ -42,12 +41,9 @@ void EventPool::give_back(CUevent event) {
   spare_.push_back(event);
 }
 
-Result<std::unique_ptr<DeviceLane>> DeviceLane::make(const Driver& driver, CUcontext context,
-                                                     uint64_t cache_bytes, uint64_t zone_bytes,
-                                                     uint64_t gather_bytes) {
+Result<std::unique_ptr<DeviceLane>> DeviceLane::make(const Driver& driver, CUcontext context) {
   std::unique_ptr<DeviceLane> lane(new DeviceLane(driver, context));
   if (Status status = lane->set_up(); !status.ok()) return status;
-  lane->set_up_cache(cache_bytes, zone_bytes, gather_bytes);
   return lane;
 }
 
@@ -64,61 +60,89 @@ Status DeviceLane::set_up() {
   auto code = DeviceCode::load(driver_);
   if (!code.ok()) return code.status();
   code_ = std::make_unique<DeviceCode>(code.value());
-  if (Status status = make_scratch(spans_, kMostSpans * sizeof(DeviceCode::Span)); !status.ok()) {
-    return status;
-  }
-  return make_scratch(fingerprints_, kMostZones * sizeof(uint64_t));
+  return map_tables();
 }
 
-Status DeviceLane::make_scratch(Scratch& scratch, uint64_t bytes) {
-  if (CUresult result = driver_.cuMemAlloc_v2(&scratch.device, bytes); result != CUDA_SUCCESS) {
-    return driver_status(driver_, "getting device memory of our own", result);
+Status DeviceLane::map_tables() {
+  int device = 0;
+  (void)driver_.cuCtxGetDevice(&device);
+  const auto granularity = mapping_granularity(driver_, device);
+  if (!granularity.ok()) return granularity.status();
+  Scratch* const tables[] = {&spans_, &fingerprints_, &gather_[0].table, &gather_[1].table};
+  spans_.size = kMostSpans * sizeof(DeviceCode::Span);
+  fingerprints_.size = kMostZones * sizeof(uint64_t);
+  for (GatherBuffer& buffer : gather_) {
+    buffer.table.size = SnapshotZones::kMostPieces * sizeof(DeviceCode::Piece);
   }
-  scratch.host = allocate_block(bytes);
-  if (scratch.host == nullptr) return {Code::kNoSpace, "no host memory is left"};
+  uint64_t bytes = 0;
+  for (const Scratch* table : tables) bytes += table->size;
+  bytes = (bytes + granularity.value() - 1) / granularity.value() * granularity.value();
+  auto mapped = map_memory(driver_, device, bytes, 0);
+  if (!mapped.ok()) return mapped.status();
+  tables_ = mapped.value();
+  host_tables_ = allocate_block(bytes);
+  if (host_tables_ == nullptr) return {Code::kNoSpace, "no host memory is left"};
   // Unpinned it works too, at a lower speed.
-  (void)driver_.cuMemHostRegister_v2(scratch.host, bytes, CU_MEMHOSTREGISTER_PORTABLE);
-  scratch.size = bytes;
-  own_bytes_ += bytes;
+  (void)driver_.cuMemHostRegister_v2(host_tables_, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+  uint64_t offset = 0;
+  for (Scratch* table : tables) {
+    table->device = tables_.address + offset;
+    table->host = host_tables_ + offset;
+    offset += table->size;
+  }
   return {};
-}
-
-void DeviceLane::drop_scratch(Scratch& scratch) {
-  if (scratch.host == nullptr) return;
-  (void)driver_.cuMemHostUnregister(scratch.host);
-  release_block(scratch.host, scratch.size);
-  scratch = {};
 }
 
 // The double buffer takes a quarter at most; the rest is for duplicates.
 void DeviceLane::set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes, uint64_t gather_bytes) {
-  zone_bytes_ = zone_bytes;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(has_tried_, true)) return;
+  }
   const uint64_t half = std::min(gather_bytes, cache_bytes / 8) / zone_bytes * zone_bytes;
   const uint64_t blocks = (cache_bytes - 2 * half) / zone_bytes;
-  if (blocks == 0) return;
-  const uint64_t bytes = 2 * half + blocks * zone_bytes;
-  if (CUresult result = driver_.cuMemAlloc_v2(&cache_, bytes); result != CUDA_SUCCESS) {
-    log(LogLevel::kWarn,
-        "snapshots go without a buffer on the device (GPUSNAP_DEVICE_CACHE): ", "the driver says ",
-        error_name(driver_, result));
-    cache_ = 0;
+  const auto granularity = mapping_granularity(driver_, tables_.device);
+  if (blocks == 0 || !granularity.ok()) return;
+  const uint64_t granule = granularity.value();
+  auto mapped =
+      map_memory(driver_, tables_.device, (cache_bytes + granule - 1) / granule * granule, 0);
+  if (!mapped.ok()) {
+    log(LogLevel::kWarn, "snapshots go without a buffer on the device (GPUSNAP_DEVICE_CACHE): ",
+        mapped.status().message());
     return;
   }
-  cache_bytes_ = bytes;
-  own_bytes_ += bytes;
-  blocks_data_ = cache_ + 2 * half;
+  std::lock_guard lock(mutex_);
+  cache_ = mapped.value();
+  zone_bytes_ = zone_bytes;
+  blocks_data_ = cache_.address + 2 * half;
   blocks_ = BlockPool(blocks);
   for (size_t i = 0; i < gather_.size() && half != 0; ++i) {
-    if (!make_scratch(gather_[i].table, kMostGatherPieces * sizeof(DeviceCode::Piece)).ok()) return;
-    gather_[i].data = cache_ + i * half;
+    gather_[i].data = cache_.address + i * half;
     gather_[i].size = half;
   }
 }
 
+bool DeviceLane::gathers() {
+  std::lock_guard lock(mutex_);
+  return gather_[0].data != 0;
+}
+
+CUdeviceptr DeviceLane::block(uint64_t index) {
+  std::lock_guard lock(mutex_);
+  return blocks_data_ + index * zone_bytes_;
+}
+
+uint64_t DeviceLane::own_bytes() {
+  std::lock_guard lock(mutex_);
+  return tables_.size + cache_.size;
+}
+
 DeviceLane::~DeviceLane() {
-  drop_scratch(spans_);
-  drop_scratch(fingerprints_);
-  for (GatherBuffer& buffer : gather_) drop_scratch(buffer.table);
+  unmap_memory(driver_, cache_);
+  unmap_memory(driver_, tables_);
+  if (host_tables_ == nullptr) return;
+  (void)driver_.cuMemHostUnregister(host_tables_);
+  release_block(host_tables_, tables_.size);
 }
 
 Status DeviceLane::fingerprint_batch(uint32_t spans, uint64_t zones, uint64_t zone_bytes) {
@@ -174,7 +198,7 @@ Status DeviceLane::fingerprint(std::span<const Fingerprinted> ranges, uint64_t z
 }
 
 CUresult DeviceLane::gather(GatherBuffer& buffer, std::span<const DeviceCode::Piece> pieces) {
-  if (pieces.size() > kMostGatherPieces) return CUDA_ERROR_INVALID_VALUE;
+  if (pieces.size() > SnapshotZones::kMostPieces) return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(buffer.table.host, pieces.data(), pieces.size_bytes());
   const CUresult result = driver_.cuMemcpyHtoDAsync_v2(buffer.table.device, buffer.table.host,
                                                        pieces.size_bytes(), offload_);
@@ -206,19 +230,18 @@ bool DeviceLane::few_blocks_left() {
 }
 
 bool DeviceLane::release_cache() {
-  CUdeviceptr cache = 0;
+  MappedMemory cache;
   {
     std::lock_guard lock(mutex_);
     const bool in_use =
         blocks_.free() != blocks_.size() || std::ranges::any_of(gather_, &GatherBuffer::busy);
-    if (cache_ == 0 || in_use) return false;
-    cache = cache_;
-    cache_ = 0;
-    own_bytes_ -= cache_bytes_;
+    if (cache_.address == 0 || in_use) return false;
+    cache = std::exchange(cache_, {});
     blocks_ = BlockPool();
     for (GatherBuffer& buffer : gather_) buffer.data = 0;
   }
-  return driver_.cuMemFree_v2(cache) == CUDA_SUCCESS;
+  unmap_memory(driver_, cache);
+  return true;
 }
 
 }  // namespace gpusnap

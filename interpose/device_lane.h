@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "interpose/device_code.h"
-#include "interpose/driver.h"
+#include "interpose/mapped_memory.h"
 #include "tiers/status.h"
 #include "tracker/block_pool.h"
 #include "tracker/snapshot_zones.h"
@@ -35,7 +35,7 @@ class EventPool {
   std::vector<CUevent> spare_;
 };
 
-// Where our fingerprints and tables go: device memory and, beside it, pinned host memory.
+// A table that both sides have: device memory and, beside it, pinned host memory.
 struct Scratch {
   CUdeviceptr device = 0;
   std::byte* host = nullptr;
@@ -80,17 +80,21 @@ class DeviceLane {
   CUresult gather(GatherBuffer& buffer, std::span<const DeviceCode::Piece> pieces);
   // For one thread, the offloader's: null where both are busy or there is none.
   GatherBuffer* free_gather_buffer();
-  bool gathers() const { return gather_[0].data != 0; }
+  bool gathers();
+
+  // Gets `cache_bytes` of device memory for gathering, in halves of at most `gather_bytes`, and for
+  // duplicates of zones of `zone_bytes`: once, by the offloader, which has the time. Where there is
+  // none to be had snapshots go without.
+  void set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes, uint64_t gather_bytes);
 
   // Blocks of one zone each for duplicates, in device memory. Thread-safe.
   BlockPool::Run take_blocks(uint64_t most);
   void give_back_blocks(BlockPool::Run run);
   bool few_blocks_left();
-  uint64_t block_bytes() const { return zone_bytes_; }
-  CUdeviceptr block(uint64_t index) const { return blocks_data_ + index * zone_bytes_; }
+  CUdeviceptr block(uint64_t index);
 
   // Device memory that the program must not find missing.
-  uint64_t own_bytes() const { return own_bytes_; }
+  uint64_t own_bytes();
   // Gives the gather buffers and blocks back to the driver, where nobody uses them, because the
   // program needs the memory: false where there is nothing to give, or it is in use.
   bool release_cache();
@@ -99,9 +103,7 @@ class DeviceLane {
   DeviceLane(const Driver& driver, CUcontext context)
       : driver_(driver), context_(context), events_(driver) {}
   Status set_up();
-  void set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes, uint64_t gather_bytes);
-  Status make_scratch(Scratch& scratch, uint64_t bytes);
-  void drop_scratch(Scratch& scratch);
+  Status map_tables();
   Status fingerprint_batch(uint32_t spans, uint64_t zones, uint64_t zone_bytes);
 
   const Driver& driver_;
@@ -109,11 +111,15 @@ class DeviceLane {
   EventPool events_;
   CUstream offload_ = nullptr, gate_ = nullptr;
   std::unique_ptr<DeviceCode> code_;
+  // Mapped, so that the addresses that the program gets do not depend on what we have.
+  MappedMemory tables_;
+  std::byte* host_tables_ = nullptr;
   Scratch spans_, fingerprints_;
 
-  std::mutex mutex_;  // of what follows
-  CUdeviceptr cache_ = 0;
-  uint64_t own_bytes_ = 0, cache_bytes_ = 0, zone_bytes_ = 0;
+  std::mutex mutex_;        // of what follows
+  bool has_tried_ = false;  // to get the cache
+  MappedMemory cache_;
+  uint64_t zone_bytes_ = 0;
   CUdeviceptr blocks_data_ = 0;
   BlockPool blocks_;
   std::array<GatherBuffer, 2> gather_;

@@ -27,7 +27,6 @@ struct Driver {
   X(cuStreamWaitEvent)              \
   X(cuCtxGetStreamPriorityRange)    \
   X(cuDeviceGetCount)               \
-  X(cuMemAlloc_v2)                  \
   X(cuMemcpyDtoDAsync_v2)           \
   X(cuStreamSynchronize)            \
   X(cuMemcpyDtoHAsync_v2)           \

@@ -21,6 +21,10 @@ Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane) : snapshots_(snapsh
 
 void Offloader::run() {
   CurrentContext current(snapshots_.driver_, lane_.context());
+  if (snapshots_.settings_.organisation.device) {
+    lane_.set_up_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_,
+                       snapshots_.pool_.slot_bytes());
+  }
   last_slot_ = std::chrono::steady_clock::now();
   while (!done()) {
     const bool collected = collect();

@@ -8,31 +8,12 @@
 
 namespace gpusnap {
 
-namespace {
-CUmemAllocationProp device_memory(int device) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = device;
-  return properties;
-}
-}  // namespace
-
 Status Placement::place(uint64_t address, uint64_t size) {
   CUdevice device = 0;
-  CUresult result = driver_.cuCtxGetDevice(&device);
-  const CUmemAllocationProp properties = device_memory(device);
-  size_t granularity = 0;
-  if (result == CUDA_SUCCESS) {
-    result = driver_.cuMemGetAllocationGranularity(&granularity, &properties,
-                                                   CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-  }
-  if (result != CUDA_SUCCESS || granularity == 0) {
-    return {Code::kUnsupported,
-            std::string("the driver cannot place memory at chosen addresses: ") +
-                error_name(driver_, result)};
-  }
-  granularity_ = granularity;
+  (void)driver_.cuCtxGetDevice(&device);
+  auto granularity = mapping_granularity(driver_, device);
+  if (!granularity.ok()) return granularity.status();
+  granularity_ = granularity.value();
   const uint64_t begin = address / granularity_ * granularity_;
   const uint64_t end = (address + size + granularity_ - 1) / granularity_ * granularity_;
 
@@ -43,24 +24,30 @@ Status Placement::place(uint64_t address, uint64_t size) {
     auto next = blocks_.upper_bound(at);
     if (next != blocks_.begin()) {
       auto here = std::prev(next);
-      if (at < here->first + here->second.size) {
-        if (here->second.device != device) {
+      if (at < here->first + here->second.memory.size) {
+        if (here->second.memory.device != device) {
           status = {Code::kUnsupported, "device memory " + range_text(address, size) +
                                             " lies in one granule with memory of another device"};
           break;
         }
-        at = here->first + here->second.size;
+        at = here->first + here->second.memory.size;
         continue;
       }
     }
     const uint64_t stop = next == blocks_.end() ? end : std::min(end, next->first);
-    status = map_block(at, stop - at, device);
-    if (status.ok()) made.push_back(at);
+    auto mapped = map_memory(driver_, device, stop - at, at);
+    if (mapped.ok()) {
+      blocks_[at] = {mapped.value(), 0};
+      for (int peer : peers_) let_peer_use(mapped.value(), peer);
+      made.push_back(at);
+    } else {
+      status = mapped.status();
+    }
     at = stop;
   }
   if (!status.ok()) {
     for (uint64_t at : made) {
-      unmap_block(at, blocks_.at(at));
+      unmap_memory(driver_, blocks_.at(at).memory);
       blocks_.erase(at);
     }
     return status;
@@ -72,58 +59,18 @@ Status Placement::place(uint64_t address, uint64_t size) {
   return {};
 }
 
-Status Placement::map_block(uint64_t address, uint64_t size, int device) {
-  const std::string range = "device memory " + range_text(address, size);
-  CUdeviceptr got = 0;
-  CUresult result = driver_.cuMemAddressReserve(&got, size, 0, address, 0);
-  if (result == CUDA_SUCCESS && got != address) {
-    (void)driver_.cuMemAddressFree(got, size);
-    return {Code::kUnsupported, range + " is taken in this process"};
-  }
-  if (result != CUDA_SUCCESS) {
-    return {Code::kUnsupported, range + " cannot be reserved: " + error_name(driver_, result)};
-  }
-  Block block{size, 0, device, 0};
-  const CUmemAllocationProp properties = device_memory(device);
-  result = driver_.cuMemCreate(&block.handle, size, &properties, 0);
-  if (result == CUDA_SUCCESS) {
-    result = driver_.cuMemMap(address, size, 0, block.handle, 0);
-    if (result == CUDA_SUCCESS) {
-      CUmemAccessDesc access{};
-      access.location = properties.location;
-      access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-      result = driver_.cuMemSetAccess(address, size, &access, 1);
-      if (result != CUDA_SUCCESS) (void)driver_.cuMemUnmap(address, size);
-    }
-    if (result != CUDA_SUCCESS) (void)driver_.cuMemRelease(block.handle);
-  }
-  if (result != CUDA_SUCCESS) {
-    (void)driver_.cuMemAddressFree(address, size);
-    return {Code::kUnsupported, range + " cannot be mapped: " + error_name(driver_, result)};
-  }
-  blocks_[address] = block;
-  for (int peer : peers_) let_peer_use(address, block, peer);
-  return {};
-}
-
 void Placement::allow(int device) {
   if (!peers_.insert(device).second) return;
-  for (const auto& [address, block] : blocks_) let_peer_use(address, block, device);
+  for (const auto& [address, block] : blocks_) let_peer_use(block.memory, device);
 }
 
 // Where the devices cannot reach each other, the program never asked for it.
-void Placement::let_peer_use(uint64_t address, const Block& block, int device) {
-  if (block.device == device) return;
+void Placement::let_peer_use(const MappedMemory& memory, int device) {
+  if (memory.device == device) return;
   CUmemAccessDesc access{};
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  (void)driver_.cuMemSetAccess(address, block.size, &access, 1);
-}
-
-void Placement::unmap_block(uint64_t address, const Block& block) {
-  (void)driver_.cuMemUnmap(address, block.size);
-  (void)driver_.cuMemRelease(block.handle);
-  (void)driver_.cuMemAddressFree(address, block.size);
+  (void)driver_.cuMemSetAccess(memory.address, memory.size, &access, 1);
 }
 
 void Placement::free(uint64_t address) {
@@ -133,7 +80,7 @@ void Placement::free(uint64_t address) {
   placed_.erase(it);
   for (auto block = first_block_touching(address); block != blocks_.end() && block->first < end;) {
     if (--block->second.users == 0) {
-      unmap_block(block->first, block->second);
+      unmap_memory(driver_, block->second.memory);
       block = blocks_.erase(block);
     } else {
       ++block;
@@ -145,7 +92,7 @@ std::map<uint64_t, Placement::Block>::iterator Placement::first_block_touching(u
   auto it = blocks_.upper_bound(address);
   if (it == blocks_.begin()) return it;
   --it;
-  return it->first + it->second.size > address ? it : std::next(it);
+  return it->first + it->second.memory.size > address ? it : std::next(it);
 }
 
 }  // namespace gpusnap

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "interpose/driver.h"
+#include "interpose/mapped_memory.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -31,15 +31,11 @@ class Placement {
  private:
   // A mapped stretch of whole granules. Small allocations share one.
   struct Block {
-    uint64_t size = 0;
-    CUmemGenericAllocationHandle handle = 0;
-    int device = 0;
+    MappedMemory memory;
     uint32_t users = 0;
   };
-  Status map_block(uint64_t address, uint64_t size, int device);
   std::map<uint64_t, Block>::iterator first_block_touching(uint64_t address);
-  void let_peer_use(uint64_t address, const Block& block, int device);
-  void unmap_block(uint64_t address, const Block& block);
+  void let_peer_use(const MappedMemory& memory, int device);
 
   const Driver& driver_;
   uint64_t granularity_ = 0;

@@ -177,12 +177,17 @@ class Session {
 
   // Calls must say what they are about to write: for the snapshot, or for the sake of memory that
   // host and device both see.
-  bool asks_writes() const { return snapshot_pending_ || !host_memory_.empty(); }
+  bool asks_writes() const { return snapshot_pending() || !host_memory_.empty(); }
   // A call has been made by which the device may change host-visible memory, until a capture with
   // an idle device.
   void device_may_write(const WriteSet& set) {
     ++device_writes_;
-    if (!host_memory_.empty()) host_memory_.may_change(set);
+    if (host_memory_.empty()) return;
+    if (set.proven()) {
+      host_memory_.may_change(set);
+    } else {
+      host_memory_.may_change_all();
+    }
   }
   // How many such calls there were.
   uint64_t device_writes() const { return device_writes_; }

@@ -32,7 +32,7 @@ class Snapshots::Blocks : public SnapshotZones::Room {
   uint64_t take(uint64_t context, uint64_t bytes, uint64_t* place) override {
     DeviceLane* lane = snapshots_.lane_of(context);
     if (lane == nullptr) return 0;
-    const uint64_t zone = lane->block_bytes();
+    const uint64_t zone = snapshots_.zone_bytes_;
     const BlockPool::Run run = lane->take_blocks((bytes + zone - 1) / zone);
     *place = run.first;
     return std::min(bytes, run.count * zone);
@@ -77,8 +77,7 @@ Snapshots::Snapshots(const Driver& driver, const Settings& settings, Workers& wo
 Snapshots::~Snapshots() = default;
 
 void Snapshots::add_context(CUcontext context) {
-  const uint64_t cache = settings_.organisation.device ? settings_.device_cache : 0;
-  auto lane = DeviceLane::make(driver_, context, cache, zone_bytes_, pool_.slot_bytes());
+  auto lane = DeviceLane::make(driver_, context);
   if (!lane.ok()) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
     return;
@@ -94,7 +93,7 @@ void Snapshots::forget_context(CUcontext context) {
 }
 
 uint64_t Snapshots::own_bytes(CUcontext context) {
-  const DeviceLane* lane = lane_of(handle(context));
+  DeviceLane* lane = lane_of(handle(context));
   return lane == nullptr ? 0 : lane->own_bytes();
 }
 

@@ -176,7 +176,9 @@ class TestCase(unittest.TestCase):
         return self.start(command, self.environment(LD_LIBRARY_PATH=SIMCUDA, **settings))
 
     def settings(self, **settings):
-        return dict({'GPUSNAP_PFS': self.store, 'GPUSNAP_JOB': 'job', 'GPUSNAP_EVERY': 'off'},
+        # The software GPU fills whatever memory it gives.
+        return dict({'GPUSNAP_DEVICE_CACHE': '8M', 'GPUSNAP_PFS': self.store,
+                     'GPUSNAP_JOB': 'job', 'GPUSNAP_EVERY': 'off'},
                     **settings)
 
     def start_saved(self, command, **settings):

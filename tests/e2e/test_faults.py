@@ -237,9 +237,9 @@ class Faults(harness.TestCase):
         before = {each['id'] for each in self.complete()}
         for at in (1, 5, 12, 30, 60):
             run = self.finish(self.start_saved(
-                COMMAND, GPUSNAP_EVERY='syncs:15', GPUSNAP_KEEP=10, LD_PRELOAD=os.path.join(
-                    harness.HELPERS, 'libfile_faults.so'), FILE_FAULTS='full', FILE_FAULTS_AT=at,
-                FILE_FAULTS_FOLDER=self.store))
+                COMMAND, GPUSNAP_EVERY='syncs:15', GPUSNAP_KEEP=10, GPUSNAP_ORG='b+f',
+                LD_PRELOAD=os.path.join(harness.HELPERS, 'libfile_faults.so'),
+                FILE_FAULTS='full', FILE_FAULTS_AT=at, FILE_FAULTS_FOLDER=self.store))
             self.assert_same_output(run, self.reference_run)
             self.assertIn('No space left on device', run.errors)
             self.assertLess(len(run.errors.splitlines()), 12, run.errors)

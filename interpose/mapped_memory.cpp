@@ -1,0 +1,72 @@
+#include "interpose/mapped_memory.h"
+
+#include <string>
+
+#include "interpose/text.h"
+
+namespace gpusnap {
+
+namespace {
+CUmemAllocationProp device_memory(int device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  return properties;
+}
+
+// Physical memory for the reserved range.
+CUresult back(const Driver& driver, MappedMemory& memory) {
+  const CUmemAllocationProp properties = device_memory(memory.device);
+  CUresult result = driver.cuMemCreate(&memory.handle, memory.size, &properties, 0);
+  if (result != CUDA_SUCCESS) return result;
+  result = driver.cuMemMap(memory.address, memory.size, 0, memory.handle, 0);
+  if (result == CUDA_SUCCESS) {
+    CUmemAccessDesc access{};
+    access.location = properties.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result = driver.cuMemSetAccess(memory.address, memory.size, &access, 1);
+    if (result != CUDA_SUCCESS) (void)driver.cuMemUnmap(memory.address, memory.size);
+  }
+  if (result != CUDA_SUCCESS) (void)driver.cuMemRelease(memory.handle);
+  return result;
+}
+}  // namespace
+
+Result<uint64_t> mapping_granularity(const Driver& driver, int device) {
+  const CUmemAllocationProp properties = device_memory(device);
+  size_t granularity = 0;
+  const CUresult result = driver.cuMemGetAllocationGranularity(&granularity, &properties,
+                                                               CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (result == CUDA_SUCCESS && granularity != 0) return uint64_t{granularity};
+  return Status(Code::kUnsupported,
+                std::string("the driver cannot place memory at chosen addresses: ") +
+                    error_name(driver, result));
+}
+
+Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address) {
+  const std::string range =
+      address == 0 ? std::to_string(size) + " bytes" : "device memory " + range_text(address, size);
+  MappedMemory memory{0, size, 0, device};
+  CUresult result = driver.cuMemAddressReserve(&memory.address, size, 0, address, 0);
+  if (result == CUDA_SUCCESS && address != 0 && memory.address != address) {
+    (void)driver.cuMemAddressFree(memory.address, size);
+    return Status(Code::kUnsupported, range + " is taken in this process");
+  }
+  if (result != CUDA_SUCCESS) {
+    return Status(Code::kUnsupported, range + " cannot be reserved: " + error_name(driver, result));
+  }
+  result = back(driver, memory);
+  if (result == CUDA_SUCCESS) return memory;
+  (void)driver.cuMemAddressFree(memory.address, size);
+  return Status(Code::kUnsupported, range + " cannot be mapped: " + error_name(driver, result));
+}
+
+void unmap_memory(const Driver& driver, const MappedMemory& memory) {
+  if (memory.address == 0) return;
+  (void)driver.cuMemUnmap(memory.address, memory.size);
+  (void)driver.cuMemRelease(memory.handle);
+  (void)driver.cuMemAddressFree(memory.address, memory.size);
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,27 @@
+// Device memory by the driver's virtual memory management: at an address that we choose, or out of
+// the way of all that the program's own calls give.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/driver.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+struct MappedMemory {
+  CUdeviceptr address = 0;  // 0: none
+  uint64_t size = 0;        // bytes
+  CUmemGenericAllocationHandle handle = 0;
+  int device = 0;
+};
+
+// Sizes and addresses are multiples of this. kUnsupported where the driver cannot map memory.
+Result<uint64_t> mapping_granularity(const Driver& driver, int device);
+// Readable and writable by `device`, at `address`, or anywhere where that is 0. kUnsupported names
+// the range and why it cannot be had; nothing is changed then.
+Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address);
+// The device no longer uses it.
+void unmap_memory(const Driver& driver, const MappedMemory& memory);
+
+}  // namespace gpusnap
