@@ -52,11 +52,8 @@ struct GatherBuffer {
 
 class DeviceLane {
  public:
-  // In the current context. `cache_bytes` of device memory for gathering and duplicates, in zones
-  // of `zone_bytes`; it goes without them where they cannot be had, or `cache_bytes` is 0.
-  static Result<std::unique_ptr<DeviceLane>> make(const Driver& driver, CUcontext context,
-                                                  uint64_t cache_bytes, uint64_t zone_bytes,
-                                                  uint64_t gather_bytes);
+  // In the current context.
+  static Result<std::unique_ptr<DeviceLane>> make(const Driver& driver, CUcontext context);
   // The context has ended, and all that was in it.
   ~DeviceLane();
   DeviceLane(const DeviceLane&) = delete;

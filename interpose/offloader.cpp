@@ -20,7 +20,8 @@ constexpr size_t kMostFlights = 4;
 Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane) : snapshots_(snapshots), lane_(lane) {}
 
 void Offloader::run() {
-  CurrentContext current(snapshots_.driver_, lane_.context());
+  const CurrentContext current(snapshots_.driver_, lane_.context());
+  const RelaxedCapture relaxed(snapshots_.driver_);
   if (snapshots_.settings_.organisation.device) {
     lane_.set_up_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_,
                        snapshots_.pool_.slot_bytes());

@@ -208,10 +208,12 @@ Identity Session::identify() {
 
 void Session::note_context() {
   const CUcontext context = current_context();
-  if (context == nullptr || !streams_.try_emplace(context).second) return;
-  context_numbers_[context] = context_count_++;
   CUdevice device = 0;
-  if (driver_->cuCtxGetDevice(&device) == CUDA_SUCCESS && device >= devices_) {
+  // A context that has been destroyed stays current.
+  if (context == nullptr || driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
+  if (!streams_.try_emplace(context).second) return;
+  context_numbers_[context] = context_count_++;
+  if (device >= devices_) {
     devices_ = device + 1;
     program_.device = device_names(devices_);
   }

@@ -77,6 +77,7 @@ Snapshots::Snapshots(const Driver& driver, const Settings& settings, Workers& wo
 Snapshots::~Snapshots() = default;
 
 void Snapshots::add_context(CUcontext context) {
+  const RelaxedCapture relaxed(driver_);
   auto lane = DeviceLane::make(driver_, context);
   if (!lane.ok()) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
