@@ -83,7 +83,7 @@ TEST(Settings, NameTheVariableTheValueAndWhatWouldBeRight) {
   EXPECT_EQ(only_error("GPUSNAP_KEEP=0"),
             "GPUSNAP_KEEP=0: not a number from 1 to 1000000, such as 2");
   EXPECT_EQ(only_error("GPUSNAP_MAX_STALL=10"),
-            "GPUSNAP_MAX_STALL=10: not a number and ms, s, m or h, such as 500ms, 10s or 10m");
+            "GPUSNAP_MAX_STALL=10: not a number and us, ms, s, m or h, such as 500ms, 10s or 10m");
   EXPECT_EQ(only_error("GPUSNAP_DRAIN=0s"), "GPUSNAP_DRAIN=0s: too short: the least is 1ms");
   EXPECT_EQ(only_error("GPUSNAP_HOST_CACHE=4Q"),
             "GPUSNAP_HOST_CACHE=4Q: not a number and K, M, G or T, such as 64K or 4G");
@@ -108,6 +108,33 @@ TEST(Settings, AreDefaultsWhereAValueIsWrong) {
   EXPECT_EQ(parsed.errors.size(), 2U);
   EXPECT_EQ(parsed.settings.keep, 2U);
   EXPECT_EQ(parsed.settings.every.interval, minutes(10));
+}
+
+TEST(Settings, ReadHowSnapshotsAreOrganised) {
+  const Organisation usual = parse({}).settings.organisation;
+  EXPECT_TRUE(!usual.blocking && usual.incremental && !usual.fine && usual.hints && usual.device);
+  const Organisation plain = parse({"GPUSNAP_ORG=b+f"}).settings.organisation;
+  EXPECT_TRUE(plain.blocking && !plain.incremental && !plain.hints && !plain.device);
+  const Organisation fine = parse({"GPUSNAP_ORG=d+nb+i-fg"}).settings.organisation;
+  EXPECT_TRUE(!fine.blocking && fine.incremental && fine.fine && !fine.hints && fine.device);
+  for (const char* wrong : {"b", "i", "b+nb+f", "nb+i+i", "nb+i+", "nb+i+x", "+", "nb,i"}) {
+    EXPECT_EQ(parse({"GPUSNAP_ORG=" + std::string(wrong)}).errors.size(), 1U) << wrong;
+  }
+}
+
+TEST(Settings, ReadWhatSnapshotsMayUse) {
+  const Settings set = parse({"GPUSNAP_DEVICE_CACHE=0", "GPUSNAP_DIRTY=calls", "GPUSNAP_CHAIN=3",
+                              "GPUSNAP_SPECULATE=off", "GPUSNAP_HINTS=50us"})
+                           .settings;
+  EXPECT_EQ(set.device_cache, 0U);
+  EXPECT_TRUE(set.dirty_from_calls);
+  EXPECT_FALSE(set.speculate);
+  EXPECT_EQ(set.chain, 3U);
+  EXPECT_EQ(set.hints, std::chrono::microseconds(50));
+  for (const char* wrong : {"GPUSNAP_DIRTY=yes", "GPUSNAP_SPECULATE=1", "GPUSNAP_CHAIN=257",
+                            "GPUSNAP_HINTS=0us", "GPUSNAP_DEVICE_CACHE=big"}) {
+    EXPECT_EQ(parse({wrong}).errors.size(), 1U) << wrong;
+  }
 }
 
 TEST(Settings, WarnOfWhatIsNotAvailable) {
