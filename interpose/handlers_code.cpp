@@ -107,7 +107,7 @@ CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const ch
                              CUfunction* out, CUmodule module, const char* name) {
   Step step(call);
   if (step.off()) return call.real(out, module, name);
-  if (name == nullptr) return step.skipped([&] { return call.real(out, module, name); });
+  if (name == nullptr) return step.made_again([&] { return call.real(out, module, name); });
   step.key.name = name;
   const CUresult result = step.made_again_in_order([&] { return call.real(out, module, name); });
   if (result == CUDA_SUCCESS) {
@@ -156,7 +156,7 @@ CUresult module_get_global(const Call<CUresult(CUdeviceptr*, size_t*, CUmodule, 
   Step step(call);
   if (step.off()) return call.real(address, bytes, module, name);
   if (name == nullptr) {
-    return step.skipped([&] { return call.real(address, bytes, module, name); });
+    return step.made_again([&] { return call.real(address, bytes, module, name); });
   }
   return get_global(call, step, address, bytes, module, name);
 }
@@ -213,7 +213,7 @@ CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& ca
                      CUlibrary library, const char* name) {
   Step step(call);
   if (step.off()) return call.real(out, library, name);
-  if (name == nullptr) return step.skipped([&] { return call.real(out, library, name); });
+  if (name == nullptr) return step.made_again([&] { return call.real(out, library, name); });
   step.key.name = name;
   const CUresult result = step.made_again_in_order([&] { return call.real(out, library, name); });
   if (result == CUDA_SUCCESS) {
@@ -238,7 +238,7 @@ CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const
   Step step(call);
   if (step.off()) return call.real(address, bytes, library, name);
   if (name == nullptr) {
-    return step.skipped([&] { return call.real(address, bytes, library, name); });
+    return step.made_again([&] { return call.real(address, bytes, library, name); });
   }
   const CUresult result = get_global(call, step, address, bytes, library, name);
   if (result == CUDA_SUCCESS) step.session().modules().use_library(library);

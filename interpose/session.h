@@ -19,6 +19,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -234,6 +235,15 @@ class Session {
   const Entry& expect(HookId hook, const CallKey& key);
   // The same for a poll: whether the device was busy. False: expect() gives what came of it.
   bool expect_busy(HookId hook);
+  // For a call that any thread may make for all (take_turn() leaves it without a turn), once it is
+  // known what it is: waits for the turn of its entry, which may be that of another thread that
+  // waits for this one. At once for other calls.
+  enum class Claim : uint8_t {
+    kTurn,   // it has its turn
+    kAhead,  // it is made ahead of its entry, since nothing else moves
+    kLive,   // the session is live or off, and the call new
+  };
+  Claim claim_turn(HookId hook, const CallKey& key);
   // How many more times a call may be made to get memory at its recorded address: other threads'
   // calls may have been before it when it was recorded.
   int memory_tries() const { return replayer_->several_threads() ? 8 : 0; }
@@ -286,8 +296,16 @@ class Session {
   void begin_callback(uint64_t number);
   void run_callbacks();
   void take_turn(HookId hook);
+  enum class Next : uint8_t { kMine, kNotMine, kLive };
+  Next look_for_turn(const std::string& path);
+  bool may_stand_in(HookId hook, const CallKey& key, const std::string& path, bool stalled);
+  void begin_turn();
+  void load_in_place(HookId hook, const CallKey& key, const std::string& whose);
+  void go_ahead(HookId hook, const CallKey& key, const std::string& path);
+  bool was_made_ahead();
+  void admit();
   void end_turn();
-  void wait_for_turn(HookId hook);
+  void wait_for_turn(HookId hook, CallLock::Clock::time_point since);
   void say_who_is_awaited(HookId hook);
   void wake();
   void deliver_cut();
@@ -372,6 +390,18 @@ class Session {
   };
   bool turn_taken_ = false;
   std::multimap<std::string, Waiter*> waiting_;
+  // Which thread made calls in the place of which other one, last; and what it loaded for it.
+  std::string stands_in_, stood_in_for_;
+  std::set<uint64_t> loaded_in_place_;
+  // Calls that were made ahead of their entries, in order; who made the last one, and when.
+  struct Ahead {
+    uint16_t hook = 0;
+    std::vector<uint64_t> words;
+    std::string name;
+  };
+  std::deque<Ahead> ahead_;
+  std::string went_ahead_;
+  uint64_t turns_when_ahead_ = UINT64_MAX;
   uint64_t turns_ = 0;                     // taken so far
   uint64_t turns_when_said_ = UINT64_MAX;  // when it was last said who is awaited
   std::map<uint64_t, HostBlock> deferred_blocks_;

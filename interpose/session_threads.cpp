@@ -1,6 +1,8 @@
 // How the program's threads go through the session: admission to calls while recording, turns in a
 // replay.
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "interpose/checkpointer.h"
@@ -16,6 +18,39 @@ using Clock = CallLock::Clock;
 
 // Longer than any host code between two calls that is worth no word to the user.
 constexpr auto kLongWait = std::chrono::seconds(10);
+
+// After so long without a call the thread whose turn it is may be waiting for another one.
+constexpr auto kStandIn = std::chrono::milliseconds(100);
+
+// Calls that a thread makes for all others too: what comes of them is no thread's own.
+bool made_for_all(HookId hook) {
+  switch (hook) {
+    case HookId::cuDevicePrimaryCtxRetain:
+    case HookId::cuModuleLoadData:
+    case HookId::cuModuleLoadDataEx:
+    case HookId::cuModuleLoadFatBinary:
+    case HookId::cuModuleGetFunction:
+    case HookId::cuModuleGetGlobal_v2:
+    case HookId::cuLibraryLoadData:
+    case HookId::cuLibraryLoadFromFile:
+    case HookId::cuLibraryGetKernel:
+    case HookId::cuLibraryGetModule:
+    case HookId::cuLibraryGetGlobal:
+    case HookId::cuKernelGetFunction:
+    case HookId::cuKernelSetAttribute:
+    case HookId::cuFuncSetAttribute:
+    case HookId::cuFuncLoad:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool loads_code(HookId hook) {
+  return hook == HookId::cuModuleLoadData || hook == HookId::cuModuleLoadDataEx ||
+         hook == HookId::cuModuleLoadFatBinary || hook == HookId::cuLibraryLoadData ||
+         hook == HookId::cuLibraryLoadFromFile;
+}
 
 std::string own_path() {
   char text[kThreadPathText];
@@ -52,18 +87,22 @@ Session* Session::enter_first(HookId hook) {
   return enter_slowly(hook);
 }
 
+// A call of a recording begins.
+void Session::admit() {
+  while (closed_ && mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
+    (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
+  }
+  if (mode_.load(std::memory_order_relaxed) != Mode::kRecord) return;
+  ++inside_;
+  own_.admitted = true;
+  if (triggers_->pending()) checkpoint_if_wanted();
+}
+
 Session* Session::enter_slowly(HookId hook) {
   const char* const foreign = foreign_.load(std::memory_order_relaxed);
   if (foreign != nullptr && mode_.load(std::memory_order_relaxed) != Mode::kOff) refuse(foreign);
   if (replaying()) take_turn(hook);
-  while (closed_ && mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
-    (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
-  }
-  if (mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
-    ++inside_;
-    own_.admitted = true;
-    if (triggers_->pending()) checkpoint_if_wanted();
-  }
+  admit();
   if (mode_.load(std::memory_order_relaxed) != Mode::kOff) return this;
   leave_slowly();
   return nullptr;
@@ -156,8 +195,10 @@ void Session::after_synchronised() {
 
 void Session::read_next() {
   if (entry_read_) return;
-  const Status status = replayer_->next(entry_);
-  if (!status.ok()) impossible(kExitDamaged, status.message());
+  do {
+    const Status status = replayer_->next(entry_);
+    if (!status.ok()) impossible(kExitDamaged, status.message());
+  } while (was_made_ahead());
   entry_read_ = true;
 }
 
@@ -172,29 +213,127 @@ bool Session::all_made() const {
   return replayer_->at_cut() && (!entry_read_ || entry_.head.hook == kCutEntry);
 }
 
+// Whose turn it is, where nobody has it; goes live at the end. A cut that was made before a call is
+// delivered when its thread has come to that call.
+Session::Next Session::look_for_turn(const std::string& path) {
+  while (!turn_taken_) {
+    if (!cut_delivered_) pass_callbacks();
+    const bool mine =
+        !cut_delivered_ && replayer_->thread() == path && entry_.head.hook != kCallbackEndEntry;
+    if (cut_delivered_ || (mine && all_made())) {
+      go_live();
+      return Next::kLive;
+    }
+    if (!mine) break;
+    if (entry_.head.hook != kCutEntry) return Next::kMine;
+    deliver_cut();
+  }
+  return Next::kNotMine;
+}
+
+void Session::begin_turn() {
+  turn_taken_ = true;
+  own_.has_turn = true;
+  ++turns_;
+}
+
 void Session::take_turn(HookId hook) {
   // A thread that polls has no need of a turn while the device was busy all the time.
   if (own_.polls_left != 0 && own_.poll_hook == static_cast<uint16_t>(hook)) return;
   own_.polls_left = 0;
+  if (made_for_all(hook)) return;
   const std::string path = own_path();
+  const auto since = Clock::now();
   while (replaying()) {
-    if (!turn_taken_) {
-      if (!cut_delivered_) pass_callbacks();
-      if (cut_delivered_) return go_live();
-      // A cut that was made before a call is delivered when its thread has come to that call.
-      if (replayer_->thread() == path && entry_.head.hook != kCallbackEndEntry) {
-        if (all_made()) return go_live();
-        if (entry_.head.hook != kCutEntry) break;
-        deliver_cut();
-        continue;
-      }
+    const Next next = look_for_turn(path);
+    if (next == Next::kLive) return;
+    if (next == Next::kMine) {
+      begin_turn();
+      return;
     }
-    wait_for_turn(hook);
+    wait_for_turn(hook, since);
   }
-  if (!replaying()) return;
-  turn_taken_ = true;
-  own_.has_turn = true;
-  ++turns_;
+}
+
+// Runtimes and programs load what all threads need in the thread that is first to need it, and the
+// others wait for that one. Which one that is differs from run to run: the thread whose entry it is
+// may be waiting, in host code, for the one that makes the call now.
+bool Session::may_stand_in(HookId hook, const CallKey& key, const std::string& path, bool stalled) {
+  if (turn_taken_ || !entry_read_ || entry_.head.hook != static_cast<uint16_t>(hook)) return false;
+  const bool same =
+      entry_.name == key.name && std::ranges::equal(entry_.words, std::span(key.words, key.count));
+  const bool again = stands_in_ == path && stood_in_for_ == replayer_->thread();
+  if (!same || (!stalled && !again)) return false;
+  load_in_place(hook, key, replayer_->thread());
+  stands_in_ = path;
+  stood_in_for_ = replayer_->thread();
+  return true;
+}
+
+// Two that load the same, each for itself, must not be taken for one another: what one has in its
+// variables would be given to the other.
+void Session::load_in_place(HookId hook, const CallKey& key, const std::string& whose) {
+  if (!loads_code(hook) || loaded_in_place_.insert(key.words[0]).second) return;
+  diverged(thread_name(whose) + " to load " +
+               describe(static_cast<uint16_t>(hook), key.words, key.count, key.name),
+           "the same from several threads in another order");
+}
+
+// Nothing moves: whoever is next may be waiting, in host code, for what this call brings.
+void Session::go_ahead(HookId hook, const CallKey& key, const std::string& path) {
+  load_in_place(hook, key, path);
+  ahead_.push_back(
+      {static_cast<uint16_t>(hook), {key.words, key.words + key.count}, std::string(key.name)});
+  begin_turn();
+  went_ahead_ = path;
+  turns_when_ahead_ = turns_;
+}
+
+// Whether the entry that was just read is that of such a call. Modules and kernels are numbered in
+// the order of these calls, which must be the recorded one.
+bool Session::was_made_ahead() {
+  if (ahead_.empty() || entry_.head.hook >= kHookCount) return false;
+  const Ahead& made = ahead_.front();
+  const auto hook = static_cast<HookId>(entry_.head.hook);
+  if (entry_.head.hook == made.hook && entry_.words == made.words && entry_.name == made.name) {
+    deliver(entry_);
+    ahead_.pop_front();
+    return true;
+  }
+  if (made_for_all(hook) && hook != HookId::cuDevicePrimaryCtxRetain) {
+    diverged(describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
+             describe(made.hook, made.words.data(), made.words.size(), made.name) + " before it");
+  }
+  return false;
+}
+
+Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
+  if (own_.has_turn) return Claim::kTurn;
+  const std::string path = own_path();
+  const auto since = Clock::now();
+  while (replaying()) {
+    const Next next = look_for_turn(path);
+    if (next == Next::kLive) break;
+    const uint64_t turns = turns_;
+    if (next == Next::kMine || may_stand_in(hook, key, path, false)) {
+      begin_turn();
+      return Claim::kTurn;
+    }
+    const bool again = went_ahead_ == path && turns_when_ahead_ == turns_ && !turn_taken_;
+    if (!again) wait_for_turn(hook, since);
+    if (!replaying() || turns != turns_ || turn_taken_) continue;
+    if (may_stand_in(hook, key, path, true)) {
+      begin_turn();
+      return Claim::kTurn;
+    }
+    const bool another_calls =
+        entry_read_ && entry_.head.hook < kHookCount && replayer_->thread() != path;
+    if (!another_calls) continue;
+    go_ahead(hook, key, path);
+    return Claim::kAhead;
+  }
+  admit();
+  return Claim::kLive;
 }
 
 void Session::end_turn() {
@@ -220,14 +359,15 @@ void Session::wake() {
   }
 }
 
-void Session::wait_for_turn(HookId hook) {
+void Session::wait_for_turn(HookId hook, Clock::time_point since) {
   Waiter waiter;
   const auto place = waiting_.emplace(own_path(), &waiter);
   const uint64_t turns = turns_;
-  const bool in_time = lock_.wait_until(waiter.turn, Clock::now() + kLongWait);
+  const auto patience = made_for_all(hook) ? Clock::duration(kStandIn) : Clock::duration(kLongWait);
+  (void)lock_.wait_until(waiter.turn, Clock::now() + patience);
   waiting_.erase(place);
-  if (!in_time && replaying() && turns == turns_ && !turn_taken_ && entry_read_ &&
-      turns_when_said_ != turns_) {
+  if (Clock::now() - since > kLongWait && replaying() && turns == turns_ && !turn_taken_ &&
+      entry_read_ && turns_when_said_ != turns_) {
     turns_when_said_ = turns_;
     say_who_is_awaited(hook);
   }
@@ -279,6 +419,14 @@ void Session::go_live() {
   if (!status.ok()) {
     set_mode(Mode::kOff);
     log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
+  }
+  // What was made ahead of the cut belongs behind it.
+  for (const Ahead& made : std::exchange(ahead_, {})) {
+    if (!status.ok()) break;
+    CallKey key;
+    for (uint64_t word : made.words) key.add(word);
+    key.name = made.name;
+    recorder_->append(made.hook, key, CUDA_SUCCESS);
   }
   turn_taken_ = false;
   wake();

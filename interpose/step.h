@@ -122,10 +122,11 @@ class Step {
   template <class Real>
   CUresult made_again(Real&& real) {
     if (replaying()) {
-      const CUresult recorded = expect();
-      if (recorded == CUDA_SUCCESS) repeated(real);
-      return recorded;
+      const Session::Claim claim = session_->claim_turn(hook_, key);
+      if (claim == Session::Claim::kTurn) return repeated_as_recorded(real);
+      if (claim == Session::Claim::kAhead) return outside(real);
     }
+    if (session_->mode() == Session::Mode::kOff) return outside(real);
     const CUresult result = made(real);
     record(result);
     return result;
@@ -133,7 +134,12 @@ class Step {
   // Of those, the ones by which the driver gets or gives back memory.
   template <class Real>
   CUresult made_again_in_order(Real&& real) {
-    if (replaying()) return made_again(real);
+    if (replaying()) {
+      const Session::Claim claim = session_->claim_turn(hook_, key);
+      if (claim == Session::Claim::kTurn) return repeated_as_recorded(real);
+      if (claim == Session::Claim::kAhead) return outside(real);
+    }
+    if (session_->mode() == Session::Mode::kOff) return outside(real);
     const CUresult result = made_in_order(MemoryOrder::Kind::kMayWait, real);
     record(result);
     return result;
@@ -222,6 +228,12 @@ class Step {
   HookId hook() const { return hook_; }
 
  private:
+  template <class Real>
+  CUresult repeated_as_recorded(Real&& real) {
+    const CUresult recorded = expect();
+    if (recorded == CUDA_SUCCESS) repeated(real);
+    return recorded;
+  }
   void tell_writes();
   void must_succeed(CUresult result);
 
