@@ -184,7 +184,8 @@ class Session {
   void device_may_write(const WriteSet& set) {
     ++device_writes_;
     if (host_memory_.empty()) return;
-    if (set.proven()) {
+    // A guess will do where other threads are at work on what it leaves out.
+    if (set.proven() || several_threads_) {
       host_memory_.may_change(set);
     } else {
       host_memory_.may_change_all();
@@ -371,6 +372,7 @@ class Session {
   bool pools_used_ = false;
   std::multiset<CUstream> captures_;  // one for each thread, of the threads' own streams
   uint64_t device_writes_ = 0;
+  bool several_threads_ = false;  // have made calls
   MemoryOrder memory_order_{lock_};
   Aside aside_;
   std::vector<PendingCopy> pending_;

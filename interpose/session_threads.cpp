@@ -76,6 +76,7 @@ void Session::meet() {
   own_.met = true;
   lock_.share();
   lock_.lock();
+  several_threads_ = true;
   if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && !own_thread_path().known) {
     refuse("CUDA calls of a thread that pthread_create did not make");
   }
