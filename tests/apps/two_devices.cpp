@@ -78,6 +78,7 @@ class Half {
     const std::vector<unsigned>& weights = start.weights;
     CHECK(cuMemcpyHtoD_v2(weights_, weights.data(), weights.size() * sizeof(unsigned)));
     CHECK(cuMemsetD32_v2(steps_made_, 0, 1));
+    CHECK(cuCtxSynchronize());  // a stream that blocks nobody does not wait for it
     CHECK(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
   }
   ~Half() { CHECK(cuStreamDestroy_v2(stream_)); }
