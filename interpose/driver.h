@@ -21,6 +21,7 @@ struct Driver {
   X(cuEventCreate)                  \
   X(cuEventRecord)                  \
   X(cuEventQuery)                   \
+  X(cuEventSynchronize)             \
   X(cuEventDestroy_v2)              \
   X(cuStreamCreate)                 \
   X(cuStreamCreateWithPriority)     \

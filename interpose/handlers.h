@@ -86,7 +86,13 @@ template <class... A>
 CUresult sync_context(const Call<CUresult(A...)>& call, A... args) {
   Step step(call);
   if (step.off()) return call.real(args...);
-  return step.synchronised(true, [&] { return call.real(args...); });
+  const ProgramWork work = step.session().work_to_wait_for(args...);
+  const CUresult result = step.synchronised(true, [&] {
+    // What went wrong is the driver's to tell.
+    return work.finish(step.session().driver()) ? CUDA_SUCCESS : call.real(args...);
+  });
+  if (work.legacy != nullptr) step.session().give_mark(work.legacy);
+  return result;
 }
 
 template <class... A>

@@ -14,7 +14,8 @@ namespace gpusnap {
 namespace {
 // From here on a copy of its own runs at full bandwidth (section 4.3.1, figure 9).
 constexpr uint64_t kLargeRun = 512 << 10;
-constexpr size_t kMostFlights = 4;
+// One is being copied while the next waits for the engine: more would only be in the way of calls.
+constexpr size_t kMostFlights = 2;
 }  // namespace
 
 Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane) : snapshots_(snapshots), lane_(lane) {}
@@ -199,19 +200,36 @@ bool Offloader::start_duplicates() {
   if (slot == nullptr) return false;
   Flight flight;
   flight.slot = slot;
+  const uint64_t zone = snapshots_.zone_bytes_;
+  // Blocks are given out one after the other: what lies together is copied at once, with the ends
+  // of blocks that short zones leave unused.
+  struct Stretch {
+    uint64_t first_block, place, bytes;
+  };
+  std::vector<Stretch> stretches;
   uint64_t used = 0;
-  CUresult result = CUDA_SUCCESS;
-  while (!duplicates_.empty() && result == CUDA_SUCCESS) {
-    Duplicate duplicate = duplicates_.back();
-    if (used + duplicate.piece.size > slot->capacity) break;
-    duplicates_.pop_back();
-    result = snapshots_.driver_.cuMemcpyDtoHAsync_v2(slot->data + used,
-                                                     lane_.block(duplicate.blocks.first),
-                                                     duplicate.piece.size, lane_.offload());
+  size_t taken = 0;
+  for (; taken < duplicates_.size(); ++taken) {
+    Duplicate& duplicate = duplicates_[taken];
+    const uint64_t room = duplicate.blocks.count * zone;
+    if (used + room > slot->capacity) break;
+    const bool goes_on =
+        !stretches.empty() &&
+        stretches.back().first_block + stretches.back().bytes / zone == duplicate.blocks.first;
+    if (!goes_on) stretches.push_back({duplicate.blocks.first, used, 0});
+    stretches.back().bytes += room;
     duplicate.piece.place = used;
     flight.pieces.push_back(duplicate.piece);
     flight.blocks.push_back(duplicate.blocks);
-    used += duplicate.piece.size;
+    used += room;
+  }
+  duplicates_.erase(duplicates_.begin(), duplicates_.begin() + static_cast<ptrdiff_t>(taken));
+  CUresult result = CUDA_SUCCESS;
+  for (const Stretch& stretch : stretches) {
+    if (result != CUDA_SUCCESS) break;
+    result = snapshots_.driver_.cuMemcpyDtoHAsync_v2(slot->data + stretch.place,
+                                                     lane_.block(stretch.first_block),
+                                                     stretch.bytes, lane_.offload());
   }
   launch(std::move(flight), result);
   return true;

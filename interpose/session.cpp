@@ -223,6 +223,31 @@ void Session::note_context() {
   lock_.lock();
 }
 
+ProgramWork Session::work_to_wait_for(CUcontext context) {
+  const CUcontext current = current_context();
+  const auto streams = streams_.find(current);
+  ProgramWork work;
+  if (!snapshot_pending() || streams == streams_.end()) return work;
+  if (context != nullptr && context != current) return work;
+  const CUevent mark = take_event(current);
+  if (mark == nullptr) return work;
+  if (driver_->cuEventRecord(mark, CU_STREAM_LEGACY) == CUDA_SUCCESS) {
+    work.legacy = mark;
+    work.streams.assign(streams->second.begin(), streams->second.end());
+  } else {
+    events_[current].push_back(mark);
+  }
+  return work;
+}
+
+bool ProgramWork::finish(const Driver& driver) const {
+  if (legacy == nullptr) return false;
+  for (CUstream stream : streams) {
+    if (driver.cuStreamSynchronize(stream) != CUDA_SUCCESS) return false;
+  }
+  return driver.cuEventSynchronize(legacy) == CUDA_SUCCESS;
+}
+
 void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool freed) {
   snapshots_->before_write(set, stream, hold, freed);
 }

@@ -79,6 +79,16 @@ struct HostCallback {
 // What the driver is given in its place: a CUhostFn of a HostCallback.
 void run_host_callback(void* callback);
 
+// What a context has to do for the program, and not for us: the driver's own synchronisation of a
+// context would wait for the copies of a snapshot, too.
+struct ProgramWork {
+  std::vector<CUstream> streams;
+  CUevent legacy =
+      nullptr;  // behind the legacy default stream, and so behind all that it waits for
+  // Waits. False: nothing was waited for, or something went wrong.
+  bool finish(const Driver& driver) const;
+};
+
 class Session {
  public:
   enum class Mode { kOff, kRecord, kReplay };
@@ -150,6 +160,10 @@ class Session {
   // Snapshots use device memory too, which the program is not to miss.
   uint64_t own_device_memory() const;
   bool make_room();
+
+  // While a snapshot is on its way: what a synchronisation of the context has to wait for; nothing
+  // when none is, or the context is not the current one. Its mark goes back by give_mark().
+  ProgramWork work_to_wait_for(CUcontext context = nullptr);
 
   // Bookkeeping of what a drain has to wait for. Handles are the driver's.
   void note_context();

@@ -6,7 +6,9 @@
 
 namespace gpusnap {
 
-inline constexpr size_t kSlotBytes = 16 << 20;
+// Large enough for full bandwidth (GPU Snapshot, section 4.3.1: 1 to 4 MiB and up), small enough
+// that a call which needs a zone first does not wait long for the copies before it.
+inline constexpr size_t kSlotBytes = 4 << 20;
 
 // allocate() needs a current context; slots are made while a checkpoint is taken or loaded.
 class PinnedSlots : public SlotMemory {

@@ -33,7 +33,9 @@ class Snapshots::Blocks : public SnapshotZones::Room {
     DeviceLane* lane = snapshots_.lane_of(context);
     if (lane == nullptr) return 0;
     const uint64_t zone = snapshots_.zone_bytes_;
-    const BlockPool::Run run = lane->take_blocks((bytes + zone - 1) / zone);
+    // No more than a slot takes: a piece is moved to host memory as a whole.
+    const uint64_t most = snapshots_.pool_.slot_bytes() / zone;
+    const BlockPool::Run run = lane->take_blocks(std::min((bytes + zone - 1) / zone, most));
     *place = run.first;
     return std::min(bytes, run.count * zone);
   }

@@ -7,7 +7,7 @@ namespace gpusnap {
 void Suspects::begin_snapshot() {
   launched_.clear();
   tried_.clear();
-  if (doubtful_.size() < 2) return;
+  if (cautious_ || doubtful_.size() < 2) return;
   const auto half = std::next(doubtful_.begin(), static_cast<ptrdiff_t>(doubtful_.size() / 2));
   tried_.insert(doubtful_.begin(), half);
 }
@@ -17,6 +17,7 @@ bool Suspects::is_opaque(Kernel kernel) const {
 }
 
 void Suspects::complete() {
+  cautious_ = false;
   for (Kernel kernel : launched_) {
     trusted_.insert(kernel);
     if (tried_.contains(kernel)) doubtful_.erase(kernel);
@@ -25,6 +26,7 @@ void Suspects::complete() {
 }
 
 size_t Suspects::torn() {
+  cautious_ = true;
   std::set<Kernel> guilty;
   for (Kernel kernel : launched_) {
     if (tried_.contains(kernel)) guilty.insert(kernel);

@@ -36,6 +36,7 @@ class Suspects {
   std::set<Kernel> doubtful_;   // one of them has torn a snapshot
   std::set<Kernel> tried_;      // those of doubtful_ that this snapshot speculates upon
   std::set<Kernel> condemned_;  // each has torn one
+  bool cautious_ = false;       // the last snapshot was torn: nobody is tried in the next
 };
 
 }  // namespace gpusnap
