@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <set>
+#include <utility>
 
 #include "interpose/cut_observer.h"
 #include "interpose/services/log.h"
@@ -88,6 +89,8 @@ void Checkpointer::failed(const std::string& id, const Status& status) {
   session_.triggers_->report({false, id, 0, 0, status.message()});
   std::lock_guard lock(mutex_);
   if (status.message() == last_error_) return;
+  // Once for all: which kernel it is may take another torn one or two to find.
+  if (status.code() == Code::kTorn && std::exchange(torn_said_, true)) return;
   last_error_ = status.message();
   log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", status.message());
 }

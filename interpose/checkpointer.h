@@ -74,6 +74,7 @@ class Checkpointer {
   std::mutex mutex_;                          // of what follows
   Place last_;
   std::string last_error_;
+  bool torn_said_ = false;
   int given_up_ = 0;  // checkpoints in a row, for want of buffers or torn
 };
 

@@ -69,6 +69,8 @@ PROGRAMS = {
 }
 
 # What a program's runs have in their environment.
+# Their kernels write through pointers that device memory holds, or may: the first snapshot is torn.
+TEARING = {'pointers', 'runtime/pointers', 'runtime/globals'}
 PROGRAM_SETTINGS = {
     'two_devices': {'SIMCUDA_DEVICES': '2'},
     'peers': {'SIMCUDA_DEVICES': '2'},

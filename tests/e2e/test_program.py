@@ -26,6 +26,16 @@ class Program(harness.TestCase):
         self.assertGreater(len(reference.output.splitlines()), 2)
         return reference, harness.launches(self.stats)
 
+    def unexpected(self, errors):
+        """What was said, without what must be said of this program: it is found to write where its
+        calls do not tell, and waits from then on."""
+        lines = errors.splitlines()
+        if self.name not in harness.TEARING:
+            return lines
+        torn = [line for line in lines if 'its calls did not tell of' in line]
+        self.assertLessEqual(len(torn), 1)
+        return [line for line in lines if line not in torn]
+
     def test_same_output_with_the_library(self):
         reference, launched = self.undisturbed()
         for number, every in enumerate(('off', 'syncs:%d' % self.every)):
@@ -33,7 +43,7 @@ class Program(harness.TestCase):
             run = self.finish(self.start_saved(self.command, GPUSNAP_EVERY=every,
                                                SIMCUDA_STATS=stats))
             self.assert_same_output(run, reference)
-            self.assertEqual(run.errors, '')
+            self.assertEqual(self.unexpected(run.errors), [])
             self.assertEqual(harness.launches(stats), launched)
         self.assertGreater(len(self.complete()), 0)
 
