@@ -350,10 +350,13 @@ std::shared_ptr<void> Snapshots::record(DeviceLane& lane, CUstream stream) {
   return nullptr;
 }
 
-// Whatever is not underway any more has arrived, or never will.
-bool Snapshots::arrived(void* event) const {
-  return event == nullptr ||
-         driver_.cuEventQuery(static_cast<CUevent>(event)) != CUDA_ERROR_NOT_READY;
+// What ended by an error has arrived, too; nothing of the snapshot can be used then.
+bool Snapshots::arrived(void* event) {
+  if (event == nullptr) return true;
+  const CUresult result = driver_.cuEventQuery(static_cast<CUevent>(event));
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  if (result != CUDA_SUCCESS) fail(driver_status(driver_, "copying device memory", result));
+  return true;
 }
 
 void Snapshots::hand_over(std::span<const Piece> pieces, Slot* slot) {

@@ -115,7 +115,7 @@ class Snapshots {
   // For offloaders.
   CUresult copy_to_slot(DeviceLane& lane, const Transfer& transfer, Slot* slot, CUstream stream);
   std::shared_ptr<void> record(DeviceLane& lane, CUstream stream);
-  bool arrived(void* event) const;
+  bool arrived(void* event);
   void hand_over(std::span<const Piece> pieces, Slot* slot);
   bool failed();
   void fail(const Status& why);

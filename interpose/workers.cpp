@@ -25,6 +25,7 @@ void Workers::work(size_t index) {
     body = nullptr;
     lock.lock();
     workers_[index].body = nullptr;
+    ++workers_[index].ended;
     changed_.notify_all();
   }
 }
@@ -35,9 +36,9 @@ std::function<void()> Workers::spawn(std::function<void()> body) {
     if (workers_[index].body) continue;
     workers_[index].body = std::move(body);
     changed_.notify_all();
-    return [this, index] {
+    return [this, index, before = workers_[index].ended] {
       std::unique_lock waiting(mutex_);
-      changed_.wait(waiting, [&] { return !workers_[index].body; });
+      changed_.wait(waiting, [&] { return workers_[index].ended != before; });
     };
   }
   return {};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <vector>
@@ -23,6 +24,7 @@ class Workers {
  private:
   struct Worker {
     std::function<void()> body;  // empty: idle
+    uint64_t ended = 0;          // bodies that have come to their end
   };
   void work(size_t index);
 

@@ -31,6 +31,8 @@ size_t Suspects::torn() {
   for (Kernel kernel : launched_) {
     if (tried_.contains(kernel)) guilty.insert(kernel);
   }
+  // One of those that were tried: that clears the others.
+  if (!guilty.empty()) doubtful_.clear();
   // Without one that was tried it was a kernel never suspected before: first those of which no
   // snapshot has come out well.
   if (guilty.empty()) {
