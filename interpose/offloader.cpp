@@ -68,11 +68,11 @@ void Offloader::collect_copies() {
   std::vector<TransferPtr> arrived;
   {
     std::lock_guard lock(mutex_);
-    const auto flying = std::ranges::partition(copies_, [&](const TransferPtr& transfer) {
-      return snapshots_.arrived(transfer->event.get());
+    const auto flying = std::partition(copies_.begin(), copies_.end(), [&](const auto& transfer) {
+      return !snapshots_.arrived(transfer->event.get());
     });
-    arrived.assign(copies_.begin(), flying.begin());
-    copies_.erase(copies_.begin(), flying.begin());
+    arrived.assign(flying, copies_.end());
+    copies_.erase(flying, copies_.end());
   }
   for (const TransferPtr& transfer : arrived) {
     for (const TransferPiece& piece : transfer->pieces) {
