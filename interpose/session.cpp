@@ -350,9 +350,14 @@ void Session::forget_context(CUcontext context) {
   modules_.remove_context(context, memory_);
   checkpointer_->forget_context(context);
   std::vector<uint64_t> gone;
+  bool outlives = false;
   for (const auto& [address, range] : memory_.ranges()) {
-    if (range.context == reinterpret_cast<uint64_t>(context)) gone.push_back(address);
+    if (range.context != reinterpret_cast<uint64_t>(context)) continue;
+    gone.push_back(address);
+    outlives = outlives || (pools_used_ && range.kind == MemoryKind::kDevice);
   }
+  // Pools belong to devices: what was taken from one in this context may be there still.
+  if (outlives && mode_ != Mode::kOff) refuse("stream-ordered memory that outlives its context");
   for (uint64_t address : gone) {
     memory_.erase(address);
     host_memory_.remove(address);
