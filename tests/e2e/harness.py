@@ -68,9 +68,9 @@ PROGRAMS = {
     'runtime/threads': ('300', 150),
 }
 
-# What a program's runs have in their environment.
 # Their kernels write through pointers that device memory holds, or may: the first snapshot is torn.
 TEARING = {'pointers', 'runtime/pointers', 'runtime/globals'}
+# What a program's runs have in their environment.
 PROGRAM_SETTINGS = {
     'two_devices': {'SIMCUDA_DEVICES': '2'},
     'peers': {'SIMCUDA_DEVICES': '2'},

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Programs under every organisation of snapshots: killed, restored, compared byte for byte.
+
+A few combinations of program, organisation and interval are drawn; the whole table with GPUSNAP_SOAK.
+"""
+import itertools
+import time
+
+import harness
+
+ORGANISATIONS = ('b+f', 'b+i', 'nb+f', 'nb+i', 'nb+i+h', 'nb+i-fg+h', 'nb+f+h+d', 'nb+i+h+d',
+                 'nb+i-fg+h+d')
+INTERVALS = (1, 3, 50)
+DRAWN = 8
+
+
+class Snapshots(harness.TestCase):
+    def killed_and_restored(self, name, **settings):
+        self.program_settings = harness.PROGRAM_SETTINGS.get(name, {})
+        command = [harness.app(name), harness.PROGRAMS[name][0]]
+        reference = self.reference(command)
+        run = self.start_saved(command, **settings)
+        if self.wait_for_checkpoint(run) and not run.ended():
+            time.sleep(self.random.uniform(0, reference.seconds))
+        run.kill()
+        self.verify_all()
+        for each in self.complete()[:2]:
+            again = self.finish(self.start_restored(command, checkpoint=each['id']))
+            self.assert_same_output(again, reference)
+        return run
+
+    def test_organisations(self):
+        table = list(itertools.product(sorted(harness.PROGRAMS), ORGANISATIONS, INTERVALS))
+        if not harness.SOAK:
+            table = self.random.sample(table, DRAWN)
+        for number, (name, organisation, interval) in enumerate(table):
+            with self.subTest(program=name, organisation=organisation, interval=interval):
+                self.store = '%s/store-%d' % (self.folder, number)
+                self.killed_and_restored(name, GPUSNAP_ORG=organisation, GPUSNAP_KEEP=3,
+                                         GPUSNAP_EVERY='syncs:%d' % interval)
+
+    def test_nothing_tears_without_speculation(self):
+        for settings in ({'GPUSNAP_SPECULATE': 'off'}, {'GPUSNAP_DIRTY': 'calls'}):
+            for name in sorted(harness.TEARING):
+                with self.subTest(program=name, **settings):
+                    self.store = '%s/%s-%s' % (self.folder, name.replace('/', '-'), list(settings)[0])
+                    run = self.killed_and_restored(name, GPUSNAP_EVERY='syncs:5', **settings)
+                    self.assertNotIn('its calls did not tell of', run.errors)
+
+
+if __name__ == '__main__':
+    harness.main()
