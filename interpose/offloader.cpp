@@ -147,7 +147,7 @@ Slot* Offloader::take_slot() {
   if (slot.status().code() != Code::kBusy) {
     snapshots_.fail(slot.status());
   } else if (snapshots_.is_bounded() && now - last_slot_ > snapshots_.settings_.max_stall) {
-    snapshots_.fail(snapshots_.no_room());
+    snapshots_.fail(snapshots_.too_late(Snapshots::kNoRoom));
   }
   return nullptr;
 }

@@ -69,7 +69,12 @@ void Session::abandon_after_fork() {
 
 void Session::lose_sight(const char* name) {
   Session* s = the_session_.load(std::memory_order_acquire);
-  if (s != nullptr) s->foreign_.store(name, std::memory_order_relaxed);
+  if (s == nullptr) return;
+  s->foreign_.store(name, std::memory_order_relaxed);
+  // The program may use what it has got before it makes another call that is hooked.
+  s->lock_foreign();
+  s->let_snapshot_end(&Snapshots::end);
+  s->lock_.unlock();
 }
 
 bool Session::configure() {
@@ -186,7 +191,12 @@ void Session::warn_if_randomised() const {
 
 void Session::refuse(const std::string& what) {
   if (replaying()) impossible(kExitImpossible, "the program makes " + what + " in its replay");
+  if (mode_ != Mode::kRecord) return;
+  let_snapshot_end(&Snapshots::end);
+  // Another thread may have come to the same meanwhile.
+  if (mode_ != Mode::kRecord) return;
   set_mode(Mode::kOff);
+  snapshots_->retire();
   log(LogLevel::kWarn, "no more checkpoints of this process, the program goes on: ", what,
       " cannot be restored by this version");
   triggers_->report({false, "", 0, 0, what + " cannot be restored by this version"});
@@ -229,6 +239,8 @@ ProgramWork Session::work_to_wait_for(CUcontext context) {
   ProgramWork work;
   if (!snapshot_pending() || streams == streams_.end()) return work;
   if (context != nullptr && context != current) return work;
+  // With a capture open it is an error, which is the driver's to tell.
+  if (capturing()) return work;
   const CUevent mark = take_event(current);
   if (mark == nullptr) return work;
   if (driver_->cuEventRecord(mark, CU_STREAM_LEGACY) == CUDA_SUCCESS) {
@@ -361,6 +373,17 @@ void Session::forget_context(CUcontext context) {
   for (uint64_t address : gone) {
     memory_.erase(address);
     host_memory_.remove(address);
+  }
+}
+
+void Session::host_memory_may_change(const WriteSet& set) {
+  if (set.proven() && !set.everything()) return host_memory_.may_change(set);
+  host_memory_.may_change_all();
+  // What changes there may be another thread's doing, which makes it again, at a time of its own.
+  if (several_threads_ && mode_ == Mode::kRecord) {
+    refuse(
+        "pinned or managed memory beside a kernel that may write to any of it (gpusnap explain), "
+        "in several threads");
   }
 }
 

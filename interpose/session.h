@@ -150,6 +150,7 @@ class Session {
   // It has been journaled.
   void after_synchronised();
   // The program did what cannot be restored: no more checkpoints of this process. Says so once.
+  // Lets go of the lock while the snapshot on its way comes to its end.
   void refuse(const std::string& what);
 
   // A snapshot has zones that it still has to save: calls must say what they are about to write.
@@ -197,13 +198,7 @@ class Session {
   // an idle device.
   void device_may_write(const WriteSet& set) {
     ++device_writes_;
-    if (host_memory_.empty()) return;
-    // A guess will do where other threads are at work on what it leaves out.
-    if (set.proven() || several_threads_) {
-      host_memory_.may_change(set);
-    } else {
-      host_memory_.may_change_all();
-    }
+    if (!host_memory_.empty()) host_memory_may_change(set);
   }
   // How many such calls there were.
   uint64_t device_writes() const { return device_writes_; }
@@ -287,6 +282,10 @@ class Session {
 
   std::string device_names(int count) const;
   void set_mode(Mode mode);
+  void host_memory_may_change(const WriteSet& set);
+  // Returns with no cut under way and no snapshot that needs to know of calls. Lets go of the lock
+  // meanwhile. `wait`: Snapshots' end() or wait_end().
+  void let_snapshot_end(void (Snapshots::*wait)());
   void meet();
   Session* enter_first(HookId hook);
   Session* enter_slowly(HookId hook);

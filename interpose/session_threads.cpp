@@ -152,6 +152,18 @@ void Session::open_admission() {
   admission_.notify_all();
 }
 
+void Session::let_snapshot_end(void (Snapshots::*wait)()) {
+  for (;;) {
+    while (closed_ && !own_.admitted) {
+      (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
+    }
+    if (!snapshots_->running()) return;
+    lock_.unlock();
+    (snapshots_->*wait)();
+    lock_.lock();
+  }
+}
+
 void Session::take_checkpoint(uint8_t cut_flags) {
   triggers_->take();
   // Nobody else is in the session now, and those who come find it closed.
@@ -161,10 +173,11 @@ void Session::take_checkpoint(uint8_t cut_flags) {
 }
 
 // Before the first context there is nothing to save, and of checkpoints there is one at a time:
-// what is due stays due. Where the program is to be held anyway, it is held for the one before,
-// too.
+// what is due stays due. None where the program has got what we cannot follow. Where the program is
+// to be held anyway, it is held for the one before, too.
 bool Session::can_take_checkpoint() const {
-  return !streams_.empty() && (settings_.organisation.blocking || !checkpointer_->busy());
+  return !streams_.empty() && foreign_.load(std::memory_order_relaxed) == nullptr &&
+         (settings_.organisation.blocking || !checkpointer_->busy());
 }
 
 // Before a call.
@@ -464,9 +477,7 @@ void Session::finish() {
     s->meet();
   }
   if (s->replaying()) s->finish_replay();
-  while (s->closed_ && !own_.admitted) {
-    (void)s->lock_.wait_until(s->admission_, Clock::now() + kLongWait);
-  }
+  s->let_snapshot_end(&Snapshots::wait_end);
   s->set_mode(Mode::kOff);
   s->wake();
   s->lock_.unlock();

@@ -102,8 +102,21 @@ uint64_t Snapshots::own_bytes(CUcontext context) {
 
 bool Snapshots::make_room(CUcontext context) {
   DeviceLane* lane = lane_of(handle(context));
-  if (lane == nullptr || running_.load(std::memory_order_acquire)) return false;
-  return lane->release_cache();
+  if (lane == nullptr) return false;
+  // A snapshot that has just begun may be about to get its buffer.
+  const bool was_running = running();
+  end();
+  return lane->release_cache() || was_running;
+}
+
+void Snapshots::end() {
+  hold_host([this] { return running(); },
+            "what the program does next cannot be followed, and not all was saved");
+}
+
+void Snapshots::retire() {
+  std::lock_guard lock(lanes_mutex_);
+  for (auto& [context, lane] : lanes_) (void)lane->release_cache();
 }
 
 DeviceLane* Snapshots::lane_of(uint64_t context) const {
@@ -172,7 +185,7 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
 
 void Snapshots::wait_end() {
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [this] { return !running_.load(); });
+  ended_.wait(lock, [this] { return !running(); });
 }
 
 void Snapshots::lane_ended() {
@@ -231,18 +244,15 @@ void Snapshots::before_write(const WriteSet& given, CUstream stream, Hold hold, 
   if (opaque) all.add_everything();
   const WriteSet& set = opaque ? all : given;
   if (dirty_from_calls_) zones_.mark_dirty(set);
-  if (!running_.load(std::memory_order_acquire)) return;
+  if (!running()) return;
   // A context that ends takes our buffers with it.
-  if (freed && set.everything()) {
-    hold_host([this] { return running_.load(std::memory_order_acquire); });
-    return;
-  }
+  if (freed && set.everything()) return end();
   if (!zones_.active()) return;
   std::vector<TransferPtr> waits;
   if (settings_.organisation.hints || freed) {
-    hold_host([&] { return !copy_first(set, freed, waits); });
+    hold_host([&] { return !copy_first(set, freed, waits); }, kNoRoom);
   } else {
-    hold_host([&] { return zones_.touches(set); });
+    hold_host([&] { return zones_.touches(set); }, kNoRoom);
   }
   hold_call(waits, stream, hold);
   std::lock_guard lock(mutex_);
@@ -250,12 +260,12 @@ void Snapshots::before_write(const WriteSet& given, CUstream stream, Hold hold, 
   if (opaque) ++counts_.opaque;
 }
 
-void Snapshots::hold_host(const std::function<bool()>& needed) {
+void Snapshots::hold_host(const std::function<bool()>& needed, const char* why) {
   const auto start = Clock::now();
   bool held = false;
   while (needed()) {
     held = true;
-    if (!failed() && Clock::now() - start > settings_.max_stall && !forced_) fail(no_room());
+    if (!failed() && Clock::now() - start > settings_.max_stall && !forced_) fail(too_late(why));
     std::this_thread::sleep_for(settings_.hints);
   }
   if (!held) return;
@@ -405,8 +415,8 @@ void Snapshots::fail(const Status& why) {
   zones_.drop();
 }
 
-Status Snapshots::no_room() const {
-  return {Code::kBusy, "no buffer came free within " +
+Status Snapshots::too_late(const char* why) const {
+  return {Code::kBusy, std::string(why) + ", within " +
                            std::to_string(settings_.max_stall / std::chrono::milliseconds(1)) +
                            " ms (GPUSNAP_MAX_STALL; larger GPUSNAP_HOST_CACHE and "
                            "GPUSNAP_DEVICE_CACHE help)"};

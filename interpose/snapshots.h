@@ -57,10 +57,19 @@ class Snapshots {
   void forget_context(CUcontext context);
   // Device memory of ours in the context, which the program is not to find missing.
   uint64_t own_bytes(CUcontext context);
-  // The program has been refused memory: gives ours back, where it can. True: try again.
+  // The program has been refused memory: gives ours back. The snapshot on its way ends first. True:
+  // try again.
   bool make_room(CUcontext context);
+  // Ends the snapshot on its way, if there is one: saved where GPUSNAP_MAX_STALL is enough for
+  // that, else abandoned. Nothing of it is left in the device's queues, and nothing that the
+  // program does can reach it. The caller holds no lock.
+  void end();
+  // No more snapshots of this process: the device buffers go back. None is on its way.
+  void retire();
 
   uint64_t zone_bytes() const { return zone_bytes_; }
+  // From the cut until all is in host memory.
+  bool running() const { return running_.load(std::memory_order_acquire); }
   // Whether calls must say what they are about to write: one load for each call.
   const std::atomic<bool>& wants_writes() const { return wanted_; }
   // The calling thread's next call may write `set`, on `stream` of its current context. Returns
@@ -109,7 +118,8 @@ class Snapshots {
   void start_duplicate(const TransferPtr& transfer);
   void hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold);
   // While `needed`; bounded unless the snapshot has failed already.
-  void hold_host(const std::function<bool()>& needed);
+  // `why` the snapshot is abandoned where it takes longer.
+  void hold_host(const std::function<bool()>& needed, const char* why);
   bool is_opaque(const WriteSet& set);
 
   // For offloaders.
@@ -119,7 +129,8 @@ class Snapshots {
   void hand_over(std::span<const Piece> pieces, Slot* slot);
   bool failed();
   void fail(const Status& why);
-  Status no_room() const;
+  static constexpr const char* kNoRoom = "no buffer came free";
+  Status too_late(const char* why) const;
   bool is_bounded() const { return settings_.organisation.blocking && !forced_; }
   void lane_ended();
 
@@ -135,9 +146,9 @@ class Snapshots {
   std::map<CUcontext, std::unique_ptr<DeviceLane>> lanes_;
   std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // of the last snapshot
 
-  std::atomic<bool> running_{false};  // from the cut until all is in host memory
-  std::atomic<bool> wanted_;          // running_, or always where the calls tell what is dirty
-  bool forced_ = false;               // this snapshot holds the program as long as it takes
+  std::atomic<bool> running_{false};
+  std::atomic<bool> wanted_;  // running_, or always where the calls tell what is dirty
+  bool forced_ = false;       // this snapshot holds the program as long as it takes
   CheckpointWriter* writer_ = nullptr;
   OnEnd on_end_;
   std::mutex mutex_;  // of what follows

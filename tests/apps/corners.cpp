@@ -599,6 +599,25 @@ void second_thread(int steps) {
   });
 }
 
+// Another thread has made calls, and now a kernel may write to any of the memory that both see.
+void unproven_thread(int steps) {
+  mixed_with(steps, [](Cells& cells) {
+    CUcontext context = nullptr;
+    CHECK(cuCtxGetCurrent(&context));
+    std::thread([&] {
+      CHECK(cuCtxSetCurrent(context));
+      CHECK(cuCtxSynchronize());
+    }).join();
+    Pinned<unsigned> count(1);
+    count[0] = 41;
+    const Buffer<CUdeviceptr> place(std::vector{count.device_address()});
+    launch(cells.module().function("count_through"), Shape{.blocks = 1, .threads = 32}, nullptr,
+           place.address());
+    CHECK(cuCtxSynchronize());
+    std::printf("counted %u\n", count[0]);
+  });
+}
+
 void stream_callback(int steps) {
   mixed_with(steps, [](Cells&) {
     unsigned called = 0;
@@ -655,6 +674,39 @@ void late(int steps) {
   plain(steps);
 }
 
+// Words of device memory that all have one value.
+Buffer<unsigned> filled(size_t count, unsigned value) {
+  Buffer<unsigned> words(count);
+  CHECK(cuMemsetD32Async(words.address(), value, count, nullptr));
+  return words;
+}
+
+// One synchronisation, and then a call that cannot be followed; what was there is overwritten and
+// freed at once.
+void leaves(int steps) {
+  constexpr size_t kWords = 2 << 20;
+  auto first = filled(kWords, 1), second = filled(kWords, 2);
+  auto third = std::make_unique<Buffer<unsigned>>(filled(kWords, 3));
+  CHECK(cuCtxSynchronize());
+  CHECK(cuStreamAddCallback(
+      nullptr, [](CUstream, CUresult, void*) {}, nullptr, 0));
+  CHECK(cuMemcpyDtoDAsync_v2(second.address(), first.address(), first.bytes(), nullptr));
+  CHECK(cuMemsetD32Async(first.address(), 4, kWords, nullptr));
+  third.reset();
+  CHECK(cuCtxSynchronize());
+  report(steps, "first", digest(first.download()));
+  report(steps, "second", digest(second.download()));
+}
+
+// One synchronisation, and then most of the memory that a small device has.
+void crowded(int steps) {
+  const auto first = filled(4 << 20, 1);
+  CHECK(cuCtxSynchronize());
+  const auto second = filled(14 << 20, 2);
+  report(steps, "first", digest(first.download()));
+  report(steps, "second", digest(second.download()));
+}
+
 int run(const std::string& mode, int steps) {
   const Device device(ContextKind::kPrimary);
   const std::pair<const char*, void (*)(int)> modes[] = {
@@ -673,10 +725,13 @@ int run(const std::string& mode, int steps) {
       {"plain", plain},
       {"by_file", by_file},
       {"thread", second_thread},
+      {"unproven_thread", unproven_thread},
       {"stream_callback", stream_callback},
       {"slow", slow},
       {"forks", forks},
       {"late", late},
+      {"leaves", leaves},
+      {"crowded", crowded},
   };
   for (const auto& [name, body] : modes) {
     if (mode != name) continue;

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
 """The rare ways to use the driver: each mode of tests/apps/corners is killed and restored twice."""
+import os
+import time
+
 import harness
 
 CORNERS = harness.app('corners')
@@ -53,6 +56,31 @@ class Corners(harness.TestCase):
         digests = [[line.split()[-1] for line in each.output.splitlines()]
                    for each in (run, reference)]
         self.assertEqual(digests[0], digests[1])
+
+    def saved_while_held(self, mode, **settings):
+        """A run whose first snapshot finds the way to the host held until it has long gone on, or
+        waits for it; then restored from what it has saved."""
+        command = [CORNERS, mode, '1']
+        reference = self.reference(command, **settings)
+        held = os.path.join(self.folder, 'held')
+        open(held, 'w').close()
+        run = self.start_saved(command, GPUSNAP_EVERY='syncs:1', GPUSNAP_DIRTY='calls',
+                               GPUSNAP_MAX_STALL='60s', SIMCUDA_HOLD='to_host:' + held, **settings)
+        time.sleep(1)
+        os.remove(held)
+        self.assert_same_output(self.finish(run), reference)
+        self.assertGreater(len(self.complete()), 0)
+        for each in self.complete():
+            again = self.finish(self.start_restored(command, checkpoint=each['id'], **settings))
+            self.assert_same_output(again, reference)
+        return run
+
+    def test_what_cannot_be_followed_ends_the_snapshot_first(self):
+        run = self.saved_while_held('leaves', GPUSNAP_DEVICE_CACHE='0')
+        self.assertIn('cuStreamAddCallback cannot be restored', run.errors)
+
+    def test_memory_that_the_program_needs_is_not_ours(self):
+        self.saved_while_held('crowded', SIMCUDA_MEMORY='96M', GPUSNAP_DEVICE_CACHE='32M')
 
 
 def add_test(mode):

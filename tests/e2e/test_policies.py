@@ -63,6 +63,9 @@ class Policies(harness.TestCase):
         for each in (kept[0], kept[-1]):
             self.assertEqual(self.restores(command, reference, each['id']).errors, '')
 
+    def test_unproven_kernel_beside_shared_memory_and_threads(self):
+        self.ends_checkpointing('unproven_thread', 'in several threads')
+
     def test_stream_callback(self):
         self.ends_checkpointing('stream_callback', 'cuStreamAddCallback')
 
@@ -168,7 +171,7 @@ class Policies(harness.TestCase):
         command = [CORNERS, 'plain', '200']
         for keep in (1, 3):
             self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:10', GPUSNAP_KEEP=keep,
-                                         GPUSNAP_CHAIN=0))
+                                         GPUSNAP_CHAIN=0, **EACH))
             self.assertEqual(len(self.complete()), keep)
 
     # ---- two at once ----

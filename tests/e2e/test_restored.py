@@ -50,7 +50,8 @@ class Restored(harness.TestCase):
         steps, every = harness.PROGRAMS[name]
         command = [harness.app(name), steps]
         reference = self.reference(command)
-        self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:%d' % every, GPUSNAP_KEEP=3))
+        self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:%d' % every, GPUSNAP_KEEP=3,
+                                     GPUSNAP_ORG='b+i'))
         kept = self.complete()
         self.assertGreaterEqual(len(kept), 3)  # and what they build on
         for each in kept:
