@@ -67,7 +67,9 @@ struct Driver {
   X(cuGraphMemsetNodeGetParams)              \
   X(cuGraphEventRecordNodeGetEvent)          \
   X(cuGraphChildGraphNodeGetGraph)           \
-  X(cuFuncLoad)
+  X(cuFuncLoad)                              \
+  X(cuMemcpyBatchAsync)                      \
+  X(cuMemcpyBatchAsync_v2)
 
 #define X(name) decltype(&::name) name = nullptr;
   GPUSNAP_DRIVER_FUNCTIONS(X)

@@ -8,6 +8,7 @@
 #include "interpose/mutation.h"
 #include "interpose/snapshots.h"
 #include "interpose/text.h"
+#include "interpose/zone_copies.h"
 
 namespace gpusnap {
 
@@ -203,34 +204,23 @@ bool Offloader::start_duplicates() {
   const uint64_t zone = snapshots_.zone_bytes_;
   // Blocks are given out one after the other: what lies together is copied at once, with the ends
   // of blocks that short zones leave unused.
-  struct Stretch {
-    uint64_t first_block, place, bytes;
-  };
-  std::vector<Stretch> stretches;
+  std::vector<ZoneCopy> copies;
   uint64_t used = 0;
   size_t taken = 0;
   for (; taken < duplicates_.size(); ++taken) {
     Duplicate& duplicate = duplicates_[taken];
     const uint64_t room = duplicate.blocks.count * zone;
     if (used + room > slot->capacity) break;
-    const bool goes_on =
-        !stretches.empty() &&
-        stretches.back().first_block + stretches.back().bytes / zone == duplicate.blocks.first;
-    if (!goes_on) stretches.push_back({duplicate.blocks.first, used, 0});
-    stretches.back().bytes += room;
+    copies.push_back(
+        {reinterpret_cast<uint64_t>(slot->data + used), lane_.block(duplicate.blocks.first), room});
     duplicate.piece.place = used;
     flight.pieces.push_back(duplicate.piece);
     flight.blocks.push_back(duplicate.blocks);
     used += room;
   }
   duplicates_.erase(duplicates_.begin(), duplicates_.begin() + static_cast<ptrdiff_t>(taken));
-  CUresult result = CUDA_SUCCESS;
-  for (const Stretch& stretch : stretches) {
-    if (result != CUDA_SUCCESS) break;
-    result = snapshots_.driver_.cuMemcpyDtoHAsync_v2(slot->data + stretch.place,
-                                                     lane_.block(stretch.first_block),
-                                                     stretch.bytes, lane_.offload());
-  }
+  const CUresult result =
+      copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies), lane_.offload());
   launch(std::move(flight), result);
   return true;
 }

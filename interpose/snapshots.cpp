@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "interpose/mutation.h"
 #include "interpose/services/log.h"
 #include "interpose/text.h"
+#include "interpose/zone_copies.h"
 
 namespace gpusnap {
 
@@ -314,12 +316,13 @@ bool Snapshots::copy_ahead(const WriteSet& set, bool freed, std::vector<Transfer
 void Snapshots::start_duplicate(const TransferPtr& transfer) {
   DeviceLane& lane = *lane_of(transfer->context);
   CurrentContext current(driver_, lane.context());
-  CUresult result = CUDA_SUCCESS;
+  std::vector<ZoneCopy> copies;
   for (const TransferPiece& piece : transfer->pieces) {
-    if (result != CUDA_SUCCESS || mutated(Mutation::kSkipDuplicate)) break;
+    if (mutated(Mutation::kSkipDuplicate)) break;
     const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
-    result = driver_.cuMemcpyDtoDAsync_v2(lane.block(piece.place), from, piece.size, lane.gate());
+    copies.push_back({lane.block(piece.place), from, piece.size});
   }
+  const CUresult result = copy_zones(driver_, CopyTo::kDevice, std::move(copies), lane.gate());
   if (result != CUDA_SUCCESS) fail(driver_status(driver_, "duplicating device memory", result));
   zones_.started(transfer, record(lane, lane.gate()));
   offloaders_.at(lane.context())->add_duplicates(transfer);
@@ -339,13 +342,12 @@ void Snapshots::hold_call(const std::vector<TransferPtr>& waits, CUstream stream
 
 CUresult Snapshots::copy_to_slot(DeviceLane&, const Transfer& transfer, Slot* slot,
                                  CUstream stream) {
+  std::vector<ZoneCopy> copies;
   for (const TransferPiece& piece : transfer.pieces) {
     const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
-    const CUresult result =
-        driver_.cuMemcpyDtoHAsync_v2(slot->data + piece.place, from, piece.size, stream);
-    if (result != CUDA_SUCCESS) return result;
+    copies.push_back({reinterpret_cast<uint64_t>(slot->data + piece.place), from, piece.size});
   }
-  return CUDA_SUCCESS;
+  return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream);
 }
 
 // Null when no event could be had; what was enqueued has then been waited for.

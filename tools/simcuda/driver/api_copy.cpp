@@ -1,6 +1,7 @@
 // Copies and sets. Every form is one box of bytes, rows of equal width at equal distances, from one
 // place to another; what differs between the calls is only when the host may go on.
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
@@ -196,6 +197,125 @@ CUresult copy(CUstream handle, const Box& box, const End& to, const End& from, W
 CUresult copy_linear(CUstream stream, uint64_t to, Place to_place, uint64_t from, Place from_place,
                      uint64_t size, Wait wait) {
   return copy(stream, {size}, {to, 0, 0, to_place}, {from, 0, 0, from_place}, wait);
+}
+
+// One copy of a batch.
+struct BatchCopy {
+  uint64_t size = 0;
+  Located target, source;
+  std::shared_ptr<std::vector<std::byte>> staged;  // what the source held at the call
+  Engine engine = Engine::kCopy;
+};
+
+constexpr Engine kCopyEngines[] = {Engine::kToHost, Engine::kToDevice, Engine::kCopy};
+
+bool uses(const std::vector<BatchCopy>& copies, Engine engine) {
+  return std::any_of(copies.begin(), copies.end(),
+                     [&](const BatchCopy& copy) { return copy.engine == engine; });
+}
+
+// The order of access of each copy; false where the lists are not as they have to be.
+bool spread_attributes(size_t count, const CUmemcpyAttributes* attributes, const size_t* firsts,
+                       size_t attribute_count, std::vector<CUmemcpySrcAccessOrder>* orders) {
+  if (attributes == nullptr || firsts == nullptr || attribute_count == 0 ||
+      attribute_count > count || firsts[0] != 0) {
+    return false;
+  }
+  for (size_t i = 0; i < attribute_count; ++i) {
+    const size_t end = i + 1 < attribute_count ? firsts[i + 1] : count;
+    const CUmemcpySrcAccessOrder order = attributes[i].srcAccessOrder;
+    const bool known = order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+                       order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ||
+                       order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+    const unsigned flags = attributes[i].flags;
+    if (!known || flags > CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE || end <= firsts[i] ||
+        end > count) {
+      return false;
+    }
+    orders->resize(end, order);
+  }
+  return true;
+}
+
+CUresult locate_batch(Driver& state, const Memory::Hold& hold, const CUdeviceptr* to,
+                      const CUdeviceptr* from, const size_t* sizes,
+                      const std::vector<CUmemcpySrcAccessOrder>& orders,
+                      std::vector<BatchCopy>* copies, size_t* at) {
+  for (size_t i = 0; i < orders.size(); ++i) {
+    *at = i;
+    BatchCopy copy;
+    copy.size = sizes[i];
+    const Box box{sizes[i]};
+    if (box.empty()) return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = locate(state.memory, hold, box, {to[i], 0, 0, Place::kAny}, &copy.target);
+    if (result == CUDA_SUCCESS) {
+      result = locate(state.memory, hold, box, {from[i], 0, 0, Place::kAny}, &copy.source);
+    }
+    if (result != CUDA_SUCCESS) return result;
+    copy.engine = engine_for(copy.target, copy.source);
+    if (copy.source.pageable && orders[i] != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM) {
+      copy.staged =
+          std::make_shared<std::vector<std::byte>>(copy.source.host, copy.source.host + copy.size);
+    }
+    copies->push_back(std::move(copy));
+  }
+  return CUDA_SUCCESS;
+}
+
+// The copies of each engine are one operation. They have no order: done from the last to the first,
+// so that one that reads what another writes shows.
+WorkQueue::Task task_of_batch(Driver& state, Context& context, std::vector<BatchCopy> copies) {
+  return [&state, &context, copies = std::move(copies)] {
+    for (Engine engine : kCopyEngines) {
+      if (!uses(copies, engine)) continue;
+      state.engines.run(context, engine, [&] {
+        Effort effort{.copies = 0};
+        for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
+          if (copy->engine != engine) continue;
+          std::memmove(copy->target.host,
+                       copy->staged != nullptr ? copy->staged->data() : copy->source.host,
+                       copy->size);
+          count(state.stats, copy->target, copy->source, copy->size);
+          effort.bytes += copy->size;
+          ++effort.copies;
+        }
+        return effort;
+      });
+    }
+  };
+}
+
+CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* sizes,
+                    size_t count, const CUmemcpyAttributes* attributes, const size_t* firsts,
+                    size_t attribute_count, size_t* failed, CUstream handle) {
+  size_t at = SIZE_MAX;  // no copy in particular
+  const CUresult result = queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
+    std::vector<CUmemcpySrcAccessOrder> orders;
+    if (stream.legacy || to == nullptr || from == nullptr || sizes == nullptr || count == 0 ||
+        !spread_attributes(count, attributes, firsts, attribute_count, &orders)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    Point until;
+    {
+      auto hold = state.memory.hold();
+      std::vector<BatchCopy> copies;
+      CUresult bad = locate_batch(state, hold, to, from, sizes, orders, &copies, &at);
+      if (bad != CUDA_SUCCESS) return bad;
+      at = SIZE_MAX;
+      for (Engine engine : kCopyEngines) {
+        if (uses(copies, engine)) bad = injected(state.faults, engine);
+        if (bad != CUDA_SUCCESS) return bad;
+      }
+      const bool waits = std::any_of(copies.begin(), copies.end(),
+                                     [](const BatchCopy& copy) { return copy.target.pageable; });
+      Point point = context.submit(stream, task_of_batch(state, context, std::move(copies)));
+      if (waits) until = std::move(point);
+    }
+    until.wait();
+    return context.error();
+  });
+  if (result != CUDA_SUCCESS && failed != nullptr) *failed = at;
+  return result;
 }
 
 uint64_t number(const void* pointer) {
@@ -403,6 +523,7 @@ CUresult set_task(Driver& driver, Context& context, const Memory::Hold& hold,
 
 using simcuda::copy_2d;
 using simcuda::copy_3d;
+using simcuda::copy_batch;
 using simcuda::copy_linear;
 using simcuda::number;
 using simcuda::Place;
@@ -476,6 +597,18 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* parameters) {
 
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* parameters, CUstream stream) {
   return copy_3d(parameters, stream, Wait::kAsync);
+}
+
+CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count,
+                            CUmemcpyAttributes* attributes, size_t* firsts, size_t attribute_count,
+                            size_t* failed, CUstream stream) {
+  return copy_batch(to, from, sizes, count, attributes, firsts, attribute_count, failed, stream);
+}
+
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count,
+                               CUmemcpyAttributes* attributes, size_t* firsts,
+                               size_t attribute_count, CUstream stream) {
+  return copy_batch(to, from, sizes, count, attributes, firsts, attribute_count, nullptr, stream);
 }
 
 CUresult cuMemsetD8_v2(CUdeviceptr address, unsigned char value, size_t count) {

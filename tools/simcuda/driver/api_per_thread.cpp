@@ -65,6 +65,18 @@ using simcuda::with_thread_streams;
                 Argument<&call, 6> g) {                                           \
     return with_thread_streams(&call, a, b, c, d, e, f, g);                       \
   }
+#define SIMCUDA_WRAP_8(call, form)                                                \
+  CUresult form(Argument<&call, 0> a, Argument<&call, 1> b, Argument<&call, 2> c, \
+                Argument<&call, 3> d, Argument<&call, 4> e, Argument<&call, 5> f, \
+                Argument<&call, 6> g, Argument<&call, 7> h) {                     \
+    return with_thread_streams(&call, a, b, c, d, e, f, g, h);                    \
+  }
+#define SIMCUDA_WRAP_9(call, form)                                                  \
+  CUresult form(Argument<&call, 0> a, Argument<&call, 1> b, Argument<&call, 2> c,   \
+                Argument<&call, 3> d, Argument<&call, 4> e, Argument<&call, 5> f,   \
+                Argument<&call, 6> g, Argument<&call, 7> h, Argument<&call, 8> i) { \
+    return with_thread_streams(&call, a, b, c, d, e, f, g, h, i);                   \
+  }
 #define SIMCUDA_WRAP_10(call, form)                                               \
   CUresult form(Argument<&call, 0> a, Argument<&call, 1> b, Argument<&call, 2> c, \
                 Argument<&call, 3> d, Argument<&call, 4> e, Argument<&call, 5> f, \

@@ -113,8 +113,16 @@ bool read_clock(ClockSettings* clock, std::string* error) {
   };
   auto latency = [&](std::string_view name, std::string_view value) {
     auto time = parse_latency(value);
-    if (!time || (name != "kernel" && name != "copy")) return false;
-    (name == "kernel" ? clock->kernel_latency : clock->copy_latency) = *time;
+    if (!time) return false;
+    if (name == "kernel") {
+      clock->kernel_latency = *time;
+    } else if (name == "copy") {
+      clock->copy_latency = *time;
+    } else if (name == "batch") {
+      clock->batch_latency = *time;
+    } else {
+      return false;
+    }
     return true;
   };
   return read_list("SIMCUDA_BANDWIDTH",
@@ -122,7 +130,7 @@ bool read_clock(ClockSettings* clock, std::string* error) {
                    "a second from 1M to 1000T, such as memory:2T,to_host:25G",
                    error, bandwidth) &&
          read_list("SIMCUDA_LATENCY",
-                   "kernel or copy, each with a colon and a time up to 1000ms, such as "
+                   "kernel, copy or batch, each with a colon and a time up to 1000ms, such as "
                    "kernel:5us,copy:10us",
                    error, latency);
 }

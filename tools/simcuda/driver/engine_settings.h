@@ -24,9 +24,11 @@ struct ClockSettings {
   std::array<uint64_t, kEngines> bandwidth = {2'000'000'000'000, 25'000'000'000, 25'000'000'000,
                                               1'000'000'000'000};
   uint64_t instructions = 20'000'000'000'000;  // SIMCUDA_BANDWIDTH: of all threads, a second
-  // SIMCUDA_LATENCY: nanoseconds that each kernel or set, and each copy, takes besides.
+  // SIMCUDA_LATENCY: nanoseconds that each kernel or set, each copy or batch of copies, and each
+  // further copy of a batch takes besides.
   uint64_t kernel_latency = 5'000;
   uint64_t copy_latency = 10'000;
+  uint64_t batch_latency = 1'000;
   uint64_t pace = 100;  // SIMCUDA_PACE: time of the host that is one unit of virtual time
 };
 

@@ -85,7 +85,9 @@ uint64_t Engines::duration(Engine engine, const Effort& effort) const {
   const ClockSettings& clock = settings_.clock;
   const auto rate = [&](Engine e) { return clock.bandwidth[static_cast<size_t>(e)]; };
   uint64_t moving = time_for(effort.bytes, rate(engine));
-  if (engine != Engine::kCompute) return clock.copy_latency + moving;
+  if (engine != Engine::kCompute) {
+    return clock.copy_latency + (effort.copies - 1) * clock.batch_latency + moving;
+  }
   // Memory of the host is behind the link that copies use.
   moving += time_for(effort.host_bytes, std::min(rate(Engine::kToHost), rate(Engine::kToDevice)));
   uint64_t computing = time_for(effort.instructions, clock.instructions);

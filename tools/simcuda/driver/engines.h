@@ -21,6 +21,7 @@ struct Effort {
   uint64_t host_bytes = 0;    // that a kernel or set touched in memory of the host
   uint64_t instructions = 0;  // of all threads
   uint64_t at_least = 0;      // nanoseconds
+  uint64_t copies = 1;        // of a batch
 };
 
 // Thread-safe.

@@ -14,7 +14,7 @@ namespace {
 const bool kIsSet = [] {
   setenv("SIMCUDA_CLOCK", "virtual", 1);
   setenv("SIMCUDA_BANDWIDTH", "memory:1G,to_host:1M,to_device:2M,copy:1G,instructions:1000T", 1);
-  setenv("SIMCUDA_LATENCY", "kernel:3us,copy:7us", 1);
+  setenv("SIMCUDA_LATENCY", "kernel:3us,copy:7us,batch:2us", 1);
   return true;
 }();
 
@@ -74,6 +74,23 @@ TEST_F(ClockTest, CopiesTakeTheirBytes) {
   EXPECT_MICROSECONDS(7 + 250, time_of([&] { cuMemcpyHtoDAsync_v2(memory_, source_, 500, a_); }));
   EXPECT_MICROSECONDS(7 + 50, time_of([&] { cuMemcpyDtoDAsync_v2(memory_, other_, 50'000, a_); }));
   EXPECT_MICROSECONDS(3 + 50, time_of([&] { cuMemsetD8Async(memory_, 0, 50'000, a_); }));
+}
+
+TEST_F(ClockTest, CopiesOfABatchTakeLittleBesidesTheirBytes) {
+  CUdeviceptr to[] = {memory_, memory_ + 100'000, memory_ + 200'000};
+  CUdeviceptr from[] = {other_, other_ + 300'000, other_ + 150'000};
+  size_t sizes[] = {50'000, 20'000, 30'000};
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  size_t first = 0;
+  auto batch = [&] {
+    EXPECT_OK(cuMemcpyBatchAsync_v2(to, from, sizes, 3, &attributes, &first, 1, a_));
+  };
+  EXPECT_MICROSECONDS(7 + 2 * 2 + 100, time_of(batch));
+  // Those of another engine are an operation of their own.
+  to[1] = reinterpret_cast<CUdeviceptr>(host_);
+  sizes[1] = 500;
+  EXPECT_MICROSECONDS(7 + 2 + 80 + 7 + 500, time_of(batch));
 }
 
 TEST_F(ClockTest, KernelsTakeTheMemoryThatTheyTouch) {

@@ -194,6 +194,85 @@ TEST_F(MemoryTest, UnifiedCopiesFindOutWhatIsWhere) {
   EXPECT_OK(cuMemcpy(one, two, 0));
 }
 
+class BatchTest : public MemoryTest {
+ protected:
+  void SetUp() override {
+    MemoryTest::SetUp();
+    ASSERT_OK(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
+    memory_ = allocate(256);
+    ASSERT_OK(cuMemcpyHtoD_v2(memory_, values_.data(), 256));
+    attributes_.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  }
+  // Copies within memory_, to its host side, and from it.
+  CUresult batch() {
+    return cuMemcpyBatchAsync_v2(to_.data(), from_.data(), sizes_.data(), to_.size(), &attributes_,
+                                 &first_, 1, stream_);
+  }
+  CUstream stream_ = nullptr;
+  CUdeviceptr memory_ = 0;
+  std::vector<uint8_t> values_ = counting(256);
+  std::vector<CUdeviceptr> to_, from_;
+  std::vector<size_t> sizes_;
+  CUmemcpyAttributes attributes_{};
+  size_t first_ = 0;
+};
+
+TEST_F(BatchTest, CopiesInEachDirection) {
+  std::vector<uint8_t> back(16), given(8, 200);
+  to_ = {memory_ + 128, reinterpret_cast<CUdeviceptr>(back.data()), memory_ + 240};
+  from_ = {memory_, memory_ + 32, reinterpret_cast<CUdeviceptr>(given.data())};
+  sizes_ = {16, 16, 8};
+  EXPECT_OK(batch());
+  // The one into pageable memory is waited for, as by other copies, and with it the batch.
+  EXPECT_TRUE(std::equal(back.begin(), back.end(), values_.begin() + 32));
+  auto all = download<uint8_t>(memory_, 256);
+  EXPECT_TRUE(std::equal(values_.begin(), values_.begin() + 16, all.begin() + 128));
+  EXPECT_EQ(200, all[240]);
+  EXPECT_EQ(200, all[247]);
+  EXPECT_EQ(values_[248], all[248]);
+}
+
+TEST_F(BatchTest, TakesAttributesForEachStretch) {
+  std::vector<uint8_t> given(8, 200);
+  to_ = {memory_, memory_ + 8};
+  from_ = {reinterpret_cast<CUdeviceptr>(given.data()), memory_ + 100};
+  sizes_ = {8, 8};
+  CUmemcpyAttributes attributes[2] = {attributes_, attributes_};
+  attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  size_t firsts[2] = {0, 1}, failed = 0;
+  EXPECT_OK(cuMemcpyBatchAsync(to_.data(), from_.data(), sizes_.data(), 2, attributes, firsts, 2,
+                               &failed, stream_));
+  given.assign(8, 0);
+  EXPECT_OK(cuStreamSynchronize(stream_));
+  auto all = download<uint8_t>(memory_, 16);
+  EXPECT_EQ(200, all[0]);
+  EXPECT_EQ(values_[100], all[8]);
+}
+
+TEST_F(BatchTest, RefusesWhatIsNoBatch) {
+  to_ = {memory_, memory_ + 64};
+  from_ = {memory_ + 128, memory_ + 192};
+  sizes_ = {16, 16};
+  EXPECT_OK(batch());
+  size_t failed = 0;
+  sizes_[1] = 65;  // beyond the end
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE,
+            cuMemcpyBatchAsync(to_.data(), from_.data(), sizes_.data(), 2, &attributes_, &first_, 1,
+                               &failed, stream_));
+  EXPECT_EQ(1u, failed);
+  sizes_[1] = 16;
+  attributes_.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, batch());
+  attributes_.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  first_ = 1;
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, batch());
+  first_ = 0;
+  stream_ = nullptr;  // the legacy default stream takes none
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, batch());
+  EXPECT_OK(cuMemcpyBatchAsync_v2_ptsz(to_.data(), from_.data(), sizes_.data(), 2, &attributes_,
+                                       &first_, 1, stream_));
+}
+
 TEST_F(MemoryTest, SetsComeInThreeWidthsAndTwoShapes) {
   CUdeviceptr address = allocate(64);
   EXPECT_OK(cuMemsetD8_v2(address, 1, 64));

@@ -1,0 +1,27 @@
+// Copies of many pieces of device memory, asked of the driver in as few calls as it allows: what a
+// copy takes besides its bytes is what the program waits for where scattered zones are saved before
+// a call.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "interpose/driver.h"
+
+namespace gpusnap {
+
+struct ZoneCopy {
+  uint64_t to = 0;
+  uint64_t from = 0;
+  uint64_t size = 0;
+};
+
+enum class CopyTo : uint8_t { kDevice, kHost };
+
+// Enqueues the copies, in any order: none reads what another writes. `from` is device memory, `to`
+// what `side` says. Copies whose two ends follow those of the one before become one. After an error
+// some may have been enqueued. The stream's context is current; thread-safe.
+CUresult copy_zones(const Driver& driver, CopyTo side, std::vector<ZoneCopy> copies,
+                    CUstream stream);
+
+}  // namespace gpusnap
