@@ -320,7 +320,7 @@ void Snapshots::start_duplicate(const TransferPtr& transfer) {
   for (const TransferPiece& piece : transfer->pieces) {
     if (mutated(Mutation::kSkipDuplicate)) break;
     const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
-    copies.push_back({lane.block(piece.place), from, piece.size});
+    copies.push_back({lane.block(piece.place), from, piece.size, piece.range});
   }
   const CUresult result = copy_zones(driver_, CopyTo::kDevice, std::move(copies), lane.gate());
   if (result != CUDA_SUCCESS) fail(driver_status(driver_, "duplicating device memory", result));
@@ -345,7 +345,8 @@ CUresult Snapshots::copy_to_slot(DeviceLane&, const Transfer& transfer, Slot* sl
   std::vector<ZoneCopy> copies;
   for (const TransferPiece& piece : transfer.pieces) {
     const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
-    copies.push_back({reinterpret_cast<uint64_t>(slot->data + piece.place), from, piece.size});
+    copies.push_back(
+        {reinterpret_cast<uint64_t>(slot->data + piece.place), from, piece.size, piece.range});
   }
   return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream);
 }

@@ -11,7 +11,8 @@ void merge_neighbours(std::vector<ZoneCopy>& copies) {
   for (size_t i = 1; i < copies.size(); ++i) {
     ZoneCopy& before = copies[last];
     const ZoneCopy& next = copies[i];
-    if (next.to == before.to + before.size && next.from == before.from + before.size) {
+    if (next.range == before.range && next.to == before.to + before.size &&
+        next.from == before.from + before.size) {
       before.size += next.size;
     } else {
       copies[++last] = next;

@@ -14,13 +14,14 @@ struct ZoneCopy {
   uint64_t to = 0;
   uint64_t from = 0;
   uint64_t size = 0;
+  uint32_t range = 0;  // that `from` is in: the driver copies from one allocation at a time
 };
 
 enum class CopyTo : uint8_t { kDevice, kHost };
 
 // Enqueues the copies, in any order: none reads what another writes. `from` is device memory, `to`
-// what `side` says. Copies whose two ends follow those of the one before become one. After an error
-// some may have been enqueued. The stream's context is current; thread-safe.
+// what `side` says. Copies within a range whose two ends follow those of the one before become one.
+// After an error some may have been enqueued. The stream's context is current; thread-safe.
 CUresult copy_zones(const Driver& driver, CopyTo side, std::vector<ZoneCopy> copies,
                     CUstream stream);
 
