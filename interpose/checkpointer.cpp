@@ -112,9 +112,12 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
   if (!status.ok()) {
     log(LogLevel::kWarn, "old checkpoints of ", s.job_, " stay: ", status.message());
   }
+  const CallCounts& calls = saved.meanwhile;
   log(LogLevel::kInfo, "checkpoint ", id, ": ", saved.bytes, " bytes saved, stall ",
-      saved.stall_ns / 1000, " us; calls meanwhile: ", saved.counts.free, " free, ",
-      saved.counts.waited, " waited, ", saved.counts.opaque, " of them opaque");
+      saved.stall_ns / 1000, " us; meanwhile ", calls.launches_free, " launches went ahead and ",
+      calls.launches_waited, " waited, ", calls.launches_guessed, " of them on a guess, ",
+      calls.launches_opaque, " opaque; other calls: ", calls.others_free, " and ",
+      calls.others_waited);
   s.triggers_->report({true, id, saved.bytes, saved.stall_ns, ""});
   std::lock_guard lock(mutex_);
   given_up_ = 0;
@@ -189,7 +192,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
                      }
                      manifest->stall_ns = held ? stall() : manifest->stall_ns + counts.held_ns;
                      saved.stall_ns = manifest->stall_ns;
-                     saved.counts = counts;
+                     saved.meanwhile = manifest->meanwhile = counts.calls;
                      writer_->finish(std::move(*manifest), &session_.recorder_->writer(),
                                      [this, id, saved](const Status& done) {
                                        if (done.ok()) {

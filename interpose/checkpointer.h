@@ -45,7 +45,7 @@ class Checkpointer {
     Place place;
     uint64_t bytes = 0;
     uint64_t stall_ns = 0;
-    WriteCounts counts;
+    CallCounts meanwhile;
   };
 
   Status attempt(uint8_t cut_flags, std::string& id);

@@ -246,16 +246,8 @@ void Graphs::set_enabled(CUgraphExec exec, CUgraphNode handle, bool enabled) {
   }
 }
 
-void Graphs::add_call(const KernelCall& call, WriteSet& writes) const {
-  WriteSet set;
-  modules_.kernels().add_writes(call.function, const_cast<void**>(call.params.data()), nullptr,
-                                memory_, set);
-  if (!set.said() || set.everything()) writes.add_everything();
-  if (!set.proven()) writes.set_kernel(set.kernel(), false);
-  for (const WriteSet::Range& range : set) writes.add(range.address, range.size);
-}
-
 void Graphs::add_writes(CUgraphExec exec, WriteSet& writes) const {
+  writes.add_launch();
   auto found = execs_.find(exec);
   if (found == execs_.end()) {
     writes.add_everything();
@@ -266,7 +258,10 @@ void Graphs::add_writes(CUgraphExec exec, WriteSet& writes) const {
     if (!node.enabled) continue;
     if (node.everything) writes.add_everything();
     for (const WriteSet::Range& range : node.writes) writes.add(range.address, range.size);
-    for (const KernelCall& call : node.calls) add_call(call, writes);
+    for (const KernelCall& call : node.calls) {
+      modules_.kernels().add_writes(call.function, const_cast<void**>(call.params.data()), nullptr,
+                                    memory_, writes);
+    }
   }
 }
 

@@ -78,7 +78,6 @@ class Graphs {
   static void read_memset(const CUDA_MEMSET_NODE_PARAMS& params, Node& node);
   // A child graph is a node that does all that its own do.
   static void fold(std::vector<Node> nodes, Node& into);
-  void add_call(const KernelCall& call, WriteSet& writes) const;
   static void take(const WriteSet& set, Node& node);
   void put(CUgraphExec exec, Node node);
 

@@ -68,13 +68,13 @@ const KernelWrites* Kernels::find(const void* handle) const {
 void Kernels::add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,
                          WriteSet& writes) const {
   const auto at = handles_.find(handle);
+  writes.add_launch();
   if (at == handles_.end()) {
     writes.add_everything();
-    writes.set_kernel(WriteSet::kNoKernel, false);
     return;
   }
   const Kernel& kernel = kernels_[at->second];
-  writes.set_kernel(at->second, collect_writes(kernel.writes, params, extra, memory, writes));
+  if (!collect_writes(kernel.writes, params, extra, memory, writes)) writes.add_guess(at->second);
   const auto code = code_.find(kernel.module);
   if (code == code_.end()) return;
   for (const std::string& name : kernel.writes.globals) {

@@ -34,13 +34,13 @@ class Kernels {
   void place_global(uint64_t module, const std::string& name, uint64_t address, uint64_t size);
   void forget_globals(uint64_t module);
 
-  // What a launch of `handle` with these arguments (of cuLaunchKernel) may write; sets whose kernel
-  // it is and whether that is proven. Allocates nothing.
+  // Adds what a launch of `handle` with these arguments (of cuLaunchKernel) may write, and whose
+  // guess that is where it is not proven. Allocates nothing.
   void add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,
                   WriteSet& writes) const;
   // The kernel behind a handle; null: not known.
   const KernelWrites* find(const void* handle) const;
-  // By WriteSet::kernel(): the same number for all handles of a kernel.
+  // By WriteSet::guesses(): the same number for all handles of a kernel.
   const std::string& name(uint32_t kernel) const { return kernels_[kernel].writes.name; }
 
  private:

@@ -6,11 +6,6 @@ namespace gpusnap {
 
 namespace {
 using Clock = CallLock::Clock;
-// Getting memory is quick, but its thread may have to wait for a processor.
-constexpr auto kQuickPatience = std::chrono::seconds(1);
-constexpr auto kMayWaitPatience = std::chrono::milliseconds(50);
-// A call that has given memory away is about to return.
-constexpr auto kFreePatience = std::chrono::seconds(10);
 }  // namespace
 
 uint64_t MemoryOrder::begin(Kind kind) {
@@ -19,9 +14,8 @@ uint64_t MemoryOrder::begin(Kind kind) {
     if (waited_for == calls_.end() || waited_for->patience <= Clock::now()) break;
     (void)lock_.wait_until(changed_, waited_for->patience);
   }
-  calls_.push_back(
-      {count_, Clock::now() + (kind == Kind::kQuick ? Clock::duration(kQuickPatience)
-                                                    : Clock::duration(kMayWaitPatience))});
+  const auto patience = kind == Kind::kQuick ? patience_.quick : patience_.may_wait;
+  calls_.push_back({count_, Clock::now() + patience});
   return count_++;
 }
 
@@ -39,7 +33,7 @@ void MemoryOrder::wait_for_frees(uint64_t address, uint64_t size) {
   auto overlaps = [&](const auto& freed) {
     return freed.first < address + size && address < freed.first + freed.second;
   };
-  const auto deadline = Clock::now() + kFreePatience;
+  const auto deadline = Clock::now() + patience_.free;
   while (std::ranges::any_of(being_freed_, overlaps) && lock_.wait_until(changed_, deadline)) {
     continue;
   }

@@ -20,11 +20,19 @@
 
 namespace gpusnap {
 
+// How long others wait: for a call that gets memory, which is quick, but its thread may have to
+// wait for a processor; for one that may wait for the device, or for a compiler; and for one that
+// has given memory away and is about to return.
+struct Patience {
+  CallLock::Clock::duration quick = std::chrono::seconds(1);
+  CallLock::Clock::duration may_wait = std::chrono::milliseconds(50);
+  CallLock::Clock::duration free = std::chrono::seconds(10);
+};
+
 class MemoryOrder {
  public:
-  explicit MemoryOrder(CallLock& lock) : lock_(lock) {}
+  explicit MemoryOrder(CallLock& lock, Patience patience = {}) : lock_(lock), patience_(patience) {}
 
-  // Quick, or one that may wait for the device, or for a compiler.
   enum class Kind : uint8_t { kQuick, kMayWait };
   // Before the call, and after it; the number goes from one to the other.
   uint64_t begin(Kind kind);
@@ -43,6 +51,7 @@ class MemoryOrder {
   };
 
   CallLock& lock_;
+  const Patience patience_;
   std::condition_variable changed_;
   std::vector<Call> calls_;  // being made
   uint64_t count_ = 0;

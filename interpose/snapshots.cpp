@@ -229,22 +229,36 @@ Status Snapshots::adopt(const MemoryMap& memory,
   return {};
 }
 
-bool Snapshots::is_opaque(const WriteSet& set) {
-  if (set.everything()) return true;
-  if (set.kernel() == WriteSet::kNoKernel || set.proven()) return false;
-  if (!settings_.speculate || dirty_from_calls_) return true;
-  if (!zones_.active()) return false;
+Snapshots::Trust Snapshots::trust(const WriteSet& set) {
+  if (set.everything()) return Trust::kOpaque;
+  if (set.proven()) return Trust::kKnown;
+  if (!settings_.speculate || dirty_from_calls_) return Trust::kOpaque;
+  if (!zones_.active()) return Trust::kGuess;
   std::lock_guard lock(mutex_);
-  if (suspects_.is_opaque(set.kernel())) return true;
-  suspects_.launched(set.kernel());
-  return false;
+  for (uint32_t kernel : set.guesses()) {
+    if (suspects_.is_opaque(kernel)) return Trust::kOpaque;
+  }
+  for (uint32_t kernel : set.guesses()) suspects_.launched(kernel);
+  return Trust::kGuess;
+}
+
+void Snapshots::count(const WriteSet& set, Trust trust, bool waited) {
+  std::lock_guard lock(mutex_);
+  CallCounts& calls = counts_.calls;
+  if (!set.launch()) {
+    ++(waited ? calls.others_waited : calls.others_free);
+    return;
+  }
+  ++(waited ? calls.launches_waited : calls.launches_free);
+  if (trust == Trust::kGuess) ++calls.launches_guessed;
+  if (trust == Trust::kOpaque) ++calls.launches_opaque;
 }
 
 void Snapshots::before_write(const WriteSet& given, CUstream stream, Hold hold, bool freed) {
   WriteSet all;
-  const bool opaque = is_opaque(given);
-  if (opaque) all.add_everything();
-  const WriteSet& set = opaque ? all : given;
+  const Trust trusted = trust(given);
+  if (trusted == Trust::kOpaque) all.add_everything();
+  const WriteSet& set = trusted == Trust::kOpaque ? all : given;
   if (dirty_from_calls_) zones_.mark_dirty(set);
   if (!running()) return;
   // A context that ends takes our buffers with it.
@@ -257,9 +271,7 @@ void Snapshots::before_write(const WriteSet& given, CUstream stream, Hold hold, 
     hold_host([&] { return zones_.touches(set); }, kNoRoom);
   }
   hold_call(waits, stream, hold);
-  std::lock_guard lock(mutex_);
-  ++(waits.empty() ? counts_.free : counts_.waited);
-  if (opaque) ++counts_.opaque;
+  count(given, trusted, !waits.empty());
 }
 
 void Snapshots::hold_host(const std::function<bool()>& needed, const char* why) {

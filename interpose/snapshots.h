@@ -36,11 +36,9 @@ namespace gpusnap {
 // stream orders (frees, unloads), the host.
 enum class Hold : uint8_t { kStream, kHost };
 
-// How calls fared while zones were pending; one snapshot's or all together.
+// How calls fared while zones of one snapshot were pending.
 struct WriteCounts {
-  uint64_t free = 0;     // went ahead at once
-  uint64_t waited = 0;   // had zones copied first, or waited for copies that others had begun
-  uint64_t opaque = 0;   // of all: could write anything
+  CallCounts calls;
   uint64_t held_ns = 0;  // how long the host was held for want of buffers
 };
 
@@ -120,7 +118,11 @@ class Snapshots {
   // While `needed`; bounded unless the snapshot has failed already.
   // `why` the snapshot is abandoned where it takes longer.
   void hold_host(const std::function<bool()>& needed, const char* why);
-  bool is_opaque(const WriteSet& set);
+  // What a call says that it writes is known to be all, or is a guess that is taken for it, or is
+  // not to be relied upon: it may write anything.
+  enum class Trust : uint8_t { kKnown, kGuess, kOpaque };
+  Trust trust(const WriteSet& set);
+  void count(const WriteSet& set, Trust trust, bool waited);
 
   // For offloaders.
   CUresult copy_to_slot(DeviceLane& lane, const Transfer& transfer, Slot* slot, CUstream stream);

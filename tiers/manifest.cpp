@@ -122,6 +122,10 @@ class Taker {
     m.parent = from.parent();
     m.parent_checksum = from.parent_checksum();
     m.chain = from.chain();
+    if (const stored::CallCounts* calls = from.meanwhile(); calls != nullptr) {
+      m.meanwhile = {calls->launches_free(),   calls->launches_waited(), calls->launches_guessed(),
+                     calls->launches_opaque(), calls->others_free(),     calls->others_waited()};
+    }
     m.program = program(*from.program());
     each(from.ranges(), [&](const stored::Range* r) {
       m.ranges.push_back({r->kind(), r->address(), r->size(), r->call_site(), r->ordinal(),
@@ -343,10 +347,14 @@ std::vector<std::byte> encode(const Manifest& m) {
   const auto extents = put_extents(builder, m.extents);
   const auto segments = put_segments(builder, m.segments);
   const auto journal = put_journal(builder, m.journal);
+  const CallCounts& calls = m.meanwhile;
+  const stored::CallCounts meanwhile(calls.launches_free, calls.launches_waited,
+                                     calls.launches_guessed, calls.launches_opaque,
+                                     calls.others_free, calls.others_waited);
   builder.Finish(stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
                                         m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls,
                                         m.launches, program, ranges, extents, segments, journal,
-                                        m.parent, m.parent_checksum, m.chain),
+                                        m.parent, m.parent_checksum, m.chain, &meanwhile),
                  stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }

@@ -63,6 +63,18 @@ struct ProgramIdentity {
   uint32_t driver_version = 0;         // as cuDriverGetVersion gives it
 };
 
+// How the program's calls fared that could write while zones of this checkpoint had still to be
+// saved.
+struct CallCounts {
+  uint64_t launches_free = 0;     // of kernels and graphs: went ahead at once
+  uint64_t launches_waited = 0;   // their stream waited for zones to be copied, or the host did
+  uint64_t launches_guessed = 0;  // of all: what they write was guessed (speculation)
+  uint64_t launches_opaque = 0;   // of all: could write anything, and waited for all zones
+  uint64_t others_free = 0;       // copies, sets, frees
+  uint64_t others_waited = 0;
+  bool operator==(const CallCounts&) const = default;
+};
+
 inline constexpr uint32_t kMostAncestors = 1024;
 
 struct Manifest {
@@ -88,6 +100,7 @@ struct Manifest {
   uint64_t parent = 0;
   uint64_t parent_checksum = 0;  // of its manifest's body; the checkpoint's writer fills it in
   uint32_t chain = 0;            // how many ancestors it has, at most kMostAncestors
+  CallCounts meanwhile;
 
   uint64_t bytes() const;      // of device memory at the cut
   uint64_t own_bytes() const;  // of those, in this manifest's own extents

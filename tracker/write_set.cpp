@@ -31,6 +31,16 @@ void WriteSet::add(uint64_t address, uint64_t size) {
   ranges_[count_++] = {address, size};
 }
 
+void WriteSet::add_guess(uint32_t kernel) {
+  launch_ = true;
+  if (std::ranges::find(guesses(), kernel) != guesses().end()) return;
+  if (guess_count_ == kMostGuesses) {
+    add_everything();
+    return;
+  }
+  guesses_[guess_count_++] = kernel;
+}
+
 void WriteSet::add_box(uint64_t address, uint64_t width, uint64_t height, uint64_t pitch,
                        uint64_t depth, uint64_t slice) {
   said_ = true;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace gpusnap {
 
@@ -17,7 +18,7 @@ class WriteSet {
   static constexpr uint64_t kWholeRange = UINT64_MAX;
   // A box of at most so many rows is kept row by row, a larger one as the range around it.
   static constexpr uint64_t kMostRows = 8;
-  static constexpr uint32_t kNoKernel = UINT32_MAX;
+  static constexpr size_t kMostGuesses = 16;  // likewise
 
   struct Range {
     uint64_t address;
@@ -44,21 +45,24 @@ class WriteSet {
   const Range* begin() const { return ranges_; }
   const Range* end() const { return ranges_ + count_; }
 
-  // Whose launch this is, by Modules::function(), and whether the set is all that the kernel can
-  // write (proven) or a guess that its arguments suggest. kNoKernel, proven: no launch.
-  void set_kernel(uint32_t number, bool proven) {
-    kernel_ = number;
-    proven_ = proven;
-  }
-  uint32_t kernel() const { return kernel_; }
-  bool proven() const { return proven_; }
+  // The call launches kernels; a graph's may be many, or none.
+  void add_launch() { launch_ = true; }
+  // One of them may write more than the set says, which is only what its arguments suggest: by
+  // Kernels' number.
+  void add_guess(uint32_t kernel);
+  bool launch() const { return launch_; }
+  // The set is all that can be written.
+  bool proven() const { return guess_count_ == 0; }
+  // The kernels of which it is a guess, each once.
+  std::span<const uint32_t> guesses() const { return {guesses_, guess_count_}; }
 
  private:
   bool said_ = false;
   bool everything_ = false;
-  bool proven_ = true;
+  bool launch_ = false;
   uint8_t count_ = 0;
-  uint32_t kernel_ = kNoKernel;
+  uint8_t guess_count_ = 0;
+  uint32_t guesses_[kMostGuesses];
   Range ranges_[kMost];
 };
 

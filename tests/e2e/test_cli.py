@@ -151,8 +151,12 @@ class Looking(CliTest):
         self.assertEqual(rank['ranges'][1]['name'], 'step "one"')
         self.assertEqual(sum(each['stream_bytes'] for each in rank['journal']), 2000)
         self.assertEqual((rank['calls'], rank['launches']), (200, 20))
+        self.assertEqual(rank['meanwhile'], {
+            'launches_free': 9, 'launches_waited': 4, 'launches_guessed': 3, 'launches_opaque': 2,
+            'others_free': 8, 'others_waited': 1})
         text = self.call('show', 'job@1').stdout
-        for part in ('job@1  complete', PYTHON, 'a b', 'testhost', 'step "one"', '0xa00000000000'):
+        for part in ('job@1  complete', PYTHON, 'a b', 'testhost', 'step "one"', '0xa00000000000',
+                     '9 launches went ahead, 4 waited (3 on a guess, 2 opaque)'):
             self.assertIn(part, text)
 
     def test_show_of_what_is_not_there(self):

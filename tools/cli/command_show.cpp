@@ -44,6 +44,11 @@ void print_rank(const Manifest& rank) {
   fmt::print("  cut        {}, held {}, after {} calls, {} of them launches\n",
              show_local_time(rank.cut_unix_ns), show_nanoseconds(rank.stall_ns), rank.calls,
              rank.launches);
+  const CallCounts& calls = rank.meanwhile;
+  fmt::print("  meanwhile  {} launches went ahead, {} waited ({} on a guess, {} opaque); ",
+             calls.launches_free, calls.launches_waited, calls.launches_guessed,
+             calls.launches_opaque);
+  fmt::print("other calls: {} and {}\n", calls.others_free, calls.others_waited);
   fmt::print("  zones      {}\n", show_bytes(rank.zone_bytes));
   if (rank.parent != 0) {
     fmt::print("  parent     {}@{} (+{}); {} of {} changed since\n", rank.job, rank.parent,
@@ -138,6 +143,17 @@ void add_files(Json& json, const Manifest& rank) {
   json.end_array();
 }
 
+void add_counts(Json& json, const CallCounts& calls) {
+  json.begin_object();
+  json.key("launches_free").value(calls.launches_free);
+  json.key("launches_waited").value(calls.launches_waited);
+  json.key("launches_guessed").value(calls.launches_guessed);
+  json.key("launches_opaque").value(calls.launches_opaque);
+  json.key("others_free").value(calls.others_free);
+  json.key("others_waited").value(calls.others_waited);
+  json.end_object();
+}
+
 void add_rank(Json& json, const Manifest& rank) {
   json.begin_object();
   json.key("rank").value(uint64_t{rank.rank});
@@ -153,6 +169,8 @@ void add_rank(Json& json, const Manifest& rank) {
   json.key("zone_bytes").value(rank.zone_bytes);
   json.key("calls").value(rank.calls);
   json.key("launches").value(rank.launches);
+  json.key("meanwhile");
+  add_counts(json, rank.meanwhile);
   json.key("program");
   add_program(json, rank.program);
   add_files(json, rank);

@@ -68,6 +68,12 @@ Manifest manifest_of(const std::string& job, uint64_t epoch, const std::string& 
   manifest.zone_bytes = 65536;
   manifest.calls = 100 * epoch;
   manifest.launches = 10 * epoch;
+  manifest.meanwhile = {.launches_free = 9,
+                        .launches_waited = 4,
+                        .launches_guessed = 3,
+                        .launches_opaque = 2,
+                        .others_free = 8,
+                        .others_waited = 1};
   manifest.program = program;
   SavedRange allocation;
   allocation.address = 0xa000'0000'0000;

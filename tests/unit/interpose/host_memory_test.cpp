@@ -194,7 +194,7 @@ TEST_F(HostMemoryTest, AGuessIsEverything) {
   recorder_.is_settled();
   WriteSet guess;
   guess.add(0x1000, 8);
-  guess.set_kernel(3, false);
+  guess.add_guess(3);
   recorder_.may_change(guess);
   device([](auto& m) { m[7] = std::byte{1}; });
   EXPECT_EQ(synchronise(), 1U);

@@ -68,6 +68,7 @@ inline Manifest manifest_of(const Job& job, uint64_t epoch) {
   manifest.zone_bytes = 65536;
   manifest.calls = 100 * epoch;
   manifest.launches = 10 * epoch;
+  manifest.meanwhile = {6, 5, 4, 3, 2, epoch};
   manifest.program = {"/bin/solver", 3, 4, {"solver", "", "a b\n"}, "/tmp", "GPU", 13000};
   for (size_t i = 0; i < job.ranges.size(); ++i) {
     SavedRange range;

@@ -81,11 +81,26 @@ TEST(WriteSet, ABoxOfAnyShapeCoversItsStart) {
 
 TEST(WriteSet, SaysWhoseGuessItIs) {
   WriteSet set;
+  EXPECT_FALSE(set.launch());
+  set.add_launch();
+  EXPECT_TRUE(set.launch());
   EXPECT_TRUE(set.proven());
-  EXPECT_EQ(set.kernel(), WriteSet::kNoKernel);
-  set.set_kernel(7, false);
+  set.add_guess(7);
   EXPECT_FALSE(set.proven());
-  EXPECT_EQ(set.kernel(), 7u);
+  set.add_guess(3);
+  set.add_guess(7);
+  EXPECT_EQ(std::vector(set.guesses().begin(), set.guesses().end()), (std::vector{7u, 3u}));
+  EXPECT_FALSE(set.everything());
+}
+
+TEST(WriteSet, MoreGuessesThanItHasRoomForAreEverything) {
+  WriteSet set;
+  for (uint32_t kernel = 0; kernel < WriteSet::kMostGuesses; ++kernel) set.add_guess(kernel);
+  EXPECT_FALSE(set.everything());
+  set.add_guess(0);
+  EXPECT_FALSE(set.everything());
+  set.add_guess(WriteSet::kMostGuesses);
+  EXPECT_TRUE(set.everything());
 }
 
 }  // namespace

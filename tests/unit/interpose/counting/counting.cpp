@@ -1,10 +1,12 @@
 #include "tests/unit/interpose/counting/counting.h"
 
 #include <atomic>
+#include <cstdio>
 
 #include "interpose/activation.h"
 #include "interpose/handlers.h"
 #include "interpose/hook_table.h"
+#include "interpose/thread_path.h"
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
 
@@ -58,6 +60,11 @@ EXPORT const char* counting_lost_sight() {
 EXPORT void* counting_wrapper(const char* symbol) {
   const gpusnap::HookEntry* entry = gpusnap::find_symbol(symbol);
   return entry == nullptr ? nullptr : entry->wrapper;
+}
+EXPORT void counting_thread_path(char* text, unsigned long size) {
+  char path[gpusnap::kThreadPathText];
+  (void)gpusnap::text_of(gpusnap::own_thread_path(), path);
+  std::snprintf(text, size, "%s", path);
 }
 EXPORT void counting_with_guard(void (*body)()) {
   const gpusnap::Guard guard;

@@ -10,6 +10,8 @@ int counting_sessions();                     // session starts
 bool counting_abandoned();                   // a fork made this process leave its session
 const char* counting_lost_sight();           // last name reported; "" for none
 void* counting_wrapper(const char* symbol);  // null: not hooked
+// Of the calling thread, as text.
+void counting_thread_path(char* text, unsigned long size);
 // Runs `body` as a handler would: with the guard held.
 void counting_with_guard(void (*body)());
 }
