@@ -1,0 +1,378 @@
+// A program whose calls to the driver are a text: script FILE. A line is a command and its
+// arguments; "NAME: command" is given to a thread of that name, which the program does not wait for
+// until "join NAME". What is not said to be asynchronous here is not.
+//
+//   stream NAME            a non-blocking stream; "default" is the legacy default stream
+//   alloc NAME WORDS       device memory, set to junk of its own
+//   alloc_async NAME WORDS STREAM
+//   free NAME              free_async NAME STREAM
+//   stir NAME NUMBER STREAM       a kernel that writes all of it
+//   stir_part NAME FIRST WORDS NUMBER STREAM
+//   mix TO FROM STREAM            likewise, from another's words
+//   point TABLE TO         the address of one in the first words of the other
+//   chase TABLE WORDS NUMBER STREAM     a kernel that writes where that leads
+//   follow TABLE TO NUMBER STREAM       the same; the place is an argument, too
+//   count NUMBER STREAM    a kernel that writes a variable of the module
+//   set NAME NUMBER STREAM         copy TO FROM STREAM
+//   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
+//   host NAME STREAM       a host function that ends then; then says that it ran
+//   release NAME
+//   wait STREAM OTHER      one stream for what is in another now
+//   sync STREAM            sync_all: the context
+//   capture STREAM         end_capture STREAM: says what came of it; launches what was captured
+//   trim                   what the default pool can let go of
+//   load  unload           the module
+//   map NAME OTHER BYTES   one piece of physical memory at two addresses
+//   print NAME             a digest of its words
+//   await FILE             goes on when there is such a file
+//   say TEXT
+#include "script.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include "app.h"
+#include "script_ptx.h"
+
+namespace app {
+
+constexpr unsigned kThreads = 64;
+
+// What the device and a host function wait for.
+struct Flag {
+  Pinned<unsigned> seen_by_device{1};
+  std::atomic<bool> released{false};
+  std::string name;
+  explicit Flag(std::string what) : name(std::move(what)) { seen_by_device[0] = 0; }
+};
+
+// A thread that does what it is given, in order.
+class Worker {
+ public:
+  explicit Worker(CUcontext context)
+      : thread_([this, context] {
+          CHECK(cuCtxSetCurrent(context));
+          run();
+        }) {}
+  ~Worker() {
+    give({});
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  void give(std::function<void()> act) {
+    std::lock_guard lock(mutex_);
+    acts_.push_back(std::move(act));
+    changed_.notify_all();
+  }
+  void join() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return acts_.empty(); });
+  }
+
+ private:
+  void run() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return !acts_.empty(); });
+      const std::function<void()> act = acts_.front();
+      lock.unlock();
+      if (act == nullptr) return;
+      act();
+      lock.lock();
+      acts_.pop_front();
+      changed_.notify_all();
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> acts_;  // the first is being done
+  std::thread thread_;
+};
+
+class Script {
+ public:
+  Script() {
+    CHECK(cuCtxGetCurrent(&context_));
+    streams_["default"] = CU_STREAM_LEGACY;
+    load();
+  }
+
+  void run(const std::string& line) {
+    std::istringstream words(line);
+    std::string first;
+    if (!(words >> first) || first.starts_with("#")) return;
+    if (!first.ends_with(":")) return command(line);
+    first.pop_back();
+    auto& worker = workers_[first];
+    if (worker == nullptr) worker = std::make_unique<Worker>(context_);
+    std::string rest;
+    std::getline(words, rest);
+    worker->give([this, rest] { command(rest); });
+  }
+
+ private:
+  struct Memory {
+    CUdeviceptr address = 0;
+    unsigned words = 0;
+    size_t bytes() const { return words * sizeof(unsigned); }
+  };
+  // One line, as it is being read.
+  class Line {
+   public:
+    explicit Line(const std::string& text) : text_(text), words_(text) {}
+    std::string word() {
+      std::string word;
+      if (!(words_ >> word)) fail(text_.c_str(), "a word is missing");
+      return word;
+    }
+    unsigned number() { return static_cast<unsigned>(std::stoul(word())); }
+    std::string rest() {
+      std::string rest;
+      std::getline(words_ >> std::ws, rest);
+      return rest;
+    }
+
+   private:
+    std::string text_;
+    std::istringstream words_;
+  };
+
+  void command(const std::string& text) {
+    Line line(text);
+    const std::string name = line.word();
+    if (memory_command(name, line) || kernel_command(name, line) || stream_command(name, line) ||
+        other_command(name, line)) {
+      return;
+    }
+    fail(text.c_str(), "no such command");
+  }
+
+  bool memory_command(const std::string& name, Line& line) {
+    if (name == "alloc" || name == "alloc_async") {
+      const std::string what = line.word();
+      Memory memory;
+      memory.words = line.number();
+      if (name == "alloc") {
+        CHECK(cuMemAlloc_v2(&memory.address, memory.bytes()));
+        fill(memory);
+      } else {
+        CHECK(cuMemAllocAsync(&memory.address, memory.bytes(), stream(line)));
+      }
+      memory_[what] = memory;
+    } else if (name == "free") {
+      CHECK(cuMemFree_v2(take(line).address));
+    } else if (name == "free_async") {
+      const Memory gone = take(line);
+      CHECK(cuMemFreeAsync(gone.address, stream(line)));
+    } else if (name == "point") {
+      const CUdeviceptr table = memory(line).address, to = memory(line).address;
+      CHECK(cuMemcpyHtoD_v2(table, &to, sizeof to));
+    } else if (name == "set") {
+      const Memory& to = memory(line);
+      const auto value = static_cast<unsigned char>(line.number());
+      CHECK(cuMemsetD8Async(to.address, value, to.bytes(), stream(line)));
+    } else if (name == "copy") {
+      const Memory &to = memory(line), &from = memory(line);
+      CHECK(cuMemcpyDtoDAsync_v2(to.address, from.address, std::min(to.bytes(), from.bytes()),
+                                 stream(line)));
+    } else if (name == "trim") {
+      CUmemoryPool pool = nullptr;
+      CHECK(cuDeviceGetMemPool(&pool, 0));
+      CHECK(cuMemPoolTrimTo(pool, 0));
+    } else if (name == "map") {
+      map_twice(line);
+    } else if (name == "print") {
+      const std::string what = line.word();
+      const Memory& from = memory_.at(what);
+      std::vector<unsigned> words(from.words);
+      CHECK(cuMemcpyDtoH_v2(words.data(), from.address, from.bytes()));
+      std::printf("%s %016" PRIx64 "\n", what.c_str(), digest(words));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool kernel_command(const std::string& name, Line& line) {
+    const Shape shape{.blocks = 1, .threads = kThreads};
+    if (name == "stir") {
+      const Memory to = memory(line);
+      const unsigned with = line.number();
+      launch(function("stir"), shape, stream(line), to.address, to.words, with);
+    } else if (name == "stir_part") {
+      const CUdeviceptr to = memory(line).address + line.number() * sizeof(unsigned);
+      const unsigned words = line.number(), with = line.number();
+      launch(function("stir"), shape, stream(line), to, words, with);
+    } else if (name == "mix") {
+      const Memory to = memory(line), from = memory(line);
+      launch(function("mix"), shape, stream(line), to.address, from.address,
+             std::min(to.words, from.words));
+    } else if (name == "chase") {
+      const CUdeviceptr table = memory(line).address;
+      const unsigned words = line.number(), with = line.number();
+      launch(function("chase"), shape, stream(line), table, words, with);
+    } else if (name == "follow") {
+      const CUdeviceptr table = memory(line).address;
+      const Memory to = memory(line);
+      const unsigned with = line.number();
+      launch(function("follow"), shape, stream(line), table, to.address, to.words, with);
+    } else if (name == "count") {
+      const unsigned with = line.number();
+      launch(function("count"), shape, stream(line), with);
+    } else if (name == "wait_for_host") {
+      const CUdeviceptr seen = flag(line).seen_by_device.device_address();
+      launch(function("wait_for_host"), shape, stream(line), seen);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool stream_command(const std::string& name, Line& line) {
+    if (name == "stream") {
+      CHECK(cuStreamCreate(&streams_[line.word()], CU_STREAM_NON_BLOCKING));
+    } else if (name == "sync") {
+      CHECK(cuStreamSynchronize(stream(line)));
+    } else if (name == "sync_all") {
+      std::printf("sync_all: %s\n", name_of(cuCtxSynchronize()));
+    } else if (name == "wait") {
+      CUevent event = nullptr;
+      CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+      const CUstream waits = stream(line);
+      CHECK(cuEventRecord(event, stream(line)));
+      CHECK(cuStreamWaitEvent(waits, event, 0));
+      CHECK(cuEventDestroy_v2(event));
+    } else if (name == "capture") {
+      CHECK(cuStreamBeginCapture_v2(stream(line), CU_STREAM_CAPTURE_MODE_GLOBAL));
+    } else if (name == "end_capture") {
+      end_capture(stream(line));
+    } else if (name == "host") {
+      Flag& waited_for = flag(line);
+      CHECK(cuLaunchHostFunc(stream(line), run_host_function, &waited_for));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool other_command(const std::string& name, Line& line) {
+    if (name == "release") {
+      Flag& waited_for = flag(line);
+      waited_for.released = true;
+      __atomic_store_n(&waited_for.seen_by_device[0], 1u, __ATOMIC_SEQ_CST);
+    } else if (name == "load") {
+      load();
+    } else if (name == "unload") {
+      module_.reset();
+    } else if (name == "await") {
+      const std::string file = line.word();
+      while (!std::filesystem::exists(file)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    } else if (name == "join") {
+      workers_.at(line.word())->join();
+    } else if (name == "say") {
+      std::puts(line.rest().c_str());
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  static void run_host_function(void* given) {
+    Flag& flag = *static_cast<Flag*>(given);
+    while (!flag.released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::printf("host function %s\n", flag.name.c_str());
+  }
+
+  static const char* name_of(CUresult result) {
+    const char* name = nullptr;
+    return cuGetErrorName(result, &name) == CUDA_SUCCESS ? name : "unknown";
+  }
+
+  void end_capture(CUstream stream) {
+    CUgraph graph = nullptr;
+    const CUresult ended = cuStreamEndCapture(stream, &graph);
+    std::printf("end_capture: %s\n", name_of(ended));
+    if (ended != CUDA_SUCCESS) return;
+    CUgraphExec exec = nullptr;
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+  }
+
+  void map_twice(Line& line) {
+    Memory* const maps[] = {&memory_[line.word()], &memory_[line.word()]};
+    CUmemAllocationProp kind{};
+    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    const size_t bytes = line.number();
+    CUmemGenericAllocationHandle handle = 0;
+    CHECK(cuMemCreate(&handle, bytes, &kind, 0));
+    for (Memory* map : maps) {
+      const CUmemAccessDesc access{kind.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+      map->words = static_cast<unsigned>(bytes / sizeof(unsigned));
+      CHECK(cuMemAddressReserve(&map->address, bytes, 0, 0, 0));
+      CHECK(cuMemMap(map->address, bytes, 0, handle, 0));
+      CHECK(cuMemSetAccess(map->address, bytes, &access, 1));
+    }
+    fill(*maps[0]);
+  }
+
+  void fill(const Memory& memory) {
+    std::vector<unsigned> words(memory.words);
+    for (unsigned& word : words) word = random_.next();
+    CHECK(cuMemcpyHtoD_v2(memory.address, words.data(), memory.bytes()));
+  }
+  void load() { module_ = std::make_unique<Module>(kScriptPtx); }
+  CUfunction function(const char* name) { return module_->function(name); }
+  CUstream stream(Line& line) { return streams_.at(line.word()); }
+  const Memory& memory(Line& line) { return memory_.at(line.word()); }
+  Memory take(Line& line) { return memory_.extract(line.word()).mapped(); }
+  Flag& flag(Line& line) {
+    const std::string name = line.word();
+    std::lock_guard lock(mutex_);
+    auto& flag = flags_[name];
+    if (flag == nullptr) flag = std::make_unique<Flag>(name);
+    return *flag;
+  }
+
+  CUcontext context_ = nullptr;
+  std::unique_ptr<Module> module_;
+  // What threads use has been made by the first one, but for flags.
+  std::map<std::string, CUstream> streams_;
+  std::map<std::string, Memory> memory_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Flag>> flags_;
+  Random random_{17};
+  std::map<std::string, std::unique_ptr<Worker>> workers_;
+};
+
+int run(const char* file) {
+  const Device device(ContextKind::kPrimary);
+  Script script;
+  std::ifstream lines(file);
+  if (!lines) fail(file, "cannot be read");
+  for (std::string line; std::getline(lines, line);) script.run(line);
+  return finish();
+}
+
+}  // namespace app
+
+int main(int argc, char** argv) {
+  if (argc != 2) app::fail(argv[0], "usage: FILE");
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  return app::run(argv[1]);
+}

@@ -1,0 +1,82 @@
+"""Tests whose program is a text: tests/apps/script.cpp says what its lines mean.
+
+What the program waits for is a file ("await NAME") that the test makes when it has seen enough; a
+restored run finds all of them. Nothing is decided by time: a test waits for what the program says.
+"""
+import os
+import signal
+import time
+
+import harness
+
+
+EVERY = 'signal:USR1'
+
+
+class TestCase(harness.TestCase):
+    def script(self, text):
+        """The command that does what the text says."""
+        path = os.path.join(self.folder, 'script.txt')
+        with open(path, 'w') as file:
+            file.write(text)
+        return [harness.app('script'), path]
+
+    def make(self, name, content=''):
+        """The file that the program waits for; there at once, with all that is in it."""
+        path = os.path.join(self.working_folder, name)
+        with open(path + '.new', 'w') as file:
+            file.write(content)
+        os.rename(path + '.new', path)
+
+    def make_all(self, text):
+        for line in text.splitlines():
+            if line.split()[-2:-1] == ['await']:
+                self.make(line.split()[-1])
+
+    def undisturbed(self, text):
+        """What the script puts out without any of ours."""
+        names = set(os.listdir(self.working_folder))
+        self.make_all(text)
+        reference = self.reference(self.script(text))
+        for name in set(os.listdir(self.working_folder)) - names - {'script.txt'}:
+            if not name.startswith('run'):
+                os.remove(os.path.join(self.working_folder, name))
+        return reference
+
+    def wait_until(self, run, what, happened):
+        deadline = time.monotonic() + self.timeout
+        while not happened():
+            if run.ended():
+                self.assertTrue(happened(), 'ended before %s:\n%s\n%s' % (
+                    what, run.output.decode(), run.errors))
+                return
+            if time.monotonic() > deadline:
+                self.fail('%s did not come:\n%s\n%s' % (what, run.output.decode(), run.errors))
+            time.sleep(0.002)
+
+    def wait_for(self, run, said):
+        """Until the program has said so."""
+        self.wait_until(run, repr(said), lambda: said.encode() in run.output.splitlines())
+
+    def wait_for_errors(self, run, words):
+        self.wait_until(run, repr(words), lambda: words in run.errors)
+
+    def wait_for_complete(self, run, count):
+        self.wait_until(run, '%d checkpoints' % count, lambda: len(self.manifests()) >= count)
+
+    def restores_all(self, command, reference, **settings):
+        """From every complete checkpoint."""
+        found = self.complete()
+        self.assertGreater(len(found), 0)
+        for each in found:
+            run = self.finish(self.start_restored(command, checkpoint=each['id'], **settings))
+            self.assert_same_output(run, reference)
+
+    def go_on_with_a_checkpoint(self, run, name):
+        """The program's first call after "await NAME" begins with a cut, where GPUSNAP_EVERY is
+        EVERY: it sees the signal before it can see the file."""
+        run.process.send_signal(signal.SIGUSR1)
+        self.make(name)
+
+    def meanwhile(self, checkpoint):
+        return self.show(checkpoint['id'])['ranks'][0]['meanwhile']
