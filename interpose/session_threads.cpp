@@ -141,9 +141,10 @@ bool Session::close_admission() {
     return false;
   }
   said_not_left_ = false;
-  // A thread that was waited for may have begun a capture.
-  if (capturing()) open_admission();
-  return !capturing();
+  // A thread that was waited for may have begun a capture, or ended the recording.
+  const bool may_cut = !capturing() && mode_.load(std::memory_order_relaxed) == Mode::kRecord;
+  if (!may_cut) open_admission();
+  return may_cut;
 }
 
 void Session::open_admission() {
