@@ -27,6 +27,12 @@ void Actor::add_stream() {
   if (blocking) blocking_.push_back(stream);
 }
 
+std::pair<bool, CUstream> Actor::given_as(CUstream stream) {
+  if (stream == CU_STREAM_LEGACY && draw_.chance(50)) return {false, nullptr};
+  if (stream == CU_STREAM_PER_THREAD && draw_.chance(50)) return {true, nullptr};
+  return {draw_.chance(20), stream};
+}
+
 void Actor::drop_stream() {
   if (streams_.size() <= 3) return;
   const size_t at = draw_.between(2, streams_.size() - 1);
@@ -118,15 +124,49 @@ Memory& Actor::allocate(uint64_t size) {
   }
   auto memory = std::make_unique<Memory>();
   memory->size = size;
-  if (draw_.chance(25)) {
-    memory->pool = memory->touched = true;
-    memory->last = pick_stream();
-    AGAIN(cuMemAllocAsync(&memory->address, size, memory->last));
+  if (uses_pools_ && draw_.chance(25)) {
+    allocate_ordered(*memory);
   } else {
     AGAIN(cuMemAlloc_v2(&memory->address, size));
   }
   memories_.push_back(std::move(memory));
   return *memories_.back();
+}
+
+void Actor::allocate_ordered(Memory& memory) {
+  memory.pool = memory.touched = true;
+  memory.last = pick_stream();
+  const auto [use_ptsz, given] = given_as(memory.last);
+  if (pool_ != nullptr && draw_.chance(50)) {
+    AGAIN((use_ptsz ? cuMemAllocFromPoolAsync_ptsz : cuMemAllocFromPoolAsync)(
+        &memory.address, memory.size, pool_, given));
+  } else {
+    AGAIN((use_ptsz ? cuMemAllocAsync_ptsz : cuMemAllocAsync)(&memory.address, memory.size, given));
+  }
+}
+
+// What its threshold lets it keep survives synchronisations, until it is trimmed.
+void Actor::add_pool() {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CHECK(cuCtxGetDevice(&properties.location.id));
+  CHECK(cuMemPoolCreate(&pool_, &properties));
+  uint64_t threshold = draw_.below(4) << 16;
+  CHECK(cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+}
+
+void Actor::drop_pool() {
+  if (pool_ != nullptr) CHECK(cuMemPoolDestroy(pool_));
+}
+
+void Actor::trim_pools() {
+  CUdevice device = 0;
+  CUmemoryPool common = nullptr;
+  CHECK(cuCtxGetDevice(&device));
+  CHECK(cuDeviceGetDefaultMemPool(&common, device));
+  CHECK(
+      cuMemPoolTrimTo(draw_.chance(50) && pool_ != nullptr ? pool_ : common, draw_.below(3) << 15));
 }
 
 // The driver waits for what is queued before memory goes; of a pool it goes in its stream's order.
@@ -136,7 +176,7 @@ void Actor::release(size_t index) {
   if (memory.pool && draw_.chance(80)) {
     const CUstream stream = pick_stream();
     touch(memory, stream);
-    CHECK(cuMemFreeAsync(memory.address, stream));
+    IN_STREAM(cuMemFreeAsync, stream, memory.address);
   } else {
     CHECK(cuMemFree_v2(memory.address));
   }

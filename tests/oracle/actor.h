@@ -39,6 +39,11 @@ inline bool done(CUresult result, const char* call) {
 }
 #define TRY(call) oracle::done((call), #call)
 #define CHECK(call) (void)TRY(call)
+// For calls of an actor: in whichever form suits the stream.
+#define IN_STREAM(call, stream, ...) \
+  CHECK(in_stream(call, call##_ptsz, stream __VA_OPT__(, ) __VA_ARGS__))
+#define AT_ONCE(call, stream, ...) \
+  CHECK(((stream) == CU_STREAM_PER_THREAD ? call##_ptds : (call))(__VA_ARGS__))
 // For what the program cannot go on without.
 #define AGAIN(call) \
   do {              \
@@ -96,8 +101,8 @@ inline bool tracing = false;
 
 class Actor {
  public:
-  Actor(uint64_t seed, unsigned number, CUcontext context, unsigned steps)
-      : draw_(seed, number), context_(context), steps_(steps) {}
+  Actor(uint64_t seed, unsigned number, CUcontext context, unsigned steps, bool uses_pools)
+      : draw_(seed, number), context_(context), steps_(steps), uses_pools_(uses_pools) {}
   virtual ~Actor() = default;
   Actor(const Actor&) = delete;
   Actor& operator=(const Actor&) = delete;
@@ -108,6 +113,17 @@ class Actor {
  protected:
   // ---- streams and their order
   CUstream pick_stream() { return draw_.of(streams_); }
+  // For calls that name none: that of calls for per-thread streams, too.
+  CUstream pick_default() { return draw_.chance(70) ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD; }
+  // A null stream is one or the other default stream, by the call's form: whether that for
+  // per-thread streams is to be used, and what it is to be given.
+  std::pair<bool, CUstream> given_as(CUstream stream);
+  // A call of the form that suits the stream, which is its last argument.
+  template <class F, class... A>
+  CUresult in_stream(F* plain, F* per_thread, CUstream stream, A... arguments) {
+    const auto [use_ptsz, given] = given_as(stream);
+    return (use_ptsz ? per_thread : plain)(arguments..., given);
+  }
   void add_stream();
   void drop_stream();
   // `stream` is about to touch the memory.
@@ -122,6 +138,10 @@ class Actor {
   // ---- memory
   Memory& allocate(uint64_t size);
   void release(size_t index);
+  void add_pool();
+  void drop_pool();
+  // Pools let go of what nobody uses.
+  void trim_pools();
   uint64_t random_size();
   uint64_t bytes_allocated() const;
   Memory& pick_memory() { return *draw_.of(memories_); }
@@ -137,6 +157,7 @@ class Actor {
   Draw draw_;
   const CUcontext context_;
   const unsigned steps_;
+  const bool uses_pools_;
   std::vector<CUstream> streams_;  // legacy and per-thread ones among them
   std::vector<CUstream>
       blocking_;  // of those, the ones that legacy work waits for and that wait for it
@@ -144,8 +165,10 @@ class Actor {
   std::vector<std::unique_ptr<Memory>> others_;  // variables of the module, what the host sees too
   std::vector<std::vector<unsigned char>> kept_;
   uint64_t seen_ = 0xcbf29ce484222325;
+  CUmemoryPool pool_ = nullptr;  // its own, beside the device's
 
  private:
+  void allocate_ordered(Memory& memory);
   bool ordered_anyway(CUstream one, CUstream other) const;
   template <class Is>
   void settle(const Is& is_settled);
