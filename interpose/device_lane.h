@@ -101,6 +101,7 @@ class DeviceLane {
       : driver_(driver), context_(context), events_(driver) {}
   Status set_up();
   Status map_tables();
+  CUresult upload_spans(uint32_t count);
   Status fingerprint_batch(uint32_t spans, uint64_t zones, uint64_t zone_bytes);
 
   const Driver& driver_;
@@ -112,6 +113,10 @@ class DeviceLane {
   MappedMemory tables_;
   std::byte* host_tables_ = nullptr;
   Scratch spans_, fingerprints_;
+  std::vector<std::byte> on_device_;  // what the device has of spans_
+  // Where kernels write fingerprints that the host finds in fingerprints_.host: that memory itself,
+  // or, where they cannot reach it, that on the device, which is copied.
+  CUdeviceptr fingerprints_out_ = 0;
 
   std::mutex mutex_;        // of what follows
   bool has_tried_ = false;  // to get the cache

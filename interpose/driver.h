@@ -69,7 +69,8 @@ struct Driver {
   X(cuGraphChildGraphNodeGetGraph)           \
   X(cuFuncLoad)                              \
   X(cuMemcpyBatchAsync)                      \
-  X(cuMemcpyBatchAsync_v2)
+  X(cuMemcpyBatchAsync_v2)                   \
+  X(cuMemHostGetDevicePointer_v2)
 
 #define X(name) decltype(&::name) name = nullptr;
   GPUSNAP_DRIVER_FUNCTIONS(X)

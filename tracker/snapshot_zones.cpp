@@ -22,6 +22,26 @@ uint64_t bytes_in(const ZoneTable& zones, ZoneBit bit) {
   }
   return bytes;
 }
+
+// Makes [from, to) of a piece one of its own, and returns its index.
+size_t set_apart(std::vector<TransferPiece>& pieces, size_t index, uint64_t from, uint64_t to) {
+  const TransferPiece whole = pieces[index];
+  const auto part = [&](uint64_t begin, uint64_t end) {
+    TransferPiece piece = whole;
+    piece.offset = begin;
+    piece.size = end - begin;
+    piece.place = whole.place + (begin - whole.offset);
+    return piece;
+  };
+  const uint64_t end = whole.offset + whole.size;
+  if (to < end) {
+    pieces.insert(pieces.begin() + static_cast<ptrdiff_t>(index) + 1, part(to, end));
+  }
+  pieces[index] = part(from, to);
+  if (from == whole.offset) return index;
+  pieces.insert(pieces.begin() + static_cast<ptrdiff_t>(index), part(whole.offset, from));
+  return index + 1;
+}
 }  // namespace
 
 void SnapshotZones::update(const MemoryMap& memory, uint64_t zone_bytes) {
@@ -189,20 +209,21 @@ void SnapshotZones::steal(const std::vector<Part>& parts) {
   }
 }
 
-bool SnapshotZones::take_run(uint32_t range, const ZoneRun& run, Room& room,
-                             std::vector<TransferPtr>& claimed) {
+uint64_t SnapshotZones::take_run(uint32_t range, const ZoneRun& run, Room& room,
+                                 std::vector<TransferPtr>& claimed) {
   TrackedRange& tracked = ranges_[range];
   uint64_t done = 0;
   while (done < run.size) {
     uint64_t place = 0;
     const uint64_t size = room.take(tracked.context, run.size - done, &place);
-    if (size == 0) return false;
+    if (size == 0) break;
     auto it = std::ranges::find(claimed, tracked.context, &Transfer::context);
     if (it == claimed.end()) {
       claimed.push_back(std::make_shared<Transfer>());
       it = std::prev(claimed.end());
       (*it)->kind = room.kind();
       (*it)->context = tracked.context;
+      (*it)->awaited = true;
       transfers_.push_back(*it);
     }
     (*it)->pieces.push_back({range, run.offset + done, size, place, false});
@@ -211,7 +232,38 @@ bool SnapshotZones::take_run(uint32_t range, const ZoneRun& run, Room& room,
     tracked.zones.set(kCopying, run.offset + done, size);
     done += size;
   }
-  return true;
+  return done;
+}
+
+// Of what is on its way to the host: the call would have to wait for the link, and for what is
+// before it there. What the copy brings of such zones is not used, since the call may write to them
+// while it reads.
+void SnapshotZones::take_over(const std::vector<Part>& parts, Room& room,
+                              std::vector<TransferPtr>& claimed) {
+  // The claim itself adds one.
+  const std::vector<TransferPtr> flying = transfers_;
+  for (const TransferPtr& transfer : flying) {
+    // Who starts one looks at its pieces. And once calls wait for it, they may write as soon as it
+    // has ended: before another copy is made.
+    if (transfer->kind != Transfer::Kind::kDirect || transfer->state != Transfer::State::kFlying ||
+        transfer->awaited) {
+      continue;
+    }
+    for (size_t i = 0; i < transfer->pieces.size(); ++i) {
+      for (const Part& part : parts) {
+        const TransferPiece piece = transfer->pieces[i];
+        if (piece.stolen || piece.range != part.range) continue;
+        const uint64_t from = std::max(piece.offset, part.from / zone_bytes_ * zone_bytes_);
+        const uint64_t to = std::min(piece.offset + piece.size,
+                                     (part.to + zone_bytes_ - 1) / zone_bytes_ * zone_bytes_);
+        if (from >= to) continue;
+        const uint64_t taken = take_run(piece.range, {from, to - from}, room, claimed);
+        if (taken == 0) return;
+        i = set_apart(transfer->pieces, i, from, from + taken);
+        transfer->pieces[i].stolen = true;
+      }
+    }
+  }
 }
 
 SnapshotZones::Claim SnapshotZones::claim(const WriteSet& writes, Room& room, bool freed) {
@@ -225,17 +277,22 @@ SnapshotZones::Claim SnapshotZones::claim(const WriteSet& writes, Room& room, bo
     }
   });
   if (parts.empty()) return claim;
-  for (const TransferPtr& transfer : transfers_) {
-    if (transfer->kind == Transfer::Kind::kGather && !freed) continue;
-    if (overlaps(*transfer, parts, freed)) claim.in_flight.push_back(transfer);
-  }
   steal(parts);
   for (const Part& part : parts) {
     while (const auto run = ranges_[part.range].zones.next(kPending, part.from, part.to)) {
-      if (take_run(part.range, *run, room, claim.claimed)) continue;
-      claim.left = true;
-      return claim;
+      claim.left = take_run(part.range, *run, room, claim.claimed) != run->size;
+      if (claim.left) break;
     }
+    if (claim.left) break;
+  }
+  const bool on_device = room.kind() == Transfer::Kind::kDuplicate;
+  if (on_device && !claim.left && !freed) take_over(parts, room, claim.claimed);
+  for (const TransferPtr& transfer : transfers_) {
+    if (std::ranges::find(claim.claimed, transfer) != claim.claimed.end()) continue;
+    if (transfer->kind == Transfer::Kind::kGather && !freed) continue;
+    if (!overlaps(*transfer, parts, freed)) continue;
+    transfer->awaited = true;
+    claim.in_flight.push_back(transfer);
   }
   return claim;
 }

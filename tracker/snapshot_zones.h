@@ -8,7 +8,8 @@
 // may write is neither pending nor copying, or the device has been told to wait for that.
 //
 // Zones that a kernel of ours gathers are an exception: no call may wait for a kernel. A call takes
-// such zones over and claims them for itself; what the kernel brings of them is not used.
+// such zones over and claims them for itself; what the kernel brings of them is not used. So it
+// does with zones that are on their way to the host, where there is room for them on the device.
 //
 // Pure logic: no CUDA, no I/O. Thread-safe but for what says otherwise.
 #pragma once
@@ -58,6 +59,7 @@ struct Transfer {
   State state = State::kStarting;
   uint64_t context = 0;
   uint64_t bytes = 0;
+  bool awaited = false;  // by calls, which may write when it has ended
   std::vector<TransferPiece> pieces;
   // What tells when it is done: the driver's event, which goes back to where it came from with the
   // last user. Set before kFlying; null where the copy could not be started.
@@ -150,7 +152,10 @@ class SnapshotZones {
   void for_parts(const WriteSet& writes, Visit&& visit);  // visit(index, from, to)
   bool overlaps(const Transfer& transfer, const std::vector<Part>& parts, bool stolen_too) const;
   void steal(const std::vector<Part>& parts);
-  bool take_run(uint32_t range, const ZoneRun& run, Room& room, std::vector<TransferPtr>& claimed);
+  // Claims a run as far as there is room: the bytes from its beginning on.
+  uint64_t take_run(uint32_t range, const ZoneRun& run, Room& room,
+                    std::vector<TransferPtr>& claimed);
+  void take_over(const std::vector<Part>& parts, Room& room, std::vector<TransferPtr>& claimed);
   void clear_bits();
   void search(Cursor& cursor, uint64_t most, uint64_t least, Transfer& transfer);
   void settle();  // active_ from the counts

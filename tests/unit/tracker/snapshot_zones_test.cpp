@@ -130,6 +130,94 @@ TEST(SnapshotZones, WhatIsGatheredIsTakenOver) {
             freed.in_flight.end());
 }
 
+TEST(SnapshotZones, WhatIsOnItsWayToTheHostIsTakenOverWithRoom) {
+  MemoryMap memory;
+  memory.insert(device_range(0x10000, 8 * kZone));
+  SnapshotZones zones;
+  zones.update(memory, kZone);
+  zones.begin(true, {});
+  Blocks room(3);
+  const auto flight = zones.claim_next(kContext, 8 * kZone, kZone, SnapshotZones::Scattered::kCopy);
+  zones.started(flight, nullptr);
+  const auto claim = zones.claim(written(0x10000 + 2 * kZone + 1, kZone), room, false);
+  EXPECT_TRUE(claim.in_flight.empty());
+  ASSERT_EQ(claim.claimed.size(), 1U);
+  EXPECT_EQ(claim.claimed[0]->bytes, 2 * kZone);
+  ASSERT_EQ(flight->pieces.size(), 3U);
+  EXPECT_FALSE(flight->pieces[0].stolen);
+  EXPECT_TRUE(flight->pieces[1].stolen);
+  EXPECT_EQ(flight->pieces[1].offset, 2 * kZone);
+  EXPECT_EQ(flight->pieces[1].size, 2 * kZone);
+  EXPECT_EQ(flight->pieces[2].place, flight->pieces[2].offset);
+  // As far as there is room; what is left of the flight is waited for.
+  const auto more = zones.claim(written(0x10000, 8 * kZone), room, false);
+  ASSERT_EQ(more.claimed.size(), 1U);
+  EXPECT_EQ(more.claimed[0]->bytes, kZone);
+  ASSERT_EQ(more.in_flight.size(), 2U);
+  // What it brings of zones that were taken over does not make them saved.
+  zones.finished(flight, true);
+  const auto later = zones.claim(written(0x10000, 8 * kZone), room, false);
+  ASSERT_EQ(later.in_flight.size(), 2U);
+  EXPECT_EQ(later.in_flight[0], claim.claimed[0]);
+  EXPECT_EQ(later.in_flight[1], more.claimed[0]);
+}
+
+TEST(SnapshotZones, WhatCallsWaitForIsNotTakenOver) {
+  MemoryMap memory;
+  memory.insert(device_range(0x10000, 2 * kZone));
+  SnapshotZones zones;
+  zones.update(memory, kZone);
+  zones.begin(true, {});
+  Blocks room(100);
+  const auto flight = zones.claim_next(kContext, 8 * kZone, kZone, SnapshotZones::Scattered::kCopy);
+  // Who starts it looks at its pieces: it is left alone until then, and the call waits.
+  const auto early = zones.claim(written(0x10000, 1), room, false);
+  EXPECT_TRUE(early.claimed.empty());
+  ASSERT_EQ(early.in_flight.size(), 1U);
+  zones.started(flight, nullptr);
+  // That call may write once the flight has ended: no other copy can be made in time.
+  const auto late = zones.claim(written(0x10000, 1), room, false);
+  EXPECT_TRUE(late.claimed.empty());
+  ASSERT_EQ(late.in_flight.size(), 1U);
+}
+
+TEST(SnapshotZones, WhatACallCopiesToTheHostIsNotTakenOver) {
+  MemoryMap memory;
+  memory.insert(device_range(0x10000, 2 * kZone));
+  SnapshotZones zones;
+  zones.update(memory, kZone);
+  zones.begin(true, {});
+  class HostRoom : public Blocks {
+   public:
+    using Blocks::Blocks;
+    Transfer::Kind kind() const override { return Transfer::Kind::kDirect; }
+  };
+  HostRoom slot(2);
+  const auto first = zones.claim(written(0x10000, 1), slot, false);
+  ASSERT_EQ(first.claimed.size(), 1U);
+  zones.started(first.claimed[0], nullptr);
+  Blocks room(100);
+  const auto second = zones.claim(written(0x10000, 1), room, false);
+  EXPECT_TRUE(second.claimed.empty());
+  EXPECT_EQ(second.in_flight, first.claimed);
+}
+
+TEST(SnapshotZones, MemoryThatGoesOutlivesItsFlight) {
+  MemoryMap memory;
+  memory.insert(device_range(0x10000, 2 * kZone));
+  SnapshotZones zones;
+  zones.update(memory, kZone);
+  zones.begin(true, {});
+  Blocks room(100);
+  const auto flight = zones.claim_next(kContext, 8 * kZone, kZone, SnapshotZones::Scattered::kCopy);
+  zones.started(flight, nullptr);
+  const auto claim = zones.claim(written(0x10000, 2 * kZone), room, false);
+  ASSERT_EQ(claim.claimed.size(), 1U);
+  const auto freed = zones.claim(written(0x10000, 2 * kZone), room, true);
+  EXPECT_TRUE(freed.claimed.empty());
+  EXPECT_EQ(freed.in_flight.size(), 2U);
+}
+
 TEST(SnapshotZones, IncrementsHaveWhatChangedAndNewLives) {
   MemoryMap memory;
   memory.insert(device_range(0x10000, 4 * kZone));
@@ -187,7 +275,7 @@ TEST(SnapshotZones, SaveTheCutWhateverIsWritten) {
     zones.begin(true, {});
     Blocks room(random() % 40);
     std::set<std::pair<uint32_t, uint64_t>> saved;
-    std::vector<TransferPtr> gathers;
+    std::vector<TransferPtr> flights;
     auto take = [&](const TransferPtr& transfer) {
       for (const TransferPiece& piece : transfer->pieces) {
         const uint64_t address = zones.ranges()[piece.range].address;
@@ -199,6 +287,24 @@ TEST(SnapshotZones, SaveTheCutWhateverIsWritten) {
       }
       zones.finished(transfer, true);
     };
+    // Calls that have been made; each writes when what it waits for has ended.
+    struct WaitingCall {
+      uint64_t address, at, size;
+      std::vector<TransferPtr> waits;
+    };
+    std::vector<WaitingCall> calls;
+    auto write = [&] {
+      std::erase_if(calls, [&](const WaitingCall& call) {
+        const bool waits = std::ranges::any_of(call.waits, [](const TransferPtr& transfer) {
+          return transfer->state != Transfer::State::kFinished;
+        });
+        if (waits) return false;
+        for (uint64_t zone = call.at / kZone; zone * kZone < call.at + call.size; ++zone) {
+          versions[call.address][zone] = 1;
+        }
+        return true;
+      });
+    };
     for (int step = 0; step < 2000 && zones.active(); ++step) {
       if (random() % 3 == 0) {
         using Scattered = SnapshotZones::Scattered;
@@ -206,25 +312,28 @@ TEST(SnapshotZones, SaveTheCutWhateverIsWritten) {
         const auto next = zones.claim_next(kContext, (1 + random() % 8) * kZone,
                                            (1 + random() % 4) * kZone, scattered);
         if (next == nullptr) continue;
-        next->kind == Transfer::Kind::kGather ? gathers.push_back(next) : take(next);
-      } else if (random() % 4 == 0 && !gathers.empty()) {
-        take(gathers.back());
-        gathers.pop_back();
+        if (random() % 2 == 0) zones.started(next, nullptr);
+        flights.push_back(next);
+      } else if (random() % 4 == 0 && !flights.empty()) {
+        take(flights.back());
+        flights.pop_back();
+        write();
       } else {
         const uint64_t address = 0x100000 * (1 + random() % versions.size());
         const uint64_t whole = memory.at(address)->size;
         const uint64_t at = random() % whole;
         const uint64_t size = std::min(1 + random() % (3 * kZone), whole - at);
         const auto claim = zones.claim(written(address + at, size), room, false);
-        ASSERT_TRUE(claim.in_flight.empty());  // those of others were made at once
         for (const TransferPtr& transfer : claim.claimed) take(transfer);
         if (claim.left) continue;  // no room: the call is not made
-        for (uint64_t zone = at / kZone; zone * kZone < at + size; ++zone) {
-          versions[address][zone] = 1;
+        calls.push_back({address, at, size, claim.in_flight});
+        for (const TransferPtr& transfer : claim.in_flight) {
+          ASSERT_EQ(transfer->kind, Transfer::Kind::kDirect);
         }
+        write();
       }
     }
-    for (const TransferPtr& gather : gathers) take(gather);
+    for (const TransferPtr& flight : flights) take(flight);
     while (const auto rest =
                zones.claim_next(kContext, 64 * kZone, kZone, SnapshotZones::Scattered::kCopy)) {
       take(rest);
