@@ -59,7 +59,7 @@ void Checkpointer::forget_context(CUcontext context) {
 }
 
 bool Checkpointer::busy() const {
-  return writer_ != nullptr && !writer_->done();
+  return under_way_.load(std::memory_order_acquire);
 }
 
 void Checkpointer::take(uint8_t cut_flags) {
@@ -77,22 +77,24 @@ void Checkpointer::take(uint8_t cut_flags) {
     writer_->abandon();
     writer_.reset();
   }
+  under_way_.store(false, std::memory_order_release);
   failed(id, status);
   if (session_.settings_.strict) {
     Session::impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
 }
 
-// Says so once for each reason.
+// Says so once for each reason, and to who asks for all that is said each time.
 void Checkpointer::failed(const std::string& id, const Status& status) {
   snapshots_.drop(status);
   session_.triggers_->report({false, id, 0, 0, status.message()});
   std::lock_guard lock(mutex_);
-  if (status.message() == last_error_) return;
-  // Once for all: which kernel it is may take another torn one or two to find.
-  if (status.code() == Code::kTorn && std::exchange(torn_said_, true)) return;
-  last_error_ = status.message();
-  log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", status.message());
+  // Torn once for all: which kernel it is may take another torn one or two to find.
+  const bool again = status.message() == last_error_ ||
+                     (status.code() == Code::kTorn && std::exchange(torn_said_, true));
+  if (!again) last_error_ = status.message();
+  log(again ? LogLevel::kDebug : LogLevel::kWarn,
+      "no checkpoint was taken, the program goes on: ", status.message());
 }
 
 // Some reasons would come back with the next: the program is faster than its buffers are emptied,
@@ -102,6 +104,7 @@ void Checkpointer::give_up(const std::string& id, const Status& status) {
     std::lock_guard lock(mutex_);
     if (status.code() == Code::kBusy || status.code() == Code::kTorn) ++given_up_;
   }
+  under_way_.store(false, std::memory_order_release);
   failed(id, status);
 }
 
@@ -112,6 +115,14 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
   if (!status.ok()) {
     log(LogLevel::kWarn, "old checkpoints of ", s.job_, " stay: ", status.message());
   }
+  {
+    std::lock_guard lock(mutex_);
+    given_up_ = 0;
+    last_error_.clear();
+    last_ = saved.place;
+  }
+  // Whoever is told of it may ask for the next one at once.
+  under_way_.store(false, std::memory_order_release);
   const CallCounts& calls = saved.meanwhile;
   log(LogLevel::kInfo, "checkpoint ", id, ": ", saved.bytes, " bytes saved, stall ",
       saved.stall_ns / 1000, " us; meanwhile ", calls.launches_free, " launches went ahead and ",
@@ -119,10 +130,6 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
       calls.launches_opaque, " opaque; other calls: ", calls.others_free, " and ",
       calls.others_waited);
   s.triggers_->report({true, id, saved.bytes, saved.stall_ns, ""});
-  std::lock_guard lock(mutex_);
-  given_up_ = 0;
-  last_error_.clear();
-  last_ = saved.place;
 }
 
 Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
@@ -183,6 +190,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
   };
   manifest->stall_ns = stall();
   const bool held = hold || s.settings_.organisation.blocking;
+  under_way_.store(true, std::memory_order_release);
   snapshots_.start(*writer_, hold,
                    [=, this](const Status& status, const WriteCounts& counts) mutable {
                      if (!status.ok()) {

@@ -4,6 +4,7 @@
 // The session's thread only, but for what says otherwise.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,7 +24,7 @@ class Checkpointer {
   // failure is logged and reported, and changes nothing for the program. `cut_flags`: kAtCallEnd or
   // nothing.
   void take(uint8_t cut_flags);
-  // The last one is still on its way: one at a time.
+  // The last one is still on its way: one at a time. Not any more once it has been told of.
   bool busy() const;
   // Waits until the last one is committed or has failed.
   void finish();
@@ -71,7 +72,8 @@ class Checkpointer {
   Snapshots snapshots_;
   std::map<CUcontext, CUstream> streams_;
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
-  std::mutex mutex_;                          // of what follows
+  std::atomic<bool> under_way_{false};
+  std::mutex mutex_;  // of what follows
   Place last_;
   std::string last_error_;
   bool torn_said_ = false;

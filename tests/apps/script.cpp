@@ -10,7 +10,7 @@
 //   stir_part NAME FIRST WORDS NUMBER STREAM
 //   mix TO FROM STREAM            likewise, from another's words
 //   point TABLE TO         the address of one in the first words of the other
-//   chase TABLE WORDS NUMBER STREAM     a kernel that writes where that leads
+//   chase TABLE WORDS NUMBER STREAM     a kernel that writes where that leads; hunt: another one
 //   follow TABLE TO NUMBER STREAM       the same; the place is an argument, too
 //   count NUMBER STREAM    a kernel that writes a variable of the module
 //   set NAME NUMBER STREAM         copy TO FROM STREAM
@@ -23,9 +23,13 @@
 //   trim                   what the default pool can let go of
 //   load  unload           the module
 //   map NAME OTHER BYTES   one piece of physical memory at two addresses
+//   context   end_context  a second one, current meanwhile; what was made in it ends with it
+//   primary                says whether the device's primary context is in use
 //   print NAME             a digest of its words
-//   await FILE             goes on when there is such a file
+//   await FILE             goes on when there is such a file; make FILE makes one
 //   say TEXT
+//
+// Its context is the primary one, but for a text that begins with "own_context".
 #include "script.h"
 
 #include <atomic>
@@ -58,11 +62,13 @@ struct Flag {
 // A thread that does what it is given, in order.
 class Worker {
  public:
-  explicit Worker(CUcontext context)
+  Worker(CUcontext context, const std::string& name)
       : thread_([this, context] {
           CHECK(cuCtxSetCurrent(context));
           run();
-        }) {}
+        }) {
+    (void)pthread_setname_np(thread_.native_handle(), name.c_str());
+  }
   ~Worker() {
     give({});
     thread_.join();
@@ -114,7 +120,7 @@ class Script {
     if (!first.ends_with(":")) return command(line);
     first.pop_back();
     auto& worker = workers_[first];
-    if (worker == nullptr) worker = std::make_unique<Worker>(context_);
+    if (worker == nullptr) worker = std::make_unique<Worker>(context_, first);
     std::string rest;
     std::getline(words, rest);
     worker->give([this, rest] { command(rest); });
@@ -217,10 +223,10 @@ class Script {
       const Memory to = memory(line), from = memory(line);
       launch(function("mix"), shape, stream(line), to.address, from.address,
              std::min(to.words, from.words));
-    } else if (name == "chase") {
+    } else if (name == "chase" || name == "hunt") {
       const CUdeviceptr table = memory(line).address;
       const unsigned words = line.number(), with = line.number();
-      launch(function("chase"), shape, stream(line), table, words, with);
+      launch(function(name.c_str()), shape, stream(line), table, words, with);
     } else if (name == "follow") {
       const CUdeviceptr table = memory(line).address;
       const Memory to = memory(line);
@@ -266,7 +272,22 @@ class Script {
   }
 
   bool other_command(const std::string& name, Line& line) {
-    if (name == "release") {
+    if (name == "own_context") {
+      // Seen before.
+    } else if (name == "context") {
+      CUcontext second = nullptr;
+      CHECK(cuCtxCreate_v2(&second, 0, 0));
+    } else if (name == "end_context") {
+      CUcontext second = nullptr;
+      CHECK(cuCtxGetCurrent(&second));
+      CHECK(cuCtxDestroy_v2(second));
+      CHECK(cuCtxSetCurrent(context_));
+    } else if (name == "primary") {
+      unsigned flags = 0;
+      int active = 0;
+      CHECK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+      std::printf("primary context: %s\n", active != 0 ? "in use" : "not in use");
+    } else if (name == "release") {
       Flag& waited_for = flag(line);
       waited_for.released = true;
       __atomic_store_n(&waited_for.seen_by_device[0], 1u, __ATOMIC_SEQ_CST);
@@ -279,6 +300,8 @@ class Script {
       while (!std::filesystem::exists(file)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
+    } else if (name == "make") {
+      std::ofstream(line.word()).put('\n');
     } else if (name == "join") {
       workers_.at(line.word())->join();
     } else if (name == "say") {
@@ -361,11 +384,15 @@ class Script {
 };
 
 int run(const char* file) {
-  const Device device(ContextKind::kPrimary);
-  Script script;
   std::ifstream lines(file);
   if (!lines) fail(file, "cannot be read");
-  for (std::string line; std::getline(lines, line);) script.run(line);
+  std::string line;
+  std::getline(lines, line);
+  const Device device(line == "own_context" ? ContextKind::kOwn : ContextKind::kPrimary);
+  Script script;
+  do {
+    script.run(line);
+  } while (std::getline(lines, line));
   return finish();
 }
 

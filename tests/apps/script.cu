@@ -27,6 +27,14 @@ KERNEL void chase(unsigned* const* table, unsigned words, unsigned with) {
   }
 }
 
+// Likewise: another kernel.
+KERNEL void hunt(unsigned* const* table, unsigned words, unsigned with) {
+  unsigned* const to = table[0];
+  for (unsigned at = thread_index(); at < words; at += block_size()) {
+    to[at] = stirred(to[at], at - with);
+  }
+}
+
 // The same, of which nothing bad is ever heard: the pointer leads to what the argument says, too.
 KERNEL void follow(unsigned* const* table, unsigned* to, unsigned words, unsigned with) {
   unsigned* const found = table[0] == to ? table[0] : nullptr;

@@ -3,6 +3,8 @@
 What the program waits for is a file ("await NAME") that the test makes when it has seen enough; a
 restored run finds all of them. Nothing is decided by time: a test waits for what the program says.
 """
+import glob
+import itertools
 import os
 import signal
 import time
@@ -33,11 +35,11 @@ class TestCase(harness.TestCase):
             if line.split()[-2:-1] == ['await']:
                 self.make(line.split()[-1])
 
-    def undisturbed(self, text):
-        """What the script puts out without any of ours."""
+    def undisturbed(self, text, ends_with=0):
+        """What the script puts out without any of ours: the run, ended."""
         names = set(os.listdir(self.working_folder))
         self.make_all(text)
-        reference = self.reference(self.script(text))
+        reference = self.finish(self.start_plain(self.script(text)), ends_with)
         for name in set(os.listdir(self.working_folder)) - names - {'script.txt'}:
             if not name.startswith('run'):
                 os.remove(os.path.join(self.working_folder, name))
@@ -61,8 +63,23 @@ class TestCase(harness.TestCase):
     def wait_for_errors(self, run, words):
         self.wait_until(run, repr(words), lambda: words in run.errors)
 
+    def start_saved(self, command, **settings):
+        """Tells of each snapshot when it has ended: the next one may begin from then on."""
+        return super().start_saved(command, GPUSNAP_LOG='debug', **settings)
+
+    @staticmethod
+    def warnings(run):
+        """What is said where nothing more is asked for."""
+        return [line for line in run.errors.splitlines()
+                if not line.startswith(('gpusnap: info: ', 'gpusnap: debug: '))]
+
     def wait_for_complete(self, run, count):
-        self.wait_until(run, '%d checkpoints' % count, lambda: len(self.manifests()) >= count)
+        self.wait_until(run, '%d checkpoints' % count,
+                        lambda: run.errors.count('gpusnap: info: checkpoint ') >= count)
+
+    def wait_for_given_up(self, run, count):
+        self.wait_until(run, '%d failures' % count,
+                        lambda: run.errors.count('no checkpoint was taken') >= count)
 
     def restores_all(self, command, reference, **settings):
         """From every complete checkpoint."""
@@ -77,6 +94,21 @@ class TestCase(harness.TestCase):
         EVERY: it sees the signal before it can see the file."""
         run.process.send_signal(signal.SIGUSR1)
         self.make(name)
+
+    @staticmethod
+    def state_of_thread(run, name):
+        """As the system has it: 'S' for one that waits."""
+        # The program is a child of the tool, or has taken its place.
+        pids = [run.process.pid]
+        for folder in glob.glob('/proc/%d/task/*' % pids[0]):
+            with open(folder + '/children') as file:
+                pids += [int(child) for child in file.read().split()]
+        for folder in itertools.chain(*(glob.glob('/proc/%d/task/*' % pid) for pid in pids)):
+            with open(folder + '/stat') as file:
+                before, _, after = file.read().rpartition(')')
+            if before.endswith('(' + name):
+                return after.split()[0]
+        return None
 
     def meanwhile(self, checkpoint):
         return self.show(checkpoint['id'])['ranks'][0]['meanwhile']

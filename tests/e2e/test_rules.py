@@ -1,0 +1,484 @@
+#!/usr/bin/env python3
+"""The rules of cuts and snapshots, each shown by a program that is a text (docs/architecture.md has
+them in a table, with the tests that show them).
+
+Where a copy has to be on its way, the engine that copies to the host is held.
+"""
+import os
+
+import harness
+import scripted
+
+NO_PATIENCE = {'GPUSNAP_DRAIN': '50ms'}
+
+
+class Rules(scripted.TestCase):
+    def start_script(self, text, ends_with=0, **settings):
+        self.reference_run = self.undisturbed(text, ends_with)
+        self.command = self.script(text)
+        return self.start_saved(self.command, GPUSNAP_EVERY=scripted.EVERY, GPUSNAP_KEEP=20,
+                                **settings)
+
+    def end_as_without(self, run, status=0):
+        self.finish(run, status)
+        self.assert_same_output(run, self.reference_run)
+
+    def all_is_right(self, run, checkpoints):
+        """It ends as it does without us, and every checkpoint restores."""
+        self.end_as_without(run)
+        self.assertEqual(len(self.complete()), checkpoints)
+        self.verify_all()
+        self.restores_all(self.command, self.reference_run)
+
+    def given_up(self, run, words):
+        self.wait_for_given_up(run, 1)
+        lines = self.warnings(run)
+        self.assertEqual(len(lines), 1, run.errors)
+        self.assertIn('no checkpoint was taken, the program goes on', lines[0])
+        self.assertIn(words, lines[0])
+        self.assertEqual(self.manifests(), [])
+
+    # ---- a cut is an attempt ----
+
+    def attempt(self, text, words, **settings):
+        """A cut after "begun" is given up, everybody goes on, and a later one succeeds."""
+        run = self.start_script(text, **dict(NO_PATIENCE, **settings))
+        if 'second:' in text:
+            entering = os.path.join(self.working_folder, 'entering')
+            self.wait_until(run, 'the thread', lambda: os.path.exists(entering))
+            self.wait_until(run, 'its wait', lambda: self.state_of_thread(run, 'second') == 'S')
+            self.make('inside')
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for(run, 'went on')
+        self.given_up(run, words)
+        self.make('end')
+        self.wait_for(run, 'ended')
+        self.go_on_with_a_checkpoint(run, 'again')
+        self.wait_for_complete(run, 1)
+        self.make('last')
+        self.all_is_right(run, 1)
+
+    def test_a_kernel_that_waits_for_the_host_does_not_hold_it(self):
+        self.attempt('''
+            stream s
+            stream other
+            alloc a 1000
+            stir a 1 other
+            wait_for_host k s
+            say begun
+            await cut
+            stir a 2 other
+            sync other
+            say went on
+            await end
+            release k
+            sync s
+            say ended
+            await again
+            stir a 3 other
+            await last
+            print a
+            ''', 'the device did not run empty within 50 ms (GPUSNAP_DRAIN)')
+
+    def test_a_host_function_that_waits_for_a_thread_does_not_hold_it(self):
+        self.attempt('''
+            stream s
+            stream other
+            alloc a 1000
+            stir a 1 s
+            host f s
+            stir a 2 s
+            say begun
+            await cut
+            sync other
+            say went on
+            await end
+            release f
+            sync s
+            say ended
+            await again
+            stir a 3 other
+            await last
+            print a
+            ''', 'the device did not run empty within 50 ms (GPUSNAP_DRAIN)')
+
+    def test_a_thread_that_does_not_leave_its_call_does_not_hold_it(self):
+        self.attempt('''
+            stream s
+            stream other
+            alloc a 1000
+            wait_for_host k s
+            second: make entering
+            second: sync s
+            second: stir a 5 s
+            await inside
+            say begun
+            await cut
+            sync other
+            say went on
+            await end
+            release k
+            join second
+            sync s
+            say ended
+            await again
+            sync other
+            await last
+            print a
+            ''',
+                     'other thread(s) did not leave a CUDA call within 50 ms (GPUSNAP_DRAIN)')
+
+    def test_threads_in_host_code_are_not_stopped(self):
+        run = self.start_script('''
+            stream s
+            stream other
+            alloc a 1000
+            alloc b 1000
+            second: stir a 1 s
+            join second
+            second: await file
+            second: say host code
+            second: stir a 2 s
+            second: await last
+            second: sync s
+            say begun
+            await cut
+            stir b 3 other
+            await last
+            join second
+            print a
+            print b
+            ''')
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for_complete(run, 1)
+        self.make('file')
+        self.wait_for(run, 'host code')
+        self.make('last')
+        self.all_is_right(run, 1)
+
+    # ---- captures ----
+
+    CAPTURE = '''
+        stream s
+        stream other
+        alloc a 1000
+        alloc b 1000
+        capture s
+        stir a 1 s
+        say begun
+        await cut
+        stir a 2 s
+        stir b 1 other
+        say went on
+        await end
+        %s
+        end_capture s
+        await again
+        stir b 2 other
+        say ended
+        await last
+        sync other
+        print a
+        print b
+        '''
+
+    def in_a_capture(self, meanwhile):
+        run = self.start_script(self.CAPTURE % meanwhile)
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for(run, 'went on')
+        self.make('end')
+        # It has been due all the time.
+        self.make('again')
+        self.wait_for(run, 'ended')
+        self.wait_for_complete(run, 1)
+        self.make('last')
+        self.all_is_right(run, 1)
+        self.assertEqual(self.warnings(run), [])
+        # What was launched beside the capture is before the cut.
+        self.assertGreater(self.launches_before(self.complete()[0]['id']), 0)
+
+    def test_no_cut_while_a_stream_is_captured(self):
+        self.in_a_capture('')
+        self.assertIn(b'end_capture: CUDA_SUCCESS', self.reference_run.output)
+
+    def test_a_synchronisation_ends_a_capture_as_the_driver_does(self):
+        self.in_a_capture('sync_all')
+        self.assertIn(b'sync_all: CUDA_ERROR_STREAM_CAPTURE', self.reference_run.output)
+        self.assertIn(b'end_capture: CUDA_ERROR_STREAM_CAPTURE', self.reference_run.output)
+
+    # ---- with a snapshot on its way ----
+
+    # One checkpoint is complete: what ours needs on the device is there. The next one has the head
+    # to save first, which is more than can be on its way at once, and then the rest.
+    PRELUDE = '''
+        stream s
+        alloc head 3200000
+        alloc a 100000
+        alloc b 100
+        alloc table 100
+        point table a
+        %s
+        say ready
+        await first
+        sync s
+        await dirty
+        set head 7 s
+        stir a 1 s
+        count 1 s
+        %s
+        sync s
+        say begun
+        '''
+    CUT = '''
+        await cut
+        sync s
+        say cut
+        '''
+
+    def prelude(self, first='', second=''):
+        return self.PRELUDE % (first, second)
+
+    def start_held(self, text, contexts=1, **settings):
+        """With the engine that copies to the host held once it has said "begun"."""
+        held = os.path.join(self.folder, 'held')
+        run = self.start_script(text, SIMCUDA_CLOCK='virtual',
+                                SIMCUDA_TRACE=os.path.join(self.folder, 'trace'),
+                                SIMCUDA_HOLD='to_host:' + held, **settings)
+        self.wait_for(run, 'ready')
+        self.go_on_with_a_checkpoint(run, 'first')
+        self.wait_for_complete(run, 1)
+        self.make('dirty')
+        self.wait_for(run, 'begun')
+        self.hold(contexts)
+        return run
+
+    def hold(self, contexts=1):
+        """Lets no more come to the host than one cut reads: the fingerprints of each context."""
+        with open(os.path.join(self.folder, 'trace')) as trace:
+            copies = [line for line in trace if line.split()[3:4] == ['to_host']]
+        self.make('held', str(len(copies) + contexts))
+
+    def let_go(self):
+        os.remove(os.path.join(self.folder, 'held'))
+
+    def test_streams_that_share_a_zone_do_not_wait_for_each_other(self):
+        """One that is held up by the program's own work holds up no other."""
+        text = self.prelude('''
+            stream other
+            stream third
+            ''') + self.CUT + '''
+            wait other third
+            host f third
+            wait other third
+            stir_part a 0 100 2 other
+            stir_part a 2000 100 3 s
+            sync s
+            say second is done
+            await end
+            release f
+            sync other
+            await last
+            print a
+            '''
+        run = self.start_held(text)
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for(run, 'second is done')
+        self.make('end')
+        self.let_go()
+        self.wait_for_complete(run, 2)
+        self.make('last')
+        self.all_is_right(run, 2)
+
+    def memory_goes(self, how, first='', second='', last='', waits=False, **settings):
+        """Memory that goes is in the snapshot as it was; what comes to its place is not."""
+        run = self.start_held(self.prelude(first, second) + self.CUT + how + '''
+            sync s
+            say gone
+            await last
+            print b
+            ''' + last, **settings)
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for(run, 'cut')
+        if waits:
+            self.let_go()
+        self.wait_for(run, 'gone')
+        if not waits:
+            self.assertEqual(len(self.manifests()), 1)
+            self.let_go()
+        self.wait_for_complete(run, 2)
+        self.make('last')
+        self.all_is_right(run, 2)
+        self.assertEqual(self.warnings(run), [])
+
+    # What the driver itself waits for everything with has to be let go. That nothing is lost where
+    # it would not wait is shown all the same: the bytes are what they were.
+    AGAIN = 'free a\nalloc c 100000\nstir c 9 s\nmix b c s'
+
+    def test_memory_that_is_freed_while_it_is_pending(self):
+        self.memory_goes(self.AGAIN, waits=True)
+
+    def test_memory_that_is_freed_where_there_is_no_room(self):
+        self.memory_goes(self.AGAIN, waits=True, GPUSNAP_ORG='nb+i+h')
+
+    def test_memory_that_is_freed_in_a_stream_and_trimmed(self):
+        self.memory_goes('free_async o s\nsync s\ntrim\nalloc_async c 100000 s\nset c 5 s\n'
+                         'mix b c s\nfree_async c s', 'alloc_async o 100000 s\nset o 3 s', 'stir o 4 s',
+                         'free head\nfree a\nfree b\nfree table')
+
+    def test_a_module_that_is_unloaded_while_it_is_pending(self):
+        self.memory_goes('unload\nload\ncount 7 s\nstir b 2 s', waits=True)
+
+    def test_a_context_that_ends_while_it_is_pending(self):
+        self.memory_goes('end_context\nstir b 2 s', second='context\nalloc own 50000', waits=True,
+                         contexts=2)
+
+    # ---- what is never mapped is never read ----
+
+    def test_a_fault_of_the_program_is_its_own(self):
+        """Its context is lost while a snapshot is on its way: it ends as it would without us."""
+        text = self.prelude('alloc wild 100\nset wild 0 s') + self.CUT + '''
+            chase wild 10 1 s
+            sync s
+            '''
+        run = self.start_held(text, ends_with=1)
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for_errors(run, 'CUDA_ERROR_ILLEGAL_ADDRESS')
+        self.let_go()
+        self.end_as_without(run, 1)
+        self.assertIn('CUDA_ERROR_ILLEGAL_ADDRESS', self.reference_run.errors)
+        self.assertEqual(len(self.complete()), 1)
+
+    # ---- memory at two addresses ----
+
+    def test_memory_that_is_mapped_twice_ends_checkpoints_by_name(self):
+        run = self.start_script('''
+            stream s
+            alloc a 1000
+            stir a 1 s
+            say begun
+            await cut
+            sync s
+            await map
+            map one two 2097152
+            stir one 1 s
+            mix a two s
+            sync s
+            say mapped
+            await last
+            sync s
+            print a
+            print two
+            ''')
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for_complete(run, 1)
+        self.make('map')
+        self.wait_for(run, 'mapped')
+        self.go_on_with_a_checkpoint(run, 'last')
+        self.end_as_without(run)
+        self.assertIn('no more checkpoints of this process, the program goes on: cuMemCreate',
+                      run.errors)
+        self.assertEqual(len(self.warnings(run)), 1)
+        self.assertEqual(len(self.complete()), 1)
+        again = self.finish(self.start_restored(self.command))
+        self.assert_same_output(again, self.reference_run)
+
+    # ---- guesses ----
+
+    ROUND = '''
+        await cut%(n)d
+        sync s
+        %(what)s
+        say launched %(n)d
+        await let%(n)d
+        set head %(n)d s
+        sync s
+        say done %(n)d
+        '''
+
+    def start_rounds(self, *what):
+        """What the script does while each of so many snapshots is on its way."""
+        return self.start_held(
+            self.prelude('''
+                alloc harmless 70000
+                alloc other 100
+                point other harmless
+                follow other harmless 1 s
+                chase table 10 2 s
+                hunt table 10 3 s
+                ''') +
+            ''.join(self.ROUND % {'n': n + 1, 'what': each} for n, each in enumerate(what)) +
+            'await last\nprint a\nprint harmless\n')
+
+    def round(self, run, number, held=True):
+        if held and number > 1:
+            self.hold()
+        self.go_on_with_a_checkpoint(run, 'cut%d' % number)
+        self.wait_for(run, 'launched %d' % number)
+        if held:
+            self.let_go()
+        self.make('let%d' % number)
+        self.wait_for(run, 'done %d' % number)
+
+    def test_after_two_failures_a_checkpoint_takes_what_it_needs(self):
+        run = self.start_rounds('chase table 10 5 s\nsync s', 'hunt table 10 6 s\nsync s',
+                                'chase table 10 7 s')
+        for number in (1, 2):
+            self.round(run, number)
+            self.wait_for_given_up(run, number)
+        self.assertNotIn('as long as it takes', run.errors)
+        self.round(run, 3, held=False)
+        self.assertIn('after 2 checkpoints that were given up, this one holds the program as long '
+                      'as it takes', run.errors)
+        # Which kernel tore one is not said again and again.
+        torn = [each for each in self.warnings(run) if 'its calls did not tell of' in each]
+        self.assertEqual(len(torn), 1)
+        self.wait_for_complete(run, 2)
+        self.make('last')
+        self.all_is_right(run, 2)
+
+    def test_guilty_kernels_are_narrowed_down(self):
+        """Both are suspects at first; then the harmless one goes ahead again, the other never."""
+        both = 'follow other harmless %d s\nchase table 10 %d s'
+        run = self.start_rounds(both % (4, 4) + '\nsync s', *(both % (n, n) for n in (5, 6, 7)))
+        self.round(run, 1)
+        self.wait_for_given_up(run, 1)
+        counts = []
+        for number in (2, 3, 4):
+            self.round(run, number)
+            self.wait_for_complete(run, number)
+            found = self.meanwhile(self.complete()[0])
+            counts.append((found['launches_guessed'], found['launches_opaque']))
+        self.assertEqual(counts, [(0, 2), (1, 1), (1, 1)])
+        self.assertEqual(run.errors.count('no checkpoint was taken'), 1)
+        self.make('last')
+        self.all_is_right(run, 4)
+
+    # ---- our own kernels ----
+
+    def test_our_kernels_come_with_the_context_and_with_no_other(self):
+        """Before any cut, and so that no primary context is in use that the program does not use."""
+        text = '''own_context
+            alloc a 100
+            primary
+            print a
+            '''
+        stats = [os.path.join(self.folder, name) for name in ('plain', 'saved')]
+        reference = self.finish(self.start_plain(self.script(text), SIMCUDA_STATS=stats[0]))
+        run = self.finish(self.start_saved(self.script(text), SIMCUDA_STATS=stats[1]))
+        self.assert_same_output(run, reference)
+        self.assertIn(b'primary context: not in use', run.output)
+        plain, saved = (self.modules_loaded(each) for each in stats)
+        self.assertEqual(saved, plain + 1)
+
+    @staticmethod
+    def modules_loaded(stats):
+        with open(stats, 'rb') as file:
+            return int.from_bytes(file.read()[64:72], 'little')
+
+
+if __name__ == '__main__':
+    harness.main()
