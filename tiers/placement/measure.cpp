@@ -1,0 +1,246 @@
+#include "tiers/placement/measure.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <thread>
+
+#include "tiers/no_throw.h"
+
+namespace gpusnap {
+
+namespace {
+
+constexpr uint32_t kMostThreads = 4096;
+constexpr size_t kPieceBytes = 1 << 20;
+
+class MonotonicClock final : public Clock {
+ public:
+  int64_t now_ns() override {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  }
+};
+
+// What neither a file system nor a device can make smaller.
+std::vector<std::byte> incompressible_piece() {
+  std::vector<std::byte> piece(kPieceBytes);
+  uint64_t state = 0x9e3779b97f4a7c15;
+  for (std::byte& byte : piece) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    byte = static_cast<std::byte>(state >> 32);
+  }
+  return piece;
+}
+
+Status write_file(WritableFile& file, std::span<const std::byte> piece, uint64_t bytes) {
+  while (bytes > 0) {
+    const auto now = static_cast<size_t>(std::min<uint64_t>(bytes, piece.size()));
+    if (Status written = file.append(piece.first(now)); !written.ok()) return written;
+    bytes -= now;
+  }
+  return file.sync();
+}
+
+struct Written {
+  Status status;
+  int64_t ns = 0;
+};
+
+// Threads that begin together. They are joined before what they write to goes.
+class Writers {
+ public:
+  Writers(Clock& clock, std::span<const std::byte> piece, uint64_t bytes)
+      : clock_(clock), piece_(piece), bytes_(bytes) {}
+  Writers(const Writers&) = delete;
+  Writers& operator=(const Writers&) = delete;
+  ~Writers() { start(Signal::kLeave); }
+
+  std::vector<Written> write(std::span<const std::unique_ptr<WritableFile>> targets) {
+    std::vector<Written> written(targets.size());
+    threads_.reserve(targets.size());
+    for (size_t i = 0; i < targets.size(); ++i) {
+      threads_.emplace_back([this, &target = *targets[i], &mine = written[i]] {
+        signal_.wait(Signal::kWait);
+        if (signal_ == Signal::kWrite) mine = write_one(target);
+      });
+    }
+    start(Signal::kWrite);
+    return written;
+  }
+
+ private:
+  enum class Signal { kWait, kWrite, kLeave };
+
+  Written write_one(WritableFile& target) const {
+    const int64_t begun = clock_.now_ns();
+    Status status = no_throw("write a file", [&] { return write_file(target, piece_, bytes_); });
+    return {std::move(status), clock_.now_ns() - begun};
+  }
+
+  void start(Signal signal) {
+    signal_ = signal;
+    signal_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  Clock& clock_;
+  std::span<const std::byte> piece_;
+  uint64_t bytes_;
+  std::atomic<Signal> signal_{Signal::kWait};
+  std::vector<std::thread> threads_;
+};
+
+Result<ThroughputSample> sample_of(std::span<const Written> written, uint64_t bytes,
+                                   const std::string& folder) {
+  double ns = 0;
+  for (const Written& one : written) {
+    if (!one.status.ok()) return one.status;
+    ns += static_cast<double>(one.ns);
+  }
+  const auto writers = static_cast<double>(written.size());
+  ThroughputSample sample;
+  sample.writers = static_cast<uint32_t>(written.size());
+  // Bytes over the time of all writers is the average of one.
+  sample.bytes_per_second =
+      ns > 0 ? writers * (writers * static_cast<double>(bytes)) / (ns / 1e9) : 0;
+  if (!(sample.bytes_per_second >= 1 && sample.bytes_per_second <= kMostBytesPerSecond)) {
+    return Status(Code::kIo, "cannot measure " + folder + ": its writes took no time, or for ever");
+  }
+  return sample;
+}
+
+class Measuring {
+ public:
+  Measuring(FileSystem& files, Clock& clock, const MeasureSettings& settings)
+      : files_(files),
+        clock_(clock),
+        settings_(settings),
+        folder_(settings.folder + "/gpusnap-calibration"),
+        lock_path_(folder_ + "/lock") {}
+  Measuring(const Measuring&) = delete;
+  Measuring& operator=(const Measuring&) = delete;
+  ~Measuring() {
+    if (!lock_) return;
+    // What cannot be removed now is removed when the folder is measured again.
+    static_cast<void>(remove_files());
+    static_cast<void>(files_.remove(lock_path_));
+    static_cast<void>(files_.remove_folder(folder_));
+  }
+
+  Status prepare() {
+    if (Status made = files_.make_folder(folder_); !made.ok()) return made;
+    Result<std::unique_ptr<FileLock>> lock = files_.lock(lock_path_);
+    if (!lock.ok()) return lock.status();
+    lock_ = std::move(lock.value());
+    return remove_files();
+  }
+
+  Result<ThroughputSample> sample(uint32_t writers) {
+    const uint64_t bytes = bytes_with(writers);
+    if (bytes == 0) {
+      return Status(Code::kNoSpace, "cannot measure " + settings_.folder + " with " +
+                                        std::to_string(writers) +
+                                        " writers: too few bytes may lie there; allow more bytes "
+                                        "or fewer writers");
+    }
+    std::vector<Written> written;
+    {
+      std::vector<std::unique_ptr<WritableFile>> targets;
+      for (uint32_t i = 0; i < writers; ++i) {
+        auto target = files_.create(folder_ + "/" + std::to_string(i));
+        if (!target.ok()) return target.status();
+        targets.push_back(std::move(target.value()));
+      }
+      written = Writers(clock_, piece_, bytes).write(targets);
+    }
+    if (Status removed = remove_files(); !removed.ok()) return removed;
+    return sample_of(written, bytes, settings_.folder);
+  }
+
+ private:
+  uint64_t bytes_with(uint32_t writers) const {
+    if (settings_.most_bytes == 0) return settings_.bytes_per_writer;
+    return std::min(settings_.bytes_per_writer, settings_.most_bytes / writers);
+  }
+
+  Status remove_files() {
+    const auto entries = files_.entries(folder_);
+    if (!entries.ok()) return entries.status();
+    for (const FolderEntry& entry : entries.value()) {
+      const std::string path = folder_ + "/" + entry.name;
+      if (path == lock_path_ || entry.is_folder) continue;
+      if (Status removed = files_.remove(path); !removed.ok()) return removed;
+    }
+    return {};
+  }
+
+  FileSystem& files_;
+  Clock& clock_;
+  const MeasureSettings& settings_;
+  const std::string folder_;
+  const std::string lock_path_;
+  const std::vector<std::byte> piece_ = incompressible_piece();
+  std::unique_ptr<FileLock> lock_;
+};
+
+Status check_settings(const MeasureSettings& settings) {
+  if (settings.most_writers >= 1 && settings.most_writers <= kMostThreads &&
+      settings.bytes_per_writer > 0) {
+    return {};
+  }
+  return {Code::kInvalid, "cannot measure " + settings.folder + ": it takes 1 to " +
+                              std::to_string(kMostThreads) +
+                              " writers, and at least a byte for each of them"};
+}
+
+}  // namespace
+
+Clock& monotonic_clock() {
+  static auto* clock = new MonotonicClock;
+  return *clock;
+}
+
+std::vector<uint32_t> concurrency_levels(uint32_t most_writers) {
+  constexpr uint32_t kFewest = 5;
+  const uint32_t range = std::max(most_writers, 1U) - 1;
+  const uint32_t most_levels = std::max(range / 10, kFewest);
+  const uint32_t step = std::max((range + most_levels - 2) / (most_levels - 1), 1U);
+  std::vector<uint32_t> levels = {1};
+  while (levels.back() < most_writers) levels.push_back(levels.back() + step);
+  return levels;
+}
+
+Result<std::vector<ThroughputSample>> measure_throughput(
+    FileSystem& files, Clock& clock, const MeasureSettings& settings,
+    const std::function<bool(const MeasureProgress&)>& progress) {
+  using Samples = Result<std::vector<ThroughputSample>>;
+  return no_throw("measure a device", [&]() -> Samples {
+    if (Status good = check_settings(settings); !good.ok()) return good;
+    const std::vector<uint32_t> levels = concurrency_levels(settings.most_writers);
+    Measuring measuring(files, clock, settings);
+    if (Status ready = measuring.prepare(); !ready.ok()) return ready;
+    std::vector<ThroughputSample> samples;
+    const auto go_on = [&] {
+      const auto last = samples.empty() ? ThroughputSample{} : samples.back();
+      return !progress || progress({samples.size(), levels.size(), last});
+    };
+    for (const uint32_t writers : levels) {
+      if (!go_on()) {
+        return Status(Code::kInvalid, "measuring " + settings.folder + " was stopped");
+      }
+      Result<ThroughputSample> sample = measuring.sample(writers);
+      if (!sample.ok()) return sample.status();
+      samples.push_back(sample.value());
+    }
+    static_cast<void>(go_on());  // nothing is left to stop
+    return samples;
+  });
+}
+
+}  // namespace gpusnap
