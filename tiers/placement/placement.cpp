@@ -1,0 +1,217 @@
+#include "tiers/placement/placement.h"
+
+#include <algorithm>
+
+#include "tiers/no_throw.h"
+
+namespace gpusnap {
+
+namespace {
+
+const char* name_of(PlacementPolicy policy) {
+  switch (policy) {
+    case PlacementPolicy::kCacheOnly:
+      return "cache-only";
+    case PlacementPolicy::kSsdOnly:
+      return "ssd-only";
+    case PlacementPolicy::kHybridNaive:
+      return "hybrid-naive";
+    case PlacementPolicy::kHybridOpt:
+      break;
+  }
+  return "hybrid-opt";
+}
+
+}  // namespace
+
+Placement::Placement(std::vector<LocalTier> tiers, const Settings& settings)
+    : policy_(settings.policy), average_(settings.first_flush_bandwidth, settings.flush_window) {
+  tiers_.reserve(tiers.size());
+  for (LocalTier& tier : tiers) tiers_.push_back({std::move(tier), {}});
+}
+
+Result<std::unique_ptr<Placement>> Placement::make(std::vector<LocalTier> tiers,
+                                                   const Settings& settings) {
+  using Made = Result<std::unique_ptr<Placement>>;
+  return no_throw("start the placement of chunks", [&]() -> Made {
+    if (settings.flush_window == 0 || !(settings.first_flush_bandwidth >= 0)) {
+      return Status(Code::kInvalid,
+                    "cannot place chunks: the average of flushes needs a window of at least one "
+                    "flush and a bandwidth from 0");
+    }
+    std::unique_ptr<Placement> made(new Placement(std::move(tiers), settings));
+    for (size_t tier = 0; tier < made->tiers_.size(); ++tier) {
+      if (made->may_use(tier) && made->tiers_[tier].has_room()) return Made(std::move(made));
+    }
+    return Status(Code::kInvalid, std::string("cannot place chunks by ") +
+                                      name_of(settings.policy) +
+                                      ": no local tier that it uses has room for one chunk; give "
+                                      "a tier more capacity or choose another policy");
+  });
+}
+
+bool Placement::may_use(size_t tier) const {
+  switch (policy_) {
+    case PlacementPolicy::kCacheOnly:
+      return tier == 0;
+    case PlacementPolicy::kSsdOnly:
+      return tier != 0;
+    case PlacementPolicy::kHybridNaive:
+    case PlacementPolicy::kHybridOpt:
+      break;
+  }
+  return true;
+}
+
+std::optional<size_t> Placement::first_with_room() const {
+  for (size_t tier = 0; tier < tiers_.size(); ++tier) {
+    if (may_use(tier) && tiers_[tier].has_room()) return tier;
+  }
+  return std::nullopt;
+}
+
+// Algorithm 2, lines 6 to 13.
+std::optional<size_t> Placement::fastest_above(double bandwidth) const {
+  double most = bandwidth;
+  std::optional<size_t> chosen;
+  for (size_t tier = 0; tier < tiers_.size(); ++tier) {
+    const Tier& candidate = tiers_[tier];
+    if (!candidate.has_room()) continue;
+    const auto writers =
+        static_cast<uint32_t>(std::min<uint64_t>(candidate.now.writing + 1, kMostModelWriters));
+    const double predicted = candidate.local.model.of_one(writers);
+    if (predicted > most) {
+      most = predicted;
+      chosen = tier;
+    }
+  }
+  return chosen;
+}
+
+std::optional<size_t> Placement::choose() const {
+  if (policy_ != PlacementPolicy::kHybridOpt) return first_with_room();
+  if (auto tier = fastest_above(average_.bytes_per_second())) return tier;
+  // The paper assumes a local device that is faster than the external store, so that nobody waits
+  // for ever. Where there is none, waiting still ends as long as there is a chunk whose flush can
+  // end; with none at all, the fastest device it is.
+  return anything_cached() ? std::nullopt : fastest_above(0);
+}
+
+bool Placement::anything_cached() const {
+  return std::any_of(tiers_.begin(), tiers_.end(),
+                     [](const Tier& tier) { return tier.now.cached() > 0; });
+}
+
+// Algorithm 2: the head of the queue is looked at until it gets a tier (lines 5 to 20), and only
+// then the next one. Lines 17 and 18 claim the place.
+Placement::Grants Placement::serve() {
+  Grants grants;
+  while (!queue_.empty()) {
+    const std::optional<size_t> tier = choose();
+    if (!tier) break;
+    grants.push_back({queue_.front(), *tier});
+    queue_.pop_front();
+    ++tiers_[*tier].now.writing;
+  }
+  return grants;
+}
+
+std::optional<size_t> Placement::request(uint64_t producer) {
+  const std::lock_guard lock(mutex_);
+  if (std::find(queue_.begin(), queue_.end(), producer) != queue_.end()) return std::nullopt;
+  queue_.push_back(producer);
+  // Whoever is there before it waits for a flush to finish (algorithm 2, line 15), and it with
+  // them.
+  if (queue_.size() > 1) return std::nullopt;
+  const Grants grants = serve();
+  return grants.empty() ? std::nullopt : std::optional(grants.front().tier);
+}
+
+Status Placement::refuse(size_t tier, const char* what) const {
+  const std::string on = tier < tiers_.size() ? tiers_[tier].local.name : std::to_string(tier);
+  return {Code::kInvalid, std::string("cannot ") + what + " tier " + on + ": it has no such chunk"};
+}
+
+Status Placement::written(size_t tier) {
+  const std::lock_guard lock(mutex_);
+  if (tier >= tiers_.size() || tiers_[tier].now.writing == 0) {
+    return refuse(tier, "count a chunk as written to");
+  }
+  --tiers_[tier].now.writing;  // algorithm 1, line 9
+  ++tiers_[tier].now.waiting;
+  return {};
+}
+
+Status Placement::flush_begun(size_t tier) {
+  const std::lock_guard lock(mutex_);
+  if (tier >= tiers_.size() || tiers_[tier].now.waiting == 0) {
+    return refuse(tier, "begin a flush from");
+  }
+  --tiers_[tier].now.waiting;
+  ++tiers_[tier].now.flushing;
+  return {};
+}
+
+Result<Placement::Grants> Placement::flush_ended(size_t tier, uint64_t bytes, double seconds) {
+  const std::lock_guard lock(mutex_);
+  if (tier >= tiers_.size() || tiers_[tier].now.flushing == 0) {
+    return refuse(tier, "end a flush from");
+  }
+  --tiers_[tier].now.flushing;                  // algorithm 3, line 3
+  if (bytes > 0) average_.add(bytes, seconds);  // line 4
+  return serve();
+}
+
+Result<Placement::Grants> Placement::flush_failed(size_t tier, double seconds) {
+  const std::lock_guard lock(mutex_);
+  if (tier >= tiers_.size() || tiers_[tier].now.flushing == 0) {
+    return refuse(tier, "end a failed flush from");
+  }
+  --tiers_[tier].now.flushing;
+  ++tiers_[tier].now.waiting;
+  average_.add(0, seconds);
+  return serve();
+}
+
+Result<Placement::Grants> Placement::abandoned(size_t tier) {
+  const std::lock_guard lock(mutex_);
+  if (tier >= tiers_.size() || tiers_[tier].now.writing == 0) {
+    return refuse(tier, "give up a chunk of");
+  }
+  --tiers_[tier].now.writing;
+  return serve();
+}
+
+bool Placement::cancel(uint64_t producer) {
+  const std::lock_guard lock(mutex_);
+  return std::erase(queue_, producer) > 0;
+}
+
+Status Placement::adopt(size_t tier, uint64_t chunks) {
+  const std::lock_guard lock(mutex_);
+  if (tier >= tiers_.size()) return refuse(tier, "take over the chunks of");
+  Tier& holder = tiers_[tier];
+  if (chunks > holder.local.capacity_chunks - holder.now.cached()) {
+    return {Code::kInvalid, "cannot take over " + std::to_string(chunks) + " chunks in tier " +
+                                holder.local.name + ": they are more than it has room for"};
+  }
+  holder.now.waiting += chunks;
+  return {};
+}
+
+TierCounters Placement::counters(size_t tier) const {
+  const std::lock_guard lock(mutex_);
+  return tier < tiers_.size() ? tiers_[tier].now : TierCounters{};
+}
+
+double Placement::flush_bandwidth() const {
+  const std::lock_guard lock(mutex_);
+  return average_.bytes_per_second();
+}
+
+size_t Placement::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size();
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,130 @@
+// Which local tier the next chunk goes to, or whether to wait for one: algorithms 1 to 3 of the
+// VeloC paper (section IV.B). This is the state that its active backend keeps, and its decisions;
+// it has no threads, does no I/O and reads no clock.
+//
+// A chunk's way, and where the paper has it:
+//   request()      the producer enters the queue (algorithm 1, line 6) and is given a tier at once
+//                  (algorithm 2), or by one of the later calls that return grants
+//   written()      it wrote the chunk there (algorithm 1, lines 8 to 10)
+//   flush_begun()  an I/O thread writes it to the external store (algorithm 3, lines 1 and 2)
+//   flush_ended()  the tier has room again, the average is updated (algorithm 3, lines 3 and 4),
+//   and
+//                  whoever waits is looked at again (algorithm 2, line 15)
+// What the paper does not speak of is marked where it is: producers that die, flushes that fail,
+// and what a backend finds from before its own time.
+//
+// Calibrations and models are made by measure.h, calibration.h and throughput_model.h.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tiers/placement/flush_average.h"
+#include "tiers/placement/throughput_model.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// Section V.B of the paper. The first tier is the cache.
+enum class PlacementPolicy {
+  kCacheOnly,    // the first tier, or wait
+  kSsdOnly,      // the first of the others with room, or wait
+  kHybridNaive,  // the first of all with room, or wait
+  kHybridOpt,    // the fastest predicted with room, if it is faster than flushes are, or wait
+};
+
+struct LocalTier {
+  std::string name;              // for messages
+  uint64_t capacity_chunks = 0;  // S_max
+  ThroughputModel model;
+};
+
+// The chunks that a tier holds or is promised.
+struct TierCounters {
+  uint64_t writing = 0;   // given to producers, not yet written: S_w
+  uint64_t waiting = 0;   // written, no flush begun
+  uint64_t flushing = 0;  // being flushed
+  uint64_t cached() const { return writing + waiting + flushing; }  // S_c
+  bool operator==(const TierCounters&) const = default;
+};
+
+// Thread-safe; no call blocks for longer than the others take to compute. A call that cannot be
+// right (more chunks written than were given out) is refused with kInvalid and changes nothing.
+class Placement {
+ public:
+  struct Grant {
+    uint64_t producer = 0;
+    size_t tier = 0;
+    bool operator==(const Grant&) const = default;
+  };
+  // In the order in which they are to be told, which is that of their requests.
+  using Grants = std::vector<Grant>;
+
+  struct Settings {
+    PlacementPolicy policy = PlacementPolicy::kHybridOpt;
+    // What flushes reach, in bytes per second, as far as it is known before the first one has
+    // ended; 0 where it is not, and every tier counts as faster.
+    double first_flush_bandwidth = 0;
+    size_t flush_window = 16;  // flushes in the moving average
+  };
+
+  // `tiers` from the one that the naive policy prefers, the cache, to the last. kInvalid where the
+  // policy has no tier with room for a chunk.
+  static Result<std::unique_ptr<Placement>> make(std::vector<LocalTier> tiers,
+                                                 const Settings& settings);
+
+  // The tier for the producer's next chunk, or nothing: it waits for its turn. One that waits
+  // already keeps its place.
+  std::optional<size_t> request(uint64_t producer);
+
+  Status written(size_t tier);
+  Status flush_begun(size_t tier);
+  // `seconds` is how long this flush took, by itself. One without bytes or time says nothing about
+  // the bandwidth.
+  Result<Grants> flush_ended(size_t tier, uint64_t bytes, double seconds);
+
+  // Not in the paper. A flush failed after `seconds`: its chunk waits for another one, and the
+  // average learns of time in which nothing was flushed, so that a store that is gone comes to
+  // count as slow and does not hold up producers while there is room for them.
+  Result<Grants> flush_failed(size_t tier, double seconds);
+  // Not in the paper. A producer that was given the tier will not write its chunk.
+  Result<Grants> abandoned(size_t tier);
+  // Not in the paper. Takes a producer that waits out of the queue; false when it did not wait.
+  bool cancel(uint64_t producer);
+  // Not in the paper. Chunks that lie in the tier from before, written and to be flushed.
+  Status adopt(size_t tier, uint64_t chunks);
+
+  size_t tiers() const { return tiers_.size(); }
+  TierCounters counters(size_t tier) const;  // zeros where there is no such tier
+  double flush_bandwidth() const;            // AvgFlushBW; bytes per second
+  size_t waiting() const;                    // producers
+
+ private:
+  struct Tier {
+    LocalTier local;
+    TierCounters now;
+    bool has_room() const { return now.cached() < local.capacity_chunks; }
+  };
+
+  Placement(std::vector<LocalTier> tiers, const Settings& settings);
+  Status refuse(size_t tier, const char* what) const;
+  bool may_use(size_t tier) const;
+  std::optional<size_t> first_with_room() const;
+  std::optional<size_t> fastest_above(double bandwidth) const;
+  std::optional<size_t> choose() const;
+  bool anything_cached() const;
+  Grants serve();
+
+  const PlacementPolicy policy_;
+  mutable std::mutex mutex_;
+  std::vector<Tier> tiers_;
+  std::deque<uint64_t> queue_;  // Q
+  FlushAverage average_;
+};
+
+}  // namespace gpusnap
