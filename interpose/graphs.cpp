@@ -45,6 +45,7 @@ void Graphs::fold(std::vector<Node> nodes, Node& into) {
 
 void Graphs::read_kernel(const CUDA_KERNEL_NODE_PARAMS_v1& params, Node& node) const {
   node.kernels = 1;
+  modules_.met_function(params.func);
   const KernelWrites* kernel = modules_.kernels().find(params.func);
   if (kernel == nullptr || !kernel->layout_known ||
       (params.kernelParams == nullptr && !kernel->parameters.empty())) {

@@ -19,7 +19,7 @@ namespace gpusnap {
 
 class Graphs {
  public:
-  Graphs(const Driver& driver, const Modules& modules, const MemoryMap& memory)
+  Graphs(const Driver& driver, Modules& modules, const MemoryMap& memory)
       : driver_(driver), modules_(modules), memory_(memory) {}
 
   // What a launch of a graph cannot be followed for, by name; empty: nothing.
@@ -82,7 +82,7 @@ class Graphs {
   void put(CUgraphExec exec, Node node);
 
   const Driver& driver_;
-  const Modules& modules_;
+  Modules& modules_;
   const MemoryMap& memory_;
   std::map<CUgraphExec, Exec> execs_;
   uint64_t count_ = 0;

@@ -218,7 +218,7 @@ CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& ca
   const CUresult result = step.made_again_in_order([&] { return call.real(out, library, name); });
   if (result == CUDA_SUCCESS) {
     Modules& modules = step.session().modules();
-    modules.add_function(*out, modules.number_of(library), name);
+    modules.add_kernel(*out, modules.number_of(library), name);
     modules.use_library(library);
   }
   return result;

@@ -38,8 +38,12 @@ template <class Params>
 CUresult set_kernel(Step& step, CUresult result, CUgraphExec exec, CUgraphNode node,
                     const Params* params) {
   if (result != CUDA_SUCCESS) return result;
+  CUfunction function = params->func;
+  if constexpr (requires { params->kern; }) {
+    if (function == nullptr) function = reinterpret_cast<CUfunction>(params->kern);
+  }
   const CUDA_KERNEL_NODE_PARAMS_v1 plain{
-      params->func,         params->gridDimX,  params->gridDimY,  params->gridDimZ,
+      function,             params->gridDimX,  params->gridDimY,  params->gridDimZ,
       params->blockDimX,    params->blockDimY, params->blockDimZ, params->sharedMemBytes,
       params->kernelParams, params->extra};
   refuse_unless_followed(step, step.session().graphs().set_kernel(exec, node, plain));

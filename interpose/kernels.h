@@ -30,6 +30,7 @@ class Kernels {
   void remove_code(uint64_t module);
   void add(const void* handle, uint64_t module, std::string_view name);
   void alias(const void* handle, const void* known);
+  void forget(const void* handle) { handles_.erase(handle); }
   // Where a variable of the module lies; variables without an address are in no snapshot.
   void place_global(uint64_t module, const std::string& name, uint64_t address, uint64_t size);
   void forget_globals(uint64_t module);

@@ -6,12 +6,14 @@ namespace gpusnap {
 
 void Modules::add_module(CUmodule module, CUcontext context, const ImageContents& image) {
   kernels_.add_code(next_number_, image);
-  loaded_.push_back({next_number_++, module, nullptr, context, globals_of(image), true, {}});
+  loaded_.push_back(
+      {next_number_++, module, nullptr, context, globals_of(image), true, {}, {}, {}});
 }
 
 void Modules::add_library(CUlibrary library, const ImageContents& image) {
   kernels_.add_code(next_number_, image);
-  loaded_.push_back({next_number_++, nullptr, library, nullptr, globals_of(image), false, {}});
+  loaded_.push_back(
+      {next_number_++, nullptr, library, nullptr, globals_of(image), false, {}, {}, {}});
 }
 
 template <class Match>
@@ -20,6 +22,8 @@ void Modules::remove_if(Match&& match, MemoryMap& memory) {
     if (!match(loaded)) return false;
     memory.erase_module(loaded.number);
     kernels_.remove_code(loaded.number);
+    // The driver may use the handle for another one.
+    for (CUfunction function : loaded.met) kernels_.forget(function);
     return true;
   });
 }
@@ -70,6 +74,25 @@ void Modules::alias_function(const void* handle, const void* known) {
   const uint32_t number = function(known);
   if (number != kUnknownFunction) functions_[handle] = number;
   kernels_.alias(handle, known);
+}
+
+void Modules::add_kernel(CUkernel kernel, uint64_t module, const char* name) {
+  add_function(kernel, module, name);
+  const auto it = std::ranges::find(loaded_, module, &Loaded::number);
+  if (it != loaded_.end()) it->kernels.push_back(kernel);
+}
+
+void Modules::met_function(CUfunction function) {
+  if (kernels_.find(function) != nullptr || driver_.cuKernelGetFunction == nullptr) return;
+  for (Loaded& loaded : loaded_) {
+    for (CUkernel kernel : loaded.kernels) {
+      CUfunction own = nullptr;
+      if (driver_.cuKernelGetFunction(&own, kernel) != CUDA_SUCCESS || own != function) continue;
+      kernels_.alias(function, kernel);
+      loaded.met.push_back(function);
+      return;
+    }
+  }
 }
 
 void Modules::load_function(CUfunction function) {

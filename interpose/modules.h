@@ -47,6 +47,10 @@ class Modules {
   // `module`: where it is from, by its number.
   void add_function(const void* handle, uint64_t module, const char* name);
   void alias_function(const void* handle, const void* known);
+  void add_kernel(CUkernel kernel, uint64_t module, const char* name);
+  // The driver tells of a function of the current context that the program need not have asked
+  // for: graphs hold such ones of libraries' kernels.
+  void met_function(CUfunction function);
   uint32_t function(const void* handle) const {
     auto it = functions_.find(handle);
     return it == functions_.end() ? kUnknownFunction : it->second;
@@ -71,7 +75,9 @@ class Modules {
     CUcontext context = nullptr;  // a module's; a library's data exists once in every context
     ImageGlobals globals;
     bool used = false;
-    std::set<CUcontext> in_map;  // contexts of which the variables are in the map
+    std::set<CUcontext> in_map;     // contexts of which the variables are in the map
+    std::vector<CUkernel> kernels;  // a library's, of which the program has handles
+    std::vector<CUfunction> met;    // functions of theirs that it has not asked for
   };
   Status find_globals_of(const Loaded& loaded, const KnownContext& context, MemoryMap& memory);
   CUresult address_of(const Loaded& loaded, const std::string& name, CUcontext context,

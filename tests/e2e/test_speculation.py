@@ -3,23 +3,25 @@
 say. Speculation is no loophole: programs that are understood have no opaque launch, and the others
 are those that are named here.
 """
+import os
+import shutil
+
 import harness
 
-# Of these a kernel is opaque in some snapshot: it has torn one, as the first that it met, or is a
-# suspect with the one that has.
-OPAQUE = harness.TEARING
-# Their kernels are not all proven, though none has done harm.
-GUESSED = OPAQUE | set()
-# No launch of these is a guess, let alone opaque.
-PROVEN = {'stencil', 'particles', 'solver', 'runtime/stencil', 'runtime/particles',
-          'runtime/solver'}
+# Their kernels write through pointers that device memory holds: guesses, and opaque once one of them
+# has torn a snapshot.
+UNPROVEN = harness.TEARING
+# Of these launches must be seen that meet pending zones; of the others there may be none.
+SEEN = ('stencil', 'particles', 'solver')
+TRIES = 5
 
 
 class Speculation(harness.TestCase):
     def row(self, name):
         """What one run's checkpoints tell, in all."""
         self.program_settings = harness.PROGRAM_SETTINGS.get(name, {})
-        self.store = '%s/%s' % (self.folder, name.replace('/', '-'))
+        self.store = os.path.join(self.folder, name.replace('/', '-'))
+        shutil.rmtree(self.store, ignore_errors=True)
         run = self.finish(self.start_saved(
             [harness.app(name), harness.PROGRAMS[name][0]], GPUSNAP_EVERY='syncs:1',
             GPUSNAP_KEEP=10000, GPUSNAP_DEVICE_CACHE='32M'))
@@ -47,18 +49,19 @@ class Speculation(harness.TestCase):
         for name in sorted(harness.PROGRAMS):
             with self.subTest(program=name):
                 row = self.row(name)
+                for _ in range(TRIES):
+                    if name not in SEEN or row['launches_free'] + row['launches_waited'] > 0:
+                        break
+                    row = self.row(name)
                 print('%-20s %11d %8d %8d %8d %8d %6s' % (
                     name, row['checkpoints'], row['launches_free'], row['launches_waited'],
                     row['launches_guessed'], row['launches_opaque'],
                     'yes' if row['torn'] else 'no'), flush=True)
-                if name not in OPAQUE:
-                    self.assertEqual((row['launches_opaque'], row['torn']), (0, False))
-                if name not in GUESSED:
-                    self.assertEqual(row['launches_guessed'], 0)
-
-    def test_the_programs_that_are_understood(self):
-        self.assertFalse(PROVEN & GUESSED)
-        self.assertLessEqual(PROVEN, set(harness.PROGRAMS))
+                if name in SEEN:
+                    self.assertGreater(row['launches_free'] + row['launches_waited'], 0)
+                if name not in UNPROVEN:
+                    self.assertEqual((row['launches_guessed'], row['launches_opaque'],
+                                      row['torn']), (0, 0, False))
 
 
 if __name__ == '__main__':

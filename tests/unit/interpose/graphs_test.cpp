@@ -62,6 +62,12 @@ CUresult get(CUgraphNode node, T* params) {
   *params = node_of(node).*kMember;
   return node_of(node).told ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
+// A library's kernel and its function in the context.
+CUresult get_function(CUfunction* function, CUkernel kernel) {
+  const auto number = reinterpret_cast<uintptr_t>(kernel);
+  *function = reinterpret_cast<CUfunction>(number + 1000);
+  return CUDA_SUCCESS;
+}
 CUresult attribute(int* value, CUdevice_attribute, CUdevice device) {
   *value = 9;
   return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
@@ -93,6 +99,7 @@ class GraphsTest : public testing::Test {
  protected:
   GraphsTest() {
     driver_.cuDeviceGetAttribute = attribute;
+    driver_.cuKernelGetFunction = get_function;
     driver_.cuGraphGetNodes = get_nodes;
     driver_.cuGraphNodeGetType = get_type;
     driver_.cuGraphKernelNodeGetParams = get<&FakeNode::kernel>;
@@ -222,6 +229,22 @@ TEST_F(GraphsTest, WhatIsNotKnownWritesEverything) {
   EXPECT_EQ(graphs_.kernels(exec_of(2)), 1u);
   graphs_.destroyed(exec_of(1));
   EXPECT_EQ(graphs_.number(exec_of(1)), UINT64_MAX);
+}
+
+TEST_F(GraphsTest, KnowsKernelsOfLibrariesByTheirFunctions) {
+  const auto library = reinterpret_cast<CUlibrary>(7);
+  modules_.add_library(library, image());
+  modules_.add_kernel(reinterpret_cast<CUkernel>(50), 1, "chase");
+  modules_.add_kernel(reinterpret_cast<CUkernel>(51), 1, "fill");
+  // The program has the kernel, the graph its function.
+  FakeNode a = kernel(reinterpret_cast<CUfunction>(1051), first_);
+  instantiate({&a});
+  EXPECT_TRUE(launch().proven());
+  EXPECT_EQ(ranges_of(launch()), (Ranges{{kFirst, WriteSet::kWholeRange}}));
+  // Once the library has gone the handle may be another one's.
+  modules_.remove_library(library, memory_);
+  instantiate({&a}, 2);
+  EXPECT_TRUE(launch(2).everything());
 }
 
 TEST_F(GraphsTest, RefusesByName) {
