@@ -43,9 +43,10 @@ CUresult set_kernel(Step& step, CUresult result, CUgraphExec exec, CUgraphNode n
     if (function == nullptr) function = reinterpret_cast<CUfunction>(params->kern);
   }
   const CUDA_KERNEL_NODE_PARAMS_v1 plain{
-      function,             params->gridDimX,  params->gridDimY,  params->gridDimZ,
-      params->blockDimX,    params->blockDimY, params->blockDimZ, params->sharedMemBytes,
-      params->kernelParams, params->extra};
+      function,          params->gridDimX,       params->gridDimY,
+      params->gridDimZ,  params->blockDimX,      params->blockDimY,
+      params->blockDimZ, params->sharedMemBytes, params->kernelParams,
+      params->extra};
   refuse_unless_followed(step, step.session().graphs().set_kernel(exec, node, plain));
   return result;
 }
