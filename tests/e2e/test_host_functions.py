@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Functions of the host that run in streams: a replay runs each where it ran, waits for it where the
+program did, and counts them on over restores.
+"""
+import harness
+import scripted
+
+
+class HostFunctions(scripted.TestCase):
+    def saved(self, text, checkpoints):
+        """A run with a checkpoint at each "await cutN"; all of them restore."""
+        reference = self.undisturbed(text)
+        command = self.script(text)
+        run = self.start_saved(command, GPUSNAP_EVERY=scripted.EVERY, GPUSNAP_KEEP=20)
+        for number in range(1, checkpoints + 1):
+            self.wait_for(run, 'ready %d' % number)
+            self.go_on_with_a_checkpoint(run, 'cut%d' % number)
+            self.wait_for_complete(run, number)
+        self.make('last')
+        self.finish(run)
+        self.assert_same_output(run, reference)
+        self.assertEqual(self.warnings(run), [])
+        self.assertEqual(len(self.complete()), checkpoints)
+        self.restores_all(command, reference)
+        return command, reference
+
+    def test_each_ends_when_what_it_waits_for_has_come(self):
+        """The one that began later ends first, in the replay as well."""
+        _, reference = self.saved('''
+            stream s
+            stream other
+            alloc a 1000
+            host f s
+            stir a 1 s
+            host g other
+            release g
+            sync other
+            say g is over
+            release f
+            sync s
+            say f is over
+            say ready 1
+            await cut1
+            stir a 2 s
+            await last
+            print a
+            ''', 1)
+        self.assertEqual(reference.output.splitlines()[:4],
+                         [b'host function g', b'g is over', b'host function f', b'f is over'])
+
+    def test_a_thread_of_the_program_may_be_what_it_waits_for(self):
+        self.saved('''
+            stream s
+            alloc a 1000
+            host f s
+            stir a 1 s
+            second: stir a 7 default
+            second: release f
+            second: sync s
+            join second
+            say ready 1
+            await cut1
+            stir a 2 s
+            await last
+            sync s
+            print a
+            ''', 1)
+
+    def test_they_are_counted_on_after_a_restore(self):
+        """From a checkpoint of a restored run, whose journal is in two parts."""
+        text = '''
+            stream s
+            alloc a 1000
+            host f s
+            release f
+            sync s
+            say ready 1
+            await cut1
+            host g s
+            stir a 1 s
+            release g
+            sync s
+            say ready 2
+            await cut2
+            host h s
+            release h
+            sync s
+            await last
+            print a
+            '''
+        command, reference = self.saved(text, 2)
+        first = self.complete()[-1]
+        again = self.finish(self.start_restored(command, checkpoint=first['id'],
+                                                GPUSNAP_EVERY='syncs:1', GPUSNAP_ORG='b+i',
+                                                GPUSNAP_KEEP=20))
+        self.assert_same_output(again, reference)
+        later = [each for each in self.complete() if each['epoch'] > 2]
+        self.assertGreater(len(later), 1)
+        for each in later:
+            self.assertEqual(len(self.show(each['id'])['ranks'][0]['journal']), 2)
+            run = self.finish(self.start_restored(command, checkpoint=each['id']))
+            self.assert_same_output(run, reference)
+
+
+if __name__ == '__main__':
+    harness.main()
