@@ -53,9 +53,9 @@ void Checkpointer::add_context(CUcontext context) {
   snapshots_.add_context(context);
 }
 
-void Checkpointer::forget_context(CUcontext context) {
+std::unique_ptr<DeviceLane> Checkpointer::forget_context(CUcontext context) {
   streams_.erase(context);
-  snapshots_.forget_context(context);
+  return snapshots_.forget_context(context);
 }
 
 bool Checkpointer::busy() const {

@@ -34,7 +34,8 @@ class Checkpointer {
   Status load(const CheckpointInfo& checkpoint, const Manifest& manifest);
   // A context is seen for the first time, and is current; it has ended.
   void add_context(CUcontext context);
-  void forget_context(CUcontext context);
+  // As Snapshots has it.
+  [[nodiscard]] std::unique_ptr<DeviceLane> forget_context(CUcontext context);
   Snapshots& snapshots() { return snapshots_; }
 
  private:

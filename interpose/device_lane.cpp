@@ -170,7 +170,9 @@ Status DeviceLane::fingerprint_batch(uint32_t spans, uint64_t zones, uint64_t zo
     result = driver_.cuMemcpyDtoHAsync_v2(fingerprints_.host, fingerprints_.device,
                                           zones * sizeof(uint64_t), gate_);
   }
-  if (result == CUDA_SUCCESS) result = driver_.cuStreamSynchronize(gate_);
+  // Also after a failure: the kernel reads memory that the program is about to give back.
+  const CUresult done = driver_.cuStreamSynchronize(gate_);
+  if (result == CUDA_SUCCESS) result = done;
   if (result != CUDA_SUCCESS) on_device_.clear();
   return driver_status(driver_, "fingerprinting device memory", result);
 }

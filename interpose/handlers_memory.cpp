@@ -39,6 +39,16 @@ uint64_t erase_range(Session& session, uint64_t address) {
   return size;
 }
 
+void end_placed(Step& step, uint64_t address) {
+  const Driver& driver = step.session().driver();
+  const auto unused = step.session().placement().free(address);
+  // Unmapping waits for all that is queued: host functions, too, which take the session's lock.
+  (void)step.outside([&] {
+    for (const MappedMemory& memory : unused) unmap_memory(driver, memory);
+    return CUDA_SUCCESS;
+  });
+}
+
 uint64_t free_range(Step& step, uint64_t address) {
   if (step.asks_writes()) step.writes.add_range_of(address);
   step.before_write();
@@ -190,7 +200,7 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   const bool placed = session.placement().owns(address);
   auto real = [&] { return placed ? wait_for_users(session, context) : call.real(address); };
   const CUresult result = give_back(step, address, size, real);
-  if (placed) session.placement().free(address);
+  if (placed) end_placed(step, address);
   return result;
 }
 

@@ -99,7 +99,7 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
     step.record(result);
     order.end_free(address);
   }
-  if (placed) session.placement().free(address);
+  if (placed) end_placed(step, address);
   return result;
 }
 

@@ -17,6 +17,8 @@ void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind 
 uint64_t erase_range(Session& session, uint64_t address);
 // The same; a snapshot that still needs the memory gets it while the map has it.
 uint64_t free_range(Step& step, uint64_t address);
+// The device no longer uses this allocation, which was placed.
+void end_placed(Step& step, uint64_t address);
 
 // Makes the call once more while its result is at another address, in the hope that this is the one
 // that another thread's call got when it was recorded: it is kept aside for that call.

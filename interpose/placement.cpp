@@ -73,19 +73,21 @@ void Placement::let_peer_use(const MappedMemory& memory, int device) {
   (void)driver_.cuMemSetAccess(memory.address, memory.size, &access, 1);
 }
 
-void Placement::free(uint64_t address) {
+std::vector<MappedMemory> Placement::free(uint64_t address) {
+  std::vector<MappedMemory> unused;
   auto it = placed_.find(address);
-  if (it == placed_.end()) return;
+  if (it == placed_.end()) return unused;
   const uint64_t end = address + it->second;
   placed_.erase(it);
   for (auto block = first_block_touching(address); block != blocks_.end() && block->first < end;) {
     if (--block->second.users == 0) {
-      unmap_memory(driver_, block->second.memory);
+      unused.push_back(block->second.memory);
       block = blocks_.erase(block);
     } else {
       ++block;
     }
   }
+  return unused;
 }
 
 std::map<uint64_t, Placement::Block>::iterator Placement::first_block_touching(uint64_t address) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "interpose/mapped_memory.h"
 #include "tiers/status.h"
@@ -25,8 +26,9 @@ class Placement {
   void allow(int device);
   // Whether an allocation at this address was placed here.
   bool owns(uint64_t address) const { return placed_.contains(address); }
-  // Ends a placed allocation. The caller has made sure that the device no longer uses it.
-  void free(uint64_t address);
+  // Ends a placed allocation. The caller has made sure that the device no longer uses it. Returns
+  // what is to be unmapped then: by the caller, who must hold no lock, since the driver waits.
+  [[nodiscard]] std::vector<MappedMemory> free(uint64_t address);
 
  private:
   // A mapped stretch of whole granules. Small allocations share one.

@@ -360,7 +360,6 @@ void Session::forget_context(CUcontext context) {
   events_.erase(context);
   std::erase_if(pending_, [&](const PendingCopy& copy) { return copy.context == context; });
   modules_.remove_context(context, memory_);
-  checkpointer_->forget_context(context);
   std::vector<uint64_t> gone;
   bool outlives = false;
   for (const auto& [address, range] : memory_.ranges()) {
@@ -374,6 +373,12 @@ void Session::forget_context(CUcontext context) {
     memory_.erase(address);
     host_memory_.remove(address);
   }
+  // Our memory in it is unmapped, which waits for all that is queued: host functions, too, which
+  // take the lock.
+  auto lane = checkpointer_->forget_context(context);
+  lock_.unlock();
+  lane.reset();
+  lock_.lock();
 }
 
 void Session::host_memory_may_change(const WriteSet& set) {

@@ -91,10 +91,11 @@ void Snapshots::add_context(CUcontext context) {
   lanes_[context] = std::move(lane.value());
 }
 
-void Snapshots::forget_context(CUcontext context) {
+std::unique_ptr<DeviceLane> Snapshots::forget_context(CUcontext context) {
   offloaders_.erase(context);
   std::lock_guard lock(lanes_mutex_);
-  lanes_.erase(context);
+  const auto lane = lanes_.extract(context);
+  return lane.empty() ? nullptr : std::move(lane.mapped());
 }
 
 uint64_t Snapshots::own_bytes(CUcontext context) {

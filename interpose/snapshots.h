@@ -52,7 +52,8 @@ class Snapshots {
   // A context of the program is seen for the first time; it is current.
   void add_context(CUcontext context);
   // It has ended. before_write() has been told that everything goes.
-  void forget_context(CUcontext context);
+  // What is left of ours in it; its end waits for all devices, so nobody may hold a lock.
+  [[nodiscard]] std::unique_ptr<DeviceLane> forget_context(CUcontext context);
   // Device memory of ours in the context, which the program is not to find missing.
   uint64_t own_bytes(CUcontext context);
   // The program has been refused memory: gives ours back. The snapshot on its way ends first. True:

@@ -102,6 +102,9 @@ class PlacementTest : public ::testing::Test {
     EXPECT_TRUE(space.mapped.empty());
     EXPECT_EQ(space.live_handles, 0U);
   }
+  void free(uint64_t address) {
+    for (const MappedMemory& memory : placement_.free(address)) unmap_memory(driver_, memory);
+  }
   Driver driver_;
   Placement placement_{driver_};
 };
@@ -110,11 +113,11 @@ TEST_F(PlacementTest, SmallAllocationsShareAGranuleUntilTheLastIsFreed) {
   EXPECT_TRUE(placement_.place(kBase, 512).ok());
   EXPECT_TRUE(placement_.place(kBase + 512, 256).ok());
   EXPECT_EQ(space.mapped.size(), 1U);
-  placement_.free(kBase);
+  free(kBase);
   EXPECT_TRUE(is_mapped(kBase + 512, 256));
   EXPECT_FALSE(placement_.owns(kBase));
   EXPECT_TRUE(placement_.owns(kBase + 512));
-  placement_.free(kBase + 512);
+  free(kBase + 512);
   expect_nothing_left();
 }
 
@@ -123,11 +126,11 @@ TEST_F(PlacementTest, AnAllocationMayReachOverSharedAndNewGranules) {
   EXPECT_TRUE(placement_.place(kBase + 3 * kGranule, 100).ok());
   EXPECT_TRUE(placement_.place(kBase + 4096, 5 * kGranule).ok());
   EXPECT_TRUE(is_mapped(kBase + 4096, 5 * kGranule));
-  placement_.free(kBase + kGranule);
+  free(kBase + kGranule);
   EXPECT_TRUE(is_mapped(kBase + 4096, 5 * kGranule));
-  placement_.free(kBase + 4096);
+  free(kBase + 4096);
   EXPECT_TRUE(is_mapped(kBase + 3 * kGranule, 100));
-  placement_.free(kBase + 3 * kGranule);
+  free(kBase + 3 * kGranule);
   expect_nothing_left();
 }
 
@@ -137,7 +140,7 @@ TEST_F(PlacementTest, ATakenRangeIsNamedAndLeavesNothingBehind) {
   const Status status = placement_.place(kBase, 4 * kGranule);
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find("0x7000"), std::string::npos) << status.message();
-  placement_.free(kBase + kGranule);
+  free(kBase + kGranule);
   expect_nothing_left();
 }
 
@@ -153,7 +156,7 @@ TEST_F(PlacementTest, RandomLivesKeepEveryLiveAllocationMapped) {
   for (int step = 0; step < 3000; ++step) {
     if (live.size() > 12 || (!live.empty() && random() % 3 == 0)) {
       auto it = std::next(live.begin(), static_cast<ptrdiff_t>(random() % live.size()));
-      placement_.free(it->first);
+      free(it->first);
       live.erase(it);
     } else {
       const uint64_t address = kBase + random() % (16 * kGranule) / 256 * 256;
@@ -164,7 +167,7 @@ TEST_F(PlacementTest, RandomLivesKeepEveryLiveAllocationMapped) {
     }
     for (auto [address, size] : live) ASSERT_TRUE(is_mapped(address, size));
   }
-  for (auto [address, size] : live) placement_.free(address);
+  for (auto [address, size] : live) free(address);
   expect_nothing_left();
 }
 
