@@ -53,8 +53,9 @@ Status DeviceLane::set_up() {
   if (result == CUDA_SUCCESS) {
     result = driver_.cuStreamCreateWithPriority(&offload_, CU_STREAM_NON_BLOCKING, least);
   }
-  if (result == CUDA_SUCCESS) {
-    result = driver_.cuStreamCreateWithPriority(&gate_, CU_STREAM_NON_BLOCKING, greatest);
+  for (CUstream* stream : {&gate_, &gate_to_host_}) {
+    if (result != CUDA_SUCCESS) break;
+    result = driver_.cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, greatest);
   }
   if (result != CUDA_SUCCESS) return driver_status(driver_, "making streams of our own", result);
   auto code = DeviceCode::load(driver_);

@@ -62,6 +62,8 @@ class DeviceLane {
   CUcontext context() const { return context_; }
   CUstream offload() const { return offload_; }  // of the least priority: for the background
   CUstream gate() const { return gate_; }        // of the greatest: what calls wait for
+  // Likewise, for what goes to the host: engines for the two directions work side by side.
+  CUstream gate_to_host() const { return gate_to_host_; }
   EventPool& events() { return events_; }
 
   // Fingerprints of ranges [address, address + size), one a zone, into `out`. Waits for them; the
@@ -107,7 +109,7 @@ class DeviceLane {
   const Driver& driver_;
   const CUcontext context_;
   EventPool events_;
-  CUstream offload_ = nullptr, gate_ = nullptr;
+  CUstream offload_ = nullptr, gate_ = nullptr, gate_to_host_ = nullptr;
   std::unique_ptr<DeviceCode> code_;
   // Mapped, so that the addresses that the program gets do not depend on what we have.
   MappedMemory tables_;

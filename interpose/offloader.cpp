@@ -15,6 +15,8 @@ namespace gpusnap {
 namespace {
 // From here on a copy of its own runs at full bandwidth (section 4.3.1, figure 9).
 constexpr uint64_t kLargeRun = 512 << 10;
+// Enough for full bandwidth; what the program copies itself need not wait for more.
+constexpr uint64_t kMostOfCopy = 1 << 20;
 // One is being copied while the next waits for the engine: more would only be in the way of calls.
 constexpr size_t kMostFlights = 2;
 }  // namespace
@@ -138,6 +140,11 @@ bool Offloader::start_more() {
   return start_zones() || start_duplicates();
 }
 
+// Where the program is held nothing of its own waits for a copy of ours.
+uint64_t Offloader::most_of_copy() const {
+  return snapshots_.settings_.organisation.blocking ? UINT64_MAX : kMostOfCopy;
+}
+
 Slot* Offloader::take_slot() {
   auto slot = snapshots_.pool_.acquire(std::chrono::nanoseconds(0));
   const auto now = std::chrono::steady_clock::now();
@@ -177,7 +184,7 @@ bool Offloader::start_zones() {
   const CUresult result =
       flight.buffer != nullptr
           ? gather_pieces(flight)
-          : snapshots_.copy_to_slot(lane_, *flight.transfer, slot, lane_.offload());
+          : snapshots_.copy_to_slot(*flight.transfer, slot, lane_.offload(), most_of_copy());
   launch(std::move(flight), result);
   return true;
 }
@@ -191,8 +198,9 @@ CUresult Offloader::gather_pieces(Flight& flight) {
   const CUresult result = lane_.gather(*flight.buffer, pieces);
   if (result != CUDA_SUCCESS) return result;
   flight.buffer->busy = true;
-  return snapshots_.driver_.cuMemcpyDtoHAsync_v2(flight.slot->data, flight.buffer->data,
-                                                 flight.transfer->bytes, lane_.offload());
+  const ZoneCopy copy{reinterpret_cast<uint64_t>(flight.slot->data), flight.buffer->data,
+                      flight.transfer->bytes};
+  return copy_zones(snapshots_.driver_, CopyTo::kHost, {copy}, lane_.offload(), most_of_copy());
 }
 
 bool Offloader::start_duplicates() {
@@ -219,8 +227,8 @@ bool Offloader::start_duplicates() {
     used += room;
   }
   duplicates_.erase(duplicates_.begin(), duplicates_.begin() + static_cast<ptrdiff_t>(taken));
-  const CUresult result =
-      copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies), lane_.offload());
+  const CUresult result = copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies),
+                                     lane_.offload(), kMostOfCopy);
   launch(std::move(flight), result);
   return true;
 }

@@ -59,6 +59,7 @@ class Offloader {
   CUresult gather_pieces(Flight& flight);
   void launch(Flight flight, CUresult result);
   Slot* take_slot();
+  uint64_t most_of_copy() const;  // bytes of one call
   bool done();
 
   Snapshots& snapshots_;

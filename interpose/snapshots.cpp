@@ -317,9 +317,10 @@ bool Snapshots::copy_ahead(const WriteSet& set, bool freed, std::vector<Transfer
     const TransferPtr& transfer = claim.claimed.front();
     DeviceLane& lane = *lane_of(transfer->context);
     CurrentContext current(driver_, lane.context());
-    const CUresult result = copy_to_slot(lane, *transfer, slot.value(), lane.gate());
+    const CUresult result =
+        copy_to_slot(*transfer, slot.value(), lane.gate_to_host(), slot.value()->capacity);
     if (result != CUDA_SUCCESS) fail(driver_status(driver_, "copying device memory", result));
-    zones_.started(transfer, record(lane, lane.gate()));
+    zones_.started(transfer, record(lane, lane.gate_to_host()));
     offloaders_.at(lane.context())->add_flight(transfer, slot.value());
     waits.push_back(transfer);
     if (!claim.left) return true;
@@ -353,15 +354,15 @@ void Snapshots::hold_call(const std::vector<TransferPtr>& waits, CUstream stream
   }
 }
 
-CUresult Snapshots::copy_to_slot(DeviceLane&, const Transfer& transfer, Slot* slot,
-                                 CUstream stream) {
+CUresult Snapshots::copy_to_slot(const Transfer& transfer, Slot* slot, CUstream stream,
+                                 uint64_t most) {
   std::vector<ZoneCopy> copies;
   for (const TransferPiece& piece : transfer.pieces) {
     const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
     copies.push_back(
         {reinterpret_cast<uint64_t>(slot->data + piece.place), from, piece.size, piece.range});
   }
-  return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream);
+  return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream, most);
 }
 
 // Null when no event could be had; what was enqueued has then been waited for.

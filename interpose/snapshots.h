@@ -126,7 +126,8 @@ class Snapshots {
   void count(const WriteSet& set, Trust trust, bool waited);
 
   // For offloaders.
-  CUresult copy_to_slot(DeviceLane& lane, const Transfer& transfer, Slot* slot, CUstream stream);
+  // `most`: bytes of one call.
+  CUresult copy_to_slot(const Transfer& transfer, Slot* slot, CUstream stream, uint64_t most);
   std::shared_ptr<void> record(DeviceLane& lane, CUstream stream);
   bool arrived(void* event);
   void hand_over(std::span<const Piece> pieces, Slot* slot);

@@ -1,5 +1,6 @@
 #include "interpose/zone_copies.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace gpusnap {
@@ -59,11 +60,8 @@ bool refused(CUresult result) {
   return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE;
 }
 
-}  // namespace
-
-CUresult copy_zones(const Driver& driver, CopyTo side, std::vector<ZoneCopy> copies,
-                    CUstream stream) {
-  merge_neighbours(copies);
+CUresult copy_together(const Driver& driver, CopyTo side, const std::vector<ZoneCopy>& copies,
+                       CUstream stream) {
   if (copies.size() > 1) {
     const CUresult result = copy_batch(driver, copies, stream);
     if (!refused(result)) return result;
@@ -73,6 +71,29 @@ CUresult copy_zones(const Driver& driver, CopyTo side, std::vector<ZoneCopy> cop
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult copy_zones(const Driver& driver, CopyTo side, std::vector<ZoneCopy> copies,
+                    CUstream stream, uint64_t most) {
+  merge_neighbours(copies);
+  std::vector<ZoneCopy> call;
+  uint64_t bytes = 0;
+  CUresult result = CUDA_SUCCESS;
+  for (ZoneCopy copy : copies) {
+    while (copy.size != 0 && result == CUDA_SUCCESS) {
+      const uint64_t size = std::min(copy.size, most - bytes);
+      call.push_back({copy.to, copy.from, size, copy.range});
+      copy = {copy.to + size, copy.from + size, copy.size - size, copy.range};
+      bytes += size;
+      if (bytes != most) continue;
+      result = copy_together(driver, side, call, stream);
+      call.clear();
+      bytes = 0;
+    }
+  }
+  return result == CUDA_SUCCESS ? copy_together(driver, side, call, stream) : result;
 }
 
 }  // namespace gpusnap
