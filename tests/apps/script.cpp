@@ -25,7 +25,7 @@
 //   map NAME OTHER BYTES   one piece of physical memory at two addresses
 //   context   end_context  a second one, current meanwhile; what was made in it ends with it
 //   primary                says whether the device's primary context is in use
-//   print NAME             a digest of its words
+//   print NAME             a digest of its words, when all is done that was begun
 //   await FILE             goes on when there is such a file; make FILE makes one
 //   say TEXT
 //
@@ -201,6 +201,7 @@ class Script {
       const std::string what = line.word();
       const Memory& from = memory_.at(what);
       std::vector<unsigned> words(from.words);
+      CHECK(cuCtxSynchronize());
       CHECK(cuMemcpyDtoH_v2(words.data(), from.address, from.bytes()));
       std::printf("%s %016" PRIx64 "\n", what.c_str(), digest(words));
     } else {

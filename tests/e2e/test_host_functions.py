@@ -55,6 +55,7 @@ class HostFunctions(scripted.TestCase):
             host f s
             stir a 1 s
             second: stir a 7 default
+            second: sync default
             second: release f
             second: sync s
             join second

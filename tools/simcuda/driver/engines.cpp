@@ -21,17 +21,6 @@ uint64_t time_for(uint64_t amount, uint64_t rate) {
   return static_cast<uint64_t>((static_cast<Wide>(amount) * 1'000'000'000 + rate - 1) / rate);
 }
 
-// Whether the file is there, and holds the operation with this number: all where it is empty, else
-// those beyond the number in it.
-bool holds(const std::string& file, uint64_t number) {
-  std::FILE* const open = std::fopen(file.c_str(), "re");
-  if (open == nullptr) return access(file.c_str(), F_OK) == 0;
-  uint64_t free = 0;
-  const bool numbered = std::fscanf(open, "%" SCNu64, &free) == 1;
-  std::fclose(open);
-  return !numbered || number > free;
-}
-
 }  // namespace
 
 Engines::Engines(const EngineSettings& settings, int devices, Stats& stats, Faults& faults)
@@ -65,12 +54,12 @@ bool Engines::begin(Context& context, Engine engine) {
   }
   if (clock_) clock_->acquire(context.device(), engine);
   const std::string& file = settings_.held_by[static_cast<size_t>(engine)];
-  if (!file.empty()) wait_while_held(file, ++begun_[static_cast<size_t>(engine)]);
+  if (!file.empty()) wait_while_held(file);
   return true;
 }
 
-void Engines::wait_while_held(const std::string& file, uint64_t number) {
-  while (holds(file, number)) {
+void Engines::wait_while_held(const std::string& file) {
+  while (access(file.c_str(), F_OK) == 0) {
     if (clock_) clock_->release();
     std::this_thread::sleep_for(kHoldPoll);
     if (clock_) clock_->hold();

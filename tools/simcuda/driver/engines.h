@@ -2,8 +2,6 @@
 // used, and what the settings do to them on the way.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -47,14 +45,13 @@ class Engines {
  private:
   bool begin(Context& context, Engine engine);
   void end(const Context& context, Engine engine, const Effort& effort);
-  void wait_while_held(const std::string& file, uint64_t number);
+  void wait_while_held(const std::string& file);
   void note(int device, Engine engine, uint64_t nanoseconds, const Effort& effort) const;
   uint64_t duration(Engine engine, const Effort& effort) const;
 
   const EngineSettings settings_;
   Stats& stats_;
   Faults& faults_;
-  std::array<std::atomic<uint64_t>, kEngines> begun_{};  // counted where the engine may be held
   std::unique_ptr<VirtualClock> clock_;
   std::FILE* trace_ = nullptr;  // never closed: operations go on to the very end
 };
