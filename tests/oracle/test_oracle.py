@@ -83,13 +83,12 @@ def without_overlaps(settings):
     """The same, but that no copy of a snapshot's runs beside what overwrites what it reads.
 
     Such copies are not used. They come from a kernel that goes ahead on a guess, from a call that
-    takes over what a kernel of ours gathers, and from a snapshot that is given up.
+    takes over what is on its way, which needs a buffer on the device, and from a snapshot that is
+    given up.
     """
-    settings = dict(settings, GPUSNAP_SPECULATE='off', GPUSNAP_MAX_STALL=NO_LIMIT)
+    settings = dict(settings, GPUSNAP_SPECULATE='off', GPUSNAP_MAX_STALL=NO_LIMIT,
+                    GPUSNAP_DEVICE_CACHE='0')
     settings.pop('SIMCUDA_FAULT', None)
-    # An eighth of it is less than a zone, so nothing is gathered.
-    if settings['GPUSNAP_DEVICE_CACHE'] != '0':
-        settings['GPUSNAP_DEVICE_CACHE'] = '16K'
     return settings
 
 
