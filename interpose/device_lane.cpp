@@ -247,19 +247,14 @@ bool DeviceLane::few_blocks_left() {
   return blocks_.free() < blocks_.size() / 2;
 }
 
-bool DeviceLane::release_cache() {
-  MappedMemory cache;
-  {
-    std::lock_guard lock(mutex_);
-    const bool in_use =
-        blocks_.free() != blocks_.size() || std::ranges::any_of(gather_, &GatherBuffer::busy);
-    if (cache_.address == 0 || in_use) return false;
-    cache = std::exchange(cache_, {});
-    blocks_ = BlockPool();
-    for (GatherBuffer& buffer : gather_) buffer.data = 0;
-  }
-  unmap_memory(driver_, cache);
-  return true;
+MappedMemory DeviceLane::take_cache() {
+  std::lock_guard lock(mutex_);
+  const bool in_use =
+      blocks_.free() != blocks_.size() || std::ranges::any_of(gather_, &GatherBuffer::busy);
+  if (in_use) return {};
+  blocks_ = BlockPool();
+  for (GatherBuffer& buffer : gather_) buffer.data = 0;
+  return std::exchange(cache_, {});
 }
 
 }  // namespace gpusnap

@@ -60,6 +60,7 @@ class DeviceLane {
   DeviceLane& operator=(const DeviceLane&) = delete;
 
   CUcontext context() const { return context_; }
+  int device() const { return tables_.device; }
   CUstream offload() const { return offload_; }  // of the least priority: for the background
   CUstream gate() const { return gate_; }        // of the greatest: what calls wait for
   // Likewise, for what goes to the host: engines for the two directions work side by side.
@@ -94,9 +95,10 @@ class DeviceLane {
 
   // Device memory that the program must not find missing.
   uint64_t own_bytes();
-  // Gives the gather buffers and blocks back to the driver, where nobody uses them, because the
-  // program needs the memory: false where there is nothing to give, or it is in use.
-  bool release_cache();
+  // Parts with the gather buffers and blocks, where nobody uses them, because the program needs the
+  // memory: for the caller to unmap, who holds no lock. No address: there is nothing, or it is in
+  // use.
+  MappedMemory take_cache();
 
  private:
   DeviceLane(const Driver& driver, CUcontext context)

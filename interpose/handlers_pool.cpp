@@ -54,9 +54,9 @@ CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUstream give
   step.session().use_pools();
   // The memory is on the stream's device, whatever is current.
   const CurrentContext current(step.session().driver(), context_of(step.session(), stream));
-  return give(step, out, size, MemoryKind::kDevice, real, [&](uint64_t recorded) {
-    place_ordered(step.session(), out, recorded, size, stream);
-  });
+  return give(
+      step, out, size, MemoryKind::kDevice, [&] { return with_room(step.session(), real); },
+      [&](uint64_t recorded) { place_ordered(step.session(), out, recorded, size, stream); });
 }
 }  // namespace
 

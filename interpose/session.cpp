@@ -196,7 +196,9 @@ void Session::refuse(const std::string& what) {
   // Another thread may have come to the same meanwhile.
   if (mode_ != Mode::kRecord) return;
   set_mode(Mode::kOff);
+  lock_.unlock();
   snapshots_->retire();
+  lock_.lock();
   log(LogLevel::kWarn, "no more checkpoints of this process, the program goes on: ", what,
       " cannot be restored by this version");
   triggers_->report({false, "", 0, 0, what + " cannot be restored by this version"});

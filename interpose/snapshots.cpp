@@ -104,12 +104,28 @@ uint64_t Snapshots::own_bytes(CUcontext context) {
 }
 
 bool Snapshots::make_room(CUcontext context) {
-  DeviceLane* lane = lane_of(handle(context));
+  const DeviceLane* lane = lane_of(handle(context));
   if (lane == nullptr) return false;
+  const int device = lane->device();
   // A snapshot that has just begun may be about to get its buffer.
   const bool was_running = running();
   end();
-  return lane->release_cache() || was_running;
+  return release_caches(device) || was_running;
+}
+
+bool Snapshots::release_caches(std::optional<int> device) {
+  std::vector<MappedMemory> caches;
+  {
+    std::lock_guard lock(lanes_mutex_);
+    for (auto& [context, lane] : lanes_) {
+      if (device && lane->device() != *device) continue;
+      const MappedMemory cache = lane->take_cache();
+      if (cache.address != 0) caches.push_back(cache);
+    }
+  }
+  // The driver waits for all that is queued, and host functions of the program may be.
+  for (const MappedMemory& cache : caches) unmap_memory(driver_, cache);
+  return !caches.empty();
 }
 
 void Snapshots::end() {
@@ -118,8 +134,7 @@ void Snapshots::end() {
 }
 
 void Snapshots::retire() {
-  std::lock_guard lock(lanes_mutex_);
-  for (auto& [context, lane] : lanes_) (void)lane->release_cache();
+  (void)release_caches({});
 }
 
 DeviceLane* Snapshots::lane_of(uint64_t context) const {

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,14 +57,15 @@ class Snapshots {
   [[nodiscard]] std::unique_ptr<DeviceLane> forget_context(CUcontext context);
   // Device memory of ours in the context, which the program is not to find missing.
   uint64_t own_bytes(CUcontext context);
-  // The program has been refused memory: gives ours back. The snapshot on its way ends first. True:
-  // try again.
+  // The program has been refused memory of the context's device: gives ours there back. The
+  // snapshot on its way ends first. True: try again.
   bool make_room(CUcontext context);
   // Ends the snapshot on its way, if there is one: saved where GPUSNAP_MAX_STALL is enough for
   // that, else abandoned. Nothing of it is left in the device's queues, and nothing that the
   // program does can reach it. The caller holds no lock.
   void end();
-  // No more snapshots of this process: the device buffers go back. None is on its way.
+  // No more snapshots of this process: the device buffers go back. None is on its way. The caller
+  // holds no lock.
   void retire();
 
   uint64_t zone_bytes() const { return zone_bytes_; }
@@ -107,6 +109,8 @@ class Snapshots {
   using Clock = std::chrono::steady_clock;
 
   DeviceLane* lane_of(uint64_t context) const;
+  // Of one device, or of all: whether there were any.
+  bool release_caches(std::optional<int> device);
   Status fingerprint_all();
 
   // Copies first what the set touches, as far as there is room for it: true when all of it is on

@@ -707,6 +707,21 @@ void crowded(int steps) {
   report(steps, "second", digest(second.download()));
 }
 
+// The same by a stream-ordered allocation.
+void crowded_pool(int steps) {
+  constexpr size_t kWords = 14 << 20;
+  const auto first = filled(4 << 20, 1);
+  CHECK(cuCtxSynchronize());
+  CUdeviceptr second = 0;
+  CHECK(cuMemAllocAsync(&second, kWords * sizeof(unsigned), nullptr));
+  CHECK(cuMemsetD32Async(second, 2, kWords, nullptr));
+  Words words(kWords);
+  CHECK(cuMemcpyDtoH_v2(words.data(), second, kWords * sizeof(unsigned)));
+  CHECK(cuMemFreeAsync(second, nullptr));
+  report(steps, "first", digest(first.download()));
+  report(steps, "second", digest(words));
+}
+
 int run(const std::string& mode, int steps) {
   const Device device(ContextKind::kPrimary);
   const std::pair<const char*, void (*)(int)> modes[] = {
@@ -732,6 +747,7 @@ int run(const std::string& mode, int steps) {
       {"late", late},
       {"leaves", leaves},
       {"crowded", crowded},
+      {"crowded_pool", crowded_pool},
   };
   for (const auto& [name, body] : modes) {
     if (mode != name) continue;

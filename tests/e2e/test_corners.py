@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The rare ways to use the driver: each mode of tests/apps/corners is killed and restored twice."""
 import os
+import shutil
 import time
 
 import harness
@@ -60,6 +61,7 @@ class Corners(harness.TestCase):
     def saved_while_held(self, mode, **settings):
         """A run whose first snapshot finds the way to the host held until it has long gone on, or
         waits for it; then restored from what it has saved."""
+        shutil.rmtree(self.store, ignore_errors=True)
         command = [CORNERS, mode, '1']
         reference = self.reference(command, **settings)
         held = os.path.join(self.folder, 'held')
@@ -80,7 +82,9 @@ class Corners(harness.TestCase):
         self.assertIn('cuStreamAddCallback cannot be restored', run.errors)
 
     def test_memory_that_the_program_needs_is_not_ours(self):
-        self.saved_while_held('crowded', SIMCUDA_MEMORY='96M', GPUSNAP_DEVICE_CACHE='32M')
+        for mode in ('crowded', 'crowded_pool'):
+            with self.subTest(mode=mode):
+                self.saved_while_held(mode, SIMCUDA_MEMORY='96M', GPUSNAP_DEVICE_CACHE='32M')
 
 
 def add_test(mode):
