@@ -109,41 +109,39 @@ void Recorder::write_polls() {
     CallKey key;
     key.add(runs_[i].polls);
     switch_to(runs_[i].thread);
-    append_plain(runs_[i].hook, key, CUDA_ERROR_NOT_READY);
+    append_plain(runs_[i].hook, key, CUDA_ERROR_NOT_READY, 0);
   }
 }
 
-void Recorder::append_plain(uint16_t hook, const CallKey& key, int32_t result) {
+void Recorder::append_plain(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags) {
   struct {
     EntryHead head;
     uint64_t words[kMaxWords];
   } entry;
-  entry.head = {hook, key.count, 0, result, 0, 0};
+  entry.head = {hook, key.count, flags, result, 0, 0};
   std::memcpy(entry.words, key.words, key.count * sizeof(uint64_t));
   append_bytes(&entry, sizeof(EntryHead) + key.count * sizeof(uint64_t), 1);
   ++calls_;
 }
 
 void Recorder::append(uint16_t hook, const CallKey& key, int32_t result) {
-  if (!key.name.empty()) {
-    append(hook, key, result, 0, nullptr, {});
-    return;
-  }
-  end_polls();
-  switch_to(caller());
-  append_plain(hook, key, result);
+  append(hook, key, result, 0, nullptr, {});
 }
 
 void Recorder::append(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
                       const HostBlock* answer, std::span<const Delivery> deliveries) {
   end_polls();
   switch_to(caller());
-  append_whole(hook, key, result, flags, answer, deliveries);
   // A cut is no call of the program.
-  if (hook != kCutEntry) {
-    writer_->append({}, 1);
-    ++calls_;
+  const bool is_call = hook != kCutEntry;
+  if (is_call && answer == nullptr && deliveries.empty() && key.name.empty()) [[likely]] {
+    append_plain(hook, key, result, flags);
+    return;
   }
+  append_whole(hook, key, result, flags, answer, deliveries);
+  if (!is_call) return;
+  writer_->append({}, 1);
+  ++calls_;
 }
 
 void Recorder::append_callback(uint16_t kind, uint64_t number, uint8_t flags,

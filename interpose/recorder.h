@@ -27,10 +27,11 @@ class Recorder {
                                                   std::vector<JournalPart> before, uint64_t calls,
                                                   uint64_t launches);
 
-  // Any number of deliveries; `answer` is null where the call gave nothing back.
+  // Any number of deliveries; `answer` is null where the call gave nothing back. One piece of bytes
+  // where there is neither, and no name, as with launches.
   void append(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
               const HostBlock* answer, std::span<const Delivery> deliveries);
-  // The same without answer and deliveries; at once where there is no name either, as in launches.
+  // The same without answer and deliveries.
   void append(uint16_t hook, const CallKey& key, int32_t result);
   // A poll that found the device busy. A thread's run of the same is one entry, its only word the
   // count. It stands where the run began; another thread's call ends it, so that a replay may let
@@ -63,7 +64,7 @@ class Recorder {
   void append_bytes(const void* bytes, size_t size, uint32_t entries = 0);
   void append_whole(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
                     const HostBlock* answer, std::span<const Delivery> deliveries);
-  void append_plain(uint16_t hook, const CallKey& key, int32_t result);
+  void append_plain(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags);
   // The calling thread's number in this part; introduces it with its first entry.
   uint32_t caller();
   void introduce();

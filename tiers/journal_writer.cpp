@@ -166,20 +166,16 @@ class Writer final : public JournalWriter {
   }
 
   void append(std::span<const std::byte> bytes, uint32_t entries) override {
-    const std::byte* from = bytes.data();
-    size_t left = bytes.size();
-    if (current_ == nullptr) take_block();
-    for (;;) {
-      const size_t room = block_bytes_ - current_->used;
-      const size_t count = std::min(room, left);
-      if (count > 0) std::memcpy(current_->data.data() + current_->used, from, count);
-      current_->used += count;
-      from += count;
-      left -= count;
-      if (left == 0) break;
+    if (current_ == nullptr) [[unlikely]]
+      take_block();
+    std::span<const std::byte> left = bytes;
+    for (size_t room; (room = block_bytes_ - current_->used) < left.size();) {
+      put(left.first(room));
+      left = left.subspan(room);
       hand_over();
       take_block();
     }
+    put(left);
     current_->entries += entries;
     entries_ += entries;
     stream_bytes_.store(stream_bytes_.load(std::memory_order_relaxed) + bytes.size(),
@@ -225,6 +221,12 @@ class Writer final : public JournalWriter {
     std::unique_lock lock(mutex_);
     freed_.wait(lock, [&] { return !free_.empty(); });
     current_ = free_.pop();
+  }
+
+  void put(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
+    std::memcpy(current_->data.data() + current_->used, bytes.data(), bytes.size());
+    current_->used += bytes.size();
   }
 
   void hand_over() {
