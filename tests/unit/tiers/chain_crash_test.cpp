@@ -102,55 +102,59 @@ size_t operations_of_an_increment() {
   return files.operations();
 }
 
-TEST(ChainCommit, SurvivesACrashAtEveryOperation) {
-  const size_t operations = operations_of_an_increment();
-  ASSERT_GT(operations, 10U);
+// At each of the operations and behind the last, with whatever survives of what was not durable.
+// `body(operation, survival)`; `operations` may grow meanwhile.
+template <class Body>
+void at_every_crash(const size_t& operations, Body&& body) {
   for (size_t operation = 0; operation <= operations; ++operation) {
     for (const Survival survival : kAllSurvivals) {
       SCOPED_TRACE("operation " + std::to_string(operation) + ", survival " +
                    std::to_string(static_cast<int>(survival)));
-      FaultFileSystem files;
-      Images images;
-      {
-        Process process(files, "run1", images);
-        process.take_all({0, 1});
-        files.inject({operation, std::nullopt, false, false});
-        EXPECT_EQ(process.take(3, 2).ok(), operation == operations);
-      }
-      files.crash(survival);
-      const auto complete = expect_right(files, images);
-      EXPECT_TRUE(contains(complete, 1) && contains(complete, 2));
-      EXPECT_TRUE(operation < operations || contains(complete, 3));
-      const uint64_t epoch = go_on(files, images);
-      const auto after = expect_right(files, images);
-      EXPECT_TRUE(contains(after, epoch) && contains(after, 1));
-      ASSERT_TRUE(Store::open(files, "/pfs", false).value()->prune("demo", 1).ok());
-      EXPECT_EQ(expect_right(files, images), after) << "all are ancestors of the newest";
+      body(operation, survival);
     }
   }
+}
+
+// A process whose increment 3 meets its end at an operation.
+void die_in_an_increment(FaultFileSystem& files, Images& images, size_t operation,
+                         size_t operations) {
+  Process process(files, "run1", images);
+  process.take_all({0, 1});
+  files.inject({operation, std::nullopt, false, false});
+  EXPECT_EQ(process.take(3, 2).ok(), operation == operations);
+}
+
+TEST(ChainCommit, SurvivesACrashAtEveryOperation) {
+  const size_t operations = operations_of_an_increment();
+  ASSERT_GT(operations, 10U);
+  at_every_crash(operations, [&](size_t operation, Survival survival) {
+    FaultFileSystem files;
+    Images images;
+    die_in_an_increment(files, images, operation, operations);
+    files.crash(survival);
+    const auto complete = expect_right(files, images);
+    EXPECT_TRUE(contains(complete, 1) && contains(complete, 2));
+    EXPECT_TRUE(operation < operations || contains(complete, 3));
+    const uint64_t epoch = go_on(files, images);
+    const auto after = expect_right(files, images);
+    EXPECT_TRUE(contains(after, epoch) && contains(after, 1));
+    EXPECT_TRUE(Store::open(files, "/pfs", false).value()->prune("demo", 1).ok());
+    EXPECT_EQ(expect_right(files, images), after) << "all are ancestors of the newest";
+  });
 }
 
 // The parent's name may not have been durable when the process died that made it.
 TEST(ChainCommit, SurvivesACrashWhenItsParentWasNotDurable) {
   const size_t operations = operations_of_an_increment();
-  for (size_t operation = 0; operation <= operations; ++operation) {
-    for (const Survival survival : kAllSurvivals) {
-      SCOPED_TRACE("operation " + std::to_string(operation) + ", survival " +
-                   std::to_string(static_cast<int>(survival)));
-      FaultFileSystem files;
-      Images images;
-      {
-        Process process(files, "run1", images);
-        process.take_all({0, 1});
-        files.inject({operation, std::nullopt, false, false});
-        EXPECT_EQ(process.take(3, 2).ok(), operation == operations);
-      }
-      files.restart_process();
-      const uint64_t epoch = go_on(files, images);
-      files.crash(survival);
-      EXPECT_TRUE(contains(expect_right(files, images), epoch));
-    }
-  }
+  at_every_crash(operations, [&](size_t operation, Survival survival) {
+    FaultFileSystem files;
+    Images images;
+    die_in_an_increment(files, images, operation, operations);
+    files.restart_process();
+    const uint64_t epoch = go_on(files, images);
+    files.crash(survival);
+    EXPECT_TRUE(contains(expect_right(files, images), epoch));
+  });
 }
 
 TEST(ChainCommit, FailsCleanlyWhereAnyOperationFails) {
@@ -181,26 +185,22 @@ TEST(ChainPrune, SurvivesACrashAtEveryOperation) {
   const std::vector<uint64_t> parents = {0, 1, 0, 3, 2, 4};
   const std::vector<uint64_t> kept = {6, 4, 3};
   size_t operations = 1;
-  for (size_t operation = 0; operation <= operations; ++operation) {
-    for (const Survival survival : kAllSurvivals) {
-      SCOPED_TRACE("operation " + std::to_string(operation) + ", survival " +
-                   std::to_string(static_cast<int>(survival)));
-      FaultFileSystem files;
-      Images images;
-      {
-        Process process(files, "run1", images);
-        process.take_all(parents);
-        files.inject({operation, std::nullopt, false, false});
-        const Status pruned = process.store().prune("demo", 1);
-        operations = std::max(operations, pruned.ok() ? operation : operation + 1);
-      }
-      files.crash(survival);
-      const auto complete = expect_right(files, images);
-      for (const uint64_t epoch : kept) EXPECT_TRUE(contains(complete, epoch)) << epoch;
-      ASSERT_TRUE(Store::open(files, "/pfs", false).value()->prune("demo", 1).ok());
-      EXPECT_EQ(expect_right(files, images), kept);
+  at_every_crash(operations, [&](size_t operation, Survival survival) {
+    FaultFileSystem files;
+    Images images;
+    {
+      Process process(files, "run1", images);
+      process.take_all(parents);
+      files.inject({operation, std::nullopt, false, false});
+      const Status pruned = process.store().prune("demo", 1);
+      operations = std::max(operations, pruned.ok() ? operation : operation + 1);
     }
-  }
+    files.crash(survival);
+    const auto complete = expect_right(files, images);
+    for (const uint64_t epoch : kept) EXPECT_TRUE(contains(complete, epoch)) << epoch;
+    EXPECT_TRUE(Store::open(files, "/pfs", false).value()->prune("demo", 1).ok());
+    EXPECT_EQ(expect_right(files, images), kept);
+  });
   EXPECT_GT(operations, 10U);
 }
 

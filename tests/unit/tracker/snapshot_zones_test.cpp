@@ -47,6 +47,17 @@ WriteSet written(uint64_t address, uint64_t size) {
   return set;
 }
 
+// A range at 0x10000, all of which is pending.
+struct PendingMemory {
+  explicit PendingMemory(uint64_t bytes) {
+    map.insert(device_range(0x10000, bytes));
+    zones.update(map, kZone);
+    zones.begin(true, {});
+  }
+  MemoryMap map;
+  SnapshotZones zones;
+};
+
 TEST(SnapshotZones, NothingIsAskedWhenAllIsSaved) {
   MemoryMap memory;
   memory.insert(device_range(0x10000, 3 * kZone + 5));
@@ -67,11 +78,8 @@ TEST(SnapshotZones, NothingIsAskedWhenAllIsSaved) {
 }
 
 TEST(SnapshotZones, ACallWaitsForCopiesOfOthersAndClaimsTheRest) {
-  MemoryMap memory;
-  memory.insert(device_range(0x10000, 8 * kZone));
-  SnapshotZones zones;
-  zones.update(memory, kZone);
-  zones.begin(true, {});
+  PendingMemory memory(8 * kZone);
+  SnapshotZones& zones = memory.zones;
   const auto first = zones.claim_next(kContext, 2 * kZone, kZone, SnapshotZones::Scattered::kCopy);
   Blocks room(100);
   const auto claim = zones.claim(written(0x10000 + kZone, 2 * kZone), room, false);
@@ -91,11 +99,8 @@ TEST(SnapshotZones, ACallWaitsForCopiesOfOthersAndClaimsTheRest) {
 }
 
 TEST(SnapshotZones, WithoutRoomZonesAreLeft) {
-  MemoryMap memory;
-  memory.insert(device_range(0x10000, 8 * kZone));
-  SnapshotZones zones;
-  zones.update(memory, kZone);
-  zones.begin(true, {});
+  PendingMemory memory(8 * kZone);
+  SnapshotZones& zones = memory.zones;
   Blocks room(3);
   WriteSet all;
   all.add_range_of(0x10000 + 5);
@@ -106,11 +111,8 @@ TEST(SnapshotZones, WithoutRoomZonesAreLeft) {
 }
 
 TEST(SnapshotZones, WhatIsGatheredIsTakenOver) {
-  MemoryMap memory;
-  memory.insert(device_range(0x10000, 8 * kZone));
-  SnapshotZones zones;
-  zones.update(memory, kZone);
-  zones.begin(true, {});
+  PendingMemory memory(8 * kZone);
+  SnapshotZones& zones = memory.zones;
   Blocks room(100);
   // Two runs with a saved zone between them.
   const auto hole = zones.claim(written(0x10000 + 3 * kZone, 1), room, false);
@@ -131,11 +133,8 @@ TEST(SnapshotZones, WhatIsGatheredIsTakenOver) {
 }
 
 TEST(SnapshotZones, WhatIsOnItsWayToTheHostIsTakenOverWithRoom) {
-  MemoryMap memory;
-  memory.insert(device_range(0x10000, 8 * kZone));
-  SnapshotZones zones;
-  zones.update(memory, kZone);
-  zones.begin(true, {});
+  PendingMemory memory(8 * kZone);
+  SnapshotZones& zones = memory.zones;
   Blocks room(3);
   const auto flight = zones.claim_next(kContext, 8 * kZone, kZone, SnapshotZones::Scattered::kCopy);
   zones.started(flight, nullptr);
@@ -163,11 +162,8 @@ TEST(SnapshotZones, WhatIsOnItsWayToTheHostIsTakenOverWithRoom) {
 }
 
 TEST(SnapshotZones, WhatCallsWaitForIsNotTakenOver) {
-  MemoryMap memory;
-  memory.insert(device_range(0x10000, 2 * kZone));
-  SnapshotZones zones;
-  zones.update(memory, kZone);
-  zones.begin(true, {});
+  PendingMemory memory(2 * kZone);
+  SnapshotZones& zones = memory.zones;
   Blocks room(100);
   const auto flight = zones.claim_next(kContext, 8 * kZone, kZone, SnapshotZones::Scattered::kCopy);
   // Who starts it looks at its pieces: it is left alone until then, and the call waits.
@@ -182,11 +178,8 @@ TEST(SnapshotZones, WhatCallsWaitForIsNotTakenOver) {
 }
 
 TEST(SnapshotZones, WhatACallCopiesToTheHostIsNotTakenOver) {
-  MemoryMap memory;
-  memory.insert(device_range(0x10000, 2 * kZone));
-  SnapshotZones zones;
-  zones.update(memory, kZone);
-  zones.begin(true, {});
+  PendingMemory memory(2 * kZone);
+  SnapshotZones& zones = memory.zones;
   class HostRoom : public Blocks {
    public:
     using Blocks::Blocks;
@@ -203,11 +196,8 @@ TEST(SnapshotZones, WhatACallCopiesToTheHostIsNotTakenOver) {
 }
 
 TEST(SnapshotZones, MemoryThatGoesOutlivesItsFlight) {
-  MemoryMap memory;
-  memory.insert(device_range(0x10000, 2 * kZone));
-  SnapshotZones zones;
-  zones.update(memory, kZone);
-  zones.begin(true, {});
+  PendingMemory memory(2 * kZone);
+  SnapshotZones& zones = memory.zones;
   Blocks room(100);
   const auto flight = zones.claim_next(kContext, 8 * kZone, kZone, SnapshotZones::Scattered::kCopy);
   zones.started(flight, nullptr);
