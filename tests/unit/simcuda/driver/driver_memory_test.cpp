@@ -267,6 +267,7 @@ TEST_F(BatchTest, RefusesWhatIsNoBatch) {
   first_ = 1;
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, batch());
   first_ = 0;
+  EXPECT_OK(cuCtxSynchronize());
   stream_ = nullptr;  // the legacy default stream takes none
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, batch());
   EXPECT_OK(cuMemcpyBatchAsync_v2_ptsz(to_.data(), from_.data(), sizes_.data(), 2, &attributes_,
