@@ -89,7 +89,8 @@ void Program::copy_within() {
 void Program::copy_box() {
   const bool async = draw_.chance(60), solid = draw_.chance(50), from_host = draw_.chance(50);
   const CUstream stream = async ? pick_stream() : pick_default();
-  const auto [from, to] = pick_two();
+  const std::pair<Part, Part> parts = pick_two();
+  const Part &from = parts.first, &to = parts.second;
   const uint64_t size = std::min(from.size, to.size);
   if (from.memory == nullptr || size < 64) return;
   const uint64_t depth = solid ? draw_.between(1, 3) : 1;
