@@ -81,6 +81,11 @@ def app(name):
     return os.path.join(APPS, name)
 
 
+def built(names):
+    """Of these programs the ones that this build has, in order: some need the toolkit."""
+    return [name for name in sorted(names) if os.path.exists(app(name))]
+
+
 class Run:
     """A program that is running or has ended. Its output goes to a file."""
 

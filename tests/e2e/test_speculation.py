@@ -46,9 +46,7 @@ class Speculation(harness.TestCase):
     def test_table(self):
         print('\n%-20s %11s %8s %8s %8s %8s %6s' % (
             'program', 'checkpoints', 'ahead', 'waited', 'guessed', 'opaque', 'torn'))
-        # Without a toolkit there are fewer.
-        for name in filter(lambda each: os.path.exists(harness.app(each)),
-                           sorted(harness.PROGRAMS)):
+        for name in harness.built(harness.PROGRAMS):
             with self.subTest(program=name):
                 row = self.row(name)
                 for _ in range(TRIES):
