@@ -130,7 +130,7 @@ bool Snapshots::release_caches(std::optional<int> device) {
 
 void Snapshots::end() {
   hold_host([this] { return running(); },
-            "what the program does next cannot be followed, and not all was saved");
+            "the program's next call could not be kept apart from it, and not all was saved");
 }
 
 void Snapshots::retire() {
