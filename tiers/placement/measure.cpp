@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <span>
 #include <thread>
@@ -15,14 +14,6 @@ namespace {
 
 constexpr uint32_t kMostThreads = 4096;
 constexpr size_t kPieceBytes = 1 << 20;
-
-class MonotonicClock final : public Clock {
- public:
-  int64_t now_ns() override {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-  }
-};
 
 // What neither a file system nor a device can make smaller.
 std::vector<std::byte> incompressible_piece() {
@@ -200,11 +191,6 @@ Status check_settings(const MeasureSettings& settings) {
 }
 
 }  // namespace
-
-Clock& monotonic_clock() {
-  static auto* clock = new MonotonicClock;
-  return *clock;
-}
 
 std::vector<uint32_t> concurrency_levels(uint32_t most_writers) {
   constexpr uint32_t kFewest = 5;

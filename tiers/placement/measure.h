@@ -7,21 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "tiers/clock.h"
 #include "tiers/file_system.h"
 #include "tiers/placement/throughput_model.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
-
-// Thread-safe.
-class Clock {
- public:
-  virtual ~Clock() = default;
-  virtual int64_t now_ns() = 0;  // from any beginning; never goes back
-};
-
-// The machine's. Lives for ever.
-Clock& monotonic_clock();
 
 // How many writers to measure with, for a model from 1 to `most_writers`: equally spaced from 1,
 // and fewer than a tenth of the range (section IV.C), so the last may be a little beyond it. A
