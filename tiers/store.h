@@ -22,6 +22,7 @@
 #include "tiers/file_system.h"
 #include "tiers/journal.h"
 #include "tiers/manifest.h"
+#include "tiers/piece.h"
 #include "tiers/spawn.h"
 #include "tiers/staging.h"
 #include "tiers/status.h"
@@ -74,13 +75,6 @@ using Progress = std::function<void(uint64_t done, uint64_t total)>;
 // The segments that were read since the round began, by path, and what was wrong with them: the
 // checkpoints of a chain share them. Not thread-safe.
 using VerifyRound = std::map<std::string, Status>;
-
-// Some of a range's bytes.
-struct Piece {
-  uint32_t range = 0;   // index in Manifest::ranges
-  uint64_t offset = 0;  // bytes from the range's start
-  uint64_t size = 0;    // bytes
-};
 
 // One rank's part of one checkpoint being written. write() and finish() only queue work for the
 // writer's own thread: checksums, file writes, syncs and the commit happen there.

@@ -1,0 +1,171 @@
+#include "tiers/staging/client.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tiers/no_throw.h"
+#include "tiers/staging/process_identity.h"
+
+namespace gpusnap {
+
+namespace {
+
+template <size_t kMost>
+uint32_t copy_text(char (&to)[kMost], const std::string& text) {
+  const size_t bytes = std::min(text.size(), kMost);
+  std::memcpy(to, text.data(), bytes);
+  return static_cast<uint32_t>(bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StagingClient>> StagingClient::join(StagingMemory& memory,
+                                                           const std::string& text) {
+  if (text.size() > kClientText)
+    return Status(Code::kInvalid, "too long for the backend: settings");
+  const ProcessIdentity self = own_identity();
+  const std::span<ClientEntry> clients = memory.clients();
+  for (uint32_t index = 0; index < clients.size(); ++index) {
+    ClientEntry& entry = clients[index];
+    if (!entry.word.take(ClientState::kJoining, self.pid)) continue;
+    entry.started = self.started;
+    entry.text_bytes = copy_text(entry.text, text);
+    entry.word.change(entry.word.load(), ClientState::kJoined, self.pid);
+    // The server closes the area first and looks for clients then; here it is the other way
+    // around, so one of the two sees the other.
+    if (memory.header().closed.load(std::memory_order_seq_cst) != 0) {
+      entry.word.free(entry.word.load());
+      return Status(Code::kNotFound, "the staging area has just been closed");
+    }
+    memory.header().filled.ring();
+    return no_throw("join the staging area", [&]() -> Result<std::unique_ptr<StagingClient>> {
+      return std::unique_ptr<StagingClient>(new StagingClient(memory, index));
+    });
+  }
+  return Status(Code::kBusy, "too many processes use the staging area of this node");
+}
+
+StagingClient::~StagingClient() {
+  // The server finds what is left when it sees that nobody is there.
+  OwnedWord<ClientState>& word = memory_.clients()[index_].word;
+  word.change(word.load(), ClientState::kJoined, 0);
+  memory_.header().filled.ring();
+}
+
+Result<uint32_t> StagingClient::claim(std::chrono::nanoseconds longest, uint32_t preferred) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + longest;
+  for (;;) {
+    const uint32_t seen = changes();
+    const uint32_t backed = memory_.backed();
+    preferred = std::min(preferred, backed);
+    uint32_t slot = 0;
+    if (claim_of(0, preferred, slot) || claim_of(preferred, backed, slot)) return slot;
+    const auto left = until - Clock::now();
+    if (left <= std::chrono::nanoseconds(0)) break;
+    wait(seen, left);
+  }
+  return Status(Code::kBusy, "no staging slot came free");
+}
+
+bool StagingClient::claim_of(uint32_t begin, uint32_t end, uint32_t& slot) {
+  if (begin >= end) return false;
+  const std::span<SlotEntry> slots = memory_.slots();
+  const uint32_t count = end - begin;
+  const uint32_t start = hint_.load(std::memory_order_relaxed) % count;
+  for (uint32_t step = 0; step < count; ++step) {
+    slot = begin + (start + step) % count;
+    if (!slots[slot].word.take(SlotState::kClaimed, index_)) continue;
+    hint_.store(slot + 1 - begin, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+void StagingClient::give_back(uint32_t slot) {
+  OwnedWord<SlotState>& word = memory_.slots()[slot].word;
+  word.free(word.load());
+  memory_.header().freed.ring();
+}
+
+Result<uint32_t> StagingClient::open(StreamKind kind, const std::string& text) {
+  if (text.size() > kStreamText) return Status(Code::kInvalid, "too long for the backend: paths");
+  const std::span<StreamEntry> streams = memory_.streams();
+  for (uint32_t index = 0; index < streams.size(); ++index) {
+    StreamEntry& entry = streams[index];
+    if (!entry.word.take(StreamState::kOpening, index_)) continue;
+    entry.kind = kind;
+    entry.slots = 0;
+    entry.durable.store(0, std::memory_order_relaxed);
+    entry.text_bytes = copy_text(entry.text, text);
+    entry.word.change(entry.word.load(), StreamState::kOpen, index_);
+    memory_.header().filled.ring();
+    return index;
+  }
+  return Status(Code::kBusy, "too many checkpoints are on their way on this node");
+}
+
+void StagingClient::hand_over(uint32_t stream, uint32_t slot, uint64_t used,
+                              std::span<const Piece> pieces) {
+  StreamEntry& target = memory_.streams()[stream];
+  SlotEntry& entry = memory_.slots()[slot];
+  entry.stream = stream;
+  entry.stream_life = target.word.load().life;
+  entry.sequence = target.slots;
+  entry.used = used;
+  entry.pieces = static_cast<uint32_t>(pieces.size());
+  std::copy(pieces.begin(), pieces.end(), memory_.pieces(slot).begin());
+  entry.word.change(entry.word.load(), SlotState::kFilled, index_);
+  ++target.slots;  // last: what is counted is there
+  memory_.header().filled.ring();
+}
+
+// The server may end it at the same moment.
+void StagingClient::seal(uint32_t stream) {
+  OwnedWord<StreamState>& word = memory_.streams()[stream].word;
+  const Owned<StreamState> now = word.load();
+  if (now.state == StreamState::kOpen) word.change(now, StreamState::kSealed, index_);
+  memory_.header().filled.ring();
+}
+
+void StagingClient::abandon(uint32_t stream) {
+  OwnedWord<StreamState>& word = memory_.streams()[stream].word;
+  const Owned<StreamState> now = word.load();
+  if (now.state == StreamState::kEnded || !word.change(now, StreamState::kAbandoned, index_)) {
+    close(stream);
+  }
+  memory_.header().filled.ring();
+}
+
+std::optional<Status> StagingClient::outcome(uint32_t stream) const {
+  const StreamEntry& entry = memory_.streams()[stream];
+  if (entry.word.load().state != StreamState::kEnded) return std::nullopt;
+  const Code code = static_cast<Code>(entry.outcome);
+  return code == Code::kOk ? Status() : Status(code, entry.message);
+}
+
+uint64_t StagingClient::durable(uint32_t stream) const {
+  return memory_.streams()[stream].durable.load(std::memory_order_acquire);
+}
+
+void StagingClient::close(uint32_t stream) {
+  OwnedWord<StreamState>& word = memory_.streams()[stream].word;
+  const Owned<StreamState> now = word.load();
+  if (now.is(StreamState::kEnded, index_)) word.free(now);
+}
+
+bool StagingClient::is_served() const {
+  const PoolHeader& header = memory_.header();
+  const uint32_t pid = header.server.load(std::memory_order_acquire);
+  return is_running({pid, header.server_started.load(std::memory_order_relaxed)});
+}
+
+uint32_t StagingClient::changes() const {
+  return memory_.header().freed.rings();
+}
+
+void StagingClient::wait(uint32_t seen, std::chrono::nanoseconds longest) const {
+  memory_.header().freed.wait(seen, longest.count());
+}
+
+}  // namespace gpusnap

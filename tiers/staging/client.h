@@ -1,0 +1,68 @@
+// A process that saves, as the staging area sees it: it claims slots, fills them, and hands them
+// over as parts of a stream. What has been handed over as part of a sealed stream does not need
+// this process any more.
+//
+// Thread-safe, but for one stream only one thread at a time hands over, seals and closes.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tiers/staging/memory.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+class StagingClient {
+ public:
+  // `text`: what the server has to know of this process. kBusy where there are too many, kNotFound
+  // where the area has been closed: there is another one by now, or none.
+  static Result<std::unique_ptr<StagingClient>> join(StagingMemory& memory,
+                                                     const std::string& text);
+  // Its streams are closed, or as they would be if the process were killed now.
+  ~StagingClient();
+  StagingClient(const StagingClient&) = delete;
+  StagingClient& operator=(const StagingClient&) = delete;
+
+  // A slot to fill; of the first `preferred` if one of those is free. kBusy when none has come free
+  // within `longest`.
+  Result<uint32_t> claim(std::chrono::nanoseconds longest, uint32_t preferred = 0);
+  void give_back(uint32_t slot);
+
+  // `text`: what the server has to know of it. kBusy where there are too many.
+  Result<uint32_t> open(StreamKind kind, const std::string& text);
+  // The claimed slot's first `used` bytes are the stream's next ones. `pieces`: where they lay, or
+  // none. The slot is the server's from now on.
+  void hand_over(uint32_t stream, uint32_t slot, uint64_t used, std::span<const Piece> pieces);
+  // No more slots: what there is outlives this process.
+  void seal(uint32_t stream);
+  // Nothing of it will be needed, an outcome neither: closes it, too.
+  void abandon(uint32_t stream);
+  // The server's outcome, or nothing as long as there is none.
+  std::optional<Status> outcome(uint32_t stream) const;
+  // How many of its slots are durable.
+  uint64_t durable(uint32_t stream) const;
+  // Once there is an outcome.
+  void close(uint32_t stream);
+
+  // Whether there is a server that runs. A look at the system: now and then.
+  bool is_served() const;
+  // Until something may have changed.
+  void wait(uint32_t seen, std::chrono::nanoseconds longest) const;
+  uint32_t changes() const;
+
+ private:
+  StagingClient(StagingMemory& memory, uint32_t index) : memory_(memory), index_(index) {}
+  bool claim_of(uint32_t begin, uint32_t end, uint32_t& slot);
+
+  StagingMemory& memory_;
+  const uint32_t index_;
+  std::atomic<uint32_t> hint_{0};
+};
+
+}  // namespace gpusnap

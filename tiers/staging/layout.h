@@ -1,0 +1,180 @@
+// What lies in the shared memory of the staging area. Nothing else of gpusnap is shared between
+// processes in memory, and nothing here has a pointer in it.
+//
+// Every change of who owns something is one atomic change of one word, so whoever is killed, at
+// whatever instruction, leaves each thing owned by one process: itself, and then the server finds
+// it (server.h), or by nobody. What the word announces is written before it, with release, and read
+// after it, with acquire.
+//
+//   Pool { header, clients, streams, slots, pieces of each slot, bytes of each slot }
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tiers/piece.h"
+
+namespace gpusnap {
+
+// Both are part of the area's name: other versions never meet.
+inline constexpr uint32_t kStagingVersion = 1;
+inline constexpr uint64_t kStagingMagic = 0x6770'7573'6e61'7031;  // "gpusnap1"
+
+inline constexpr uint32_t kMostClients = 256;
+inline constexpr uint32_t kMostStreams = 512;
+inline constexpr uint32_t kNoClient = kMostClients;
+inline constexpr size_t kSmallestZone = 4096;  // bytes: the most pieces that a slot can hold
+inline constexpr size_t kClientText = 16384 - 64;
+inline constexpr size_t kStreamText = 4096 - 64;
+inline constexpr size_t kOutcomeText = 512;
+
+// Rung when something has changed; who waits for a change looks at the number first. In memory
+// that processes share.
+class Doorbell {
+ public:
+  uint32_t rings() const { return rings_.load(std::memory_order_acquire); }
+  void ring();
+  // Until it has been rung since `seen` was read, or for `longest_ns`, or now and then for nothing.
+  void wait(uint32_t seen, int64_t longest_ns);
+
+ private:
+  std::atomic<uint32_t> rings_{0};
+};
+
+// A state, who is in it, and how often the thing has been taken, changed together. The last tells
+// one life of an entry from the next.
+template <class State>
+struct Owned {
+  State state{};
+  uint32_t owner = 0;  // below 2^24, as process numbers are
+  uint32_t life = 0;
+  bool operator==(const Owned&) const = default;
+  bool is(State other, uint32_t whose) const { return state == other && owner == whose; }
+};
+
+template <class State>
+class OwnedWord {
+ public:
+  using Value = Owned<State>;
+  Value load() const { return unpack(word_.load(std::memory_order_acquire)); }
+  // False, and nothing done, where it is not `from` any more.
+  bool change(Value from, State state, uint32_t owner) {
+    return exchange(from, {state, owner, from.life});
+  }
+  // From the first state, in which nobody has it, into another one.
+  bool take(State state, uint32_t owner) {
+    const Value now = load();
+    return now.state == State{} && exchange(now, {state, owner, now.life + 1});
+  }
+  // As change(), into the first state.
+  bool free(Value from) { return change(from, State{}, 0); }
+
+ private:
+  bool exchange(Value from, Value to) {
+    uint64_t expected = pack(from);
+    return word_.compare_exchange_strong(expected, pack(to), std::memory_order_seq_cst);
+  }
+  static uint64_t pack(Value value) {
+    return uint64_t{value.life} << 32 | uint64_t{value.owner & 0xff'ffff} << 8 |
+           static_cast<uint8_t>(value.state);
+  }
+  static Value unpack(uint64_t word) {
+    return {static_cast<State>(word & 0xff), static_cast<uint32_t>(word >> 8 & 0xff'ffff),
+            static_cast<uint32_t>(word >> 32)};
+  }
+  std::atomic<uint64_t> word_{0};
+};
+
+// A process that saves. The word's owner is its process number, so that it is known from the first
+// instant on.
+enum class ClientState : uint8_t { kFree, kJoining, kJoined };
+
+struct alignas(64) ClientEntry {
+  OwnedWord<ClientState> word;
+  uint64_t started = 0;  // ProcessIdentity
+  uint32_t text_bytes = 0;
+  char text[kClientText];  // what the server needs to know of it; its own business
+};
+
+// A sequence of slots that belong together: one rank's part of one checkpoint, or a journal. The
+// word's owner is the client's index.
+//
+//   kFree -> kOpening -> kOpen -> kSealed    by the client
+//            kOpen, kSealed -> kAbandoned    by the client
+//            kOpen, kSealed -> kEnded        by the server: its outcome stands
+//            kEnded -> kFree                 by the client
+//            kAbandoned -> kFree             by the server
+//
+// What a client that is gone leaves is the server's: its owner is kNoClient, and what the client
+// would have done is the server's to do.
+enum class StreamState : uint8_t { kFree, kOpening, kOpen, kSealed, kAbandoned, kEnded };
+enum class StreamKind : uint32_t { kCheckpoint, kJournal };
+
+struct alignas(64) StreamEntry {
+  OwnedWord<StreamState> word;
+  StreamKind kind{};
+  uint64_t slots = 0;  // sealed: how many were handed over
+  std::atomic<uint64_t> durable{
+      0};                // how many of the leading slots are durable, as the server says
+  uint32_t outcome = 0;  // ended: a Code
+  uint32_t text_bytes = 0;
+  char message[kOutcomeText];  // ended, with a zero byte at its end
+  char text[kStreamText];
+};
+
+// The word's owner is the client's index.
+//
+//   kFree -> kClaimed -> kFilled    by the client: it is the only one that may write the bytes
+//            kClaimed -> kFree      by the client, or by the server for one that is gone
+//            kFilled -> kFree       by the server: the bytes are not needed any more
+enum class SlotState : uint8_t { kFree, kClaimed, kFilled };
+
+struct alignas(64) SlotEntry {
+  OwnedWord<SlotState> word;
+  uint32_t stream = 0;
+  uint32_t stream_life = 0;
+  uint64_t sequence = 0;  // 0 and up within the stream
+  uint64_t used = 0;      // bytes
+  uint32_t pieces = 0;    // 0: bytes without a place on the device
+};
+
+struct alignas(64) PoolHeader {
+  std::atomic<uint64_t> magic{0};  // last: all else is there
+  uint32_t version = 0;
+  uint32_t slots = 0;
+  uint64_t slot_bytes = 0;
+  uint64_t bytes = 0;  // of all
+  // Those that are backed by memory: the leading ones. Grows.
+  std::atomic<uint32_t> backed{0};
+  std::atomic<uint32_t> refused{0};         // the system had no memory for the others
+  std::atomic<uint32_t> closed{0};          // the server has gone, and the area with it
+  std::atomic<uint64_t> server_started{0};  // ProcessIdentity, as the next
+  std::atomic<uint32_t> server{0};          // 0: it has ended
+  Doorbell filled;                          // something for the server
+  Doorbell freed;                           // something for clients
+};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+// Where everything lies, in bytes from the start.
+struct PoolLayout {
+  uint32_t slots = 0;
+  uint64_t slot_bytes = 0;
+
+  uint32_t pieces_per_slot() const { return static_cast<uint32_t>(slot_bytes / kSmallestZone); }
+  uint64_t clients_at() const { return sizeof(PoolHeader); }
+  uint64_t streams_at() const { return clients_at() + kMostClients * sizeof(ClientEntry); }
+  uint64_t slots_at() const { return streams_at() + kMostStreams * sizeof(StreamEntry); }
+  uint64_t pieces_at() const { return slots_at() + slots * sizeof(SlotEntry); }
+  // At a multiple of 2 MiB, so that large pages can back them.
+  uint64_t bytes_at() const {
+    const uint64_t end = pieces_at() + uint64_t{slots} * pieces_per_slot() * sizeof(Piece);
+    return (end + kLargePage - 1) / kLargePage * kLargePage;
+  }
+  uint64_t end() const { return bytes_at() + slots * slot_bytes; }
+
+  static constexpr uint64_t kLargePage = 2 << 20;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,259 @@
+#include "tiers/staging/memory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/interprocess/mapped_region.hpp>
+#include <boost/interprocess/shared_memory_object.hpp>
+
+#include "tiers/checksum.h"
+#include "tiers/no_throw.h"
+#include "tiers/staging/process_identity.h"
+
+namespace gpusnap {
+
+namespace {
+
+namespace ipc = boost::interprocess;
+
+// All zeros is how every entry begins.
+static_assert(std::is_trivially_destructible_v<PoolHeader>);
+static_assert(std::is_trivially_destructible_v<StreamEntry>);
+
+Status failed(const char* what, const std::string& name, int error) {
+  const Code code = error == ENOSPC || error == ENOMEM  ? Code::kNoSpace
+                    : error == EACCES || error == EPERM ? Code::kPermission
+                                                        : Code::kIo;
+  return {code, std::string("cannot ") + what + " the shared memory " + name + ": " +
+                    std::strerror(error)};
+}
+
+PoolLayout layout_for(const StagingSize& size) {
+  const uint64_t slots = std::clamp<uint64_t>(size.bytes / size.slot_bytes, 2, 1U << 24);
+  return {static_cast<uint32_t>(slots), size.slot_bytes};
+}
+
+class PrivateMemory final : public StagingMemory {
+ public:
+  Status map(const StagingSize& size) {
+    const PoolLayout layout = layout_for(size);
+    bytes_ = layout.end();
+    void* start = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) {
+      return {Code::kNoSpace, "no address space for staging: lower GPUSNAP_HOST_CACHE"};
+    }
+    start_ = static_cast<std::byte*>(start);
+    (void)::madvise(start, bytes_, MADV_HUGEPAGE);
+    return make(start_, layout);
+  }
+  ~PrivateMemory() override {
+    if (start_ != nullptr) ::munmap(start_, bytes_);
+  }
+  void remove() override {}
+
+ private:
+  bool back(uint64_t offset, uint64_t bytes) override {
+    // Touched by writing: reading would map the page of zeros that all share.
+    constexpr uint64_t kPage = 4096;
+    for (uint64_t at = offset; at < offset + bytes; at += kPage) {
+      std::atomic_ref<std::byte>(start_[at]).store(std::byte{}, std::memory_order_relaxed);
+    }
+    return true;
+  }
+
+  std::byte* start_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+// By Boost.Interprocess, which throws: only inside of no_throw().
+class SharedMemory final : public StagingMemory {
+ public:
+  explicit SharedMemory(std::string name) : name_(std::move(name)) {}
+
+  Status serve(const StagingSize& size) {
+    for (;;) {
+      if (Status opened = open(true); !opened.ok()) return opened;
+      // Held until this process ends, in whatever way.
+      if (::flock(file(), LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK) return failed("lock", name_, errno);
+        return {Code::kBusy, "another process serves the shared memory " + name_};
+      }
+      struct stat about {};
+      if (::fstat(file(), &about) < 0) return failed("look at", name_, errno);
+      if (about.st_nlink == 0) continue;  // its last server removed it between the two
+      if (about.st_size == 0) return start_afresh(layout_for(size));
+      if (take_over().ok() && header().closed.load(std::memory_order_seq_cst) == 0) return {};
+      // Its server was killed while it made or removed it: nobody has anything in it. Others may
+      // be looking at it, so it is not made shorter.
+      (void)ipc::shared_memory_object::remove(name_.c_str());
+    }
+  }
+
+  Status attach() {
+    if (Status opened = open(false); !opened.ok()) return opened;
+    if (Status taken = take_over(); !taken.ok()) return taken;
+    if (header().closed.load(std::memory_order_seq_cst) == 0) return {};
+    return {Code::kNotFound, "the shared memory " + name_ + " has been closed"};
+  }
+
+  // The name may be another area's by now, if somebody else removed this one.
+  void remove() override {
+    header().closed.store(1, std::memory_order_seq_cst);
+    (void)ipc::shared_memory_object::remove(name_.c_str());
+  }
+
+ private:
+  int file() const { return object_.get_mapping_handle().handle; }
+
+  Status open(bool make) {
+    try {
+      const ipc::permissions own(0600);
+      object_ =
+          make ? ipc::shared_memory_object(ipc::open_or_create, name_.c_str(), ipc::read_write, own)
+               : ipc::shared_memory_object(ipc::open_only, name_.c_str(), ipc::read_write);
+    } catch (const ipc::interprocess_exception& error) {
+      if (error.get_error_code() == ipc::not_found_error) {
+        return {Code::kNotFound, "there is no shared memory " + name_};
+      }
+      return failed("open", name_, error.get_native_error());
+    }
+    (void)::fcntl(file(), F_SETFD, FD_CLOEXEC);
+    struct stat about {};
+    if (::fstat(file(), &about) < 0) return failed("look at", name_, errno);
+    if (about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
+      return {Code::kPermission, "the shared memory " + name_ +
+                                     " can be used by others: ask them to remove it, or set "
+                                     "GPUSNAP_BACKEND=thread"};
+    }
+    return {};
+  }
+
+  // What is there and whole.
+  Status take_over() {
+    struct stat about {};
+    if (::fstat(file(), &about) < 0) return failed("look at", name_, errno);
+    const auto bytes = static_cast<uint64_t>(about.st_size);
+    if (bytes < sizeof(PoolHeader)) return {Code::kNotFound, name_ + " is not ready"};
+    region_ = ipc::mapped_region(object_, ipc::read_write, 0, bytes);
+    return adopt(static_cast<std::byte*>(region_.get_address()), bytes);
+  }
+
+  Status start_afresh(const PoolLayout& layout) {
+    if (::ftruncate(file(), static_cast<off_t>(layout.end())) < 0) {
+      return failed("size", name_, errno);
+    }
+    if (!back(0, layout.bytes_at())) {
+      return {Code::kNoSpace,
+              "/dev/shm has no room for " + name_ + ": free some, or set GPUSNAP_BACKEND=thread"};
+    }
+    region_ = ipc::mapped_region(object_, ipc::read_write, 0, layout.end());
+    auto* start = static_cast<std::byte*>(region_.get_address());
+    (void)::madvise(start, layout.end(), MADV_HUGEPAGE);
+    return make(start, layout);
+  }
+
+  bool back(uint64_t offset, uint64_t bytes) override {
+    int error = 0;
+    do error = ::posix_fallocate(file(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    while (error == EINTR);
+    return error == 0;
+  }
+
+  const std::string name_;
+  ipc::shared_memory_object object_;
+  ipc::mapped_region region_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<StagingMemory>> StagingMemory::make_private(const StagingSize& size) {
+  return no_throw("make staging memory", [&]() -> Result<std::unique_ptr<StagingMemory>> {
+    auto memory = std::make_unique<PrivateMemory>();
+    if (Status mapped = memory->map(size); !mapped.ok()) return mapped;
+    return std::unique_ptr<StagingMemory>(std::move(memory));
+  });
+}
+
+Result<std::unique_ptr<StagingMemory>> StagingMemory::serve(const std::string& name,
+                                                            const StagingSize& size) {
+  return no_throw("make shared memory", [&]() -> Result<std::unique_ptr<StagingMemory>> {
+    auto memory = std::make_unique<SharedMemory>(name);
+    if (Status served = memory->serve(size); !served.ok()) return served;
+    return std::unique_ptr<StagingMemory>(std::move(memory));
+  });
+}
+
+Result<std::unique_ptr<StagingMemory>> StagingMemory::attach(const std::string& name) {
+  return no_throw("open shared memory", [&]() -> Result<std::unique_ptr<StagingMemory>> {
+    auto memory = std::make_unique<SharedMemory>(name);
+    if (Status attached = memory->attach(); !attached.ok()) return attached;
+    return std::unique_ptr<StagingMemory>(std::move(memory));
+  });
+}
+
+std::string StagingMemory::name_for(const std::string& node) {
+  // Processes that cannot see each other's numbers cannot tell whether the others are alive.
+  const std::string apart = node + "/" + std::to_string(pid_namespace());
+  const uint64_t hash = checksum(std::as_bytes(std::span(apart)));
+  char name[96];
+  std::snprintf(name, sizeof name, "gpusnap-%u-%u-%016llx", static_cast<unsigned>(::geteuid()),
+                kStagingVersion, static_cast<unsigned long long>(hash));
+  return name;
+}
+
+Status StagingMemory::make(std::byte* start, const PoolLayout& layout) {
+  start_ = start;
+  layout_ = layout;
+  auto* header = new (start) PoolHeader;
+  header->version = kStagingVersion;
+  header->slots = layout.slots;
+  header->slot_bytes = layout.slot_bytes;
+  header->bytes = layout.end();
+  header->magic.store(kStagingMagic, std::memory_order_release);
+  return {};
+}
+
+Status StagingMemory::adopt(std::byte* start, uint64_t mapped_bytes) {
+  const auto* header = reinterpret_cast<const PoolHeader*>(start);
+  if (header->magic.load(std::memory_order_acquire) != kStagingMagic) {
+    return {Code::kNotFound, "the shared memory is not ready"};
+  }
+  const PoolLayout layout{header->slots, header->slot_bytes};
+  const bool sane = header->version == kStagingVersion && layout.slots >= 2 &&
+                    layout.slots <= 1U << 24 && layout.slot_bytes >= kSmallestZone &&
+                    layout.slot_bytes <= 1U << 30 && layout.slot_bytes % kSmallestZone == 0 &&
+                    layout.end() == header->bytes && header->bytes == mapped_bytes &&
+                    header->backed.load() <= layout.slots;
+  if (!sane) return {Code::kInvalid, "the shared memory is none of ours"};
+  start_ = start;
+  layout_ = layout;
+  return {};
+}
+
+uint32_t StagingMemory::grow(uint32_t more) {
+  PoolHeader& head = header();
+  if (head.refused.load(std::memory_order_relaxed) != 0) return 0;
+  uint32_t grown = 0;
+  for (; grown < more && backed() < layout_.slots; ++grown) {
+    if (!back(layout_.bytes_at() + backed() * layout_.slot_bytes, layout_.slot_bytes)) {
+      head.refused.store(1, std::memory_order_relaxed);
+      break;
+    }
+    head.backed.fetch_add(1, std::memory_order_release);
+  }
+  if (grown > 0) head.freed.ring();
+  return grown;
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,83 @@
+// The memory of a staging area: shared by the processes of one user on one node, or one process's
+// own. Fixed slots and the tables that say whose they are (layout.h).
+//
+// It is backed as it grows, from its first slot on: what counts as backed is never the reason for
+// SIGBUS. Where the system has no room for all of it there are fewer slots.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tiers/staging/layout.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+struct StagingSize {
+  uint64_t slot_bytes = 4 << 20;  // a multiple of 4 KiB
+  uint64_t bytes = 0;             // of all slots; at least two are made
+};
+
+// Thread-safe.
+class StagingMemory {
+ public:
+  virtual ~StagingMemory() = default;  // of this process's mapping; the area itself stays
+  StagingMemory(const StagingMemory&) = delete;
+  StagingMemory& operator=(const StagingMemory&) = delete;
+
+  // One process's own.
+  static Result<std::unique_ptr<StagingMemory>> make_private(const StagingSize& size);
+  // For the server: the area of that name, made if need be. At any time one process has it so;
+  // kBusy when that is another one. What an earlier server left is found as it was, in its size.
+  static Result<std::unique_ptr<StagingMemory>> serve(const std::string& name,
+                                                      const StagingSize& size);
+  // For clients, and for looking. kNotFound where there is none, or where it has just been closed.
+  static Result<std::unique_ptr<StagingMemory>> attach(const std::string& name);
+
+  // Of this user on this node: `node` tells nodes apart where their names do not.
+  static std::string name_for(const std::string& node);
+
+  PoolHeader& header() { return *at<PoolHeader>(0); }
+  std::span<ClientEntry> clients() { return {at<ClientEntry>(layout_.clients_at()), kMostClients}; }
+  std::span<StreamEntry> streams() { return {at<StreamEntry>(layout_.streams_at()), kMostStreams}; }
+  std::span<SlotEntry> slots() { return {at<SlotEntry>(layout_.slots_at()), layout_.slots}; }
+  std::span<Piece> pieces(uint32_t slot) {
+    const uint64_t each = layout_.pieces_per_slot() * sizeof(Piece);
+    return {at<Piece>(layout_.pieces_at() + slot * each), layout_.pieces_per_slot()};
+  }
+  std::span<std::byte> bytes(uint32_t slot) {
+    return {at<std::byte>(layout_.bytes_at() + slot * layout_.slot_bytes), layout_.slot_bytes};
+  }
+
+  // Of those that are backed, how many. Only they may be claimed.
+  uint32_t backed() { return header().backed.load(std::memory_order_acquire); }
+  // The server: backs up to `more` further slots, in their order; how many it got. Fewer once the
+  // system has no room.
+  uint32_t grow(uint32_t more);
+  // The server, when nobody uses it any more: its name is free again, and its memory with the last
+  // process that has it mapped.
+  virtual void remove() = 0;
+
+ protected:
+  StagingMemory() = default;
+  // The system's promise that memory is there.
+  virtual bool back(uint64_t offset, uint64_t bytes) = 0;
+  // `start`: zeros; makes the header and the tables.
+  Status make(std::byte* start, const PoolLayout& layout);
+  // A header that is there: kInvalid where it is not ours.
+  Status adopt(std::byte* start, uint64_t mapped_bytes);
+
+ private:
+  template <class T>
+  T* at(uint64_t offset) {
+    return reinterpret_cast<T*>(start_ + offset);
+  }
+
+  std::byte* start_ = nullptr;
+  PoolLayout layout_;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,24 @@
+// Which process this is, so that others can tell whether it is still there: a number alone may have
+// been given to another process since.
+#pragma once
+
+#include <cstdint>
+
+namespace gpusnap {
+
+struct ProcessIdentity {
+  uint32_t pid = 0;      // in this process's PID namespace; 0: none
+  uint64_t started = 0;  // clock ticks since the machine started
+  bool operator==(const ProcessIdentity&) const = default;
+};
+
+ProcessIdentity own_identity();
+
+// Whether it runs. Not any more once it has been killed, even if nobody has waited for it yet.
+// `started` 0: any process of that number. True where it cannot be told.
+bool is_running(const ProcessIdentity& process);
+
+// What tells this PID namespace from others of the machine; 0 where it cannot be told.
+uint64_t pid_namespace();
+
+}  // namespace gpusnap

@@ -1,0 +1,185 @@
+#include "tiers/staging/server.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "tiers/staging/process_identity.h"
+
+namespace gpusnap {
+
+StagingServer::StagingServer(StagingMemory& memory)
+    : memory_(memory), streams_(kMostStreams), slots_(memory.slots().size()) {
+  const ProcessIdentity self = own_identity();
+  PoolHeader& header = memory_.header();
+  header.server_started.store(self.started, std::memory_order_relaxed);
+  header.server.store(self.pid, std::memory_order_release);
+}
+
+// Streams first: all slots that a stream had when it was seen to be sealed are found after that.
+StagingServer::News StagingServer::look() {
+  News news;
+  const Streams streams = look_at_streams(news);
+  for (uint32_t slot = 0; slot < memory_.backed(); ++slot) look_at_slot(slot, streams, news);
+  std::sort(news.arrived.begin(), news.arrived.end(), [](const Arrival& a, const Arrival& b) {
+    return std::tie(a.stream, a.sequence) < std::tie(b.stream, b.sequence);
+  });
+  return news;
+}
+
+StagingServer::Streams StagingServer::look_at_streams(News& news) {
+  Streams streams;
+  streams.reserve(kMostStreams);
+  for (const StreamEntry& entry : memory_.streams()) {
+    const auto index = static_cast<uint32_t>(streams.size());
+    const Owned<StreamState> now = entry.word.load();
+    streams.push_back(now);
+    const bool live = now.state == StreamState::kOpen || now.state == StreamState::kSealed ||
+                      now.state == StreamState::kAbandoned;
+    if (!live) continue;
+    Seen& seen = streams_[index];
+    const auto is_new = [&](uint32_t& life) { return std::exchange(life, now.life) != now.life; };
+    if (is_new(seen.opened)) news.opened.push_back(index);
+    if (now.state == StreamState::kSealed && is_new(seen.sealed)) news.sealed.push_back(index);
+    if (now.state == StreamState::kAbandoned && is_new(seen.abandoned)) {
+      news.abandoned.push_back(index);
+    }
+  }
+  return streams;
+}
+
+// Nobody but this thread touches a slot that is filled and has not been reported.
+void StagingServer::look_at_slot(uint32_t slot, const Streams& streams, News& news) {
+  const SlotEntry& entry = memory_.slots()[slot];
+  const Owned<SlotState> now = entry.word.load();
+  if (now.state != SlotState::kFilled || slots_[slot] == now.life) return;
+  const Owned<StreamState>& stream = streams[entry.stream % kMostStreams];
+  const auto later = static_cast<int32_t>(entry.stream_life - stream.life);
+  // Of a stream that was opened after it was looked at.
+  if (later > 0 || stream.state == StreamState::kOpening) return;
+  slots_[slot] = now.life;
+  const bool wanted = stream.state == StreamState::kOpen || stream.state == StreamState::kSealed;
+  if (later == 0 && wanted) {
+    news.arrived.push_back({slot, entry.stream, entry.sequence});
+  } else {
+    release(slot);
+  }
+}
+
+void StagingServer::reap() {
+  const std::span<ClientEntry> clients = memory_.clients();
+  for (uint32_t index = 0; index < clients.size(); ++index) {
+    ClientEntry& entry = clients[index];
+    const Owned<ClientState> word = entry.word.load();
+    if (word.state == ClientState::kFree) continue;
+    // One that is just joining has not said when it was started.
+    const uint64_t started = word.state == ClientState::kJoined ? entry.started : 0;
+    if (is_running({word.owner, started})) continue;
+    reap_slots(index);
+    reap_streams(index);
+    entry.word.free(word);
+  }
+}
+
+// What it had handed over belongs to its streams.
+void StagingServer::reap_slots(uint32_t client) {
+  for (SlotEntry& slot : memory_.slots()) {
+    const Owned<SlotState> now = slot.word.load();
+    if (now.is(SlotState::kClaimed, client)) slot.word.free(now);
+  }
+  memory_.header().freed.ring();
+}
+
+void StagingServer::reap_streams(uint32_t client) {
+  for (StreamEntry& entry : memory_.streams()) {
+    const Owned<StreamState> word = entry.word.load();
+    if (word.state == StreamState::kFree || word.owner != client) continue;
+    switch (word.state) {
+      case StreamState::kOpening:
+      case StreamState::kEnded:
+        entry.word.free(word);
+        break;
+      case StreamState::kOpen:
+        // A journal is good up to where it goes; part of a snapshot is nothing.
+        entry.word.change(
+            word,
+            entry.kind == StreamKind::kJournal ? StreamState::kSealed : StreamState::kAbandoned,
+            kNoClient);
+        break;
+      default:
+        entry.word.change(word, word.state, kNoClient);
+    }
+  }
+}
+
+std::string_view StagingServer::text(uint32_t stream) const {
+  const StreamEntry& entry = memory_.streams()[stream];
+  return {entry.text, std::min<size_t>(entry.text_bytes, kStreamText)};
+}
+
+std::span<const std::byte> StagingServer::bytes(uint32_t slot) const {
+  const std::span<std::byte> all = memory_.bytes(slot);
+  return all.first(std::min<uint64_t>(memory_.slots()[slot].used, all.size()));
+}
+
+std::span<const Piece> StagingServer::pieces(uint32_t slot) const {
+  const std::span<Piece> all = memory_.pieces(slot);
+  return all.first(std::min<size_t>(memory_.slots()[slot].pieces, all.size()));
+}
+
+void StagingServer::release(uint32_t slot) {
+  OwnedWord<SlotState>& word = memory_.slots()[slot].word;
+  word.free(word.load());
+  memory_.header().freed.ring();
+}
+
+void StagingServer::progress(uint32_t stream, uint64_t durable) {
+  memory_.streams()[stream].durable.store(durable, std::memory_order_release);
+  memory_.header().freed.ring();
+}
+
+// The client may abandon it at the same moment, or may have gone.
+void StagingServer::end(uint32_t stream, const Status& outcome) {
+  StreamEntry& entry = memory_.streams()[stream];
+  entry.outcome = static_cast<uint32_t>(outcome.code());
+  const size_t bytes = std::min(outcome.message().size(), kOutcomeText - 1);
+  std::memcpy(entry.message, outcome.message().data(), bytes);
+  entry.message[bytes] = 0;
+  for (;;) {
+    const Owned<StreamState> word = entry.word.load();
+    const bool nobody_asks = word.state == StreamState::kAbandoned || word.owner == kNoClient;
+    if (nobody_asks ? entry.word.free(word)
+                    : entry.word.change(word, StreamState::kEnded, word.owner)) {
+      break;
+    }
+  }
+  memory_.header().freed.ring();
+}
+
+bool StagingServer::is_idle() const {
+  const auto is_free = [](const auto& entry) {
+    return static_cast<int>(entry.word.load().state) == 0;
+  };
+  return std::ranges::all_of(memory_.clients(), is_free) &&
+         std::ranges::all_of(memory_.streams(), is_free) &&
+         std::ranges::all_of(memory_.slots(), is_free);
+}
+
+bool StagingServer::close() {
+  PoolHeader& header = memory_.header();
+  header.closed.store(1, std::memory_order_seq_cst);
+  if (is_idle()) {
+    memory_.remove();
+    header.server.store(0, std::memory_order_release);
+    return true;
+  }
+  header.closed.store(0, std::memory_order_seq_cst);
+  return false;
+}
+
+void StagingServer::wait(uint32_t seen, std::chrono::nanoseconds longest) const {
+  memory_.header().filled.wait(seen, longest.count());
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,85 @@
+// The staging area as the backend sees it: which streams there are, what has been handed over, who
+// has gone. It keeps nothing that is not in the shared memory but what it has reported already, so
+// a server that takes over another's area is told of everything again.
+//
+// Not thread-safe, but for release(), progress() and end().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tiers/staging/memory.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+class StagingServer {
+ public:
+  // The memory's only server from now on.
+  explicit StagingServer(StagingMemory& memory);
+  StagingServer(const StagingServer&) = delete;
+  StagingServer& operator=(const StagingServer&) = delete;
+
+  struct Arrival {
+    uint32_t slot = 0;
+    uint32_t stream = 0;
+    uint64_t sequence = 0;
+  };
+  // What has happened since the last look. In this order: a stream is opened before it has slots,
+  // and all its slots have arrived before it is sealed.
+  struct News {
+    std::vector<uint32_t> opened;     // streams
+    std::vector<Arrival> arrived;     // by stream and sequence
+    std::vector<uint32_t> sealed;     // streams
+    std::vector<uint32_t> abandoned;  // streams; to be ended
+  };
+  News look();
+  // Finds clients that have gone, and what they had. Asks the system about each of them.
+  void reap();
+
+  StreamKind kind(uint32_t stream) const { return memory_.streams()[stream].kind; }
+  std::string_view text(uint32_t stream) const;  // of the stream
+  uint64_t slots(uint32_t stream) const { return memory_.streams()[stream].slots; }  // sealed
+  // As long as the slot has not been released.
+  std::span<const std::byte> bytes(uint32_t slot) const;
+  std::span<const Piece> pieces(uint32_t slot) const;
+
+  // The slot's bytes are not needed any more.
+  void release(uint32_t slot);
+  // So many of the stream's slots are durable.
+  void progress(uint32_t stream, uint64_t durable);
+  // The server is through with the stream. What was handed over of it and has not been released is
+  // released by look().
+  void end(uint32_t stream, const Status& outcome);
+
+  // Nobody uses the area, nothing is left in it.
+  bool is_idle() const;
+  // Closes the area for good where it is idle: false where somebody has come meanwhile.
+  bool close();
+  // Until something may have happened.
+  void wait(uint32_t seen, std::chrono::nanoseconds longest) const;
+  uint32_t changes() const { return memory_.header().filled.rings(); }
+
+ private:
+  using Streams = std::vector<Owned<StreamState>>;
+  Streams look_at_streams(News& news);
+  void look_at_slot(uint32_t slot, const Streams& streams, News& news);
+  void reap_streams(uint32_t client);
+  void reap_slots(uint32_t client);
+
+  StagingMemory& memory_;
+  // What has been reported: of a stream, in which life; of a slot likewise.
+  struct Seen {
+    uint32_t opened = 0;
+    uint32_t sealed = 0;
+    uint32_t abandoned = 0;
+  };
+  std::vector<Seen> streams_;
+  std::vector<uint32_t> slots_;
+};
+
+}  // namespace gpusnap
