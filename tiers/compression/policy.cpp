@@ -1,0 +1,161 @@
+#include "tiers/compression/policy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace gpusnap {
+
+namespace {
+
+constexpr double kWeight = 1.0 / 16;  // of the newest in a moving average
+constexpr double kLeastSlowness = 0.25;
+constexpr double kMostSlowness = 16;
+constexpr double kFade = 0.9;  // of the fastest form, from sample to sample
+constexpr double kNearly = 1.05;
+constexpr double kMostSampleShare = 0.1;  // of the time in which the chunk could be stored
+
+size_t index_of(Form form) {
+  return static_cast<size_t>(form) - static_cast<size_t>(kCompressedForms.front());
+}
+
+uint64_t blocks_of(const Situation& chunk) {
+  const uint64_t block = std::max<uint64_t>(chunk.block_bytes, 1);
+  return std::max<uint64_t>((chunk.chunk_bytes + block - 1) / block, 1);
+}
+
+}  // namespace
+
+Result<CompressionSetting> parse_compression(std::string_view text) {
+  using Mode = CompressionSetting::Mode;
+  if (text == "auto") return CompressionSetting{};
+  if (text == "off") return CompressionSetting{Mode::kOff, kLeastLevel};
+  int level = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), level);
+  if (error == std::errc() && end == text.data() + text.size() && level >= kLeastLevel &&
+      level <= kMostLevel) {
+    return CompressionSetting{Mode::kLevel, level};
+  }
+  return Status(Code::kInvalid, "'" + std::string(text) + "' is not auto, off or a level from " +
+                                    std::to_string(kLeastLevel) + " to " +
+                                    std::to_string(kMostLevel));
+}
+
+double raw_seconds(const Situation& chunk) {
+  return static_cast<double>(chunk.chunk_bytes) / chunk.flush_bandwidth;
+}
+
+double compressed_seconds(const Situation& chunk, double speed, double ratio) {
+  const auto blocks = static_cast<double>(blocks_of(chunk));
+  const auto workers = static_cast<double>(chunk.workers);
+  const double block = static_cast<double>(chunk.chunk_bytes) / blocks;
+  const double compress = block / speed;
+  const double store = ratio * block / chunk.flush_bandwidth;
+  const double groups = std::ceil(blocks / workers);
+  const double last_group = blocks - (groups - 1) * workers;
+  return std::max(compress + blocks * store, groups * compress + last_group * store);
+}
+
+Policy::Policy(CompressionSetting setting, const Options& options)
+    : setting_(setting), options_(options) {
+  slowness_.fill(1);
+}
+
+bool Policy::wants_sample(const Situation& chunk) {
+  const uint64_t sampled = plan_sample(chunk.chunk_bytes).bytes();
+  if (setting_.mode == CompressionSetting::Mode::kOff || sampled == 0) return false;
+  if (setting_.mode == CompressionSetting::Mode::kLevel) return true;
+  if (!(chunk.flush_bandwidth > 0) || chunk.workers == 0) return false;
+  const std::lock_guard lock(mutex_);
+  if (fastest_ > 0) {
+    // At best nothing would be left to store.
+    const double most = raw_seconds(chunk) * (1 - options_.margin);
+    const double sampling = static_cast<double>(sampled) / sample_speed_;
+    const bool hopeless = compressed_seconds(chunk, fastest_, 0) + sampling > most ||
+                          sampling > raw_seconds(chunk) * kMostSampleShare;
+    if (hopeless && ++unsampled_ < options_.probe_every) return false;
+  }
+  unsampled_ = 0;
+  return true;
+}
+
+// Infinity where it is not to be done.
+double Policy::seconds_of(const Situation& chunk, const Trial& trial, double slowness,
+                          double sampling) const {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  if (trial.bytes == 0 || trial.ratio() > 1 - options_.least_saving) return kNever;
+  if (setting_.mode == CompressionSetting::Mode::kLevel) return 0;
+  const double seconds =
+      compressed_seconds(chunk, trial.speed() / slowness, trial.ratio()) + sampling;
+  return seconds <= raw_seconds(chunk) * (1 - options_.margin) ? seconds : kNever;
+}
+
+Decision Policy::decide(const Situation& chunk, const Sample& sample) {
+  Decision best;
+  const Trial sum = sample.sum();
+  if (setting_.mode == CompressionSetting::Mode::kOff || sum.bytes == 0) return best;
+  const std::lock_guard lock(mutex_);
+  double fastest = 0;
+  for (const Trial& trial : sample.trials) fastest = std::max(fastest, trial.speed());
+  fastest_ = std::max(fastest, fastest_ * kFade);
+  sample_speed_ =
+      sample_speed_ > 0 ? sample_speed_ + kWeight * (sum.speed() - sample_speed_) : sum.speed();
+  const bool known = chunk.flush_bandwidth > 0 && chunk.workers > 0;
+  if (setting_.mode == CompressionSetting::Mode::kAuto && !known) return best;
+  std::array<double, kCompressedForms.size()> seconds{};
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    seconds[i] =
+        seconds_of(chunk, sample.trials[i], slowness_[i], static_cast<double>(sum.ns) * 1e-9);
+  }
+  // Of those that end at nearly the same time, the smallest.
+  const double least = *std::min_element(seconds.begin(), seconds.end());
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    const Trial& trial = sample.trials[i];
+    if (!std::isfinite(seconds[i]) || seconds[i] > least * kNearly) continue;
+    if (best.form != Form::kStored && best.ratio <= trial.ratio()) continue;
+    best = {kCompressedForms[i], trial.ratio(), trial.speed(), seconds[i]};
+  }
+  // What is not tried is forgotten bit by bit: a busy moment shall not end compression for good.
+  for (const Form form : kCompressedForms) {
+    double& slowness = slowness_[index_of(form)];
+    if (form != best.form) slowness += kWeight * (1 - slowness);
+  }
+  return best;
+}
+
+void Policy::learn(Form form, const Trial& block, double speed) {
+  if (form == Form::kStored || block.bytes == 0 || !(speed > 0)) return;
+  const double seen = std::clamp(speed / block.speed(), kLeastSlowness, kMostSlowness);
+  const std::lock_guard lock(mutex_);
+  double& slowness = slowness_[index_of(form)];
+  slowness += kWeight * (seen - slowness);
+}
+
+double Policy::slowness(Form form) const {
+  const std::lock_guard lock(mutex_);
+  return form == Form::kStored ? 1 : slowness_[index_of(form)];
+}
+
+ChunkCourse::ChunkCourse(Policy& policy, const Situation& chunk, const Decision& decision)
+    : policy_(policy), chunk_(chunk), decision_(decision), form_(decision.form) {}
+
+void ChunkCourse::done(const Trial& block) noexcept {
+  policy_.learn(decision_.form, block, decision_.speed);
+  const std::lock_guard lock(mutex_);
+  sum_.add(block);
+  constexpr uint32_t kFewest = 2;  // one may have had bad luck
+  if (++blocks_ >= kFewest && !goes_on(sum_)) {
+    form_.store(Form::kStored, std::memory_order_relaxed);
+  }
+}
+
+// By now the pipeline is full, and the slowest stage counts alone (PCCR, section II.C).
+bool ChunkCourse::goes_on(const Trial& sum) const {
+  if (sum.ratio() > 1 - policy_.options_.least_saving / 2) return false;
+  if (policy_.setting_.mode == CompressionSetting::Mode::kLevel) return true;
+  return sum.speed() * chunk_.workers >= chunk_.flush_bandwidth;
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,133 @@
+// Whether a chunk is compressed, and in which form: never where its checkpoint would be later for
+// it. Decides from a sample of the chunk (sample.h), from what earlier blocks took, and from what
+// the store takes at present. No I/O, no threads, no clock.
+//
+// The model follows section II.C of the PCCR paper: stages that overlap take together what the
+// slowest of them takes. That holds for endless streams; a chunk has few blocks, so here what fills
+// and drains the pipeline counts, too. A chunk of N equal blocks of D bytes is compressed by w
+// workers at s bytes a second each, to a part r of its bytes, and stored at B bytes a second, in
+// order. One block is compressed in z = D / s and stored in t = r * D / B. Blocks are taken in
+// order, so block i (from 0) is compressed at (floor(i / w) + 1) * z, and what is behind it is
+// stored after that: N - i blocks. The chunk ends when the last of these can have ended,
+//
+//   T = max over i of ((floor(i / w) + 1) * z + (N - i) * t).
+//
+// Within a group of w blocks the first is the latest. From group to group the term changes by
+// z - w * t, always the same, so the maximum is at the first group or at the last, g = ceil(N / w):
+//
+//   T = max(z + N * t, g * z + (N - (g - 1) * w) * t).
+//
+// Uncompressed the chunk takes N * D / B. It is compressed where T, and what the sample took, are
+// less than that by a margin. A chunk that ends no later than it would have, ends every later one
+// no later: so it is for the checkpoint. The beginning of each chunk counts here as if the store
+// had waited for it; mostly it is busy with the one before, and there is more to gain than counted.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+
+#include "tiers/compression/codec.h"
+#include "tiers/compression/sample.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// GPUSNAP_COMPRESS.
+struct CompressionSetting {
+  enum class Mode {
+    kOff,
+    kAuto,   // what ends no later, at level 1
+    kLevel,  // all that shrinks, however long it takes
+  };
+  Mode mode = Mode::kAuto;
+  int level = kLeastLevel;
+  bool operator==(const CompressionSetting&) const = default;
+};
+// "auto", "off", "1" to "19"; kInvalid says what would be right.
+Result<CompressionSetting> parse_compression(std::string_view text);
+
+// A chunk and where it goes.
+struct Situation {
+  uint64_t chunk_bytes = 0;
+  uint64_t block_bytes = 0;    // of each block but the last
+  uint32_t workers = 0;        // that compress it at the same time
+  double flush_bandwidth = 0;  // bytes per second that its writer gets; 0: not known
+};
+
+// Seconds, by the model above.
+double raw_seconds(const Situation& chunk);
+double compressed_seconds(const Situation& chunk, double speed, double ratio);
+
+struct Decision {
+  Form form = Form::kStored;
+  double ratio = 1;    // that the sample promises
+  double speed = 0;    // bytes per second of one worker, as sampled
+  double seconds = 0;  // that it is thought to take; 0 where nothing was compared
+};
+
+// Thread-safe.
+class Policy {
+ public:
+  struct Options {
+    double margin = 0.1;         // compressed has to be faster by this part
+    double least_saving = 0.05;  // of the bytes; less is not worth reading it back
+    uint32_t probe_every = 16;   // chunks: the samples while none can pay, see wants_sample()
+  };
+
+  explicit Policy(CompressionSetting setting) : Policy(setting, Options()) {}
+  Policy(CompressionSetting setting, const Options& options);
+
+  // What the compressors are made with.
+  int level() const { return setting_.level; }
+
+  // Whether the chunk is worth a sample: not where the store takes it faster than any data was
+  // compressed of late, but for one in so many, or where the sample alone would take too long.
+  bool wants_sample(const Situation& chunk);
+  Decision decide(const Situation& chunk, const Sample& sample);
+  // A block was compressed; the decision had promised `speed`. Keeps, by form, a moving average of
+  // how much longer blocks take than samples promise: they are larger, and workers share the
+  // machine with each other and with the program.
+  void learn(Form form, const Trial& block, double speed);
+
+  double slowness(Form form) const;  // that average; 1: as promised
+
+ private:
+  friend class ChunkCourse;
+  double seconds_of(const Situation& chunk, const Trial& trial, double slowness,
+                    double sampling) const;
+
+  const CompressionSetting setting_;
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::array<double, kCompressedForms.size()> slowness_;
+  double fastest_ = 0;       // bytes per second of the fastest form, of late; 0: nothing sampled
+  double sample_speed_ = 0;  // of the samples, of late
+  uint32_t unsampled_ = 0;   // chunks since the last sample
+};
+
+// A chunk under way: what its blocks really take. When they turn out slower than the store is, or
+// do not shrink, the rest is stored as it is. Thread-safe. The policy outlives it.
+class ChunkCourse {
+ public:
+  ChunkCourse(Policy& policy, const Situation& chunk, const Decision& decision);
+
+  Form next() const noexcept { return form_.load(std::memory_order_relaxed); }
+  // A block was compressed in the form that next() gave.
+  void done(const Trial& block) noexcept;
+
+ private:
+  bool goes_on(const Trial& sum) const;
+
+  Policy& policy_;
+  const Situation chunk_;
+  const Decision decision_;
+  std::atomic<Form> form_;
+  std::mutex mutex_;
+  Trial sum_;
+  uint32_t blocks_ = 0;
+};
+
+}  // namespace gpusnap
