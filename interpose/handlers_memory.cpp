@@ -15,12 +15,14 @@ namespace gpusnap::handle {
                                            " cannot be had there: " + why);
 }
 
-void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind) {
+void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind,
+                  bool of_pool) {
   session.note_context();
   MemoryRange range;
   range.address = address;
   range.size = size;
   range.kind = kind;
+  range.of_pool = of_pool;
   range.identity = session.identify();
   range.context = reinterpret_cast<uint64_t>(session.current_context());
   session.memory().insert(std::move(range));

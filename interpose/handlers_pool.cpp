@@ -56,7 +56,7 @@ CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUstream give
   const CurrentContext current(step.session().driver(), context_of(step.session(), stream));
   return give(
       step, out, size, MemoryKind::kDevice, [&] { return with_room(step.session(), real); },
-      [&](uint64_t recorded) { place_ordered(step.session(), out, recorded, size, stream); });
+      [&](uint64_t recorded) { place_ordered(step.session(), out, recorded, size, stream); }, true);
 }
 }  // namespace
 

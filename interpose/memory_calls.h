@@ -12,7 +12,8 @@ namespace gpusnap::handle {
 
 // Ends the process: memory cannot be brought to its recorded address.
 [[noreturn]] void cannot_place(uint64_t recorded, uint64_t size, const std::string& why);
-void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind);
+void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind,
+                  bool of_pool = false);
 // The size of what was there.
 uint64_t erase_range(Session& session, uint64_t address);
 // The same; a snapshot that still needs the memory gets it while the map has it.
@@ -57,9 +58,10 @@ CUresult with_room(Session& session, Real&& real) {
 }
 
 // Records or replays a call that gives memory; `place` brings it to its recorded address.
+// `of_pool`: a pool's.
 template <class Pointer, class Real, class Place>
-CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
-              Place&& place) {
+CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& real, Place&& place,
+              bool of_pool = false) {
   Session& session = step.session();
   CUresult result;
   if (step.replaying()) {
@@ -79,7 +81,7 @@ CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& r
     const auto address = (uint64_t)*out;  // a CUdeviceptr or a pointer
     step.record_answer(result, &address, sizeof address);
   }
-  insert_range(session, (uint64_t)*out, size, kind);
+  insert_range(session, (uint64_t)*out, size, kind, of_pool);
   return result;
 }
 

@@ -367,7 +367,7 @@ void Session::forget_context(CUcontext context) {
   for (const auto& [address, range] : memory_.ranges()) {
     if (range.context != reinterpret_cast<uint64_t>(context)) continue;
     gone.push_back(address);
-    outlives = outlives || (pools_used_ && range.kind == MemoryKind::kDevice);
+    outlives = outlives || range.of_pool;
   }
   // Pools belong to devices: what was taken from one in this context may be there still.
   if (outlives && mode_ != Mode::kOff) refuse("stream-ordered memory that outlives its context");

@@ -32,6 +32,7 @@ struct MemoryRange {
   uint64_t context = 0;  // the driver's handle of the owning context
   uint64_t module = 0;   // kGlobal: the ordinal of its module or library, counted from 0 by loads
   std::string name;      // kGlobal: the symbol
+  bool of_pool = false;  // kDevice: stream-ordered memory, which does not end with its context
   // No two ranges of a run have the same, also not at the same address; given by the map.
   uint64_t life = 0;
   uint64_t end() const { return address + size; }
