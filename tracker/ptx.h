@@ -129,12 +129,14 @@ struct LabelListOperand {
 struct PrototypeOperand {
   uint32_t index = kNoIndex;
 };  // in Function::prototypes
+struct Operand;
 // [base + offset]: the base is a register, a symbol, or nothing (an absolute address).
+// [base, {x, y}]: of a tensor, whose map is there.
 struct AddressOperand {
   std::variant<std::monostate, RegisterOperand, Symbol> base;
   int64_t offset = 0;
+  std::vector<Operand> coordinates;  // copies (cp) alone may have them
 };
-struct Operand;
 struct VectorOperand {
   std::vector<Operand> elements;
 };  // {%r1, %r2, _, 3}

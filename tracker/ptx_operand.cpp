@@ -161,7 +161,7 @@ bool OperandParser::parse_list(Instruction& instruction) {
 
 bool OperandParser::parse_operand(Operand& operand, std::string_view opcode) {
   if (cursor_.peek().is("{")) return parse_vector(operand);
-  if (cursor_.peek().is("[")) return parse_address(operand);
+  if (cursor_.peek().is("[")) return parse_address(operand, opcode);
   if (!parse_scalar(operand, opcode)) return false;
   const bool can_pair = std::holds_alternative<RegisterOperand>(operand.value) ||
                         std::holds_alternative<SinkOperand>(operand.value);
@@ -273,7 +273,7 @@ bool OperandParser::parse_symbol(const Token& name, Symbol symbol, Operand& oper
     return cursor_.fail_at(name.line, name.text, "an offset from a function");
   }
   if (element && !wants_address_value(opcode)) {
-    operand.value = AddressOperand{symbol, offset};
+    operand.value = AddressOperand{symbol, offset, {}};
   } else {
     operand.value = SymbolOperand{symbol, offset};
   }
@@ -301,11 +301,17 @@ bool OperandParser::parse_offset(int64_t& offset) {
   return true;
 }
 
-bool OperandParser::parse_address(Operand& operand) {
+bool OperandParser::parse_address(Operand& operand, std::string_view opcode) {
   AddressOperand address;
   cursor_.take();
   if (!parse_base(address)) return false;
-  operand.value = address;
+  if (opcode == "cp" && cursor_.accept(",")) {
+    Operand coordinates;
+    if (!cursor_.peek().is("{")) return cursor_.fail("expected '{'");
+    if (!parse_vector(coordinates)) return false;
+    address.coordinates = std::move(std::get<VectorOperand>(coordinates.value).elements);
+  }
+  operand.value = std::move(address);
   return cursor_.expect("]");
 }
 

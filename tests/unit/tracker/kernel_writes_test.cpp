@@ -132,6 +132,48 @@ TEST(KernelWrites, WhatIsRefusedWhateverTheAddress) {
             std::string::npos);
 }
 
+// 128 bytes that no one but the device can read say where such a store goes.
+TEST(KernelWrites, StoresThroughTensorMapsAreNeverProven) {
+  const auto kernel = [](const std::string& body) {
+    const std::string text = kHead +
+                             ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 p)\n{\n"
+                             ".reg .b32 %r<9>; .reg .b64 %rd<9>;\n"
+                             "mov.b64 %rd1, map;\ncvta.param.u64 %rd2, %rd1;\n"
+                             "ld.param.u64 %rd3, [p];\ncvta.to.global.u64 %rd4, %rd3;\n" +
+                             body + "\nret;\n}\n";
+    const KernelWrites found = KernelCode(read_image(as_bytes(text)), 90).find("k");
+    EXPECT_EQ(found.reason.find("not understood"), std::string::npos) << found.reason;
+    return found;
+  };
+  for (const char* map : {"%rd2", "%rd3", "%rd4"}) {  // a parameter, or in the device's memory
+    const std::string in = std::string("[") + map + ", {%r1, %r2}]";
+    for (const std::string& store : {
+             "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group " + in + ", [%r3];",
+             "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group " + in + ", [%r3];",
+             "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group " + in +
+                 ", [%r3];",
+         }) {
+      const KernelWrites found = kernel(store);
+      EXPECT_FALSE(found.proven) << store;
+      EXPECT_FALSE(found.resolved) << store;
+      EXPECT_NE(found.reason.find("tensor map"), std::string::npos) << found.reason;
+    }
+    for (const std::string& load : {
+             "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+             "[%r3], " +
+                 in + ", [%r4];",
+             "cp.async.bulk.prefetch.tensor.2d.L2.global.tile " + in + ";",
+             std::string("prefetch.tensormap [") + map + "];",
+         }) {
+      EXPECT_TRUE(kernel(load).proven) << load << ": " << kernel(load).reason;
+    }
+  }
+  // One that is changed lies in memory that is written.
+  EXPECT_EQ(text_of(kernel("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release."
+                           "gpu.sync.aligned [%rd4], [%r1], 128;")),
+            "1");
+}
+
 TEST(KernelWrites, TheReasonNamesLineAndInstruction) {
   EXPECT_EQ(why_not(kP + "ld.global.u64 %rd2, [%rd1];\nst.global.u32\n  [%rd2], %r1;"),
             "line 11: 'st.global.u32 [%rd2], %r1': its address is loaded from memory at line 10");

@@ -353,6 +353,9 @@ TEST(PtxParser, RefusesWithAReason) {
   EXPECT_EQ(refuse(".entry k() { .reg .b32 r; mov.b32 r, %tid.q; }").reason, "no such component");
   EXPECT_EQ(refuse(".entry k() { .reg .b32 r; tex.2d r, [{r}]; }").reason,
             "this form of address is not supported");
+  EXPECT_EQ(refuse(".entry k() { .reg .b64 r; ld.u32 r, [r, {r}]; }").reason, "expected ']'");
+  EXPECT_EQ(refuse(".entry k() { .reg .b64 r; cp.async.bulk [r, r], [r]; }").reason,
+            "expected '{'");
   EXPECT_EQ(refuse(".entry k(.param .b32 a, .param .b32 a) { }").reason, "the name is taken");
 }
 
