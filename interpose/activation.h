@@ -25,7 +25,7 @@ bool session_start(const Guard& guard);
 void session_abandon_after_fork();
 
 // Provided by the session. The driver has handed out a hooked call under an interface newer than we
-// know: the program may now do what we do not see.
+// know: the program may now do what we do not see. `name` lives for ever.
 void session_lost_sight(const char* name);
 
 }  // namespace gpusnap

@@ -158,7 +158,7 @@ def source(rows, hooks, signatures):
         f"{str(h.per_thread).lower()}, Writes::k{h.row.writes.capitalize()}}};\n" for h in hooks)
     wrappers = "\n".join(wrapper(h, signatures) for h in hooks)
     entries = "".join(
-        f'    {{"{h.symbol}", "{h.row.kind}", reinterpret_cast<void*>(&gpusnap_wrap_{h.symbol}), '
+        f'    {{"{h.symbol}", "{h.row.name}", "{h.row.kind}", reinterpret_cast<void*>(&gpusnap_wrap_{h.symbol}), '
         f"set_real<hooks::{h.symbol}>, get_real<hooks::{h.symbol}>}},\n" for h in hooks)
     by_name = sorted(rows, key=lambda row: (row.name, row.since))
     names = "".join(

@@ -11,6 +11,7 @@ namespace gpusnap {
 // A hook with its types erased.
 struct HookEntry {
   const char* symbol;  // "cuMemcpyHtoD_v2_ptds"
+  const char* name;    // "cuMemcpyHtoD"
   const char* kind;    // "copy_in"
   void* wrapper;       // our function, never that of another library of the same name
   void (*set_real)(void* real);

@@ -167,7 +167,7 @@ void substitute_entry_point(const char* name, void** function, int version, bool
   if (entry == nullptr) return;
   if (version > GPUSNAP_CUDA_VERSION && ask_again(GPUSNAP_CUDA_VERSION) != *function) {
     // The same name with another signature, made after our declarations.
-    session_lost_sight(name);
+    session_lost_sight(entry->name);
     return;
   }
   if (*function != entry->wrapper) entry->set_real(*function);

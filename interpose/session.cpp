@@ -201,7 +201,7 @@ void Session::refuse(const std::string& what) {
   lock_.lock();
   log(LogLevel::kWarn, "no more checkpoints of this process, the program goes on: ", what,
       " cannot be restored by this version");
-  triggers_->report({false, "", 0, 0, what + " cannot be restored by this version"});
+  triggers_->end_cuts(what + " cannot be restored by this version");
   if (settings_.strict) impossible(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
 }
 

@@ -434,6 +434,7 @@ void Session::go_live() {
   if (!status.ok()) {
     set_mode(Mode::kOff);
     log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
+    triggers_->end_cuts(status.message());
   }
   // What was made ahead of the cut belongs behind it.
   for (const Ahead& made : std::exchange(ahead_, {})) {

@@ -156,6 +156,23 @@ void Triggers::report(const CutOutcome& outcome) {
   if (any) wake();
 }
 
+void Triggers::end_cuts(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    why_no_more_ = why;
+    for (const auto& client : clients_) {
+      if (client->state == Client::State::kWaiting) refuse(*client, why);
+    }
+  }
+  wake();
+}
+
+void Triggers::refuse(Client& client, const std::string& why) {
+  client.outcome = {};
+  client.outcome.error = why;
+  client.state = Client::State::kAnswered;
+}
+
 void Triggers::wake() noexcept {
   const uint64_t one = 1;
   // Fails only where the counter is full: then the thread wakes anyway.
@@ -215,9 +232,7 @@ void Triggers::run() {
     const std::lock_guard lock(mutex_);
     for (const auto& client : clients_) {
       if (client->state == Client::State::kAnswered) continue;
-      client->outcome = {};
-      client->outcome.error = "the program ends; no checkpoint was taken";
-      client->state = Client::State::kAnswered;
+      refuse(*client, "the program ends; no checkpoint was taken");
     }
   }
   answer_and_drop();
@@ -255,11 +270,11 @@ void Triggers::serve(Client& client) {
     close_socket(client.socket);  // gone; answer_and_drop() forgets it
   } else if (client.state == Client::State::kAsking &&
              is_checkpoint_request({message, static_cast<size_t>(got)})) {
+    if (!why_no_more_.empty()) return refuse(client, why_no_more_);
     client.state = Client::State::kWaiting;
     make_due(CutReason::kRequest);
   } else if (client.state != Client::State::kAnswered) {
-    client.outcome.error = "not a request that this version knows";
-    client.state = Client::State::kAnswered;
+    refuse(client, "not a request that this version knows");
   }
 }
 

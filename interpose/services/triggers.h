@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "interpose/services/control.h"
@@ -46,6 +47,9 @@ class Triggers {
   CutReason take() noexcept;
   // Answers those who wait for the cut. Any thread.
   void report(const CutOutcome& outcome);
+  // No more cuts will be made: whoever waits for one, or comes to ask, is told why. Those who wait
+  // for what comes of the last one still get its report. Any thread.
+  void end_cuts(const std::string& why);
 
   // Ends the thread, answers those who still wait, gives the signal back. Once; any thread but a
   // forked child's.
@@ -71,6 +75,7 @@ class Triggers {
   int poll_timeout_ms(std::chrono::steady_clock::time_point now);
   void accept_client();
   void serve(Client& client);
+  static void refuse(Client& client, const std::string& why);
   void answer_and_drop();
   void wake() noexcept;
   void make_due(CutReason reason) noexcept {
@@ -88,7 +93,8 @@ class Triggers {
   struct sigaction program_action_ = {};  // what the signal did before us
   int listener_ = -1;
   int wakeup_ = -1;
-  std::mutex mutex_;  // over clients_
+  std::mutex mutex_;         // over clients_ and why_no_more_
+  std::string why_no_more_;  // of end_cuts()
   std::vector<std::unique_ptr<Client>> clients_;
   std::function<void()> join_;
 };

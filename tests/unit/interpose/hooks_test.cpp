@@ -209,7 +209,9 @@ TEST(ProcAddressMore, ANewerInterfaceIsReported) {
   const auto ask = driver().find<GetProcAddress>("cuGetProcAddress_v2");
   void* function = nullptr;
   CUdriverProcAddressQueryResult status{};
-  ASSERT_EQ(ask("cuMemAlloc", &function, 14000, 0, &status), CUDA_SUCCESS);
+  std::string name = "cuMemAlloc";
+  ASSERT_EQ(ask(name.c_str(), &function, 14000, 0, &status), CUDA_SUCCESS);
+  name = "gone since";
   EXPECT_STREQ(counting_lost_sight(), "cuMemAlloc");
 }
 

@@ -194,6 +194,32 @@ TEST(Triggers, AnswerOnlyThoseWhoAskedBeforeTheCut) {
   EXPECT_EQ(answer->id, "wave@2");
 }
 
+TEST(Triggers, TellEverybodyThatThereAreNoMoreCuts) {
+  Triggers triggers({}, spawn_thread);
+  Client in_cut;
+  in_cut.say(kCheckpointRequest);
+  ASSERT_TRUE(becomes([&] { return triggers.pending(); }));
+  triggers.take();
+  Client waiting;
+  waiting.say(kCheckpointRequest);
+  ASSERT_TRUE(becomes([&] { return triggers.pending(); }));
+  triggers.end_cuts("cuThis cannot be restored");
+  Client late;
+  late.say(kCheckpointRequest);
+  for (Client* client : {&waiting, &late}) {
+    const std::optional<CutOutcome> answer = client->answer();
+    ASSERT_TRUE(answer);
+    EXPECT_FALSE(answer->ok);
+    EXPECT_EQ(answer->error, "cuThis cannot be restored");
+  }
+  // The last cut was made before.
+  EXPECT_FALSE(in_cut.has_answer());
+  triggers.report(committed("wave@3"));
+  const std::optional<CutOutcome> answer = in_cut.answer();
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->ok);
+}
+
 TEST(Triggers, RefuseHostileMessages) {
   Triggers triggers({}, spawn_thread);
   for (const std::string& message :

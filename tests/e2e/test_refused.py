@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""What is not followed is refused by its name, never passed over: every call of that kind in
+interpose/hooks.table."""
+import os
+
+import harness
+
+TABLE = os.path.join(harness.SOURCE, 'interpose', 'hooks.table')
+# A driver whose every function succeeds at once.
+NOOP = os.path.join(harness.BUILD, 'tests', 'bench', 'noop_driver')
+# What the rules of imported memory and of memory that is shared are about.
+SHARING = ('cuMemImportFromShareableHandle', 'cuMemExportToShareableHandle', 'cuMemPoolImportPointer',
+           'cuIpcOpenMemHandle', 'cuIpcOpenMemHandle_v2', 'cuIpcGetMemHandle',
+           'cuImportExternalMemory', 'cuImportExternalSemaphore', 'cuGraphicsMapResources',
+           'cuMulticastCreate')
+
+
+def unsupported():
+    """The symbols."""
+    with open(TABLE) as file:
+        rows = [line.split('#')[0].split() for line in file]
+    for symbol, _, _, variant, kind, _ in filter(None, rows):
+        if kind == 'unsupported':
+            yield symbol
+            if variant != '-':
+                yield '%s_%s' % (symbol, variant)
+
+
+class Refused(harness.TestCase):
+    def calls(self, driver, symbols):
+        """What came of each: (result, answer to who then asks for a checkpoint)."""
+        run = self.finish(self.start(
+            [os.path.join(harness.HELPERS, 'call_and_ask')] + symbols,
+            self.environment(LD_PRELOAD=harness.LIBRARY, LD_LIBRARY_PATH=driver,
+                             **self.settings())))
+        lines = [line.split('\t') for line in run.output.decode().splitlines()]
+        self.assertEqual([line[0] for line in lines], symbols, run.errors)
+        return {symbol: rest for symbol, *rest in lines}, run.errors.splitlines()
+
+    def test_every_call_that_is_not_followed(self):
+        symbols = list(unsupported())
+        for symbol in SHARING:
+            self.assertIn(symbol, symbols)
+        found, said = self.calls(NOOP, symbols)
+        for symbol in symbols:
+            with self.subTest(symbol):
+                why = '%s cannot be restored by this version' % symbol
+                self.assertEqual(found[symbol], ['0', why])
+                self.assertIn('gpusnap: warning: no more checkpoints of this process, the program '
+                              'goes on: ' + why, said)
+        self.assertEqual(len(said), len(symbols))
+
+    def test_what_fails_has_done_nothing(self):
+        """Programs try calls to see whether a device has them: checkpoints go on."""
+        found, said = self.calls(harness.SIMCUDA, list(unsupported()))
+        offered = {symbol: rest for symbol, rest in found.items() if rest != ['absent']}
+        self.assertIn('cuMemCreate', offered)
+        for symbol, (result, answer) in offered.items():
+            with self.subTest(symbol):
+                self.assertNotEqual(result, '0')
+                self.assertEqual(answer, 'ok')
+        self.assertEqual(said, [])
+
+
+if __name__ == '__main__':
+    harness.main()
