@@ -14,6 +14,7 @@
 //   follow TABLE TO NUMBER STREAM       the same; the place is an argument, too
 //   count NUMBER STREAM    a kernel that writes a variable of the module
 //   set NAME NUMBER STREAM         copy TO FROM STREAM
+//   new_set NAME NUMBER STREAM     a set by a call that is asked for as a newer CUDA has it
 //   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
 //   host NAME STREAM       a host function that ends then; then says that it ran
 //   release NAME
@@ -28,6 +29,7 @@
 //   print NAME             a digest of its words, when all is done that was begun
 //   await FILE             goes on when there is such a file; make FILE makes one
 //   say TEXT
+//   exit                   ends the program as it stands, with all that is on its way
 //
 // Its context is the primary one, but for a text that begins with "own_context".
 #include "script.h"
@@ -187,6 +189,10 @@ class Script {
       const Memory& to = memory(line);
       const auto value = static_cast<unsigned char>(line.number());
       CHECK(cuMemsetD8Async(to.address, value, to.bytes(), stream(line)));
+    } else if (name == "new_set") {
+      const Memory& to = memory(line);
+      const auto value = static_cast<unsigned char>(line.number());
+      newer_set()(to.address, value, to.bytes(), stream(line));
     } else if (name == "copy") {
       const Memory &to = memory(line), &from = memory(line);
       CHECK(cuMemcpyDtoDAsync_v2(to.address, from.address, std::min(to.bytes(), from.bytes()),
@@ -307,6 +313,8 @@ class Script {
       workers_.at(line.word())->join();
     } else if (name == "say") {
       std::puts(line.rest().c_str());
+    } else if (name == "exit") {
+      std::exit(0);
     } else {
       return false;
     }
@@ -335,6 +343,13 @@ class Script {
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuGraphExecDestroy(exec));
     CHECK(cuGraphDestroy(graph));
+  }
+
+  static decltype(&cuMemsetD8Async) newer_set() {
+    void* found = nullptr;
+    CUdriverProcAddressQueryResult status{};
+    CHECK(cuGetProcAddress_v2("cuMemsetD8Async", &found, GPUSNAP_CUDA_VERSION + 10, 0, &status));
+    return reinterpret_cast<decltype(&cuMemsetD8Async)>(found);
   }
 
   void map_twice(Line& line) {

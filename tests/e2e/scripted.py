@@ -60,6 +60,11 @@ class TestCase(harness.TestCase):
         """Until the program has said so."""
         self.wait_until(run, repr(said), lambda: said.encode() in run.output.splitlines())
 
+    def wait_for_file(self, run, name):
+        """Until the program has made it."""
+        path = os.path.join(self.working_folder, name)
+        self.wait_until(run, name, lambda: os.path.exists(path))
+
     def wait_for_errors(self, run, words):
         self.wait_until(run, repr(words), lambda: words in run.errors)
 
