@@ -168,6 +168,9 @@ Result<size_t> Compressor::compress(Form form, std::span<const std::byte> block,
       std::memcpy(to.data(), block.data(), block.size());
       return block.size();
     }
+    if (!is_form(static_cast<uint8_t>(form))) {
+      return Status(Code::kInvalid, "cannot compress a block: its form is not known");
+    }
     const std::byte* source = block.data();
     if (const size_t width = element_bytes(form); width > 1) {
       shuffle_bytes(width, block, {shuffled_.get(), block.size()});

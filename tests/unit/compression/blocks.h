@@ -16,14 +16,16 @@ using Bytes = std::vector<std::byte>;
 template <class T>
 Bytes bytes_of(const std::vector<T>& values) {
   Bytes bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
 }
 
 inline Bytes random_block(size_t size, uint64_t seed = 1) {
   std::mt19937_64 random(seed);
-  Bytes bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  std::vector<uint64_t> values((size + 7) / 8);
+  for (uint64_t& value : values) value = random();
+  Bytes bytes = bytes_of(values);
+  bytes.resize(size);
   return bytes;
 }
 
