@@ -1,0 +1,306 @@
+// A session without hooks, on the software GPU: threads go through it as handlers do, and the
+// driver is asked nothing but what the session asks it. One session for all tests, which a signal
+// tells to take a checkpoint.
+#include "interpose/session.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "interpose/hooks_generated_ids.h"
+#include "interpose/resolve.h"
+#include "interpose/thread_path.h"
+
+namespace gpusnap {
+
+// In the place of what is generated, and of the resolvers.
+const char* name_of(HookId id) {
+  static std::vector<std::string> names = [] {
+    std::vector<std::string> all(kHookCount);
+    for (unsigned i = 0; i < kHookCount; ++i) all[i] = "call" + std::to_string(i);
+    return all;
+  }();
+  return names[static_cast<unsigned>(id)].c_str();
+}
+void* driver_symbol(const char* symbol) {
+  return dlsym(RTLD_DEFAULT, symbol);
+}
+
+namespace {
+
+constexpr HookId kCall = HookId::cuEventRecord;
+constexpr auto kMoment = std::chrono::milliseconds(1);
+// A test that fails for want of it waits for so long; none that is right does.
+constexpr int kPatience = 20'000;
+
+template <class Condition>
+bool becomes(const Condition& condition) {
+  for (int waited = 0; waited < kPatience; ++waited) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(kMoment);
+  }
+  return false;
+}
+
+// Of what must not come. Found where the machine is quick enough, and never wrongly.
+template <class Condition>
+bool stays(const Condition& condition) {
+  for (int waited = 0; waited < 50; ++waited) {
+    if (!condition()) return false;
+    std::this_thread::sleep_for(kMoment);
+  }
+  return true;
+}
+
+class SessionTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    char name[] = "/tmp/gpusnap-session-XXXXXX";
+    folder_ = mkdtemp(name);
+    setenv("GPUSNAP_PFS", folder_.c_str(), 1);
+    setenv("GPUSNAP_JOB", "job", 1);
+    setenv("GPUSNAP_EVERY", "signal:USR1", 1);
+    setenv("GPUSNAP_KEEP", "100", 1);
+    setenv("GPUSNAP_HOST_CACHE", "64M", 1);
+    setenv("GPUSNAP_DEVICE_CACHE", "8M", 1);
+    CUcontext context = nullptr;
+    ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+    ASSERT_EQ(cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+    own_thread_path().known = true;
+    ASSERT_TRUE(Session::start());
+    make_call([](Session& session) { session.note_context(); });
+  }
+  static void TearDownTestSuite() {
+    Session::finish();
+    std::filesystem::remove_all(folder_);
+  }
+
+  // A hooked call of the calling thread, which is in the driver for `during`.
+  template <class During>
+  static void make_call(During&& during) {
+    Session* session = Session::enter(kCall);
+    ASSERT_NE(session, nullptr);
+    during(*session);
+    session->recorder().append(static_cast<uint16_t>(kCall), {}, CUDA_SUCCESS);
+    session->leave();
+  }
+  // A thread of the program's.
+  template <class Body>
+  static std::jthread thread_that(Body body) {
+    return std::jthread([body, number = ++threads_] {
+      ThreadPath& path = own_thread_path();
+      path.known = true;
+      path.depth = 1;
+      path.ordinals[0] = number;
+      body();
+    });
+  }
+
+  static size_t checkpoints() {
+    size_t count = 0;
+    for (const auto& each : std::filesystem::recursive_directory_iterator(folder_)) {
+      if (each.path().extension() == ".manifest") ++count;
+    }
+    return count;
+  }
+
+  // What is in the journal: hooks, and the word of those that have one.
+  struct Journaled {
+    uint16_t hook = 0;
+    uint64_t word = 0;
+    std::string delivered;
+    bool operator==(const Journaled&) const = default;
+  };
+  static std::vector<Journaled> journal() {
+    std::vector<Journaled> all;
+    uint64_t calls = 0;
+    std::vector<JournalPart> parts;
+    make_call([&](Session& session) {
+      parts = session.recorder().seal();
+      calls = session.recorder().calls();
+      EXPECT_TRUE(session.recorder().writer().make_durable(parts.back()).ok());
+    });
+    auto replayer = Replayer::open(posix_file_system(), folder_ + "/job", parts, calls);
+    EXPECT_TRUE(replayer.ok());
+    Entry entry;
+    while (replayer.ok() && replayer.value()->next(entry).ok()) {
+      Journaled& read = all.emplace_back();
+      read.hook = entry.head.hook;
+      if (!entry.words.empty()) read.word = entry.words[0];
+      for (uint32_t i = 0; i < entry.head.deliveries; ++i) {
+        DeliveryHead head;
+        EXPECT_TRUE(replayer.value()->next_delivery(head).ok());
+        std::string bytes(head.size, '\0');
+        EXPECT_TRUE(replayer.value()->read(std::as_writable_bytes(std::span(bytes))).ok());
+        read.delivered += bytes;
+      }
+    }
+    return all;
+  }
+
+  static inline std::string folder_;
+  static inline std::atomic<uint32_t> threads_{0};
+};
+
+// ---- admission ----
+
+TEST_F(SessionTest, ACutWaitsForTheCallsThatAreBeingMade) {
+  const size_t before = checkpoints();
+  std::latch inside(1), may_leave(1);
+  std::atomic<bool> left = false, cut = false, other = false;
+  const auto one = thread_that([&] {
+    make_call([&](Session& session) {
+      session.release();
+      inside.count_down();
+      may_leave.wait();
+      session.acquire();
+      left = true;
+    });
+  });
+  inside.wait();
+  std::raise(SIGUSR1);
+  const auto cutter = thread_that([&] { make_call([&](Session&) { cut = left.load(); }); });
+  EXPECT_TRUE(stays([&] { return !cut; }));
+  // Whoever comes meanwhile waits for the cut.
+  const auto late = thread_that([&] { make_call([&](Session&) { other = left.load(); }); });
+  EXPECT_TRUE(stays([&] { return !cut && !other && checkpoints() == before; }));
+  may_leave.count_down();
+  EXPECT_TRUE(becomes([&] { return cut && other && checkpoints() == before + 1; }));
+}
+
+// ---- functions of the host ----
+
+void count_up(void* counter) {
+  ++*static_cast<std::atomic<int>*>(counter);
+}
+
+HostCallback* new_callback(Session& session, std::atomic<int>& counter) {
+  auto* callback = new HostCallback;
+  callback->session = &session;
+  callback->function = count_up;
+  callback->user = &counter;
+  return callback;
+}
+
+// Where the last of a kind is in the journal.
+template <class Entries>
+size_t last_of(const Entries& entries, uint16_t hook) {
+  for (size_t i = entries.size(); i-- > 0;) {
+    if (entries[i].hook == hook) return i;
+  }
+  ADD_FAILURE() << "there is no " << hook;
+  return 0;
+}
+
+// The driver may run it before the call that launched it has returned.
+TEST_F(SessionTest, AHostFunctionRunsWhenItsLaunchHasBeenJournaled) {
+  std::atomic<int> ran = 0;
+  std::jthread driver;
+  make_call([&](Session& session) {
+    HostCallback* callback = new_callback(session, ran);
+    session.release();
+    driver = std::jthread([callback] { run_host_callback(callback); });
+    EXPECT_TRUE(stays([&] { return ran == 0; }));
+    session.acquire();
+    session.recorder().append(static_cast<uint16_t>(HookId::cuLaunchHostFunc), {}, CUDA_SUCCESS);
+    session.callback_launched(*callback);
+  });
+  driver.join();
+  EXPECT_EQ(ran, 1);
+  const auto entries = journal();
+  const size_t begun = last_of(entries, kCallbackEntry);
+  EXPECT_LT(last_of(entries, static_cast<uint16_t>(HookId::cuLaunchHostFunc)), begun);
+  EXPECT_LT(begun, last_of(entries, kCallbackEndEntry));
+}
+
+// In the order of their launches, whichever runs first, and with what the device has written that
+// they could see.
+TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
+  std::atomic<int> ran = 0;
+  void* pinned = nullptr;
+  ASSERT_EQ(cuMemHostAlloc(&pinned, 8, 0), CUDA_SUCCESS);
+  std::memcpy(pinned, "before..", 8);
+  HostCallback *first = nullptr, *second = nullptr;
+  make_call([&](Session& session) {
+    session.host_memory().add(reinterpret_cast<uint64_t>(pinned), 8);
+    session.callback_launched(*(first = new_callback(session, ran)));
+    session.callback_launched(*(second = new_callback(session, ran)));
+    EXPECT_EQ(second->number, first->number + 1);
+    WriteSet set;
+    set.add(reinterpret_cast<uint64_t>(pinned), 8);
+    session.device_may_write(set);
+  });
+  const uint64_t numbers[] = {first->number, second->number};
+  std::memcpy(pinned, "by it...", 8);
+  std::jthread([&] {
+    run_host_callback(second);
+    run_host_callback(first);
+  }).join();
+  EXPECT_EQ(ran, 2);
+  const auto entries = journal();
+  std::vector<Journaled> found;
+  for (const Journaled& each : entries) {
+    if (each.hook != kCallbackEntry && each.hook != kCallbackEndEntry) continue;
+    if (each.word >= numbers[0]) found.push_back(each);
+  }
+  const std::vector<Journaled> expected = {{kCallbackEntry, numbers[1], "by it..."},
+                                           {kCallbackEndEntry, numbers[1], ""},
+                                           {kCallbackEntry, numbers[0], ""},
+                                           {kCallbackEndEntry, numbers[0], ""}};
+  EXPECT_EQ(found, expected);
+  make_call(
+      [&](Session& session) { session.host_memory().remove(reinterpret_cast<uint64_t>(pinned)); });
+  EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
+}
+
+// ---- the deadline, in a process of its own ----
+
+class ShortDrain : public SessionTest {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("GPUSNAP_DRAIN", "20ms", 1);
+    SessionTest::SetUpTestSuite();
+  }
+};
+
+TEST_F(ShortDrain, ACutIsGivenUpWhereACallIsNotLeft) {
+  std::latch inside(1), may_leave(1);
+  auto one = thread_that([&] {
+    make_call([&](Session& session) {
+      session.release();
+      inside.count_down();
+      may_leave.wait();
+      session.acquire();
+    });
+  });
+  inside.wait();
+  for (int round = 0; round < 2; ++round) {
+    testing::internal::CaptureStderr();
+    std::raise(SIGUSR1);
+    make_call([](Session&) {});  // with the other one inside still
+    const std::string said = testing::internal::GetCapturedStderr();
+    const char* why = "1 other thread(s) did not leave a CUDA call within 20 ms (GPUSNAP_DRAIN)";
+    EXPECT_EQ(said.find(why) != std::string::npos, round == 0) << said;  // once
+  }
+  // Nobody is held, and nothing is due any more.
+  thread_that([] { make_call([](Session&) {}); }).join();
+  EXPECT_EQ(checkpoints(), 0U);
+  may_leave.count_down();
+  one.join();
+  make_call([](Session&) {});
+  EXPECT_EQ(checkpoints(), 0U);
+  std::raise(SIGUSR1);
+  make_call([](Session&) {});
+  EXPECT_TRUE(becomes([] { return checkpoints() == 1; }));
+}
+
+}  // namespace
+}  // namespace gpusnap
