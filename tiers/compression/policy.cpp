@@ -11,6 +11,9 @@ namespace gpusnap {
 namespace {
 
 constexpr double kWeight = 1.0 / 16;  // of the newest in a moving average
+// A piece of a sample is over before anybody else gets the processor; a block is not. So it is by
+// the blocks that a busy machine shows, and that has to be believed at once.
+constexpr double kWeightOfWorse = 1.0 / 4;
 constexpr double kLeastSlowness = 0.25;
 constexpr double kMostSlowness = 16;
 constexpr double kFade = 0.9;  // of the fastest form, from sample to sample
@@ -130,7 +133,7 @@ void Policy::learn(Form form, const Trial& block, double speed) {
   const double seen = std::clamp(speed / block.speed(), kLeastSlowness, kMostSlowness);
   const std::lock_guard lock(mutex_);
   double& slowness = slowness_[index_of(form)];
-  slowness += kWeight * (seen - slowness);
+  slowness += (seen > slowness ? kWeightOfWorse : kWeight) * (seen - slowness);
 }
 
 double Policy::slowness(Form form) const {

@@ -136,10 +136,10 @@ TEST(CompressionPolicy, LearnsWhatBlocksReallyTake) {
   const Situation chunk{kChunk, kBlock, 2, 400e6};
   const Decision first = policy.decide(chunk, floats());
   ASSERT_EQ(first.form, Form::kShuffle4);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 16; ++i) {
     policy.learn(first.form, trial(0.32, first.speed / 4, kBlock), first.speed);
   }
-  EXPECT_NEAR(policy.slowness(Form::kShuffle4), 4, 0.1);
+  EXPECT_NEAR(policy.slowness(Form::kShuffle4), 4, 0.1) << "within one chunk";
   const Decision second = policy.decide(chunk, floats());
   EXPECT_NE(second.form, Form::kShuffle4);
   // Tried again in time.
@@ -148,6 +148,16 @@ TEST(CompressionPolicy, LearnsWhatBlocksReallyTake) {
     form = policy.decide(chunk, floats()).form;
   }
   EXPECT_EQ(form, Form::kShuffle4);
+}
+
+TEST(CompressionPolicy, BelievesInSlowBlocksSoonerThanInFastOnes) {
+  Policy policy(kAuto);
+  for (int i = 0; i < 4; ++i) policy.learn(Form::kZstd, trial(0.5, 1e8, kBlock), 3e8);
+  EXPECT_GT(policy.slowness(Form::kZstd), 2);
+  for (int i = 0; i < 4; ++i) policy.learn(Form::kZstd, trial(0.5, 3e8, kBlock), 3e8);
+  EXPECT_GT(policy.slowness(Form::kZstd), 1.5);
+  for (int i = 0; i < 60; ++i) policy.learn(Form::kZstd, trial(0.5, 3e8, kBlock), 3e8);
+  EXPECT_LT(policy.slowness(Form::kZstd), 1.1);
 }
 
 TEST(CompressionPolicy, NeverLaterThanWithout) {
