@@ -224,7 +224,6 @@ class Pipeline final : public CompressionPipeline {
       ++taken_;
       ++busy_;
       room_.notify_one();
-      if (finished_ && taken_ == added_) work_.notify_all();  // the others can go
       lock.unlock();
       const Status packed = no_throw(
           "compress a block", [&] { return pack(*worker.compressor, std::move(block), place); });
@@ -236,7 +235,7 @@ class Pipeline final : public CompressionPipeline {
     }
     worker.running = false;
     --running_;
-    // What woke this one may have been meant for one that stays.
+    // What woke this one may have been meant for one that stays, or they can all go.
     work_.notify_one();
   }
 

@@ -14,6 +14,8 @@ constexpr double kWeight = 1.0 / 16;  // of the newest in a moving average
 // A piece of a sample is over before anybody else gets the processor; a block is not. So it is by
 // the blocks that a busy machine shows, and that has to be believed at once.
 constexpr double kWeightOfWorse = 1.0 / 4;
+// To try a form again costs up to a chunk's time when it is still slow.
+constexpr double kForgotten = 1.0 / 64;  // of that, by each chunk that does not try
 constexpr double kLeastSlowness = 0.25;
 constexpr double kMostSlowness = 16;
 constexpr double kFade = 0.9;  // of the fastest form, from sample to sample
@@ -123,7 +125,7 @@ Decision Policy::decide(const Situation& chunk, const Sample& sample) {
   // What is not tried is forgotten bit by bit: a busy moment shall not end compression for good.
   for (const Form form : kCompressedForms) {
     double& slowness = slowness_[index_of(form)];
-    if (form != best.form) slowness += kWeight * (1 - slowness);
+    if (form != best.form) slowness += kForgotten * (1 - slowness);
   }
   return best;
 }
@@ -132,8 +134,12 @@ void Policy::learn(Form form, const Trial& block, double speed) {
   if (form == Form::kStored || block.bytes == 0 || !(speed > 0)) return;
   const double seen = std::clamp(speed / block.speed(), kLeastSlowness, kMostSlowness);
   const std::lock_guard lock(mutex_);
-  double& slowness = slowness_[index_of(form)];
-  slowness += (seen > slowness ? kWeightOfWorse : kWeight) * (seen - slowness);
+  // A busy machine slows all of them down; what the others gain from a quiet one they have to show.
+  for (double& slowness : slowness_) {
+    if (seen > slowness) slowness += kWeightOfWorse * (seen - slowness);
+  }
+  double& own = slowness_[index_of(form)];
+  if (seen < own) own += kWeight * (seen - own);
 }
 
 double Policy::slowness(Form form) const {

@@ -89,7 +89,7 @@ class Policy {
   Decision decide(const Situation& chunk, const Sample& sample);
   // A block was compressed; the decision had promised `speed`. Keeps, by form, a moving average of
   // how much longer blocks take than samples promise: they are larger, and workers share the
-  // machine with each other and with the program. It rises sooner than it falls.
+  // machine with each other and with the program. It rises sooner than it falls, and for all.
   void learn(Form form, const Trial& block, double speed);
 
   double slowness(Form form) const;  // that average; 1: as promised

@@ -140,11 +140,13 @@ TEST(CompressionPolicy, LearnsWhatBlocksReallyTake) {
     policy.learn(first.form, trial(0.32, first.speed / 4, kBlock), first.speed);
   }
   EXPECT_NEAR(policy.slowness(Form::kShuffle4), 4, 0.1) << "within one chunk";
+  // The others would meet the same machine.
+  EXPECT_NEAR(policy.slowness(Form::kZstd), 4, 0.1);
   const Decision second = policy.decide(chunk, floats());
-  EXPECT_NE(second.form, Form::kShuffle4);
+  EXPECT_EQ(second.form, Form::kStored);
   // Tried again in time.
   Form form = second.form;
-  for (int i = 0; i < 100 && form != Form::kShuffle4; ++i) {
+  for (int i = 0; i < 300 && form != Form::kShuffle4; ++i) {
     form = policy.decide(chunk, floats()).form;
   }
   EXPECT_EQ(form, Form::kShuffle4);
