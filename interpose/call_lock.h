@@ -22,8 +22,8 @@ class CallLock {
   // Once by every other thread, before it first takes the lock.
   void share();
 
-  void lock() {
-    if (!shared_.load(std::memory_order_relaxed)) {
+  [[gnu::always_inline]] void lock() {
+    if (!shared_.load(std::memory_order_relaxed)) [[likely]] {
       held_.store(true, std::memory_order_relaxed);
       // Kept in order by the compiler here, and by the barrier of share() everywhere else.
       std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -35,7 +35,7 @@ class CallLock {
     mutex_.lock();
     biased_ = false;
   }
-  void unlock() {
+  [[gnu::always_inline]] void unlock() {
     if (biased_) [[likely]] {
       held_.store(false, std::memory_order_release);
     } else {

@@ -5,6 +5,7 @@
 // deliveries, one after the other, little-endian and unaligned.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -93,8 +94,13 @@ struct CallKey {
   uint64_t words[kMaxWords];
   uint8_t count = 0;
   std::string_view name;
-  void add(uint64_t word) {
-    if (count < kMaxWords) words[count++] = word;
+  // All of them or, where there is no room for all, none.
+  template <std::convertible_to<uint64_t>... Words>
+  void add(Words... more) {
+    if (count > kMaxWords - sizeof...(more)) return;
+    uint64_t* next = words + count;
+    ((*next++ = more), ...);
+    count += sizeof...(more);
   }
 };
 

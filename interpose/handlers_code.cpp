@@ -274,11 +274,9 @@ CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUst
                        const Arguments& arguments, Real&& real) {
   Session& session = step.session();
   (void)step.stream(stream);
-  step.key.add(session.modules().function(function));
-  step.key.add(packed(shape.grid_x, shape.grid_y));
-  step.key.add(packed(shape.grid_z, shape.block_x));
-  step.key.add(packed(shape.block_y, shape.block_z));
-  step.key.add(shape.shared_bytes);
+  step.key.add(session.modules().function(function), packed(shape.grid_x, shape.grid_y),
+               packed(shape.grid_z, shape.block_x), packed(shape.block_y, shape.block_z),
+               shape.shared_bytes);
   if (step.captured()) return step.made_again(real);
   step.device_may_write();
   if (step.replaying()) {

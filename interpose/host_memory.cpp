@@ -37,9 +37,7 @@ void HostMemory::may_change(const WriteSet& set) {
   // A guess is good where it can be checked, which nothing here does.
   if (set.everything() || !set.said() || !set.proven()) return may_change_all();
   if (set.empty()) return;
-  for (auto& [address, range] : ranges_) {
-    if (range.other_address) range.may_change = true;
-  }
+  others_may_change_ = true;
   for (const WriteSet::Range& written : set) {
     if (auto it = find(written.address); it != ranges_.end()) it->second.may_change = true;
     const uint64_t end = written.size == WriteSet::kWholeRange ? 0 : written.address + written.size;
@@ -60,13 +58,15 @@ void HostMemory::has_other_address(uint64_t address) {
 
 void HostMemory::is_settled() {
   all_may_change_ = false;
+  others_may_change_ = false;
   for (auto& [address, range] : ranges_) range.may_change = false;
 }
 
 uint8_t HostMemory::capture(std::vector<Delivery>& deliveries) {
   bool some = false;
   for (auto& [address, range] : ranges_) {
-    if (!range.may_change && !all_may_change_) continue;
+    const bool is_meant = range.may_change || (range.other_address && others_may_change_);
+    if (!is_meant && !all_may_change_) continue;
     some = true;
     const size_t before = deliveries.size();
     uint64_t run_start = 0, run_size = 0;

@@ -66,6 +66,7 @@ class HostMemory {
   std::map<uint64_t, Range>::iterator find(uint64_t address);
   std::map<uint64_t, Range> ranges_;  // by address
   bool all_may_change_ = false;
+  bool others_may_change_ = false;  // those with another address
 };
 
 }  // namespace gpusnap

@@ -75,6 +75,7 @@ void Kernels::add_writes(const void* handle, void** params, void** extra, const 
   }
   const Kernel& kernel = kernels_[at->second];
   if (!collect_writes(kernel.writes, params, extra, memory, writes)) writes.add_guess(at->second);
+  if (kernel.writes.globals.empty()) return;
   const auto code = code_.find(kernel.module);
   if (code == code_.end()) return;
   for (const std::string& name : kernel.writes.globals) {

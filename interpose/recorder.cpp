@@ -11,20 +11,27 @@
 namespace gpusnap {
 
 namespace {
-// The calling thread's number, and the recorder that gave it.
-struct Number {
-  uint64_t part = 0;
-  uint32_t thread = 0;
-};
-[[gnu::tls_model("initial-exec")]] constinit thread_local Number own_number;
-std::atomic<uint64_t> parts{0};
+// The calling thread as the last recorder that it had to do with knows it.
+[[gnu::tls_model("initial-exec")]] constinit thread_local uint64_t own = 0;
+std::atomic<uint32_t> parts{0};
+
+// Member by member from registers: as a whole it would be read back from where its members have
+// just been put, which processors make wait for that.
+void write(const EntryHead& head, std::byte* at) {
+  std::memcpy(at + offsetof(EntryHead, hook), &head.hook, sizeof head.hook);
+  std::memcpy(at + offsetof(EntryHead, words), &head.words, sizeof head.words);
+  std::memcpy(at + offsetof(EntryHead, flags), &head.flags, sizeof head.flags);
+  std::memcpy(at + offsetof(EntryHead, result), &head.result, sizeof head.result);
+  std::memcpy(at + offsetof(EntryHead, name_bytes), &head.name_bytes, sizeof head.name_bytes);
+  std::memcpy(at + offsetof(EntryHead, deliveries), &head.deliveries, sizeof head.deliveries);
+}
 }  // namespace
 
 Recorder::Recorder(std::unique_ptr<JournalWriter> writer, std::vector<JournalPart> before,
                    uint64_t calls, uint64_t launches)
     : writer_(std::move(writer)),
       before_(std::move(before)),
-      calls_(calls),
+      calls_before_(calls),
       launches_(launches),
       part_(++parts) {}
 
@@ -56,28 +63,28 @@ void Recorder::append_bytes(const void* bytes, size_t size, uint32_t entries) {
   writer_->append({static_cast<const std::byte*>(bytes), size}, entries);
 }
 
-uint32_t Recorder::caller() {
-  if (own_number.part != part_) [[unlikely]]
+Recorder::Thread Recorder::caller() {
+  if (own >> 32 != part_) [[unlikely]]
     introduce();
-  return own_number.thread;
+  return own;
 }
 
 void Recorder::introduce() {
-  own_number = {part_, threads_++};
+  own = part_ << 32 | threads_++;
   char path[kThreadPathText];
   (void)text_of(own_thread_path(), path);
   EntryHead head;
   head.hook = kThreadEntry;
   head.words = 1;
   head.name_bytes = static_cast<uint32_t>(std::strlen(path));
-  const uint64_t number = own_number.thread;
+  const uint64_t number = number_of(own);
   append_bytes(&head, sizeof head);
   append_bytes(&number, sizeof number);
   append_bytes(path, head.name_bytes);
-  thread_ = own_number.thread;
+  thread_ = own;
 }
 
-void Recorder::switch_to(uint32_t thread) {
+void Recorder::switch_to(Thread thread) {
   if (thread == thread_) [[likely]]
     return;
   struct {
@@ -85,13 +92,13 @@ void Recorder::switch_to(uint32_t thread) {
     uint64_t number;
   } entry;
   entry.head = {kThreadEntry, 1, 0, 0, 0, 0};
-  entry.number = thread;
+  entry.number = number_of(thread);
   append_bytes(&entry, sizeof entry);
   thread_ = thread;
 }
 
 void Recorder::append_poll(uint16_t hook) {
-  const uint32_t thread = caller();
+  const Thread thread = caller();
   // The thread's last run is the one that may go on.
   for (size_t i = run_count_; i-- != 0;) {
     if (runs_[i].thread != thread) continue;
@@ -109,22 +116,33 @@ void Recorder::write_polls() {
     CallKey key;
     key.add(runs_[i].polls);
     switch_to(runs_[i].thread);
-    append_plain(runs_[i].hook, key, CUDA_ERROR_NOT_READY, 0);
+    append_call(runs_[i].hook, key, CUDA_ERROR_NOT_READY, 0, nullptr, {});
   }
 }
 
-void Recorder::append_plain(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags) {
-  struct {
-    EntryHead head;
-    uint64_t words[kMaxWords];
-  } entry;
-  entry.head = {hook, key.count, flags, result, 0, 0};
-  std::memcpy(entry.words, key.words, key.count * sizeof(uint64_t));
-  append_bytes(&entry, sizeof(EntryHead) + key.count * sizeof(uint64_t), 1);
-  ++calls_;
+bool Recorder::append_in_place(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags) {
+  std::byte* const room = writer_->room(sizeof(EntryHead) + sizeof key.words);
+  if (room == nullptr) [[unlikely]]
+    return false;
+  write({hook, key.count, flags, result, 0, 0}, room);
+  // Of a fixed size it is a handful of moves; the next entry covers what is too much.
+  std::memcpy(room + sizeof(EntryHead), key.words, sizeof key.words);
+  writer_->add(sizeof(EntryHead) + key.count * sizeof(uint64_t), 1);
+  return true;
+}
+
+void Recorder::append_call(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
+                           const HostBlock* answer, std::span<const Delivery> deliveries) {
+  const bool plain = answer == nullptr && deliveries.empty() && key.name.empty();
+  if (plain && append_in_place(hook, key, result, flags)) return;
+  append_whole(hook, key, result, flags, answer, deliveries);
+  writer_->append({}, 1);
 }
 
 void Recorder::append(uint16_t hook, const CallKey& key, int32_t result) {
+  const bool goes_on = own == thread_ && run_count_ == 0;
+  if (goes_on && key.name.empty() && append_in_place(hook, key, result, 0)) [[likely]]
+    return;
   append(hook, key, result, 0, nullptr, {});
 }
 
@@ -133,15 +151,11 @@ void Recorder::append(uint16_t hook, const CallKey& key, int32_t result, uint8_t
   end_polls();
   switch_to(caller());
   // A cut is no call of the program.
-  const bool is_call = hook != kCutEntry;
-  if (is_call && answer == nullptr && deliveries.empty() && key.name.empty()) [[likely]] {
-    append_plain(hook, key, result, flags);
-    return;
+  if (hook == kCutEntry) {
+    append_whole(hook, key, result, flags, answer, deliveries);
+  } else {
+    append_call(hook, key, result, flags, answer, deliveries);
   }
-  append_whole(hook, key, result, flags, answer, deliveries);
-  if (!is_call) return;
-  writer_->append({}, 1);
-  ++calls_;
 }
 
 void Recorder::append_callback(uint16_t kind, uint64_t number, uint8_t flags,

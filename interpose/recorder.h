@@ -2,8 +2,7 @@
 //
 // Any thread, one at a time. Entries of all threads are in one stream, in the order in which they
 // were appended; where the thread changes, an entry says so. A plain entry (a launch, a memset) is
-// one copy of under a hundred bytes into a block that exists already: no allocation, no lock, no
-// system call.
+// written in place, in a block that exists already: no allocation, no lock, no system call.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +28,9 @@ class Recorder {
 
   // Any number of deliveries; `answer` is null where the call gave nothing back. One piece of bytes
   // where there is neither, and no name, as with launches.
-  void append(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
-              const HostBlock* answer, std::span<const Delivery> deliveries);
+  // Not to be inlined where the other one has nothing left to do but to call it.
+  [[gnu::noinline]] void append(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
+                                const HostBlock* answer, std::span<const Delivery> deliveries);
   // The same without answer and deliveries.
   void append(uint16_t hook, const CallKey& key, int32_t result);
   // A poll that found the device busy. A thread's run of the same is one entry, its only word the
@@ -43,7 +43,7 @@ class Recorder {
   void count_launch() { ++launches_; }
   void count_launches(uint64_t count) { launches_ += count; }
 
-  uint64_t calls() const { return calls_; }
+  uint64_t calls() const { return calls_before_ + writer_->entries(); }
   uint64_t launches() const { return launches_; }
   uint64_t stream_bytes() const { return writer_->stream_bytes(); }
 
@@ -52,10 +52,13 @@ class Recorder {
   JournalWriter& writer() { return *writer_; }
 
  private:
+  // A thread of the program by its number in this part, and by the part: never 0.
+  using Thread = uint64_t;
+  static uint64_t number_of(Thread thread) { return thread & UINT32_MAX; }
   Recorder(std::unique_ptr<JournalWriter> writer, std::vector<JournalPart> before, uint64_t calls,
            uint64_t launches);
   struct Run {
-    uint32_t thread = 0;
+    Thread thread = 0;
     uint16_t hook = 0;
     uint64_t polls = 0;
   };
@@ -64,11 +67,14 @@ class Recorder {
   void append_bytes(const void* bytes, size_t size, uint32_t entries = 0);
   void append_whole(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
                     const HostBlock* answer, std::span<const Delivery> deliveries);
-  void append_plain(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags);
-  // The calling thread's number in this part; introduces it with its first entry.
-  uint32_t caller();
+  void append_call(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
+                   const HostBlock* answer, std::span<const Delivery> deliveries);
+  // False: there is no room in this block.
+  bool append_in_place(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags);
+  // The calling one; introduces it with its first entry.
+  Thread caller();
   void introduce();
-  void switch_to(uint32_t thread);
+  void switch_to(Thread thread);
   void end_polls() {
     if (run_count_ != 0) [[unlikely]]
       write_polls();
@@ -77,12 +83,12 @@ class Recorder {
 
   std::unique_ptr<JournalWriter> writer_;
   std::vector<JournalPart> before_;
-  uint64_t calls_ = 0;
+  const uint64_t calls_before_;  // in these
   uint64_t launches_ = 0;
-  const uint64_t part_;           // which recorder of this process this is, from 1
-  uint32_t threads_ = 0;          // introduced so far
-  uint32_t thread_ = UINT32_MAX;  // of the last entry
-  Run runs_[kMostRuns];           // not written yet, in the order in which they began
+  const uint64_t part_;                       // which recorder of this process this is, from 1
+  uint64_t threads_ = 0;                      // introduced so far
+  Thread thread_ = part_ << 32 | UINT32_MAX;  // of the last entry
+  Run runs_[kMostRuns];                       // not written yet, in the order in which they began
   size_t run_count_ = 0;
 };
 

@@ -103,7 +103,7 @@ class Session {
   static void lose_sight(const char* name);
   // At the beginning of a hooked call: the session, with its lock held, unless it is off. Takes the
   // checkpoint that is due; in a replay waits for the thread's turn, and goes live at the cut.
-  static Session* enter(HookId hook) {
+  [[gnu::always_inline]] static Session* enter(HookId hook) {
     Session* s = the_session_.load(std::memory_order_acquire);
     if (s == nullptr) [[unlikely]]
       return nullptr;
@@ -119,7 +119,7 @@ class Session {
     return s;
   }
   // At the end of a call for which enter() gave a session; gives the lock back.
-  void leave() {
+  [[gnu::always_inline]] void leave() {
     if (!open_) [[unlikely]] {
       leave_slowly();
       return;
@@ -131,8 +131,8 @@ class Session {
   // "main thread", "thread 1/0": the calling one, as messages name it.
   static std::string own_name();
   // Around every call of the driver that is made for the program.
-  void release() { lock_.unlock(); }
-  void acquire() { lock_.lock(); }
+  [[gnu::always_inline]] void release() { lock_.unlock(); }
+  [[gnu::always_inline]] void acquire() { lock_.lock(); }
 
   Mode mode() const { return mode_; }
   bool replaying() const { return mode_ == Mode::kReplay; }

@@ -27,9 +27,7 @@ class Step {
         hook_(call.hook.id),
         writes_(call.hook.writes),
         per_thread_stream_(call.hook.per_thread_stream),
-        stream_(per_thread_stream_ ? CU_STREAM_PER_THREAD : nullptr) {
-    if (session_ != nullptr) device_writes_ = session_->device_writes();
-  }
+        stream_(per_thread_stream_ ? CU_STREAM_PER_THREAD : nullptr) {}
   ~Step() {
     if (session_ != nullptr) session_->leave();
   }
@@ -164,11 +162,12 @@ class Step {
       if (recorded == CUDA_SUCCESS && session_->pools_used()) (void)outside(real);
       return recorded;
     }
+    const uint64_t writes_before = session_->device_writes();
     const CUresult result = made(real);
     session_->before_synchronised();
     // Work that another thread began meanwhile may be on its way.
     const bool all_done =
-        whole_context && session_->has_one_context() && device_writes_ == session_->device_writes();
+        whole_context && session_->has_one_context() && writes_before == session_->device_writes();
     record_visible(result, all_done, nullptr);
     session_->after_synchronised();
     return result;
@@ -245,8 +244,7 @@ class Step {
   bool writes_told_ = false;
   bool lets_device_write_ = false;
   bool captured_ = false;
-  uint64_t device_writes_ = 0;  // when the call began
-  CUstream stream_;             // where none was given: the default one
+  CUstream stream_;  // where none was given: the default one
   const Entry* entry_ = nullptr;
 };
 

@@ -17,8 +17,8 @@
 namespace gpusnap {
 
 // Appends to one part. One producer thread appends; a thread of the writer's own compresses and
-// writes. append() copies into a block that was allocated at the start and never allocates; when
-// all blocks are full it waits for the writer.
+// writes. Appending fills a block that was allocated at the start and never allocates; when all
+// blocks are full it waits for the writer.
 class JournalWriter {
  public:
   struct Options {
@@ -34,6 +34,15 @@ class JournalWriter {
 
   // `entries`: how many hooked calls end in these bytes. Bytes may be any number.
   virtual void append(std::span<const std::byte> bytes, uint32_t entries) = 0;
+  // What is small and frequent is written in place: room for so many bytes, of which add() takes as
+  // many as were written, from the first on. Null: not in this block; append() them.
+  std::byte* room(size_t bytes) const {
+    return bytes < static_cast<size_t>(end_ - next_) ? next_ : nullptr;
+  }
+  void add(size_t bytes, uint32_t entries) {
+    next_ += bytes;
+    entries_ += entries;
+  }
 
   // Closes the current block and gives the position after all that was appended so far; does not
   // wait. Producer thread only.
@@ -43,7 +52,15 @@ class JournalWriter {
   // `position.file_bytes` is filled in.
   virtual Status make_durable(JournalPart& position) = 0;
 
-  virtual uint64_t stream_bytes() const = 0;  // appended so far
+  // Appended so far. Producer thread only.
+  virtual uint64_t stream_bytes() const = 0;
+  uint64_t entries() const { return entries_; }
+
+ protected:
+  // The block that the producer fills.
+  std::byte* next_ = nullptr;
+  std::byte* end_ = nullptr;
+  uint64_t entries_ = 0;  // of all blocks
 };
 
 // Reads the stream that a list of parts describes, frame by frame, verifying as it goes.

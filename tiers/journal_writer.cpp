@@ -1,7 +1,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -31,9 +30,9 @@ struct Position {
 
 struct Block {
   std::vector<std::byte> data;
+  // Once it has been handed over.
   size_t used = 0;
   uint32_t entries = 0;
-  bool empty() const { return used == 0 && entries == 0; }
 };
 
 // First in, first out; holds all blocks there are without allocating.
@@ -156,7 +155,7 @@ class Writer final : public JournalWriter {
   Writer& operator=(const Writer&) = delete;
   ~Writer() override {
     if (!join_) return;
-    if (current_ != nullptr && !current_->empty()) hand_over();
+    if (has_begun()) hand_over();
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
@@ -169,22 +168,19 @@ class Writer final : public JournalWriter {
     if (current_ == nullptr) [[unlikely]]
       take_block();
     std::span<const std::byte> left = bytes;
-    for (size_t room; (room = block_bytes_ - current_->used) < left.size();) {
+    for (size_t room; (room = static_cast<size_t>(end_ - next_)) < left.size();) {
       put(left.first(room));
       left = left.subspan(room);
       hand_over();
       take_block();
     }
     put(left);
-    current_->entries += entries;
     entries_ += entries;
-    stream_bytes_.store(stream_bytes_.load(std::memory_order_relaxed) + bytes.size(),
-                        std::memory_order_relaxed);
   }
 
   JournalPart seal() override {
-    if (current_ != nullptr && !current_->empty()) hand_over();
-    return {name_, 0, stream_bytes_.load(std::memory_order_relaxed), entries_};
+    if (has_begun()) hand_over();
+    return {name_, 0, stream_bytes(), entries_};
   }
 
   Status make_durable(JournalPart& part) override {
@@ -203,7 +199,8 @@ class Writer final : public JournalWriter {
     return {};
   }
 
-  uint64_t stream_bytes() const override { return stream_bytes_.load(std::memory_order_relaxed); }
+  // What has been handed over is changed by the producer alone, so it may look without the lock.
+  uint64_t stream_bytes() const override { return handed_over_.stream_bytes + used(); }
 
  private:
   struct Boundary {
@@ -221,22 +218,34 @@ class Writer final : public JournalWriter {
     std::unique_lock lock(mutex_);
     freed_.wait(lock, [&] { return !free_.empty(); });
     current_ = free_.pop();
+    next_ = current_->data.data();
+    end_ = next_ + block_bytes_;
+  }
+
+  size_t used() const {
+    return current_ == nullptr ? 0 : static_cast<size_t>(next_ - current_->data.data());
+  }
+  bool has_begun() const {
+    return current_ != nullptr && (used() != 0 || entries_ != handed_over_.entries);
   }
 
   void put(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
-    std::memcpy(current_->data.data() + current_->used, bytes.data(), bytes.size());
-    current_->used += bytes.size();
+    std::memcpy(next_, bytes.data(), bytes.size());
+    next_ += bytes.size();
   }
 
   void hand_over() {
     {
       std::lock_guard lock(mutex_);
+      current_->used = used();
+      current_->entries = static_cast<uint32_t>(entries_ - handed_over_.entries);
       full_.push(current_);
       handed_over_.stream_bytes += current_->used;
-      handed_over_.entries += current_->entries;
+      handed_over_.entries = entries_;
     }
     current_ = nullptr;
+    next_ = end_ = nullptr;
     work_.notify_one();
   }
 
@@ -271,8 +280,6 @@ class Writer final : public JournalWriter {
       if (written.ok()) written = note_boundary();
       if (!written.ok()) fail(std::move(written));
     }
-    block->used = 0;
-    block->entries = 0;
     free_.push(block);
     freed_.notify_one();
   }
@@ -301,10 +308,7 @@ class Writer final : public JournalWriter {
   const std::string name_;
   const size_t block_bytes_;
 
-  // The producer's own.
-  Block* current_ = nullptr;
-  uint64_t entries_ = 0;
-  std::atomic<uint64_t> stream_bytes_{0};
+  Block* current_ = nullptr;  // the producer's own
 
   std::mutex mutex_;
   std::condition_variable work_;    // for the thread

@@ -17,7 +17,10 @@ constexpr int kBatches = 100;
 
 constexpr char kPtx[] =
     ".version 6.4\n.target sm_70\n.address_size 64\n"
-    ".visible .entry fill(.param .u64 data, .param .u32 count)\n{\n  ret;\n}\n";
+    ".visible .entry fill(.param .u64 data, .param .u32 count)\n{\n"
+    "  .reg .b32 %r<2>;\n  .reg .b64 %rd<3>;\n"
+    "  ld.param.u64 %rd1, [data];\n  ld.param.u32 %r1, [count];\n"
+    "  cvta.to.global.u64 %rd2, %rd1;\n  st.global.u32 [%rd2], %r1;\n  ret;\n}\n";
 
 template <class F>
 F* find(void* driver, const char* symbol) {
@@ -78,6 +81,17 @@ void run(void* driver) {
   measure("hooked: cuEventRecord", [&] { record(event, stream); });
   measure("hooked: cuStreamQuery", [&] { query(stream); });
   measure("hooked: cuStreamSynchronize", [&] { synchronise(stream); });
+
+  // Memory that the host sees, too: of each call it is asked whether it may write there.
+  void* pinned = nullptr;
+  FIND(cuMemAllocHost_v2)(&pinned, 1 << 16);
+  measure("beside pinned memory: cuLaunchKernel",
+          [&] { launch(function, 4, 1, 1, 256, 1, 1, 0, stream, params, nullptr); });
+  measure("beside pinned memory: cuMemsetD32Async", [&] { set(data, 0, 1000, stream); });
+  measure("beside pinned memory: a launch, a wait", [&] {
+    launch(function, 4, 1, 1, 256, 1, 1, 0, stream, params, nullptr);
+    synchronise(stream);
+  });
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ BODIES = {
     "cuEventCreate": "*event = reinterpret_cast<CUevent>(0x50);",
     "cuMemAlloc_v2": "static CUdeviceptr next = 0xa00000000000; *address = next; "
                      "next += (size + 4095) & ~size_t{4095};",
+    "cuMemAllocHost_v2": "static char pinned[1 << 16]; *memory = pinned;",
     "cuMemGetInfo_v2": "*free = *total = size_t{1} << 30;",
     "cuMemGetAllocationGranularity": "*granularity = 2 << 20;",
 }

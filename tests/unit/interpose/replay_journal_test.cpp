@@ -114,6 +114,45 @@ TEST_F(ReplayJournalTest, EveryPartOfAnEntryComesBack) {
   EXPECT_EQ(replayer->next(entry).code(), Code::kDamaged) << "nothing is left";
 }
 
+// Of every number of words, over the ends of several of the journal's blocks.
+TEST_F(ReplayJournalTest, ManyCallsInARow) {
+  auto recorder = record("a.journal");
+  constexpr uint64_t kCalls = 20'000;
+  const auto words_of = [](uint64_t call) {
+    std::vector<uint64_t> words(call * call % (kMaxWords + 1));
+    for (size_t i = 0; i < words.size(); ++i) words[i] = call * 1000 + i;
+    return words;
+  };
+  for (uint64_t call = 0; call < kCalls; ++call) {
+    CallKey key;
+    for (const uint64_t word : words_of(call)) key.add(word);
+    recorder->append(static_cast<uint16_t>(call % 100), key, static_cast<int32_t>(call));
+  }
+  EXPECT_GT(recorder->stream_bytes(), 3 * JournalWriter::Options().block_bytes);
+  EXPECT_EQ(recorder->calls(), kCalls);
+  auto replayer = replay(finish(*recorder), kCalls);
+  Entry entry;
+  for (uint64_t call = 0; call < kCalls; ++call) {
+    ASSERT_TRUE(replayer->next(entry).ok());
+    ASSERT_EQ(entry.head.hook, call % 100);
+    ASSERT_EQ(entry.head.result, static_cast<int32_t>(call));
+    ASSERT_EQ(entry.words, words_of(call));
+  }
+  EXPECT_TRUE(replayer->at_cut());
+}
+
+TEST(CallKey, TakesAllWordsOrNone) {
+  CallKey key;
+  for (uint64_t i = 0; i < kMaxWords - 2; ++i) key.add(i);
+  key.add(1, 2, 3);
+  EXPECT_EQ(key.count, kMaxWords - 2);
+  key.add(7, 8);
+  EXPECT_EQ(key.count, kMaxWords);
+  EXPECT_EQ(key.words[kMaxWords - 1], 8U);
+  key.add(9);
+  EXPECT_EQ(key.count, kMaxWords);
+}
+
 TEST_F(ReplayJournalTest, RunsOfBusyPollsAreOneEntry) {
   auto recorder = record("a.journal");
   for (int i = 0; i < 1000; ++i) recorder->append_poll(9);

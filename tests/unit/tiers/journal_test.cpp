@@ -107,6 +107,42 @@ TEST_F(JournalTest, EntriesWithoutBytesCount) {
   EXPECT_EQ(end.code(), Code::kNotFound) << end.message();
 }
 
+// Pieces that are written where they will be, as far as blocks have room, among others.
+TEST_F(JournalTest, PiecesInPlaceAreLikeAnyOther) {
+  const auto writer = create("a-r0.journal");
+  EXPECT_EQ(writer->room(1), nullptr);  // no block has been begun
+  const Bytes bytes = memory_at(1, 1, 3000);
+  uint64_t pieces = 0, in_place = 0;
+  for (size_t at = 0; at < bytes.size(); ++pieces) {
+    const size_t size = std::min<size_t>(1 + pieces % 60, bytes.size() - at);
+    // More room than is used in the end.
+    if (std::byte* room = writer->room(size + 20); room != nullptr && pieces % 7 != 0) {
+      std::fill_n(room, size + 20, std::byte{0xff});
+      std::copy_n(bytes.data() + at, size, room);
+      writer->add(size, 1);
+      ++in_place;
+    } else {
+      writer->append(std::span(bytes).subspan(at, size), 1);
+    }
+    at += size;
+    ASSERT_EQ(writer->stream_bytes(), at);
+    ASSERT_EQ(writer->entries(), pieces + 1);
+    if (pieces == 50) (void)writer->seal();
+  }
+  EXPECT_GT(in_place, pieces / 3);
+  EXPECT_LT(in_place, pieces);
+  JournalPart part = writer->seal();
+  EXPECT_EQ(part.stream_bytes, bytes.size());
+  EXPECT_EQ(part.entries, pieces);
+  ASSERT_TRUE(writer->make_durable(part).ok());
+  auto reader = open({part});
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_EQ(reader.value()->total_entries(), pieces);
+  Status end;
+  EXPECT_EQ(drain(*reader.value(), end), bytes);
+  EXPECT_EQ(end.code(), Code::kNotFound) << end.message();
+}
+
 TEST_F(JournalTest, PartsFollowEachOther) {
   Bytes all;
   std::vector<JournalPart> parts;
