@@ -51,11 +51,12 @@ Status DeviceLane::set_up() {
   int least = 0, greatest = 0;
   CUresult result = driver_.cuCtxGetStreamPriorityRange(&least, &greatest);
   if (result == CUDA_SUCCESS) {
-    result = driver_.cuStreamCreateWithPriority(&offload_, CU_STREAM_NON_BLOCKING, least);
-  }
-  for (CUstream* stream : {&gate_, &gate_to_host_}) {
-    if (result != CUDA_SUCCESS) break;
-    result = driver_.cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, greatest);
+    for (CUstream* stream : {&offload_, &gathering_, &gate_, &gate_to_host_}) {
+      const bool awaited = stream == &gate_ || stream == &gate_to_host_;
+      result = driver_.cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING,
+                                                  awaited ? greatest : least);
+      if (result != CUDA_SUCCESS) break;
+    }
   }
   if (result != CUDA_SUCCESS) return driver_status(driver_, "making streams of our own", result);
   auto code = DeviceCode::load(driver_);
@@ -72,8 +73,8 @@ Status DeviceLane::map_tables() {
   Scratch* const tables[] = {&spans_, &fingerprints_, &gather_[0].table, &gather_[1].table};
   spans_.size = kMostSpans * sizeof(DeviceCode::Span);
   fingerprints_.size = kMostZones * sizeof(uint64_t);
-  for (GatherBuffer& buffer : gather_) {
-    buffer.table.size = SnapshotZones::kMostPieces * sizeof(DeviceCode::Piece);
+  for (GatherTable& gather : gather_) {
+    gather.table.size = SnapshotZones::kMostPieces * sizeof(DeviceCode::Piece);
   }
   uint64_t bytes = 0;
   for (const Scratch* table : tables) bytes += table->size;
@@ -91,23 +92,23 @@ Status DeviceLane::map_tables() {
     table->host = host_tables_ + offset;
     offset += table->size;
   }
-  // A copy of some kilobytes would take longer than the writes do.
-  if (driver_.cuMemHostGetDevicePointer_v2 == nullptr ||
-      driver_.cuMemHostGetDevicePointer_v2(&fingerprints_out_, fingerprints_.host, 0) !=
-          CUDA_SUCCESS) {
-    fingerprints_out_ = fingerprints_.device;
-  }
+  // A copy of some kilobytes would take longer than kernels that read and write them there.
+  reaches_host_tables_ = driver_.cuMemHostGetDevicePointer_v2 != nullptr &&
+                         driver_.cuMemHostGetDevicePointer_v2(&host_tables_on_device_, host_tables_,
+                                                              0) == CUDA_SUCCESS;
+  fingerprints_out_ =
+      reaches_host_tables_
+          ? host_tables_on_device_ + static_cast<uint64_t>(fingerprints_.host - host_tables_)
+          : fingerprints_.device;
   return {};
 }
 
-// The double buffer takes an eighth at most; the rest is for duplicates.
-void DeviceLane::set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes, uint64_t gather_bytes) {
+void DeviceLane::set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes) {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(has_tried_, true)) return;
   }
-  const uint64_t half = std::min(gather_bytes, cache_bytes / 16) / zone_bytes * zone_bytes;
-  const uint64_t blocks = (cache_bytes - 2 * half) / zone_bytes;
+  const uint64_t blocks = cache_bytes / zone_bytes;
   const auto granularity = mapping_granularity(driver_, tables_.device);
   if (blocks == 0 || !granularity.ok()) return;
   const uint64_t granule = granularity.value();
@@ -121,22 +122,12 @@ void DeviceLane::set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes, uint64_
   std::lock_guard lock(mutex_);
   cache_ = mapped.value();
   zone_bytes_ = zone_bytes;
-  blocks_data_ = cache_.address + 2 * half;
   blocks_ = BlockPool(blocks);
-  for (size_t i = 0; i < gather_.size() && half != 0; ++i) {
-    gather_[i].data = cache_.address + i * half;
-    gather_[i].size = half;
-  }
-}
-
-bool DeviceLane::gathers() {
-  std::lock_guard lock(mutex_);
-  return gather_[0].data != 0;
 }
 
 CUdeviceptr DeviceLane::block(uint64_t index) {
   std::lock_guard lock(mutex_);
-  return blocks_data_ + index * zone_bytes_;
+  return cache_.address + index * zone_bytes_;
 }
 
 uint64_t DeviceLane::own_bytes() {
@@ -215,21 +206,25 @@ Status DeviceLane::fingerprint(std::span<const Fingerprinted> ranges, uint64_t z
   return flush();
 }
 
-CUresult DeviceLane::gather(GatherBuffer& buffer, std::span<const DeviceCode::Piece> pieces) {
+// The kernel reads the table where the host has it: a copy would stand in the way of the program's.
+CUresult DeviceLane::gather(GatherTable& gather, std::span<const DeviceCode::Piece> pieces) {
   if (pieces.size() > SnapshotZones::kMostPieces) return CUDA_ERROR_INVALID_VALUE;
-  std::memcpy(buffer.table.host, pieces.data(), pieces.size_bytes());
-  const CUresult result = driver_.cuMemcpyHtoDAsync_v2(buffer.table.device, buffer.table.host,
-                                                       pieces.size_bytes(), offload_);
-  if (result != CUDA_SUCCESS) return result;
-  return code_->gather(buffer.table.device, static_cast<uint32_t>(pieces.size()), offload_);
+  const Scratch& table = gather.table;
+  std::memcpy(table.host, pieces.data(), pieces.size_bytes());
+  CUdeviceptr from = table.device;
+  if (reaches_host_tables_) {
+    from = host_tables_on_device_ + static_cast<uint64_t>(table.host - host_tables_);
+  } else {
+    const CUresult result =
+        driver_.cuMemcpyHtoDAsync_v2(from, table.host, pieces.size_bytes(), gathering_);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return code_->gather(from, static_cast<uint32_t>(pieces.size()), gathering_);
 }
 
-GatherBuffer* DeviceLane::free_gather_buffer() {
-  std::lock_guard lock(mutex_);
-  for (GatherBuffer& buffer : gather_) {
-    if (buffer.data != 0 && !buffer.busy) return &buffer;
-  }
-  return nullptr;
+GatherTable* DeviceLane::free_gather_table() {
+  const auto found = std::ranges::find(gather_, false, &GatherTable::busy);
+  return found == gather_.end() ? nullptr : &*found;
 }
 
 BlockPool::Run DeviceLane::take_blocks(uint64_t most) {
@@ -242,6 +237,11 @@ void DeviceLane::give_back_blocks(BlockPool::Run run) {
   blocks_.give_back(run);
 }
 
+uint64_t DeviceLane::blocks() {
+  std::lock_guard lock(mutex_);
+  return blocks_.size();
+}
+
 bool DeviceLane::few_blocks_left() {
   std::lock_guard lock(mutex_);
   return blocks_.free() < blocks_.size() / 2;
@@ -249,11 +249,8 @@ bool DeviceLane::few_blocks_left() {
 
 MappedMemory DeviceLane::take_cache() {
   std::lock_guard lock(mutex_);
-  const bool in_use =
-      blocks_.free() != blocks_.size() || std::ranges::any_of(gather_, &GatherBuffer::busy);
-  if (in_use) return {};
+  if (blocks_.free() != blocks_.size()) return {};
   blocks_ = BlockPool();
-  for (GatherBuffer& buffer : gather_) buffer.data = 0;
   return std::exchange(cache_, {});
 }
 

@@ -14,6 +14,7 @@
 
 #include "interpose/device_code.h"
 #include "interpose/mapped_memory.h"
+#include "interpose/yielding.h"
 #include "tiers/status.h"
 #include "tracker/block_pool.h"
 #include "tracker/snapshot_zones.h"
@@ -42,12 +43,10 @@ struct Scratch {
   uint64_t size = 0;
 };
 
-// One half of the double buffer in which scattered zones are gathered (section 4.3.1).
-struct GatherBuffer {
-  CUdeviceptr data = 0;
-  uint64_t size = 0;
+// What one gathering of scattered zones (section 4.3.1) has to copy.
+struct GatherTable {
   Scratch table;
-  bool busy = false;
+  bool busy = false;  // until the kernel has read it
 };
 
 class DeviceLane {
@@ -65,6 +64,9 @@ class DeviceLane {
   CUstream gate() const { return gate_; }        // of the greatest: what calls wait for
   // Likewise, for what goes to the host: engines for the two directions work side by side.
   CUstream gate_to_host() const { return gate_to_host_; }
+  // Of the least priority, for our gathering kernel: beside what goes to the host.
+  CUstream gathering() const { return gathering_; }
+  Stopwatch& watch() { return watch_; }  // the offloader's
   EventPool& events() { return events_; }
 
   // Fingerprints of ranges [address, address + size), one a zone, into `out`. Waits for them; the
@@ -76,33 +78,33 @@ class DeviceLane {
   };
   Status fingerprint(std::span<const Fingerprinted> ranges, uint64_t zone_bytes);
 
-  // Copies the pieces one after the other into the gather buffer, on the offload stream.
-  CUresult gather(GatherBuffer& buffer, std::span<const DeviceCode::Piece> pieces);
-  // For one thread, the offloader's: null where both are busy or there is none.
-  GatherBuffer* free_gather_buffer();
-  bool gathers();
+  // Copies the pieces, by our kernel on the gathering stream.
+  CUresult gather(GatherTable& table, std::span<const DeviceCode::Piece> pieces);
+  // For one thread, the offloader's: null where both are busy.
+  GatherTable* free_gather_table();
 
-  // Gets `cache_bytes` of device memory for gathering, in halves of at most `gather_bytes`, and for
-  // duplicates of zones of `zone_bytes`: once, by the offloader, which has the time. Where there is
-  // none to be had snapshots go without.
-  void set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes, uint64_t gather_bytes);
+  // Gets `cache_bytes` of device memory for what is gathered and for duplicates of zones of
+  // `zone_bytes`: once, by the offloader, which has the time. Where there is none to be had
+  // snapshots go without.
+  void set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes);
 
-  // Blocks of one zone each for duplicates, in device memory. Thread-safe.
+  // Blocks of one zone each, in device memory. Thread-safe.
   BlockPool::Run take_blocks(uint64_t most);
   void give_back_blocks(BlockPool::Run run);
+  uint64_t blocks();  // in all
   bool few_blocks_left();
   CUdeviceptr block(uint64_t index);
 
   // Device memory that the program must not find missing.
   uint64_t own_bytes();
-  // Parts with the gather buffers and blocks, where nobody uses them, because the program needs the
+  // Parts with the blocks, where nobody uses them, because the program needs the
   // memory: for the caller to unmap, who holds no lock. No address: there is nothing, or it is in
   // use.
   MappedMemory take_cache();
 
  private:
   DeviceLane(const Driver& driver, CUcontext context)
-      : driver_(driver), context_(context), events_(driver) {}
+      : driver_(driver), context_(context), events_(driver), watch_(driver) {}
   Status set_up();
   Status map_tables();
   CUresult upload_spans(uint32_t count);
@@ -111,24 +113,26 @@ class DeviceLane {
   const Driver& driver_;
   const CUcontext context_;
   EventPool events_;
-  CUstream offload_ = nullptr, gate_ = nullptr, gate_to_host_ = nullptr;
+  Stopwatch watch_;
+  CUstream offload_ = nullptr, gathering_ = nullptr, gate_ = nullptr, gate_to_host_ = nullptr;
   std::unique_ptr<DeviceCode> code_;
   // Mapped, so that the addresses that the program gets do not depend on what we have.
   MappedMemory tables_;
   std::byte* host_tables_ = nullptr;
+  bool reaches_host_tables_ = false;  // kernels do
+  CUdeviceptr host_tables_on_device_ = 0;
   Scratch spans_, fingerprints_;
   std::vector<std::byte> on_device_;  // what the device has of spans_
   // Where kernels write fingerprints that the host finds in fingerprints_.host: that memory itself,
-  // or, where they cannot reach it, that on the device, which is copied.
+  // or, where they do not reach it, that on the device, which is copied.
   CUdeviceptr fingerprints_out_ = 0;
+  std::array<GatherTable, 2> gather_;
 
   std::mutex mutex_;        // of what follows
   bool has_tried_ = false;  // to get the cache
   MappedMemory cache_;
   uint64_t zone_bytes_ = 0;
-  CUdeviceptr blocks_data_ = 0;
   BlockPool blocks_;
-  std::array<GatherBuffer, 2> gather_;
 };
 
 }  // namespace gpusnap

@@ -22,6 +22,7 @@ struct Driver {
   X(cuEventRecord)                  \
   X(cuEventQuery)                   \
   X(cuEventSynchronize)             \
+  X(cuEventElapsedTime)             \
   X(cuEventDestroy_v2)              \
   X(cuStreamCreate)                 \
   X(cuStreamCreateWithPriority)     \

@@ -47,6 +47,7 @@ CUresult replay_back(Step& step, const Copy& copy) {
 template <class Real>
 CUresult record_later(Step& step, const Copy& copy, CUstream stream, Real&& real) {
   Session& session = step.session();
+  OwnCopies::Ticket own = session.own_copy();
   const CUevent mark = session.take_mark();
   CUresult marked = CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = step.made([&] {
@@ -59,7 +60,7 @@ CUresult record_later(Step& step, const Copy& copy, CUstream stream, Real&& real
   if (result != CUDA_SUCCESS) {
     step.record(result);
   } else if (marked == CUDA_SUCCESS) {
-    session.defer(copy.to, mark);
+    session.defer(copy.to, mark, std::move(own));
     session.recorder().append(static_cast<uint16_t>(step.hook()), step.key, result, kDeferred,
                               nullptr, {});
     return result;
@@ -75,7 +76,9 @@ CUresult record_back(Step& step, Side side, const Copy& copy, CUstream stream, R
   if (copy.async && side == Side::kShared) return record_later(step, copy, stream, real);
   // A copy from device memory may be on its way still: the next synchronisation looks again.
   if (side == Side::kShared) step.device_may_write();
+  OwnCopies::Ticket own = step.session().own_copy();
   const CUresult result = step.made(real);
+  own.reset();
   if (!copy.async) step.session().before_synchronised();
   step.record_visible(result, false, &copy.to);
   if (!copy.async) step.session().after_synchronised();

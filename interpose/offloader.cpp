@@ -15,34 +15,42 @@ namespace gpusnap {
 namespace {
 // From here on a copy of its own runs at full bandwidth (section 4.3.1, figure 9).
 constexpr uint64_t kLargeRun = 512 << 10;
-// Enough for full bandwidth; what the program copies itself need not wait for more.
-constexpr uint64_t kMostOfCopy = 1 << 20;
-// One is being copied while the next waits for the engine: more would only be in the way of calls.
-constexpr size_t kMostFlights = 2;
+// Where the program is held: one is being copied while the next waits for the engine.
+constexpr size_t kFlightsOfHeld = 2;
+// Of the blocks, for one gathering: calls that take it over need room for the same zones besides.
+constexpr uint64_t kPartOfGathering = 16;
+constexpr std::chrono::nanoseconds kShortPause = std::chrono::microseconds(20);
 }  // namespace
 
-Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane) : snapshots_(snapshots), lane_(lane) {}
+Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane)
+    : snapshots_(snapshots), lane_(lane), yielding_(snapshots.own_copies(), lane.watch()) {}
 
 void Offloader::run() {
   const CurrentContext current(snapshots_.driver_, lane_.context());
   const RelaxedCapture relaxed(snapshots_.driver_);
   if (snapshots_.settings_.organisation.device) {
-    lane_.set_up_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_,
-                       snapshots_.pool_.slot_bytes());
+    lane_.set_up_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_);
   }
   last_slot_ = std::chrono::steady_clock::now();
   while (!done()) {
     const bool collected = collect();
     const bool started = start_more();
-    if (!collected && !started) std::this_thread::sleep_for(snapshots_.settings_.hints);
+    if (!collected && !started) std::this_thread::sleep_for(pause());
   }
+}
+
+// With one copy at a time the engine would be idle from its end to the next look.
+std::chrono::nanoseconds Offloader::pause() const {
+  const bool soon = !flights_.empty() && most_flights() == 1;
+  return std::min(snapshots_.settings_.hints, soon ? kShortPause : std::chrono::nanoseconds::max());
 }
 
 bool Offloader::done() {
   // In this order: what a call has claimed is handed over before it is finished.
   if (snapshots_.zones_.busy(reinterpret_cast<uint64_t>(lane_.context()))) return false;
   std::lock_guard lock(mutex_);
-  return copies_.empty() && added_.empty() && flights_.empty() && duplicates_.empty();
+  return copies_.empty() && added_.empty() && flights_.empty() && gatherings_.empty() &&
+         duplicates_.empty() && fill_ == nullptr;
 }
 
 void Offloader::add_duplicates(const TransferPtr& transfer) {
@@ -52,7 +60,7 @@ void Offloader::add_duplicates(const TransferPtr& transfer) {
 
 void Offloader::add_flight(const TransferPtr& transfer, Slot* slot) {
   Flight flight;
-  flight.slot = slot;
+  flight.fill = std::make_shared<Fill>(Fill{slot, 0, 1, {}});
   flight.transfer = transfer;
   std::lock_guard lock(mutex_);
   added_.push_back(std::move(flight));
@@ -61,9 +69,10 @@ void Offloader::add_flight(const TransferPtr& transfer, Slot* slot) {
 // Zones first: calls may be waiting for them.
 bool Offloader::collect() {
   collect_copies();
-  std::vector<Flight> landed;
+  collect_gatherings();
+  std::vector<std::shared_ptr<Fill>> landed;
   const bool any = collect_flights(landed);
-  for (Flight& flight : landed) hand_over(flight);
+  for (const auto& fill : landed) hand_over(*fill);
   return any;
 }
 
@@ -78,45 +87,68 @@ void Offloader::collect_copies() {
     copies_.erase(flying, copies_.end());
   }
   for (const TransferPtr& transfer : arrived) {
-    for (const TransferPiece& piece : transfer->pieces) {
-      const uint64_t zone = snapshots_.zone_bytes_;
-      const BlockPool::Run blocks{piece.place, (piece.size + zone - 1) / zone};
-      duplicates_.push_back({piece, blocks});
-    }
+    for (const TransferPiece& piece : transfer->pieces) add_duplicate(piece, piece.place);
     snapshots_.zones_.finished(transfer, snapshots_.settings_.organisation.hints);
   }
 }
 
-bool Offloader::collect_flights(std::vector<Flight>& landed) {
+// Gathered zones are saved as soon as they are in the buffer; only what calls have taken over is
+// there for nothing.
+void Offloader::collect_gatherings() {
+  std::erase_if(gatherings_, [&](Gathering& gathering) {
+    Transfer& transfer = *gathering.transfer;
+    if (!snapshots_.arrived(transfer.event.get())) return false;
+    snapshots_.zones_.finished(gathering.transfer, snapshots_.settings_.organisation.hints);
+    gathering.table->busy = false;
+    const uint64_t zone = snapshots_.zone_bytes_;
+    for (const TransferPiece& piece : transfer.pieces) {
+      const uint64_t first = gathering.first + piece.place / zone;
+      if (piece.stolen) {
+        lane_.give_back_blocks({first, (piece.size + zone - 1) / zone});
+      } else {
+        add_duplicate(piece, first);
+      }
+    }
+    return true;
+  });
+}
+
+void Offloader::add_duplicate(const TransferPiece& piece, uint64_t first) {
+  const uint64_t zone = snapshots_.zone_bytes_;
+  duplicates_.push_back({piece, {first, (piece.size + zone - 1) / zone}});
+}
+
+bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
   {
     std::lock_guard lock(mutex_);
     for (Flight& flight : added_) flights_.push_back(std::move(flight));
     added_.clear();
   }
-  for (auto it = flights_.begin(); it != flights_.end();) {
-    void* event = it->transfer != nullptr ? it->transfer->event.get() : it->event.get();
-    if (!snapshots_.arrived(event)) {
-      ++it;
-      continue;
+  const size_t before = flights_.size();
+  std::erase_if(flights_, [&](Flight& flight) {
+    void* event = flight.transfer != nullptr ? flight.transfer->event.get() : flight.event.get();
+    if (!snapshots_.arrived(event)) return false;
+    Fill& fill = *flight.fill;
+    if (flight.transfer != nullptr) {
+      snapshots_.zones_.finished(flight.transfer, snapshots_.settings_.organisation.hints);
+      flight.pieces = flight.transfer->pieces;
+      for (TransferPiece& piece : flight.pieces) piece.place += flight.place;
     }
-    if (it->transfer != nullptr) {
-      snapshots_.zones_.finished(it->transfer, snapshots_.settings_.organisation.hints);
-      it->pieces = it->transfer->pieces;
-    }
-    if (it->buffer != nullptr) it->buffer->busy = false;
-    for (BlockPool::Run blocks : it->blocks) lane_.give_back_blocks(blocks);
-    landed.push_back(std::move(*it));
-    it = flights_.erase(it);
-  }
-  return !landed.empty();
+    fill.pieces.insert(fill.pieces.end(), flight.pieces.begin(), flight.pieces.end());
+    for (BlockPool::Run blocks : flight.blocks) lane_.give_back_blocks(blocks);
+    if (--fill.flights == 0 && flight.fill != fill_) landed.push_back(flight.fill);
+    return true;
+  });
+  return flights_.size() != before;
 }
 
 // What was taken over by calls is left out; the rest closes up.
-void Offloader::hand_over(Flight& flight) {
-  Slot* slot = flight.slot;
+void Offloader::hand_over(Fill& fill) {
+  Slot* slot = fill.slot;
+  std::ranges::sort(fill.pieces, {}, &TransferPiece::place);
   std::vector<Piece> pieces;
   uint64_t used = 0;
-  for (const TransferPiece& piece : flight.pieces) {
+  for (const TransferPiece& piece : fill.pieces) {
     if (piece.stolen) continue;
     if (piece.place != used) {
       std::memmove(slot->data + used, slot->data + piece.place, piece.size);
@@ -130,19 +162,57 @@ void Offloader::hand_over(Flight& flight) {
 
 bool Offloader::start_more() {
   if (snapshots_.failed()) {
-    for (const Duplicate& duplicate : duplicates_) lane_.give_back_blocks(duplicate.blocks);
-    duplicates_.clear();
+    give_up();
     return false;
   }
-  if (flights_.size() >= kMostFlights) return false;
-  // Zones that still have to be saved first, as long as calls find room for duplicates.
-  if (lane_.few_blocks_left()) return start_duplicates() || start_zones();
-  return start_zones() || start_duplicates();
+  const bool copies = start_to_host();
+  const bool gathers = start_gathering();
+  return copies || gathers;
 }
 
-// Where the program is held nothing of its own waits for a copy of ours.
-uint64_t Offloader::most_of_copy() const {
-  return snapshots_.settings_.organisation.blocking ? UINT64_MAX : kMostOfCopy;
+void Offloader::give_up() {
+  for (const Duplicate& duplicate : duplicates_) lane_.give_back_blocks(duplicate.blocks);
+  duplicates_.clear();
+  close_fill();
+}
+
+bool Offloader::start_to_host() {
+  if (flights_.size() >= most_flights()) return false;
+  if (!snapshots_.holds_program() && yielding_.stands_back(lane_.offload())) return false;
+  // Zones that still have to be saved first, as long as calls find room for duplicates.
+  const bool started = lane_.few_blocks_left() ? start_duplicates() || start_zones()
+                                               : start_zones() || start_duplicates();
+  if (started) {
+    yielding_.started();
+  } else if (fill_ != nullptr && (fill_->used == 0 || (flights_.empty() && gatherings_.empty()))) {
+    close_fill();
+  }
+  return started;
+}
+
+uint64_t Offloader::most_bytes() const {
+  return snapshots_.holds_program() ? snapshots_.pool_.slot_bytes()
+                                    : std::max(yielding_.bytes(), snapshots_.zone_bytes_);
+}
+
+size_t Offloader::most_flights() const {
+  return snapshots_.holds_program() ? kFlightsOfHeld : yielding_.flights();
+}
+
+Offloader::Fill* Offloader::open_fill() {
+  if (fill_ != nullptr && fill_->slot->capacity - fill_->used < snapshots_.zone_bytes_) {
+    close_fill();
+  }
+  if (fill_ == nullptr) {
+    Slot* slot = take_slot();
+    if (slot != nullptr) fill_ = std::make_shared<Fill>(Fill{slot, 0, 0, {}});
+  }
+  return fill_.get();
+}
+
+void Offloader::close_fill() {
+  const std::shared_ptr<Fill> fill = std::exchange(fill_, nullptr);
+  if (fill != nullptr && fill->flights == 0) hand_over(*fill);
 }
 
 Slot* Offloader::take_slot() {
@@ -161,80 +231,102 @@ Slot* Offloader::take_slot() {
 }
 
 bool Offloader::start_zones() {
-  const bool gathers = snapshots_.settings_.organisation.device && lane_.gathers();
-  GatherBuffer* buffer = gathers ? lane_.free_gather_buffer() : nullptr;
-  using Scattered = SnapshotZones::Scattered;
-  const Scattered scattered = !gathers            ? Scattered::kCopy
-                              : buffer == nullptr ? Scattered::kLeave
-                                                  : Scattered::kGather;
-  Slot* slot = take_slot();
-  if (slot == nullptr) return false;
+  Fill* fill = open_fill();
+  if (fill == nullptr) return false;
   const uint64_t zone = snapshots_.zone_bytes_;
-  uint64_t most = slot->capacity / zone * zone;
-  if (buffer != nullptr) most = std::min(most, buffer->size);
+  const uint64_t most = std::min(most_bytes(), fill->slot->capacity - fill->used) / zone * zone;
+  const auto scattered =
+      lane_.blocks() == 0 ? SnapshotZones::Scattered::kCopy : SnapshotZones::Scattered::kLeave;
   Flight flight;
   flight.transfer = snapshots_.zones_.claim_next(reinterpret_cast<uint64_t>(lane_.context()), most,
                                                  kLargeRun, scattered);
-  if (flight.transfer == nullptr) {
-    snapshots_.pool_.release(slot);
-    return false;
-  }
-  flight.slot = slot;
-  if (flight.transfer->kind == Transfer::Kind::kGather) flight.buffer = buffer;
+  if (flight.transfer == nullptr) return false;
+  flight.place = fill->used;
+  fill->used += flight.transfer->bytes;
   const CUresult result =
-      flight.buffer != nullptr
-          ? gather_pieces(flight)
-          : snapshots_.copy_to_slot(*flight.transfer, slot, lane_.offload(), most_of_copy());
+      snapshots_.copy_to_slot(*flight.transfer, fill->slot, flight.place, lane_.offload());
   launch(std::move(flight), result);
   return true;
 }
 
-CUresult Offloader::gather_pieces(Flight& flight) {
+// As long as calls find room for duplicates, too. Needs nothing of the link.
+bool Offloader::start_gathering() {
+  GatherTable* table = lane_.free_gather_table();
+  if (table == nullptr || lane_.blocks() == 0 || lane_.few_blocks_left()) return false;
+  const uint64_t zone = snapshots_.zone_bytes_;
+  const uint64_t part = std::max<uint64_t>(lane_.blocks() / kPartOfGathering, 1);
+  const BlockPool::Run run =
+      lane_.take_blocks(std::min(part, snapshots_.pool_.slot_bytes() / zone));
+  if (run.count == 0) return false;
+  Gathering gathering{nullptr, table, run.first};
+  gathering.transfer =
+      snapshots_.zones_.claim_next(reinterpret_cast<uint64_t>(lane_.context()), run.count * zone,
+                                   kLargeRun, SnapshotZones::Scattered::kGather);
+  uint64_t used = 0;
   std::vector<DeviceCode::Piece> pieces;
-  for (const TransferPiece& piece : flight.transfer->pieces) {
-    const uint64_t from = snapshots_.zones_.ranges()[piece.range].address + piece.offset;
-    pieces.push_back({from, flight.buffer->data + piece.place, piece.size});
+  if (gathering.transfer != nullptr) {
+    for (const TransferPiece& piece : gathering.transfer->pieces) {
+      const uint64_t from = snapshots_.zones_.ranges()[piece.range].address + piece.offset;
+      pieces.push_back({from, lane_.block(run.first) + piece.place, piece.size});
+      used = (piece.place + piece.size + zone - 1) / zone;
+    }
   }
-  const CUresult result = lane_.gather(*flight.buffer, pieces);
-  if (result != CUDA_SUCCESS) return result;
-  flight.buffer->busy = true;
-  const ZoneCopy copy{reinterpret_cast<uint64_t>(flight.slot->data), flight.buffer->data,
-                      flight.transfer->bytes};
-  return copy_zones(snapshots_.driver_, CopyTo::kHost, {copy}, lane_.offload(), most_of_copy());
+  lane_.give_back_blocks({run.first + used, run.count - used});
+  if (gathering.transfer == nullptr) return false;
+  const CUresult result = lane_.gather(*table, pieces);
+  if (result != CUDA_SUCCESS) {
+    snapshots_.fail(driver_status(snapshots_.driver_, "gathering device memory", result));
+  }
+  table->busy = true;
+  snapshots_.zones_.started(gathering.transfer, snapshots_.record(lane_, lane_.gathering()));
+  gatherings_.push_back(std::move(gathering));
+  return true;
 }
 
 bool Offloader::start_duplicates() {
   if (duplicates_.empty()) return false;
-  Slot* slot = take_slot();
-  if (slot == nullptr) return false;
   Flight flight;
-  flight.slot = slot;
-  const uint64_t zone = snapshots_.zone_bytes_;
-  // Blocks are given out one after the other: what lies together is copied at once, with the ends
-  // of blocks that short zones leave unused.
   std::vector<ZoneCopy> copies;
-  uint64_t used = 0;
-  size_t taken = 0;
-  for (; taken < duplicates_.size(); ++taken) {
-    Duplicate& duplicate = duplicates_[taken];
-    const uint64_t room = duplicate.blocks.count * zone;
-    if (used + room > slot->capacity) break;
-    copies.push_back(
-        {reinterpret_cast<uint64_t>(slot->data + used), lane_.block(duplicate.blocks.first), room});
-    duplicate.piece.place = used;
-    flight.pieces.push_back(duplicate.piece);
-    flight.blocks.push_back(duplicate.blocks);
-    used += room;
-  }
-  duplicates_.erase(duplicates_.begin(), duplicates_.begin() + static_cast<ptrdiff_t>(taken));
-  const CUresult result = copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies),
-                                     lane_.offload(), kMostOfCopy);
+  if (!take_duplicates(flight, copies)) return false;
+  const CUresult result =
+      copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies), lane_.offload());
   launch(std::move(flight), result);
+  return true;
+}
+
+// Blocks are given out one after the other: what lies together is copied at once, with the ends of
+// blocks that short zones leave unused.
+bool Offloader::take_duplicates(Flight& flight, std::vector<ZoneCopy>& copies) {
+  Fill* fill = open_fill();
+  if (fill == nullptr) return false;
+  const uint64_t zone = snapshots_.zone_bytes_;
+  uint64_t left = std::min(most_bytes(), fill->slot->capacity - fill->used) / zone;
+  while (left != 0 && !duplicates_.empty()) {
+    Duplicate& next = duplicates_.front();
+    Duplicate part = next;
+    part.blocks.count = std::min(next.blocks.count, left);
+    part.piece.size = std::min(next.piece.size, part.blocks.count * zone);
+    part.piece.place = fill->used;
+    const uint64_t bytes = part.blocks.count * zone;
+    copies.push_back({reinterpret_cast<uint64_t>(fill->slot->data + fill->used),
+                      lane_.block(part.blocks.first), bytes});
+    flight.pieces.push_back(part.piece);
+    flight.blocks.push_back(part.blocks);
+    fill->used += bytes;
+    left -= part.blocks.count;
+    next.piece.offset += part.piece.size;
+    next.piece.size -= part.piece.size;
+    next.blocks.first += part.blocks.count;
+    next.blocks.count -= part.blocks.count;
+    if (next.blocks.count == 0) duplicates_.pop_front();
+  }
   return true;
 }
 
 // What was enqueued is followed to its end even where more could not be: it writes to the slot.
 void Offloader::launch(Flight flight, CUresult result) {
+  flight.fill = fill_;
+  ++fill_->flights;
   std::shared_ptr<void> event = snapshots_.record(lane_, lane_.offload());
   if (event == nullptr && result == CUDA_SUCCESS) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result != CUDA_SUCCESS) {

@@ -1,17 +1,21 @@
 // Moves the pending zones of one context to host memory while the program computes (GPU Snapshot,
-// sections 4.1.3 and 4.3.1): large runs straight into slots of the staging pool, scattered zones
-// gathered by a kernel into a double buffer first, and what calls had duplicated on the device.
+// sections 4.1.3 and 4.3.1): large runs straight into slots of the staging pool; scattered zones by
+// way of the device buffer, where a kernel gathers them; and what calls had duplicated there. What
+// is in the device buffer is saved: nobody waits for its way to the host.
 //
 // It runs on a thread of ours, for one snapshot. Calls that copy zones themselves hand their copies
 // over to it: it looks after everything that is on its way.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "interpose/device_lane.h"
+#include "interpose/yielding.h"
+#include "interpose/zone_copies.h"
 #include "tiers/staging.h"
 #include "tiers/store.h"
 #include "tracker/snapshot_zones.h"
@@ -35,15 +39,29 @@ class Offloader {
   void add_flight(const TransferPtr& transfer, Slot* slot);
 
  private:
+  // A slot that is being filled by one flight after the other.
+  struct Fill {
+    Slot* slot = nullptr;
+    uint64_t used = 0;                  // bytes, in flight or landed
+    size_t flights = 0;                 // on their way
+    std::vector<TransferPiece> pieces;  // landed; `place` is theirs in the slot
+  };
   // Bytes on their way into a slot.
   struct Flight {
-    Slot* slot = nullptr;
-    std::vector<TransferPiece> pieces;  // as they lie in the slot
+    std::shared_ptr<Fill> fill;
+    uint64_t place = 0;                 // in the slot, of a transfer's first byte
+    std::vector<TransferPiece> pieces;  // from blocks: as they lie in the slot
     TransferPtr transfer;               // null: from blocks
     std::shared_ptr<void> event;        // of a flight from blocks
-    GatherBuffer* buffer = nullptr;     // busy until it is done
     std::vector<BlockPool::Run> blocks;
   };
+  // Scattered zones on their way into blocks.
+  struct Gathering {
+    TransferPtr transfer;
+    GatherTable* table = nullptr;
+    uint64_t first = 0;  // block of place 0
+  };
+  // In blocks of its own, the rest of the last one unused.
   struct Duplicate {
     TransferPiece piece;
     BlockPool::Run blocks;
@@ -51,15 +69,26 @@ class Offloader {
 
   bool collect();
   void collect_copies();
-  bool collect_flights(std::vector<Flight>& landed);
-  void hand_over(Flight& flight);
+  void collect_gatherings();
+  // In blocks of the device buffer, from `first` on: to be moved.
+  void add_duplicate(const TransferPiece& piece, uint64_t first);
+  bool collect_flights(std::vector<std::shared_ptr<Fill>>& landed);
+  void hand_over(Fill& fill);
   bool start_more();
+  bool start_to_host();
   bool start_zones();
+  bool start_gathering();
   bool start_duplicates();
-  CUresult gather_pieces(Flight& flight);
+  bool take_duplicates(Flight& flight, std::vector<ZoneCopy>& copies);
   void launch(Flight flight, CUresult result);
+  // Where the next flight lands; null when no slot is to be had.
+  Fill* open_fill();
+  void close_fill();
   Slot* take_slot();
-  uint64_t most_of_copy() const;  // bytes of one call
+  void give_up();               // what is not on its way
+  uint64_t most_bytes() const;  // of the next flight
+  size_t most_flights() const;
+  std::chrono::nanoseconds pause() const;
   bool done();
 
   Snapshots& snapshots_;
@@ -68,8 +97,11 @@ class Offloader {
   std::vector<TransferPtr> copies_;  // to blocks, under way
   std::vector<Flight> added_;
   // The offloader's thread only.
+  Yielding yielding_;
   std::vector<Flight> flights_;
-  std::vector<Duplicate> duplicates_;  // in blocks, to be moved
+  std::vector<Gathering> gatherings_;
+  std::deque<Duplicate> duplicates_;  // to be moved, the oldest first
+  std::shared_ptr<Fill> fill_;        // that is open
   std::chrono::steady_clock::time_point last_slot_;
 };
 

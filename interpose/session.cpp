@@ -407,8 +407,12 @@ CUevent Session::take_event(CUcontext context) {
   return event;
 }
 
-void Session::defer(const HostBlock& block, CUevent mark) {
-  pending_.push_back({deferred_count_++, block, current_context(), mark});
+OwnCopies::Ticket Session::own_copy() {
+  return snapshot_pending() ? snapshots_->own_copies().enter() : nullptr;
+}
+
+void Session::defer(const HostBlock& block, CUevent mark, OwnCopies::Ticket own) {
+  pending_.push_back({deferred_count_++, block, current_context(), mark, std::move(own)});
 }
 
 void Session::forget_pending(uint64_t address, uint64_t size) {

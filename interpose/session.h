@@ -34,6 +34,7 @@
 #include "interpose/host_memory.h"
 #include "interpose/memory_order.h"
 #include "interpose/modules.h"
+#include "interpose/own_copies.h"
 #include "interpose/placement.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
@@ -229,9 +230,11 @@ class Session {
   // An event of ours in the current context; null when there is none to be had.
   CUevent take_mark() { return take_event(current_context()); }
   void give_mark(CUevent mark) { events_[current_context()].push_back(mark); }
+  // For the time that a copy of the program's to the host is on its way.
+  OwnCopies::Ticket own_copy();
   // A copy back whose bytes will be there later: remembers `block`, and the mark that was recorded
   // behind the copy on its stream.
-  void defer(const HostBlock& block, CUevent mark);
+  void defer(const HostBlock& block, CUevent mark, OwnCopies::Ticket own);
   // Nobody will look at copies into this memory any more.
   void forget_pending(uint64_t address, uint64_t size);
   // The host got these bytes as the answer of a call: no news for captures. Recording and replay.
@@ -272,6 +275,7 @@ class Session {
     HostBlock block;
     CUcontext context = nullptr;
     CUevent done = nullptr;
+    OwnCopies::Ticket own;
   };
 
   explicit Session(const Driver& driver);

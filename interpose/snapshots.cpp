@@ -183,6 +183,7 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   writer_ = &writer;
   on_end_ = std::move(on_end);
   forced_ = hold;
+  waiting_.store(false, std::memory_order_relaxed);
   offloaders_.clear();
   for (auto& [context, lane] : lanes_) {
     offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
@@ -284,7 +285,13 @@ void Snapshots::before_write(const WriteSet& given, CUstream stream, Hold hold, 
   if (settings_.organisation.hints || freed) {
     hold_host([&] { return !copy_first(set, freed, waits); }, kNoRoom);
   } else {
-    hold_host([&] { return zones_.touches(set); }, kNoRoom);
+    hold_host(
+        [&] {
+          const bool needed = zones_.touches(set);
+          if (needed) waiting_.store(true, std::memory_order_relaxed);
+          return needed;
+        },
+        kNoRoom);
   }
   hold_call(waits, stream, hold);
   count(given, trusted, !waits.empty());
@@ -332,8 +339,7 @@ bool Snapshots::copy_ahead(const WriteSet& set, bool freed, std::vector<Transfer
     const TransferPtr& transfer = claim.claimed.front();
     DeviceLane& lane = *lane_of(transfer->context);
     CurrentContext current(driver_, lane.context());
-    const CUresult result =
-        copy_to_slot(*transfer, slot.value(), lane.gate_to_host(), slot.value()->capacity);
+    const CUresult result = copy_to_slot(*transfer, slot.value(), 0, lane.gate_to_host());
     if (result != CUDA_SUCCESS) fail(driver_status(driver_, "copying device memory", result));
     zones_.started(transfer, record(lane, lane.gate_to_host()));
     offloaders_.at(lane.context())->add_flight(transfer, slot.value());
@@ -369,15 +375,15 @@ void Snapshots::hold_call(const std::vector<TransferPtr>& waits, CUstream stream
   }
 }
 
-CUresult Snapshots::copy_to_slot(const Transfer& transfer, Slot* slot, CUstream stream,
-                                 uint64_t most) {
+CUresult Snapshots::copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t place,
+                                 CUstream stream) {
   std::vector<ZoneCopy> copies;
   for (const TransferPiece& piece : transfer.pieces) {
     const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
-    copies.push_back(
-        {reinterpret_cast<uint64_t>(slot->data + piece.place), from, piece.size, piece.range});
+    copies.push_back({reinterpret_cast<uint64_t>(slot->data + place + piece.place), from,
+                      piece.size, piece.range});
   }
-  return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream, most);
+  return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream);
 }
 
 // Null when no event could be had; what was enqueued has then been waited for.

@@ -23,6 +23,7 @@
 
 #include "interpose/device_lane.h"
 #include "interpose/offloader.h"
+#include "interpose/own_copies.h"
 #include "interpose/services/settings.h"
 #include "interpose/workers.h"
 #include "tiers/staging.h"
@@ -73,6 +74,8 @@ class Snapshots {
   bool running() const { return running_.load(std::memory_order_acquire); }
   // Whether calls must say what they are about to write: one load for each call.
   const std::atomic<bool>& wants_writes() const { return wanted_; }
+  // The program's own copies to the host, for calls to enter while wants_writes().
+  OwnCopies& own_copies() { return own_copies_; }
   // The calling thread's next call may write `set`, on `stream` of its current context. Returns
   // when the call may be made: what cannot be kept apart in GPUSNAP_MAX_STALL costs the snapshot.
   // `freed`: the memory goes.
@@ -130,8 +133,13 @@ class Snapshots {
   void count(const WriteSet& set, Trust trust, bool waited);
 
   // For offloaders.
-  // `most`: bytes of one call.
-  CUresult copy_to_slot(const Transfer& transfer, Slot* slot, CUstream stream, uint64_t most);
+  // To the slot's byte `place` and on.
+  CUresult copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t place, CUstream stream);
+  // A thread of the program waits for the end of the snapshot, so none of its copies waits for one
+  // of ours.
+  bool holds_program() const {
+    return settings_.organisation.blocking || forced_ || waiting_.load(std::memory_order_relaxed);
+  }
   std::shared_ptr<void> record(DeviceLane& lane, CUstream stream);
   bool arrived(void* event);
   void hand_over(std::span<const Piece> pieces, Slot* slot);
@@ -155,8 +163,10 @@ class Snapshots {
   std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // of the last snapshot
 
   std::atomic<bool> running_{false};
-  std::atomic<bool> wanted_;  // running_, or always where the calls tell what is dirty
-  bool forced_ = false;       // this snapshot holds the program as long as it takes
+  std::atomic<bool> wanted_;          // running_, or always where the calls tell what is dirty
+  bool forced_ = false;               // this snapshot holds the program as long as it takes
+  std::atomic<bool> waiting_{false};  // a call does, until the end
+  OwnCopies own_copies_;
   CheckpointWriter* writer_ = nullptr;
   OnEnd on_end_;
   std::mutex mutex_;  // of what follows

@@ -76,24 +76,9 @@ CUresult copy_together(const Driver& driver, CopyTo side, const std::vector<Zone
 }  // namespace
 
 CUresult copy_zones(const Driver& driver, CopyTo side, std::vector<ZoneCopy> copies,
-                    CUstream stream, uint64_t most) {
+                    CUstream stream) {
   merge_neighbours(copies);
-  std::vector<ZoneCopy> call;
-  uint64_t bytes = 0;
-  CUresult result = CUDA_SUCCESS;
-  for (ZoneCopy copy : copies) {
-    while (copy.size != 0 && result == CUDA_SUCCESS) {
-      const uint64_t size = std::min(copy.size, most - bytes);
-      call.push_back({copy.to, copy.from, size, copy.range});
-      copy = {copy.to + size, copy.from + size, copy.size - size, copy.range};
-      bytes += size;
-      if (bytes != most) continue;
-      result = copy_together(driver, side, call, stream);
-      call.clear();
-      bytes = 0;
-    }
-  }
-  return result == CUDA_SUCCESS ? copy_together(driver, side, call, stream) : result;
+  return copy_together(driver, side, copies, stream);
 }
 
 }  // namespace gpusnap

@@ -22,9 +22,7 @@ enum class CopyTo : uint8_t { kDevice, kHost };
 // Enqueues the copies, in any order: none reads what another writes. `from` is device memory, `to`
 // what `side` says. Copies within a range whose two ends follow those of the one before become one.
 // After an error some may have been enqueued. The stream's context is current; thread-safe.
-//
-// `most`: bytes of one call. What the program copies itself waits for the call whose turn it is.
 CUresult copy_zones(const Driver& driver, CopyTo side, std::vector<ZoneCopy> copies,
-                    CUstream stream, uint64_t most = UINT64_MAX);
+                    CUstream stream);
 
 }  // namespace gpusnap

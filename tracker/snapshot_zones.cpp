@@ -297,26 +297,51 @@ SnapshotZones::Claim SnapshotZones::claim(const WriteSet& writes, Room& room, bo
   return claim;
 }
 
-// Adds runs of at least `least` bytes: one if they are to be large, else as many as there is room
-// for.
-void SnapshotZones::search(Cursor& cursor, uint64_t most, uint64_t least, Transfer& transfer) {
-  for (; cursor.range < ranges_.size(); cursor = {cursor.range + 1, 0}) {
+// Adds a run of at least `large` bytes, or what is left of the one before, up to `most` bytes.
+void SnapshotZones::search_large(Cursor& cursor, uint64_t most, uint64_t large,
+                                 Transfer& transfer) {
+  for (; cursor.range < ranges_.size(); cursor = {cursor.range + 1, 0, false}) {
+    TrackedRange& range = ranges_[cursor.range];
+    if (range.context != transfer.context) continue;
+    const uint64_t enough = std::max(most, large);
+    while (const auto run = range.zones.next(kPending, cursor.offset, kAll, enough)) {
+      const bool is_rest = cursor.inside && run->offset == cursor.offset;
+      if (run->size >= large || is_rest) {
+        const ZoneRun part{run->offset, std::min(run->size, most)};
+        add_run(cursor.range, part, 0, transfer);
+        cursor = {cursor.range, part.offset + part.size, true};
+        return;
+      }
+      cursor = {cursor.range, run->offset + run->size, false};
+    }
+  }
+}
+
+// Adds as many runs as there is room for.
+void SnapshotZones::search_small(Cursor& cursor, uint64_t most, uint64_t align,
+                                 Transfer& transfer) {
+  uint64_t used = 0;
+  for (; cursor.range < ranges_.size(); cursor = {cursor.range + 1, 0, false}) {
     TrackedRange& range = ranges_[cursor.range];
     if (range.context != transfer.context) continue;
     while (const auto run = range.zones.next(kPending, cursor.offset, kAll, most)) {
-      if (run->size >= least) {
-        const bool full =
-            transfer.bytes + run->size > most || transfer.pieces.size() == kMostPieces;
-        if (!transfer.pieces.empty() && full) return;
-        transfer.pieces.push_back({cursor.range, run->offset, run->size, transfer.bytes, false});
-        transfer.bytes += run->size;
-        range.zones.clear(kPending, run->offset, run->size);
-        range.zones.set(kCopying, run->offset, run->size);
-      }
-      cursor.offset = run->offset + run->size;
-      if (!transfer.pieces.empty() && (least > 1 || transfer.bytes >= most)) return;
+      const uint64_t left = used < most ? (most - used) / zone_bytes_ * zone_bytes_ : 0;
+      if (left == 0 || transfer.pieces.size() == kMostPieces) return;
+      const ZoneRun part{run->offset, std::min(run->size, left)};
+      add_run(cursor.range, part, used, transfer);
+      used += (part.size + align - 1) / align * align;
+      cursor.offset = part.offset + part.size;
     }
   }
+}
+
+void SnapshotZones::add_run(uint32_t index, const ZoneRun& run, uint64_t place,
+                            Transfer& transfer) {
+  ZoneTable& zones = ranges_[index].zones;
+  transfer.pieces.push_back({index, run.offset, run.size, place, false});
+  transfer.bytes += run.size;
+  zones.clear(kPending, run.offset, run.size);
+  zones.set(kCopying, run.offset, run.size);
 }
 
 TransferPtr SnapshotZones::claim_next(uint64_t context, uint64_t most, uint64_t large,
@@ -325,11 +350,13 @@ TransferPtr SnapshotZones::claim_next(uint64_t context, uint64_t most, uint64_t 
   auto transfer = std::make_shared<Transfer>();
   transfer->context = context;
   Cursors& cursors = cursors_[context];
-  search(cursors.large, most, std::max<uint64_t>(large, 2), *transfer);
-  if (transfer->pieces.empty() && scattered != Scattered::kLeave) {
-    search(cursors.small, most, 1, *transfer);
-    const bool gather = scattered == Scattered::kGather && transfer->pieces.size() > 1;
-    if (gather) transfer->kind = Transfer::Kind::kGather;
+  if (scattered != Scattered::kGather) search_large(cursors.large, most, large, *transfer);
+  const bool only_small = transfer->pieces.empty() && cursors.large.range == ranges_.size();
+  if (only_small && scattered == Scattered::kCopy) {
+    search_small(cursors.small, most, 1, *transfer);
+  } else if (only_small && scattered == Scattered::kGather) {
+    search_small(cursors.small, most, zone_bytes_, *transfer);
+    transfer->kind = Transfer::Kind::kGather;
   }
   if (transfer->pieces.empty()) return nullptr;
   transfers_.push_back(transfer);

@@ -113,11 +113,13 @@ class SnapshotZones {
   // Claims what `writes` touches, as far as `room` has any. `freed`: the memory is about to go, so
   // in_flight also has transfers whose zones were taken over.
   Claim claim(const WriteSet& writes, Room& room, bool freed);
-  // What becomes of runs that are not large.
+  // What becomes of runs that are not large, once no large one is left: they are left as well, to
+  // be gathered by a kernel, or copied one by one.
   enum class Scattered : uint8_t { kLeave, kGather, kCopy };
-  // Claims what suits the offloader, at most `most` bytes: a run of at least `large` bytes, as long
-  // as there is one, else as many runs as there is room for, to be gathered by a kernel or copied
-  // one by one. Null when there is none of this context. `place`s count up from 0.
+  // Claims what suits the offloader, at most `most` bytes, a whole number of zones: a run of at
+  // least `large` bytes, or the next part of one, as long as there is one (but for kGather, which
+  // then claims nothing); else as many runs as there is room for. Null when there is none of this
+  // context. `place`s count up from 0, for kGather by whole zones.
   TransferPtr claim_next(uint64_t context, uint64_t most, uint64_t large, Scattered scattered);
   // Zones of the context are pending, or claimed and not finished.
   bool busy(uint64_t context) const;
@@ -144,6 +146,7 @@ class SnapshotZones {
   struct Cursor {
     uint32_t range = 0;
     uint64_t offset = 0;
+    bool inside = false;  // a large run ended here, or more of it follows
   };
   struct Cursors {
     Cursor large, small;
@@ -157,7 +160,9 @@ class SnapshotZones {
                     std::vector<TransferPtr>& claimed);
   void take_over(const std::vector<Part>& parts, Room& room, std::vector<TransferPtr>& claimed);
   void clear_bits();
-  void search(Cursor& cursor, uint64_t most, uint64_t least, Transfer& transfer);
+  void search_large(Cursor& cursor, uint64_t most, uint64_t large, Transfer& transfer);
+  void search_small(Cursor& cursor, uint64_t most, uint64_t align, Transfer& transfer);
+  void add_run(uint32_t index, const ZoneRun& run, uint64_t place, Transfer& transfer);
   void settle();  // active_ from the counts
 
   std::atomic<bool> active_{false};

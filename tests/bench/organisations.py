@@ -6,11 +6,14 @@
 For each program: its time with one more checkpoint, taken once its dirty zones have saturated, less
 its time without; relative to that of a full copy that blocks (b+f). On the software GPU, whose virtual
 clock gives the times; with --gpu on the machine's GPU, where times are those of its own events. Then
-which zones change, for checkpoints every 1, 8, 64 and 512 steps, and which parts of these zones.
+the best organisation with other device buffers and with slower copies within the device, beside the
+least that a buffer allows where all dirty zones are overwritten at once. Then which zones change, for
+checkpoints every 1, 8, 64 and 512 steps, and which parts of these zones.
 
   --gpu          on the GPU; also the bandwidth of transfers by their size
   --memory MIB   of a program (default 64; 4096 with --gpu)
-  --device-cache SIZE  of the library (default: a quarter of the program's memory)
+  --device-cache SIZE  of the library (default: a quarter of the program's memory); with it, and with
+                 --organisation, no other buffers are measured
   --rounds N     times that each is measured; the median counts (default 1; 5 with --gpu)
   --only PART    stall, zones or transfers
   --svg FOLDER   writes stall.svg, zones.svg and transfers.svg there
@@ -38,6 +41,12 @@ PROGRAMS = {'stencil': (8, 40), 'particles': (6, 24), 'gradients': (40, 40), 'sw
 FIGURE_10 = ['b+f', 'b+i', 'nb+f', 'nb+i', 'nb+i+h']
 FIGURE_11 = ['nb+i-fg+h', 'nb+f+h+d', 'nb+i+h+d', 'nb+i-fg+h+d']
 BASE = 'b+f'
+# More of the best one: parts of the memory that the device buffer has, and what the software GPU's
+# copy engine is said to reach alone (tools/simcuda/README.md).
+BEST = 'nb+i+h+d'
+BUFFERS = {'buffer of 1/4': 4, 'buffer of 1/2': 2, 'buffer of all': 1}
+SLOW_COPIES = 'copy:93G'
+TO_HOST = 25e9  # bytes a second to the host, as the software GPU has it
 
 # Memory and steps of the runs that look at zones.
 ZONE_MEMORY, ZONE_STEPS = 16, 1024
@@ -97,15 +106,17 @@ class Bench:
         found = json.loads(listed.stdout) if listed.stdout.strip() else []
         return sorted((c for c in found if c['state'] == 'complete'), key=lambda c: c['epoch'])
 
-    def timed(self, program, organisation, second):
+    def timed(self, program, organisation, second, cache, bandwidth):
         """Milliseconds, and what was stored, of a run with one checkpoint or two."""
         before, after = PROGRAMS[program]
         with tempfile.TemporaryDirectory() as folder:
             store, ready = os.path.join(folder, 'store'), os.path.join(folder, 'ready')
             settings = {'GPUSNAP_ORG': organisation, 'GPUSNAP_PFS': store, 'GPUSNAP_JOB': 'bench',
                         'GPUSNAP_EVERY': 'signal:USR1', 'GPUSNAP_KEEP': '4', 'GPUSNAP_MAX_STALL': '1h',
-                        'GPUSNAP_DRAIN': '1h', 'GPUSNAP_DEVICE_CACHE': self.cache,
+                        'GPUSNAP_DRAIN': '1h', 'GPUSNAP_DEVICE_CACHE': cache or self.cache,
                         'GPUSNAP_HOST_CACHE': f'{3 * self.memory}M', 'GPUSNAP_LOG': 'warn'}
+            if bandwidth:
+                settings['SIMCUDA_BANDWIDTH'] = bandwidth
             command = [self.build / 'tools' / 'gpusnap', 'run', *([] if self.options.gpu else ['--sim']),
                        '--', *self.mini(['mini', program, '--memory', str(self.memory), '--steps',
                                          str(before), str(after), '--first', '--wait', ready,
@@ -132,9 +143,35 @@ class Bench:
                 raise Failed('the first checkpoint does not become complete')
             time.sleep(0.1)
 
-    def median(self, program, organisation, second):
-        runs = [self.timed(program, organisation, second) for _ in range(self.rounds)]
+    def median(self, program, organisation, second, cache=None, bandwidth=None):
+        runs = [self.timed(program, organisation, second, cache, bandwidth)
+                for _ in range(self.rounds)]
         return statistics.median(time for time, _ in runs), runs[-1][1]
+
+    def more_of_best(self):
+        """Label: size of the device buffer in MiB, bandwidths."""
+        found = {label: (max(self.memory // part, 1), None) for label, part in BUFFERS.items()}
+        if not self.options.gpu:
+            found |= {f'{label}, {SLOW_COPIES}': (size, SLOW_COPIES)
+                      for label, (size, _) in found.items()}
+        return found
+
+    def buffers(self, stall):
+        """For each program, by label: the stall of the best organisation, and the least it can be
+        where all that is dirty is overwritten at once: what the buffer does not hold has to cross
+        the link first."""
+        results = {}
+        for program, measured in stall.items():
+            base = measured['organisations'][BASE]['stall_ms']
+            rows = {}
+            for label, (size, bandwidth) in self.more_of_best().items():
+                total, stored = self.median(program, BEST, True, f'{size}M', bandwidth)
+                over = max(stored - size * 2**20, 0)
+                rows[label] = {'relative': (total - measured['without_ms']) / base,
+                               'device_cache_mib': size,
+                               'least_at_once': over / TO_HOST * 1e3 / base}
+            results[program] = rows
+        return results
 
     def stall(self, programs, organisations):
         """For each program: milliseconds without, and by organisation the stall and bytes."""
@@ -176,6 +213,16 @@ def print_stall(results, organisations):
     print(f'{"ms, " + BASE:24}' + ''.join(f'{ms:12.3f}' if ms else f'{"-":>12}' for ms in line))
 
 
+def print_buffers(results):
+    print(f'\n{BEST + ", device":24}' + ''.join(f'{p:>12}' for p in results))
+    for label in next(iter(results.values())):
+        print(f'{label:24}' + ''.join(f'{r[label]["relative"]:12.3f}' for r in results.values()))
+    print('least, where all is overwritten at once')
+    for label in BUFFERS:
+        print(f'{label:24}' +
+              ''.join(f'{r[label]["least_at_once"]:12.3f}' for r in results.values()))
+
+
 def fraction(result, interval):
     """Dirty zones of all, at the last look."""
     dirty = result['intervals'][interval]['dirty']
@@ -200,7 +247,7 @@ def print_transfers(results):
         print(f'{row["bytes"]:<24}{row["direct"] / 1e9:14.2f}{buffered}')
 
 
-def draw_stall(results, organisations):
+def draw_stall(results, organisations, buffers):
     panels = []
     for title, wanted, top in (('Stall relative to a full blocking copy', FIGURE_10, None),
                                ('With what the device side adds', ['nb+i+h', *FIGURE_11], None)):
@@ -209,6 +256,13 @@ def draw_stall(results, organisations):
         if shown:
             panels.append(svg.Panel(title, 'stall / stall of b+f', top=top)
                           .bars(list(results), shown, values))
+    if buffers:
+        labels = list(next(iter(buffers.values())))
+        panels.append(svg.Panel(f'{BEST} by the size of the device buffer, of the memory',
+                                'stall / stall of b+f')
+                      .bars(list(buffers), labels,
+                            [[r[label]['relative'] for label in labels]
+                             for r in buffers.values()]))
     return svg.figure(panels)
 
 
@@ -247,9 +301,14 @@ def measure(bench, options):
     drawings = {}
     if options.only in (None, 'stall'):
         results['stall'] = bench.stall(programs, organisations)
-        drawings['stall'] = draw_stall(results['stall'], organisations)
+        measured = all('stall_ms' in r['organisations'][BASE] for r in results['stall'].values())
+        if measured and not options.organisation and not options.device_cache:
+            results['buffers'] = bench.buffers(results['stall'])
+        drawings['stall'] = draw_stall(results['stall'], organisations, results.get('buffers'))
         if not options.json:
             print_stall(results['stall'], organisations)
+            if 'buffers' in results:
+                print_buffers(results['buffers'])
     if options.only in (None, 'zones'):
         results['zones'] = bench.zones(programs)
         drawings['zones'] = draw_zones(results['zones'])

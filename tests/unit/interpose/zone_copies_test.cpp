@@ -85,14 +85,6 @@ TEST_F(ZoneCopies, OneByOneWhereABatchIsRefused) {
   }
 }
 
-TEST_F(ZoneCopies, NoCallIsLargerThanItMayBe) {
-  const std::vector<ZoneCopy> copies = {{100, 1000, 25, 0}, {200, 2000, 3, 0}, {300, 3000, 12, 0}};
-  EXPECT_EQ(copy_zones(driver_, CopyTo::kHost, copies, nullptr, 10), CUDA_SUCCESS);
-  EXPECT_EQ(fake.single, (Asked{{100, 1000, 10}, {110, 1010, 10}, {302, 3002, 10}}));
-  EXPECT_EQ(fake.batched, (Asked{{120, 1020, 5}, {200, 2000, 3}, {300, 3000, 2}}));
-  EXPECT_EQ(fake.batches, 1);
-}
-
 TEST_F(ZoneCopies, WhatFailsIsTold) {
   fake.batch_result = CUDA_ERROR_ILLEGAL_ADDRESS;
   EXPECT_EQ(copy({{100, 1000, 10, 0}, {200, 2000, 20, 0}}), CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -117,8 +117,10 @@ TEST(SnapshotZones, WhatIsGatheredIsTakenOver) {
   // Two runs with a saved zone between them.
   const auto hole = zones.claim(written(0x10000 + 3 * kZone, 1), room, false);
   zones.finished(hole.claimed.at(0), true);
-  const auto gather =
-      zones.claim_next(kContext, 64 * kZone, 64 * kZone, SnapshotZones::Scattered::kGather);
+  using Scattered = SnapshotZones::Scattered;
+  ASSERT_EQ(zones.claim_next(kContext, 64 * kZone, 64 * kZone, Scattered::kLeave), nullptr);
+  const auto gather = zones.claim_next(kContext, 64 * kZone, 64 * kZone, Scattered::kGather);
+  ASSERT_NE(gather, nullptr);
   ASSERT_EQ(gather->kind, Transfer::Kind::kGather);
   ASSERT_EQ(gather->pieces.size(), 2U);
   const auto claim = zones.claim(written(0x10000 + kZone, 1), room, false);
