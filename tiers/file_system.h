@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,6 +37,33 @@ class ReadableFile {
   virtual Status read(uint64_t offset, std::span<std::byte> bytes) const = 0;
 };
 
+// A file whose bytes move in large parts, many at a time, in any order. Thread-safe, except for the
+// destructor, which waits for all that was begun and promises nothing about durability.
+//
+// Any offset, length and address will do. What is aligned is faster: a part that begins at a
+// multiple of 4 KiB in the file and in memory, and is a MiB or more. Transfers that are on their
+// way at the same time do not overlap, unless both read. How much is on its way is the caller's to
+// bound.
+class BulkFile {
+ public:
+  // All bytes were moved, or an error; then what the range holds is undefined. Called once, by any
+  // thread, before write() or read() returns or later, under no lock of ours. Ends soon, does not
+  // throw, and may begin transfers; it may not call sync() or destroy the file.
+  using Done = std::function<void(const Status&)>;
+
+  virtual ~BulkFile() = default;
+  // In bytes: of a file that is read, when it was opened; of a new one, to the end of the furthest
+  // write that was begun. Places before it that were never written are zeros.
+  virtual uint64_t size() const = 0;
+  // The bytes stay as they are until `done` was called.
+  virtual void write(uint64_t offset, std::span<const std::byte> bytes, Done done) = 0;
+  // Exactly bytes.size() bytes, or an error (kDamaged where the file is shorter).
+  virtual void read(uint64_t offset, std::span<std::byte> bytes, Done done) = 0;
+  // Waits for the writes that were begun before, their `done` included; what they wrote is durable
+  // when this returns ok. After a write or a sync that failed, it fails for good.
+  virtual Status sync() = 0;
+};
+
 // Held until destroyed or the process dies.
 class FileLock {
  public:
@@ -56,6 +84,11 @@ class FileSystem {
   // Fails when the file exists: nothing is ever overwritten in place.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) = 0;
+  // As create() and open(). A new bulk file can be read, too. `reserve`: how many bytes it is going
+  // to have, or somewhat more; 0: unknown. Fails with kNoSpace where that room is not there.
+  virtual Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
+                                                        uint64_t reserve) = 0;
+  virtual Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) = 0;
   // By name.
   virtual Result<std::vector<FolderEntry>> entries(const std::string& folder) = 0;
   // Makes missing parents too; ok when it is there already. What it makes is durable at return.
@@ -73,5 +106,8 @@ class FileSystem {
 
 // The real one. Lives for ever.
 FileSystem& posix_file_system();
+// One whose bulk files use that engine, which outlives it.
+class IoEngine;
+std::unique_ptr<FileSystem> posix_file_system_on(IoEngine& engine);
 
 }  // namespace gpusnap

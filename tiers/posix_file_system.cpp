@@ -13,82 +13,16 @@
 #include <utility>
 
 #include "tiers/file_system.h"
+#include "tiers/io/posix_bulk_file.h"
+#include "tiers/io/system_call.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
 
 namespace {
 
-constexpr mode_t kFileMode = 0600;
 constexpr mode_t kFolderMode = 0700;
 constexpr size_t kMostBytesPerCall = size_t{1} << 30;  // Linux stops short of 2 GiB anyway
-
-Code code_of(int error) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return Code::kNotFound;
-    case ENOSPC:
-    case EDQUOT:
-      return Code::kNoSpace;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return Code::kPermission;
-    case EEXIST:
-      return Code::kInvalid;
-    default:
-      return Code::kIo;
-  }
-}
-
-const char* advice_for(Code code) {
-  switch (code) {
-    case Code::kNoSpace:
-      return "; free space there or choose another folder";
-    case Code::kPermission:
-      return "; change its permissions or choose another folder";
-    default:
-      return "";
-  }
-}
-
-// "cannot <what> <path>: <reason of the system>"
-Status failed(const char* what, const std::string& path, int error) {
-  std::array<char, 128> buffer{};
-  const char* reason = strerror_r(error, buffer.data(), buffer.size());
-  const Code code = code_of(error);
-  return {code, std::string("cannot ") + what + " " + path + ": " + reason + advice_for(code)};
-}
-
-template <class Call>
-auto uninterrupted(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
-Descriptor open_descriptor(const std::string& path, int flags) {
-  return Descriptor(
-      uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, kFileMode); }));
-}
 
 std::string parent_of(const std::string& path) {
   const size_t slash = path.find_last_of('/');
@@ -107,7 +41,7 @@ class PosixWritableFile final : public WritableFile {
     while (left > 0) {
       const ssize_t written = uninterrupted(
           [&] { return ::write(file_.get(), data, std::min(left, kMostBytesPerCall)); });
-      if (written <= 0) return failed("write", path_, written < 0 ? errno : EIO);
+      if (written <= 0) return system_failed("write", path_, written < 0 ? errno : EIO);
       data += written;
       left -= static_cast<size_t>(written);
     }
@@ -118,7 +52,7 @@ class PosixWritableFile final : public WritableFile {
 
   Status sync() override {
     if (uninterrupted([&] { return ::fdatasync(file_.get()); }) < 0) {
-      return failed("write", path_, errno);
+      return system_failed("write", path_, errno);
     }
     return {};
   }
@@ -154,12 +88,8 @@ class PosixReadableFile final : public ReadableFile {
         return ::pread(file_.get(), data, std::min(left, kMostBytesPerCall),
                        static_cast<off_t>(offset));
       });
-      if (got < 0) return failed("read", path_, errno);
-      if (got == 0) {
-        return {Code::kDamaged, "cannot read " + path_ + ": it ends at byte " +
-                                    std::to_string(offset) + ", " + std::to_string(left) +
-                                    " bytes too early"};
-      }
+      if (got < 0) return system_failed("read", path_, errno);
+      if (got == 0) return file_ended(path_, offset, offset + left);
       data += got;
       left -= static_cast<size_t>(got);
       offset += static_cast<uint64_t>(got);
@@ -209,7 +139,7 @@ Status busy(const std::string& path) {
 }
 
 Status cannot_lock(const std::string& path, int error) {
-  Status status = failed("lock", path, error);
+  Status status = system_failed("lock", path, error);
   if (error != ENOLCK && error != ENOSYS && error != EOPNOTSUPP) return status;
   return {Code::kUnsupported, status.message() + "; its file system has no locks here: mount it " +
                                   "with them (Lustre: -o flock) or choose another folder"};
@@ -223,35 +153,29 @@ Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
     return busy(path);
   }
   Descriptor file = open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW);
-  if (!file.valid()) return failed("lock", path, errno);
+  if (!file.valid()) return system_failed("lock", path, errno);
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
   if (uninterrupted([&] { return ::fcntl(file.get(), F_SETLK, &whole); }) < 0) {
     return errno == EACCES || errno == EAGAIN ? busy(path) : cannot_lock(path, errno);
   }
-  if (::fstat(file.get(), &about) < 0) return failed("lock", path, errno);
+  if (::fstat(file.get(), &about) < 0) return system_failed("lock", path, errno);
   const HeldLocks::Id id{about.st_dev, about.st_ino};
   locks.held.insert(id);
   return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(file), id));
 }
 
 Result<std::unique_ptr<ReadableFile>> open_file(const std::string& path) {
-  // Not blocking: a pipe of that name must not hang us.
-  Descriptor file = open_descriptor(path, O_RDONLY | O_NONBLOCK);
-  if (!file.valid()) return failed("open", path, errno);
-  struct stat about {};
-  if (::fstat(file.get(), &about) < 0) return failed("open", path, errno);
-  if (!S_ISREG(about.st_mode)) {
-    return Status(Code::kDamaged, "cannot open " + path + ": it is not a file");
-  }
-  return std::unique_ptr<ReadableFile>(std::make_unique<PosixReadableFile>(
-      std::move(file), path, static_cast<uint64_t>(about.st_size)));
+  Result<OpenedFile> file = open_to_read(path);
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<ReadableFile>(
+      std::make_unique<PosixReadableFile>(std::move(file->file), path, file->size));
 }
 
 Result<std::vector<FolderEntry>> list_folder(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
-  if (!stream) return failed("read folder", folder, errno);
+  if (!stream) return system_failed("read folder", folder, errno);
   std::vector<FolderEntry> entries;
   for (;;) {
     errno = 0;
@@ -262,12 +186,12 @@ Result<std::vector<FolderEntry>> list_folder(const std::string& folder) {
     struct stat about {};
     if (::fstatat(::dirfd(stream.get()), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0) {
       if (errno == ENOENT) continue;  // it went meanwhile
-      return failed("read folder", folder, errno);
+      return system_failed("read folder", folder, errno);
     }
     entries.push_back({name, S_ISDIR(about.st_mode), static_cast<uint64_t>(about.st_size),
                        about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec});
   }
-  if (errno != 0) return failed("read folder", folder, errno);
+  if (errno != 0) return system_failed("read folder", folder, errno);
   std::sort(entries.begin(), entries.end(),
             [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
   return entries;
@@ -275,10 +199,10 @@ Result<std::vector<FolderEntry>> list_folder(const std::string& folder) {
 
 Status sync_folder_of(const std::string& folder) {
   const Descriptor handle = open_descriptor(folder, O_RDONLY | O_DIRECTORY);
-  if (!handle.valid()) return failed("sync folder", folder, errno);
+  if (!handle.valid()) return system_failed("sync folder", folder, errno);
   // Some file systems have nothing to sync in a folder and say so.
   if (uninterrupted([&] { return ::fsync(handle.get()); }) < 0 && errno != EINVAL) {
-    return failed("sync folder", folder, errno);
+    return system_failed("sync folder", folder, errno);
   }
   return {};
 }
@@ -291,8 +215,8 @@ Status make_one_folder(const std::string& folder) {
   }
   const int error = errno;
   struct stat about {};
-  if (::stat(folder.c_str(), &about) < 0) return failed("make folder", folder, error);
-  return S_ISDIR(about.st_mode) ? Status() : failed("make folder", folder, ENOTDIR);
+  if (::stat(folder.c_str(), &about) < 0) return system_failed("make folder", folder, error);
+  return S_ISDIR(about.st_mode) ? Status() : system_failed("make folder", folder, ENOTDIR);
 }
 
 Status make_folders(const std::string& folder) {
@@ -306,25 +230,35 @@ Status make_folders(const std::string& folder) {
 
 Status rename_file(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
-  if (errno != EINVAL && errno != ENOSYS) return failed("rename to", to, errno);
+  if (errno != EINVAL && errno != ENOSYS) return system_failed("rename to", to, errno);
   // A file system without the flag. One process writes a name, so looking first is enough.
-  if (::access(to.c_str(), F_OK) == 0) return failed("rename to", to, EEXIST);
-  if (::rename(from.c_str(), to.c_str()) < 0) return failed("rename to", to, errno);
+  if (::access(to.c_str(), F_OK) == 0) return system_failed("rename to", to, EEXIST);
+  if (::rename(from.c_str(), to.c_str()) < 0) return system_failed("rename to", to, errno);
   return {};
 }
 
 class PosixFileSystem final : public FileSystem {
  public:
+  // Null: the process's engine, made when a bulk file is.
+  explicit PosixFileSystem(IoEngine* engine) : engine_(engine) {}
+
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
     return no_throw("create a file", [&]() -> Result<std::unique_ptr<WritableFile>> {
       Descriptor file = open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL);
-      if (!file.valid()) return failed("create", path, errno);
+      if (!file.valid()) return system_failed("create", path, errno);
       return std::unique_ptr<WritableFile>(
           std::make_unique<PosixWritableFile>(std::move(file), path));
     });
   }
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
     return no_throw("open a file", [&] { return open_file(path); });
+  }
+  Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
+                                                uint64_t reserve) override {
+    return no_throw("create a file", [&] { return create_bulk_file(engine(), path, reserve); });
+  }
+  Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) override {
+    return no_throw("open a file", [&] { return open_bulk_file(engine(), path); });
   }
   Result<std::vector<FolderEntry>> entries(const std::string& folder) override {
     return no_throw("read a folder", [&] { return list_folder(folder); });
@@ -339,21 +273,29 @@ class PosixFileSystem final : public FileSystem {
     return no_throw("sync a folder", [&] { return sync_folder_of(folder); });
   }
   Status remove(const std::string& path) override {
-    return ::unlink(path.c_str()) == 0 ? Status() : failed("remove", path, errno);
+    return ::unlink(path.c_str()) == 0 ? Status() : system_failed("remove", path, errno);
   }
   Status remove_folder(const std::string& folder) override {
-    return ::rmdir(folder.c_str()) == 0 ? Status() : failed("remove folder", folder, errno);
+    return ::rmdir(folder.c_str()) == 0 ? Status() : system_failed("remove folder", folder, errno);
   }
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
     return no_throw("lock a file", [&] { return lock_file(path); });
   }
+
+ private:
+  IoEngine& engine() { return engine_ != nullptr ? *engine_ : shared_io_engine(); }
+  IoEngine* const engine_;
 };
 
 }  // namespace
 
 FileSystem& posix_file_system() {
-  static auto* files = new PosixFileSystem;
+  static auto* files = new PosixFileSystem(nullptr);
   return *files;
+}
+
+std::unique_ptr<FileSystem> posix_file_system_on(IoEngine& engine) {
+  return std::make_unique<PosixFileSystem>(&engine);
 }
 
 }  // namespace gpusnap

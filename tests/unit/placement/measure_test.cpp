@@ -46,6 +46,13 @@ class VirtualDevice final : public FileSystem {
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
     return files_.open(path);
   }
+  Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
+                                                uint64_t reserve) override {
+    return files_.create_bulk(path, reserve);
+  }
+  Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) override {
+    return files_.open_bulk(path);
+  }
   Result<std::vector<FolderEntry>> entries(const std::string& folder) override {
     return files_.entries(folder);
   }

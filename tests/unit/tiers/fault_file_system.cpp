@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "tiers/checksum.h"
+#include "tiers/io/system_call.h"
 
 namespace gpusnap::test {
 
@@ -14,21 +18,34 @@ std::string name_of(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
+uint64_t mixed(uint64_t seed, const std::string& text) {
+  return checksum(text + '/' + std::to_string(seed));
+}
+
+Status read_from(const FaultFile& file, const std::string& path, uint64_t offset,
+                 std::span<std::byte> bytes) {
+  const uint64_t size = file.bytes().size();
+  if (offset > size || bytes.size() > size - offset) {
+    return {Code::kDamaged, "cannot read " + path + ": it ends too early"};
+  }
+  if (!bytes.empty()) std::memcpy(bytes.data(), file.bytes().data() + offset, bytes.size());
+  return {};
+}
+
 }  // namespace
 
-struct FaultFileSystem::File {
-  std::vector<std::byte> bytes;
-  std::vector<std::byte> durable;
-};
+Status device_failure(int error) {
+  return system_failed("use", "the device", error);
+}
 
 struct FaultFileSystem::Change {
   std::string path;
-  std::shared_ptr<File> file;  // empty: the name goes
+  std::shared_ptr<FaultFile> file;  // empty: the name goes
 };
 
 class FaultFileSystem::Writing final : public WritableFile {
  public:
-  Writing(FaultFileSystem& files, std::string path, std::shared_ptr<File> file)
+  Writing(FaultFileSystem& files, std::string path, std::shared_ptr<FaultFile> file)
       : files_(files), path_(std::move(path)), file_(std::move(file)) {}
 
   // A write that fails has written its first half.
@@ -38,44 +55,119 @@ class FaultFileSystem::Writing final : public WritableFile {
     const Go go = files_.step("append " + path_, status);
     if (files_.dead_) return status;
     const auto put = go == Go::kFail ? bytes.first(bytes.size() / 2) : bytes;
-    file_->bytes.insert(file_->bytes.end(), put.begin(), put.end());
+    file_->append(put);
     return status;
   }
 
   Status sync() override {
     std::lock_guard lock(files_.mutex_);
     Status status;
-    if (files_.step("sync " + path_, status) != Go::kFail) file_->durable = file_->bytes;
+    if (files_.step("sync " + path_, status) != Go::kFail) file_->sync();
     return status;
   }
 
  private:
   FaultFileSystem& files_;
   const std::string path_;
-  const std::shared_ptr<File> file_;
+  const std::shared_ptr<FaultFile> file_;
 };
 
 class FaultFileSystem::Reading final : public ReadableFile {
  public:
-  Reading(std::mutex& mutex, std::string path, std::shared_ptr<File> file)
+  Reading(std::mutex& mutex, std::string path, std::shared_ptr<FaultFile> file)
       : mutex_(mutex), path_(std::move(path)), file_(std::move(file)) {}
   uint64_t size() const override {
     std::lock_guard lock(mutex_);
-    return file_->bytes.size();
+    return file_->bytes().size();
   }
   Status read(uint64_t offset, std::span<std::byte> bytes) const override {
     std::lock_guard lock(mutex_);
-    if (offset > file_->bytes.size() || bytes.size() > file_->bytes.size() - offset) {
-      return {Code::kDamaged, "cannot read " + path_ + ": it ends too early"};
-    }
-    if (!bytes.empty()) std::memcpy(bytes.data(), file_->bytes.data() + offset, bytes.size());
-    return {};
+    return read_from(*file_, path_, offset, bytes);
   }
 
  private:
   std::mutex& mutex_;
   const std::string path_;
-  const std::shared_ptr<File> file_;
+  const std::shared_ptr<FaultFile> file_;
+};
+
+class FaultFileSystem::Bulk final : public BulkFile {
+ public:
+  Bulk(FaultFileSystem& files, std::string path, std::shared_ptr<FaultFile> file, bool writable)
+      : files_(files),
+        path_(std::move(path)),
+        file_(std::move(file)),
+        writable_(writable),
+        size_(file_->bytes().size()) {}
+  Bulk(const Bulk&) = delete;
+  Bulk& operator=(const Bulk&) = delete;
+  ~Bulk() override {
+    std::unique_lock lock(files_.mutex_);
+    files_.transfers_.wait(lock, this);
+  }
+
+  uint64_t size() const override {
+    std::lock_guard lock(files_.mutex_);
+    return size_;
+  }
+
+  // What becomes of it is decided as it begins, and happens as it ends. A write that fails has
+  // written its first half; one that was on its way when the machine stopped, any of its blocks.
+  void write(uint64_t offset, std::span<const std::byte> bytes, Done done) override {
+    std::unique_lock lock(files_.mutex_);
+    Status status;
+    Go go = Go::kFail;
+    if (writable_) {
+      go = files_.step("write " + path_ + "@" + std::to_string(offset), status);
+    } else {
+      status = {Code::kInvalid, "cannot write " + path_ + ": it is open for reading"};
+    }
+    const bool reaches_device = writable_ && !(go == Go::kFail && files_.dead_);
+    if (reaches_device) size_ = std::max(size_, offset + bytes.size());
+    auto effect = [this, offset, bytes, go, status, reaches_device] {
+      const Status result = reaches_device ? write_now(offset, bytes, go, status) : status;
+      if (failure_.ok()) failure_ = result;
+      return result;
+    };
+    files_.transfers_.begin(lock, {this, 0, go == Go::kStall, std::move(effect), std::move(done)});
+  }
+
+  void read(uint64_t offset, std::span<std::byte> bytes, Done done) override {
+    std::unique_lock lock(files_.mutex_);
+    Status status;
+    (void)files_.by_chance("read " + path_ + "@" + std::to_string(offset), status);
+    auto effect = [this, offset, bytes, status] {
+      return status.ok() ? read_from(*file_, path_, offset, bytes) : status;
+    };
+    files_.transfers_.begin(lock, {this, 0, false, std::move(effect), std::move(done)});
+  }
+
+  Status sync() override {
+    std::unique_lock lock(files_.mutex_);
+    files_.transfers_.wait(lock, this);
+    if (!failure_.ok()) return failure_;
+    Status status;
+    if (files_.step("sync " + path_, status) != Go::kFail) file_->sync();
+    if (!status.ok()) failure_ = status;
+    return status;
+  }
+
+ private:
+  Status write_now(uint64_t offset, std::span<const std::byte> bytes, Go go, const Status& status) {
+    if (files_.dead_) {
+      file_->write_on_its_way(offset, bytes);
+      return {Code::kIo, "cannot write " + path_ + ": the machine has stopped"};
+    }
+    file_->write(offset, go == Go::kFail ? bytes.first(bytes.size() / 2) : bytes);
+    return status;
+  }
+
+  FaultFileSystem& files_;
+  const std::string path_;
+  const std::shared_ptr<FaultFile> file_;
+  const bool writable_;
+  uint64_t size_;
+  Status failure_;  // the first of a write or a sync
 };
 
 class FaultFileSystem::Lock final : public FileLock {
@@ -105,9 +197,35 @@ void FaultFileSystem::inject(Fault fault) {
   log_.clear();
 }
 
+void FaultFileSystem::fail_by_chance(Chance chance) {
+  std::lock_guard lock(mutex_);
+  chance_ = std::move(chance);
+  done_before_.clear();
+}
+
+void FaultFileSystem::end_transfers(Ending ending, uint64_t seed) {
+  transfers_.set_ending(ending, seed);
+}
+
+size_t FaultFileSystem::end_some(size_t count) {
+  std::unique_lock lock(mutex_);
+  return transfers_.end_some(lock, count);
+}
+
+void FaultFileSystem::release() {
+  std::unique_lock lock(mutex_);
+  transfers_.release(lock);
+}
+
+size_t FaultFileSystem::on_their_way() const {
+  std::lock_guard lock(mutex_);
+  return transfers_.on_their_way();
+}
+
 void FaultFileSystem::heal() {
   std::lock_guard lock(mutex_);
   fault_.reset();
+  chance_.reset();
   operations_ = 0;
   log_.clear();
 }
@@ -125,8 +243,9 @@ FaultFileSystem::Go FaultFileSystem::step(const std::string& what, Status& statu
   const size_t number = operations_++;
   log_.push_back(what);
   if (!fault_ || number < fault_->operation || (number > fault_->operation && !fault_->persists)) {
-    return Go::kDo;
+    return by_chance(what, status);
   }
+  if (fault_->stalls) return Go::kStall;
   if (!fault_->failure) {
     dead_ = true;
     status = Status(Code::kIo, "cannot " + what + ": the machine has stopped");
@@ -134,6 +253,14 @@ FaultFileSystem::Go FaultFileSystem::step(const std::string& what, Status& statu
   }
   status = *fault_->failure;
   return fault_->takes_effect ? Go::kDoAndFail : Go::kFail;
+}
+
+FaultFileSystem::Go FaultFileSystem::by_chance(const std::string& what, Status& status) {
+  if (!chance_ || chance_->one_in == 0) return Go::kDo;
+  std::mt19937_64 random(mixed(chance_->seed + 0x9e3779b97f4a7c15 * done_before_[what]++, what));
+  if (random() % chance_->one_in != 0) return Go::kDo;
+  status = chance_->failures[random() % chance_->failures.size()];
+  return random() % 2 == 0 ? Go::kFail : Go::kDoAndFail;
 }
 
 void FaultFileSystem::crash(Survival survival) {
@@ -154,17 +281,44 @@ void FaultFileSystem::crash(Survival survival) {
   changes_.clear();
   names_ = durable_names_;
   for (auto& [path, file] : names_) {
-    if (survival == Survival::kNothing) file->bytes = file->durable;
-    if (survival == Survival::kNames) {
-      std::fill(file->bytes.begin() + static_cast<ptrdiff_t>(file->durable.size()),
-                file->bytes.end(), std::byte{0});
+    if (survival == Survival::kNothing) {
+      file->lose_what_was_not_synced();
+    } else if (survival == Survival::kNames) {
+      file->zero_what_was_not_synced();
+    } else {
+      file->lose_nothing();
     }
-    file->durable = file->bytes;
   }
+  start_again();
+}
+
+void FaultFileSystem::crash(uint64_t seed) {
+  std::lock_guard lock(mutex_);
+  std::mt19937_64 random(seed);
+  for (const Change& change : changes_) {
+    if (random() % 2 == 0) continue;
+    if (change.file) {
+      durable_names_[change.path] = change.file;
+    } else {
+      durable_names_.erase(change.path);
+    }
+  }
+  changes_.clear();
+  names_ = durable_names_;
+  for (auto& [path, file] : names_) {
+    std::mt19937_64 of_file(mixed(seed, path));
+    file->lose_some(of_file);
+  }
+  start_again();
+}
+
+void FaultFileSystem::start_again() {
   // The folder of a file that is back is back as well.
   for (const auto& [path, file] : names_) folders_[parent_of(path)] = 1;
   locks_.clear();
   fault_.reset();
+  chance_.reset();
+  done_before_.clear();
   dead_ = false;
   operations_ = 0;
   log_.clear();
@@ -172,22 +326,18 @@ void FaultFileSystem::crash(Survival survival) {
 
 void FaultFileSystem::restart_process() {
   std::lock_guard lock(mutex_);
-  locks_.clear();
-  fault_.reset();
-  dead_ = false;
-  operations_ = 0;
-  log_.clear();
+  start_again();
 }
 
 std::vector<std::byte> FaultFileSystem::content(const std::string& path) const {
   std::lock_guard lock(mutex_);
-  return names_.at(path)->bytes;
+  return names_.at(path)->bytes();
 }
 
 void FaultFileSystem::put(const std::string& path, std::vector<std::byte> bytes) {
   std::lock_guard lock(mutex_);
   folders_[parent_of(path)] = 1;
-  names_[path] = durable_names_[path] = std::make_shared<File>(File{bytes, bytes});
+  names_[path] = durable_names_[path] = std::make_shared<FaultFile>(std::move(bytes));
 }
 
 void FaultFileSystem::erase(const std::string& path) {
@@ -226,7 +376,7 @@ bool FaultFileSystem::folder_exists(const std::string& folder) const {
   return folders_.count(folder) > 0;
 }
 
-void FaultFileSystem::set_name(const std::string& path, std::shared_ptr<File> file) {
+void FaultFileSystem::set_name(const std::string& path, std::shared_ptr<FaultFile> file) {
   if (file) {
     names_[path] = file;
   } else {
@@ -235,27 +385,56 @@ void FaultFileSystem::set_name(const std::string& path, std::shared_ptr<File> fi
   changes_.push_back({path, std::move(file)});
 }
 
-Result<std::unique_ptr<WritableFile>> FaultFileSystem::create(const std::string& path) {
-  std::lock_guard lock(mutex_);
+// With the lock held, as existing_file().
+Result<std::shared_ptr<FaultFile>> FaultFileSystem::new_file(const std::string& path) {
   Status status;
   const Go go = step("create " + path, status);
   if (go == Go::kFail) return status;
   if (!folder_exists(parent_of(path))) return missing("create", path);
   if (names_.count(path) > 0) return Status(Code::kInvalid, "cannot create " + path + ": exists");
-  auto file = std::make_shared<File>();
+  auto file = std::make_shared<FaultFile>();
   set_name(path, file);
   if (go == Go::kDoAndFail) return status;
-  return std::unique_ptr<WritableFile>(std::make_unique<Writing>(*this, path, file));
+  return file;
 }
 
-Result<std::unique_ptr<ReadableFile>> FaultFileSystem::open(const std::string& path) {
-  std::lock_guard lock(mutex_);
+Result<std::shared_ptr<FaultFile>> FaultFileSystem::existing_file(const std::string& path) const {
   if (forbidden_.count(path) > 0) {
     return Status(Code::kPermission, "cannot open " + path + ": Permission denied");
   }
   const auto found = names_.find(path);
   if (found == names_.end()) return missing("open", path);
-  return std::unique_ptr<ReadableFile>(std::make_unique<Reading>(mutex_, path, found->second));
+  return found->second;
+}
+
+Result<std::unique_ptr<WritableFile>> FaultFileSystem::create(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  const auto file = new_file(path);
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<WritableFile>(std::make_unique<Writing>(*this, path, file.value()));
+}
+
+Result<std::unique_ptr<ReadableFile>> FaultFileSystem::open(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  const auto file = existing_file(path);
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<ReadableFile>(std::make_unique<Reading>(mutex_, path, file.value()));
+}
+
+Result<std::unique_ptr<BulkFile>> FaultFileSystem::create_bulk(const std::string& path,
+                                                               uint64_t reserve) {
+  std::lock_guard lock(mutex_);
+  const auto file = new_file(path);
+  if (!file.ok()) return file.status();
+  file.value()->reserve(reserve);
+  return std::unique_ptr<BulkFile>(std::make_unique<Bulk>(*this, path, file.value(), true));
+}
+
+Result<std::unique_ptr<BulkFile>> FaultFileSystem::open_bulk(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  const auto file = existing_file(path);
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<BulkFile>(std::make_unique<Bulk>(*this, path, file.value(), false));
 }
 
 Result<std::vector<FolderEntry>> FaultFileSystem::entries(const std::string& folder) {
@@ -266,7 +445,8 @@ Result<std::vector<FolderEntry>> FaultFileSystem::entries(const std::string& fol
   if (!folder_exists(folder)) return missing("read folder", folder);
   std::vector<FolderEntry> entries;
   for (const auto& [path, file] : names_) {
-    if (parent_of(path) == folder) entries.push_back({name_of(path), false, file->bytes.size(), 1});
+    if (parent_of(path) == folder)
+      entries.push_back({name_of(path), false, file->bytes().size(), 1});
   }
   for (const auto& [path, there] : folders_) {
     if (path != "/" && parent_of(path) == folder) entries.push_back({name_of(path), true, 0, 1});
@@ -296,7 +476,7 @@ Status FaultFileSystem::rename(const std::string& from, const std::string& to) {
   const auto found = names_.find(from);
   if (found == names_.end()) return missing("rename", from);
   if (names_.count(to) > 0) return {Code::kInvalid, "cannot rename to " + to + ": exists"};
-  const std::shared_ptr<File> file = found->second;
+  const std::shared_ptr<FaultFile> file = found->second;
   set_name(to, file);
   set_name(from, nullptr);
   return status;

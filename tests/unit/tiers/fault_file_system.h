@@ -1,5 +1,9 @@
-// A file system in memory that can go wrong: any one operation fails, or the machine stops at it
-// and forgets what was not synced. Knows which bytes and which names are durable.
+// A file system in memory that can go wrong: any one operation fails or stalls, some fail by
+// chance, bulk transfers end in any order, or the machine stops and forgets what was not synced.
+// Knows which bytes and which names are durable.
+//
+// Chance comes from seeds. What becomes of an operation depends on the seed, its text (as in log())
+// and how often there was that text before, not on what other threads do meanwhile.
 #pragma once
 
 #include <map>
@@ -9,9 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "fault_file.h"
+#include "fault_transfers.h"
 #include "tiers/file_system.h"
 
 namespace gpusnap::test {
+
+// What the system says where a device fails with that errno.
+Status device_failure(int error);
 
 // What a crash leaves of that which was not synced.
 enum class Survival {
@@ -37,18 +46,38 @@ class FaultFileSystem final : public FileSystem {
     bool takes_effect = false;
     // So do all later ones.
     bool persists = false;
+    // Instead of a failure: a write to a bulk file that does not end before release().
+    bool stalls = false;
+  };
+  // One operation of `one_in` fails, as one of the failures; half of these take effect all the
+  // same. Reads of bulk files fail, too.
+  struct Chance {
+    uint64_t seed = 0;
+    uint64_t one_in = 0;
+    std::vector<Status> failures;
   };
 
   FaultFileSystem();
   ~FaultFileSystem() override;
 
   void inject(Fault fault);
+  void fail_by_chance(Chance chance);
   void heal();                // no more faults
   size_t operations() const;  // since the last inject() or heal(); what only reads is not counted
   const std::vector<std::string>& log() const { return log_; }  // of these operations
 
-  // The machine stops and starts again. Locks are gone, faults too.
+  // How bulk transfers end from now on; none is on its way.
+  void end_transfers(Ending ending, uint64_t seed = 0);
+  size_t end_some(size_t count);  // with Ending::kWhenAsked; how many did
+  void release();                 // what stalls
+  size_t on_their_way() const;    // bulk transfers
+
+  // The machine stops and starts again. Locks are gone, faults too. No file is open.
   void crash(Survival survival);
+  // Of the changes of names, some survive; of what was not synced, any subset of blocks of 4 KiB,
+  // in any of the versions that they had. The same seed after the same operations: the same is
+  // left.
+  void crash(uint64_t seed);
 
   // After the machine "stopped": it was only the process. Nothing is lost, and nothing became
   // durable: a crash may still come.
@@ -66,6 +95,8 @@ class FaultFileSystem final : public FileSystem {
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override;
+  Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path, uint64_t reserve) override;
+  Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) override;
   Result<std::vector<FolderEntry>> entries(const std::string& folder) override;
   Status make_folder(const std::string& folder) override;
   Status rename(const std::string& from, const std::string& to) override;
@@ -75,27 +106,34 @@ class FaultFileSystem final : public FileSystem {
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 
  private:
-  struct File;
   struct Change;  // of a name, not yet durable
+  class Bulk;
   class Writing;
   class Reading;
   class Lock;
-  enum class Go { kDo, kDoAndFail, kFail };
+  enum class Go { kDo, kDoAndFail, kFail, kStall };
 
   // Counts an operation and says what is to become of it; `status` is how it is to fail.
   Go step(const std::string& what, Status& status);
+  Go by_chance(const std::string& what, Status& status);
+  void start_again();
+  Result<std::shared_ptr<FaultFile>> new_file(const std::string& path);
+  Result<std::shared_ptr<FaultFile>> existing_file(const std::string& path) const;
   Status missing(const std::string& what, const std::string& path) const;
   bool folder_exists(const std::string& folder) const;
-  void set_name(const std::string& path, std::shared_ptr<File> file);
+  void set_name(const std::string& path, std::shared_ptr<FaultFile> file);
 
   mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<File>> names_;
-  std::map<std::string, std::shared_ptr<File>> durable_names_;
+  FaultTransfers transfers_{mutex_};
+  std::map<std::string, std::shared_ptr<FaultFile>> names_;
+  std::map<std::string, std::shared_ptr<FaultFile>> durable_names_;
   std::vector<Change> changes_;
   std::map<std::string, int> folders_;
   std::map<std::string, int> forbidden_;
   std::map<std::string, int> locks_;
   std::optional<Fault> fault_;
+  std::optional<Chance> chance_;
+  std::map<std::string, uint64_t> done_before_;  // by text; while there is chance
   bool dead_ = false;
   size_t operations_ = 0;
   std::vector<std::string> log_;
