@@ -164,7 +164,8 @@ void ChunkCourse::done(const Trial& block) noexcept {
 bool ChunkCourse::goes_on(const Trial& sum) const {
   if (sum.ratio() > 1 - policy_.options_.least_saving / 2) return false;
   if (policy_.setting_.mode == CompressionSetting::Mode::kLevel) return true;
-  return sum.speed() * chunk_.workers >= chunk_.flush_bandwidth;
+  const double workers = sum.speed() * chunk_.workers;
+  return workers * (1 - policy_.options_.margin) >= chunk_.flush_bandwidth;
 }
 
 }  // namespace gpusnap

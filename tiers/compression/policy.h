@@ -72,7 +72,7 @@ struct Decision {
 class Policy {
  public:
   struct Options {
-    double margin = 0.1;         // compressed has to be faster by this part
+    double margin = 0.2;         // compressed has to be faster by this part
     double least_saving = 0.05;  // of the bytes; less is not worth reading it back
     uint32_t probe_every = 16;   // chunks: the samples while none can pay, see wants_sample()
   };

@@ -224,11 +224,15 @@ TEST(Codec, RefusesWhatIsNotExactlyOneFrameOfThatSize) {
   EXPECT_EQ(code(crafted(0x81, 0, 0x01010101), 1000), Code::kUnsupported);
   // No content size.
   EXPECT_EQ(code(crafted(0x00, 0, 1000), 1000), Code::kDamaged);
-  // A skippable frame.
-  EXPECT_EQ(code({std::byte{0x50}, std::byte{0x2a}, std::byte{0x4d}, std::byte{0x18}, std::byte{0},
-                  std::byte{0}, std::byte{0}, std::byte{0}},
-                 1000),
-            Code::kDamaged);
+  // A skippable frame, alone and behind a good one; zstd would pass over it.
+  Bytes skippable;
+  for (const int byte : {0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0}) {
+    skippable.push_back(static_cast<std::byte>(byte));
+  }
+  EXPECT_EQ(code(skippable, 1000), Code::kDamaged);
+  Bytes followed = good;
+  followed.insert(followed.end(), skippable.begin(), skippable.end());
+  EXPECT_EQ(code(followed, block.size()), Code::kDamaged);
 }
 
 TEST(Codec, TakesDamageOfAnyKind) {
