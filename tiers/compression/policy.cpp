@@ -78,8 +78,9 @@ bool Policy::wants_sample(const Situation& chunk) {
     // At best nothing would be left to store.
     const double most = raw_seconds(chunk) * (1 - options_.margin);
     const double sampling = static_cast<double>(sampled) / sample_speed_;
-    const bool hopeless = compressed_seconds(chunk, fastest_, 0) + sampling > most ||
-                          sampling > raw_seconds(chunk) * kMostSampleShare;
+    const bool hopeless =
+        compressed_seconds(chunk, fastest_ / options_.caution, 0) + sampling > most ||
+        sampling > raw_seconds(chunk) * kMostSampleShare;
     if (hopeless && ++unsampled_ < options_.probe_every) return false;
   }
   unsampled_ = 0;
@@ -93,7 +94,8 @@ double Policy::seconds_of(const Situation& chunk, const Trial& trial, double slo
   if (trial.bytes == 0 || trial.ratio() > 1 - options_.least_saving) return kNever;
   if (setting_.mode == CompressionSetting::Mode::kLevel) return 0;
   const double seconds =
-      compressed_seconds(chunk, trial.speed() / slowness, trial.ratio()) + sampling;
+      compressed_seconds(chunk, trial.speed() / (slowness * options_.caution), trial.ratio()) +
+      sampling;
   return seconds <= raw_seconds(chunk) * (1 - options_.margin) ? seconds : kNever;
 }
 

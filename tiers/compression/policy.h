@@ -18,9 +18,11 @@
 //   T = max(z + N * t, g * z + (N - (g - 1) * w) * t).
 //
 // Uncompressed the chunk takes N * D / B. It is compressed where T, and what the sample took, are
-// less than that by a margin. A chunk that ends no later than it would have, ends every later one
-// no later: so it is for the checkpoint. The beginning of each chunk counts here as if the store
-// had waited for it; mostly it is busy with the one before, and there is more to gain than counted.
+// less than that by a margin, also if the workers should be slower than expected: their speed is
+// what is least certain, since they share the machine. A chunk that ends no later than it would
+// have, ends every later one no later: so it is for the checkpoint. The beginning of each chunk
+// counts here as if the store had waited for it; mostly it is busy with the one before, and there
+// is more to gain than counted.
 #pragma once
 
 #include <array>
@@ -65,14 +67,15 @@ struct Decision {
   Form form = Form::kStored;
   double ratio = 1;    // that the sample promises
   double speed = 0;    // bytes per second of one worker, as sampled
-  double seconds = 0;  // that it is thought to take; 0 where nothing was compared
+  double seconds = 0;  // that it takes with all caution; 0 where nothing was compared
 };
 
 // Thread-safe.
 class Policy {
  public:
   struct Options {
-    double margin = 0.2;         // compressed has to be faster by this part
+    double caution = 1.5;        // blocks are thought to take so many times longer than expected
+    double margin = 0.05;        // and still the chunk has to end earlier by this part
     double least_saving = 0.05;  // of the bytes; less is not worth reading it back
     uint32_t probe_every = 16;   // chunks: the samples while none can pay, see wants_sample()
   };
