@@ -20,7 +20,7 @@ constexpr double kLeastSlowness = 0.25;
 constexpr double kMostSlowness = 16;
 constexpr double kFade = 0.9;  // of the fastest form, from sample to sample
 constexpr double kNearly = 1.05;
-constexpr double kMostSampleShare = 0.1;  // of the time in which the chunk could be stored
+constexpr double kMostSampleShare = 0.03;  // of the time in which the chunk could be stored
 
 size_t index_of(Form form) {
   return static_cast<size_t>(form) - static_cast<size_t>(kCompressedForms.front());
