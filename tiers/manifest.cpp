@@ -27,7 +27,7 @@ Status damaged(std::string what) {
 // FlatBuffers end at 2 GiB. What a manifest takes at the very most.
 bool fits(const Manifest& m) {
   constexpr uint64_t kLimit = 1U << 30;
-  uint64_t bytes = m.extents.size() * sizeof(stored::Extent);
+  uint64_t bytes = m.extents.size() * (sizeof(stored::Extent) + sizeof(stored::Block));
   const auto add = [&bytes](const std::string& text) { bytes += text.size() + 128; };
   for (const SavedRange& range : m.ranges) add(range.name);
   for (const SegmentRef& segment : m.segments) add(segment.file);
@@ -69,6 +69,26 @@ auto put_extents(FlatBufferBuilder& builder, const std::vector<Extent>& extents)
   return vector;
 }
 
+// Whether the extent goes on where the one before it ends, in the same block.
+bool goes_on(const Extent& extent, const Extent& before) {
+  return extent.form != Form::kStored && before.form == extent.form &&
+         extent.segment == before.segment && extent.segment_offset == before.segment_offset &&
+         extent.within == before.within + before.size;
+}
+
+auto put_blocks(FlatBufferBuilder& builder, const std::vector<Extent>& extents) {
+  std::vector<stored::Block> blocks;
+  for (uint32_t i = 0; i < extents.size(); ++i) {
+    const Extent& e = extents[i];
+    if (e.form == Form::kStored) continue;
+    const uint32_t first = i;
+    while (i + 1 < extents.size() && goes_on(extents[i + 1], extents[i])) ++i;
+    blocks.emplace_back(e.block_stored, first, i + 1 - first, static_cast<uint8_t>(e.form));
+  }
+  return blocks.empty() ? Offset<flatbuffers::Vector<const stored::Block*>>()
+                        : builder.CreateVectorOfStructs(blocks);
+}
+
 auto put_segments(FlatBufferBuilder& builder, const std::vector<SegmentRef>& segments) {
   std::vector<Offset<stored::Segment>> offsets;
   offsets.reserve(segments.size());
@@ -104,6 +124,8 @@ class Taker {
   explicit Taker(size_t body_bytes) : budget_(body_bytes) {}
 
   bool exceeded() const { return exceeded_; }
+  // What could not be put into the manifest at all.
+  const char* nonsense() const { return nonsense_; }
 
   Manifest manifest(const stored::Manifest& from) {
     Manifest m;
@@ -135,6 +157,7 @@ class Taker {
       m.extents.push_back(
           {e.range(), e.offset(), e.size(), e.segment(), e.segment_offset(), e.checksum()});
     });
+    each_struct(from.blocks(), [&](const stored::Block& block) { take(block, m.extents); });
     each(from.segments(), [&](const stored::Segment* s) {
       m.segments.push_back({text(s->file()), s->size()});
     });
@@ -162,6 +185,40 @@ class Taker {
     }
   }
 
+  void take(const stored::Block& block, std::vector<Extent>& extents) {
+    if (block.first() < next_ || block.first() >= extents.size() || block.count() == 0 ||
+        block.count() > extents.size() - block.first()) {
+      nonsense_ = "an extent of a block is not there, or is there twice";
+    } else if (!is_form(block.form()) || static_cast<Form>(block.form()) == Form::kStored) {
+      nonsense_ = "a block is compressed in a form that is none";
+    } else {
+      next_ = block.first() + block.count();
+      put(block, std::span(extents).subspan(block.first(), block.count()));
+    }
+  }
+
+  void put(const stored::Block& block, std::span<Extent> extents) {
+    uint64_t bytes = 0;
+    for (Extent& extent : extents) {
+      if (extent.segment != extents[0].segment ||
+          extent.segment_offset != extents[0].segment_offset) {
+        nonsense_ = "the extents of a block lie at different places";
+      }
+      extent.form = static_cast<Form>(block.form());
+      extent.block_stored = block.stored();
+      extent.within = bytes;
+      if (extent.size > kMostBlockBytes - bytes) {
+        nonsense_ = "a block is larger than it may be";
+        return;
+      }
+      bytes += extent.size;
+    }
+    for (Extent& extent : extents) extent.block_bytes = bytes;
+    if (block.stored() == 0 || block.stored() >= bytes) {
+      nonsense_ = "a block is not smaller than its extents";
+    }
+  }
+
   std::string text(const flatbuffers::String* string) {
     if (string == nullptr) return {};
     exceeded_ = exceeded_ || string->size() > budget_;
@@ -185,6 +242,8 @@ class Taker {
 
   size_t budget_;
   bool exceeded_ = false;
+  const char* nonsense_ = nullptr;
+  size_t next_ = 0;  // extent that may be of a block
 };
 
 bool lies_within(uint64_t offset, uint64_t size, uint64_t whole) {
@@ -214,7 +273,7 @@ Status check_extent(const Manifest& m, const Extent& e) {
     return damaged("an extent reaches beyond its range");
   }
   if (e.segment_offset < kSegmentHeaderBytes ||
-      !lies_within(e.segment_offset, e.size, m.segments[e.segment].size)) {
+      !lies_within(e.segment_offset, e.stored(), m.segments[e.segment].size)) {
     return damaged("an extent reaches beyond its segment");
   }
   return {};
@@ -302,6 +361,7 @@ Result<Manifest> decode_body(std::span<const std::byte> body) {
   Taker taker(body.size());
   Manifest manifest = taker.manifest(*stored::GetManifest(body.data()));
   if (taker.exceeded()) return damaged("its body is not well-formed");
+  if (taker.nonsense() != nullptr) return damaged(taker.nonsense());
   if (Status good = check(manifest); !good.ok()) return good;
   return manifest;
 }
@@ -335,6 +395,13 @@ uint64_t Manifest::own_bytes() const {
                          [](uint64_t sum, const Extent& extent) { return sum + extent.size; });
 }
 
+uint64_t Manifest::own_stored_bytes() const {
+  return std::accumulate(extents.begin(), extents.end(), uint64_t{0},
+                         [](uint64_t sum, const Extent& extent) {
+                           return sum + (extent.within == 0 ? extent.stored() : 0);
+                         });
+}
+
 std::vector<std::byte> encode(const Manifest& m) {
   if (!fits(m)) return {};
   FlatBufferBuilder builder(4096 + m.extents.size() * sizeof(stored::Extent));
@@ -345,6 +412,7 @@ std::vector<std::byte> encode(const Manifest& m) {
   const auto program = put_program(builder, m.program);
   const auto ranges = put_ranges(builder, m.ranges);
   const auto extents = put_extents(builder, m.extents);
+  const auto blocks = put_blocks(builder, m.extents);
   const auto segments = put_segments(builder, m.segments);
   const auto journal = put_journal(builder, m.journal);
   const CallCounts& calls = m.meanwhile;
@@ -354,7 +422,7 @@ std::vector<std::byte> encode(const Manifest& m) {
   builder.Finish(stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
                                         m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls,
                                         m.launches, program, ranges, extents, segments, journal,
-                                        m.parent, m.parent_checksum, m.chain, &meanwhile),
+                                        m.parent, m.parent_checksum, m.chain, &meanwhile, blocks),
                  stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }

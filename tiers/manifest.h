@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tiers/compression/codec.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -28,14 +29,22 @@ struct SavedRange {
   bool fresh = false;
 };
 
-// A piece of a range and the place of its bytes in a segment.
+// A piece of a range and the place of its bytes in a segment: they lie there as they are, or in a
+// block that is compressed as a whole, with those of other extents.
 struct Extent {
   uint32_t range = 0;           // index in Manifest::ranges
   uint64_t offset = 0;          // bytes from the range's start
   uint64_t size = 0;            // bytes
   uint32_t segment = 0;         // index in Manifest::segments
-  uint64_t segment_offset = 0;  // bytes from the file's start
-  uint64_t checksum = 0;        // XXH3 64 of the bytes
+  uint64_t segment_offset = 0;  // bytes from the file's start; of the block, where there is one
+  uint64_t checksum = 0;        // XXH3 64 of the bytes as they were on the device
+  Form form = Form::kStored;    // of the block; kStored: there is none
+  uint64_t block_stored = 0;    // bytes of the block in the segment
+  uint64_t block_bytes = 0;     // of the block, decompressed
+  uint64_t within = 0;          // bytes from the decompressed block's start
+
+  // Bytes in the segment from segment_offset on that are needed for it.
+  uint64_t stored() const { return form == Form::kStored ? size : block_stored; }
 };
 
 struct SegmentRef {
@@ -76,6 +85,8 @@ struct CallCounts {
 };
 
 inline constexpr uint32_t kMostAncestors = 1024;
+// Of a block, decompressed: whoever reads one of its extents needs as much memory.
+inline constexpr uint64_t kMostBlockBytes = 64U << 20;
 
 struct Manifest {
   std::string job;
@@ -102,8 +113,9 @@ struct Manifest {
   uint32_t chain = 0;            // how many ancestors it has, at most kMostAncestors
   CallCounts meanwhile;
 
-  uint64_t bytes() const;      // of device memory at the cut
-  uint64_t own_bytes() const;  // of those, in this manifest's own extents
+  uint64_t bytes() const;             // of device memory at the cut
+  uint64_t own_bytes() const;         // of those, in this manifest's own extents
+  uint64_t own_stored_bytes() const;  // that these take in the segments, without padding
 };
 
 // With header, version and checksum: the bytes of the file.

@@ -1,6 +1,7 @@
 #include "tiers/segment.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "tiers/checksum.h"
@@ -102,27 +103,49 @@ Status SegmentWriter::close_segment() {
   return finished;
 }
 
+Status SegmentWriter::make_room(uint64_t bytes) {
+  if (room() >= bytes || room() >= segment_bytes_ - kSegmentHeaderBytes) return {};
+  if (Status closed = close_segment(); !closed.ok()) return closed;
+  return open_segment();
+}
+
 Status SegmentWriter::add(uint32_t range, uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    if (room() < bytes.size() && room() < segment_bytes_ - kSegmentHeaderBytes) {
-      if (Status closed = close_segment(); !closed.ok()) return closed;
-      if (Status opened = open_segment(); !opened.ok()) return opened;
-    }
-    const size_t size = std::min<uint64_t>(bytes.size(), room());
-    if (Status added = add_extent(range, offset, bytes.first(size)); !added.ok()) return added;
-    bytes = bytes.subspan(size);
-    offset += size;
+    if (Status made = make_room(bytes.size()); !made.ok()) return made;
+    const auto part = bytes.first(std::min<uint64_t>(bytes.size(), room()));
+    if (Status aligned = align(part.size()); !aligned.ok()) return aligned;
+    extents_.push_back({range, offset, part.size(), static_cast<uint32_t>(segments_.size() - 1),
+                        current_->size(), checksum(part)});
+    if (Status appended = current_->append(part); !appended.ok()) return appended;
+    bytes = bytes.subspan(part.size());
+    offset += part.size();
   }
   return {};
 }
 
-Status SegmentWriter::add_extent(uint32_t range, uint64_t offset,
-                                 std::span<const std::byte> bytes) {
-  const uint64_t place = align_up(current_->size(), alignment_of(bytes.size()));
-  if (Status padded = current_->zeros(place - current_->size()); !padded.ok()) return padded;
-  extents_.push_back({range, offset, bytes.size(), static_cast<uint32_t>(segments_.size() - 1),
-                      place, checksum(bytes)});
-  return current_->append(bytes);
+Status SegmentWriter::add(const CompressedBlock& block) {
+  if (Status made = make_room(block.bytes.size()); !made.ok()) return made;
+  if (Status aligned = align(block.bytes.size()); !aligned.ok()) return aligned;
+  Extent extent;
+  extent.segment = static_cast<uint32_t>(segments_.size() - 1);
+  extent.segment_offset = current_->size();
+  extent.form = block.form;
+  extent.block_stored = block.bytes.size();
+  for (const Piece& piece : block.pieces) extent.block_bytes += piece.size;
+  for (size_t i = 0; i < block.pieces.size(); ++i) {
+    extent.range = block.pieces[i].range;
+    extent.offset = block.pieces[i].offset;
+    extent.size = block.pieces[i].size;
+    extent.checksum = block.checksums[i];
+    extents_.push_back(extent);
+    extent.within += extent.size;
+  }
+  return current_->append(block.bytes);
+}
+
+Status SegmentWriter::align(uint64_t bytes) {
+  const uint64_t place = align_up(current_->size(), alignment_of(bytes));
+  return current_->zeros(place - current_->size());
 }
 
 Status SegmentWriter::finish() {
@@ -138,11 +161,47 @@ void SegmentWriter::remove() {
   extents_.clear();
 }
 
-Status wrong_content(const std::string& segment_path, const Extent& extent) {
+Status wrong_content(const std::string& segment_path, const Extent& extent,
+                     const std::string& why) {
   return {Code::kDamaged, "segment " + segment_path + " is damaged between bytes " +
                               std::to_string(extent.segment_offset) + " and " +
-                              std::to_string(extent.segment_offset + extent.size) +
-                              ": the checksum is wrong"};
+                              std::to_string(extent.segment_offset + extent.stored()) + ": " + why};
+}
+
+Status ExtentReader::read(const ReadableFile& segment, const std::string& path,
+                          const Extent& extent, std::span<std::byte> bytes) {
+  if (extent.form == Form::kStored) {
+    if (Status read = segment.read(extent.segment_offset, bytes); !read.ok()) return read;
+  } else {
+    if (Status loaded = load_block(segment, path, extent); !loaded.ok()) return loaded;
+    std::memcpy(bytes.data(), block_.data() + extent.within, bytes.size());
+  }
+  if (checksum(bytes) == extent.checksum) return {};
+  return wrong_content(path, extent, "the checksum is wrong");
+}
+
+Status ExtentReader::load_block(const ReadableFile& segment, const std::string& path,
+                                const Extent& extent) {
+  const Place place{path, extent.segment_offset, extent.block_stored, extent.block_bytes,
+                    extent.form};
+  if (place_ == place) return {};
+  place_ = {};
+  stored_.resize(extent.block_stored);
+  if (Status read = segment.read(extent.segment_offset, stored_); !read.ok()) return read;
+  if (most_ < extent.block_bytes) {
+    auto made = Decompressor::make(extent.block_bytes);
+    if (!made.ok()) return made.status();
+    decompressor_ = std::move(made.value());
+    most_ = extent.block_bytes;
+  }
+  block_.resize(extent.block_bytes);
+  Status whole = decompressor_->decompress(extent.form, stored_, block_);
+  if (whole.ok()) {
+    place_ = place;
+    return {};
+  }
+  const bool foreign = whole.code() == Code::kDamaged || whole.code() == Code::kUnsupported;
+  return foreign ? wrong_content(path, extent, whole.message()) : whole;
 }
 
 Result<std::unique_ptr<ReadableFile>> open_segment(FileSystem& files,

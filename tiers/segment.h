@@ -10,6 +10,7 @@
 #include "tiers/file_system.h"
 #include "tiers/format.h"
 #include "tiers/manifest.h"
+#include "tiers/piece.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -35,6 +36,14 @@ class PieceWriter {
   uint64_t size_ = 0;
 };
 
+// Pieces that were compressed together, one after the other.
+struct CompressedBlock {
+  std::span<const Piece> pieces;
+  std::span<const uint64_t> checksums;  // of each piece's bytes as they were
+  Form form = Form::kZstd;
+  std::span<const std::byte> bytes;  // in that form
+};
+
 // Spreads extents over segments of at most `segment_bytes`. Not thread-safe. After an error only
 // remove() may be called.
 class SegmentWriter {
@@ -49,6 +58,8 @@ class SegmentWriter {
 
   // Appends one piece of a range as one extent or, where it does not fit in a segment, several.
   Status add(uint32_t range, uint64_t offset, std::span<const std::byte> bytes);
+  // It is not divided: a segment may get longer by it.
+  Status add(const CompressedBlock& block);
   // Every segment is complete and synced; their names are not.
   Status finish();
   // Removes all files that were made. Errors are of no consequence: what stays is pruned later.
@@ -59,9 +70,11 @@ class SegmentWriter {
 
  private:
   uint64_t room() const;  // in the current segment, for an extent
+  Status make_room(uint64_t bytes);
   Status open_segment();
   Status close_segment();
-  Status add_extent(uint32_t range, uint64_t offset, std::span<const std::byte> bytes);
+  // At a place that suits so many bytes.
+  Status align(uint64_t bytes);
 
   FileSystem& files_;
   const std::string folder_;
@@ -73,7 +86,35 @@ class SegmentWriter {
 };
 
 // An extent whose bytes are not those that were saved.
-Status wrong_content(const std::string& segment_path, const Extent& extent);
+Status wrong_content(const std::string& segment_path, const Extent& extent, const std::string& why);
+
+// Reads extents, decompresses what is to be, and checks them. The block that it read last is kept:
+// extents that lie in one are best read one after the other. Not thread-safe: one per thread. What
+// it needs for blocks is allocated with the first of them.
+class ExtentReader {
+ public:
+  // `bytes`: exactly the extent's size. `path` is for messages.
+  Status read(const ReadableFile& segment, const std::string& path, const Extent& extent,
+              std::span<std::byte> bytes);
+
+ private:
+  Status load_block(const ReadableFile& segment, const std::string& path, const Extent& extent);
+
+  std::vector<std::byte> stored_;
+  std::vector<std::byte> block_;
+  // Which block it is: manifests come from anywhere, two may differ about the same place.
+  struct Place {
+    std::string path;  // of its segment; empty: there is none
+    uint64_t offset = 0;
+    uint64_t stored = 0;
+    uint64_t bytes = 0;
+    Form form = Form::kStored;
+    bool operator==(const Place&) const = default;
+  };
+  Place place_;
+  std::unique_ptr<Decompressor> decompressor_;
+  size_t most_ = 0;  // bytes of a block that it can decompress
+};
 
 // Opens a segment and checks header and size.
 Result<std::unique_ptr<ReadableFile>> open_segment(FileSystem& files,

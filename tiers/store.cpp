@@ -284,9 +284,9 @@ class FolderStore final : public Store {
     const auto file =
         segment_.get(files_, folder, sanitise_job(checkpoint.job), manifest, extent.segment);
     if (!file.ok()) return file.status();
-    if (Status read = file.value()->read(extent.segment_offset, bytes); !read.ok()) return read;
-    if (checksum(bytes) == extent.checksum) return {};
-    return wrong_content(folder + "/" + manifest.segments[extent.segment].file, extent);
+    std::lock_guard lock(reader_mutex_);
+    return reader_.read(*file.value(), folder + "/" + manifest.segments[extent.segment].file,
+                        extent, bytes);
   }
 
   Result<Contents> resolve_rank(const CheckpointInfo& checkpoint, uint32_t rank) {
@@ -330,6 +330,8 @@ class FolderStore final : public Store {
   const Spawn spawn_;
   const std::shared_ptr<Activity> activity_ = std::make_shared<Activity>();
   OpenSegment segment_;
+  std::mutex reader_mutex_;
+  ExtentReader reader_;
 };
 
 // Programs change their folder; the store stays where it was.

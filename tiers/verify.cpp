@@ -82,14 +82,15 @@ class Verifier {
     std::vector<Extent> extents;
     std::copy_if(manifest.extents.begin(), manifest.extents.end(), std::back_inserter(extents),
                  [index](const Extent& extent) { return extent.segment == index; });
-    std::sort(extents.begin(), extents.end(),
-              [](const Extent& a, const Extent& b) { return a.segment_offset < b.segment_offset; });
+    std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+      return std::pair(a.segment_offset, a.within) < std::pair(b.segment_offset, b.within);
+    });
     uint64_t at = kSegmentHeaderUsedBytes;
     for (const Extent& extent : extents) {
       if (Status zero = zeros(*file.value(), path, at, extent.segment_offset); !zero.ok())
         return zero;
       if (Status good = content(*file.value(), path, extent); !good.ok()) return good;
-      at = std::max(at, extent.segment_offset + extent.size);
+      at = std::max(at, extent.segment_offset + extent.stored());
     }
     return zeros(*file.value(), path, at, manifest.segments[index].size);
   }
@@ -120,12 +121,18 @@ class Verifier {
   }
 
   Status content(const ReadableFile& file, const std::string& path, const Extent& extent) {
+    if (extent.form != Form::kStored) {
+      extent_.resize(extent.size);
+      Status good = reader_.read(file, path, extent, extent_);
+      if (extent.within == 0) advance(extent.stored());
+      return good;
+    }
     sum_.reset();
     const uint64_t end = extent.segment_offset + extent.size;
     Status read = pieces(file, extent.segment_offset, end,
                          [&](std::span<const std::byte> bytes) { sum_.add(bytes); });
     if (!read.ok() || sum_.value() == extent.checksum) return read;
-    return wrong_content(path, extent);
+    return wrong_content(path, extent, "the checksum is wrong");
   }
 
   Status journal(const Manifest& manifest) {
@@ -154,6 +161,8 @@ class Verifier {
   VerifyRound& round_;
   std::vector<std::byte> buffer_;
   Checksum sum_;
+  std::vector<std::byte> extent_;  // of a block
+  ExtentReader reader_;
   uint64_t done_ = 0;
   uint64_t total_ = 0;
 };

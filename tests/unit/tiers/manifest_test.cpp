@@ -126,7 +126,7 @@ TEST(Manifest, TheFirstVersionIsReadAsAFullOne) {
   const auto put = [&](size_t at, uint64_t value, size_t size) {
     for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::byte>(value >> (8 * i));
   };
-  ASSERT_EQ(bytes[8], std::byte{2});
+  ASSERT_EQ(bytes[8], std::byte{3});
   bytes[8] = std::byte{1};
   put(12, checksum(std::span(bytes).first(12)), 4);
   put(32, checksum(std::span(bytes).first(32)), 8);
@@ -159,6 +159,71 @@ TEST(Manifest, AnIncrementThatCannotBeIsRefused) {
   };
   for (const auto& [message, spoil] : cases) {
     Manifest m = increment();
+    spoil(m);
+    const Status status = decoded(m);
+    EXPECT_EQ(status.code(), Code::kDamaged) << message;
+    expect_message(status, message);
+  }
+}
+
+// Range 1 and the end of range 0 are compressed together; the beginning of range 0 is not.
+Manifest compressed() {
+  Manifest m = small();
+  for (Extent* extent : {&m.extents[0], &m.extents[1]}) {
+    extent->form = Form::kShuffle4;
+    extent->segment = 1;
+    extent->segment_offset = 4096;
+    extent->block_stored = 50;
+    extent->block_bytes = 240;
+  }
+  m.extents[1].within = 200;
+  return m;
+}
+
+TEST(Manifest, BlocksComeBackAsTheyWere) {
+  const auto back = decode_manifest(encode(compressed()));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back->extents[0].form, Form::kShuffle4);
+  EXPECT_EQ(back->extents[0].stored(), 50U);
+  EXPECT_EQ(back->extents[0].size, 200U);
+  EXPECT_EQ(back->extents[0].within, 0U);
+  EXPECT_EQ(back->extents[1].form, Form::kShuffle4);
+  EXPECT_EQ(back->extents[1].within, 200U);
+  EXPECT_EQ(back->extents[1].block_bytes, 240U);
+  EXPECT_EQ(back->extents[2].form, Form::kStored);
+  EXPECT_EQ(back->extents[2].stored(), 60U);
+  EXPECT_EQ(back->own_bytes(), 300U);
+  EXPECT_EQ(back->own_stored_bytes(), 110U);
+}
+
+TEST(Manifest, BlocksMayLieWhereTheirExtentsWouldNotFit) {
+  Manifest m = compressed();
+  m.segments[1].size = 4096 + 50;
+  EXPECT_TRUE(decoded(m).ok());
+}
+
+TEST(Manifest, ABlockThatCannotBeIsRefused) {
+  const auto of_both = [](auto change) {
+    return [change](Manifest& m) {
+      change(m.extents[0]);
+      change(m.extents[1]);
+    };
+  };
+  const auto first_of = [](uint64_t size) {
+    return
+        [size](Manifest& m) { m.ranges[1].size = m.extents[0].size = m.extents[1].within = size; };
+  };
+  const std::vector<std::pair<const char*, std::function<void(Manifest&)>>> cases = {
+      {"not smaller", of_both([](Extent& e) { e.block_stored = 240; })},
+      {"not smaller", of_both([](Extent& e) { e.block_stored = 0; })},
+      {"not smaller", of_both([](Extent& e) { e.block_stored = UINT64_MAX; })},
+      {"beyond its segment", [](Manifest& m) { m.segments[1].size = 4096 + 49; }},
+      {"form that is none", of_both([](Extent& e) { e.form = static_cast<Form>(5); })},
+      {"larger than it may be", first_of(kMostBlockBytes - 10)},
+      {"larger than it may be", first_of(UINT64_MAX - 1000)},
+  };
+  for (const auto& [message, spoil] : cases) {
+    Manifest m = compressed();
     spoil(m);
     const Status status = decoded(m);
     EXPECT_EQ(status.code(), Code::kDamaged) << message;
