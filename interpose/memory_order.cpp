@@ -35,7 +35,6 @@ void MemoryOrder::wait_for_frees(uint64_t address, uint64_t size) {
   };
   const auto deadline = Clock::now() + patience_.free;
   while (std::ranges::any_of(being_freed_, overlaps) && lock_.wait_until(changed_, deadline)) {
-    continue;
   }
 }
 

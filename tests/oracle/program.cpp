@@ -201,8 +201,8 @@ void Program::other_context() {
     CHECK(cuMemcpyPeer(mine.address, context_, memory, context, std::min(mine.size, size)));
   }
   CHECK(cuCtxSynchronize());
-  // What is left in it goes with it; where there are pools, what they gave could outlive it.
-  if (uses_pools_ || draw_.chance(50)) CHECK(cuMemFree_v2(memory));
+  // What is left in it goes with it.
+  if (draw_.chance(50)) CHECK(cuMemFree_v2(memory));
   CHECK(cuCtxDestroy_v2(context));
   CHECK(cuCtxSetCurrent(context_));
 }
