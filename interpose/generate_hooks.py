@@ -168,7 +168,7 @@ def source(rows, hooks, signatures):
     return f"""{HEAD}#include "interpose/hooks_generated.h"
 
 #include "interpose/dispatch.h"
-#include "interpose/handlers.h"
+#include "interpose/handlers/handlers.h"
 #include "interpose/hook_table.h"
 #include "interpose/resolve.h"
 

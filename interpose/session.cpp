@@ -8,11 +8,11 @@
 #include <cstdlib>
 
 #include "interpose/activation.h"
-#include "interpose/checkpointer.h"
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/services/call_site.h"
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
+#include "interpose/snapshot/checkpointer.h"
 #include "interpose/text.h"
 #include "tiers/checksum.h"
 

@@ -5,10 +5,10 @@
 #include <span>
 #include <utility>
 
-#include "interpose/checkpointer.h"
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
+#include "interpose/snapshot/checkpointer.h"
 #include "interpose/thread_path.h"
 
 namespace gpusnap {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "interpose/snapshots.h"
+#include "interpose/snapshot/snapshots.h"
 
 namespace gpusnap {
 

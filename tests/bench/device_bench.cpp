@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "interpose/device_code.h"
+#include "interpose/device/device_code.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
-// What the test's library has instead of interpose/cut_observer.cpp: at each cut all device memory
-// is copied, blocking, into ORACLE_FOLDER/<epoch>. Layout, little-endian 64-bit words: for each
-// range address, size, then its bytes.
-#include "interpose/cut_observer.h"
+// What the test's library has instead of interpose/snapshot/cut_observer.cpp: at each cut all
+// device memory is copied, blocking, into ORACLE_FOLDER/<epoch>. Layout, little-endian 64-bit
+// words: for each range address, size, then its bytes.
+#include "interpose/snapshot/cut_observer.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interpose/mutation.h"
+#include "interpose/snapshot/mutation.h"
 
 namespace gpusnap {
 

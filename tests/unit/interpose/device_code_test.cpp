@@ -1,7 +1,7 @@
 // Our kernels on the software GPU, against the library that defines the fingerprint and against
 // plain copies. simcuda ends the context at a byte read outside of an allocation, so every test
 // also shows that none is.
-#include "interpose/device_code.h"
+#include "interpose/device/device_code.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "interpose/yielding.h"
+#include "interpose/snapshot/yielding.h"
 
 #include <gtest/gtest.h>
 

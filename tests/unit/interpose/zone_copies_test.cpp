@@ -1,5 +1,5 @@
 // Copies of zones against a driver that notes what it is asked for.
-#include "interpose/zone_copies.h"
+#include "interpose/snapshot/zone_copies.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "interpose/activation.h"
-#include "interpose/handlers.h"
+#include "interpose/handlers/handlers.h"
 #include "interpose/hook_table.h"
 #include "interpose/thread_path.h"
 

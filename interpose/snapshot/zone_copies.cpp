@@ -1,4 +1,4 @@
-#include "interpose/zone_copies.h"
+#include "interpose/snapshot/zone_copies.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "interpose/slot_memory.h"
+#include "interpose/snapshot/slot_memory.h"
 
 #include "interpose/services/private_memory.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "interpose/session.h"
-#include "interpose/snapshots.h"
+#include "interpose/snapshot/snapshots.h"
 
 namespace gpusnap {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "interpose/handlers.h"
+#include "interpose/handlers/handlers.h"
 
 namespace gpusnap::handle {
 

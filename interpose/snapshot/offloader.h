@@ -13,9 +13,9 @@
 #include <mutex>
 #include <vector>
 
-#include "interpose/device_lane.h"
-#include "interpose/yielding.h"
-#include "interpose/zone_copies.h"
+#include "interpose/snapshot/device_lane.h"
+#include "interpose/snapshot/yielding.h"
+#include "interpose/snapshot/zone_copies.h"
 #include "tiers/staging.h"
 #include "tiers/store.h"
 #include "tracker/snapshot_zones.h"

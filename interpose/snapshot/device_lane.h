@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "interpose/device_code.h"
+#include "interpose/device/device_code.h"
 #include "interpose/mapped_memory.h"
-#include "interpose/yielding.h"
+#include "interpose/snapshot/yielding.h"
 #include "tiers/status.h"
 #include "tracker/block_pool.h"
 #include "tracker/snapshot_zones.h"

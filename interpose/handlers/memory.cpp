@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "interpose/handlers.h"
-#include "interpose/memory_calls.h"
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/memory_calls.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {

@@ -2,8 +2,8 @@
 // calls; what a pool holds follows from these calls and from synchronisations, which are made again
 // for it.
 
-#include "interpose/handlers.h"
-#include "interpose/memory_calls.h"
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/memory_calls.h"
 
 namespace gpusnap::handle {
 

@@ -1,6 +1,6 @@
 // Modules, libraries, kernels and their launches.
 
-#include "interpose/handlers.h"
+#include "interpose/handlers/handlers.h"
 #include "tiers/checksum.h"
 #include "tiers/file_system.h"
 #include "tracker/image.h"

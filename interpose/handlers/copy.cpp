@@ -1,7 +1,7 @@
 // Copies. What matters is where the bytes go: into device memory they are skipped in a replay, and
 // loaded at the cut; into memory that the host sees they are what the host learnt.
 
-#include "interpose/handlers.h"
+#include "interpose/handlers/handlers.h"
 
 namespace gpusnap::handle {
 

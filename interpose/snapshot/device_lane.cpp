@@ -1,4 +1,4 @@
-#include "interpose/device_lane.h"
+#include "interpose/snapshot/device_lane.h"
 
 #include <algorithm>
 #include <cstring>

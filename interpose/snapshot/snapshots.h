@@ -21,11 +21,11 @@
 #include <string>
 #include <vector>
 
-#include "interpose/device_lane.h"
-#include "interpose/offloader.h"
-#include "interpose/own_copies.h"
 #include "interpose/services/settings.h"
-#include "interpose/workers.h"
+#include "interpose/snapshot/device_lane.h"
+#include "interpose/snapshot/offloader.h"
+#include "interpose/snapshot/own_copies.h"
+#include "interpose/snapshot/workers.h"
 #include "tiers/staging.h"
 #include "tiers/store.h"
 #include "tracker/snapshot_zones.h"

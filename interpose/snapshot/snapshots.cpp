@@ -1,4 +1,4 @@
-#include "interpose/snapshots.h"
+#include "interpose/snapshot/snapshots.h"
 
 #include <unistd.h>
 
@@ -6,10 +6,10 @@
 #include <thread>
 #include <utility>
 
-#include "interpose/mutation.h"
 #include "interpose/services/log.h"
+#include "interpose/snapshot/mutation.h"
+#include "interpose/snapshot/zone_copies.h"
 #include "interpose/text.h"
-#include "interpose/zone_copies.h"
 
 namespace gpusnap {
 

@@ -1,7 +1,7 @@
 // Captures and graphs. How a graph is built is the program's own affair: the calls pass through, in
 // a recording and in a replay. What counts is what a launch does.
 
-#include "interpose/handlers.h"
+#include "interpose/handlers/handlers.h"
 
 namespace gpusnap::handle {
 

@@ -1,4 +1,4 @@
-#include "interpose/checkpointer.h"
+#include "interpose/snapshot/checkpointer.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
-#include "interpose/cut_observer.h"
 #include "interpose/services/log.h"
+#include "interpose/snapshot/cut_observer.h"
 #include "interpose/text.h"
 
 namespace gpusnap {

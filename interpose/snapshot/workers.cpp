@@ -1,4 +1,4 @@
-#include "interpose/workers.h"
+#include "interpose/snapshot/workers.h"
 
 #include <utility>
 

@@ -1,14 +1,14 @@
-#include "interpose/offloader.h"
+#include "interpose/snapshot/offloader.h"
 
 #include <algorithm>
 #include <cstring>
 #include <thread>
 #include <utility>
 
-#include "interpose/mutation.h"
-#include "interpose/snapshots.h"
+#include "interpose/snapshot/mutation.h"
+#include "interpose/snapshot/snapshots.h"
+#include "interpose/snapshot/zone_copies.h"
 #include "interpose/text.h"
-#include "interpose/zone_copies.h"
 
 namespace gpusnap {
 

@@ -1,4 +1,4 @@
-#include "interpose/device_code.h"
+#include "interpose/device/device_code.h"
 
 #include <algorithm>
 #include <array>

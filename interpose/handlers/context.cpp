@@ -1,6 +1,6 @@
 // Contexts, streams, and the times of events.
 
-#include "interpose/handlers.h"
+#include "interpose/handlers/handlers.h"
 
 namespace gpusnap::handle {
 

@@ -1,4 +1,4 @@
-#include "interpose/cut_observer.h"
+#include "interpose/snapshot/cut_observer.h"
 
 namespace gpusnap {
 

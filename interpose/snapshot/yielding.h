@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "interpose/driver.h"
-#include "interpose/own_copies.h"
+#include "interpose/snapshot/own_copies.h"
 
 namespace gpusnap {
 
