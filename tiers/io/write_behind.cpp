@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <new>
 
 #include "tiers/io/system_call.h"
 
@@ -44,14 +45,16 @@ int WriteBehind::wrote(uint64_t offset, uint64_t size) {
   }
   const int error = start(fd_, offset, size, SYNC_FILE_RANGE_WRITE);
   if (error != 0) return error;
-  Piece oldest;
-  {
+  Piece oldest{offset, size};
+  try {
     const std::lock_guard lock(mutex_);
     started_.emplace_back(offset, size);
     if ((started_bytes_ += size) <= kWindow) return 0;
     oldest = started_.front();
     started_.pop_front();
     started_bytes_ -= oldest.second;
+  } catch (const std::bad_alloc&) {
+    // Not noted down, so it cannot wait.
   }
   return wait_and_drop(oldest);
 }
