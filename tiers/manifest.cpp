@@ -395,13 +395,6 @@ uint64_t Manifest::own_bytes() const {
                          [](uint64_t sum, const Extent& extent) { return sum + extent.size; });
 }
 
-uint64_t Manifest::own_stored_bytes() const {
-  return std::accumulate(extents.begin(), extents.end(), uint64_t{0},
-                         [](uint64_t sum, const Extent& extent) {
-                           return sum + (extent.within == 0 ? extent.stored() : 0);
-                         });
-}
-
 std::vector<std::byte> encode(const Manifest& m) {
   if (!fits(m)) return {};
   FlatBufferBuilder builder(4096 + m.extents.size() * sizeof(stored::Extent));

@@ -113,9 +113,8 @@ struct Manifest {
   uint32_t chain = 0;            // how many ancestors it has, at most kMostAncestors
   CallCounts meanwhile;
 
-  uint64_t bytes() const;             // of device memory at the cut
-  uint64_t own_bytes() const;         // of those, in this manifest's own extents
-  uint64_t own_stored_bytes() const;  // that these take in the segments, without padding
+  uint64_t bytes() const;      // of device memory at the cut
+  uint64_t own_bytes() const;  // of those, in this manifest's own extents
 };
 
 // With header, version and checksum: the bytes of the file.

@@ -14,6 +14,15 @@ void check(bool holds) {
   if (!holds) std::abort();
 }
 
+// What a reader takes for granted when it decompresses it.
+void check_block(const gpusnap::Extent& extent) {
+  check(gpusnap::is_form(static_cast<uint8_t>(extent.form)));
+  check(extent.block_bytes <= gpusnap::kMostBlockBytes);
+  check(extent.block_stored > 0 && extent.block_stored < extent.block_bytes);
+  check(extent.within <= extent.block_bytes);
+  check(extent.size <= extent.block_bytes - extent.within);
+}
+
 void try_manifest(std::span<const std::byte> bytes) {
   const auto manifest = gpusnap::decode_manifest(bytes);
   if (!manifest.ok()) {
@@ -25,7 +34,8 @@ void try_manifest(std::span<const std::byte> bytes) {
     const gpusnap::SavedRange& range = manifest->ranges.at(extent.range);
     const gpusnap::SegmentRef& segment = manifest->segments.at(extent.segment);
     check(extent.offset + extent.size <= range.size);
-    check(extent.segment_offset + extent.size <= segment.size);
+    check(extent.segment_offset + extent.stored() <= segment.size);
+    if (extent.form != gpusnap::Form::kStored) check_block(extent);
     saved[extent.range] += extent.size;
   }
   check(manifest->own_bytes() <= manifest->bytes());
