@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -147,27 +148,46 @@ class Placer {
 }  // namespace
 
 Status check_link(const Manifest& child, const Manifest& parent, uint64_t checksum) {
-  if (checksum != child.parent_checksum) {
+  const bool merged = parent.replaces != 0 && parent.replaces == child.parent_checksum;
+  if (checksum != child.parent_checksum && !merged) {
     return damaged("it was made on another checkpoint than the one that has its parent's number, " +
                    std::to_string(child.parent));
   }
-  if (parent.chain + 1 != child.chain) {
-    return damaged("it has " + std::to_string(child.chain) + " ancestors and its parent " +
-                   std::to_string(parent.chain));
-  }
   return match_ranges(child, parent).status();
+}
+
+Status check_length(const Manifest& manifest, uint64_t ancestors) {
+  if (ancestors <= manifest.chain) return {};
+  return damaged("it has " + std::to_string(ancestors) + " ancestors instead of " +
+                 std::to_string(manifest.chain));
 }
 
 Result<std::vector<PlacedExtent>> place_extents(const std::vector<Manifest>& chain) {
   return Placer(chain).run();
 }
 
-std::span<const PlacedExtent> Contents::pieces_of_extent(size_t first) const {
-  const auto begin = pieces.begin() + static_cast<ptrdiff_t>(first);
-  const auto end = std::find_if(begin, pieces.end(), [&](const PlacedExtent& piece) {
-    return piece.member != begin->member || piece.extent != begin->extent;
+std::span<const PlacedExtent> leading_extent(std::span<const PlacedExtent> pieces) {
+  const PlacedExtent& first = pieces.front();
+  const auto end = std::find_if(pieces.begin(), pieces.end(), [&](const PlacedExtent& piece) {
+    return piece.member != first.member || piece.extent != first.extent;
   });
-  return {begin, end};
+  return {pieces.begin(), end};
+}
+
+uint64_t read_bytes(std::span<const Manifest> chain, std::span<const PlacedExtent> pieces) {
+  uint64_t bytes = 0;
+  std::optional<std::tuple<uint32_t, uint32_t, uint64_t>> counted;  // an extent's, or its block's
+  for (const PlacedExtent& piece : pieces) {
+    const Extent& extent = chain[piece.member].extents[piece.extent];
+    const std::tuple place(piece.member, extent.segment, extent.segment_offset);
+    if (counted != place) bytes += extent.form == Form::kStored ? extent.size : extent.block_bytes;
+    counted = place;
+  }
+  return bytes;
+}
+
+std::span<const PlacedExtent> Contents::pieces_of_extent(size_t first) const {
+  return leading_extent(std::span(pieces).subspan(first));
 }
 
 }  // namespace gpusnap

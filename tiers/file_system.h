@@ -89,12 +89,19 @@ class FileSystem {
   virtual Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
                                                         uint64_t reserve) = 0;
   virtual Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) = 0;
+  // One that is there, to be written further and read: whoever wrote it before has gone.
+  virtual Result<std::unique_ptr<BulkFile>> continue_bulk(const std::string& path) = 0;
+  // The file has that many bytes and no more, and they are durable, at return. kDamaged where it
+  // is shorter already.
+  virtual Status shorten(const std::string& path, uint64_t size) = 0;
   // By name.
   virtual Result<std::vector<FolderEntry>> entries(const std::string& folder) = 0;
   // Makes missing parents too; ok when it is there already. What it makes is durable at return.
   virtual Status make_folder(const std::string& folder) = 0;
   // Fails when `to` exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
+  // As rename(), but `to` is what was there before or, at once, what `from` was; it may be missing.
+  virtual Status replace(const std::string& from, const std::string& to) = 0;
   // Makes created, renamed and removed names in the folder durable.
   virtual Status sync_folder(const std::string& folder) = 0;
   virtual Status remove(const std::string& path) = 0;           // a file

@@ -16,6 +16,22 @@
 
 namespace gpusnap {
 
+// What of a journal's stream has to be durable before a checkpoint is committed that builds on it.
+struct JournalCover {
+  uint32_t stream = 0;  // of the staging area (tiers/staging), and which of its lives
+  uint32_t life = 0;
+  uint64_t slots = 0;  // so many of its leading slots
+};
+
+// Where the bytes of a part's file go, from its first to its last. Used by one thread.
+class JournalSink {
+ public:
+  virtual ~JournalSink() = default;
+  virtual Status append(std::span<const std::byte> bytes) = 0;
+  // All that was appended will be found by who looks for what the result tells.
+  virtual Result<JournalCover> settle() = 0;
+};
+
 // Appends to one part. One producer thread appends; a thread of the writer's own compresses and
 // writes. Appending fills a block that was allocated at the start and never allocates; when all
 // blocks are full it waits for the writer.
@@ -27,8 +43,8 @@ class JournalWriter {
     int zstd_level = 1;
     Spawn spawn;  // of the writer's thread
   };
-  // Creates the file, and the folder if need be. Fails when the file exists.
-  static Result<std::unique_ptr<JournalWriter>> create(FileSystem& files, const std::string& folder,
+  // `name`: of the part's file.
+  static Result<std::unique_ptr<JournalWriter>> create(std::unique_ptr<JournalSink> sink,
                                                        const std::string& name, Options options);
   virtual ~JournalWriter() = default;
 
@@ -47,10 +63,9 @@ class JournalWriter {
   // Closes the current block and gives the position after all that was appended so far; does not
   // wait. Producer thread only.
   virtual JournalPart seal() = 0;
-  // Waits until the part up to `position` is durable. Any thread. Reports what went wrong with any
-  // write since the start: once it has failed it stays failed.
-  // `position.file_bytes` is filled in.
-  virtual Status make_durable(JournalPart& position) = 0;
+  // Waits until the part up to `position` is settled in the sink. Any thread. Reports what went
+  // wrong since the start: once it has failed it stays failed. `position.file_bytes` is filled in.
+  virtual Result<JournalCover> settle(JournalPart& position) = 0;
 
   // Appended so far. Producer thread only.
   virtual uint64_t stream_bytes() const = 0;

@@ -16,7 +16,7 @@ namespace gpusnap {
 
 namespace {
 
-constexpr size_t kWriteBytes = 1 << 20;  // the file is written in pieces of about this
+constexpr size_t kWriteBytes = 1 << 20;  // goes to the sink in pieces of about this
 
 // A place in the stream.
 struct Position {
@@ -54,15 +54,11 @@ class BlockQueue {
   size_t count_ = 0;
 };
 
-// Turns blocks into frames and appends them to the file. Used by the writer's thread only.
+// Turns blocks into frames and appends them to the sink. Used by the writer's thread only.
 class FrameWriter {
  public:
-  FrameWriter(FileSystem& files, std::string folder, std::unique_ptr<WritableFile> file, int level,
-              size_t block_bytes)
-      : files_(files),
-        folder_(std::move(folder)),
-        file_(std::move(file)),
-        zstd_(ZSTD_createCCtx(), ZSTD_freeCCtx) {
+  FrameWriter(std::unique_ptr<JournalSink> sink, int level, size_t block_bytes)
+      : sink_(std::move(sink)), zstd_(ZSTD_createCCtx(), ZSTD_freeCCtx) {
     if (!zstd_) throw std::bad_alloc();
     ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_compressionLevel, level);
     ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_contentSizeFlag, 1);
@@ -72,7 +68,7 @@ class FrameWriter {
   Status start(const std::string& name) {
     const auto header = encode_journal_header(name);
     file_bytes_ = header.size();
-    return file_->append(header);
+    return sink_->append(header);
   }
 
   Status add(const Block& block) {
@@ -98,44 +94,36 @@ class FrameWriter {
 
   Status flush() {
     if (buffer_.empty()) return {};
-    Status written = file_->append(buffer_);
+    Status written = sink_->append(buffer_);
     buffer_.clear();
     return written;
   }
 
-  Status sync() {
+  Result<JournalCover> settle() {
     if (Status written = flush(); !written.ok()) return written;
-    if (Status synced = file_->sync(); !synced.ok()) return synced;
-    if (name_synced_) return {};
-    Status synced = files_.sync_folder(folder_);
-    name_synced_ = synced.ok();
-    return synced;
+    return sink_->settle();
   }
 
   Position position() const { return position_; }
   uint64_t file_bytes() const { return file_bytes_; }
 
  private:
-  FileSystem& files_;
-  const std::string folder_;
-  std::unique_ptr<WritableFile> file_;
+  const std::unique_ptr<JournalSink> sink_;
   std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> zstd_;
   std::vector<std::byte> buffer_;
   Position position_;
   uint64_t file_bytes_ = 0;
-  bool name_synced_ = false;
 };
 
 class Writer final : public JournalWriter {
  public:
-  Writer(FileSystem& files, const std::string& folder, std::string name,
-         std::unique_ptr<WritableFile> file, const Options& options)
+  Writer(std::string name, std::unique_ptr<JournalSink> sink, const Options& options)
       : name_(std::move(name)),
         block_bytes_(std::clamp<size_t>(options.block_bytes, 1, kMostFrameRawBytes)),
         blocks_(std::max<size_t>(options.blocks, 2)),
         full_(blocks_.size()),
         free_(blocks_.size()),
-        frames_(files, folder, std::move(file), options.zstd_level, block_bytes_) {
+        frames_(std::move(sink), options.zstd_level, block_bytes_) {
     for (Block& block : blocks_) {
       block.data.resize(block_bytes_);
       free_.push(&block);
@@ -183,20 +171,20 @@ class Writer final : public JournalWriter {
     return {name_, 0, stream_bytes(), entries_};
   }
 
-  Status make_durable(JournalPart& part) override {
+  Result<JournalCover> settle(JournalPart& part) override {
     const Position wanted{part.stream_bytes, part.entries};
     std::unique_lock lock(mutex_);
     if (handed_over_ < wanted) return not_sealed(wanted);
     if (!wanted_ || *wanted_ < wanted) wanted_ = wanted;
     work_.notify_one();
-    synced_.wait(lock, [&] { return !status_.ok() || (durable_ && !(*durable_ < wanted)); });
+    changed_.wait(lock, [&] { return !status_.ok() || (settled_ && !(*settled_ < wanted)); });
     if (!status_.ok()) return status_;
     const auto end = std::lower_bound(
         boundaries_.begin(), boundaries_.end(), wanted,
         [](const Boundary& boundary, const Position& position) { return boundary.at < position; });
     if (end == boundaries_.end() || !(end->at == wanted)) return not_sealed(wanted);
     part.file_bytes = end->file_bytes;
-    return {};
+    return cover_;
   }
 
   // What has been handed over is changed by the producer alone, so it may look without the lock.
@@ -209,7 +197,7 @@ class Writer final : public JournalWriter {
   };
 
   Status not_sealed(const Position& at) const {
-    return {Code::kInvalid, "cannot make journal part " + name_ + " durable up to byte " +
+    return {Code::kInvalid, "cannot settle journal part " + name_ + " up to byte " +
                                 std::to_string(at.stream_bytes) + ": it was not sealed there"};
   }
 
@@ -253,9 +241,9 @@ class Writer final : public JournalWriter {
   void body() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      work_.wait(lock, [&] { return stop_ || !full_.empty() || sync_is_due(); });
-      if (sync_is_due()) {
-        sync(lock);
+      work_.wait(lock, [&] { return stop_ || !full_.empty() || is_due(); });
+      if (is_due()) {
+        settle_now(lock);
       } else if (!full_.empty()) {
         write_block(lock);
       } else {
@@ -265,9 +253,9 @@ class Writer final : public JournalWriter {
     if (status_.ok()) status_ = frames_.flush();
   }
 
-  // A sync is asked for, and all that it is to cover is in the file's hands. The thread only.
-  bool sync_is_due() const {
-    return status_.ok() && wanted_ && (!durable_ || *durable_ < *wanted_) &&
+  // It is to be settled, and all that this is to cover has passed the thread. The thread only.
+  bool is_due() const {
+    return status_.ok() && wanted_ && (!settled_ || *settled_ < *wanted_) &&
            !(frames_.position() < *wanted_);
   }
 
@@ -291,18 +279,19 @@ class Writer final : public JournalWriter {
     });
   }
 
-  void sync(std::unique_lock<std::mutex>& lock) {
+  void settle_now(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
-    Status synced = no_throw("write the journal", [&] { return frames_.sync(); });
+    const auto cover = no_throw("write the journal", [&] { return frames_.settle(); });
     lock.lock();
-    if (!synced.ok()) return fail(std::move(synced));
-    durable_ = frames_.position();
-    synced_.notify_all();
+    if (!cover.ok()) return fail(cover.status());
+    settled_ = frames_.position();
+    cover_ = cover.value();
+    changed_.notify_all();
   }
 
   void fail(Status status) {
     status_ = std::move(status);
-    synced_.notify_all();
+    changed_.notify_all();
   }
 
   const std::string name_;
@@ -311,15 +300,16 @@ class Writer final : public JournalWriter {
   Block* current_ = nullptr;  // the producer's own
 
   std::mutex mutex_;
-  std::condition_variable work_;    // for the thread
-  std::condition_variable freed_;   // for the producer
-  std::condition_variable synced_;  // for those who wait for durability
+  std::condition_variable work_;     // for the thread
+  std::condition_variable freed_;    // for the producer
+  std::condition_variable changed_;  // for those who wait until it is settled
   std::vector<Block> blocks_;
   BlockQueue full_;
   BlockQueue free_;
   Position handed_over_;              // the stream ends here for the thread
-  std::optional<Position> wanted_;    // durability is asked for up to here
-  std::optional<Position> durable_;   // and there up to here
+  std::optional<Position> wanted_;    // to be settled up to here
+  std::optional<Position> settled_;   // and is up to here
+  JournalCover cover_;                // of settled_
   std::vector<Boundary> boundaries_;  // ends of frames, rising
   Status status_;                     // the first failure, for good
   bool stop_ = false;
@@ -330,21 +320,12 @@ class Writer final : public JournalWriter {
 
 }  // namespace
 
-Result<std::unique_ptr<JournalWriter>> JournalWriter::create(FileSystem& files,
-                                                             const std::string& folder,
+Result<std::unique_ptr<JournalWriter>> JournalWriter::create(std::unique_ptr<JournalSink> sink,
                                                              const std::string& name,
                                                              Options options) {
   return no_throw("create a journal", [&]() -> Result<std::unique_ptr<JournalWriter>> {
-    if (Status made = files.make_folder(folder); !made.ok()) return made;
-    const std::string path = folder + "/" + name;
-    Result<std::unique_ptr<WritableFile>> file = files.create(path);
-    if (!file.ok()) return file.status();
-    auto writer = std::make_unique<Writer>(files, folder, name, std::move(file.value()), options);
-    if (Status started = writer->start(options.spawn); !started.ok()) {
-      writer.reset();
-      (void)files.remove(path);
-      return started;
-    }
+    auto writer = std::make_unique<Writer>(name, std::move(sink), options);
+    if (Status started = writer->start(options.spawn); !started.ok()) return started;
     return std::unique_ptr<JournalWriter>(std::move(writer));
   });
 }

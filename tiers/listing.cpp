@@ -48,6 +48,10 @@ class Epoch {
       problem(check_journal(manifest, journals));
       sum_up(manifest);
     }
+    info.stored_bytes += info.journal_bytes;
+    for (const FolderEntry& entry : entries) {
+      if (is_unnamed(entry)) info.unnamed_bytes += entry.size;
+    }
     if (info.ranks.empty()) info.time_unix_ns = folder_time;
     judge();
     return std::move(listed_);
@@ -63,7 +67,7 @@ class Epoch {
     Result<StoredManifest> read = read_manifest(files_, job_folder_, info.job, info.epoch, rank);
     info.stored_bytes += entry.size;
     if (read.status().code() == Code::kNotFound) return;  // pruned meanwhile
-    listed_.parts[rank] = {read.status(), read.ok() ? read->checksum : 0};
+    listed_.parts[rank] = {read.status(), read.ok() ? read->checksum : 0, entry.size};
     if (!read.ok()) {
       listed_.has_unread_manifest = true;
       return problem(read.status());
@@ -73,6 +77,15 @@ class Epoch {
           {Code::kDamaged, "the manifests in " + folder_ + " do not agree on the number of ranks"});
     }
     info.ranks.push_back(std::move(read->manifest));
+  }
+
+  bool is_unnamed(const FolderEntry& entry) const {
+    if (entry.is_folder || !rank_of_part_file(entry.name)) return false;
+    return std::none_of(
+        listed_.info.ranks.begin(), listed_.info.ranks.end(), [&](const Manifest& manifest) {
+          return std::any_of(manifest.segments.begin(), manifest.segments.end(),
+                             [&](const SegmentRef& segment) { return segment.file == entry.name; });
+        });
   }
 
   Status check_segments(const Manifest& manifest, const Sizes& sizes) const {
@@ -106,9 +119,11 @@ class Epoch {
     info.stall_ns = std::max(info.stall_ns, manifest.stall_ns);
     info.bytes += manifest.bytes();
     info.own_bytes += manifest.own_bytes();
-    info.chain = std::max(info.chain, manifest.chain);
-    for (const SegmentRef& segment : manifest.segments) info.stored_bytes += segment.size;
-    for (const JournalPart& part : manifest.journal) info.stored_bytes += part.file_bytes;
+    for (const SegmentRef& segment : manifest.segments) {
+      info.stored_bytes += segment.size;
+      listed_.parts[manifest.rank].bytes += segment.size;
+    }
+    for (const JournalPart& part : manifest.journal) info.journal_bytes += part.file_bytes;
   }
 
   void judge() {
@@ -161,16 +176,21 @@ class Chains {
     uint64_t epoch = 0;
     Status problem;
     bool missing = false;
+    uint32_t ancestors = 0;
+    uint64_t bytes = 0;  // of its and their files
   };
 
   // Oldest first: what there is to say of the parent has been said.
   void examine(ListedCheckpoint& checkpoint, uint32_t rank, const ListedCheckpoint::Part& part) {
     CheckpointInfo& info = checkpoint.info;
     Verdict& verdict = verdicts_[{info.epoch, rank}];
-    verdict = {info.epoch, part.problem};
+    verdict = {info.epoch, part.problem, false, 0, part.bytes};
     const Manifest* manifest = manifest_of(checkpoint, rank);
     if (manifest == nullptr || !part.problem.ok() || manifest->parent == 0) return;
     verdict = examine_link(*manifest);
+    info.chain = std::max(info.chain, verdict.ancestors);
+    info.shared_bytes += verdict.bytes;
+    verdict.bytes += part.bytes;
     if (verdict.problem.ok() || !checkpoint.problem.ok()) return;
     info.state = CheckpointState::kDamaged;
     info.reason = verdict.epoch == info.epoch
@@ -190,7 +210,10 @@ class Chains {
     const Verdict& above = verdicts_[{child.parent, child.rank}];
     if (!above.problem.ok()) return above;
     const Manifest& manifest = *manifest_of(*parent, child.rank);
-    return {child.epoch, check_link(child, manifest, parent->parts.at(child.rank).checksum)};
+    const uint32_t ancestors = above.ancestors + 1;
+    Status good = check_link(child, manifest, parent->parts.at(child.rank).checksum);
+    if (good.ok()) good = check_length(child, ancestors);
+    return {child.epoch, good, false, ancestors, above.bytes};
   }
 
   // Newest first: a checkpoint that is needed itself says so before its parent's turn.

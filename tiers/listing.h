@@ -16,6 +16,7 @@ struct ListedCheckpoint {
   struct Part {
     Status problem;
     uint64_t checksum = 0;  // of the manifest's body
+    uint64_t bytes = 0;     // of the manifest and of the segments that it names
   };
 
   CheckpointInfo info;

@@ -144,6 +144,7 @@ class Taker {
     m.parent = from.parent();
     m.parent_checksum = from.parent_checksum();
     m.chain = from.chain();
+    m.replaces = from.replaces();
     if (const stored::CallCounts* calls = from.meanwhile(); calls != nullptr) {
       m.meanwhile = {calls->launches_free(),   calls->launches_waited(), calls->launches_guessed(),
                      calls->launches_opaque(), calls->others_free(),     calls->others_waited()};
@@ -284,6 +285,7 @@ Status check_chain(const Manifest& m) {
     return damaged("its parent and its number of ancestors do not agree");
   }
   if (m.parent != 0 && m.parent >= m.epoch) return damaged("its parent is no earlier checkpoint");
+  if (m.parent != 0 && m.replaces != 0) return damaged("it was merged and has a parent");
   if (m.chain > kMostAncestors) return damaged("it has more ancestors than it can have");
   for (size_t range = 0; m.parent != 0 && range < m.ranges.size(); ++range) {
     if (m.ranges[range].fresh || m.ranges[range].life != 0) continue;
@@ -334,7 +336,10 @@ Status check_journal(const Manifest& m) {
   return {};
 }
 
-Status check(const Manifest& m) {
+// Whether it has its extents yet.
+enum class Stage { kWhole, kWithoutExtents };
+
+Status check(const Manifest& m, Stage stage) {
   if (m.rank >= m.ranks) return damaged("its rank is not one of the job's");
   if (Status names = check_names(m); !names.ok()) return names;
   if (Status chain = check_chain(m); !chain.ok()) return chain;
@@ -347,11 +352,15 @@ Status check(const Manifest& m) {
   for (const Extent& extent : m.extents) {
     if (Status good = check_extent(m, extent); !good.ok()) return good;
   }
-  if (Status cover = check_cover(m); !cover.ok()) return cover;
+  if (stage == Stage::kWhole) {
+    if (Status cover = check_cover(m); !cover.ok()) return cover;
+  } else if (!m.extents.empty() || !m.segments.empty()) {
+    return damaged("it has extents already");
+  }
   return check_journal(m);
 }
 
-Result<Manifest> decode_body(std::span<const std::byte> body) {
+Result<Manifest> decode_body(std::span<const std::byte> body, Stage stage) {
   constexpr flatbuffers::uoffset_t kDepth = 8;
   // Each table takes four bytes at least, and tables may not share: linear in the body.
   const auto most_tables = static_cast<flatbuffers::uoffset_t>(body.size() / 4 + 1);
@@ -362,11 +371,11 @@ Result<Manifest> decode_body(std::span<const std::byte> body) {
   Manifest manifest = taker.manifest(*stored::GetManifest(body.data()));
   if (taker.exceeded()) return damaged("its body is not well-formed");
   if (taker.nonsense() != nullptr) return damaged(taker.nonsense());
-  if (Status good = check(manifest); !good.ok()) return good;
+  if (Status good = check(manifest, stage); !good.ok()) return good;
   return manifest;
 }
 
-Result<Manifest> decode(std::span<const std::byte> bytes) {
+Result<Manifest> decode(std::span<const std::byte> bytes, Stage stage) {
   const Result<ManifestHeader> header = decode_manifest_header(bytes);
   if (!header.ok()) return header.status();
   const auto body = bytes.subspan(kManifestHeaderBytes);
@@ -378,9 +387,9 @@ Result<Manifest> decode(std::span<const std::byte> bytes) {
   if (body.size() >= FLATBUFFERS_MAX_BUFFER_SIZE) return damaged("it is longer than it can be");
   // FlatBuffers reads integers in place.
   if (reinterpret_cast<uintptr_t>(body.data()) % sizeof(uint64_t) != 0) {
-    return decode_body(std::vector<std::byte>(body.begin(), body.end()));
+    return decode_body(std::vector<std::byte>(body.begin(), body.end()), stage);
   }
-  return decode_body(body);
+  return decode_body(body, stage);
 }
 
 }  // namespace
@@ -412,16 +421,21 @@ std::vector<std::byte> encode(const Manifest& m) {
   const stored::CallCounts meanwhile(calls.launches_free, calls.launches_waited,
                                      calls.launches_guessed, calls.launches_opaque,
                                      calls.others_free, calls.others_waited);
-  builder.Finish(stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
-                                        m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls,
-                                        m.launches, program, ranges, extents, segments, journal,
-                                        m.parent, m.parent_checksum, m.chain, &meanwhile, blocks),
-                 stored::ManifestIdentifier());
+  builder.Finish(
+      stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
+                             m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
+                             ranges, extents, segments, journal, m.parent, m.parent_checksum,
+                             m.chain, &meanwhile, blocks, m.replaces),
+      stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }
 
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
-  return no_throw("read a manifest", [&] { return decode(bytes); });
+  return no_throw("read a manifest", [&] { return decode(bytes, Stage::kWhole); });
+}
+
+Result<Manifest> decode_manifest_without_extents(std::span<const std::byte> bytes) {
+  return no_throw("read a manifest", [&] { return decode(bytes, Stage::kWithoutExtents); });
 }
 
 }  // namespace gpusnap

@@ -110,7 +110,12 @@ struct Manifest {
   // 0: none, this one is full.
   uint64_t parent = 0;
   uint64_t parent_checksum = 0;  // of its manifest's body; the checkpoint's writer fills it in
-  uint32_t chain = 0;            // how many ancestors it has, at most kMostAncestors
+  // How many ancestors it had when it was committed, at most kMostAncestors; since then one may
+  // have been merged, and what was behind that one is none any more.
+  uint32_t chain = 0;
+  // Of one that was merged into a full one: checksum of the body of the manifest that it replaces,
+  // by which the children that it had then know it; else 0.
+  uint64_t replaces = 0;
   CallCounts meanwhile;
 
   uint64_t bytes() const;      // of device memory at the cut
@@ -125,5 +130,7 @@ std::vector<std::byte> encode(const Manifest& manifest);
 // most once and exactly once where no parent can hold it, names without slashes or dot-dot.
 // kDamaged or kNewer otherwise.
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes);
+// Of one whose extents and segments are still to come: it has none, and all else is checked.
+Result<Manifest> decode_manifest_without_extents(std::span<const std::byte> bytes);
 
 }  // namespace gpusnap

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "tiers/chain.h"
 #include "tiers/format.h"
 #include "tiers/names.h"
 #include "tiers/store.h"
@@ -50,6 +51,20 @@ Result<StoredManifest> read_manifest(FileSystem& files, const std::string& job_f
     return unusable({Code::kDamaged, "it is that of another checkpoint"});
   }
   return read;
+}
+
+Status read_chain(FileSystem& files, const JobPlace& job, std::vector<Manifest>& chain) {
+  while (chain.back().parent != 0) {
+    const Manifest& child = chain.back();
+    Result<StoredManifest> parent =
+        read_manifest(files, job.folder, job.folder_name, child.parent, child.rank);
+    if (!parent.ok()) return parent.status();
+    Status linked = check_link(child, parent->manifest, parent->checksum);
+    if (!linked.ok()) return linked;
+    chain.push_back(std::move(parent->manifest));
+    if (Status fits = check_length(chain.front(), chain.size() - 1); !fits.ok()) return fits;
+  }
+  return {};
 }
 
 }  // namespace gpusnap

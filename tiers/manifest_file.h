@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tiers/file_system.h"
 #include "tiers/manifest.h"
@@ -19,5 +20,15 @@ struct StoredManifest {
 // name. kNotFound where there is none; all other messages name the file.
 Result<StoredManifest> read_manifest(FileSystem& files, const std::string& job_folder,
                                      const std::string& job, uint64_t epoch, uint32_t rank);
+
+// A job's folder, as the names in it have it.
+struct JobPlace {
+  std::string folder;       // with the store's
+  std::string folder_name;  // alone
+};
+
+// Reads the ancestors of chain[0], the parent first, to a full one, and checks the links. Of what
+// was merged, what it was merged into.
+Status read_chain(FileSystem& files, const JobPlace& job, std::vector<Manifest>& chain);
 
 }  // namespace gpusnap

@@ -43,6 +43,23 @@ std::optional<uint32_t> parse_small_number(std::string_view text) {
   return static_cast<uint32_t>(*number);
 }
 
+std::string name_of_part(const SegmentName& part, const char* suffix) {
+  return "r" + std::to_string(part.rank) + "-" + part.run + "-" + std::to_string(part.number) +
+         suffix;
+}
+
+std::optional<SegmentName> parse_name_of_part(std::string_view name, std::string_view suffix) {
+  if (!take(name, "r") || !take_back(name, suffix)) return std::nullopt;
+  const size_t first = name.find('-');
+  const size_t last = name.rfind('-');
+  if (first == std::string_view::npos || first == last) return std::nullopt;
+  const std::optional<uint32_t> rank = parse_small_number(name.substr(0, first));
+  const std::optional<uint32_t> number = parse_small_number(name.substr(last + 1));
+  const std::string_view run = name.substr(first + 1, last - first - 1);
+  if (!rank || !number || !is_run(run)) return std::nullopt;
+  return SegmentName{*rank, std::string(run), *number};
+}
+
 }  // namespace
 
 std::string sanitise_job(const std::string& name) {
@@ -95,28 +112,40 @@ std::string temporary_manifest_name(uint32_t rank, const std::string& run) {
   return manifest_name(rank) + "." + run + ".tmp";
 }
 
-bool is_temporary_manifest_name(std::string_view name) {
-  if (!take_back(name, ".tmp")) return false;
+std::optional<uint32_t> parse_temporary_manifest_name(std::string_view name) {
+  if (!take_back(name, ".tmp")) return std::nullopt;
   const size_t dot = name.rfind('.');
-  return dot != std::string_view::npos && is_run(name.substr(dot + 1)) &&
-         parse_manifest_name(name.substr(0, dot)).has_value();
+  if (dot == std::string_view::npos || !is_run(name.substr(dot + 1))) return std::nullopt;
+  return parse_manifest_name(name.substr(0, dot));
 }
 
 std::string segment_name(const SegmentName& segment) {
-  return "r" + std::to_string(segment.rank) + "-" + segment.run + "-" +
-         std::to_string(segment.number) + ".segment";
+  return name_of_part(segment, ".segment");
+}
+std::optional<SegmentName> parse_segment_name(std::string_view name) {
+  return parse_name_of_part(name, ".segment");
+}
+std::string block_log_name(const SegmentName& log) {
+  return name_of_part(log, ".blocks");
+}
+std::optional<SegmentName> parse_block_log_name(std::string_view name) {
+  return parse_name_of_part(name, ".blocks");
+}
+std::string chunk_name(const SegmentName& chunk) {
+  return name_of_part(chunk, ".chunk");
+}
+std::optional<SegmentName> parse_chunk_name(std::string_view name) {
+  return parse_name_of_part(name, ".chunk");
 }
 
-std::optional<SegmentName> parse_segment_name(std::string_view name) {
-  if (!take(name, "r") || !take_back(name, ".segment")) return std::nullopt;
-  const size_t first = name.find('-');
-  const size_t last = name.rfind('-');
-  if (first == std::string_view::npos || first == last) return std::nullopt;
-  const std::optional<uint32_t> rank = parse_small_number(name.substr(0, first));
-  const std::optional<uint32_t> number = parse_small_number(name.substr(last + 1));
-  const std::string_view run = name.substr(first + 1, last - first - 1);
-  if (!rank || !number || !is_run(run)) return std::nullopt;
-  return SegmentName{*rank, std::string(run), *number};
+std::optional<uint32_t> rank_of_part_file(std::string_view name) {
+  if (const auto segment = parse_segment_name(name)) return segment->rank;
+  if (const auto log = parse_block_log_name(name)) return log->rank;
+  return parse_temporary_manifest_name(name);
+}
+
+std::string merge_lock_name(uint32_t rank) {
+  return "r" + std::to_string(rank) + ".merge";
 }
 
 bool is_journal_name(std::string_view name) {

@@ -23,7 +23,7 @@ std::optional<uint64_t> parse_epoch_folder(std::string_view name);
 std::string manifest_name(uint32_t rank);
 std::optional<uint32_t> parse_manifest_name(std::string_view name);
 std::string temporary_manifest_name(uint32_t rank, const std::string& run);
-bool is_temporary_manifest_name(std::string_view name);
+std::optional<uint32_t> parse_temporary_manifest_name(std::string_view name);  // the rank
 
 struct SegmentName {
   uint32_t rank = 0;
@@ -32,6 +32,19 @@ struct SegmentName {
 };
 std::string segment_name(const SegmentName& segment);
 std::optional<SegmentName> parse_segment_name(std::string_view name);
+
+// Beside a part's segments while it is written: where its blocks lie (backend/block_log.h), and its
+// chunks on a local tier. Numbered as segments are.
+std::string block_log_name(const SegmentName& log);
+std::optional<SegmentName> parse_block_log_name(std::string_view name);
+std::string chunk_name(const SegmentName& chunk);
+std::optional<SegmentName> parse_chunk_name(std::string_view name);
+// Whose part of a checkpoint a file in its folder is of that counts only where a manifest names it:
+// a segment, a manifest that is being written, or where blocks lie meanwhile.
+std::optional<uint32_t> rank_of_part_file(std::string_view name);
+
+// Held while a rank's parts of this job are merged.
+std::string merge_lock_name(uint32_t rank);
 
 bool is_journal_name(std::string_view name);
 

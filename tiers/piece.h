@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace gpusnap {
 
@@ -11,5 +13,20 @@ struct Piece {
   uint64_t offset = 0;  // bytes from the range's start
   uint64_t size = 0;    // bytes
 };
+
+// Neighbours become one, or scattered zones would make a manifest large.
+inline std::vector<Piece> merged(std::span<const Piece> pieces) {
+  std::vector<Piece> all;
+  all.reserve(pieces.size());
+  for (const Piece& piece : pieces) {
+    if (!all.empty() && all.back().range == piece.range && piece.size > 0 &&
+        all.back().offset + all.back().size == piece.offset) {
+      all.back().size += piece.size;
+    } else {
+      all.push_back(piece);
+    }
+  }
+  return all;
+}
 
 }  // namespace gpusnap

@@ -145,6 +145,13 @@ Status cannot_lock(const std::string& path, int error) {
                                   "with them (Lustre: -o flock) or choose another folder"};
 }
 
+// Of a lock that its holder removes with its file, the next one may get what has no name any more.
+bool has_name(const std::string& path, const struct stat& about) {
+  struct stat named {};
+  return ::stat(path.c_str(), &named) == 0 && named.st_dev == about.st_dev &&
+         named.st_ino == about.st_ino;
+}
+
 Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
   HeldLocks& locks = held_locks();
   std::lock_guard one_at_a_time(locks.mutex);
@@ -161,6 +168,7 @@ Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
     return errno == EACCES || errno == EAGAIN ? busy(path) : cannot_lock(path, errno);
   }
   if (::fstat(file.get(), &about) < 0) return system_failed("lock", path, errno);
+  if (!has_name(path, about)) return busy(path);
   const HeldLocks::Id id{about.st_dev, about.st_ino};
   locks.held.insert(id);
   return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(file), id));
@@ -171,6 +179,21 @@ Result<std::unique_ptr<ReadableFile>> open_file(const std::string& path) {
   if (!file.ok()) return file.status();
   return std::unique_ptr<ReadableFile>(
       std::make_unique<PosixReadableFile>(std::move(file->file), path, file->size));
+}
+
+Status shorten_file(const std::string& path, uint64_t size) {
+  const Descriptor file = open_descriptor(path, O_WRONLY | O_NOFOLLOW);
+  struct stat about {};
+  if (!file.valid() || ::fstat(file.get(), &about) < 0) return system_failed("open", path, errno);
+  const auto there = static_cast<uint64_t>(about.st_size);
+  if (there < size) return file_ended(path, there, size);
+  const auto cut = [&] { return ::ftruncate(file.get(), static_cast<off_t>(size)); };
+  if (there > size && uninterrupted(cut) < 0) return system_failed("shorten", path, errno);
+  // What others have written of it, too.
+  if (uninterrupted([&] { return ::fsync(file.get()); }) < 0) {
+    return system_failed("write", path, errno);
+  }
+  return {};
 }
 
 Result<std::vector<FolderEntry>> list_folder(const std::string& folder) {
@@ -260,6 +283,12 @@ class PosixFileSystem final : public FileSystem {
   Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) override {
     return no_throw("open a file", [&] { return open_bulk_file(engine(), path); });
   }
+  Result<std::unique_ptr<BulkFile>> continue_bulk(const std::string& path) override {
+    return no_throw("open a file", [&] { return continue_bulk_file(engine(), path); });
+  }
+  Status shorten(const std::string& path, uint64_t size) override {
+    return no_throw("shorten a file", [&] { return shorten_file(path, size); });
+  }
   Result<std::vector<FolderEntry>> entries(const std::string& folder) override {
     return no_throw("read a folder", [&] { return list_folder(folder); });
   }
@@ -268,6 +297,10 @@ class PosixFileSystem final : public FileSystem {
   }
   Status rename(const std::string& from, const std::string& to) override {
     return no_throw("rename a file", [&] { return rename_file(from, to); });
+  }
+  Status replace(const std::string& from, const std::string& to) override {
+    return ::rename(from.c_str(), to.c_str()) == 0 ? Status()
+                                                   : system_failed("rename to", to, errno);
   }
   Status sync_folder(const std::string& folder) override {
     return no_throw("sync a folder", [&] { return sync_folder_of(folder); });

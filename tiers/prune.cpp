@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "tiers/listing.h"
+#include "tiers/manifest_file.h"
 #include "tiers/names.h"
 
 namespace gpusnap {
@@ -13,31 +15,42 @@ namespace {
 
 class Pruner {
  public:
-  Pruner(FileSystem& files, const PruneRequest& request) : files_(files), request_(request) {}
+  Pruner(FileSystem& files, const PruneRequest& request, std::vector<PrunedItem>* items)
+      : files_(files), request_(request), items_(items) {}
 
   Status run() {
+    // First: journals of a run that begins later are not among them.
+    const Result<std::vector<FolderEntry>> files = files_.entries(request_.job_folder);
     Result<std::vector<ListedCheckpoint>> listed =
         list_job(files_, request_.job_folder, request_.job_folder_name);
     if (!listed.ok()) return listed.status();
     const auto newest = std::find_if(listed->begin(), listed->end(), [](const auto& checkpoint) {
       return checkpoint.info.state == CheckpointState::kComplete;
     });
-    if (newest == listed->end()) return {};  // there is no successor to anything
-    const uint64_t newest_epoch = newest->info.epoch;
+    const bool any_complete = newest != listed->end();
+    // There is no successor to anything.
+    if (!any_complete && !request_.left_since_unix_ns) return {};
+    const uint64_t newest_epoch = any_complete ? newest->info.epoch : 0;
+    const bool all_unnamed =
+        any_complete && request_.is_of_this_run && request_.is_of_this_run(newest_epoch);
+    std::vector<const ListedCheckpoint*> staying;
     uint32_t kept = 0;
     for (const ListedCheckpoint& checkpoint : listed.value()) {
       // Before the next one's turn, which is older and may be its ancestor.
       const bool superfluous = is_superfluous(checkpoint.info, newest_epoch, kept);
-      if (superfluous && !is_ancestor(checkpoint.info) && remove(checkpoint.info)) {
+      if (superfluous && !is_ancestor(checkpoint.info) && make_durable(staying) &&
+          remove(checkpoint.info)) {
         add_journals(checkpoint.info, released_);
       } else {
-        add_journals(checkpoint.info, needed_);
-        add_parents(checkpoint.info);
-        any_unread_ = any_unread_ || checkpoint.has_unread_manifest;
+        stay(checkpoint);
+        staying.push_back(&checkpoint);
       }
     }
-    if (!any_unread_) remove_journals(request_.is_of_this_run(newest_epoch));
-    note(files_.sync_folder(request_.job_folder));
+    if (make_durable(staying)) {
+      for (const ListedCheckpoint* checkpoint : staying) remove_unnamed(checkpoint->info);
+    }
+    if (!any_unread_) remove_journals(files, all_unnamed);
+    if (!request_.dry_run) note(files_.sync_folder(request_.job_folder));
     return status_;
   }
 
@@ -47,16 +60,34 @@ class Pruner {
   }
 
   // Newest first; counts the complete ones in `kept`.
-  bool is_superfluous(const CheckpointInfo& info, uint64_t newest, uint32_t& kept) const {
+  bool is_superfluous(const CheckpointInfo& info, uint64_t newest, uint32_t& kept) {
     switch (info.state) {
       case CheckpointState::kComplete:
         return kept++ >= request_.keep;
       case CheckpointState::kPartial:
-        return info.epoch < newest && !request_.is_being_written(info.epoch);
+        if (request_.is_being_written && request_.is_being_written(info.epoch)) return false;
+        return info.epoch < newest || is_left(info);
       case CheckpointState::kDamaged:
         break;
     }
     return false;
+  }
+
+  bool is_left(const FolderEntry& entry) const {
+    return request_.left_since_unix_ns && entry.modified_unix_ns <= *request_.left_since_unix_ns;
+  }
+  // Nobody is writing it.
+  bool is_left(const CheckpointInfo& info) {
+    if (!request_.left_since_unix_ns || info.time_unix_ns > *request_.left_since_unix_ns) {
+      return false;
+    }
+    const Result<std::vector<FolderEntry>> entries = files_.entries(folder_of(info));
+    if (!entries.ok()) {
+      note(entries.status());
+      return false;
+    }
+    return std::all_of(entries->begin(), entries->end(),
+                       [this](const FolderEntry& entry) { return is_left(entry); });
   }
 
   // Of one that stays. A manifest that cannot be read may name any.
@@ -64,10 +95,13 @@ class Pruner {
     return any_unread_ || parents_.count(info.epoch) > 0;
   }
 
-  void add_parents(const CheckpointInfo& info) {
-    for (const Manifest& manifest : info.ranks) {
+  void stay(const ListedCheckpoint& checkpoint) {
+    add_journals(checkpoint.info, needed_);
+    for (const Manifest& manifest : checkpoint.info.ranks) {
       if (manifest.parent != 0) parents_.insert(manifest.parent);
     }
+    any_unread_ = any_unread_ || checkpoint.has_unread_manifest;
+    any_on_its_way_ = any_on_its_way_ || checkpoint.info.state == CheckpointState::kPartial;
   }
 
   static void add_journals(const CheckpointInfo& info, std::set<std::string>& names) {
@@ -76,65 +110,160 @@ class Pruner {
     }
   }
 
+  std::string folder_of(const CheckpointInfo& info) const {
+    return request_.job_folder + "/" + epoch_folder(info.epoch);
+  }
+
+  // Who committed or merged them may have died before the manifests' names were durable; what they
+  // make superfluous goes only after that.
+  bool make_durable(const std::vector<const ListedCheckpoint*>& staying) {
+    for (; durable_ < staying.size() && !request_.dry_run; ++durable_) {
+      if (staying[durable_]->info.state != CheckpointState::kComplete) continue;
+      Status synced = files_.sync_folder(folder_of(staying[durable_]->info));
+      if (synced.ok()) continue;
+      note(std::move(synced));
+      return false;
+    }
+    return true;
+  }
+
+  // Adds to `item`; true when all that match are gone.
   template <class F>
-  bool remove_where(const std::string& folder, const std::vector<FolderEntry>& entries, F matches) {
+  bool remove_where(const std::string& folder, const std::vector<FolderEntry>& entries,
+                    PrunedItem& item, F matches) {
     bool all = true;
     for (const FolderEntry& entry : entries) {
-      if (entry.is_folder || !matches(entry.name)) continue;
-      Status removed = files_.remove(folder + "/" + entry.name);
+      if (entry.is_folder || !matches(entry)) continue;
+      Status removed = request_.dry_run ? Status() : files_.remove(folder + "/" + entry.name);
       if (removed.code() == Code::kNotFound) continue;
+      if (removed.ok()) {
+        ++item.files;
+        item.bytes += entry.size;
+      }
       all = all && removed.ok();
       note(std::move(removed));
     }
     return all;
   }
 
+  void tell(PrunedItem item) {
+    if (items_ != nullptr && item.files > 0) items_->push_back(std::move(item));
+  }
+
   // Whether no manifest of it is left, for good.
   bool remove(const CheckpointInfo& info) {
-    const std::string folder = request_.job_folder + "/" + epoch_folder(info.epoch);
+    const std::string folder = folder_of(info);
     const Result<std::vector<FolderEntry>> entries = files_.entries(folder);
     if (!entries.ok()) {
       note(entries.status());
       return false;
     }
-    const auto is_manifest = [](const std::string& name) {
-      return parse_manifest_name(name).has_value();
-    };
-    if (!remove_where(folder, entries.value(), is_manifest)) return false;
-    if (Status synced = files_.sync_folder(folder); !synced.ok()) {
+    PrunedItem item{info.id + " (" + name_of(info.state) + ")", 0, 0};
+    const bool gone = remove_where(folder, entries.value(), item, [](const FolderEntry& entry) {
+      return parse_manifest_name(entry.name).has_value();
+    });
+    Status synced = gone && !request_.dry_run ? files_.sync_folder(folder) : Status();
+    if (!gone || !synced.ok()) {
       note(std::move(synced));
       return false;
     }
-    const bool empty = remove_where(folder, entries.value(), [](const std::string& name) {
-      return parse_segment_name(name) || is_temporary_manifest_name(name);
+    const bool empty = remove_where(folder, entries.value(), item, [](const FolderEntry& entry) {
+      return rank_of_part_file(entry.name).has_value();
     });
     // Files that are not ours keep the folder.
-    if (empty) (void)files_.remove_folder(folder);
+    if (empty && !request_.dry_run) (void)files_.remove_folder(folder);
+    tell(std::move(item));
     return true;
   }
 
-  void remove_journals(bool all_unnamed) {
-    const Result<std::vector<FolderEntry>> entries = files_.entries(request_.job_folder);
-    if (!entries.ok()) return note(entries.status());
-    remove_where(request_.job_folder, entries.value(), [&](const std::string& name) {
-      return is_journal_name(name) && needed_.count(name) == 0 &&
-             (all_unnamed || released_.count(name) > 0);
+  // What a merge has made superfluous, or one that died has left. All ranks have committed, so
+  // nobody else writes here.
+  void remove_unnamed(const CheckpointInfo& info) {
+    if (info.state != CheckpointState::kComplete) return;
+    std::set<uint32_t> ranks;
+    for (const FolderEntry& entry : unnamed(info)) {
+      if (const auto rank = rank_of_part_file(entry.name)) ranks.insert(*rank);
+    }
+    PrunedItem item{"files that " + info.id + " does not need", 0, 0};
+    for (const uint32_t rank : ranks) remove_unnamed(info, rank, item);
+    tell(std::move(item));
+  }
+
+  void remove_unnamed(const CheckpointInfo& info, uint32_t rank, PrunedItem& item) {
+    std::unique_ptr<FileLock> no_merge;
+    if (!request_.dry_run) {
+      auto lock = files_.lock(request_.job_folder + "/" + merge_lock_name(rank));
+      if (lock.status().code() == Code::kBusy) return;
+      if (!lock.ok()) return note(lock.status());
+      no_merge = std::move(lock.value());
+    }
+    // Again: a merge may have ended meanwhile.
+    Result<StoredManifest> now =
+        read_manifest(files_, request_.job_folder, request_.job_folder_name, info.epoch, rank);
+    if (!now.ok()) return;
+    CheckpointInfo part = info;
+    part.ranks.clear();
+    part.ranks.push_back(std::move(now->manifest));
+    // Nothing that the manifest as it was names goes before this one is durable.
+    if (!request_.dry_run) {
+      if (Status synced = files_.sync_folder(folder_of(info)); !synced.ok()) {
+        return note(std::move(synced));
+      }
+    }
+    const std::vector<FolderEntry> entries = unnamed(part);
+    remove_where(folder_of(info), entries, item, [rank](const FolderEntry& entry) {
+      return rank_of_part_file(entry.name) == rank;
     });
+  }
+
+  // Files of parts in its folder that none of its manifests names.
+  std::vector<FolderEntry> unnamed(const CheckpointInfo& info) {
+    Result<std::vector<FolderEntry>> entries = files_.entries(folder_of(info));
+    if (!entries.ok()) {
+      note(entries.status());
+      return {};
+    }
+    std::set<std::string> named;
+    for (const Manifest& manifest : info.ranks) {
+      for (const SegmentRef& segment : manifest.segments) named.insert(segment.file);
+    }
+    std::erase_if(entries.value(), [&](const FolderEntry& entry) {
+      return entry.is_folder || !rank_of_part_file(entry.name) || named.count(entry.name) > 0;
+    });
+    return std::move(entries.value());
+  }
+
+  void remove_journals(const Result<std::vector<FolderEntry>>& entries, bool all_unnamed) {
+    if (entries.status().code() == Code::kNotFound) return;
+    if (!entries.ok()) return note(entries.status());
+    for (const FolderEntry& entry : entries.value()) {
+      PrunedItem item{"journal " + entry.name, 0, 0};
+      remove_where(request_.job_folder, {entry}, item, [&](const FolderEntry& journal) {
+        if (!is_journal_name(journal.name) || needed_.count(journal.name) > 0) return false;
+        // Of a checkpoint that is on its way nobody knows yet what it needs.
+        return all_unnamed || released_.count(journal.name) > 0 ||
+               (is_left(journal) && !any_on_its_way_);
+      });
+      tell(std::move(item));
+    }
   }
 
   FileSystem& files_;
   const PruneRequest& request_;
+  std::vector<PrunedItem>* const items_;
   std::set<std::string> needed_;    // journal parts that a remaining manifest names
   std::set<std::string> released_;  // and those that only removed ones named, perhaps
   std::set<uint64_t> parents_;      // epochs that a remaining manifest names
+  size_t durable_ = 0;              // of those that stay, so many are for sure
   bool any_unread_ = false;
+  bool any_on_its_way_ = false;
   Status status_;
 };
 
 }  // namespace
 
-Status prune_job(FileSystem& files, const PruneRequest& request) {
-  return Pruner(files, request).run();
+Status prune_job(FileSystem& files, const PruneRequest& request, std::vector<PrunedItem>* items) {
+  return Pruner(files, request, items).run();
 }
 
 }  // namespace gpusnap

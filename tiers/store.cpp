@@ -7,12 +7,12 @@
 #include <set>
 
 #include "tiers/chain.h"
-#include "tiers/checkpoint_writer.h"
 #include "tiers/checksum.h"
 #include "tiers/listing.h"
 #include "tiers/manifest_file.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
+#include "tiers/part_reader.h"
 #include "tiers/prune.h"
 #include "tiers/segment.h"
 #include "tiers/verify.h"
@@ -20,38 +20,6 @@
 namespace gpusnap {
 
 namespace {
-
-// What the writers of this process do and have done. Thread-safe; shared with the writers, which
-// may outlive the store.
-class Activity {
- public:
-  void begin(const std::string& job, uint64_t epoch) {
-    std::lock_guard lock(mutex_);
-    writing_.emplace(job, epoch);
-  }
-  void end(const std::string& job, uint64_t epoch, bool committed) {
-    std::lock_guard lock(mutex_);
-    if (const auto found = writing_.find({job, epoch}); found != writing_.end()) {
-      writing_.erase(found);
-    }
-    if (committed) first_committed_.emplace(job, epoch);
-  }
-  bool is_writing(const std::string& job, uint64_t epoch) {
-    std::lock_guard lock(mutex_);
-    return writing_.count({job, epoch}) > 0;
-  }
-  // Epochs rise and one run writes at a time: what follows our first is ours.
-  bool is_of_this_run(const std::string& job, uint64_t epoch) {
-    std::lock_guard lock(mutex_);
-    const auto found = first_committed_.find(job);
-    return found != first_committed_.end() && found->second <= epoch;
-  }
-
- private:
-  std::mutex mutex_;
-  std::multiset<std::pair<std::string, uint64_t>> writing_;
-  std::map<std::string, uint64_t> first_committed_;  // by job
-};
 
 // The segment that was read from last stays open. Thread-safe.
 class OpenSegment {
@@ -122,14 +90,6 @@ class FolderStore final : public Store {
   Result<uint64_t> next_epoch(const std::string& job) override {
     return no_throw("find the next epoch", [&] { return epoch_after_all(job); });
   }
-  Result<std::unique_ptr<CheckpointWriter>> begin(const std::string& job, uint64_t epoch,
-                                                  uint32_t rank, const std::string& run,
-                                                  StagingPool& pool,
-                                                  uint64_t segment_bytes) override {
-    return no_throw("begin a checkpoint", [&] {
-      return begin_at({job_folder(job), sanitise_job(job), run, epoch, rank}, pool, segment_bytes);
-    });
-  }
   Result<Contents> resolve(const CheckpointInfo& checkpoint, uint32_t rank) override {
     return no_throw("resolve a checkpoint", [&] { return resolve_rank(checkpoint, rank); });
   }
@@ -138,11 +98,31 @@ class FolderStore final : public Store {
     return no_throw("read an extent",
                     [&] { return read_extent(checkpoint, manifest, extent, bytes); });
   }
-  Status prune(const std::string& job, uint32_t keep) override {
-    return no_throw("prune checkpoints", [&] { return prune_one(sanitise_job(job), keep); });
+  Status read_all(const CheckpointInfo& checkpoint, const Contents& contents, ReadBuffers& buffers,
+                  const TakePieces& take, NearChunks* near) override {
+    return no_throw("read a checkpoint", [&] {
+      return read_pieces(files_, {job_folder(checkpoint.job), sanitise_job(checkpoint.job)},
+                         contents.chain, contents.pieces, reader_options(), buffers, take, near);
+    });
+  }
+  Result<std::vector<PrunedItem>> prune_idle(const std::string& job,
+                                             const IdlePrune& options) override {
+    return no_throw("prune checkpoints", [&] { return prune_left(sanitise_job(job), options); });
+  }
+  Result<std::vector<std::string>> jobs() override {
+    return no_throw("list jobs", [&] { return job_names(); });
+  }
+  Result<JobUsage> usage(const std::string& job) override {
+    return no_throw("add up a job's files", [&] { return usage_of(job); });
   }
 
  private:
+  PartReaderOptions reader_options() const {
+    PartReaderOptions options;
+    options.spawn = spawn_;
+    return options;
+  }
+
   std::string epoch_path(const CheckpointInfo& checkpoint, uint64_t epoch) const {
     return job_folder(checkpoint.job) + "/" + epoch_folder(epoch);
   }
@@ -159,13 +139,22 @@ class FolderStore final : public Store {
     return infos;
   }
 
-  Result<std::vector<CheckpointInfo>> list_all() {
+  Result<std::vector<std::string>> job_names() {
     const Result<std::vector<FolderEntry>> entries = files_.entries(folder_);
     if (!entries.ok()) return entries.status();
-    std::vector<CheckpointInfo> infos;
+    std::vector<std::string> names;
     for (const FolderEntry& entry : entries.value()) {
-      if (!entry.is_folder || !is_job_folder(entry.name)) continue;
-      Result<std::vector<CheckpointInfo>> of_job = list_one(entry.name);
+      if (entry.is_folder && is_job_folder(entry.name)) names.push_back(entry.name);
+    }
+    return names;
+  }
+
+  Result<std::vector<CheckpointInfo>> list_all() {
+    const Result<std::vector<std::string>> names = job_names();
+    if (!names.ok()) return names.status();
+    std::vector<CheckpointInfo> infos;
+    for (const std::string& name : names.value()) {
+      Result<std::vector<CheckpointInfo>> of_job = list_one(name);
       if (!of_job.ok()) return of_job.status();
       std::move(of_job->begin(), of_job->end(), std::back_inserter(infos));
     }
@@ -204,8 +193,20 @@ class FolderStore final : public Store {
     return text;
   }
 
+  // What was pruned or merged while it was read is no damage.
   Status verify_one(const CheckpointInfo& checkpoint, const Progress& progress,
                     VerifyRound& round) {
+    const VerifyRound before = round;
+    bool vanished = false;
+    Status good = verify_listed(checkpoint, progress, round, vanished);
+    if (!vanished) return good;
+    round = before;
+    return verify_listed(checkpoint, progress, round, vanished);
+  }
+
+  // `vanished`: set where a file that was listed is not there any more.
+  Status verify_listed(const CheckpointInfo& checkpoint, const Progress& progress,
+                       VerifyRound& round, bool& vanished) {
     const std::string job = job_folder(checkpoint.job);
     // Afresh: the caller's may be old.
     const Result<std::vector<ListedCheckpoint>> listed =
@@ -231,7 +232,9 @@ class FolderStore final : public Store {
       const auto of_rank = ancestors_of(listed.value(), manifest);
       ancestors.insert(ancestors.end(), of_rank.begin(), of_rank.end());
     }
-    Status good = verify_files(files_, job, now->info, ancestors, progress, round);
+    Status good =
+        verify_files(files_, job, now->info, ancestors, progress, round, reader_options());
+    vanished = good.code() == Code::kNotFound;
     return good.ok() ? good : damaged(checkpoint, good);
   }
 
@@ -258,21 +261,6 @@ class FolderStore final : public Store {
       last = std::max(last, parse_epoch_folder(entry.name).value_or(0));
     }
     return last + 1;
-  }
-
-  Result<std::unique_ptr<CheckpointWriter>> begin_at(const CheckpointPlace& place,
-                                                     StagingPool& pool, uint64_t segment_bytes) {
-    if (!is_run(place.run)) {
-      return Status(Code::kInvalid, "cannot begin a checkpoint: '" + place.run +
-                                        "' is no run; 1 to 64 letters and digits are");
-    }
-    activity_->begin(place.job_folder_name, place.epoch);
-    const auto on_end = [activity = activity_, place](bool committed) {
-      activity->end(place.job_folder_name, place.epoch, committed);
-    };
-    auto writer = start_checkpoint_writer(files_, place, pool, segment_bytes, spawn_, on_end);
-    if (!writer.ok()) on_end(false);
-    return writer;
   }
 
   Status read_extent(const CheckpointInfo& checkpoint, const Manifest& manifest,
@@ -302,33 +290,60 @@ class FolderStore final : public Store {
     };
     Contents contents;
     contents.chain.push_back(*own);
-    while (contents.chain.back().parent != 0) {
-      const Manifest& child = contents.chain.back();
-      Result<StoredManifest> parent = read_manifest(
-          files_, job_folder(checkpoint.job), sanitise_job(checkpoint.job), child.parent, rank);
-      if (!parent.ok()) return unusable(parent.status());
-      Status linked = check_link(child, parent->manifest, parent->checksum);
-      if (!linked.ok()) return unusable(linked);
-      contents.chain.push_back(std::move(parent->manifest));
-    }
+    Status chained = read_chain(files_, {job_folder(checkpoint.job), sanitise_job(checkpoint.job)},
+                                contents.chain);
+    if (!chained.ok()) return unusable(chained);
     Result<std::vector<PlacedExtent>> pieces = place_extents(contents.chain);
     if (!pieces.ok()) return unusable(pieces.status());
     contents.pieces = std::move(pieces.value());
     return contents;
   }
 
-  Status prune_one(const std::string& job, uint32_t keep) {
-    if (keep == 0) return {Code::kInvalid, "cannot prune " + job + ": at least one must be kept"};
-    return prune_job(files_,
-                     {job_folder(job), job, keep,
-                      [&](uint64_t epoch) { return activity_->is_writing(job, epoch); },
-                      [&](uint64_t epoch) { return activity_->is_of_this_run(job, epoch); }});
+  Result<std::vector<PrunedItem>> prune_left(const std::string& job, const IdlePrune& options) {
+    if (options.keep == 0) {
+      return Status(Code::kInvalid, "cannot prune " + job + ": at least one must be kept");
+    }
+    PruneRequest request;
+    request.job_folder = job_folder(job);
+    request.job_folder_name = job;
+    request.keep = options.keep;
+    request.left_since_unix_ns = options.left_since_unix_ns;
+    request.dry_run = options.dry_run;
+    std::unique_ptr<FileLock> held;
+    if (!options.dry_run) {
+      Result<std::unique_ptr<FileLock>> locked = lock(job);
+      if (!locked.ok()) return locked.status();
+      held = std::move(locked.value());
+    }
+    std::vector<PrunedItem> items;
+    if (Status pruned = prune_job(files_, request, &items); !pruned.ok()) return pruned;
+    return items;
+  }
+
+  Result<JobUsage> usage_of(const std::string& job) {
+    const Result<std::vector<CheckpointInfo>> infos = list_one(job);
+    if (!infos.ok()) return infos.status();
+    const Result<std::vector<FolderEntry>> entries = files_.entries(job_folder(job));
+    if (!entries.ok()) return entries.status();
+    JobUsage usage;
+    std::set<std::string> named;
+    for (const CheckpointInfo& info : infos.value()) {
+      usage.checkpoints += info.stored_bytes - info.journal_bytes;
+      usage.unnamed += info.unnamed_bytes;
+      for (const Manifest& manifest : info.ranks) {
+        for (const JournalPart& part : manifest.journal) named.insert(part.file);
+      }
+    }
+    for (const FolderEntry& entry : entries.value()) {
+      if (entry.is_folder || !is_journal_name(entry.name)) continue;
+      (named.count(entry.name) > 0 ? usage.journals : usage.unnamed) += entry.size;
+    }
+    return usage;
   }
 
   FileSystem& files_;
   const std::string folder_;
   const Spawn spawn_;
-  const std::shared_ptr<Activity> activity_ = std::make_shared<Activity>();
   OpenSegment segment_;
   std::mutex reader_mutex_;
   ExtentReader reader_;

@@ -1,4 +1,5 @@
-// The store: checkpoints of jobs in a folder that may be shared by many nodes and jobs.
+// The store: checkpoints of jobs in a folder that may be shared by many nodes and jobs. Here it is
+// read, verified and pruned; the backend writes (tiers/backend).
 //
 //   <pfs>/<job>/lock                           held by the running process of rank 0
 //   <pfs>/<job>/<run>-r<rank>.journal          replay journal parts
@@ -20,11 +21,9 @@
 #include <vector>
 
 #include "tiers/file_system.h"
-#include "tiers/journal.h"
 #include "tiers/manifest.h"
-#include "tiers/piece.h"
+#include "tiers/near_chunks.h"
 #include "tiers/spawn.h"
-#include "tiers/staging.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -42,6 +41,9 @@ struct CheckpointInfo {
   uint64_t bytes = 0;           // of device memory at the cut, all ranks
   uint64_t own_bytes = 0;       // of those, in its own segments; the others are in its ancestors'
   uint64_t stored_bytes = 0;    // of its own files and of its journal
+  uint64_t journal_bytes = 0;   // of these its journal's, which later ones of the run have as well
+  uint64_t shared_bytes = 0;    // of its ancestors' files, without which it is nothing
+  uint64_t unnamed_bytes = 0;   // in its folder, of parts that no manifest names
   uint32_t chain = 0;           // how many ancestors it has, the most over the ranks; 0: full
   uint64_t needed_by = 0;       // epoch of the newest complete checkpoint that it is an ancestor of
   uint64_t stall_ns = 0;        // the longest over the ranks
@@ -72,38 +74,58 @@ struct Contents {
 // Called now and then with the bytes done and the bytes in all.
 using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
+// Memory that a checkpoint is read into, page by page aligned.
+class ReadBuffers {
+ public:
+  virtual ~ReadBuffers() = default;
+  virtual size_t bytes() const = 0;  // of each: a multiple of 64 KiB
+  // Null where there is none just now; with `wait`, nobody else will give one back.
+  virtual Result<std::byte*> take(bool wait) = 0;
+  virtual void give_back(std::byte* buffer) = 0;
+};
+
+// Bytes of a range of the checkpoint that were read and checked.
+struct ReadPiece {
+  uint32_t range = 0;   // index in the ranges of the checkpoint
+  uint64_t offset = 0;  // bytes from that range's start
+  uint64_t size = 0;    // bytes
+  uint64_t at = 0;      // where they lie in what was read
+  uint64_t end() const { return offset + size; }
+};
+// Takes pieces of one range, of what was read at once. They are gone when it returns.
+using TakePieces =
+    std::function<Status(std::span<const ReadPiece> pieces, std::span<const std::byte> bytes)>;
+
 // The segments that were read since the round began, by path, and what was wrong with them: the
 // checkpoints of a chain share them. Not thread-safe.
 using VerifyRound = std::map<std::string, Status>;
 
-// One rank's part of one checkpoint being written. write() and finish() only queue work for the
-// writer's own thread: checksums, file writes, syncs and the commit happen there.
-class CheckpointWriter {
- public:
-  virtual ~CheckpointWriter() = default;  // abandons what was not committed, removes its files
-  // Looks at a slot's bytes before they are written; not ok fails the checkpoint with that status.
-  using Check = std::function<Status(std::span<const std::byte> bytes)>;
-  // Queues the slot's used bytes as the content of the pieces, which lie in it one after the other
-  // (at least one, none empty, their sizes add up to `used`); the slot goes back to the pool when
-  // written. Pieces that go on where the one before them ends are stored as one. `check` is called
-  // by the writer's own thread, once, or never where the checkpoint has failed before.
-  virtual void write(std::span<const Piece> pieces, Slot* slot, Check check = {}) = 0;
-  // No more data. `manifest` holds everything but extents and segments; its last journal part is
-  // made durable in `journal` before the manifest is committed. The parent of an increment must
-  // have been committed. Does not wait. `done` is called
-  // last of all by the writer's own thread, whether it was committed or has failed.
-  using Done = std::function<void(const Status&)>;
-  virtual void finish(Manifest manifest, JournalWriter* journal, Done done = {}) = 0;
-  virtual void abandon() = 0;
-  // Waits until it is committed or has failed.
-  virtual Status wait() = 0;
-  virtual bool done() const = 0;
+// What pruning has removed, or would.
+struct PrunedItem {
+  std::string what;  // for a user: "demo@3 (complete)"
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+};
+
+struct IdlePrune {
+  uint32_t keep = 1;
+  // Since when nobody has written to a file that no complete checkpoint needs, so that it is taken
+  // for left over (ns since 1970).
+  int64_t left_since_unix_ns = 0;
+  bool dry_run = false;
+};
+
+// What a job's files take, in bytes.
+struct JobUsage {
+  uint64_t checkpoints = 0;  // manifests, and the segments that they name
+  uint64_t journals = 0;     // named by one
+  uint64_t unnamed = 0;  // both, named by none: of checkpoints that are on their way, or left over
 };
 
 class Store {
  public:
   // Makes the folder if `create`. kPermission and the like say what to do. `spawn` makes the
-  // threads of the checkpoint writers.
+  // threads that check what is read.
   static Result<std::unique_ptr<Store>> open(FileSystem& files, const std::string& pfs, bool create,
                                              Spawn spawn = {});
   virtual ~Store() = default;
@@ -126,21 +148,29 @@ class Store {
   virtual Result<std::unique_ptr<FileLock>> lock_job(const std::string& job) = 0;
   // One more than any epoch that has left a trace.
   virtual Result<uint64_t> next_epoch(const std::string& job) = 0;
-  virtual Result<std::unique_ptr<CheckpointWriter>> begin(const std::string& job, uint64_t epoch,
-                                                          uint32_t rank, const std::string& run,
-                                                          StagingPool& pool,
-                                                          uint64_t segment_bytes) = 0;
   // Where the bytes of a complete checkpoint are. Reads the ancestors' manifests.
   virtual Result<Contents> resolve(const CheckpointInfo& checkpoint, uint32_t rank) = 0;
+  // Reads all that a checkpoint consists of, several reads at a time, and checks it; pieces come in
+  // any order, each byte once. The first failure, after which `take` is not called any more. What
+  // buffers and `take` do is done by the caller's thread. What `near` has is read from there where
+  // that is right, and counted there; null: nothing is.
+  virtual Status read_all(const CheckpointInfo& checkpoint, const Contents& contents,
+                          ReadBuffers& buffers, const TakePieces& take,
+                          NearChunks* near = nullptr) = 0;
   // Reads one extent of the checkpoint's or an ancestor's manifest into `bytes` (exactly its size)
   // and checks it.
   virtual Status read(const CheckpointInfo& checkpoint, const Manifest& manifest,
                       const Extent& extent, std::span<std::byte> bytes) = 0;
-  // Removes complete checkpoints of the job beyond the newest `keep`, partial ones older than the
-  // newest complete one that no live run writes, and journals that nothing kept names. Ancestors of
-  // what is kept stay, and do not count. The caller holds the job's lock. Nothing goes before its
-  // successor is durable.
-  virtual Status prune(const std::string& job, uint32_t keep) = 0;
+  // Of a job that no process writes to: holds its lock meanwhile, kBusy where another does. Removes
+  // complete checkpoints beyond the newest `keep`, partial ones older than the newest complete one,
+  // journals that nothing kept names, and what no checkpoint needs and nobody has written to for
+  // long. Ancestors of what is kept stay, and do not count. Nothing goes before its successor is
+  // durable. (What a run's own backend prunes: tiers/backend/modules.h.)
+  virtual Result<std::vector<PrunedItem>> prune_idle(const std::string& job,
+                                                     const IdlePrune& options) = 0;
+  // Names of the jobs' folders.
+  virtual Result<std::vector<std::string>> jobs() = 0;
+  virtual Result<JobUsage> usage(const std::string& job) = 0;
 };
 
 // A job's name as a folder's name: letters, digits, '.', '_', '-'; others become '_'; never empty,

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "tiers/checksum.h"
+#include "tiers/journal.h"
 #include "tiers/names.h"
-#include "tiers/segment.h"
 
 namespace gpusnap {
 
@@ -17,13 +16,15 @@ class Verifier {
  public:
   Verifier(FileSystem& files, const std::string& job_folder, const CheckpointInfo& checkpoint,
            const std::vector<const Manifest*>& ancestors, const Progress& progress,
-           VerifyRound& round)
+           VerifyRound& round, const PartReaderOptions& options)
       : files_(files),
         job_folder_(job_folder),
         ancestors_(ancestors),
         checkpoint_(checkpoint),
         progress_(progress),
         round_(round),
+        options_(options),
+        buffers_(options.reads),
         buffer_(kPiece) {
     for (const Manifest& manifest : checkpoint.ranks) {
       count(manifest);
@@ -62,7 +63,7 @@ class Verifier {
   }
 
   void advance(uint64_t bytes) {
-    done_ += bytes;
+    done_ = std::min(done_ + bytes, total_);
     if (progress_) progress_(done_, total_);
   }
 
@@ -70,69 +71,15 @@ class Verifier {
     for (uint32_t i = 0; i < manifest.segments.size(); ++i) {
       const std::string path = path_of(manifest, manifest.segments[i]);
       auto known = round_.find(path);
-      if (known == round_.end()) known = round_.emplace(path, segment(manifest, i, path)).first;
+      if (known == round_.end()) known = round_.emplace(path, segment(manifest, i)).first;
       if (!known->second.ok()) return known->second;
     }
     return {};
   }
 
-  Status segment(const Manifest& manifest, uint32_t index, const std::string& path) {
-    const auto file = open_segment(files_, folder_of(manifest), checkpoint_.job, manifest, index);
-    if (!file.ok()) return file.status();
-    std::vector<Extent> extents;
-    std::copy_if(manifest.extents.begin(), manifest.extents.end(), std::back_inserter(extents),
-                 [index](const Extent& extent) { return extent.segment == index; });
-    std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
-      return std::pair(a.segment_offset, a.within) < std::pair(b.segment_offset, b.within);
-    });
-    uint64_t at = kSegmentHeaderUsedBytes;
-    for (const Extent& extent : extents) {
-      if (Status zero = zeros(*file.value(), path, at, extent.segment_offset); !zero.ok())
-        return zero;
-      if (Status good = content(*file.value(), path, extent); !good.ok()) return good;
-      at = std::max(at, extent.segment_offset + extent.stored());
-    }
-    return zeros(*file.value(), path, at, manifest.segments[index].size);
-  }
-
-  // Hands the bytes from `from` to `to` over in pieces.
-  template <class F>
-  Status pieces(const ReadableFile& file, uint64_t from, uint64_t to, F f) {
-    while (from < to) {
-      const auto piece = std::span(buffer_).first(std::min<uint64_t>(buffer_.size(), to - from));
-      if (Status read = file.read(from, piece); !read.ok()) return read;
-      f(std::span<const std::byte>(piece));
-      from += piece.size();
-      advance(piece.size());
-    }
-    return {};
-  }
-
-  Status zeros(const ReadableFile& file, const std::string& path, uint64_t from, uint64_t to) {
-    bool zero = true;
-    Status read = pieces(file, from, to, [&](std::span<const std::byte> bytes) {
-      zero = zero && std::all_of(bytes.begin(), bytes.end(),
-                                 [](std::byte byte) { return byte == std::byte{0}; });
-    });
-    if (!read.ok() || zero) return read;
-    return {Code::kDamaged, "segment " + path + " is damaged between bytes " +
-                                std::to_string(from) + " and " + std::to_string(to) +
-                                ": padding is not zero"};
-  }
-
-  Status content(const ReadableFile& file, const std::string& path, const Extent& extent) {
-    if (extent.form != Form::kStored) {
-      extent_.resize(extent.size);
-      Status good = reader_.read(file, path, extent, extent_);
-      if (extent.within == 0) advance(extent.stored());
-      return good;
-    }
-    sum_.reset();
-    const uint64_t end = extent.segment_offset + extent.size;
-    Status read = pieces(file, extent.segment_offset, end,
-                         [&](std::span<const std::byte> bytes) { sum_.add(bytes); });
-    if (!read.ok() || sum_.value() == extent.checksum) return read;
-    return wrong_content(path, extent, "the checksum is wrong");
+  Status segment(const Manifest& manifest, uint32_t index) {
+    return check_segment(files_, {job_folder_, checkpoint_.job}, manifest, index, options_,
+                         buffers_, [this](uint64_t bytes) { advance(bytes); });
   }
 
   Status journal(const Manifest& manifest) {
@@ -159,10 +106,9 @@ class Verifier {
   const CheckpointInfo& checkpoint_;
   const Progress& progress_;
   VerifyRound& round_;
+  const PartReaderOptions& options_;
+  PlainReadBuffers buffers_;
   std::vector<std::byte> buffer_;
-  Checksum sum_;
-  std::vector<std::byte> extent_;  // of a block
-  ExtentReader reader_;
   uint64_t done_ = 0;
   uint64_t total_ = 0;
 };
@@ -171,8 +117,9 @@ class Verifier {
 
 Status verify_files(FileSystem& files, const std::string& job_folder,
                     const CheckpointInfo& checkpoint, const std::vector<const Manifest*>& ancestors,
-                    const Progress& progress, VerifyRound& round) {
-  return Verifier(files, job_folder, checkpoint, ancestors, progress, round).run();
+                    const Progress& progress, VerifyRound& round,
+                    const PartReaderOptions& options) {
+  return Verifier(files, job_folder, checkpoint, ancestors, progress, round, options).run();
 }
 
 }  // namespace gpusnap

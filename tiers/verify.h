@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tiers/file_system.h"
+#include "tiers/part_reader.h"
 #include "tiers/store.h"
 
 namespace gpusnap {
@@ -12,6 +13,6 @@ namespace gpusnap {
 // `checkpoint` is complete, freshly listed; `ancestors`: the manifests of all of its ranks' ones.
 Status verify_files(FileSystem& files, const std::string& job_folder,
                     const CheckpointInfo& checkpoint, const std::vector<const Manifest*>& ancestors,
-                    const Progress& progress, VerifyRound& round);
+                    const Progress& progress, VerifyRound& round, const PartReaderOptions& options);
 
 }  // namespace gpusnap

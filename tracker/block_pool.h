@@ -13,6 +13,12 @@ class BlockPool {
   BlockPool() = default;
   explicit BlockPool(uint64_t blocks) : used_(blocks), free_(blocks) {}
 
+  // So many in all: not fewer than there are.
+  void grow(uint64_t blocks) {
+    free_ += blocks - used_.size();
+    used_.resize(blocks);
+  }
+
   struct Run {
     uint64_t first = 0;
     uint64_t count = 0;  // 0: no block is free

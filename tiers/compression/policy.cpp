@@ -1,7 +1,6 @@
 #include "tiers/compression/policy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -20,7 +19,8 @@ constexpr double kLeastSlowness = 0.25;
 constexpr double kMostSlowness = 16;
 constexpr double kFade = 0.9;  // of the fastest form, from sample to sample
 constexpr double kNearly = 1.05;
-constexpr double kMostSampleShare = 0.03;  // of the time in which the chunk could be stored
+constexpr double kLeastBusySeconds = 5e-3;  // in which a sample is taken for sure
+constexpr double kMostSampleShare = 0.03;   // of the time in which the chunk could be stored
 
 size_t index_of(Form form) {
   return static_cast<size_t>(form) - static_cast<size_t>(kCompressedForms.front());
@@ -32,21 +32,6 @@ uint64_t blocks_of(const Situation& chunk) {
 }
 
 }  // namespace
-
-Result<CompressionSetting> parse_compression(std::string_view text) {
-  using Mode = CompressionSetting::Mode;
-  if (text == "auto") return CompressionSetting{};
-  if (text == "off") return CompressionSetting{Mode::kOff, kLeastLevel};
-  int level = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), level);
-  if (error == std::errc() && end == text.data() + text.size() && level >= kLeastLevel &&
-      level <= kMostLevel) {
-    return CompressionSetting{Mode::kLevel, level};
-  }
-  return Status(Code::kInvalid, "'" + std::string(text) + "' is not auto, off or a level from " +
-                                    std::to_string(kLeastLevel) + " to " +
-                                    std::to_string(kMostLevel));
-}
 
 double raw_seconds(const Situation& chunk) {
   return static_cast<double>(chunk.chunk_bytes) / chunk.flush_bandwidth;
@@ -72,7 +57,8 @@ bool Policy::wants_sample(const Situation& chunk) {
   const uint64_t sampled = plan_sample(chunk.chunk_bytes).bytes();
   if (setting_.mode == CompressionSetting::Mode::kOff || sampled == 0) return false;
   if (setting_.mode == CompressionSetting::Mode::kLevel) return true;
-  if (!(chunk.flush_bandwidth > 0) || chunk.workers == 0) return false;
+  if (chunk.workers == 0) return false;
+  if (!(chunk.flush_bandwidth > 0)) return chunk.busy_seconds >= kLeastBusySeconds;
   const std::lock_guard lock(mutex_);
   if (fastest_ > 0) {
     // At best nothing would be left to store.
@@ -93,9 +79,12 @@ double Policy::seconds_of(const Situation& chunk, const Trial& trial, double slo
   constexpr double kNever = std::numeric_limits<double>::infinity();
   if (trial.bytes == 0 || trial.ratio() > 1 - options_.least_saving) return kNever;
   if (setting_.mode == CompressionSetting::Mode::kLevel) return 0;
-  const double seconds =
-      compressed_seconds(chunk, trial.speed() / (slowness * options_.caution), trial.ratio()) +
-      sampling;
+  const double speed = trial.speed() / (slowness * options_.caution);
+  if (!(chunk.flush_bandwidth > 0)) {
+    const double block = static_cast<double>(chunk.block_bytes) / speed;
+    return block + sampling <= chunk.busy_seconds ? 0 : kNever;
+  }
+  const double seconds = compressed_seconds(chunk, speed, trial.ratio()) + sampling;
   return seconds <= raw_seconds(chunk) * (1 - options_.margin) ? seconds : kNever;
 }
 
@@ -109,8 +98,7 @@ Decision Policy::decide(const Situation& chunk, const Sample& sample) {
   fastest_ = std::max(fastest, fastest_ * kFade);
   sample_speed_ =
       sample_speed_ > 0 ? sample_speed_ + kWeight * (sum.speed() - sample_speed_) : sum.speed();
-  const bool known = chunk.flush_bandwidth > 0 && chunk.workers > 0;
-  if (setting_.mode == CompressionSetting::Mode::kAuto && !known) return best;
+  if (setting_.mode == CompressionSetting::Mode::kAuto && chunk.workers == 0) return best;
   std::array<double, kCompressedForms.size()> seconds{};
   for (size_t i = 0; i < seconds.size(); ++i) {
     seconds[i] =
@@ -152,22 +140,22 @@ double Policy::slowness(Form form) const {
 ChunkCourse::ChunkCourse(Policy& policy, const Situation& chunk, const Decision& decision)
     : policy_(policy), chunk_(chunk), decision_(decision), form_(decision.form) {}
 
-void ChunkCourse::done(const Trial& block) noexcept {
+void ChunkCourse::done(const Trial& block, double flush_bandwidth) noexcept {
   policy_.learn(decision_.form, block, decision_.speed);
   const std::lock_guard lock(mutex_);
   sum_.add(block);
   constexpr uint32_t kFewest = 2;  // one may have had bad luck
-  if (++blocks_ >= kFewest && !goes_on(sum_)) {
+  if (++blocks_ >= kFewest && !goes_on(sum_, flush_bandwidth)) {
     form_.store(Form::kStored, std::memory_order_relaxed);
   }
 }
 
 // By now the pipeline is full, and the slowest stage counts alone (PCCR, section II.C).
-bool ChunkCourse::goes_on(const Trial& sum) const {
+bool ChunkCourse::goes_on(const Trial& sum, double flush_bandwidth) const {
   if (sum.ratio() > 1 - policy_.options_.least_saving / 2) return false;
   if (policy_.setting_.mode == CompressionSetting::Mode::kLevel) return true;
   const double workers = sum.speed() * chunk_.workers;
-  return workers * (1 - policy_.options_.margin) >= chunk_.flush_bandwidth;
+  return workers * (1 - policy_.options_.margin) >= flush_bandwidth;
 }
 
 }  // namespace gpusnap

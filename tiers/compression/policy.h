@@ -23,33 +23,22 @@
 // have, ends every later one no later: so it is for the checkpoint. The beginning of each chunk
 // counts here as if the store had waited for it; mostly it is busy with the one before, and there
 // is more to gain than counted.
+//
+// As long as nothing is known of the store, a block is compressed where that is done before the
+// store is through with what is on its way already, however fast it may be: that costs it nothing.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <string_view>
 
 #include "tiers/compression/codec.h"
 #include "tiers/compression/sample.h"
+#include "tiers/compression/setting.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
-
-// GPUSNAP_COMPRESS.
-struct CompressionSetting {
-  enum class Mode {
-    kOff,
-    kAuto,   // what ends no later, at level 1
-    kLevel,  // all that shrinks, however long it takes
-  };
-  Mode mode = Mode::kAuto;
-  int level = kLeastLevel;
-  bool operator==(const CompressionSetting&) const = default;
-};
-// "auto", "off", "1" to "19"; kInvalid says what would be right.
-Result<CompressionSetting> parse_compression(std::string_view text);
 
 // A chunk and where it goes.
 struct Situation {
@@ -57,6 +46,7 @@ struct Situation {
   uint64_t block_bytes = 0;    // of each block but the last
   uint32_t workers = 0;        // that compress it at the same time
   double flush_bandwidth = 0;  // bytes per second that its writer gets; 0: not known
+  double busy_seconds = 0;     // for which the store has enough to do, whatever is decided
 };
 
 // Seconds, by the model above.
@@ -84,10 +74,11 @@ class Policy {
   Policy(CompressionSetting setting, const Options& options);
 
   // What the compressors are made with.
-  int level() const { return setting_.level; }
+  CodecOptions codec() const { return {setting_.level, setting_.window_log}; }
 
   // Whether the chunk is worth a sample: not where the store takes it faster than any data was
-  // compressed of late, but for one in so many, or where the sample alone would take too long.
+  // compressed of late, but for one in so many, or where the sample alone would take too long, and
+  // not where nothing is known of the store and it may be idle soon.
   bool wants_sample(const Situation& chunk);
   Decision decide(const Situation& chunk, const Sample& sample);
   // A block was compressed; the decision had promised `speed`. Keeps, by form, a moving average of
@@ -118,11 +109,11 @@ class ChunkCourse {
   ChunkCourse(Policy& policy, const Situation& chunk, const Decision& decision);
 
   Form next() const noexcept { return form_.load(std::memory_order_relaxed); }
-  // A block was compressed in the form that next() gave.
-  void done(const Trial& block) noexcept;
+  // A block was compressed in the form that next() gave. What the writer gets by now; 0: not known.
+  void done(const Trial& block, double flush_bandwidth) noexcept;
 
  private:
-  bool goes_on(const Trial& sum) const;
+  bool goes_on(const Trial& sum, double flush_bandwidth) const;
 
   Policy& policy_;
   const Situation chunk_;

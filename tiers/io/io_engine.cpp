@@ -359,7 +359,8 @@ void IoEngine::start_ring() {
   ring_ = Ring::make(options_.depth + 1, Ring::Memory::kOurs);
   if (!ring_) ring_ = Ring::make(options_.depth + 1, Ring::Memory::kKernels);
   if (!ring_) return;
-  Result<Join> thread = start_thread(options_.spawn, "I/O", [this] { RingLoop(*this).run(); });
+  ring_loop_ = std::make_unique<RingLoop>(*this);
+  Result<Join> thread = start_thread(options_.spawn, "I/O", [this] { ring_loop_->run(); });
   if (!thread.ok()) return ring_.reset();
   ring_thread_ = std::move(thread.value());
 }

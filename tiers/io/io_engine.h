@@ -112,7 +112,8 @@ class IoEngine {
   const IoOptions options_;
   const pid_t owner_;
   std::unique_ptr<Ring> ring_;
-  Descriptor wake_;  // of the ring's thread
+  std::unique_ptr<RingLoop> ring_loop_;  // its thread works on it
+  Descriptor wake_;                      // of the ring's thread
   std::vector<Join> threads_;
   Join ring_thread_;
 

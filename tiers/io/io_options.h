@@ -33,6 +33,9 @@ struct IoOptions {
   IoCalls calls = system_io_calls();
 };
 
+// The most threads that an engine with the default options asks of `spawn`: those and the ring's.
+inline constexpr int kIoThreads = 5;
+
 // Since the engine began. Bytes count when they have been transferred.
 struct IoStatistics {
   uint64_t bytes_written = 0;

@@ -217,6 +217,14 @@ Result<std::unique_ptr<BulkFile>> create_bulk_file(IoEngine& engine, const std::
       std::make_unique<PosixBulkFile>(engine, path, std::move(file), O_RDWR, 0, reserved));
 }
 
+Result<std::unique_ptr<BulkFile>> continue_bulk_file(IoEngine& engine, const std::string& path) {
+  Descriptor file = open_descriptor(path, O_RDWR | O_NOFOLLOW);
+  struct stat about {};
+  if (!file.valid() || ::fstat(file.get(), &about) < 0) return system_failed("open", path, errno);
+  return std::unique_ptr<BulkFile>(std::make_unique<PosixBulkFile>(
+      engine, path, std::move(file), O_RDWR, static_cast<uint64_t>(about.st_size), 0));
+}
+
 Result<std::unique_ptr<BulkFile>> open_bulk_file(IoEngine& engine, const std::string& path) {
   Result<OpenedFile> file = open_to_read(path);
   if (!file.ok()) return file.status();

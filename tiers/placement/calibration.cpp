@@ -9,6 +9,8 @@
 #include <optional>
 #include <span>
 
+#include <unistd.h>
+
 #include "tiers/checksum.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
@@ -289,6 +291,10 @@ Status check_use(const Calibration& calibration, const DeviceIdentity& device, i
 }
 
 }  // namespace
+
+std::string calibration_folder(const std::string& folder) {
+  return folder + "/gpusnap/" + std::to_string(::geteuid()) + "/calibration";
+}
 
 Status save_calibration(FileSystem& files, const std::string& folder,
                         const Calibration& calibration) {

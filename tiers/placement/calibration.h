@@ -48,6 +48,12 @@ Result<Calibration> decode_calibration(std::string_view text);
 // The file of a device's n-th calibration: "<device's key>-<n>.calibration".
 std::string calibration_name(const DeviceIdentity& device, uint64_t number);
 
+// Where the calibrations of the device that `folder` lies on are kept: on the device itself, for
+// this user alone.
+std::string calibration_folder(const std::string& folder);
+// Devices age, and are filled.
+inline constexpr int64_t kMostCalibrationAge_s = int64_t{90} * 24 * 3600;
+
 // Writes it as the device's newest into `folder`, which is made if need be, and then removes those
 // before it. Whatever dies at whatever instruction, one of them is there and whole. kBusy while
 // another process does the same.

@@ -1,6 +1,7 @@
 // The throughput of flushes as lately seen: AvgFlushBW in the VeloC paper (algorithm 3, line 4).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,11 @@ namespace gpusnap {
 
 // A moving average: the bytes of the last `window` flushes over the time that they took one by one.
 // So it is what one flush reaches beside the others, and short flushes, which are mostly latency,
-// count as little as they carry. Not thread-safe.
+// count as little as they carry.
+//
+// Those that have not ended count as if they ended now, where that makes it less: they are no
+// faster than that. So a store that comes to stand still is noticed before a flush has ended, and
+// one of which nothing is known is as slow as its first flushes turn out. Not thread-safe.
 class FlushAverage {
  public:
   // `first` is the answer before the first flush; bytes per second.
@@ -22,14 +27,21 @@ class FlushAverage {
     if (flushes_.size() > window_) flushes_.pop_front();
   }
 
+  // All that have not ended: their bytes, and the time that they have taken, one by one.
+  void so_far(uint64_t bytes, double seconds) {
+    so_far_ = std::isfinite(seconds) && seconds > 0 ? Flush{static_cast<double>(bytes), seconds}
+                                                    : Flush();
+  }
+
   double bytes_per_second() const {
-    if (flushes_.empty()) return first_;
     Flush sum;  // afresh each time: there are few, and nothing is left behind by rounding
     for (const Flush& flush : flushes_) {
       sum.bytes += flush.bytes;
       sum.seconds += flush.seconds;
     }
-    return sum.bytes / sum.seconds;
+    const double ended = flushes_.empty() ? first_ : sum.bytes / sum.seconds;
+    if (so_far_.seconds <= 0) return ended;
+    return std::min(ended, (sum.bytes + so_far_.bytes) / (sum.seconds + so_far_.seconds));
   }
 
  private:
@@ -40,6 +52,7 @@ class FlushAverage {
   double first_;
   size_t window_;
   std::deque<Flush> flushes_;
+  Flush so_far_;
 };
 
 }  // namespace gpusnap

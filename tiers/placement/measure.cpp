@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <thread>
 
@@ -190,6 +191,13 @@ Status check_settings(const MeasureSettings& settings) {
                               " writers, and at least a byte for each of them"};
 }
 
+std::vector<uint32_t> levels_of(const MeasureSettings& settings) {
+  if (!settings.every_number) return concurrency_levels(settings.most_writers);
+  std::vector<uint32_t> levels(settings.most_writers);
+  std::iota(levels.begin(), levels.end(), 1U);
+  return levels;
+}
+
 }  // namespace
 
 std::vector<uint32_t> concurrency_levels(uint32_t most_writers) {
@@ -208,7 +216,7 @@ Result<std::vector<ThroughputSample>> measure_throughput(
   using Samples = Result<std::vector<ThroughputSample>>;
   return no_throw("measure a device", [&]() -> Samples {
     if (Status good = check_settings(settings); !good.ok()) return good;
-    const std::vector<uint32_t> levels = concurrency_levels(settings.most_writers);
+    const std::vector<uint32_t> levels = levels_of(settings);
     Measuring measuring(files, clock, settings);
     if (Status ready = measuring.prepare(); !ready.ok()) return ready;
     std::vector<ThroughputSample> samples;

@@ -25,6 +25,9 @@ struct MeasureSettings {
   uint32_t most_writers = 1;      // 1 to 4096: each is a thread
   uint64_t bytes_per_writer = 0;  // what one writes to its file: a chunk
   uint64_t most_bytes = 0;        // that may lie in the folder at once; 0: no limit
+  // With every number of writers, to see how far a model is from them (the paper's figure 3), and
+  // not only with concurrency_levels().
+  bool every_number = false;
 };
 
 struct MeasureProgress {

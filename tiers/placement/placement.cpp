@@ -6,28 +6,10 @@
 
 namespace gpusnap {
 
-namespace {
-
-const char* name_of(PlacementPolicy policy) {
-  switch (policy) {
-    case PlacementPolicy::kCacheOnly:
-      return "cache-only";
-    case PlacementPolicy::kSsdOnly:
-      return "ssd-only";
-    case PlacementPolicy::kHybridNaive:
-      return "hybrid-naive";
-    case PlacementPolicy::kHybridOpt:
-      break;
-  }
-  return "hybrid-opt";
-}
-
-}  // namespace
-
 Placement::Placement(std::vector<LocalTier> tiers, const Settings& settings)
     : policy_(settings.policy), average_(settings.first_flush_bandwidth, settings.flush_window) {
   tiers_.reserve(tiers.size());
-  for (LocalTier& tier : tiers) tiers_.push_back({std::move(tier), {}});
+  for (LocalTier& tier : tiers) tiers_.push_back({std::move(tier), {}, false});
 }
 
 Result<std::unique_ptr<Placement>> Placement::make(std::vector<LocalTier> tiers,
@@ -55,12 +37,18 @@ bool Placement::may_use(size_t tier) const {
     case PlacementPolicy::kCacheOnly:
       return tier == 0;
     case PlacementPolicy::kSsdOnly:
-      return tier != 0;
+      return tier != 0 || !any_local();
     case PlacementPolicy::kHybridNaive:
     case PlacementPolicy::kHybridOpt:
       break;
   }
   return true;
+}
+
+// Behind the first, that works. Where there never was one, that is a mistake of the settings.
+bool Placement::any_local() const {
+  return tiers_.size() < 2 || std::any_of(tiers_.begin() + 1, tiers_.end(),
+                                          [](const Tier& tier) { return !tier.suspended; });
 }
 
 std::optional<size_t> Placement::first_with_room() const {
@@ -162,6 +150,12 @@ Result<Placement::Grants> Placement::flush_ended(size_t tier, uint64_t bytes, do
   return serve();
 }
 
+Placement::Grants Placement::flushes_so_far(uint64_t bytes, double seconds) {
+  const std::lock_guard lock(mutex_);
+  average_.so_far(bytes, seconds);
+  return serve();
+}
+
 Result<Placement::Grants> Placement::flush_failed(size_t tier, double seconds) {
   const std::lock_guard lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.flushing == 0) {
@@ -197,6 +191,24 @@ Status Placement::adopt(size_t tier, uint64_t chunks) {
   }
   holder.now.waiting += chunks;
   return {};
+}
+
+Result<Placement::Grants> Placement::suspend(size_t tier) {
+  return set_suspended(tier, true);
+}
+
+Result<Placement::Grants> Placement::resume(size_t tier) {
+  return set_suspended(tier, false);
+}
+
+// The first is memory, which does not fail.
+Result<Placement::Grants> Placement::set_suspended(size_t tier, bool suspended) {
+  const std::lock_guard lock(mutex_);
+  if (tier == 0 || tier >= tiers_.size()) {
+    return Status(Code::kInvalid, "cannot suspend tier " + std::to_string(tier));
+  }
+  tiers_[tier].suspended = suspended;
+  return serve();
 }
 
 TierCounters Placement::counters(size_t tier) const {

@@ -26,17 +26,10 @@
 
 #include "tiers/placement/flush_average.h"
 #include "tiers/placement/throughput_model.h"
+#include "tiers/placement/tier_settings.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
-
-// Section V.B of the paper. The first tier is the cache.
-enum class PlacementPolicy {
-  kCacheOnly,    // the first tier, or wait
-  kSsdOnly,      // the first of the others with room, or wait
-  kHybridNaive,  // the first of all with room, or wait
-  kHybridOpt,    // the fastest predicted with room, if it is faster than flushes are, or wait
-};
 
 struct LocalTier {
   std::string name;              // for messages
@@ -84,9 +77,16 @@ class Placement {
 
   Status written(size_t tier);
   Status flush_begun(size_t tier);
-  // `seconds` is how long this flush took, by itself. One without bytes or time says nothing about
-  // the bandwidth.
+  // `seconds` is how long this flush took, by itself, from when its chunk was written. The paper
+  // flushes each chunk as soon as it is written, by as many threads as that takes; where there are
+  // only so many, what a chunk waits for one belongs to its flush: that is what whoever waits for
+  // it sees. One without bytes or time says nothing about the bandwidth.
   Result<Grants> flush_ended(size_t tier, uint64_t bytes, double seconds);
+
+  // Not in the paper. All chunks that are written and not flushed: their bytes, and the time since,
+  // one by one. No flush is faster than it can still come out, see FlushAverage; the last call
+  // counts.
+  Grants flushes_so_far(uint64_t bytes, double seconds);
 
   // Not in the paper. A flush failed after `seconds`: its chunk waits for another one, and the
   // average learns of time in which nothing was flushed, so that a store that is gone comes to
@@ -98,6 +98,10 @@ class Placement {
   bool cancel(uint64_t producer);
   // Not in the paper. Chunks that lie in the tier from before, written and to be flushed.
   Status adopt(size_t tier, uint64_t chunks);
+  // Not in the paper. The tier has failed and gets no chunks until it is resumed; where a policy
+  // has no other, they go to the first. Nothing else changes for those that it has.
+  Result<Grants> suspend(size_t tier);
+  Result<Grants> resume(size_t tier);
 
   size_t tiers() const { return tiers_.size(); }
   TierCounters counters(size_t tier) const;  // zeros where there is no such tier
@@ -108,12 +112,15 @@ class Placement {
   struct Tier {
     LocalTier local;
     TierCounters now;
-    bool has_room() const { return now.cached() < local.capacity_chunks; }
+    bool suspended = false;
+    bool has_room() const { return !suspended && now.cached() < local.capacity_chunks; }
   };
 
   Placement(std::vector<LocalTier> tiers, const Settings& settings);
   Status refuse(size_t tier, const char* what) const;
   bool may_use(size_t tier) const;
+  bool any_local() const;
+  Result<Grants> set_suspended(size_t tier, bool suspended);
   std::optional<size_t> first_with_room() const;
   std::optional<size_t> fastest_above(double bandwidth) const;
   std::optional<size_t> choose() const;

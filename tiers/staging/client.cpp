@@ -148,6 +148,10 @@ uint64_t StagingClient::durable(uint32_t stream) const {
   return memory_.streams()[stream].durable.load(std::memory_order_acquire);
 }
 
+uint32_t StagingClient::life(uint32_t stream) const {
+  return memory_.streams()[stream].word.load().life;
+}
+
 void StagingClient::close(uint32_t stream) {
   OwnedWord<StreamState>& word = memory_.streams()[stream].word;
   const Owned<StreamState> now = word.load();

@@ -47,6 +47,8 @@ class StagingClient {
   std::optional<Status> outcome(uint32_t stream) const;
   // How many of its slots are durable.
   uint64_t durable(uint32_t stream) const;
+  // Which of the entry's lives it is: another stream that has its number later has another one.
+  uint32_t life(uint32_t stream) const;
   // Once there is an outcome.
   void close(uint32_t stream);
 

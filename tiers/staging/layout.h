@@ -114,9 +114,10 @@ enum class StreamKind : uint32_t { kCheckpoint, kJournal };
 struct alignas(64) StreamEntry {
   OwnedWord<StreamState> word;
   StreamKind kind{};
-  uint64_t slots = 0;  // sealed: how many were handed over
-  std::atomic<uint64_t> durable{
-      0};                // how many of the leading slots are durable, as the server says
+  // How many were handed over; each is a slot of its own before it is counted.
+  std::atomic<uint64_t> slots{0};
+  // How many of the leading slots are durable, as the server says.
+  std::atomic<uint64_t> durable{0};
   uint32_t outcome = 0;  // ended: a Code
   uint32_t text_bytes = 0;
   char message[kOutcomeText];  // ended, with a zero byte at its end

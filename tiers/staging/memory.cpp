@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <type_traits>
 
 #include <fcntl.h>
@@ -43,18 +44,58 @@ PoolLayout layout_for(const StagingSize& size) {
   return {static_cast<uint32_t>(slots), size.slot_bytes};
 }
 
+// Addresses from an AddressSpace, if there is one; at a multiple of a large page.
+class Place {
+ public:
+  explicit Place(AddressSpace* space) : space_(space) {}
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  ~Place() {
+    if (taken_ != nullptr) space_->give_back(taken_, taken_bytes_);
+  }
+
+  // Null: wherever the system likes.
+  Result<std::byte*> take(uint64_t bytes) {
+    if (space_ == nullptr) return static_cast<std::byte*>(nullptr);
+    taken_bytes_ = bytes + PoolLayout::kLargePage;
+    taken_ = space_->take(taken_bytes_);
+    if (taken_ == nullptr) return no_addresses();
+    const auto at = reinterpret_cast<uintptr_t>(taken_);
+    return taken_ + (PoolLayout::kLargePage - at % PoolLayout::kLargePage);
+  }
+  static Status no_addresses() {
+    return {Code::kNoSpace, "no address space for staging: lower GPUSNAP_HOST_CACHE"};
+  }
+
+ private:
+  AddressSpace* const space_;
+  std::byte* taken_ = nullptr;
+  uint64_t taken_bytes_ = 0;
+};
+
+// Large pages where there are any; and nothing of what programs have on the device belongs into the
+// file that a crash of theirs leaves.
+void advise(void* start, uint64_t bytes) {
+  (void)::madvise(start, bytes, MADV_HUGEPAGE);
+  (void)::madvise(start, bytes, MADV_DONTDUMP);
+}
+
 class PrivateMemory final : public StagingMemory {
  public:
+  explicit PrivateMemory(AddressSpace* space) : place_(space) {}
+
   Status map(const StagingSize& size) {
     const PoolLayout layout = layout_for(size);
     bytes_ = layout.end();
-    void* start = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (start == MAP_FAILED) {
-      return {Code::kNoSpace, "no address space for staging: lower GPUSNAP_HOST_CACHE"};
-    }
+    const Result<std::byte*> at = place_.take(bytes_);
+    if (!at.ok()) return at.status();
+    void* start = ::mmap(
+        at.value(), bytes_, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at.value() == nullptr ? 0 : MAP_FIXED), -1,
+        0);
+    if (start == MAP_FAILED) return Place::no_addresses();
     start_ = static_cast<std::byte*>(start);
-    (void)::madvise(start, bytes_, MADV_HUGEPAGE);
+    advise(start, bytes_);
     return make(start_, layout);
   }
   ~PrivateMemory() override {
@@ -72,6 +113,7 @@ class PrivateMemory final : public StagingMemory {
     return true;
   }
 
+  Place place_;
   std::byte* start_ = nullptr;
   uint64_t bytes_ = 0;
 };
@@ -79,7 +121,8 @@ class PrivateMemory final : public StagingMemory {
 // By Boost.Interprocess, which throws: only inside of no_throw().
 class SharedMemory final : public StagingMemory {
  public:
-  explicit SharedMemory(std::string name) : name_(std::move(name)) {}
+  explicit SharedMemory(std::string name, AddressSpace* space = nullptr)
+      : name_(std::move(name)), space_(space) {}
 
   Status serve(const StagingSize& size) {
     for (;;) {
@@ -145,8 +188,21 @@ class SharedMemory final : public StagingMemory {
     if (::fstat(file(), &about) < 0) return failed("look at", name_, errno);
     const auto bytes = static_cast<uint64_t>(about.st_size);
     if (bytes < sizeof(PoolHeader)) return {Code::kNotFound, name_ + " is not ready"};
-    region_ = ipc::mapped_region(object_, ipc::read_write, 0, bytes);
+    if (Status mapped = map(bytes); !mapped.ok()) return mapped;
     return adopt(static_cast<std::byte*>(region_.get_address()), bytes);
+  }
+
+  Status map(uint64_t bytes) {
+    region_ = {};
+    place_.emplace(space_);
+    const Result<std::byte*> at = place_->take(bytes);
+    if (!at.ok()) return at.status();
+    region_ =
+        ipc::mapped_region(object_, ipc::read_write, 0, bytes, at.value(),
+                           at.value() == nullptr ? ipc::default_map_options
+                                                 : ipc::map_options_t{MAP_SHARED | MAP_FIXED});
+    advise(region_.get_address(), bytes);
+    return {};
   }
 
   Status start_afresh(const PoolLayout& layout) {
@@ -157,10 +213,8 @@ class SharedMemory final : public StagingMemory {
       return {Code::kNoSpace,
               "/dev/shm has no room for " + name_ + ": free some, or set GPUSNAP_BACKEND=thread"};
     }
-    region_ = ipc::mapped_region(object_, ipc::read_write, 0, layout.end());
-    auto* start = static_cast<std::byte*>(region_.get_address());
-    (void)::madvise(start, layout.end(), MADV_HUGEPAGE);
-    return make(start, layout);
+    if (Status mapped = map(layout.end()); !mapped.ok()) return mapped;
+    return make(static_cast<std::byte*>(region_.get_address()), layout);
   }
 
   bool back(uint64_t offset, uint64_t bytes) override {
@@ -171,15 +225,18 @@ class SharedMemory final : public StagingMemory {
   }
 
   const std::string name_;
+  AddressSpace* const space_;
   ipc::shared_memory_object object_;
+  std::optional<Place> place_;  // outlives the region that lies in it
   ipc::mapped_region region_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<StagingMemory>> StagingMemory::make_private(const StagingSize& size) {
+Result<std::unique_ptr<StagingMemory>> StagingMemory::make_private(const StagingSize& size,
+                                                                   AddressSpace* space) {
   return no_throw("make staging memory", [&]() -> Result<std::unique_ptr<StagingMemory>> {
-    auto memory = std::make_unique<PrivateMemory>();
+    auto memory = std::make_unique<PrivateMemory>(space);
     if (Status mapped = memory->map(size); !mapped.ok()) return mapped;
     return std::unique_ptr<StagingMemory>(std::move(memory));
   });
@@ -194,9 +251,10 @@ Result<std::unique_ptr<StagingMemory>> StagingMemory::serve(const std::string& n
   });
 }
 
-Result<std::unique_ptr<StagingMemory>> StagingMemory::attach(const std::string& name) {
+Result<std::unique_ptr<StagingMemory>> StagingMemory::attach(const std::string& name,
+                                                             AddressSpace* space) {
   return no_throw("open shared memory", [&]() -> Result<std::unique_ptr<StagingMemory>> {
-    auto memory = std::make_unique<SharedMemory>(name);
+    auto memory = std::make_unique<SharedMemory>(name, space);
     if (Status attached = memory->attach(); !attached.ok()) return attached;
     return std::unique_ptr<StagingMemory>(std::move(memory));
   });

@@ -21,6 +21,16 @@ struct StagingSize {
   uint64_t bytes = 0;             // of all slots; at least two are made
 };
 
+// Addresses for who cares where things are mapped. Thread-safe.
+class AddressSpace {
+ public:
+  virtual ~AddressSpace() = default;
+  // Nobody else's until they are given back; nothing is there, or what may be mapped over. Null:
+  // there are none left. Whole pages.
+  virtual std::byte* take(size_t bytes) = 0;
+  virtual void give_back(std::byte* start, size_t bytes) = 0;
+};
+
 // Thread-safe.
 class StagingMemory {
  public:
@@ -28,14 +38,16 @@ class StagingMemory {
   StagingMemory(const StagingMemory&) = delete;
   StagingMemory& operator=(const StagingMemory&) = delete;
 
-  // One process's own.
-  static Result<std::unique_ptr<StagingMemory>> make_private(const StagingSize& size);
+  // One process's own. In `space`, which outlives it, or anywhere; likewise below.
+  static Result<std::unique_ptr<StagingMemory>> make_private(const StagingSize& size,
+                                                             AddressSpace* space = nullptr);
   // For the server: the area of that name, made if need be. At any time one process has it so;
   // kBusy when that is another one. What an earlier server left is found as it was, in its size.
   static Result<std::unique_ptr<StagingMemory>> serve(const std::string& name,
                                                       const StagingSize& size);
   // For clients, and for looking. kNotFound where there is none, or where it has just been closed.
-  static Result<std::unique_ptr<StagingMemory>> attach(const std::string& name);
+  static Result<std::unique_ptr<StagingMemory>> attach(const std::string& name,
+                                                       AddressSpace* space = nullptr);
 
   // Of this user on this node: `node` tells nodes apart where their names do not.
   static std::string name_for(const std::string& node);

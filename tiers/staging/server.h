@@ -43,7 +43,14 @@ class StagingServer {
 
   StreamKind kind(uint32_t stream) const { return memory_.streams()[stream].kind; }
   std::string_view text(uint32_t stream) const;  // of the stream
-  uint64_t slots(uint32_t stream) const { return memory_.streams()[stream].slots; }  // sealed
+  // That were handed over so far, or, of a sealed one, in all.
+  uint64_t slots(uint32_t stream) const { return memory_.streams()[stream].slots; }
+  uint64_t durable(uint32_t stream) const { return memory_.streams()[stream].durable; }
+  uint32_t life(uint32_t stream) const { return memory_.streams()[stream].word.load().life; }
+  // Whether its client has gone.
+  bool is_orphan(uint32_t stream) const {
+    return memory_.streams()[stream].word.load().owner == kNoClient;
+  }
   // As long as the slot has not been released.
   std::span<const std::byte> bytes(uint32_t slot) const;
   std::span<const Piece> pieces(uint32_t slot) const;

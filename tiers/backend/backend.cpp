@@ -1,0 +1,663 @@
+#include "tiers/backend/backend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "tiers/backend/background.h"
+#include "tiers/backend/chunk_flow.h"
+#include "tiers/backend/incoming_checkpoint.h"
+#include "tiers/backend/incoming_journal.h"
+#include "tiers/backend/local_tiers.h"
+#include "tiers/backend/message.h"
+#include "tiers/backend/modules.h"
+#include "tiers/backend/turns.h"
+#include "tiers/manifest_file.h"
+#include "tiers/no_throw.h"
+#include "tiers/staging/server.h"
+#include "tiers/store.h"
+
+namespace gpusnap {
+
+namespace {
+
+constexpr auto kReapEvery = std::chrono::milliseconds(200);
+constexpr auto kReapSoon = std::chrono::milliseconds(5);
+// Ahead of need, memory is taken at a pace that programs do not notice: 320 MB a second.
+constexpr auto kGrowEvery = std::chrono::milliseconds(100);
+constexpr double kMemoryBytesPerSecond = 10e9;  // of each writer: faster than what is behind it
+
+struct Stream {
+  uint32_t life = 0;
+  std::shared_ptr<IncomingCheckpoint> part;
+  std::shared_ptr<IncomingJournal> journal;
+  bool ready = false;                           // the part is
+  bool sealed = false;                          //
+  bool ended = false;                           // the journal has
+  bool abandoned = false;                       //
+  std::vector<StagingServer::Arrival> waiting;  // until it is ready
+};
+
+class Server final : public Backend {
+ public:
+  Server(FileSystem& files, StagingMemory& memory, Options options,
+         std::unique_ptr<LocalTiers> tiers, std::unique_ptr<Placement> placement,
+         uint64_t chunk_slots)
+      : files_(files),
+        memory_(memory),
+        options_(std::move(options)),
+        server_(memory),
+        tiers_(std::move(tiers)),
+        placement_(std::move(placement)),
+        flow_(*placement_, server_, monotonic_clock(), {chunk_slots, options_.flushes},
+              {[this](uint32_t slot, bool stored) { release(slot, stored); },
+               [this](std::function<void()> then) { post(std::move(then)); }}) {}
+
+  // Where it cannot go on it is as one that was killed: clients see that nobody serves them, and
+  // another backend, where there may be one, finds everything in the area and in the files.
+  void run() override {
+    const Status served = no_throw("serve programs", [this] {
+      serve();
+      return Status();
+    });
+    if (!served.ok()) {
+      stop();
+      (void)no_throw("tell of a failure", [&] {
+        warn(served);
+        return Status();
+      });
+    }
+    if (stopping_.load(std::memory_order_acquire)) leave_all();
+    if (!served.ok()) memory_.header().server.store(0, std::memory_order_release);
+  }
+
+  void drain() override {
+    draining_.store(true, std::memory_order_release);
+    memory_.header().filled.ring();
+  }
+  void stop() override {
+    stopping_.store(true, std::memory_order_release);
+    memory_.header().filled.ring();
+  }
+
+  BackendCounters counters() const override {
+    BackendCounters now;
+    for (size_t tier = 0; tier < placement_->tiers(); ++tier) {
+      now.tiers.push_back(placement_->counters(tier));
+      now.placed.push_back(flow_.placed(tier));
+    }
+    now.flush_bandwidth = placement_->flush_bandwidth();
+    now.waiting = placement_->waiting();
+    now.checkpoints = checkpoints_;
+    now.journals = journals_;
+    now.committed = committed_;
+    now.failed = failed_;
+    return now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Event = std::function<void()>;
+
+  void serve() {
+    find_before();
+    (void)handle_news();
+    tend_leftovers();
+    auto reaped = Clock::now();
+    auto busy = reaped;
+    bool rung = false;  // and nothing was found: somebody may have gone
+    while (!stopping_.load(std::memory_order_acquire)) {
+      const uint32_t seen = server_.changes();
+      const bool any_event = handle_events();
+      const bool some = handle_news() || any_event;
+      const auto now = Clock::now();
+      const bool soon = rung || draining_.load(std::memory_order_acquire);
+      const bool reaps = now - reaped >= (soon ? kReapSoon : kReapEvery);
+      if (reaps) {
+        server_.reap();
+        reaped = now;
+      }
+      const size_t free = free_slots();
+      flow_.relieve(free == 0);
+      end_journals();
+      for (const size_t tier : tiers_->recovered(now)) flow_.resume(tier + 1);
+      if (!is_idle()) busy = now;
+      if (is_over(now - busy)) return;
+      if (grow(free, now)) continue;
+      // What it has reaped is news.
+      if (reaps) continue;
+      server_.wait(seen, soon ? kReapSoon : kGrowEvery);
+      rung = !some && server_.changes() != seen;
+    }
+  }
+
+  // For the loop's thread, by any thread.
+  void post(Event event) {
+    {
+      const std::lock_guard lock(events_mutex_);
+      events_.push_back(std::move(event));
+    }
+    memory_.header().filled.ring();
+  }
+
+  bool handle_events() {
+    std::vector<Event> events;
+    {
+      const std::lock_guard lock(events_mutex_);
+      events.swap(events_);
+    }
+    for (const Event& event : events) event();
+    return !events.empty();
+  }
+
+  // What had been handed over before this backend's first look, by stream.
+  void find_before() {
+    before_.resize(kMostStreams);
+    for (uint32_t stream = 0; stream < kMostStreams; ++stream) {
+      const Owned<StreamState> word = memory_.streams()[stream].word.load();
+      // One that is just being opened still has the number of its former life.
+      const bool is_open = word.state == StreamState::kOpen || word.state == StreamState::kSealed;
+      before_[stream] = {word.life, is_open ? server_.slots(stream) : 0};
+    }
+  }
+
+  bool handle_news() {
+    const StagingServer::News news = server_.look();
+    for (const uint32_t stream : news.opened) open(stream);
+    for (const StagingServer::Arrival& arrival : news.arrived) arrive(arrival);
+    if (!before_.empty()) {
+      for (const auto& [index, stream] : streams_) {
+        if (stream.journal) stream.journal->all_found();
+      }
+      before_.clear();
+    }
+    for (const uint32_t stream : news.sealed) seal(stream);
+    for (const uint32_t stream : news.abandoned) {
+      give_up(stream, {Code::kInvalid, "the checkpoint was abandoned"});
+    }
+    return !news.opened.empty() || !news.arrived.empty() || !news.sealed.empty() ||
+           !news.abandoned.empty();
+  }
+
+  void open(uint32_t index) {
+    const std::string text(server_.text(index));
+    const bool is_journal = server_.kind(index) == StreamKind::kJournal;
+    const Status opened = is_journal ? open_journal(index, text) : open_checkpoint(index, text);
+    if (opened.ok()) return;
+    warn(opened);
+    server_.end(index, opened);
+  }
+
+  Status open_journal(uint32_t index, const std::string& text) {
+    const Result<JournalText> journal = parse_journal(text);
+    if (!journal.ok()) return journal.status();
+    const uint32_t life = server_.life(index);
+    const bool is_old = !before_.empty() && before_[index].first == life;
+    IncomingJournal::Actions actions;
+    actions.progress = [this, index](uint64_t slots) { server_.progress(index, slots); };
+    actions.ended = [this, index, life](const Status& status) {
+      post([this, index, life, status] { journal_ended(index, life, status); });
+    };
+    auto started = IncomingJournal::start(files_, journal->file, is_old ? before_[index].second : 0,
+                                          std::move(actions), options_.spawn);
+    if (!started.ok()) return started.status();
+    const std::lock_guard lock(streams_mutex_);
+    Stream& stream = streams_[index];
+    stream.life = life;
+    stream.journal = std::move(started.value());
+    ++journals_;
+    return {};
+  }
+
+  // Of backends that are gone: copies of what is in its store stay, what is whole is brought to its
+  // end, the rest goes.
+  void tend_leftovers() {
+    uint32_t index = kMostStreams;
+    std::vector<LocalTiers::Leftover> leftovers = tiers_->leftovers();
+    std::ranges::stable_sort(leftovers, {}, [](const LocalTiers::Leftover& leftover) {
+      return leftover.copies.empty() ? 0 : leftover.copies.front().modified_unix_ns;
+    });
+    for (const LocalTiers::Leftover& leftover : leftovers) {
+      if (lives(leftover) || keep_copies(leftover)) continue;
+      if (!leftover.readable.ok()) {
+        warn(leftover.readable);
+        continue;
+      }
+      if (!leftover.sealed || leftover.committed) {
+        tiers_->remove(leftover);
+        continue;
+      }
+      IncomingCheckpoint::Setting setting = setting_for(*leftover.text);
+      setting.chunk_folders = leftover.folders;
+      setting.is_leftover = true;
+      const Status opened = take_part(index++, 0, std::move(setting));
+      if (!opened.ok()) warn(opened);
+    }
+  }
+
+  // Whether its manifest is in the store, or was and cannot be looked for.
+  bool keep_copies(const LocalTiers::Leftover& leftover) {
+    if (!leftover.text || leftover.copies.empty()) return false;
+    const CheckpointText& text = *leftover.text;
+    const std::string job = sanitise_job(text.job);
+    const auto there = read_manifest(files_, job_folder(text), job, text.epoch, text.rank);
+    const bool is_there = there.ok() ? there->manifest.run == text.run
+                                     : leftover.committed && there.status().code() == Code::kIo;
+    if (!is_there) return false;
+    const ChunkOwner owner{job_folder(text), text.epoch, text.rank, text.run};
+    for (const LocalTiers::Leftover::Copy& copy : leftover.copies) {
+      tiers_->cache().adopt(owner, leftover.folders, copy.path, copy.bytes);
+    }
+    return true;
+  }
+
+  // One of a stream that is there.
+  bool lives(const LocalTiers::Leftover& leftover) const {
+    return std::ranges::any_of(streams_, [&](const auto& entry) {
+      if (!entry.second.part) return false;
+      const CheckpointText& text = entry.second.part->text();
+      if (text.rank != leftover.rank || text.run != leftover.run) return false;
+      const std::vector<std::string> folders = tiers_->folders_for(text);
+      return std::ranges::find(folders, leftover.folders.front()) != folders.end();
+    });
+  }
+
+  Status open_checkpoint(uint32_t index, const std::string& text) {
+    const Result<CheckpointText> parsed = parse_checkpoint(text);
+    if (!parsed.ok()) return parsed.status();
+    IncomingCheckpoint::Setting setting = setting_for(parsed.value());
+    setting.chunk_folders = tiers_->folders_for(parsed.value());
+    return take_part(index, server_.life(index), std::move(setting));
+  }
+
+  // `index`: the stream's, or beyond all streams for one that has none any more.
+  Status take_part(uint32_t index, uint32_t life, IncomingCheckpoint::Setting setting) {
+    const CheckpointText checkpoint = setting.text;
+    const std::string job = job_folder(checkpoint);
+    IncomingCheckpoint::Actions actions;
+    actions.ready = [this, index, life] { post([this, index, life] { ready(index, life); }); };
+    actions.make_journal_durable = [this](const ManifestText::Journal& journal,
+                                          const std::function<bool()>& gave_up) {
+      return make_durable(journal, gave_up);
+    };
+    actions.wait_for_turn = [this, job, checkpoint](const std::function<bool()>& gave_up) {
+      return turns_.wait(job, checkpoint.rank, checkpoint.epoch, gave_up);
+    };
+    actions.local_failed = [this](const std::string& path, const Status& why) {
+      post([this, path, why] { local_failed(path, why); });
+    };
+    actions.committed = [this, index, checkpoint] { committed(index, checkpoint); };
+    actions.ended = [this, index, life](const Status& status) {
+      post([this, index, life, status] { part_ended(index, life, status); });
+    };
+    if (Status alone = turns_.enter(job, checkpoint.rank, checkpoint.epoch); !alone.ok()) {
+      return alone;
+    }
+    auto started = IncomingCheckpoint::start(files_, std::move(setting), std::move(actions));
+    if (!started.ok()) {
+      turns_.leave(job, checkpoint.rank, checkpoint.epoch);
+      return started.status();
+    }
+    const std::lock_guard lock(streams_mutex_);
+    Stream& stream = streams_[index];
+    stream.life = life;
+    stream.part = std::move(started.value());
+    ++checkpoints_;
+    return {};
+  }
+
+  static std::string job_folder(const CheckpointText& text) {
+    return text.store + "/" + sanitise_job(text.job);
+  }
+
+  IncomingCheckpoint::Setting setting_for(const CheckpointText& text) {
+    IncomingCheckpoint::Setting setting;
+    setting.text = text;
+    setting.store.block_bytes = memory_.bytes(0).size();
+    setting.store.chunk_bytes = options_.chunk_bytes;
+    setting.store.workers = options_.workers;
+    setting.store.writes = options_.writes;
+    setting.spawn = options_.spawn;
+    setting.cache = &tiers_->cache();
+    auto& compression = compressions_[text_of(text.compression)];
+    if (!compression) {
+      compression = std::make_shared<Compression>(text.compression, monotonic_clock());
+    }
+    setting.compression = compression;
+    return setting;
+  }
+
+  // Null where there is none, or another one by now.
+  Stream* find(uint32_t index, uint32_t life) {
+    const auto found = streams_.find(index);
+    return found != streams_.end() && found->second.life == life ? &found->second : nullptr;
+  }
+
+  void arrive(const StagingServer::Arrival& arrival) {
+    const auto found = streams_.find(arrival.stream);
+    if (found == streams_.end()) return server_.release(arrival.slot);  // of one that was refused
+    Stream& stream = found->second;
+    if (stream.journal) return add_to_journal(*stream.journal, arrival);
+    if (!stream.ready) return stream.waiting.push_back(arrival);
+    add(stream, arrival);
+  }
+
+  void add(Stream& stream, const StagingServer::Arrival& arrival) {
+    if (!stream.part->expect(arrival.sequence)) return server_.release(arrival.slot);
+    if (!server_.pieces(arrival.slot).empty()) {
+      return flow_.arrived(stream.part, arrival.slot, arrival.sequence);
+    }
+    stream.part->add_manifest(arrival.sequence, server_.bytes(arrival.slot),
+                              [this, slot = arrival.slot](bool stored) { release(slot, stored); });
+  }
+
+  void add_to_journal(IncomingJournal& journal, const StagingServer::Arrival& arrival) {
+    const std::span<const Piece> pieces = server_.pieces(arrival.slot);
+    const std::span<const std::byte> bytes = server_.bytes(arrival.slot);
+    const uint64_t size = pieces.size() == 1 ? std::min(pieces[0].size, uint64_t{bytes.size()}) : 0;
+    const uint64_t offset = pieces.size() == 1 ? pieces[0].offset : 0;
+    journal.add({arrival.sequence, offset, bytes.first(size),
+                 [this, slot = arrival.slot](bool written) { release(slot, written); }});
+  }
+
+  // Whoever leaves keeps what is nowhere else. Any thread.
+  void release(uint32_t slot, bool stored) {
+    if (!stored && stopping_.load(std::memory_order_acquire)) return;
+    server_.release(slot);
+  }
+
+  void ready(uint32_t index, uint32_t life) {
+    Stream* const stream = find(index, life);
+    if (stream == nullptr) return;
+    stream->ready = true;
+    for (const auto& arrival : std::exchange(stream->waiting, {})) add(*stream, arrival);
+    if (stream->sealed) seal_part(index, *stream);
+  }
+
+  void seal(uint32_t index) {
+    const auto found = streams_.find(index);
+    if (found == streams_.end()) return;
+    Stream& stream = found->second;
+    stream.sealed = true;
+    if (stream.journal) return stream.journal->seal(server_.slots(index));
+    if (stream.ready) seal_part(index, stream);
+  }
+
+  void seal_part(uint32_t index, Stream& stream) {
+    flow_.seal(*stream.part);
+    stream.part->seal(server_.slots(index));
+  }
+
+  void give_up(uint32_t index, const Status& why) {
+    const auto found = streams_.find(index);
+    if (found == streams_.end()) return server_.end(index, why);
+    if (found->second.part) {
+      found->second.abandoned = true;
+      return found->second.part->fail(why);
+    }
+    // A journal that its client does not want: what is in the file stays.
+    const std::shared_ptr<IncomingJournal> journal = take_out(index).journal;
+    server_.end(index, why);
+  }
+
+  Stream take_out(uint32_t index) {
+    const std::lock_guard lock(streams_mutex_);
+    Stream stream = std::move(streams_.at(index));
+    streams_.erase(index);
+    --(stream.part ? checkpoints_ : journals_);
+    return stream;
+  }
+
+  void part_ended(uint32_t index, uint32_t life, const Status& status) {
+    if (find(index, life) == nullptr) return;
+    const Stream stream = take_out(index);
+    const CheckpointText& text = stream.part->text();
+    turns_.leave(job_folder(text), text.rank, text.epoch);
+    ++(status.ok() ? committed_ : failed_);
+    // Where nobody asks, somebody should know.
+    if (!status.ok() && !stream.abandoned && !has_client(index)) warn(status);
+    // First: a backend that follows finds slots that belong to nobody.
+    if (index < kMostStreams) server_.end(index, status);
+    if (status.ok()) merge_later(text);
+    flow_.drop(*stream.part);
+    for (const auto& arrival : stream.waiting) release(arrival.slot, status.ok());
+  }
+
+  void local_failed(const std::string& path, const Status& why) {
+    const auto tier = tiers_->tier_of(path);
+    if (!tier) return;
+    if (tiers_->fail(*tier, Clock::now()) && options_.warn) {
+      options_.warn("checkpoints go without the local tier " + tiers_->tiers()[*tier].name +
+                    " for a while: " + why.message());
+    }
+    flow_.suspend(*tier + 1);
+  }
+
+  void merge_later(const CheckpointText& text) {
+    const IncomingCheckpoint::Setting setting = setting_for(text);
+    const auto stop = [this] { return stopping_.load() || draining_.load(); };
+    const Status added = background_.add([this, setting, stop] {
+      const Status merged = in_background(files_, setting.text, setting.store, *setting.compression,
+                                          setting.spawn, stop, *setting.cache);
+      if (!merged.ok()) warn(merged);
+      memory_.header().filled.ring();
+    });
+    if (!added.ok()) warn(added);
+  }
+
+  void journal_ended(uint32_t index, uint32_t life, const Status& status) {
+    Stream* const stream = find(index, life);
+    if (stream == nullptr) return;
+    stream->ended = true;
+    if (status.ok()) return;
+    {
+      const std::lock_guard lock(streams_mutex_);
+      failed_journals_[index] = {life, status};
+    }
+    const Stream failed = take_out(index);
+    if (server_.is_orphan(index)) warn(status);
+    server_.end(index, status);
+  }
+
+  // Those that are whole, and that no checkpoint can name any more.
+  void end_journals() {
+    std::vector<uint32_t> over;
+    for (const auto& [index, stream] : streams_) {
+      if (stream.journal && stream.ended && !is_needed(index, stream.life)) over.push_back(index);
+    }
+    for (const uint32_t index : over) {
+      const Stream stream = take_out(index);
+      server_.end(index, {});
+    }
+  }
+
+  bool is_needed(uint32_t journal, uint32_t life) const {
+    return std::ranges::any_of(streams_, [&](const auto& entry) {
+      if (!entry.second.part) return false;
+      ManifestText::Journal named;
+      const auto needs = entry.second.part->needs(named);
+      return needs == IncomingCheckpoint::Needs::kUnknown ||
+             (needs == IncomingCheckpoint::Needs::kJournal && named.stream == journal &&
+              named.life == life);
+    });
+  }
+
+  // By a part's thread.
+  Status make_durable(const ManifestText::Journal& named, const std::function<bool()>& gave_up) {
+    const auto until = Clock::now() + std::chrono::seconds(2);
+    for (;;) {
+      if (const auto journal = find_journal(named)) {
+        return journal->make_durable(named.slots, gave_up);
+      }
+      if (Status failure = failure_of(named); !failure.ok()) return failure;
+      // It may have been opened while streams were looked at.
+      if (gave_up() || Clock::now() > until) {
+        return {Code::kNotFound, "the journal of a checkpoint was abandoned"};
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+  std::shared_ptr<IncomingJournal> find_journal(const ManifestText::Journal& named) {
+    const std::lock_guard lock(streams_mutex_);
+    const auto found = streams_.find(named.stream);
+    const bool is_it = found != streams_.end() && found->second.life == named.life;
+    return is_it ? found->second.journal : nullptr;
+  }
+
+  Status failure_of(const ManifestText::Journal& named) {
+    const std::lock_guard lock(streams_mutex_);
+    const auto found = failed_journals_.find(named.stream);
+    const bool is_it = found != failed_journals_.end() && found->second.first == named.life;
+    return is_it ? found->second.second : Status();
+  }
+
+  // By a part's thread.
+  void committed(uint32_t index, const CheckpointText& text) {
+    const Status done = no_throw("tidy up after a checkpoint", [&] {
+      return after_commit(
+          files_, turns_, text, [this, index] { return has_client(index); }, tiers_->cache());
+    });
+    if (!done.ok()) warn(done);
+  }
+
+  bool has_client(uint32_t index) const {
+    return index < kMostStreams && !server_.is_orphan(index);
+  }
+
+  void warn(const Status& status) const {
+    if (options_.warn) options_.warn(status.message());
+  }
+
+  size_t free_slots() const {
+    const std::span<SlotEntry> slots = memory_.slots();
+    const auto free = std::count_if(
+        slots.begin(), slots.begin() + memory_.backed(),
+        [](const SlotEntry& slot) { return slot.word.load().state == SlotState::kFree; });
+    return static_cast<size_t>(free);
+  }
+
+  // At once where slots become few; else slowly, and not while something is handed over (the
+  // deep-tiers showcase, efficient cache initialisation).
+  bool grow(size_t free, Clock::time_point now) {
+    const bool needed = free < options_.grow_slots;
+    const bool quiet = streams_.size() == journals_ && now - grown_ >= kGrowEvery;
+    if ((!needed && !quiet) || memory_.grow(options_.grow_slots) == 0) return false;
+    grown_ = now;
+    return needed;
+  }
+
+  bool is_idle() const { return streams_.empty() && !background_.is_busy() && server_.is_idle(); }
+
+  bool is_over(std::chrono::nanoseconds idle) {
+    if (!is_idle()) return false;
+    if (draining_.load(std::memory_order_acquire)) return true;
+    return options_.idle.count() > 0 && idle >= options_.idle && server_.close();
+  }
+
+  // What has come to its end meanwhile is told; the rest stays.
+  void leave_all() {
+    // Parts first: that their journals leave is no failure of theirs.
+    for (const auto& [index, stream] : streams_) {
+      if (stream.part) stream.part->leave();
+    }
+    for (const auto& [index, stream] : streams_) {
+      if (stream.part) stream.part->wait();
+    }
+    for (const auto& [index, stream] : streams_) {
+      if (stream.journal) stream.journal->leave();
+    }
+    bool more = true;
+    while (more) {
+      (void)no_throw("tell of an end", [&] {
+        more = handle_events();
+        return Status();
+      });
+    }
+    while (!streams_.empty()) (void)take_out(streams_.begin()->first);
+  }
+
+  FileSystem& files_;
+  StagingMemory& memory_;
+  const Options options_;
+  StagingServer server_;
+  const std::unique_ptr<LocalTiers> tiers_;
+  const std::unique_ptr<Placement> placement_;
+  ChunkFlow flow_;
+  Turns turns_;
+  std::map<std::string, std::shared_ptr<Compression>> compressions_;  // by setting
+  std::vector<std::pair<uint32_t, uint64_t>> before_;  // life, slots; until the first look
+
+  Clock::time_point grown_;
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> draining_{false};
+  std::atomic<uint64_t> checkpoints_{0};
+  std::atomic<uint64_t> journals_{0};
+  std::atomic<uint64_t> committed_{0};
+  std::atomic<uint64_t> failed_{0};
+
+  std::mutex events_mutex_;
+  std::vector<Event> events_;
+
+  Background background_{options_.spawn};
+
+  std::mutex streams_mutex_;  // changed by the loop's thread only, with the lock held
+  std::map<uint32_t, Stream> streams_;
+  // The last one that has failed of each stream: its life, and why.
+  std::map<uint32_t, std::pair<uint32_t, Status>> failed_journals_;
+};
+
+}  // namespace
+
+namespace {
+
+// The cache comes first. `slots`: of the staging area.
+std::vector<LocalTier> all_tiers(const LocalTiers& local, uint64_t slots, uint64_t chunk_slots,
+                                 uint64_t cache_slots) {
+  // What goes to another tier passes through some of the slots.
+  const uint64_t sensible = local.tiers().empty() ? slots : slots - slots / 4;
+  if (cache_slots == 0) cache_slots = sensible;
+  const uint64_t chunks = std::min(cache_slots, slots) / chunk_slots;
+  // What is in the cache is in memory already, so nobody is slower for the others there.
+  constexpr uint32_t kMost = 1 << 16;
+  const ThroughputSample memory[] = {{1, kMemoryBytesPerSecond},
+                                     {kMost, kMost * kMemoryBytesPerSecond}};
+  std::vector<LocalTier> tiers;
+  tiers.push_back({"cache", std::max<uint64_t>(chunks, 1), ThroughputModel::fit(memory).value()});
+  tiers.insert(tiers.end(), local.tiers().begin(), local.tiers().end());
+  return tiers;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> Backend::make(FileSystem& files, StagingMemory& memory,
+                                               Options options) {
+  return no_throw("start the backend", [&]() -> Result<std::unique_ptr<Backend>> {
+    const uint64_t slots = memory.slots().size();
+    const uint64_t slot_bytes = memory.bytes(0).size();
+    // At most a quarter of the pool, so that some are filled while others are written.
+    const uint64_t chunk_slots =
+        std::clamp<uint64_t>(options.chunk_bytes / slot_bytes, 1, std::max<uint64_t>(slots / 4, 1));
+    const auto warn = [&](const std::string& line) {
+      if (options.warn) options.warn(line);
+    };
+    auto local = LocalTiers::open(files, options.ssd, options.name, options.policy,
+                                  chunk_slots * slot_bytes, warn);
+    const PlacementPolicy policy =
+        local->tiers().empty() ? PlacementPolicy::kCacheOnly : options.policy;
+    auto placement = Placement::make(
+        all_tiers(*local, slots, chunk_slots, options.cache_bytes / slot_bytes),
+        // As long as nothing is known of the store, only the cache is faster for sure.
+        {policy, kMemoryBytesPerSecond / 2, 16});
+    if (!placement.ok()) return placement.status();
+    return std::unique_ptr<Backend>(
+        std::make_unique<Server>(files, memory, std::move(options), std::move(local),
+                                 std::move(placement.value()), chunk_slots));
+  });
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,85 @@
+// The backend: takes what clients hand over in a staging area and makes checkpoints and journals of
+// it, whether they live or not. In a process of its own (gpusnapd) or on a thread of the program.
+//
+//   StagingServer -> Backend (look, reap, grow) -> IncomingCheckpoint, IncomingJournal
+//                    ChunkFlow, Placement: which slots go where, and when
+//
+// Its own state is nowhere but in the staging area and in the block logs (block_log.h), so another
+// one can go on from where it was killed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include "tiers/file_system.h"
+#include "tiers/placement/placement.h"
+#include "tiers/placement/tier_settings.h"
+#include "tiers/spawn.h"
+#include "tiers/staging/memory.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// At one moment.
+struct BackendCounters {
+  std::vector<TierCounters> tiers;  // chunks that are there now; the cache first
+  std::vector<uint64_t> placed;     // chunks that were placed there since it began
+  double flush_bandwidth = 0;       // bytes per second, see Placement
+  uint64_t waiting = 0;             // chunks that wait for a place
+  uint64_t checkpoints = 0;         // on their way
+  uint64_t journals = 0;
+  uint64_t committed = 0;  // checkpoints since it began
+  uint64_t failed = 0;
+};
+
+inline constexpr double kUncalibratedBytesPerSecond = 1e9;
+
+class Backend {
+ public:
+  struct Options {
+    Spawn spawn;
+    uint64_t chunk_bytes = 64 << 20;  // GPUSNAP_CHUNK
+    // Of the staging area, what chunks may wait in: the cache; 0: as much of it as is sensible.
+    uint64_t cache_bytes = 0;
+    // GPUSNAP_SSD: one that cannot be used is left out, and warned of. Models come from their
+    // calibrations; where there is none that fits, a device is thought to take
+    // kUncalibratedBytesPerSecond from all writers together.
+    std::vector<SsdFolder> ssd;
+    PlacementPolicy policy = PlacementPolicy::kHybridOpt;
+    // Of its folder on those devices: no other backend that runs has the same. A later one of the
+    // same name finds what it left. A file's name.
+    std::string name = "thread-" + std::to_string(::getpid());
+    uint32_t workers = 1;     // of a checkpoint: look at blocks and compress them
+    uint32_t writes = 8;      // of a checkpoint, on their way at the same time
+    uint32_t flushes = 4;     // chunks, of all checkpoints
+    uint32_t grow_slots = 8;  // backed at once
+    // With nobody there for so long it closes the area; 0: never.
+    std::chrono::nanoseconds idle{0};
+    // One line that a user should see, of what fails without anybody who asks. Any thread.
+    std::function<void(const std::string&)> warn;
+  };
+
+  // `files` and `memory` outlive it. The memory's only server from now on.
+  static Result<std::unique_ptr<Backend>> make(FileSystem& files, StagingMemory& memory,
+                                               Options options);
+  virtual ~Backend() = default;  // run() has returned
+
+  // Serves until the area was closed (idle), until drain() has come to its end, or until stop().
+  // Once. Where it cannot go on it says why and leaves the area without a server.
+  virtual void run() = 0;
+  // run() returns when no client and no stream is there any more. Any thread.
+  virtual void drain() = 0;
+  // run() returns soon, and what is on its way stays as it is: in the area and in files, for the
+  // next backend. Any thread, a signal's handler too.
+  virtual void stop() = 0;
+  // Any thread.
+  virtual BackendCounters counters() const = 0;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,79 @@
+// Work that nobody waits for, one piece after the other, by a thread that is there as long as there
+// is some.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "tiers/no_throw.h"
+#include "tiers/spawn.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// add() and the destructor by one thread.
+class Background {
+ public:
+  explicit Background(Spawn spawn) : spawn_(std::move(spawn)) {}
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  ~Background() {  // what has not begun is not done
+    {
+      const std::lock_guard lock(mutex_);
+      work_.clear();
+    }
+    if (join_) join_();
+  }
+
+  // Where there is no thread to be had it is left undone.
+  Status add(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      work_.push_back(std::move(work));
+      if (std::exchange(running_, true)) return {};
+    }
+    if (join_) std::exchange(join_, {})();
+    Result<Join> started = start_thread(spawn_, "background", [this] { body(); });
+    if (started.ok()) {
+      join_ = std::move(started.value());
+      return {};
+    }
+    const std::lock_guard lock(mutex_);
+    work_.clear();
+    running_ = false;
+    return started.status();
+  }
+
+  bool is_busy() const {
+    const std::lock_guard lock(mutex_);
+    return running_;
+  }
+
+ private:
+  void body() {
+    for (;;) {
+      std::function<void()> work;
+      {
+        const std::lock_guard lock(mutex_);
+        running_ = !work_.empty();
+        if (!running_) return;
+        work = std::move(work_.front());
+        work_.pop_front();
+      }
+      (void)no_throw("work in the background", [&] {
+        work();
+        return Status();
+      });
+    }
+  }
+
+  const Spawn spawn_;
+  mutable std::mutex mutex_;
+  std::deque<std::function<void()>> work_;
+  bool running_ = false;
+  Join join_;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,157 @@
+#include "tiers/backend/chunk_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "tiers/checksum.h"
+#include "tiers/format.h"
+#include "tiers/no_throw.h"
+
+namespace gpusnap {
+
+namespace {
+
+constexpr size_t kLanes = 2;  // one reads while the other writes
+
+// Blocks that are copied at once, and the zeros behind them.
+struct Part {
+  size_t first = 0;  // block
+  size_t last = 0;   // the one behind them
+  uint64_t begin = 0;
+  uint64_t end = 0;  // of the zeros
+};
+
+// Each begins with a block, and so where that is aligned.
+std::vector<Part> cut_in_parts(const std::vector<ChunkBlock>& blocks, uint64_t most) {
+  std::vector<Part> parts;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (parts.empty() || blocks[i].end() - parts.back().begin > most) {
+      parts.push_back({i, i, blocks[i].offset, 0});
+      // What lies before the first block is padding, too.
+      if (i == 0) parts.back().begin = kSegmentHeaderBytes;
+    }
+    parts.back().last = i + 1;
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    parts[i].end = i + 1 < parts.size() ? parts[i + 1].begin : blocks.back().end();
+  }
+  return parts;
+}
+
+class Copying : public std::enable_shared_from_this<Copying> {
+ public:
+  explicit Copying(ChunkCopy copy)
+      : copy_(std::move(copy)), parts_(cut_in_parts(copy_.blocks, copy_.part_bytes)) {
+    uint64_t most = 0;
+    for (const Part& part : parts_) most = std::max(most, part.end - part.begin);
+    for (std::vector<std::byte>& buffer : buffers_) buffer.resize(most);
+  }
+  void begin() {
+    for (size_t lane = 0; lane < kLanes; ++lane) next(lane);
+  }
+
+ private:
+  void next(size_t lane) {
+    std::unique_lock lock(mutex_);
+    if (status_.ok() && copy_.gave_up()) status_ = {Code::kInvalid, "the checkpoint was abandoned"};
+    if (!status_.ok() || next_ >= parts_.size()) {
+      const bool last = ++over_ == kLanes;
+      const Status status = status_;
+      const bool local = local_;
+      lock.unlock();
+      if (last) copy_.ended(status, local);
+      return;
+    }
+    const Part& part = parts_[next_++];
+    lock.unlock();
+    const uint64_t there = copy_.blocks[part.last - 1].end();
+    copy_.from->read(part.begin, std::span(buffers_[lane]).first(there - part.begin),
+                     [self = shared_from_this(), lane, &part](const Status& read) {
+                       const Status good = read.ok() ? self->check(lane, part) : read;
+                       if (good.ok()) return self->write(lane, part);
+                       self->note(good, true);
+                       self->next(lane);
+                     });
+  }
+
+  // And clears what is between the blocks.
+  Status check(size_t lane, const Part& part) {
+    const std::span<std::byte> bytes(buffers_[lane]);
+    uint64_t at = part.begin;
+    for (size_t i = part.first; i < part.last; ++i) {
+      const ChunkBlock& block = copy_.blocks[i];
+      std::ranges::fill(bytes.subspan(at - part.begin, block.offset - at), std::byte{});
+      at = block.end();
+      if (checksum(bytes.subspan(block.offset - part.begin, block.bytes)) == block.checksum) {
+        continue;
+      }
+      return {Code::kDamaged, "a checkpoint is lost: its chunk " + copy_.path +
+                                  " is damaged between bytes " + std::to_string(block.offset) +
+                                  " and " + std::to_string(at) +
+                                  "; if that happens again, leave its device out of GPUSNAP_SSD"};
+    }
+    std::ranges::fill(bytes.subspan(at - part.begin, part.end - at), std::byte{});
+    return {};
+  }
+
+  void write(size_t lane, const Part& part) {
+    const uint64_t bytes = part.end - part.begin;
+    copy_.rate->begun(bytes);
+    copy_.to->write(copy_.offset + part.begin - kSegmentHeaderBytes,
+                    std::span(buffers_[lane]).first(bytes),
+                    [self = shared_from_this(), lane, bytes](const Status& written) {
+                      self->copy_.rate->ended(bytes, written.ok());
+                      if (!written.ok()) self->note(written, false);
+                      self->next(lane);
+                    });
+  }
+
+  void note(const Status& status, bool local) {
+    const std::lock_guard lock(mutex_);
+    if (!status_.ok()) return;
+    status_ = status;
+    local_ = local;
+  }
+
+  const ChunkCopy copy_;
+  const std::vector<Part> parts_;
+  std::vector<std::byte> buffers_[kLanes];
+  std::mutex mutex_;
+  size_t next_ = 0;  // part
+  size_t over_ = 0;  // lanes
+  Status status_;
+  bool local_ = false;
+};
+
+}  // namespace
+
+Result<std::vector<ChunkBlock>> blocks_in_chunk(
+    const std::vector<SegmentStore::StoredBlock>& blocks) {
+  std::vector<ChunkBlock> found;
+  found.reserve(blocks.size());
+  for (const SegmentStore::StoredBlock& block : blocks) {
+    found.push_back({block.offset(), block.stored(), block.checksum});
+  }
+  std::ranges::sort(found, {}, &ChunkBlock::offset);
+  for (size_t i = 1; i < found.size(); ++i) {
+    if (found[i].offset < found[i - 1].end()) {
+      return Status(Code::kDamaged, "blocks of a chunk overlap in its block log");
+    }
+  }
+  return found;
+}
+
+void begin_copy(ChunkCopy copy) {
+  const auto ended = copy.ended;
+  const Status begun = no_throw("flush a chunk", [&] {
+    std::make_shared<Copying>(std::move(copy))->begin();
+    return Status();
+  });
+  if (!begun.ok()) ended(begun, false);
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,202 @@
+#include "tiers/backend/chunk_flow.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpusnap {
+
+void ChunkFlow::arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot,
+                        uint64_t sequence) {
+  auto found = open_chunk(*part);
+  if (found == chunks_.end()) {
+    found = chunks_.emplace(next_++, Chunk()).first;
+    found->second.part = part;
+    if (const auto tier = placement_.request(found->first)) grant(found->first, *tier);
+  }
+  Chunk& chunk = found->second;
+  chunk.slots.push_back({slot, sequence});
+  ++chunk.size;
+  chunk.bytes += server_.bytes(slot).size();
+  if (chunk.file) hand_over(found->first, chunk);
+  if (chunk.size >= options_.chunk_slots) close(chunk, found->first);
+}
+
+void ChunkFlow::seal(const IncomingCheckpoint& part) {
+  if (const auto found = open_chunk(part); found != chunks_.end()) {
+    close(found->second, found->first);
+  }
+}
+
+// There is one at most, and it is among the last.
+ChunkFlow::Chunks::iterator ChunkFlow::open_chunk(const IncomingCheckpoint& part) {
+  return std::find_if(chunks_.begin(), chunks_.end(), [&](const auto& entry) {
+    return entry.second.part.get() == &part && !entry.second.closed;
+  });
+}
+
+void ChunkFlow::close(Chunk& chunk, uint64_t number) {
+  chunk.closed = true;
+  queue_if_written(number, chunk);
+}
+
+void ChunkFlow::take(const Result<Placement::Grants>& grants) {
+  if (!grants.ok()) return;
+  for (const Placement::Grant& given : grants.value()) grant(given.producer, given.tier);
+}
+
+// In the cache it is where it is already; elsewhere it needs a file first.
+void ChunkFlow::grant(uint64_t number, size_t tier) {
+  Chunk& chunk = chunks_.at(number);
+  chunk.state = State::kWriting;
+  chunk.tier = tier;
+  ++placed_[tier];
+  if (tier == 0) return queue_if_written(number, chunk);
+  chunk.part->open_chunk(tier - 1, [this, number](std::shared_ptr<PlacedFile> file) {
+    actions_.post([this, number, file = std::move(file)] { opened(number, file); });
+  });
+}
+
+void ChunkFlow::opened(uint64_t number, const std::shared_ptr<PlacedFile>& file) {
+  const auto found = chunks_.find(number);
+  if (found == chunks_.end()) return;
+  found->second.file = file;
+  hand_over(number, found->second);
+}
+
+void ChunkFlow::hand_over(uint64_t number, Chunk& chunk) {
+  const std::vector<Held> slots = std::exchange(chunk.slots, {});
+  chunk.on_way->left += slots.size();
+  for (const Held& held : slots) {
+    const std::span<const std::byte> bytes = server_.bytes(held.slot);
+    chunk.part->add(
+        held.sequence, server_.pieces(held.slot), bytes,
+        [this, number, slot = held.slot, size = bytes.size(), on_way = chunk.on_way](bool stored) {
+          actions_.release(slot, stored);
+          if (stored) on_way->bytes += size;
+          if (--on_way->left == 0) actions_.post([this, number] { emptied(number); });
+        },
+        chunk.file);
+  }
+}
+
+// The part has let go of all that it had of it at that time.
+void ChunkFlow::emptied(uint64_t number) {
+  const auto found = chunks_.find(number);
+  if (found == chunks_.end() || found->second.on_way->left > 0) return;
+  Chunk& chunk = found->second;
+  if (chunk.tier == 0) return flushed(number, chunk.on_way->bytes);
+  queue_if_written(number, chunk);
+}
+
+void ChunkFlow::queue_if_written(uint64_t number, Chunk& chunk) {
+  const bool is_there =
+      chunk.tier == 0 || (chunk.file && chunk.slots.empty() && chunk.on_way->left == 0);
+  if (chunk.state != State::kWriting || !chunk.closed || !is_there) return;
+  (void)placement_.written(chunk.tier);
+  chunk.state = State::kQueued;
+  chunk.written_ns = clock_.now_ns();
+  queue_.push_back(number);
+  flush_some();
+}
+
+void ChunkFlow::flush_some() {
+  while (flushing_ < options_.flushes && !queue_.empty()) {
+    const uint64_t number = queue_.front();
+    queue_.pop_front();
+    flush(number, chunks_.at(number));
+  }
+}
+
+void ChunkFlow::flush(uint64_t number, Chunk& chunk) {
+  (void)placement_.flush_begun(chunk.tier);
+  ++flushing_;
+  chunk.state = State::kFlushing;
+  if (chunk.tier == 0) return hand_over(number, chunk);
+  chunk.part->move_chunk(chunk.file, [this, number, bytes = chunk.on_way->bytes.load()] {
+    actions_.post([this, number, bytes] { flushed(number, bytes); });
+  });
+}
+
+void ChunkFlow::flushed(uint64_t number, uint64_t bytes) {
+  const auto found = chunks_.find(number);
+  if (found == chunks_.end()) return;
+  const Chunk chunk = std::move(found->second);
+  chunks_.erase(found);
+  --flushing_;
+  const double seconds = static_cast<double>(clock_.now_ns() - chunk.written_ns) / 1e9;
+  tell_so_far();
+  take(placement_.flush_ended(chunk.tier, bytes, seconds));
+  flush_some();
+}
+
+void ChunkFlow::drop(const IncomingCheckpoint& part) {
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, chunk] : chunks_) {
+    if (chunk.part.get() == &part) numbers.push_back(number);
+  }
+  for (const uint64_t number : numbers) {
+    Chunk chunk = std::move(chunks_.at(number));
+    chunks_.erase(number);
+    give_up(number, chunk);
+  }
+  flush_some();
+}
+
+void ChunkFlow::give_up(uint64_t number, Chunk& chunk) {
+  switch (chunk.state) {
+    case State::kWaiting:
+      (void)placement_.cancel(number);
+      break;
+    case State::kWriting:
+      take(placement_.abandoned(chunk.tier));
+      break;
+    case State::kQueued:
+      std::erase(queue_, number);
+      (void)placement_.flush_begun(chunk.tier);
+      take(placement_.flush_ended(chunk.tier, 0, 0));
+      break;
+    case State::kFlushing:
+      --flushing_;
+      take(placement_.flush_ended(chunk.tier, 0, 0));
+      break;
+  }
+  for (const Held& held : chunk.slots) actions_.release(held.slot, false);
+}
+
+// Those that wait get a place by it where the store turns out slow.
+void ChunkFlow::tell_so_far() {
+  const int64_t now = clock_.now_ns();
+  uint64_t bytes = 0;
+  double ns = 0;
+  for (const auto& [number, chunk] : chunks_) {
+    if (chunk.state != State::kQueued && chunk.state != State::kFlushing) continue;
+    bytes += chunk.bytes;
+    ns += static_cast<double>(now - chunk.written_ns);
+  }
+  take(placement_.flushes_so_far(bytes, ns / 1e9));
+}
+
+void ChunkFlow::relieve(bool no_slot) {
+  if (placement_.waiting() > 0) tell_so_far();
+  const auto wanted = [&] {
+    return (no_slot || placement_.waiting() > 0) && flushing_ + queue_.size() < options_.flushes;
+  };
+  // The oldest first. Those on local tiers let go of their slots anyway; only if nothing else
+  // moves, they are closed, too.
+  for (auto& [number, chunk] : chunks_) {
+    if (!wanted()) return;
+    if (chunk.state == State::kWriting && chunk.tier == 0) close(chunk, number);
+  }
+  if (!wanted() || flushing_ > 0) return;
+  const auto moves = [](const auto& entry) {
+    const Chunk& chunk = entry.second;
+    return chunk.state == State::kWriting && (!chunk.file || chunk.on_way->left > 0);
+  };
+  if (std::any_of(chunks_.begin(), chunks_.end(), moves)) return;
+  const auto oldest = std::find_if(chunks_.begin(), chunks_.end(), [](const auto& entry) {
+    return entry.second.state == State::kWriting;
+  });
+  if (oldest != chunks_.end()) close(oldest->second, oldest->first);
+}
+
+}  // namespace gpusnap

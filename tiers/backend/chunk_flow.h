@@ -1,0 +1,120 @@
+// The way of chunks through the tiers: consecutive slots of one part become a chunk, placement says
+// where it waits for its flush, and a few chunks at a time are flushed to the store, in the order
+// in which they were written (VeloC, algorithms 1 to 3; placement/placement.h).
+//
+// Nothing can wait for ever, and the store does not wait for chunks to fill that cannot: where no
+// slot is free, or somebody waits for a place, chunks in the cache are closed although they are not
+// full, until as many are flushed as may be.
+//
+// Used by one thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tiers/backend/incoming_checkpoint.h"
+#include "tiers/clock.h"
+#include "tiers/placement/placement.h"
+#include "tiers/staging/server.h"
+
+namespace gpusnap {
+
+class ChunkFlow {
+ public:
+  struct Options {
+    uint64_t chunk_slots = 16;
+    uint32_t flushes = 4;  // at the same time
+  };
+  struct Actions {
+    // The slot's bytes are not needed any more; `stored`: because they are in a file. Any thread.
+    std::function<void(uint32_t slot, bool stored)> release;
+    // Makes `then` be called by the flow's thread. Any thread.
+    std::function<void(std::function<void()> then)> post;
+  };
+
+  ChunkFlow(Placement& placement, StagingServer& server, Clock& clock, const Options& options,
+            Actions actions)
+      : placement_(placement),
+        server_(server),
+        clock_(clock),
+        options_(options),
+        actions_(std::move(actions)),
+        placed_(placement.tiers()) {}
+
+  // A slot that the part expects.
+  void arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot, uint64_t sequence);
+  // No more slots of the part will arrive.
+  void seal(const IncomingCheckpoint& part);
+  // The part has ended, in whatever way: nothing of it is on its way. Releases what it still holds.
+  void drop(const IncomingCheckpoint& part);
+  // The tier has failed, and gets no chunks until it is resumed.
+  void suspend(size_t tier) { take(placement_.suspend(tier)); }
+  void resume(size_t tier) { take(placement_.resume(tier)); }
+  // To be called now and then. `no_slot`: no slot is free.
+  void relieve(bool no_slot);
+
+  // Chunks that were given that tier. Any thread.
+  uint64_t placed(size_t tier) const { return placed_.at(tier); }
+
+ private:
+  enum class State {
+    kWaiting,   // for a place
+    kWriting,   // has one; more slots may come
+    kQueued,    // closed; waits for its flush
+    kFlushing,  //
+  };
+  struct Held {
+    uint32_t slot = 0;
+    uint64_t sequence = 0;
+  };
+  // What is counted by any thread while the part has slots of a chunk.
+  struct OnWay {
+    std::atomic<size_t> left{0};
+    std::atomic<uint64_t> bytes{0};  // stored
+  };
+  struct Chunk {
+    std::shared_ptr<IncomingCheckpoint> part;
+    State state = State::kWaiting;
+    size_t tier = 0;
+    bool closed = false;
+    uint64_t size = 0;                 // slots in all
+    uint64_t bytes = 0;                // in them
+    std::vector<Held> slots;           // not with the part yet
+    std::shared_ptr<PlacedFile> file;  // on a tier behind the cache
+    int64_t written_ns = 0;            // from kQueued on
+    std::shared_ptr<OnWay> on_way = std::make_shared<OnWay>();
+  };
+  using Chunks = std::map<uint64_t, Chunk>;  // by number: the order of their beginnings
+
+  Chunks::iterator open_chunk(const IncomingCheckpoint& part);
+  void close(Chunk& chunk, uint64_t number);
+  void take(const Result<Placement::Grants>& grants);
+  void grant(uint64_t number, size_t tier);
+  void hand_over(uint64_t number, Chunk& chunk);
+  void opened(uint64_t number, const std::shared_ptr<PlacedFile>& file);
+  void emptied(uint64_t number);
+  void queue_if_written(uint64_t number, Chunk& chunk);
+  void flush_some();
+  void flush(uint64_t number, Chunk& chunk);
+  void flushed(uint64_t number, uint64_t bytes);
+  void give_up(uint64_t number, Chunk& chunk);
+  void tell_so_far();
+
+  Placement& placement_;
+  StagingServer& server_;
+  Clock& clock_;
+  const Options options_;
+  const Actions actions_;
+  std::vector<std::atomic<uint64_t>> placed_;
+  uint64_t next_ = 1;
+  Chunks chunks_;
+  std::deque<uint64_t> queue_;
+  size_t flushing_ = 0;
+};
+
+}  // namespace gpusnap

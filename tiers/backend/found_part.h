@@ -1,0 +1,53 @@
+// What an earlier backend left of a part: its files, and what its block logs say of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tiers/backend/block_log.h"
+#include "tiers/backend/chunk_copy.h"
+#include "tiers/commit.h"
+#include "tiers/file_system.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+struct FoundPart {
+  BlockLog log;
+  // What the log says is in a segment: from which byte on to which.
+  using Parts = std::map<uint64_t, uint64_t>;
+  std::map<uint32_t, Parts> segments;  // by number
+  struct Chunk {
+    std::string path;
+    std::vector<ChunkBlock> blocks;  // at least one
+  };
+  std::map<uint32_t, Chunk> chunks;  // by number; that were not moved
+  std::map<uint32_t, MovedChunk> moved;
+  // Higher than those of all that there is.
+  uint32_t next_log = 0;
+  uint32_t next_segment = 0;
+  uint32_t next_chunk = 0;
+};
+
+struct PartFolders {
+  std::string epoch;                // in the store
+  std::vector<std::string> chunks;  // on local tiers
+};
+
+// Files of the part that no log names hold nothing, and are removed. Of a local tier that cannot be
+// read nothing is found; `local_failed` is told. kDamaged where something is not there any more, or
+// makes no sense.
+Result<FoundPart> find_part(
+    FileSystem& files, const CheckpointPlace& place, const PartFolders& folders,
+    const std::function<void(const std::string& path, const Status& why)>& local_failed);
+
+// A segment of an earlier backend is what the log says and nothing else, and durable, at return.
+Status settle_segment(FileSystem& files, const std::string& path, const FoundPart::Parts& parts);
+
+// Where the last of these ends.
+uint64_t end_of(const FoundPart::Parts& parts);
+
+}  // namespace gpusnap

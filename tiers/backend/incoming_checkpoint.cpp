@@ -1,0 +1,731 @@
+#include "tiers/backend/incoming_checkpoint.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <unordered_set>
+#include <utility>
+
+#include "tiers/backend/chunk_copy.h"
+#include "tiers/backend/folders.h"
+#include "tiers/backend/found_part.h"
+#include "tiers/checksum.h"
+#include "tiers/format.h"
+#include "tiers/manifest_file.h"
+#include "tiers/names.h"
+#include "tiers/no_throw.h"
+#include "tiers/store.h"
+
+namespace gpusnap {
+
+namespace {
+
+CheckpointPlace place_of(const CheckpointText& text) {
+  const std::string job = sanitise_job(text.job);
+  return {text.store + "/" + job, job, text.run, text.epoch, text.rank};
+}
+
+// What may be different another time: what is whole on a local tier waits for that.
+bool is_of_device(const Status& status) {
+  return status.code() == Code::kIo || status.code() == Code::kNoSpace ||
+         status.code() == Code::kPermission;
+}
+
+class Part final : public IncomingCheckpoint {
+ public:
+  Part(FileSystem& files, Setting setting, Actions actions)
+      : files_(files),
+        setting_(std::move(setting)),
+        actions_(std::move(actions)),
+        place_(place_of(setting_.text)),
+        folder_(place_.epoch_folder_path()),
+        commit_(files, place_) {}
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+  ~Part() override {
+    leave();
+    wait();
+    segments_.reset();
+    for (ManifestSlot& slot : manifest_slots_) slot.release(false);
+  }
+
+  Status start() {
+    Result<Join> thread = start_thread(setting_.spawn, "checkpoint", [this] { body(); });
+    if (!thread.ok()) return thread.status();
+    join_ = std::move(thread.value());
+    return {};
+  }
+
+  const CheckpointText& text() const override { return setting_.text; }
+
+  bool expect(uint64_t sequence) override {
+    std::unique_lock lock(mutex_);
+    if (found_.count(sequence) > 0) return false;
+    if (expected_.insert(sequence).second) return true;
+    lock.unlock();
+    fail({Code::kInvalid, "a checkpoint came with one slot twice"});
+    return false;
+  }
+
+  void add(uint64_t sequence, std::span<const Piece> pieces, std::span<const std::byte> bytes,
+           Release release, std::shared_ptr<PlacedFile> chunk) override {
+    segments_->add({sequence, merged(pieces), bytes, {}, std::move(release), std::move(chunk)});
+  }
+
+  void open_chunk(size_t folder, std::function<void(std::shared_ptr<PlacedFile>)> opened) override {
+    add_job([this, folder, opened = std::move(opened)] { return make_chunk(folder, opened); });
+  }
+
+  void move_chunk(std::shared_ptr<PlacedFile> chunk, std::function<void()> moved) override {
+    add_job([this, number = chunk->number(), moved = std::move(moved)] {
+      return begin_move(number, moved);
+    });
+  }
+
+  void add_manifest(uint64_t sequence, std::span<const std::byte> bytes, Release release) override {
+    const std::lock_guard lock(mutex_);
+    manifest_slots_.push_back({sequence, bytes, std::move(release)});
+    changed_.notify_all();
+  }
+
+  void seal(uint64_t slots) override {
+    const std::lock_guard lock(mutex_);
+    sealed_ = slots;
+    changed_.notify_all();
+  }
+
+  void fail(const Status& why) override { stop(why, false); }
+  void leave() override { stop({Code::kBusy, "the backend ends"}, true); }
+
+  void wait() override {
+    if (join_) std::exchange(join_, {})();
+  }
+
+  Needs needs(ManifestText::Journal& journal) const override {
+    const std::lock_guard lock(mutex_);
+    journal = journal_;
+    return needs_;
+  }
+
+ private:
+  struct Chunk {
+    std::string path;
+    std::shared_ptr<PlacedFile> placed;  // its own
+    std::unique_ptr<BulkFile> found;     // an earlier backend's
+  };
+  struct ManifestSlot {
+    uint64_t sequence = 0;
+    std::span<const std::byte> bytes;
+    Release release;
+  };
+
+  void stop(const Status& why, bool leaving) {
+    std::unique_lock lock(mutex_);
+    left_ = left_ || leaving;
+    if (status_.ok()) status_ = why;
+    changed_.notify_all();
+    SegmentStore* const segments = segments_.get();
+    lock.unlock();
+    if (segments != nullptr) segments->abandon();
+  }
+
+  bool gave_up() const {
+    const std::lock_guard lock(mutex_);
+    return !status_.ok();
+  }
+
+  void body() {
+    Status status = no_throw("take up a checkpoint", [&] { return prepare(); });
+    if (status.ok() && !committed_before_) {
+      actions_.ready();
+      status = no_throw("store a checkpoint", [&] { return take_all(); });
+      if (status.ok()) status = no_throw("commit a checkpoint", [&] { return commit(); });
+    }
+    // What is in a worker's hands comes back, whatever has happened.
+    if (!status.ok()) stop(status, false);
+    wait_for_copies();
+    if (segments_) (void)segments_->finish();
+    for (const auto& [number, chunk] : chunks_) {
+      end_in_cache(chunk.path);
+      not_copies_.push_back(chunk.path);
+    }
+    chunks_.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      if (left_ && !committed_) return;
+    }
+    if (setting_.is_leftover && is_of_device(status)) keeps_files_ = true;
+    (void)no_throw("remove a checkpoint's files", [&] {
+      clean_up(status.ok());
+      return Status();
+    });
+    // What a crash has brought back of one that was committed long ago says nothing of what is to
+    // be kept by now.
+    if (status.ok() && !(setting_.is_leftover && committed_before_)) actions_.committed();
+    actions_.ended(status);
+  }
+
+  // What an earlier backend left.
+  Status prepare() {
+    if (Status made = commit_.start(); !made.ok()) return made;
+    const auto there =
+        read_manifest(files_, place_.job_folder, place_.job_folder_name, place_.epoch, place_.rank);
+    if (there.ok() && there->manifest.run == place_.run) {
+      // It died before it could say so, or before this was durable.
+      committed_before_ = committed_ = true;
+      const Status durable = files_.sync_folder(folder_);
+      // They are a checkpoint's, whether that outlives a crash or not.
+      keeps_files_ = !durable.ok();
+      return durable;
+    }
+    if (there.status().code() != Code::kNotFound) {
+      keeps_files_ = !there.ok();  // it may be its own
+      if (!there.ok()) return there.status();
+      return {Code::kInvalid,
+              "cannot write a checkpoint: another run's is in " + folder_ + " already"};
+    }
+    if (Status found = find(); !found.ok()) return found;
+    return start_segments();
+  }
+
+  Status find() {
+    auto found =
+        find_part(files_, place_, {folder_, setting_.chunk_folders},
+                  [this](const std::string& path, const Status& why) { local_failed(path, why); });
+    if (!found.ok()) return found.status();
+    found_part_ = std::move(found.value());
+    const BlockLog& log = found_part_.log;
+    if (!log.text.empty() && log.text != encode(setting_.text)) {
+      return {Code::kDamaged, "the block log in " + folder_ + " is that of another checkpoint"};
+    }
+    if (setting_.is_leftover && !log.sealed) {
+      return {Code::kDamaged, "the end of the block log in " + folder_ + " is no longer there"};
+    }
+    next_chunk_ = found_part_.next_chunk;
+    moved_ = found_part_.moved;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, chunk] : found_part_.chunks) unmoved_.insert(number);
+    for (const auto& block : log.blocks) found_.insert(block.sequence);
+    for (const BlockLog::ManifestSlot& slot : log.manifest) {
+      found_.insert(slot.sequence);
+      manifest_[slot.sequence] = slot.bytes;
+    }
+    stored_ = found_.size();
+    if (setting_.is_leftover) sealed_ = log.sealed;
+    return {};
+  }
+
+  // The device that holds that path fails: from here on it does without.
+  void local_failed(const std::string& path, const Status& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      local_failed_ = true;
+    }
+    if (setting_.cache != nullptr && why.code() == Code::kNoSpace) setting_.cache->make_room(path);
+    actions_.local_failed(path, why);
+  }
+
+  bool has_local() const { return !setting_.chunk_folders.empty(); }
+  const std::string& log_folder() const {
+    return has_local() ? setting_.chunk_folders.front() : folder_;
+  }
+
+  Status start_segments() {
+    const std::string log = block_log_name({place_.rank, place_.run, found_part_.next_log});
+    BlockLogWriter::Place place{log_folder() + "/" + log, {}, {}};
+    if (has_local()) {
+      place.next = folder_ + "/" + log;
+      place.on_failure = [this, path = place.path](const Status& why) {
+        add_job([this, path, why] {
+          local_failed(path, why);
+          return Status();
+        });
+      };
+    }
+    log_ = std::make_unique<BlockLogWriter>(files_, std::move(place), encode(setting_.text));
+    SegmentStore::Options options = setting_.store;
+    options.segment_bytes = setting_.text.segment_bytes;
+    options.first_segment = found_part_.next_segment;
+    options.on_failure = [this] { note_failure(); };
+    options.log = [this](std::span<const SegmentStore::StoredBlock> blocks) {
+      return note_stored(blocks);
+    };
+    options.on_chunk_failure = [this](const PlacedFile& chunk, const Status& why) {
+      add_job([this, number = chunk.number(), why] {
+        if (chunks_.count(number) > 0) local_failed(chunks_.at(number).path, why);
+        return Status();
+      });
+    };
+    auto segments = SegmentStore::start(
+        files_, folder_, {place_.job_folder_name, place_.run, place_.epoch, place_.rank}, options,
+        *setting_.compression, setting_.spawn);
+    if (!segments.ok()) return segments.status();
+    const std::lock_guard lock(mutex_);
+    segments_ = std::move(segments.value());
+    return status_;  // where it was to end before there were any
+  }
+
+  void note_failure() {
+    const Status why = segments_->status();
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = why;
+    changed_.notify_all();
+  }
+
+  Status note_stored(std::span<const SegmentStore::StoredBlock> blocks) {
+    std::vector<std::byte> records;
+    for (const SegmentStore::StoredBlock& block : blocks) {
+      const std::vector<std::byte> record = encode_log_block(block);
+      records.insert(records.end(), record.begin(), record.end());
+    }
+    if (Status noted = log_->append(records); !noted.ok()) return noted;
+    const std::lock_guard lock(mutex_);
+    stored_ += blocks.size();
+    for (const SegmentStore::StoredBlock& block : blocks) {
+      if (!block.in_chunk) continue;
+      unmoved_.insert(block.file);
+      in_chunks_[block.file].push_back(block);
+    }
+    changed_.notify_all();
+    return {};
+  }
+
+  // Until every slot is in a segment.
+  Status take_all() {
+    if (Status begun = take_found_chunks(); !begun.ok()) return begun;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] {
+        return !status_.ok() || !manifest_slots_.empty() || !jobs_.empty() || is_lost() ||
+               is_held() || is_whole();
+      });
+      if (!status_.ok()) return status_;
+      if (is_whole()) return {};
+      if (manifest_slots_.empty() && jobs_.empty() && is_lost()) {
+        return {Code::kDamaged, "slots of a checkpoint were lost when a backend died"};
+      }
+      if (Status done = work(lock); !done.ok()) return done;
+    }
+  }
+  bool is_lost() const { return sealed_ && found_.size() + expected_.size() != *sealed_; }
+  // In files, on whatever tier.
+  bool is_stored() const { return sealed_ && !is_lost() && stored_ == *sealed_; }
+  bool is_whole() const { return is_stored() && unmoved_.empty() && copies_ == 0 && jobs_.empty(); }
+  // All of it, and it has not been noted yet that a machine that stops does not matter any more.
+  bool is_held() const {
+    return is_stored() && !unmoved_.empty() && !noted_held_ && !local_failed_;
+  }
+
+  // Something of what there is to do. Lets the lock go meanwhile.
+  Status work(std::unique_lock<std::mutex>& lock) {
+    Status done;
+    if (!manifest_slots_.empty()) {
+      const ManifestSlot slot = std::move(manifest_slots_.front());
+      manifest_slots_.pop_front();
+      lock.unlock();
+      done = note_manifest(slot);
+    } else if (is_held()) {
+      noted_held_ = true;
+      lock.unlock();
+      done = hold();
+    } else if (!jobs_.empty()) {
+      const Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      done = job();
+    }
+    lock.lock();
+    return done;
+  }
+
+  using Job = std::function<Status()>;
+  void add_job(Job job) {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+    changed_.notify_all();
+  }
+
+  // Where there is no file, its slots go to segments at once.
+  Status make_chunk(size_t folder, const std::function<void(std::shared_ptr<PlacedFile>)>& opened) {
+    const uint32_t number = next_chunk_++;
+    const std::string path =
+        setting_.chunk_folders.at(folder) + "/" + chunk_name({place_.rank, place_.run, number});
+    if (setting_.cache != nullptr) setting_.cache->begin(path);
+    auto file = in_folder_of(files_, path, [&] { return files_.create_bulk(path, 0); });
+    if (!file.ok()) local_failed(path, file.status());
+    const SegmentHeader header{place_.epoch, place_.rank, number, checksum(place_.job_folder_name),
+                               checksum(place_.run)};
+    auto placed =
+        std::make_shared<PlacedFile>(file.ok() ? std::move(file.value()) : nullptr, number, header);
+    chunks_[number] = {path, placed, {}};
+    opened(placed);
+    return {};
+  }
+
+  // Of an earlier backend, which may have left more in them than its log says.
+  Status take_found_chunks() {
+    for (const auto& [number, found] : found_part_.chunks) {
+      if (setting_.cache != nullptr) setting_.cache->begin(found.path);
+      chunks_[number] = {found.path, nullptr, {}};
+      auto file = files_.open_bulk(found.path);
+      if (!file.ok()) {
+        local_failed(found.path, file.status());
+        return file.status();
+      }
+      if (file.value()->size() < found.blocks.back().end()) {
+        return {Code::kDamaged, "the end of the chunk " + found.path + " is no longer there"};
+      }
+      chunks_[number].found = std::move(file.value());
+      if (Status begun = begin_copy_of(number, found.blocks, [] {}); !begun.ok()) return begun;
+    }
+    return {};
+  }
+
+  Status begin_move(uint32_t number, const std::function<void()>& moved) {
+    std::vector<SegmentStore::StoredBlock> stored;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = in_chunks_.find(number); found != in_chunks_.end()) {
+        stored = found->second;
+      }
+    }
+    if (stored.empty()) {  // it took nothing
+      remove_chunk(number);
+      moved();
+      return {};
+    }
+    auto blocks = blocks_in_chunk(stored);
+    if (!blocks.ok()) return blocks.status();
+    return begin_copy_of(number, blocks.value(), moved);
+  }
+
+  Status begin_copy_of(uint32_t number, const std::vector<ChunkBlock>& blocks,
+                       const std::function<void()>& moved) {
+    const uint64_t bytes = blocks.back().end() - kSegmentHeaderBytes;
+    auto place = segments_->take(bytes);
+    if (!place.ok()) return place.status();
+    {
+      const std::lock_guard lock(mutex_);
+      ++copies_;
+    }
+    PlacedFile* const segment = place->file.get();
+    const MovedChunk entry{number, segment->number(), place->offset, bytes};
+    const Chunk& chunk = chunks_.at(number);
+    ChunkCopy copy;
+    copy.from = chunk.found ? chunk.found.get() : &chunk.placed->file();
+    copy.path = chunk.path;
+    copy.blocks = blocks;
+    copy.to = &segment->file();
+    copy.offset = place->offset;
+    copy.part_bytes = setting_.store.block_bytes;
+    copy.gave_up = [this] { return gave_up(); };
+    copy.rate = &setting_.compression->rate;
+    copy.ended = [this, entry, segment, moved](const Status& copied, bool local) {
+      // The part's thread goes on with it: this one may not wait for the file.
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back([this, entry, segment, copied, local, moved] {
+        if (copied.ok()) return end_move(entry, *segment, moved);
+        if (local) local_failed(chunks_.at(entry.chunk).path, copied);
+        return copied;
+      });
+      --copies_;
+      changed_.notify_all();
+    };
+    begin_copy(std::move(copy));
+    return {};
+  }
+
+  // The chunk is a copy from here on, which may go whenever its room is needed: nothing can be lost
+  // any more.
+  Status end_move(const MovedChunk& entry, PlacedFile& segment,
+                  const std::function<void()>& moved) {
+    if (Status synced = segment.file().sync(); !synced.ok()) return synced;
+    if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
+    if (Status noted = log_->append(encode_log_moved(entry)); !noted.ok()) return noted;
+    moved_[entry.chunk] = entry;
+    // Where that fails, the chunk stays until all is committed.
+    if (log_->sync().ok()) release_chunk(entry);
+    {
+      const std::lock_guard lock(mutex_);
+      unmoved_.erase(entry.chunk);
+      changed_.notify_all();
+    }
+    moved();
+    return {};
+  }
+
+  void release_chunk(const MovedChunk& entry) {
+    const Chunk& chunk = chunks_.at(entry.chunk);
+    const bool failed = chunk.placed && chunk.placed->has_failed();
+    if (setting_.cache == nullptr || failed) return remove_chunk(entry.chunk);
+    setting_.cache->keep(owner(), setting_.chunk_folders, chunk.path,
+                         entry.bytes + kSegmentHeaderBytes);
+    chunks_.erase(entry.chunk);
+  }
+
+  void remove_chunk(uint32_t number) {
+    const std::string path = chunks_.at(number).path;
+    chunks_.erase(number);
+    (void)files_.remove(path);
+    end_in_cache(path);
+  }
+
+  void end_in_cache(const std::string& path) {
+    if (setting_.cache != nullptr) setting_.cache->end(path);
+  }
+
+  ChunkOwner owner() const { return {place_.job_folder, place_.epoch, place_.rank, place_.run}; }
+
+  void wait_for_copies() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return copies_ == 0; });
+  }
+
+  // All of it is in files: after this it outlives the machine's memory, if the local devices take
+  // it.
+  Status hold() {
+    if (Status parsed = parse_manifest(); !parsed.ok()) return parsed;
+    if (Status durable = make_journal_durable(); !durable.ok()) return durable;
+    if (Status settled = settle_found(); !settled.ok()) return settled;
+    if (Status synced = segments_->sync(); !synced.ok()) return synced;
+    if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
+    for (const auto& [number, chunk] : chunks_) {
+      if (Status synced = sync_chunk(number, chunk); !synced.ok()) {
+        local_failed(chunk.path, synced);
+        return {};
+      }
+    }
+    for (const std::string& folder : setting_.chunk_folders) {
+      const Status synced = files_.sync_folder(folder);
+      if (synced.ok() || synced.code() == Code::kNotFound) continue;
+      local_failed(folder, synced);
+      return {};
+    }
+    uint64_t slots = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      slots = *sealed_;
+    }
+    if (Status noted = log_->append(encode_log_sealed(slots)); !noted.ok()) return noted;
+    if (log_->sync().ok()) (void)files_.sync_folder(log_folder());
+    return {};
+  }
+
+  Status sync_chunk(uint32_t number, const Chunk& chunk) {
+    if (chunk.placed) return chunk.placed->has_failed() ? Status() : chunk.placed->file().sync();
+    return files_.shorten(chunk.path, found_part_.chunks.at(number).blocks.back().end());
+  }
+
+  Status note_manifest(const ManifestSlot& slot) {
+    Status noted = log_->append(encode_log_manifest(slot.sequence, slot.bytes));
+    if (noted.ok()) {
+      const std::lock_guard lock(mutex_);
+      manifest_[slot.sequence].assign(slot.bytes.begin(), slot.bytes.end());
+      ++stored_;
+    }
+    slot.release(noted.ok());
+    return noted;
+  }
+
+  Status commit() {
+    if (Status parsed = parse_manifest(); !parsed.ok()) return parsed;
+    if (Status stored = segments_->finish(); !stored.ok()) return stored;
+    if (Status settled = settle_found(); !settled.ok()) return settled;
+    if (Status durable = make_journal_durable(); !durable.ok()) return durable;
+    Manifest manifest = *manifest_read_;
+    if (setting_.is_leftover) {
+      if (Status there = find_journal(manifest); !there.ok()) return there;
+    }
+    add_extents(manifest);
+    const auto enough = [this] { return gave_up(); };
+    if (Status turn = actions_.wait_for_turn(enough); !turn.ok()) return turn;
+    if (gave_up()) return status_;
+    Status done = commit_.finish(std::move(manifest));
+    const std::lock_guard lock(mutex_);
+    committed_ = done.ok();
+    return done;
+  }
+
+  // A log that says that all was there was written when the journal was durable.
+  Status make_journal_durable() {
+    if (needs_ != Needs::kJournal || found_part_.log.sealed || journal_durable_) return {};
+    Status durable = actions_.make_journal_durable(journal_, [this] { return gave_up(); });
+    journal_durable_ = durable.ok();
+    return durable;
+  }
+
+  // It was durable once; since then somebody may have pruned the job.
+  Status find_journal(const Manifest& manifest) const {
+    for (const JournalPart& part : manifest.journal) {
+      const auto file = files_.open(place_.job_folder + "/" + part.file);
+      const bool is_short = file.ok() && file.value()->size() < part.file_bytes;
+      if (is_short || file.status().code() == Code::kNotFound) {
+        return {Code::kDamaged, "journal " + part.file + " of " + folder_ + " is no longer there"};
+      }
+      if (!file.ok()) return file.status();
+    }
+    return {};
+  }
+
+  // The segments of an earlier backend: what the log says and nothing else, and durable.
+  Status settle_found() {
+    for (const auto& [number, parts] : found_part_.segments) {
+      const std::string path = folder_ + "/" + segment_name({place_.rank, place_.run, number});
+      if (Status settled = settle_segment(files_, path, parts); !settled.ok()) return settled;
+    }
+    return {};
+  }
+
+  Status parse_manifest() {
+    if (manifest_read_) return {};
+    std::vector<std::byte> bytes;
+    for (const auto& [sequence, part] : manifest_) {
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+    size_t text_bytes = 0;
+    const Result<ManifestText> text = parse_manifest_text(
+        {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, text_bytes);
+    if (!text.ok()) return text.status();
+    if (bytes.size() - text_bytes != text->bytes) {
+      return {Code::kInvalid, "a checkpoint's manifest came with other bytes than it has"};
+    }
+    Result<Manifest> manifest =
+        decode_manifest_without_extents(std::span(bytes).subspan(text_bytes));
+    if (!manifest.ok()) return manifest.status();
+    manifest_read_ = std::move(manifest.value());
+    const std::lock_guard lock(mutex_);
+    needs_ = text->journal ? Needs::kJournal : Needs::kNone;
+    journal_ = text->journal.value_or(ManifestText::Journal());
+    return {};
+  }
+
+  void add_extents(Manifest& manifest) const {
+    std::map<uint32_t, uint32_t> index;  // by the segment's number
+    for (const auto& [number, parts] : found_part_.segments) {
+      index[number] = static_cast<uint32_t>(manifest.segments.size());
+      manifest.segments.push_back({segment_name({place_.rank, place_.run, number}), end_of(parts)});
+    }
+    for (const SegmentRef& ref : segments_->segments()) {
+      index[parse_segment_name(ref.file)->number] = static_cast<uint32_t>(manifest.segments.size());
+      manifest.segments.push_back(ref);
+    }
+    const auto add = [&](Extent extent) {
+      extent.segment = index.at(extent.segment);
+      manifest.extents.push_back(extent);
+    };
+    const auto add_block = [&](const SegmentStore::StoredBlock& block) {
+      for (Extent extent : block.extents) {
+        if (block.in_chunk) {
+          const MovedChunk& moved = moved_.at(block.file);
+          extent.segment = moved.segment;
+          extent.segment_offset += moved.base - kSegmentHeaderBytes;
+        }
+        add(extent);
+      }
+    };
+    std::ranges::for_each(found_part_.log.blocks, add_block);
+    for (const auto& [number, blocks] : in_chunks_) std::ranges::for_each(blocks, add_block);
+    std::ranges::for_each(segments_->extents(), add);
+  }
+
+  void clean_up(bool is_committed) {
+    if (keeps_files_) return;
+    if (!is_committed && !commit_.unpublish()) return;
+    const bool keeps_copies = is_committed && note_committed();
+    log_.reset();
+    // The log goes first: what it names is there as long as it is.
+    remove_own([](const std::string& name) { return parse_block_log_name(name); });
+    if (keeps_copies) {
+      setting_.cache->commit(owner(), setting_.chunk_folders);
+    } else {
+      if (setting_.cache != nullptr) setting_.cache->drop(owner());
+      const auto gone = remove_local_files(files_, setting_.chunk_folders, place_.rank, place_.run);
+      if (!is_committed && !gone.ok()) return;
+    }
+    if (is_committed) return;
+    remove_own([](const std::string& name) { return parse_segment_name(name); });
+    commit_.remove_folder();
+  }
+
+  // Whether what is on local tiers can be found by its log.
+  bool note_committed() {
+    if (setting_.cache == nullptr || !has_local() || !log_ || log_->has_moved_on()) return false;
+    for (const std::string& path : not_copies_) (void)files_.remove(path);
+    // Durable, so that a crash brings back nothing that would be taken up once more.
+    return log_->append(encode_log_committed()).ok() && log_->sync().ok() && !log_->has_moved_on();
+  }
+
+  // In the store.
+  template <class Parse>
+  void remove_own(Parse parse) {
+    const auto entries = files_.entries(folder_);
+    if (!entries.ok()) return;
+    for (const FolderEntry& entry : entries.value()) {
+      const std::optional<SegmentName> name = parse(entry.name);
+      const bool is_own = name && name->rank == place_.rank && name->run == place_.run;
+      if (!entry.is_folder && is_own) (void)files_.remove(folder_ + "/" + entry.name);
+    }
+  }
+
+  FileSystem& files_;
+  const Setting setting_;
+  const Actions actions_;
+  const CheckpointPlace place_;
+  const std::string folder_;
+
+  // The thread's own.
+  Commit commit_;
+  FoundPart found_part_;
+  std::map<uint32_t, MovedChunk> moved_;  // all
+  std::map<uint32_t, Chunk> chunks_;      // that it still needs
+  std::vector<std::string> not_copies_;   // chunks, at its end: where they are
+  uint32_t next_chunk_ = 0;
+  std::optional<Manifest> manifest_read_;
+  bool journal_durable_ = false;
+  bool committed_before_ = false;
+  bool keeps_files_ = false;  // they are not known to be its own
+
+  std::unique_ptr<BlockLogWriter> log_;
+  std::unique_ptr<SegmentStore> segments_;  // from ready() on
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unordered_set<uint64_t> found_;  // slots that an earlier backend stored
+  std::unordered_set<uint64_t> expected_;
+  uint64_t stored_ = 0;         // slots, of both
+  std::set<uint32_t> unmoved_;  // chunks with blocks in them
+  std::map<uint32_t, std::vector<SegmentStore::StoredBlock>> in_chunks_;  // its own
+  size_t copies_ = 0;                                                     // on their way
+  bool noted_held_ = false;                                               // or it is about to be
+  bool local_failed_ = false;
+  std::deque<Job> jobs_;  // for the thread
+  std::deque<ManifestSlot> manifest_slots_;
+  std::map<uint64_t, std::vector<std::byte>> manifest_;
+  std::optional<uint64_t> sealed_;
+  Needs needs_ = Needs::kUnknown;
+  ManifestText::Journal journal_;
+  bool left_ = false;
+  bool committed_ = false;
+  Status status_;  // why it ends early
+  Join join_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<IncomingCheckpoint>> IncomingCheckpoint::start(FileSystem& files,
+                                                                      Setting setting,
+                                                                      Actions actions) {
+  using Started = Result<std::shared_ptr<IncomingCheckpoint>>;
+  return no_throw("take a checkpoint", [&]() -> Started {
+    auto part = std::make_shared<Part>(files, std::move(setting), std::move(actions));
+    if (Status started = part->start(); !started.ok()) return started;
+    return std::shared_ptr<IncomingCheckpoint>(std::move(part));
+  });
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,110 @@
+// The local tiers behind the cache: their folders, how fast they are, and what backends that are
+// gone have left there.
+//
+//   <ssd>/gpusnap/<uid>/<backend>/lock                          held by the backend of that name
+//   <ssd>/gpusnap/<uid>/<backend>/<store>/<job>/e<epoch>/r<rank>-<run>-<n>.chunk, .blocks
+//
+// Folders go with the last that is in them; the backend's own when it ends.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tiers/backend/chunk_cache.h"
+#include "tiers/backend/message.h"
+#include "tiers/file_system.h"
+#include "tiers/placement/placement.h"
+#include "tiers/placement/tier_settings.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// Where backends keep a user's chunks on a device.
+std::string chunk_root(const std::string& ssd_folder);
+// The key of a store's folder among a backend's.
+std::string store_key(const std::string& store);
+
+class LocalTiers {
+ public:
+  // Those that can be used; `warn` is told of the others, and of missing calibrations where they
+  // matter.
+  static std::unique_ptr<LocalTiers> open(FileSystem& files, const std::vector<SsdFolder>& folders,
+                                          const std::string& backend, PlacementPolicy policy,
+                                          uint64_t chunk_bytes,
+                                          const std::function<void(const std::string&)>& warn);
+  LocalTiers(const LocalTiers&) = delete;
+  LocalTiers& operator=(const LocalTiers&) = delete;
+  ~LocalTiers();
+
+  // In the order given.
+  const std::vector<LocalTier>& tiers() const { return tiers_; }
+  // Of a part, one for each tier.
+  std::vector<std::string> folders_for(const CheckpointText& part) const;
+
+  // Copies of what is in stores, on all tiers. Thread-safe.
+  ChunkCache& cache() { return cache_; }
+
+  using Time = std::chrono::steady_clock::time_point;
+  // Of which tier the path is, by its place in tiers().
+  std::optional<size_t> tier_of(const std::string& path) const;
+  // The tier has failed, and is not to be used for some time. Whether a user should be told: once.
+  bool fail(size_t tier, Time now);
+  // Those that are to be tried again.
+  std::vector<size_t> recovered(Time now);
+
+  // A part that a backend which is gone has left.
+  struct Leftover {
+    uint32_t rank = 0;
+    std::string run;
+    std::vector<std::string> folders;    // of its chunks, that of its log first
+    std::optional<CheckpointText> text;  // where it has a log that can be read
+    bool sealed = false;                 // it is whole, and can be brought to its end
+    bool committed = false;              // it was
+    // Not ok: what it is cannot be told now, but perhaps another time, or by a later gpusnap.
+    Status readable;
+    struct Copy {
+      std::string path;
+      uint64_t bytes = 0;
+      int64_t modified_unix_ns = 0;
+    };
+    std::vector<Copy> copies;  // chunks that were moved to the store
+  };
+  // Of all backends that do not run, and of an earlier one of this name. Takes their locks for as
+  // long as this lives.
+  std::vector<Leftover> leftovers();
+  // Removes its chunks and its log.
+  void remove(const Leftover& leftover);
+
+ private:
+  struct Locked {
+    std::string folder;
+    std::unique_ptr<FileLock> lock;
+  };
+
+  explicit LocalTiers(FileSystem& files) : files_(files), cache_(files) {}
+  Status make_own(const std::string& folder);
+  bool take(const std::string& backend);
+  void look_into(const std::string& backend, std::vector<Leftover>& found) const;
+  void look_at_epoch(const std::string& backend, const std::string& folder,
+                     std::vector<Leftover>& found) const;
+  std::vector<std::string> same_elsewhere(const std::string& backend,
+                                          const std::string& folder) const;
+  bool add(const SsdFolder& folder, const std::string& backend, PlacementPolicy policy,
+           uint64_t chunk_bytes, const std::function<void(const std::string&)>& warn);
+
+  FileSystem& files_;
+  std::vector<std::string> roots_;     // chunk_root() of each
+  std::vector<std::string> backends_;  // this one's folder in each
+  std::vector<LocalTier> tiers_;
+  std::vector<std::optional<Time>> retry_at_;
+  std::vector<bool> told_;
+  std::vector<Locked> locks_;
+  ChunkCache cache_;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,338 @@
+#include "tiers/backend/remote_writer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tiers/manifest.h"
+#include "tiers/names.h"
+#include "tiers/no_throw.h"
+#include "tiers/store.h"
+
+namespace gpusnap {
+
+namespace {
+
+// Between two looks at whether the backend is still there.
+constexpr std::chrono::nanoseconds kBetweenLooks = std::chrono::milliseconds(200);
+
+// Whether they are the bytes of a slot, one after the other.
+bool are_bytes_of(std::span<const Piece> pieces, uint64_t used) {
+  uint64_t left = used;
+  for (const Piece& piece : pieces) {
+    if (piece.size == 0 || piece.size > left) return false;
+    left -= piece.size;
+  }
+  return left == 0 && used != 0;
+}
+
+Status abandoned() {
+  return {Code::kInvalid, "the checkpoint was abandoned"};
+}
+
+// The stream of one checkpoint. Used by the writer's thread.
+class Stream {
+ public:
+  explicit Stream(StagingPool& pool) : pool_(pool) {}
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  // What has not come to an end is not wanted.
+  ~Stream() {
+    if (open_) pool_.client().abandon(index_);
+  }
+
+  Status open(const CheckpointText& text) {
+    const Result<uint32_t> index = pool_.client().open(StreamKind::kCheckpoint, encode(text));
+    if (!index.ok()) return index.status();
+    index_ = index.value();
+    open_ = true;
+    return {};
+  }
+
+  // The slot is gone afterwards, whatever happens.
+  Status send(std::span<const Piece> pieces, Slot* slot) {
+    const size_t most = pool_.pieces_per_slot();
+    if (pieces.size() <= most) {
+      pool_.hand_over(index_, slot, pieces);
+      return {};
+    }
+    // Many short ranges: more than a slot can tell of. What follows goes into other slots, once
+    // this one is on its way: it may be the one that comes free, and who snapshots may hold all
+    // others until this one was sent.
+    const StagingPool::Claim claim(pool_);
+    const std::vector<std::byte> bytes(slot->data, slot->data + slot->used);
+    slot->used = bytes_of(pieces.first(most));
+    size_t sent = slot->used;
+    pool_.hand_over(index_, slot, pieces.first(most));
+    while (!(pieces = pieces.subspan(std::min(most, pieces.size()))).empty()) {
+      const auto part = pieces.first(std::min(most, pieces.size()));
+      const auto of_part = std::span(bytes).subspan(sent, bytes_of(part));
+      if (Status put = this->put(of_part, part); !put.ok()) return put;
+      sent += of_part.size();
+    }
+    return {};
+  }
+
+  // The manifest: bytes without a place on the device.
+  Status send(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto part = bytes.first(std::min(bytes.size(), pool_.slot_bytes()));
+      if (Status put = this->put(part, {}); !put.ok()) return put;
+      bytes = bytes.subspan(part.size());
+    }
+    return {};
+  }
+
+  void seal() { pool_.client().seal(index_); }
+
+  // The backend's word, where it has spoken.
+  std::optional<Status> outcome() {
+    std::optional<Status> outcome = pool_.client().outcome(index_);
+    if (outcome && std::exchange(open_, false)) pool_.client().close(index_);
+    return outcome;
+  }
+
+ private:
+  static uint64_t bytes_of(std::span<const Piece> pieces) {
+    uint64_t bytes = 0;
+    for (const Piece& piece : pieces) bytes += piece.size;
+    return bytes;
+  }
+
+  Status put(std::span<const std::byte> bytes, std::span<const Piece> pieces) {
+    const Result<Slot*> slot = pool_.acquire();
+    if (!slot.ok()) return slot.status();
+    std::memcpy(slot.value()->data, bytes.data(), bytes.size());
+    slot.value()->used = bytes.size();
+    pool_.hand_over(index_, slot.value(), pieces);
+    return {};
+  }
+
+  StagingPool& pool_;
+  uint32_t index_ = 0;
+  bool open_ = false;
+};
+
+class Writer final : public CheckpointWriter {
+ public:
+  Writer(FileSystem& files, StagingPool& pool, const CheckpointText& text)
+      : files_(files),
+        pool_(pool),
+        text_(text),
+        folder_(text.store + "/" + sanitise_job(text.job) + "/" + epoch_folder(text.epoch)) {}
+
+  Status start(const Spawn& spawn) {
+    Result<Join> thread = start_thread(spawn, "checkpoint", [this] { body(); });
+    if (!thread.ok()) return thread.status();
+    join_ = std::move(thread.value());
+    return {};
+  }
+
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  ~Writer() override {
+    if (!join_) return;
+    abandon();
+    join_();
+  }
+
+  void write(std::span<const Piece> pieces, Slot* slot, Check check) override {
+    bool queued = false;
+    const Status added = no_throw("queue a slot", [&] {
+      const std::lock_guard lock(mutex_);
+      if (over_) return Status();  // it has failed, which is told at the end
+      queue_.push_back({merged(pieces), slot, std::move(check)});
+      queued = true;
+      work_.notify_one();
+      return Status();
+    });
+    if (queued) return;
+    pool_.release(slot);
+    if (added.ok()) return;
+    const std::lock_guard lock(mutex_);
+    lost_ = added;
+    work_.notify_one();
+  }
+
+  void finish(Manifest manifest, JournalWriter* journal, Done done) override {
+    const std::lock_guard lock(mutex_);
+    journal_ = journal;
+    done_call_ = std::move(done);
+    manifest_ = std::move(manifest);
+    work_.notify_one();
+  }
+
+  void abandon() override {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = true;
+    work_.notify_one();
+  }
+
+  void wait_handed_over() override {
+    std::unique_lock lock(mutex_);
+    decided_.wait(lock, [&] { return sealed_ || done(); });
+  }
+
+  Status wait() override {
+    std::unique_lock lock(mutex_);
+    decided_.wait(lock, [&] { return done(); });
+    return status_;
+  }
+
+  bool done() const override { return done_.load(std::memory_order_acquire); }
+
+ private:
+  struct Queued {
+    std::vector<Piece> pieces;
+    Slot* slot = nullptr;
+    Check check;
+  };
+
+  void body() {
+    Status status = no_throw("hand over a checkpoint", [&] { return hand_over_all(); });
+    std::unique_lock lock(mutex_);
+    over_ = true;
+    for (const Queued& queued : std::exchange(queue_, {})) pool_.release(queued.slot);
+    status_ = status;
+    done_.store(true, std::memory_order_release);
+    decided_.notify_all();
+    // A failure is known before the end, but told at the end.
+    work_.wait(lock, [&] { return abandoned_ || manifest_; });
+    const Done tell = std::move(done_call_);
+    lock.unlock();
+    if (tell) tell(status);
+  }
+
+  Status hand_over_all() {
+    if (Status made = files_.make_folder(folder_); !made.ok()) return made;
+    Status status = send_and_wait();
+    // Other ranks may be in it. What the backend was given to commit is the backend's: a manifest
+    // whose removal is not durable may come back, and its folder must not be taken for a new one.
+    const std::lock_guard lock(mutex_);
+    if (!status.ok() && !sealed_) (void)files_.remove_folder(folder_);
+    return status;
+  }
+
+  Status send_and_wait() {
+    Stream stream(pool_);
+    if (Status opened = stream.open(text_); !opened.ok()) return opened;
+    for (;;) {
+      Queued next;
+      {
+        std::unique_lock lock(mutex_);
+        work_.wait(lock, [&] { return abandoned_ || !lost_.ok() || manifest_ || !queue_.empty(); });
+        if (abandoned_) return abandoned();
+        if (!lost_.ok()) return lost_;
+        if (queue_.empty()) break;
+        next = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      if (Status sent = send(stream, next); !sent.ok()) return sent;
+    }
+    if (Status sealed = seal(stream); !sealed.ok()) return sealed;
+    {
+      const std::lock_guard lock(mutex_);
+      sealed_ = true;
+      decided_.notify_all();
+    }
+    return await(stream);
+  }
+
+  // The slot is gone afterwards.
+  Status send(Stream& stream, const Queued& queued) {
+    Status status = check(stream, queued);
+    if (status.ok()) return stream.send(queued.pieces, queued.slot);
+    pool_.release(queued.slot);
+    return status;
+  }
+
+  Status check(Stream& stream, const Queued& queued) {
+    const std::span bytes{queued.slot->data, queued.slot->used};
+    if (!are_bytes_of(queued.pieces, bytes.size())) {
+      return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
+    }
+    // A backend that has ended it early takes no more slots of it.
+    if (const auto outcome = stream.outcome()) return ended(*outcome);
+    return queued.check ? queued.check(bytes) : Status();
+  }
+
+  static Status ended(const Status& outcome) {
+    if (!outcome.ok()) return outcome;
+    return {Code::kIo, "the backend ended a checkpoint that was not complete"};
+  }
+
+  // The journal first: the manifest says how much of it there has to be.
+  Status seal(Stream& stream) {
+    ManifestText head;
+    if (journal_ != nullptr && !manifest_->journal.empty()) {
+      const Result<JournalCover> cover = journal_->settle(manifest_->journal.back());
+      if (!cover.ok()) return cover.status();
+      head.journal = {cover->stream, cover->life, cover->slots};
+    }
+    const std::vector<std::byte> manifest = encode(*manifest_);
+    if (manifest.empty()) {
+      return {Code::kInvalid, "cannot commit " + folder_ + ": its manifest would be too large"};
+    }
+    head.bytes = manifest.size();
+    const std::string text = encode(head);
+    std::vector<std::byte> all(text.size() + manifest.size());
+    std::memcpy(all.data(), text.data(), text.size());
+    std::memcpy(all.data() + text.size(), manifest.data(), manifest.size());
+    if (Status sent = stream.send(all); !sent.ok()) return sent;
+    stream.seal();
+    return {};
+  }
+
+  Status await(Stream& stream) {
+    for (;;) {
+      const uint32_t seen = pool_.client().changes();
+      if (const auto outcome = stream.outcome()) return *outcome;
+      {
+        const std::lock_guard lock(mutex_);
+        if (abandoned_) return abandoned();
+      }
+      if (Status served = pool_.watch().look(); !served.ok()) return served;
+      pool_.client().wait(seen, kBetweenLooks);
+    }
+  }
+
+  FileSystem& files_;
+  StagingPool& pool_;
+  const CheckpointText text_;
+  const std::string folder_;
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::condition_variable decided_;
+  std::deque<Queued> queue_;
+  std::optional<Manifest> manifest_;  // once it is there, the thread's own
+  JournalWriter* journal_ = nullptr;
+  Done done_call_;
+  bool abandoned_ = false;
+  Status lost_;          // why a slot could not be queued
+  bool sealed_ = false;  // all has been handed over
+  bool over_ = false;    // no more slots are taken
+  Status status_;
+  std::atomic<bool> done_{false};
+  Join join_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CheckpointWriter>> start_remote_writer(FileSystem& files, StagingPool& pool,
+                                                              const CheckpointText& text,
+                                                              const Spawn& spawn) {
+  return no_throw("begin a checkpoint", [&]() -> Result<std::unique_ptr<CheckpointWriter>> {
+    auto writer = std::make_unique<Writer>(files, pool, text);
+    if (Status started = writer->start(spawn); !started.ok()) return started;
+    return std::unique_ptr<CheckpointWriter>(std::move(writer));
+  });
+}
+
+}  // namespace gpusnap

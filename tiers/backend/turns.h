@@ -1,0 +1,77 @@
+// Who is on its way of each job: commits of one job and rank happen in the order of their epochs,
+// and what is being written is not pruned.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// Thread-safe. Jobs are known by their folders.
+class Turns {
+ public:
+  // kBusy where that one is on its way already: two in one place would take each other's files for
+  // their own.
+  Status enter(const std::string& job, uint32_t rank, uint64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    if (jobs_[job][rank].insert(epoch).second) return {};
+    return {Code::kBusy, "checkpoint " + std::to_string(epoch) + " of rank " +
+                             std::to_string(rank) + " in " + job + " is on its way already"};
+  }
+  void leave(const std::string& job, uint32_t rank, uint64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    jobs_[job][rank].erase(epoch);
+    changed_.notify_all();
+  }
+  // Until no earlier epoch of that rank is on its way.
+  Status wait(const std::string& job, uint32_t rank, uint64_t epoch,
+              const std::function<bool()>& gave_up) {
+    constexpr auto kLook = std::chrono::milliseconds(20);
+    std::unique_lock lock(mutex_);
+    while (*jobs_[job][rank].begin() < epoch) {
+      changed_.wait_for(lock, kLook);
+      lock.unlock();
+      const bool enough = gave_up();
+      lock.lock();
+      if (enough) return {Code::kInvalid, "the checkpoint was abandoned"};
+    }
+    return {};
+  }
+  bool is_writing(const std::string& job, uint64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [rank, epochs] : jobs_[job]) {
+      if (epochs.count(epoch) > 0) return true;
+    }
+    return false;
+  }
+
+  // A run has committed that epoch of the job. Epochs rise and one run writes at a time: what
+  // follows its first is its own.
+  void committed(const std::string& job, const std::string& run, uint64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    auto& first = first_[job];
+    if (first.first != run) first = {run, epoch};
+  }
+  bool is_of_run(const std::string& job, const std::string& run, uint64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    const auto found = first_.find(job);
+    return found != first_.end() && found->second.first == run && found->second.second <= epoch;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::map<uint32_t, std::set<uint64_t>>> jobs_;
+  std::map<std::string, std::pair<std::string, uint64_t>> first_;  // by job: run, epoch
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,102 @@
+#include "tiers/commit.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tiers/chain.h"
+#include "tiers/manifest_file.h"
+#include "tiers/names.h"
+#include "tiers/store.h"
+
+namespace gpusnap {
+
+std::string CheckpointPlace::epoch_folder_path() const {
+  return job_folder + "/" + epoch_folder(epoch);
+}
+
+Commit::Commit(FileSystem& files, CheckpointPlace place)
+    : files_(files), place_(std::move(place)), folder_(place_.epoch_folder_path()) {}
+
+Status Commit::finish(Manifest manifest) {
+  if (Status fits = check(manifest); !fits.ok()) return fits;
+  if (Status linked = link(manifest); !linked.ok()) return linked;
+  const std::vector<std::byte> bytes = encode(manifest);
+  if (bytes.empty()) return refuse("its manifest would be too large");
+  // What readers would refuse is not written in the first place.
+  if (const auto read_back = decode_manifest(bytes); !read_back.ok()) {
+    return refuse(read_back.status().message());
+  }
+  if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
+  return publish(bytes);
+}
+
+// Finds the parent of an increment and makes it durable: it may have been committed or merged by a
+// process that died before it had done so. Older ancestors are durable since the parent is. How
+// many there are is counted here: one may have been merged since the cut.
+Status Commit::link(Manifest& manifest) const {
+  if (manifest.parent == 0) return {};
+  Result<StoredManifest> parent = read_manifest(files_, place_.job_folder, place_.job_folder_name,
+                                                manifest.parent, place_.rank);
+  if (!parent.ok()) return refuse("its parent cannot be used: " + parent.status().message());
+  manifest.parent_checksum = parent->checksum;
+  if (Status good = check_link(manifest, parent->manifest, parent->checksum); !good.ok()) {
+    return refuse(good.message());
+  }
+  std::vector<Manifest> ancestors;
+  ancestors.push_back(std::move(parent->manifest));
+  Status chained = read_chain(files_, {place_.job_folder, place_.job_folder_name}, ancestors);
+  if (!chained.ok()) return refuse("its parent cannot be used: " + chained.message());
+  manifest.chain = static_cast<uint32_t>(ancestors.size());
+  return files_.sync_folder(place_.job_folder + "/" + epoch_folder(manifest.parent));
+}
+
+Status Commit::refuse(const std::string& why) const {
+  return {Code::kInvalid, "cannot commit " + folder_ + ": " + why};
+}
+
+Status Commit::check(const Manifest& manifest) const {
+  if (manifest.epoch != place_.epoch || manifest.rank != place_.rank ||
+      sanitise_job(manifest.job) != place_.job_folder_name) {
+    return refuse("its manifest is that of another checkpoint");
+  }
+  return {};
+}
+
+std::string Commit::temporary() const {
+  return folder_ + "/" + temporary_manifest_name(place_.rank, place_.run);
+}
+std::string Commit::final_name() const {
+  return folder_ + "/" + manifest_name(place_.rank);
+}
+
+Status Commit::publish(std::span<const std::byte> bytes) {
+  Result<std::unique_ptr<WritableFile>> file = files_.create(temporary());
+  if (!file.ok()) return file.status();
+  stage_ = Stage::kTemporary;
+  if (Status written = file.value()->append(bytes); !written.ok()) return written;
+  if (Status synced = file.value()->sync(); !synced.ok()) return synced;
+  file->reset();
+  stage_ = Stage::kRenaming;
+  if (Status renamed = files_.rename(temporary(), final_name()); !renamed.ok()) return renamed;
+  stage_ = Stage::kRenamed;
+  return files_.sync_folder(folder_);
+}
+
+bool Commit::unpublish() {
+  switch (stage_) {
+    case Stage::kNothing:
+      return true;
+    case Stage::kTemporary:
+      (void)files_.remove(temporary());
+      return true;
+    case Stage::kRenaming:
+      // Where the temporary name cannot be removed, the rename may have happened after all.
+      return files_.remove(temporary()).ok();
+    case Stage::kRenamed:
+      return files_.remove(final_name()).ok() && files_.sync_folder(folder_).ok();
+  }
+  return false;
+}
+
+}  // namespace gpusnap

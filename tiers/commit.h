@@ -1,0 +1,57 @@
+// The last steps of one rank's part of a checkpoint: its manifest, in the order of
+// docs/file-format.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "tiers/file_system.h"
+#include "tiers/manifest.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+struct CheckpointPlace {
+  std::string job_folder;       // with the store's
+  std::string job_folder_name;  // alone
+  std::string run;
+  uint64_t epoch = 0;
+  uint32_t rank = 0;
+
+  std::string epoch_folder_path() const;
+};
+
+// Used by one thread at a time.
+class Commit {
+ public:
+  Commit(FileSystem& files, CheckpointPlace place);
+
+  // Makes the folder.
+  Status start() { return files_.make_folder(folder_); }
+  // The segments are complete and synced, the journal is durable up to the cut.
+  Status finish(Manifest manifest);
+
+  // After a failure at any step: whether it is certain that no manifest names the segments, also
+  // after a crash. Else they stay, and are pruned later.
+  bool unpublish();
+  // Unless other ranks are in it.
+  void remove_folder() { (void)files_.remove_folder(folder_); }
+
+ private:
+  Status link(Manifest& manifest) const;
+  Status refuse(const std::string& why) const;
+  Status check(const Manifest& manifest) const;
+  std::string temporary() const;
+  std::string final_name() const;
+  Status publish(std::span<const std::byte> bytes);
+
+  enum class Stage { kNothing, kTemporary, kRenaming, kRenamed };
+
+  FileSystem& files_;
+  const CheckpointPlace place_;
+  const std::string folder_;
+  Stage stage_ = Stage::kNothing;
+};
+
+}  // namespace gpusnap

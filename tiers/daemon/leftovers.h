@@ -1,0 +1,25 @@
+// What lies whole on this node's own devices and is not in its store yet: of programs, and of
+// backends, that are gone, also since the machine started.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tiers/backend/local_tiers.h"
+#include "tiers/backend/message.h"
+#include "tiers/file_system.h"
+#include "tiers/placement/tier_settings.h"
+
+namespace gpusnap {
+
+// Parts whose block log says that all of them is there. A log that cannot be read is passed over:
+// it is the backend's to say what is wrong with it.
+std::vector<CheckpointText> leftovers_on(FileSystem& files, const std::vector<SsdFolder>& ssd);
+
+// Removes copies of what was in a store and is not there any more, whoever made them.
+void remove_stale_copies(FileSystem& files, const std::vector<SsdFolder>& ssd);
+
+// Whether the store holds that part, or has gone on since: then it may have been removed again.
+bool is_in_store(FileSystem& files, const CheckpointText& part);
+
+}  // namespace gpusnap

@@ -1,0 +1,61 @@
+#include "tiers/daemon/on_the_way.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+namespace {
+
+bool is_there(StreamState state) {
+  return state == StreamState::kOpen || state == StreamState::kSealed;
+}
+
+// A copy of what other processes may be changing meanwhile.
+std::string copy_of(const char* text, uint32_t bytes, size_t most) {
+  return {text, std::min<size_t>(bytes, most)};
+}
+
+}  // namespace
+
+OnTheWay look_at(StagingMemory& memory) {
+  OnTheWay found;
+  const auto streams = memory.streams();
+  for (uint32_t i = 0; i < streams.size(); ++i) {
+    const StreamEntry& entry = streams[i];
+    const Owned<StreamState> word = entry.word.load();
+    if (!is_there(word.state)) continue;
+    const StreamKind kind = entry.kind;
+    const std::string text = copy_of(entry.text, entry.text_bytes, kStreamText);
+    if (entry.word.load().life != word.life) continue;
+    const StreamLife stream{i, word.life};
+    const bool sealed = word.state == StreamState::kSealed;
+    if (kind == StreamKind::kCheckpoint) {
+      auto parsed = parse_checkpoint(text);
+      if (parsed.ok()) found.parts.push_back({stream, std::move(parsed.value()), sealed});
+    } else {
+      auto parsed = parse_journal(text);
+      if (parsed.ok()) found.journals.push_back({stream, std::move(parsed.value()), sealed});
+    }
+  }
+  return found;
+}
+
+Fate fate_of(StagingMemory& memory, const StreamLife& stream, std::string& why) {
+  const StreamEntry& entry = memory.streams()[stream.stream];
+  const Owned<StreamState> word = entry.word.load();
+  if (word.life != stream.life) return Fate::kGone;
+  if (is_there(word.state)) return Fate::kPending;
+  if (word.state != StreamState::kEnded) return Fate::kGone;
+  const auto code = static_cast<Code>(entry.outcome);
+  const char* const end = std::find(entry.message, entry.message + kOutcomeText, '\0');
+  const std::string message(static_cast<const char*>(entry.message), end);
+  if (entry.word.load() != word) return Fate::kGone;
+  if (code == Code::kOk) return Fate::kDurable;
+  why = message;
+  return Fate::kFailed;
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,45 @@
+// Makes a full checkpoint of an increment, so that a restore reads few ancestors and old ones can
+// go: the bytes of its chain are read and checked, written anew, and the manifest is replaced by
+// one without a parent, at the same epoch. docs/file-format.md, Merging, says why that is safe at
+// any moment: whoever reads finds the old manifest or the new one, and both are right as long as
+// nothing is removed; what is superfluous afterwards goes when the job is pruned.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tiers/file_system.h"
+#include "tiers/manifest_file.h"
+#include "tiers/segment_store.h"
+#include "tiers/spawn.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+struct MergeRequest {
+  JobPlace job;
+  uint64_t epoch = 0;
+  uint32_t rank = 0;
+  // The most ancestors that a checkpoint is to have (GPUSNAP_CHAIN). One with half of them or more
+  // is merged: so there is time for it until a full one would have to be taken instead.
+  uint32_t chain_limit = 0;
+  // So is one of which a restore would read more than so many times its memory, as it may be where
+  // blocks are compressed: of these all is read that has a byte which is needed.
+  double most_read = 1.2;
+  // How the new segments are written. Memory for it: kMergeBlocks blocks, besides what SegmentStore
+  // and a reader take.
+  SegmentStore::Options segments;
+  std::function<bool()> stop;  // asked now and then whether it is to end; may be empty
+};
+inline constexpr uint32_t kMergeBlocks = 16;
+
+// Merges one rank's part where that is worth it. True when it was merged; false when there
+// was no need, it was stopped, or somebody else merges this rank's parts now. Whoever calls it need
+// not hold the job's lock, for it removes nothing of others. kNotFound where the checkpoint has
+// been pruned meanwhile. After a failure all is as it was, or, where the last sync has failed,
+// merged.
+Result<bool> merge_if_worth(FileSystem& files, const MergeRequest& request,
+                            Compression& compression, const Spawn& spawn);
+
+}  // namespace gpusnap

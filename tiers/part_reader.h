@@ -1,0 +1,64 @@
+// Reads much of what segments hold: large reads, many on their way at a time; what has arrived is
+// decompressed and checked by several threads while the caller uses what was checked before.
+//
+// Extents that lie close together in a file are read at once, the extents of a block in any case.
+// An extent is only handed out when its checksum is right.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tiers/file_system.h"
+#include "tiers/manifest.h"
+#include "tiers/manifest_file.h"
+#include "tiers/near_chunks.h"
+#include "tiers/spawn.h"
+#include "tiers/status.h"
+#include "tiers/store.h"
+
+namespace gpusnap {
+
+struct PartReaderOptions {
+  uint32_t threads = 2;  // that check and decompress; where none can be had, the caller does
+  uint32_t reads = 16;   // on their way or not taken yet; each has a buffer
+  Spawn spawn;
+};
+
+// Of 4 MiB, made when they are needed. Used by one thread.
+class PlainReadBuffers final : public ReadBuffers {
+ public:
+  explicit PlainReadBuffers(uint32_t most) : most_(most) {}
+  PlainReadBuffers(const PlainReadBuffers&) = delete;
+  PlainReadBuffers& operator=(const PlainReadBuffers&) = delete;
+  ~PlainReadBuffers() override;
+  size_t bytes() const override { return kBytes; }
+  Result<std::byte*> take(bool wait) override;
+  void give_back(std::byte* buffer) override;
+
+ private:
+  static constexpr size_t kBytes = size_t{4} << 20;
+  const uint32_t most_;
+  std::vector<std::byte*> all_;
+  std::vector<std::byte*> free_;
+};
+
+// Hands out the bytes of each of the pieces once, which lie in the extents of `chain`; those of an
+// extent are neighbours, as place_extents() gives them. What `near` has of it is read from there;
+// where that is not right, from the segment. `take` is called by the caller's thread, once for all
+// of a range that was read at once, in any order; not after a failure, which the result is: of
+// wrong bytes the first in the order of the pieces.
+Status read_pieces(FileSystem& files, const JobPlace& job, std::span<const Manifest> chain,
+                   std::span<const PlacedExtent> pieces, const PartReaderOptions& options,
+                   ReadBuffers& buffers, const TakePieces& take, NearChunks* near = nullptr);
+
+// Reads all of a segment and checks its extents, and that there is nothing between them. `advance`
+// is called by the caller's thread with the bytes that were read since.
+Status check_segment(FileSystem& files, const JobPlace& job, const Manifest& manifest,
+                     uint32_t segment, const PartReaderOptions& options, ReadBuffers& buffers,
+                     const std::function<void(uint64_t bytes)>& advance);
+
+}  // namespace gpusnap

@@ -1,0 +1,669 @@
+#include "tiers/segment_store.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "tiers/checksum.h"
+#include "tiers/compression/sample.h"
+#include "tiers/format.h"
+#include "tiers/names.h"
+#include "tiers/no_throw.h"
+
+namespace gpusnap {
+
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLine = 64;
+constexpr uint64_t kLarge = 64 << 10;
+
+uint64_t align_up(uint64_t offset, uint64_t alignment) {
+  return (offset + alignment - 1) / alignment * alignment;
+}
+
+uint64_t alignment_of(uint64_t bytes) {
+  return bytes >= kLarge ? kPage : kLine;
+}
+
+void release(SegmentStore::Block& block, bool stored) {
+  if (block.release) block.release(stored);
+  block = {};
+}
+
+// The segments of one part, and who gets which bytes of them. Thread-safe.
+class Segments {
+ public:
+  Segments(FileSystem& files, std::string folder, SegmentStore::Identity identity,
+           const SegmentStore::Options& options)
+      : files_(files),
+        folder_(std::move(folder)),
+        identity_(std::move(identity)),
+        most_(options.segment_bytes),
+        first_(options.first_segment) {}
+
+  Result<SegmentStore::Place> take(uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (open_.empty() || align_up(open_.back()->end(), alignment_of(bytes)) + bytes > most_) {
+      if (Status opened = open(); !opened.ok()) return opened;
+    }
+    return SegmentStore::Place{open_.back(), open_.back()->take(bytes)};
+  }
+
+  // Nothing is on its way any more.
+  Status finish() {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < open_.size(); ++i) {
+      if (Status synced = open_[i]->file().sync(); !synced.ok()) return synced;
+      refs_[i].size = open_[i]->end();
+    }
+    open_.clear();
+    return {};
+  }
+
+  Status sync() {
+    std::vector<std::shared_ptr<PlacedFile>> open;
+    {
+      const std::lock_guard lock(mutex_);
+      open = open_;
+    }
+    for (const auto& file : open) {
+      if (Status synced = file->file().sync(); !synced.ok()) return synced;
+    }
+    return {};
+  }
+
+  void remove() {
+    const std::lock_guard lock(mutex_);
+    open_.clear();
+    for (const SegmentRef& ref : refs_) (void)files_.remove(folder_ + "/" + ref.file);
+    refs_.clear();
+  }
+
+  const std::vector<SegmentRef>& refs() const { return refs_; }
+
+ private:
+  Status open() {
+    const auto number = first_ + static_cast<uint32_t>(open_.size());
+    const std::string name = segment_name({identity_.rank, identity_.run, number});
+    // The first block may come before anybody has made it.
+    if (Status made = files_.make_folder(folder_); !made.ok()) return made;
+    auto file = files_.create_bulk(folder_ + "/" + name, 0);
+    if (!file.ok()) return file.status();
+    refs_.push_back({name, 0});
+    open_.push_back(std::make_shared<PlacedFile>(
+        std::move(file.value()), number,
+        SegmentHeader{identity_.epoch, identity_.rank, number, checksum(identity_.job_folder_name),
+                      checksum(identity_.run)}));
+    return {};
+  }
+
+  FileSystem& files_;
+  const std::string folder_;
+  const SegmentStore::Identity identity_;
+  const uint64_t most_;
+  const uint32_t first_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<PlacedFile>> open_;
+  std::vector<SegmentRef> refs_;
+};
+
+}  // namespace
+
+uint64_t SegmentStore::StoredBlock::stored() const {
+  const Extent& last = extents.back();
+  if (last.form != Form::kStored) return last.block_stored;
+  return last.segment_offset + last.size - offset();
+}
+
+uint64_t PlacedFile::take(uint64_t bytes) {
+  uint64_t end = end_.load(std::memory_order_relaxed);
+  for (;;) {
+    const uint64_t offset = align_up(end, alignment_of(bytes));
+    if (end_.compare_exchange_weak(end, offset + bytes, std::memory_order_acq_rel)) return offset;
+  }
+}
+
+namespace {
+
+class Writer final : public SegmentStore {
+ public:
+  Writer(FileSystem& files, const std::string& folder, const Identity& identity,
+         const Options& options, Compression& compression, Spawn spawn)
+      : options_(options),
+        compression_(compression),
+        spawn_(std::move(spawn)),
+        segments_(files, folder, identity, options),
+        workers_(options.workers) {
+    spare_.reserve(options.writes);
+  }
+
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  ~Writer() override {
+    abandon();
+    (void)end();
+  }
+
+  Status start() {
+    std::unique_lock lock(mutex_);
+    return start_worker(lock);
+  }
+
+  void add(Block block) noexcept override {
+    std::unique_lock lock(mutex_);
+    const Status queued = stopped_ ? Status() : no_throw("queue a block", [&] {
+      queue_.push_back({added_++, std::move(block)});
+      return Status();
+    });
+    if (stopped_ || !queued.ok()) {
+      stop(lock, queued);
+      lock.unlock();
+      release(block, false);
+      return;
+    }
+    // Those that are there go on, so that there is no other is no failure.
+    if (queue_.size() > idle_ && running_ < options_.workers) (void)start_worker(lock);
+    work_.notify_one();
+  }
+
+  Status finish() noexcept override {
+    if (Status ended = end(); !ended.ok()) return ended;
+    Status synced = no_throw("sync segments", [&] { return segments_.finish(); });
+    std::unique_lock lock(mutex_);
+    stop(lock, std::move(synced));
+    return status_;
+  }
+
+  void abandon() noexcept override {
+    std::unique_lock lock(mutex_);
+    stop(lock, {Code::kInvalid, "the checkpoint was abandoned"});
+  }
+
+  Status status() const override {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+  void remove() noexcept override {
+    (void)no_throw("remove segments", [&] {
+      segments_.remove();
+      return Status();
+    });
+  }
+
+  Result<Place> take(uint64_t bytes) override {
+    Result<Place> place = segments_.take(bytes);
+    if (place.ok()) write_header(*place->file, false);
+    return place;
+  }
+
+  Status sync() override {
+    return no_throw("sync segments", [&] { return segments_.sync(); });
+  }
+
+  const std::vector<Extent>& extents() const override { return extents_; }
+  const std::vector<SegmentRef>& segments() const override { return segments_.refs(); }
+
+ private:
+  struct Queued {
+    uint64_t number = 0;
+    Block block;
+  };
+  struct Worker {
+    std::unique_ptr<Compressor> compressor;
+    std::unique_ptr<Sampler> sampler;
+    Join join;
+  };
+  // Written, and not noted for good yet.
+  struct Written {
+    StoredBlock block;
+    PlacedFile* file = nullptr;
+    std::function<void(bool)> release;
+    Block again;  // without chunk and release: where it goes to a chunk
+  };
+  // A block as it goes to its file.
+  struct Stored {
+    Form form = Form::kStored;
+    std::span<const std::byte> bytes;
+    std::byte* buffer = nullptr;  // that they are in, where they are compressed
+  };
+
+  // Lets the lock go meanwhile.
+  Status start_worker(std::unique_lock<std::mutex>& lock) {
+    Worker& worker = workers_[running_++];
+    lock.unlock();
+    Status started = no_throw("start a worker", [&]() -> Status {
+      if (Status ready = equip(worker); !ready.ok()) return ready;
+      Result<Join> thread = start_thread(spawn_, "checkpoint", [this, &worker] { work(worker); });
+      if (!thread.ok()) return thread.status();
+      worker.join = std::move(thread.value());
+      return {};
+    });
+    lock.lock();
+    if (!started.ok()) --running_;
+    return started;
+  }
+
+  Status equip(Worker& worker) {
+    const CodecOptions codec = compression_.policy.codec();
+    auto compressor = Compressor::make(codec, options_.block_bytes);
+    if (!compressor.ok()) return compressor.status();
+    auto sampler = Sampler::make(codec, compression_.clock);
+    if (!sampler.ok()) return sampler.status();
+    worker.compressor = std::move(compressor.value());
+    worker.sampler = std::move(sampler.value());
+    return {};
+  }
+
+  void work(Worker& worker) noexcept {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      work_.wait(lock, [&] { return !queue_.empty() || wants_log() || is_over(); });
+      --idle_;
+      if (wants_log()) {
+        log(lock);
+        continue;
+      }
+      if (queue_.empty()) return;
+      Queued next = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      const Status stored =
+          no_throw("store a block", [&] { return store(worker, next.number, next.block); });
+      // Unless it is on its way.
+      release(next.block, false);
+      lock.lock();
+      if (!stored.ok()) stop(lock, stored);
+    }
+  }
+
+  // With the lock held, as the next two. Of a file without its header nothing is noted.
+  bool wants_log() const { return !logging_ && std::ranges::any_of(written_blocks_, is_ready); }
+  static bool is_ready(const Written& written) { return written.file->has_header(); }
+  bool is_over() const {
+    return stopped_ || (finished_ && on_way_ == 0 && written_blocks_.empty() && !logging_);
+  }
+
+  // Lets the lock go meanwhile.
+  void log(std::unique_lock<std::mutex>& lock) {
+    std::vector<Written> ready;
+    Status logged = no_throw("note where blocks lie", [&] {
+      const auto first = std::stable_partition(written_blocks_.begin(), written_blocks_.end(),
+                                               [](const Written& w) { return !is_ready(w); });
+      ready.assign(std::move_iterator(first), std::move_iterator(written_blocks_.end()));
+      written_blocks_.erase(first, written_blocks_.end());
+      return Status();
+    });
+    logging_ = true;
+    lock.unlock();
+    if (logged.ok()) logged = no_throw("note where blocks lie", [&] { return log(ready); });
+    for (Written& written : ready) written.release(logged.ok());
+    lock.lock();
+    logging_ = false;
+    if (!logged.ok()) stop(lock, logged);
+    work_.notify_all();
+    written_.notify_all();
+  }
+
+  Status log(const std::vector<Written>& ready) {
+    std::vector<StoredBlock> blocks;
+    blocks.reserve(ready.size());
+    for (const Written& written : ready) blocks.push_back(written.block);
+    if (options_.log) {
+      if (Status logged = options_.log(blocks); !logged.ok()) return logged;
+    }
+    const std::lock_guard lock(mutex_);
+    for (const StoredBlock& block : blocks) {
+      if (block.in_chunk) continue;
+      extents_.insert(extents_.end(), block.extents.begin(), block.extents.end());
+    }
+    return {};
+  }
+
+  Status store(Worker& worker, uint64_t number, Block& block) {
+    if (block.chunk && block.chunk->has_failed()) block.chunk.reset();
+    if (Status good = check(block); !good.ok()) return good;
+    const Result<Stored> packed = pack(worker, number, block);
+    if (!packed.ok()) return packed.status();
+    StoredBlock described{block.sequence, block.chunk != nullptr, 0, describe(block, packed->form),
+                          0};
+    if (block.chunk) {
+      const bool is_known = packed->form == Form::kStored && described.extents.size() == 1;
+      described.checksum = is_known ? described.extents[0].checksum : checksum(packed->bytes);
+    }
+    const Result<Place> place = place_for(block, packed->bytes.size());
+    if (!place.ok()) {
+      give_back(packed->buffer);
+      return place.status();
+    }
+    put(described, place.value(), packed.value());
+    auto written =
+        std::make_shared<Written>(Written{std::move(described), place->file.get(), {}, {}});
+    const bool is_flush = block.chunk == nullptr;
+    written->release = std::exchange(block.release, nullptr);
+    if (!is_flush)
+      written->again = {block.sequence, std::move(block.pieces), block.bytes, {}, {}, {}};
+    write(*place->file, place->offset, packed->bytes, is_flush,
+          [this, written, buffer = packed->buffer](const Status& status) {
+            give_back(buffer);
+            const bool is_diverted = !status.ok() && written->block.in_chunk;
+            return is_diverted ? divert(*written, status) : note_written(*written, status);
+          });
+    return {};
+  }
+
+  // Its chunk does not take it: its bytes are where they were, and go to a segment.
+  Status divert(Written& written, const Status& why) {
+    fail_chunk(*written.file, why);
+    Block block = std::exchange(written.again, {});
+    block.release = std::exchange(written.release, nullptr);
+    std::unique_lock lock(mutex_);
+    const Status queued = stopped_ ? status_ : no_throw("queue a block", [&] {
+      queue_.push_back({added_++, std::move(block)});
+      return Status();
+    });
+    lock.unlock();
+    // There is a worker: what is on its way keeps it.
+    work_.notify_one();
+    if (!queued.ok()) release(block, false);
+    return queued;
+  }
+
+  void fail_chunk(PlacedFile& chunk, const Status& why) {
+    if (chunk.fail() && options_.on_chunk_failure) options_.on_chunk_failure(chunk, why);
+  }
+
+  Result<Place> place_for(const Block& block, uint64_t bytes) {
+    if (block.chunk == nullptr) return take(bytes);
+    write_header(*block.chunk, true);
+    return Place{block.chunk, block.chunk->take(bytes)};
+  }
+
+  void write_header(PlacedFile& file, bool is_chunk) {
+    if (!file.begin_header()) return;
+    write(file, 0, file.header(), false, [this, &file, is_chunk](const Status& status) {
+      if (!status.ok() && !is_chunk) return status;
+      // What is in a chunk is found by the log alone.
+      if (!status.ok()) fail_chunk(file, status);
+      const std::lock_guard lock(mutex_);
+      file.header_written();
+      work_.notify_all();
+      return Status();
+    });
+  }
+
+  // A worker notes it for good.
+  Status note_written(Written& written, const Status& status) {
+    const Status noted = !status.ok() ? status : no_throw("store a block", [&] {
+      const std::lock_guard lock(mutex_);
+      written_blocks_.push_back(std::move(written));
+      return Status();
+    });
+    if (noted.ok()) {
+      work_.notify_one();
+    } else {
+      written.release(false);
+    }
+    return noted;
+  }
+
+  Status check(const Block& block) const {
+    uint64_t bytes = 0;
+    for (const Piece& piece : block.pieces) {
+      if (piece.size == 0 || piece.size > block.bytes.size() - bytes) return wrong_pieces();
+      bytes += piece.size;
+    }
+    if (bytes != block.bytes.size() || block.pieces.empty()) return wrong_pieces();
+    return block.check ? block.check(block.bytes) : Status();
+  }
+
+  static Status wrong_pieces() {
+    return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
+  }
+
+  Result<Stored> pack(Worker& worker, uint64_t number, const Block& block) {
+    const std::shared_ptr<ChunkCourse> course = course_of(worker, number, block.bytes);
+    const Form form = course ? course->next() : Form::kStored;
+    if (form == Form::kStored) return Stored{form, block.bytes, nullptr};
+    std::byte* buffer = take_buffer();
+    if (buffer == nullptr) return status();
+    const int64_t start = compression_.clock.now_ns();
+    const auto size =
+        worker.compressor->compress(form, block.bytes, {buffer, block.bytes.size() - 1});
+    const bool shrank = size.ok() && size.value() > 0;
+    if (size.ok()) {
+      course->done({block.bytes.size(), shrank ? size.value() : block.bytes.size(),
+                    compression_.clock.now_ns() - start},
+                   compression_.rate.share());
+    }
+    if (shrank) return Stored{form, {buffer, size.value()}, buffer};
+    give_back(buffer);
+    if (!size.ok()) return size.status();
+    return Stored{Form::kStored, block.bytes, nullptr};
+  }
+
+  // Whoever has the first block of a chunk decides for all of it; the others wait that long. As
+  // long as nothing is known of the store, each block is decided by itself.
+  std::shared_ptr<ChunkCourse> course_of(Worker& worker, uint64_t number,
+                                         std::span<const std::byte> bytes) {
+    const Situation now{blocks_per_chunk() * bytes.size(), bytes.size(), options_.workers,
+                        compression_.rate.share(), compression_.rate.busy_seconds()};
+    const uint64_t chunk = number / blocks_per_chunk();
+    std::unique_lock lock(mutex_);
+    if (now.flush_bandwidth <= 0 && courses_.count(chunk) == 0) {
+      lock.unlock();
+      return decide(worker, now, bytes);
+    }
+    const auto [found, is_first] = courses_.try_emplace(chunk);
+    if (!is_first) {
+      decided_.wait(lock, [&] { return courses_[chunk].decided || stopped_; });
+      return courses_[chunk].course;
+    }
+    lock.unlock();
+    std::shared_ptr<ChunkCourse> course = decide(worker, now, bytes);
+    lock.lock();
+    courses_[chunk] = {std::move(course), true};
+    decided_.notify_all();
+    return courses_[chunk].course;
+  }
+
+  std::shared_ptr<ChunkCourse> decide(Worker& worker, const Situation& chunk,
+                                      std::span<const std::byte> bytes) {
+    if (!compression_.policy.wants_sample(chunk)) return nullptr;
+    const auto sample = worker.sampler->take({&bytes, 1});
+    if (!sample.ok()) return nullptr;
+    const Decision decision = compression_.policy.decide(chunk, sample.value());
+    if (decision.form == Form::kStored) return nullptr;
+    return std::make_shared<ChunkCourse>(compression_.policy, chunk, decision);
+  }
+
+  uint64_t blocks_per_chunk() const {
+    return std::max<uint64_t>(options_.chunk_bytes / options_.block_bytes, 1);
+  }
+
+  // All but where they lie. What is stored as it is can be read in parts: an increment that
+  // replaces some of it spares a restore the reading of these. Of a compressed block all is read.
+  static std::vector<Extent> describe(const Block& block, Form form) {
+    std::vector<Extent> extents;
+    extents.reserve(block.pieces.size() + block.bytes.size() / kMostExtentBytes);
+    uint64_t within = 0;
+    for (const Piece& piece : block.pieces) {
+      for (uint64_t done = 0; done < piece.size;) {
+        Extent extent;
+        extent.range = piece.range;
+        extent.offset = piece.offset + done;
+        extent.size = piece.size - done;
+        if (form == Form::kStored) {
+          extent.size = std::min(extent.size, kMostExtentBytes - extent.offset % kMostExtentBytes);
+        }
+        extent.checksum = checksum(block.bytes.subspan(within, extent.size));
+        extent.within = within;
+        extents.push_back(extent);
+        within += extent.size;
+        done += extent.size;
+      }
+    }
+    return extents;
+  }
+
+  static void put(StoredBlock& block, const Place& place, const Stored& stored) {
+    block.file = place.file->number();
+    const uint64_t bytes = block.extents.back().within + block.extents.back().size;
+    for (Extent& extent : block.extents) {
+      extent.segment = block.file;
+      extent.segment_offset = place.offset;
+      extent.form = stored.form;
+      if (stored.form == Form::kStored) {
+        extent.segment_offset += std::exchange(extent.within, 0);
+      } else {
+        extent.block_stored = stored.bytes.size();
+        extent.block_bytes = bytes;
+      }
+    }
+  }
+
+  // `then` is called when the bytes are not needed any more, without a lock held; what it gives
+  // fails all, where it is not ok. `is_flush`: whether it says how fast the store is.
+  // What is on its way holds no part in the file: whoever closes a file waits for that.
+  void write(PlacedFile& file, uint64_t offset, std::span<const std::byte> bytes, bool is_flush,
+             std::function<Status(const Status&)> then) {
+    {
+      std::unique_lock lock(mutex_);
+      written_.wait(lock, [&] { return on_way_ < options_.writes; });
+      ++on_way_;
+      if (is_flush && ++flushes_on_way_ == 1) compression_.rate.enter();
+    }
+    if (is_flush) compression_.rate.begun(bytes.size());
+    file.file().write(offset, bytes,
+                      [this, is_flush, bytes = bytes.size(),
+                       then = std::move(then)](const Status& status) mutable {
+                        if (is_flush) compression_.rate.ended(bytes, status.ok());
+                        const Status whole = then(status);
+                        then = nullptr;  // what it holds goes while the file is there for sure
+                        std::unique_lock lock(mutex_);
+                        if (!whole.ok()) stop(lock, whole);
+                        --on_way_;
+                        if (is_flush && --flushes_on_way_ == 0) compression_.rate.leave();
+                        // Under the lock: whoever waits for the last one may destroy all of this.
+                        work_.notify_all();
+                        written_.notify_all();
+                      });
+  }
+
+  // Null when all has failed meanwhile.
+  std::byte* take_buffer() {
+    std::unique_lock lock(mutex_);
+    written_.wait(lock, [&] { return buffers_out_ < options_.writes || stopped_; });
+    if (stopped_) return nullptr;
+    ++buffers_out_;
+    if (spare_.empty()) {
+      // Not touched before it is used.
+      buffers_.emplace_back(new std::byte[options_.block_bytes]);
+      return buffers_.back().get();
+    }
+    std::byte* buffer = spare_.back();
+    spare_.pop_back();
+    return buffer;
+  }
+
+  void give_back(std::byte* buffer) {
+    if (buffer == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(buffer);  // there is room: it came from there
+    --buffers_out_;
+    written_.notify_all();
+  }
+
+  // What waits is released at once. Lets the lock go meanwhile.
+  void stop(std::unique_lock<std::mutex>& lock, Status status) noexcept {
+    if (stopped_ || status.ok()) return;
+    stopped_ = true;
+    status_ = std::move(status);
+    work_.notify_all();
+    decided_.notify_all();
+    written_.notify_all();
+    while (!queue_.empty()) {
+      Block block = std::move(queue_.front().block);
+      queue_.pop_front();
+      lock.unlock();
+      release(block, false);
+      lock.lock();
+    }
+    lock.unlock();
+    if (options_.on_failure) options_.on_failure();
+    lock.lock();
+  }
+
+  // No more blocks, and nothing is on its way any more.
+  Status end() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      finished_ = true;
+      work_.notify_all();
+    }
+    for (Worker& worker : workers_) {
+      if (worker.join) std::exchange(worker.join, {})();
+    }
+    std::unique_lock lock(mutex_);
+    written_.wait(lock, [&] { return on_way_ == 0; });
+    // Of a failure: they are nowhere noted.
+    std::vector<Written> left = std::exchange(written_blocks_, {});
+    lock.unlock();
+    for (Written& written : left) written.release(false);
+    lock.lock();
+    return status_;
+  }
+
+  struct Course {
+    std::shared_ptr<ChunkCourse> course;  // null: as it is
+    bool decided = false;
+  };
+
+  const Options options_;
+  Compression& compression_;
+  const Spawn spawn_;
+  Segments segments_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;     // for a worker
+  std::condition_variable decided_;  // a chunk's course
+  std::condition_variable written_;  // a write has ended, a buffer is free
+  std::deque<Queued> queue_;
+  uint64_t added_ = 0;
+  std::vector<Worker> workers_;
+  uint32_t running_ = 0;
+  uint32_t idle_ = 0;
+  std::map<uint64_t, Course> courses_;  // by chunk
+  std::vector<std::unique_ptr<std::byte[]>> buffers_;
+  std::vector<std::byte*> spare_;
+  uint32_t buffers_out_ = 0;
+  uint32_t on_way_ = 0;                  // writes
+  uint32_t flushes_on_way_ = 0;          // of those, to segments
+  std::vector<Written> written_blocks_;  // and not noted yet
+  bool logging_ = false;                 // somebody is
+  std::vector<Extent> extents_;
+  bool finished_ = false;  // no more blocks
+  bool stopped_ = false;   // something failed
+  Status status_;          // the first failure
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SegmentStore>> SegmentStore::start(
+    FileSystem& files, const std::string& folder, const Identity& identity, const Options& options,
+    Compression& compression, const Spawn& spawn) {
+  using Started = Result<std::unique_ptr<SegmentStore>>;
+  return no_throw("start writing a checkpoint", [&]() -> Started {
+    auto store = std::make_unique<Writer>(files, folder, identity, options, compression, spawn);
+    if (Status started = store->start(); !started.ok()) return started;
+    return std::unique_ptr<SegmentStore>(std::move(store));
+  });
+}
+
+}  // namespace gpusnap

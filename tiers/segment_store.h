@@ -1,0 +1,166 @@
+// The way of one rank's part of a checkpoint into its segments: blocks are looked at, compressed
+// where that pays (compression/policy.h), and written, at the same time; the stages of the PCCR
+// paper (section III), collect, compress and store, overlap.
+//
+// There is one queue, of blocks that wait for a worker: a worker gives the block the next free
+// place in a segment, so nothing has to come out in the order in which it went in, and writes are
+// on their way side by side. What is not compressed is written from where it lies.
+//
+// A block is released when it is written and logged, so that whoever comes after this process,
+// should it die, finds each block in a file that the log names, or where it was.
+//
+// Memory: `writes` buffers of a block each, and a compressor for each worker (compression/codec.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tiers/clock.h"
+#include "tiers/compression/policy.h"
+#include "tiers/file_system.h"
+#include "tiers/format.h"
+#include "tiers/manifest.h"
+#include "tiers/piece.h"
+#include "tiers/spawn.h"
+#include "tiers/status.h"
+#include "tiers/store_rate.h"
+
+namespace gpusnap {
+
+// What checkpoints know of each other's compression. Thread-safe.
+struct Compression {
+  Compression(CompressionSetting setting, Clock& clock_)
+      : policy(setting), rate(clock_), clock(clock_) {}
+  Policy policy;
+  StoreRate rate;
+  Clock& clock;
+};
+
+// A file in a segment's form while it is written: a segment, or a chunk on a local tier.
+// Thread-safe.
+class PlacedFile {
+ public:
+  // Without a file, which could not be made, it has failed.
+  PlacedFile(std::unique_ptr<BulkFile> file, uint32_t number, const SegmentHeader& header)
+      : file_(std::move(file)), number_(number), header_(encode_segment_header(header)) {}
+
+  BulkFile& file() { return *file_; }
+  uint32_t number() const { return number_; }                            // of its name
+  uint64_t end() const { return end_.load(std::memory_order_acquire); }  // of what was taken
+  // A place for so many bytes that nobody else has.
+  uint64_t take(uint64_t bytes);
+
+  std::span<const std::byte> header() const { return header_; }
+  // True once: whoever gets it writes the header.
+  bool begin_header() { return !header_begun_.exchange(true); }
+  void header_written() { header_written_.store(true, std::memory_order_release); }
+  bool has_header() const { return header_written_.load(std::memory_order_acquire); }
+
+  // It takes nothing more. True the first time.
+  bool fail() { return !failed_.exchange(true); }
+  bool has_failed() const { return file_ == nullptr || failed_.load(std::memory_order_acquire); }
+
+ private:
+  const std::unique_ptr<BulkFile> file_;
+  const uint32_t number_;
+  const std::array<std::byte, kSegmentHeaderBytes> header_;
+  std::atomic<uint64_t> end_{kSegmentHeaderBytes};
+  std::atomic<bool> header_begun_{false};
+  std::atomic<bool> header_written_{false};
+  std::atomic<bool> failed_{false};
+};
+
+class SegmentStore {
+ public:
+  struct Identity {
+    std::string job_folder_name;
+    std::string run;
+    uint64_t epoch = 0;
+    uint32_t rank = 0;
+  };
+  // What is not compressed is told in extents that end where a multiple of that does in their
+  // range.
+  static constexpr uint64_t kMostExtentBytes = 64 << 10;
+  // Where a block lies.
+  struct StoredBlock {
+    uint64_t sequence = 0;
+    bool in_chunk = false;
+    uint32_t file = 0;            // number of the segment, or of the chunk
+    std::vector<Extent> extents;  // their segments are that number
+    uint64_t checksum = 0;        // XXH3 64 of the bytes as they are stored; in chunks only
+
+    uint64_t offset() const { return extents.front().segment_offset; }  // in the file
+    uint64_t stored() const;                                            // bytes
+  };
+  struct Options {
+    uint64_t segment_bytes = 4ULL << 30;  // a block more, at most
+    size_t block_bytes = 4 << 20;         // of the largest block
+    uint64_t chunk_bytes = 64 << 20;      // whether to compress is decided anew for each
+    uint32_t workers = 1;
+    uint32_t writes = 8;         // on their way at the same time
+    uint32_t first_segment = 0;  // the number in the first one's name
+    // Called once where it fails or is abandoned, by any thread, without a lock held.
+    std::function<void()> on_failure;
+    // Notes for good (as far as this process goes) where blocks lie, in a file and with its bytes
+    // written. By one thread at a time. Not ok fails the whole.
+    std::function<Status(std::span<const StoredBlock>)> log;
+    // A chunk takes nothing more, for that reason: what it did not take goes to segments. By any
+    // thread, without a lock held.
+    std::function<void(const PlacedFile& chunk, const Status& why)> on_chunk_failure;
+  };
+  struct Block {
+    uint64_t sequence = 0;             // its number; the log's business
+    std::vector<Piece> pieces;         // whose bytes these are, one after the other
+    std::span<const std::byte> bytes;  // stay as they are until released
+    // Not ok fails the whole, with that status. Called once, or never where it has failed before.
+    std::function<Status(std::span<const std::byte>)> check;
+    // Called exactly once, by any thread, without a lock held. Whether it was written and logged.
+    // Does not throw.
+    std::function<void(bool stored)> release;
+    // Where it goes to, as long as that takes it; null: a segment.
+    std::shared_ptr<PlacedFile> chunk;
+  };
+
+  // `files`, `compression` outlive it. The folder is made with the first segment.
+  static Result<std::unique_ptr<SegmentStore>> start(FileSystem& files, const std::string& folder,
+                                                     const Identity& identity,
+                                                     const Options& options,
+                                                     Compression& compression, const Spawn& spawn);
+  virtual ~SegmentStore() = default;  // waits for what is on its way; files stay
+
+  // Does not wait: whoever has blocks bounds their number. Any thread.
+  virtual void add(Block block) noexcept = 0;
+  // No more blocks: waits until all are in segments, and durable; their names are not. The first
+  // failure, if there was one. Once; one thread.
+  virtual Status finish() noexcept = 0;
+  // Ends it at any moment, as a failure does. Does not wait. Any thread.
+  virtual void abandon() noexcept = 0;
+  // Whether anything has failed; any thread.
+  virtual Status status() const = 0;
+  // After finish(), or the end of a failure: removes all files that were made. Errors are of no
+  // consequence: what stays is pruned later.
+  virtual void remove() noexcept = 0;
+
+  // A place for so many bytes in a segment, for whoever writes them there itself: they have to be
+  // written before finish().
+  struct Place {
+    std::shared_ptr<PlacedFile> file;
+    uint64_t offset = 0;
+  };
+  virtual Result<Place> take(uint64_t bytes) = 0;
+  // What has been written so far is durable at return, but for the names.
+  virtual Status sync() = 0;
+
+  // After finish(). Those of blocks in chunks are not among them. An extent's segment is the number
+  // in its segment's name.
+  virtual const std::vector<Extent>& extents() const = 0;
+  virtual const std::vector<SegmentRef>& segments() const = 0;
+};
+
+}  // namespace gpusnap

@@ -1,0 +1,56 @@
+#include "tiers/staging/pool.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace gpusnap {
+
+namespace {
+// Between two looks at whether there is somebody who empties slots.
+constexpr std::chrono::nanoseconds kBetweenLooks = std::chrono::milliseconds(200);
+}  // namespace
+
+StagingPool::StagingPool(StagingMemory& memory, StagingClient& client, ServerWatch& watch)
+    : memory_(memory), client_(client), watch_(watch), slots_(memory.slots().size()) {
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    slots_[index] = {memory.bytes(index).data(), slot_bytes(), 0, index};
+  }
+}
+
+Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
+  using Clock = std::chrono::steady_clock;
+  const bool waits = longest > std::chrono::nanoseconds(0);
+  const auto busy = [&] {
+    return Status(Code::kBusy, "no staging memory came free within " +
+                                   std::to_string(longest / std::chrono::milliseconds(1)) + " ms");
+  };
+  if (!waits && waiting_.load(std::memory_order_acquire) != 0) return busy();
+  std::optional<Claim> claim;
+  if (waits) claim.emplace(*this);
+  const auto deadline = Clock::now() + longest;
+  Result<Slot*> result = busy();
+  for (auto left = longest;; left = deadline - Clock::now()) {
+    const Result<uint32_t> slot = client_.claim(
+        std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0), kBetweenLooks),
+        preferred_.load(std::memory_order_relaxed));
+    if (slot.ok()) result = &slots_[slot.value()];
+    if (result.ok() || left <= kBetweenLooks) break;
+    if (Status served = watch_.look(); !served.ok()) {
+      result = served;
+      break;
+    }
+  }
+  if (result.ok()) result.value()->used = 0;
+  return result;
+}
+
+void StagingPool::release(Slot* slot) {
+  client_.give_back(slot->index);
+}
+
+void StagingPool::hand_over(uint32_t stream, Slot* slot, std::span<const Piece> pieces) {
+  client_.hand_over(stream, slot->index, slot->used, pieces);
+}
+
+}  // namespace gpusnap
