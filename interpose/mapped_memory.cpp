@@ -1,6 +1,8 @@
 #include "interpose/mapped_memory.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "interpose/text.h"
 
@@ -67,6 +69,37 @@ void unmap_memory(const Driver& driver, const MappedMemory& memory) {
   (void)driver.cuMemUnmap(memory.address, memory.size);
   (void)driver.cuMemRelease(memory.handle);
   (void)driver.cuMemAddressFree(memory.address, memory.size);
+}
+
+Result<GrowingMemory> reserve_memory(const Driver& driver, int device, uint64_t size) {
+  GrowingMemory memory;
+  memory.reserved = size;
+  memory.device = device;
+  const CUresult result = driver.cuMemAddressReserve(&memory.address, size, 0, 0, 0);
+  if (result == CUDA_SUCCESS) return memory;
+  return Status(Code::kUnsupported,
+                std::to_string(size) + " bytes cannot be reserved: " + error_name(driver, result));
+}
+
+CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes) {
+  const uint64_t more = std::min(bytes, memory.reserved - memory.size);
+  if (more == 0) return CUDA_SUCCESS;
+  MappedMemory part{memory.address + memory.size, more, 0, memory.device};
+  memory.parts.reserve(memory.parts.size() + 1);
+  const CUresult result = back(driver, part);
+  if (result != CUDA_SUCCESS) return result;
+  memory.parts.push_back(part);
+  memory.size += more;
+  return CUDA_SUCCESS;
+}
+
+void unmap_memory(const Driver& driver, const GrowingMemory& memory) {
+  if (memory.address == 0) return;
+  for (const MappedMemory& part : memory.parts) {
+    (void)driver.cuMemUnmap(part.address, part.size);
+    (void)driver.cuMemRelease(part.handle);
+  }
+  (void)driver.cuMemAddressFree(memory.address, memory.reserved);
 }
 
 }  // namespace gpusnap

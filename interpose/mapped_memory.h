@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "interpose/driver.h"
 #include "tiers/status.h"
@@ -23,5 +24,19 @@ Result<uint64_t> mapping_granularity(const Driver& driver, int device);
 Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address);
 // The device no longer uses it.
 void unmap_memory(const Driver& driver, const MappedMemory& memory);
+
+// A range of addresses that is backed by memory from its beginning on, part by part.
+struct GrowingMemory {
+  CUdeviceptr address = 0;  // 0: none
+  uint64_t reserved = 0;    // bytes
+  uint64_t size = 0;        // bytes that are there
+  std::vector<MappedMemory> parts;
+  int device = 0;
+};
+// Addresses alone. As map_memory().
+Result<GrowingMemory> reserve_memory(const Driver& driver, int device, uint64_t size);
+// The next so many bytes, or what is left. After a failure everything is as it was.
+CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes);
+void unmap_memory(const Driver& driver, const GrowingMemory& memory);
 
 }  // namespace gpusnap

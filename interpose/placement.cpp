@@ -8,7 +8,7 @@
 
 namespace gpusnap {
 
-Status Placement::place(uint64_t address, uint64_t size) {
+Status AddressPlacement::place(uint64_t address, uint64_t size) {
   CUdevice device = 0;
   (void)driver_.cuCtxGetDevice(&device);
   auto granularity = mapping_granularity(driver_, device);
@@ -59,13 +59,13 @@ Status Placement::place(uint64_t address, uint64_t size) {
   return {};
 }
 
-void Placement::allow(int device) {
+void AddressPlacement::allow(int device) {
   if (!peers_.insert(device).second) return;
   for (const auto& [address, block] : blocks_) let_peer_use(block.memory, device);
 }
 
 // Where the devices cannot reach each other, the program never asked for it.
-void Placement::let_peer_use(const MappedMemory& memory, int device) {
+void AddressPlacement::let_peer_use(const MappedMemory& memory, int device) {
   if (memory.device == device) return;
   CUmemAccessDesc access{};
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
@@ -73,7 +73,7 @@ void Placement::let_peer_use(const MappedMemory& memory, int device) {
   (void)driver_.cuMemSetAccess(memory.address, memory.size, &access, 1);
 }
 
-std::vector<MappedMemory> Placement::free(uint64_t address) {
+std::vector<MappedMemory> AddressPlacement::free(uint64_t address) {
   std::vector<MappedMemory> unused;
   auto it = placed_.find(address);
   if (it == placed_.end()) return unused;
@@ -90,7 +90,8 @@ std::vector<MappedMemory> Placement::free(uint64_t address) {
   return unused;
 }
 
-std::map<uint64_t, Placement::Block>::iterator Placement::first_block_touching(uint64_t address) {
+std::map<uint64_t, AddressPlacement::Block>::iterator AddressPlacement::first_block_touching(
+    uint64_t address) {
   auto it = blocks_.upper_bound(address);
   if (it == blocks_.begin()) return it;
   --it;

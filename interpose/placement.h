@@ -14,9 +14,9 @@
 
 namespace gpusnap {
 
-class Placement {
+class AddressPlacement {
  public:
-  explicit Placement(const Driver& driver) : driver_(driver) {}
+  explicit AddressPlacement(const Driver& driver) : driver_(driver) {}
 
   // Makes [address, address + size) readable and writable device memory. kUnsupported with the
   // reason when that range cannot be had; nothing is changed then.

@@ -35,12 +35,12 @@ Recorder::Recorder(std::unique_ptr<JournalWriter> writer, std::vector<JournalPar
       launches_(launches),
       part_(++parts) {}
 
-Result<std::unique_ptr<Recorder>> Recorder::create(FileSystem& files, const std::string& folder,
+Result<std::unique_ptr<Recorder>> Recorder::create(std::unique_ptr<JournalSink> sink,
                                                    const std::string& part_name,
                                                    JournalWriter::Options options,
                                                    std::vector<JournalPart> before, uint64_t calls,
                                                    uint64_t launches) {
-  auto writer = JournalWriter::create(files, folder, part_name, std::move(options));
+  auto writer = JournalWriter::create(std::move(sink), part_name, std::move(options));
   if (!writer.ok()) return writer.status();
   auto recorder = std::unique_ptr<Recorder>(
       new Recorder(std::move(writer.value()), std::move(before), calls, launches));

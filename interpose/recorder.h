@@ -18,9 +18,9 @@ namespace gpusnap {
 
 class Recorder {
  public:
-  // Begins a new part in the job's folder after the parts in `before`, which are those of the
+  // Begins a new part in the sink, after the parts in `before`, which are those of the
   // checkpoint that was restored, if any; `calls` and `launches` are what they hold.
-  static Result<std::unique_ptr<Recorder>> create(FileSystem& files, const std::string& folder,
+  static Result<std::unique_ptr<Recorder>> create(std::unique_ptr<JournalSink> sink,
                                                   const std::string& part_name,
                                                   JournalWriter::Options options,
                                                   std::vector<JournalPart> before, uint64_t calls,
@@ -47,7 +47,7 @@ class Recorder {
   uint64_t launches() const { return launches_; }
   uint64_t stream_bytes() const { return writer_->stream_bytes(); }
 
-  // All parts up to now. What was appended is not durable yet: writer().make_durable().
+  // All parts up to now. What was appended is not settled yet: writer().settle().
   std::vector<JournalPart> seal();
   JournalWriter& writer() { return *writer_; }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 
 #include "interpose/activation.h"
@@ -14,7 +15,9 @@
 #include "interpose/services/private_memory.h"
 #include "interpose/snapshot/checkpointer.h"
 #include "interpose/text.h"
+#include "tiers/backend/journal_stream.h"
 #include "tiers/checksum.h"
+#include "tiers/io/io_engine.h"
 
 namespace gpusnap {
 
@@ -24,12 +27,17 @@ std::string random_name() {
   if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<uint64_t>(getpid());
   return hex_text(bits).substr(2);
 }
+
+std::string absolute_path(const std::string& path) {
+  char folder[PATH_MAX];
+  if (path.starts_with('/') || getcwd(folder, sizeof folder) == nullptr) return path;
+  return std::string(folder) + "/" + path;
+}
 }  // namespace
 
 Session::Session(const Driver& driver)
     : driver_(&driver),
       call_sites_(reinterpret_cast<const void*>(&random_name)),
-      slot_memory_(driver),
       modules_(driver),
       placement_(driver),
       graphs_(driver, modules_, memory_) {}
@@ -124,16 +132,28 @@ std::string Session::device_names(int count) const {
 
 Status Session::open_store() {
   auto spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
-  auto store = Store::open(posix_file_system(), settings_.pfs, true, spawn);
+  IoOptions io;
+  io.spawn = spawn;
+  set_shared_io_options(io);
+  // The backend has another working folder, and the program may change its own.
+  const std::string pfs = absolute_path(settings_.pfs);
+  auto store = Store::open(posix_file_system(), pfs, true, spawn);
   if (!store.ok()) return store.status();
   store_ = std::move(store.value());
   auto lock = store_->lock_job(job_);
   if (!lock.ok()) return lock.status();
   job_lock_ = std::move(lock.value());
-  pool_ = std::make_unique<StagingPool>(slot_memory_, kSlotBytes, settings_.host_cache);
+  auto backend = BackendLink::open(settings_, job_, spawn);
+  if (!backend.ok()) return backend.status();
+  backend_ = std::move(backend.value());
+  StagingPool& pool = backend_->pool();
+  pinning_ =
+      std::make_unique<ArenaPinning>(*driver_, backend_->memory(), pool, settings_.pin_at_once);
   checkpointer_ = std::make_unique<Checkpointer>(*this);
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();
+  pinning_->begin(workers_,
+                  [this] { return snapshots_->running() || snapshots_->own_copies().any(); });
   triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
   return {};
 }
@@ -142,9 +162,11 @@ Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                                 uint64_t launches) {
   JournalWriter::Options options;
   options.spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
-  auto recorder =
-      Recorder::create(posix_file_system(), store_->job_folder(job_), run_ + "-r0.journal",
-                       std::move(options), std::move(before), calls, launches);
+  const std::string part = run_ + "-r0.journal";
+  auto stream = open_journal_stream(backend_->pool(), store_->job_folder(job_) + "/" + part);
+  if (!stream.ok()) return stream.status();
+  auto recorder = Recorder::create(std::move(stream.value()), part, std::move(options),
+                                   std::move(before), calls, launches);
   if (!recorder.ok()) return recorder.status();
   recorder_ = std::move(recorder.value());
   set_mode(Mode::kRecord);
@@ -232,6 +254,7 @@ void Session::note_context() {
   if (checkpointer_ == nullptr) return;
   lock_.unlock();
   checkpointer_->add_context(context);
+  pinning_->add_context(context);
   lock_.lock();
 }
 
@@ -377,6 +400,7 @@ void Session::forget_context(CUcontext context) {
   }
   // Our memory in it is unmapped, which waits for all that is queued: host functions, too, which
   // take the lock.
+  pinning_->forget_context(context);
   auto lane = checkpointer_->forget_context(context);
   lock_.unlock();
   lane.reset();
@@ -408,7 +432,8 @@ CUevent Session::take_event(CUcontext context) {
 }
 
 OwnCopies::Ticket Session::own_copy() {
-  return snapshot_pending() ? snapshots_->own_copies().enter() : nullptr;
+  const bool wanted = snapshot_pending() || (pinning_ != nullptr && pinning_->under_way());
+  return wanted ? snapshots_->own_copies().enter() : nullptr;
 }
 
 void Session::defer(const HostBlock& block, CUevent mark, OwnCopies::Ticket own) {

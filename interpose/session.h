@@ -37,13 +37,15 @@
 #include "interpose/placement.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
+#include "interpose/services/backend_link.h"
 #include "interpose/services/call_site.h"
 #include "interpose/services/program.h"
 #include "interpose/services/settings.h"
 #include "interpose/services/triggers.h"
+#include "interpose/snapshot/arena_pinning.h"
 #include "interpose/snapshot/own_copies.h"
-#include "interpose/snapshot/slot_memory.h"
 #include "interpose/snapshot/workers.h"
+#include "tiers/io/io_options.h"
 #include "tiers/store.h"
 #include "tracker/memory_map.h"
 #include "tracker/write_set.h"
@@ -141,7 +143,7 @@ class Session {
   MemoryMap& memory() { return memory_; }
   HostMemory& host_memory() { return host_memory_; }
   Modules& modules() { return modules_; }
-  Placement& placement() { return placement_; }
+  AddressPlacement& placement() { return placement_; }
   Graphs& graphs() { return graphs_; }
   Recorder& recorder() { return *recorder_; }
 
@@ -171,6 +173,8 @@ class Session {
   void note_context();
   void add_stream(CUstream stream);
   void remove_stream(CUstream stream);
+  // Paused while a call may end a context. Null: there is none.
+  ArenaPinning* pinning() const { return pinning_.get(); }
   void forget_context(CUcontext context);
   CUcontext current_context() const;
   // Who asked for memory, and the how-manieth time from there.
@@ -352,13 +356,15 @@ class Session {
   ProgramIdentity program_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<FileLock> job_lock_;
-  // The journal's writer, the checkpoint's, and an offloader for each of a few contexts.
-  Workers workers_{6};
+  // Who writes the journal and who hands over a checkpoint, who pins, the backend's, host functions
+  // in a replay, an offloader for each of a few contexts; who compresses and writes; the I/O.
+  // Always as many: their number shows in the program's heap (workers.h).
+  Workers workers_{7 + kBackendThreads + kMostCompressWorkers + kIoThreads};
   CallSites call_sites_;
   std::map<uint64_t, uint32_t> call_site_uses_;
   std::unique_ptr<Triggers> triggers_;
-  PinnedSlots slot_memory_;
-  std::unique_ptr<StagingPool> pool_;
+  std::unique_ptr<BackendLink> backend_;
+  std::unique_ptr<ArenaPinning> pinning_;
   std::unique_ptr<Checkpointer> checkpointer_;
   Snapshots* snapshots_ = nullptr;                          // the checkpointer's
   const std::atomic<bool>* writes_wanted_ = &nobody_asks_;  // its flag
@@ -367,7 +373,7 @@ class Session {
   MemoryMap memory_;
   HostMemory host_memory_;
   Modules modules_;
-  Placement placement_;
+  AddressPlacement placement_;
   Graphs graphs_;
   std::map<uint64_t, uint64_t> placed_pinned_;
   std::map<CUdevice, CUcontext> primary_contexts_;

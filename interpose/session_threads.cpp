@@ -484,7 +484,7 @@ void Session::finish() {
   s->wake();
   s->lock_.unlock();
   if (s->triggers_ != nullptr) s->triggers_->stop();
-  if (s->checkpointer_ != nullptr) s->checkpointer_->finish();
+  if (s->checkpointer_ != nullptr) s->checkpointer_->end();
 }
 
 }  // namespace gpusnap

@@ -19,6 +19,7 @@ CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice device) {
   Step step(call);
   if (step.off()) return call.real(device);
   step.check(device);
+  const ArenaPinning::Pause pause(step.session().pinning());
   const CUresult result = step.made_again([&] { return call.real(device); });
   unsigned flags = 0;
   int active = 1;
@@ -33,6 +34,8 @@ CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext which) {
   Step step(call);
   if (step.off()) return call.real(which);
   const bool ends = step.hook() == HookId::cuCtxDestroy || step.hook() == HookId::cuCtxDestroy_v2;
+  const bool may_end = ends || step.hook() == HookId::cuCtxDetach;
+  const ArenaPinning::Pause pause(may_end ? step.session().pinning() : nullptr);
   const CUresult result = step.made_again([&] { return call.real(which); });
   if (ends && result == CUDA_SUCCESS) step.session().forget_context(which);
   step.session().note_context();

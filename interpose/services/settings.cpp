@@ -19,9 +19,7 @@ constexpr std::string_view kDurationForm =
 constexpr std::string_view kSizeForm = "a number and K, M, G or T, such as 64K or 4G";
 
 // Part of the design, and not built yet.
-constexpr std::array<std::string_view, 6> kNotAvailable = {"GPUSNAP_SSD",       "GPUSNAP_CHUNK",
-                                                           "GPUSNAP_PLACEMENT", "GPUSNAP_BACKEND",
-                                                           "GPUSNAP_COMPRESS",  "GPUSNAP_TRACE"};
+constexpr std::array<std::string_view, 1> kNotAvailable = {"GPUSNAP_TRACE"};
 
 // What a user typed, fit for one line.
 std::string shown(std::string_view value) {
@@ -114,6 +112,13 @@ std::string parse_every_item(std::string_view item, Every& every, bool& barriers
   return {};
 }
 
+// The program needs its processors itself.
+uint32_t default_compress_workers() {
+  constexpr long kProcessorsForOne = 8;
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<uint32_t>(std::clamp<long>(processors / kProcessorsForOne, 1, 4));
+}
+
 uint64_t default_host_cache() {
   const auto pages = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES)));
   const auto page_bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
@@ -173,6 +178,16 @@ std::string read_zone(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
+std::string read_slot(std::string_view value, ParsedSettings& into) {
+  uint64_t bytes = 0;
+  if (!parse_size(value, bytes) || bytes < (2 << 20) || bytes > (64 << 20) ||
+      (bytes & (bytes - 1)) != 0) {
+    return "not a power of two from 2M to 64M, such as 4M";
+  }
+  into.settings.slot = bytes;
+  return {};
+}
+
 std::string read_host_cache(std::string_view value, ParsedSettings& into) {
   return read_size(value, 1ULL << 20, 64ULL << 40, into.settings.host_cache);
 }
@@ -223,12 +238,122 @@ std::string read_speculate(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
+std::string read_wait(std::string_view value, ParsedSettings& into) {
+  if (value != "durable" && value != "memory") return "not durable or memory";
+  into.settings.wait_durable = value == "durable";
+  return {};
+}
+
+std::string read_pin(std::string_view value, ParsedSettings& into) {
+  if (value != "stepwise" && value != "at-once") return "not stepwise or at-once";
+  into.settings.pin_at_once = value == "at-once";
+  return {};
+}
+
 std::string read_chain(std::string_view value, ParsedSettings& into) {
   constexpr uint64_t kMost = 256;
   uint64_t chain = 0;
   if (!parse_count(value, chain) || chain > kMost) return "not a number from 0 to 256, such as 16";
   into.settings.chain = chain;
   return {};
+}
+
+std::string read_compress(std::string_view value, ParsedSettings& into) {
+  const auto setting = parse_compression(value);
+  if (!setting.ok()) {
+    return "not auto, off or a level from 1 to 19, nor one with a window such as 3:8M (1K to 128M)";
+  }
+  into.settings.compress = setting.value();
+  return {};
+}
+
+std::string read_compress_workers(std::string_view value, ParsedSettings& into) {
+  uint64_t workers = 0;
+  if (!parse_count(value, workers) || workers == 0 || workers > kMostCompressWorkers) {
+    return "not a number of threads from 1 to 8";
+  }
+  into.settings.compress_workers = static_cast<uint32_t>(workers);
+  return {};
+}
+
+std::string read_writes(std::string_view value, ParsedSettings& into) {
+  uint64_t writes = 0;
+  if (!parse_count(value, writes) || writes == 0 || writes > kMostWrites) {
+    return "not a number from 1 to 64, such as 8";
+  }
+  into.settings.writes = static_cast<uint32_t>(writes);
+  return {};
+}
+
+// "path" or "path:capacity".
+std::string read_ssd_folder(std::string_view item, SsdFolder& folder) {
+  const size_t colon = item.rfind(':');
+  if (colon != std::string_view::npos) {
+    const std::string_view capacity = item.substr(colon + 1);
+    if (!parse_size(capacity, folder.capacity)) {
+      return "'" + shown(capacity) + "' is no capacity: " + std::string(kSizeForm);
+    }
+    if (folder.capacity < (1 << 20)) return "'" + shown(item) + "' has too small a capacity";
+    item = item.substr(0, colon);
+  }
+  if (!item.starts_with('/') || item.find(':') != std::string_view::npos) {
+    return "'" + shown(item) +
+           "' is no folder from / on, without ':', such as /local or /local:64G";
+  }
+  while (item.size() > 1 && item.ends_with('/')) item.remove_suffix(1);
+  folder.path = item;
+  return {};
+}
+
+std::string read_ssd(std::string_view value, ParsedSettings& into) {
+  std::vector<SsdFolder> folders;
+  for (bool more = true; more;) {
+    const size_t comma = std::min(value.find(','), value.size());
+    SsdFolder folder;
+    std::string wrong = read_ssd_folder(value.substr(0, comma), folder);
+    if (!wrong.empty()) return wrong;
+    for (const SsdFolder& other : folders) {
+      if (other.path == folder.path) return "'" + shown(folder.path) + "' is there twice";
+    }
+    folders.push_back(std::move(folder));
+    more = comma < value.size();
+    value.remove_prefix(more ? comma + 1 : comma);
+  }
+  into.settings.tiers.ssd = std::move(folders);
+  return {};
+}
+
+std::string read_chunk(std::string_view value, ParsedSettings& into) {
+  uint64_t bytes = 0;
+  if (!parse_size(value, bytes) || bytes < kLeastChunk || bytes > kMostChunk) {
+    return "not a size from 64K to 4G, such as 64M";
+  }
+  into.settings.tiers.chunk = bytes;
+  return {};
+}
+
+std::string read_placement(std::string_view value, ParsedSettings& into) {
+  const auto policy = parse_policy(value);
+  if (!policy) return "not cache-only, ssd-only, hybrid-naive or hybrid-opt";
+  into.settings.tiers.policy = *policy;
+  return {};
+}
+
+std::string read_backend(std::string_view value, ParsedSettings& into) {
+  if (value != "process" && value != "thread") return "not process or thread";
+  into.settings.backend_process = value == "process";
+  return {};
+}
+
+std::string read_node(std::string_view value, ParsedSettings& into) {
+  constexpr size_t kMost = 255;
+  if (value.size() > kMost) return "a node's name has at most 255 characters";
+  into.settings.node = value;
+  return {};
+}
+
+std::string read_backend_idle(std::string_view value, ParsedSettings& into) {
+  return read_duration(value, into.settings.backend_idle);
 }
 
 std::string read_hints(std::string_view value, ParsedSettings& into) {
@@ -307,25 +432,38 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 19> kVariables = {{{"GPUSNAP_PFS", read_pfs},
-                                                  {"GPUSNAP_EVERY", read_every},
-                                                  {"GPUSNAP_ZONE", read_zone},
-                                                  {"GPUSNAP_HOST_CACHE", read_host_cache},
-                                                  {"GPUSNAP_DEVICE_CACHE", read_device_cache},
-                                                  {"GPUSNAP_ORG", read_organisation},
-                                                  {"GPUSNAP_DIRTY", read_dirty},
-                                                  {"GPUSNAP_SPECULATE", read_speculate},
-                                                  {"GPUSNAP_CHAIN", read_chain},
-                                                  {"GPUSNAP_HINTS", read_hints},
-                                                  {"GPUSNAP_KEEP", read_keep},
-                                                  {"GPUSNAP_JOURNAL", read_journal},
-                                                  {"GPUSNAP_MAX_STALL", read_max_stall},
-                                                  {"GPUSNAP_DRAIN", read_drain},
-                                                  {"GPUSNAP_RESTORE", read_restore},
-                                                  {"GPUSNAP_RESTORE_FORCE", read_force},
-                                                  {"GPUSNAP_JOB", read_job},
-                                                  {"GPUSNAP_LOG", read_log},
-                                                  {"GPUSNAP_STRICT", read_strict}}};
+constexpr std::array<Variable, 31> kVariables = {
+    {{"GPUSNAP_PFS", read_pfs},
+     {"GPUSNAP_EVERY", read_every},
+     {"GPUSNAP_ZONE", read_zone},
+     {"GPUSNAP_HOST_CACHE", read_host_cache},
+     {"GPUSNAP_DEVICE_CACHE", read_device_cache},
+     {"GPUSNAP_ORG", read_organisation},
+     {"GPUSNAP_DIRTY", read_dirty},
+     {"GPUSNAP_SPECULATE", read_speculate},
+     {"GPUSNAP_WAIT", read_wait},
+     {"GPUSNAP_PIN", read_pin},
+     {"GPUSNAP_CHAIN", read_chain},
+     {"GPUSNAP_COMPRESS", read_compress},
+     {"GPUSNAP_COMPRESS_WORKERS", read_compress_workers},
+     {"GPUSNAP_SSD", read_ssd},
+     {"GPUSNAP_WRITES", read_writes},
+     {"GPUSNAP_SLOT", read_slot},
+     {"GPUSNAP_CHUNK", read_chunk},
+     {"GPUSNAP_PLACEMENT", read_placement},
+     {"GPUSNAP_BACKEND", read_backend},
+     {"GPUSNAP_NODE", read_node},
+     {"GPUSNAP_BACKEND_IDLE", read_backend_idle},
+     {"GPUSNAP_HINTS", read_hints},
+     {"GPUSNAP_KEEP", read_keep},
+     {"GPUSNAP_JOURNAL", read_journal},
+     {"GPUSNAP_MAX_STALL", read_max_stall},
+     {"GPUSNAP_DRAIN", read_drain},
+     {"GPUSNAP_RESTORE", read_restore},
+     {"GPUSNAP_RESTORE_FORCE", read_force},
+     {"GPUSNAP_JOB", read_job},
+     {"GPUSNAP_LOG", read_log},
+     {"GPUSNAP_STRICT", read_strict}}};
 
 // Levenshtein's distance, over short names.
 size_t distance(std::string_view left, std::string_view right) {
@@ -440,7 +578,14 @@ ParsedSettings parse_settings(const char* const* environment) {
       parsed.errors.push_back(std::string(name) + "=" + shown(value) + ": " + wrong);
     }
   }
+  const TierSettings& tiers = parsed.settings.tiers;
+  if (tiers.policy == PlacementPolicy::kSsdOnly && tiers.ssd.empty()) {
+    parsed.errors.emplace_back("GPUSNAP_PLACEMENT=ssd-only: it needs a folder in GPUSNAP_SSD");
+  }
   if (parsed.settings.host_cache == 0) parsed.settings.host_cache = default_host_cache();
+  if (parsed.settings.compress_workers == 0) {
+    parsed.settings.compress_workers = default_compress_workers();
+  }
   return parsed;
 }
 

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "interpose/services/log.h"
+#include "tiers/compression/setting.h"
+#include "tiers/placement/tier_settings.h"
 
 namespace gpusnap {
 
@@ -29,17 +31,36 @@ struct Organisation {
   bool device = true;       // d: zones are gathered and duplicated in device memory
 };
 
+inline constexpr uint32_t kMostCompressWorkers = 8;
+inline constexpr uint32_t kMostWrites = 64;
+
 struct Settings {
   std::string pfs = "./gpusnap";  // durable folder
   Every every{std::chrono::minutes(10), 0, 0};
   uint64_t zone = 64 << 10;  // bytes; a power of two
   uint64_t host_cache = 0;   // bytes of staging memory; parse_settings() fills in the default
+  // Of a staging slot: bytes that are copied, compressed and written at a time. Large enough for
+  // full bandwidth (GPU Snapshot, section 4.3.1: 1 to 4 MiB and up), small enough that a call which
+  // needs a zone first does not wait long for the copies before it. At least the largest zone.
+  uint64_t slot = 4 << 20;
   uint64_t device_cache =
       256 << 20;  // bytes of device memory for gathering and duplicates; 0: none
   Organisation organisation;
   bool dirty_from_calls = false;  // GPUSNAP_DIRTY: what changed is told by calls, not fingerprints
   bool speculate = true;          // on kernels of which it is not proven what they write
-  uint64_t chain = 16;            // most increments in a row; 0: every checkpoint is full
+  CompressionSetting compress;
+  uint32_t compress_workers =
+      0;                // at most kMostCompressWorkers; parse_settings() fills in the default
+  uint32_t writes = 8;  // of a checkpoint, on their way at the same time; at most kMostWrites
+  TierSettings tiers;   // GPUSNAP_SSD, GPUSNAP_CHUNK, GPUSNAP_PLACEMENT
+  bool backend_process = true;  // GPUSNAP_BACKEND: a process of the node's, or a thread
+  std::string node;             // which processes share a backend; empty: the host's name
+  // How long a backend without work stays.
+  std::chrono::nanoseconds backend_idle{std::chrono::seconds(10)};
+  // At the program's end: until all is durable, or until the backend has it in memory.
+  bool wait_durable = true;
+  bool pin_at_once = false;  // staging memory, in the program's first context; else step by step
+  uint64_t chain = 16;       // most increments in a row; 0: every checkpoint is full
   // How often progress is made known to calls that wait for zones (the paper's hints).
   std::chrono::nanoseconds hints{std::chrono::microseconds(100)};
   uint64_t keep = 2;               // complete checkpoints

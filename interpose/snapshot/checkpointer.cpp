@@ -12,6 +12,8 @@
 #include "interpose/services/log.h"
 #include "interpose/snapshot/cut_observer.h"
 #include "interpose/text.h"
+#include "tiers/backend/near_copies.h"
+#include "tiers/backend/remote_writer.h"
 
 namespace gpusnap {
 
@@ -40,7 +42,7 @@ CUcontext context_of(const MemoryRange& range) {
 
 Checkpointer::Checkpointer(Session& session)
     : session_(session),
-      snapshots_(session.driver(), session.settings_, session.workers_, *session.pool_) {}
+      snapshots_(session.driver(), session.settings_, session.workers_, session.backend_->pool()) {}
 
 CUstream Checkpointer::stream() {
   const CUcontext context = session_.current_context();
@@ -111,10 +113,6 @@ void Checkpointer::give_up(const std::string& id, const Status& status) {
 void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
   snapshots_.complete();
   Session& s = session_;
-  const Status status = s.store_->prune(s.job_, static_cast<uint32_t>(s.settings_.keep));
-  if (!status.ok()) {
-    log(LogLevel::kWarn, "old checkpoints of ", s.job_, " stay: ", status.message());
-  }
   {
     std::lock_guard lock(mutex_);
     given_up_ = 0;
@@ -144,14 +142,32 @@ Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
   s.recorder_->append(kCutEntry, {}, 0, flags, nullptr, deliveries);
   s.forget_collected();
 
-  auto epoch = s.store_->next_epoch(s.job_);
-  if (!epoch.ok()) return epoch.status();
-  observe_cut({s.driver(), s.memory_, epoch.value()});
-  id = s.job_ + "@" + std::to_string(epoch.value());
-  auto writer = s.store_->begin(s.job_, epoch.value(), 0, s.run_, *s.pool_, kSegmentBytes);
+  const auto next = s.store_->next_epoch(s.job_);
+  if (!next.ok()) return next.status();
+  // Never one that was tried before: the backend may still be taking away what came of it.
+  const uint64_t epoch = tried_ = std::max(next.value(), tried_ + 1);
+  observe_cut({s.driver(), s.memory_, epoch});
+  id = s.job_ + "@" + std::to_string(epoch);
+  auto writer = start_remote_writer(
+      posix_file_system(), s.backend_->pool(), describe_stream(epoch),
+      [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); });
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());
-  return start_snapshot(id, epoch.value(), started);
+  return start_snapshot(id, epoch, started);
+}
+
+CheckpointText Checkpointer::describe_stream(uint64_t epoch) const {
+  const Session& s = session_;
+  CheckpointText text;
+  text.store = s.store_->folder();
+  text.job = s.job_;
+  text.run = s.run_;
+  text.epoch = epoch;
+  text.segment_bytes = kSegmentBytes;
+  text.compression = s.settings_.compress;
+  text.keep = static_cast<uint32_t>(s.settings_.keep);
+  text.chain = static_cast<uint32_t>(s.settings_.chain);
+  return text;
 }
 
 // A checkpoint builds on the last complete one, up to GPUSNAP_CHAIN of them in a row.
@@ -223,6 +239,13 @@ void Checkpointer::finish() {
   }
 }
 
+void Checkpointer::end() {
+  const Settings& settings = session_.settings_;
+  if (settings.wait_durable || !session_.backend_->outlives_process()) return finish();
+  snapshots_.wait_end();
+  if (writer_ != nullptr) writer_->wait_handed_over();
+}
+
 // By marks on every stream, never by synchronising the context, which could wait for ever on a
 // kernel that waits for the host.
 Status Checkpointer::drain() {
@@ -282,13 +305,39 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
 }
 
 namespace {
-// A line on a terminal that says how far the loading of much memory has come; nothing elsewhere.
+std::string mib(uint64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
+// How fast: in GiB/s with one decimal.
+std::string rate(uint64_t bytes, int64_t ns) {
+  const uint64_t tenths = static_cast<uint64_t>(static_cast<double>(bytes) * 1e10 /
+                                                static_cast<double>(std::max<int64_t>(ns, 1))) >>
+                          30;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB/s";
+}
+
+// A line on a terminal that says how far the loading of much memory has come, and in the end how
+// long it took; nothing elsewhere.
 class LoadProgress {
  public:
-  explicit LoadProgress(uint64_t total)
-      : total_(total), shown_(isatty(STDERR_FILENO) == 1), last_(clock_ns(CLOCK_MONOTONIC)) {}
+  // `counts`: of what was read; outlive it.
+  LoadProgress(uint64_t total, const NearChunks::Counts& counts)
+      : total_(total),
+        counts_(counts),
+        shown_(isatty(STDERR_FILENO) == 1),
+        began_(clock_ns(CLOCK_MONOTONIC)),
+        last_(began_) {}
   ~LoadProgress() {
-    if (written_) (void)!write(STDERR_FILENO, "\n", 1);
+    const int64_t took = clock_ns(CLOCK_MONOTONIC) - began_;
+    const std::string text = mib(done_) + " of device memory loaded in " +
+                             std::to_string(took / 1'000'000) + " ms, " + rate(done_, took) +
+                             sources();
+    if (written_) {
+      put("gpusnap: " + text + "\n");
+    } else {
+      log(LogLevel::kInfo, text);
+    }
   }
   LoadProgress(const LoadProgress&) = delete;
   LoadProgress& operator=(const LoadProgress&) = delete;
@@ -299,18 +348,57 @@ class LoadProgress {
     if (!shown_ || now - last_ < kInterval) return;
     last_ = now;
     written_ = true;
-    const std::string line = "\rgpusnap: loading device memory: " + std::to_string(done_ >> 20) +
-                             " of " + std::to_string(total_ >> 20) + " MiB";
-    (void)!write(STDERR_FILENO, line.data(), line.size());
+    const int64_t took = now - began_;
+    const auto left = static_cast<int64_t>(static_cast<double>(took) / static_cast<double>(done_) *
+                                           static_cast<double>(total_ - done_)) /
+                      1'000'000'000;
+    put("gpusnap: loading device memory: " + mib(done_) + " of " + mib(total_) + ", " +
+        rate(done_, took) + ", " + std::to_string(left) + " s left");
   }
 
  private:
   static constexpr int64_t kInterval = 500'000'000;  // ns
+  // In place of the line before.
+  static void put(const std::string& text) {
+    const std::string line = "\r\033[K" + text;
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+  }
+
+  std::string sources() const {
+    if (counts_.near + counts_.passed_over == 0) return {};
+    return "; from SSD " + mib(counts_.near) + ", from store " + mib(counts_.store) +
+           (counts_.passed_over == 0 ? "" : ", not right on SSD " + mib(counts_.passed_over));
+  }
+
   const uint64_t total_;
+  const NearChunks::Counts& counts_;
   const bool shown_;
   bool written_ = false;
+  const int64_t began_;
   int64_t last_;
   uint64_t done_ = 0;
+};
+
+// Slots of the pool, which the device copies from fastest.
+class SlotBuffers final : public ReadBuffers {
+ public:
+  explicit SlotBuffers(StagingPool& pool) : pool_(pool) {}
+  size_t bytes() const override { return pool_.slot_bytes(); }
+  Result<std::byte*> take(bool wait) override {
+    auto slot = wait ? pool_.acquire() : pool_.acquire(std::chrono::nanoseconds(0));
+    if (slot.status().code() == Code::kBusy) return nullptr;
+    if (!slot.ok()) return slot.status();
+    return taken_.emplace(slot.value()->data, slot.value()).first->first;
+  }
+  void give_back(std::byte* buffer) override {
+    const auto found = taken_.find(buffer);
+    pool_.release(found->second);
+    taken_.erase(found);
+  }
+
+ private:
+  StagingPool& pool_;
+  std::map<std::byte*, Slot*> taken_;
 };
 }  // namespace
 
@@ -382,21 +470,17 @@ Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Content
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (addresses[i] != manifest.ranges[i].address) moved.push_back(&manifest.ranges[i]);
   }
-  std::vector<std::byte> bytes;
-  for (size_t i = 0; i < contents.pieces.size();) {
-    const std::span<const PlacedExtent> pieces = contents.pieces_of_extent(i);
-    const Manifest& member = contents.chain[pieces.front().member];
-    const Extent& extent = member.extents[pieces.front().extent];
-    bytes.resize(extent.size);
-    Status status = session_.store_->read(checkpoint, member, extent, bytes);
-    for (const PlacedExtent& piece : pieces) {
-      if (!status.ok()) return status;
-      status = expect_no_pointer(std::span(bytes).subspan(piece.within, piece.size), moved);
-    }
-    if (!status.ok()) return status;
-    i += pieces.size();
-  }
-  return {};
+  SlotBuffers buffers(session_.backend_->pool());
+  return session_.store_->read_all(
+      checkpoint, contents, buffers,
+      [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
+        Status status;
+        for (const ReadPiece& piece : pieces) {
+          if (!status.ok()) break;
+          status = expect_no_pointer(bytes.subspan(piece.at, piece.size), moved);
+        }
+        return status;
+      });
 }
 
 Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
@@ -409,25 +493,18 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
   if (!contents.ok()) return contents.status();
   std::vector<uint64_t> addresses;
   status = check_addresses(checkpoint, contents.value(), addresses);
-  LoadProgress progress(manifest.bytes());
-  std::vector<std::byte> large;  // extents of a checkpoint that was written with larger slots
-  for (size_t i = 0; i < contents->pieces.size() && status.ok();) {
-    const std::span<const PlacedExtent> pieces = contents->pieces_of_extent(i);
-    const Manifest& member = contents->chain[pieces.front().member];
-    const Extent& extent = member.extents[pieces.front().extent];
-    auto slot = s.pool_->acquire();
-    if (!slot.ok()) return slot.status();
-    std::span<std::byte> bytes{slot.value()->data, std::min<size_t>(extent.size, kSlotBytes)};
-    if (extent.size > kSlotBytes) {
-      large.resize(extent.size);
-      bytes = large;
-    }
-    status = s.store_->read(checkpoint, member, extent, bytes);
-    if (status.ok()) status = load_pieces(pieces, addresses[pieces.front().range], bytes);
-    s.pool_->release(slot.value());
-    for (const PlacedExtent& piece : pieces) progress.add(piece.size);
-    i += pieces.size();
-  }
+  if (!status.ok()) return status;
+  NearChunks near = find_copies(posix_file_system(), s.settings_.tiers.ssd, s.store_->folder(),
+                                checkpoint.job, contents->chain);
+  LoadProgress progress(manifest.bytes(), near.counts);
+  SlotBuffers buffers(s.backend_->pool());
+  status = s.store_->read_all(
+      checkpoint, contents.value(), buffers,
+      [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
+        for (const ReadPiece& piece : pieces) progress.add(piece.size);
+        return load_pieces(pieces, addresses[pieces.front().range], bytes);
+      },
+      &near);
   return status.ok() ? adopt(manifest, addresses) : status;
 }
 
@@ -446,16 +523,16 @@ Status Checkpointer::adopt(const Manifest& manifest, const std::vector<uint64_t>
       s.memory_, [&](const TrackedRange& range) { return in_place.contains(range.address); });
 }
 
-// `pieces`: all of one extent, whose bytes are `bytes`; `address`: their range's.
-Status Checkpointer::load_pieces(std::span<const PlacedExtent> pieces, uint64_t address,
+// `pieces`: of `bytes`; `address`: their range's.
+Status Checkpointer::load_pieces(std::span<const ReadPiece> pieces, uint64_t address,
                                  std::span<const std::byte> bytes) {
   const Driver& driver = session_.driver();
   const MemoryRange* range = session_.memory_.find(address);
   CurrentContext current(driver, context_of(*range));
   CUresult result = CUDA_SUCCESS;
-  for (const PlacedExtent& piece : pieces) {
+  for (const ReadPiece& piece : pieces) {
     if (result != CUDA_SUCCESS) break;
-    result = driver.cuMemcpyHtoDAsync_v2(address + piece.offset, bytes.data() + piece.within,
+    result = driver.cuMemcpyHtoDAsync_v2(address + piece.offset, bytes.data() + piece.at,
                                          piece.size, stream());
   }
   // Also after a failure: the slot is read until then.

@@ -16,6 +16,8 @@
 
 namespace gpusnap {
 
+struct CheckpointText;
+
 class Checkpointer {
  public:
   explicit Checkpointer(Session& session);
@@ -28,6 +30,8 @@ class Checkpointer {
   bool busy() const;
   // Waits until the last one is committed or has failed.
   void finish();
+  // The process ends: waits as GPUSNAP_WAIT says.
+  void end();
   // Waits, bounded, until the device has run empty.
   Status drain();
   // Puts the saved device memory back; every range is there, at its recorded address.
@@ -53,6 +57,7 @@ class Checkpointer {
   Status attempt(uint8_t cut_flags, std::string& id);
   Status start_snapshot(const std::string& id, uint64_t epoch, int64_t started);
   bool wants_full(Place& last, bool& hold);
+  CheckpointText describe_stream(uint64_t epoch) const;
   Manifest describe_cut(uint64_t epoch);
   void describe_ranges(Manifest& manifest);
   // Any thread.
@@ -63,7 +68,7 @@ class Checkpointer {
                          std::vector<uint64_t>& addresses);
   Status check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
                      const std::vector<uint64_t>& addresses);
-  Status load_pieces(std::span<const PlacedExtent> pieces, uint64_t address,
+  Status load_pieces(std::span<const ReadPiece> pieces, uint64_t address,
                      std::span<const std::byte> bytes);
   Status adopt(const Manifest& manifest, const std::vector<uint64_t>& addresses);
   // Our own stream in the current context; null where none can be had.
@@ -72,6 +77,7 @@ class Checkpointer {
   Session& session_;
   Snapshots snapshots_;
   std::map<CUcontext, CUstream> streams_;
+  uint64_t tried_ = 0;                        // the last epoch, whatever came of it
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
   std::atomic<bool> under_way_{false};
   std::mutex mutex_;  // of what follows

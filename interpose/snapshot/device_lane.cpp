@@ -14,6 +14,8 @@ namespace {
 // How much is fingerprinted by one launch: enough to fill any device.
 constexpr uint64_t kMostSpans = 32 << 10;
 constexpr uint64_t kMostZones = 512 << 10;
+// Of the device buffer, at a time.
+constexpr uint64_t kPartOfCache = 32 << 20;
 }  // namespace
 
 Status driver_status(const Driver& driver, const char* what, CUresult result) {
@@ -103,26 +105,42 @@ Status DeviceLane::map_tables() {
   return {};
 }
 
-void DeviceLane::set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes) {
+void DeviceLane::grow_cache(uint64_t cache_bytes, uint64_t zone_bytes) {
+  GrowingMemory cache;
   {
     std::lock_guard lock(mutex_);
-    if (std::exchange(has_tried_, true)) return;
+    if (has_all_) return;
+    growing_ = true;
+    cache = cache_;
   }
-  const uint64_t blocks = cache_bytes / zone_bytes;
-  const auto granularity = mapping_granularity(driver_, tables_.device);
-  if (blocks == 0 || !granularity.ok()) return;
-  const uint64_t granule = granularity.value();
-  auto mapped =
-      map_memory(driver_, tables_.device, (cache_bytes + granule - 1) / granule * granule, 0);
-  if (!mapped.ok()) {
-    log(LogLevel::kWarn, "snapshots go without a buffer on the device (GPUSNAP_DEVICE_CACHE): ",
-        mapped.status().message());
-    return;
-  }
+  const Status grown = back_cache(cache, cache_bytes);
   std::lock_guard lock(mutex_);
-  cache_ = mapped.value();
+  growing_ = false;
+  has_all_ = !grown.ok() || cache.size == cache.reserved;
+  if (!grown.ok() && cache.size == 0) {
+    unmap_memory(driver_, std::exchange(cache, {}));
+    log(LogLevel::kWarn,
+        "snapshots go without a buffer on the device (GPUSNAP_DEVICE_CACHE): ", grown.message());
+  }
+  cache_ = std::move(cache);
   zone_bytes_ = zone_bytes;
-  blocks_ = BlockPool(blocks);
+  blocks_.grow(std::min(cache_.size, cache_bytes) / zone_bytes);
+}
+
+// One part more of it.
+Status DeviceLane::back_cache(GrowingMemory& cache, uint64_t cache_bytes) const {
+  const auto granularity = mapping_granularity(driver_, tables_.device);
+  if (!granularity.ok()) return granularity.status();
+  const uint64_t granule = granularity.value();
+  const auto whole = [granule](uint64_t bytes) {
+    return (bytes + granule - 1) / granule * granule;
+  };
+  if (cache.address == 0 && cache_bytes != 0) {
+    auto reserved = reserve_memory(driver_, tables_.device, whole(cache_bytes));
+    if (!reserved.ok()) return reserved.status();
+    cache = std::move(reserved.value());
+  }
+  return driver_status(driver_, "growing it", grow_memory(driver_, cache, whole(kPartOfCache)));
 }
 
 CUdeviceptr DeviceLane::block(uint64_t index) {
@@ -247,9 +265,10 @@ bool DeviceLane::few_blocks_left() {
   return blocks_.free() < blocks_.size() / 2;
 }
 
-MappedMemory DeviceLane::take_cache() {
+GrowingMemory DeviceLane::take_cache() {
   std::lock_guard lock(mutex_);
-  if (blocks_.free() != blocks_.size()) return {};
+  if (growing_ || blocks_.free() != blocks_.size()) return {};
+  has_all_ = true;  // the program needs the memory
   blocks_ = BlockPool();
   return std::exchange(cache_, {});
 }

@@ -83,10 +83,10 @@ class DeviceLane {
   // For one thread, the offloader's: null where both are busy.
   GatherTable* free_gather_table();
 
-  // Gets `cache_bytes` of device memory for what is gathered and for duplicates of zones of
-  // `zone_bytes`: once, by the offloader, which has the time. Where there is none to be had
-  // snapshots go without.
-  void set_up_cache(uint64_t cache_bytes, uint64_t zone_bytes);
+  // Device memory for what is gathered and for duplicates of zones of `zone_bytes`, up to
+  // `cache_bytes` in all: a part at a time, by the offloader, which has the time between its
+  // copies. Where there is none to be had snapshots go without.
+  void grow_cache(uint64_t cache_bytes, uint64_t zone_bytes);
 
   // Blocks of one zone each, in device memory. Thread-safe.
   BlockPool::Run take_blocks(uint64_t most);
@@ -100,13 +100,14 @@ class DeviceLane {
   // Parts with the blocks, where nobody uses them, because the program needs the
   // memory: for the caller to unmap, who holds no lock. No address: there is nothing, or it is in
   // use.
-  MappedMemory take_cache();
+  GrowingMemory take_cache();
 
  private:
   DeviceLane(const Driver& driver, CUcontext context)
       : driver_(driver), context_(context), events_(driver), watch_(driver) {}
   Status set_up();
   Status map_tables();
+  Status back_cache(GrowingMemory& cache, uint64_t cache_bytes) const;
   CUresult upload_spans(uint32_t count);
   Status fingerprint_batch(uint32_t spans, uint64_t zones, uint64_t zone_bytes);
 
@@ -128,9 +129,10 @@ class DeviceLane {
   CUdeviceptr fingerprints_out_ = 0;
   std::array<GatherTable, 2> gather_;
 
-  std::mutex mutex_;        // of what follows
-  bool has_tried_ = false;  // to get the cache
-  MappedMemory cache_;
+  std::mutex mutex_;      // of what follows
+  bool has_all_ = false;  // of the cache that is to be had
+  bool growing_ = false;  // the cache, without the lock
+  GrowingMemory cache_;
   uint64_t zone_bytes_ = 0;
   BlockPool blocks_;
 };

@@ -28,11 +28,11 @@ Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane)
 void Offloader::run() {
   const CurrentContext current(snapshots_.driver_, lane_.context());
   const RelaxedCapture relaxed(snapshots_.driver_);
-  if (snapshots_.settings_.organisation.device) {
-    lane_.set_up_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_);
-  }
   last_slot_ = std::chrono::steady_clock::now();
   while (!done()) {
+    if (snapshots_.settings_.organisation.device) {
+      lane_.grow_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_);
+    }
     const bool collected = collect();
     const bool started = start_more();
     if (!collected && !started) std::this_thread::sleep_for(pause());

@@ -16,7 +16,7 @@
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/yielding.h"
 #include "interpose/snapshot/zone_copies.h"
-#include "tiers/staging.h"
+#include "tiers/staging/pool.h"
 #include "tiers/store.h"
 #include "tracker/snapshot_zones.h"
 

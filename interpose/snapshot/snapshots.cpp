@@ -114,17 +114,17 @@ bool Snapshots::make_room(CUcontext context) {
 }
 
 bool Snapshots::release_caches(std::optional<int> device) {
-  std::vector<MappedMemory> caches;
+  std::vector<GrowingMemory> caches;
   {
     std::lock_guard lock(lanes_mutex_);
     for (auto& [context, lane] : lanes_) {
       if (device && lane->device() != *device) continue;
-      const MappedMemory cache = lane->take_cache();
-      if (cache.address != 0) caches.push_back(cache);
+      GrowingMemory cache = lane->take_cache();
+      if (cache.address != 0) caches.push_back(std::move(cache));
     }
   }
   // The driver waits for all that is queued, and host functions of the program may be.
-  for (const MappedMemory& cache : caches) unmap_memory(driver_, cache);
+  for (const GrowingMemory& cache : caches) unmap_memory(driver_, cache);
   return !caches.empty();
 }
 

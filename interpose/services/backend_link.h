@@ -1,0 +1,52 @@
+// The way of this process to the backend: the staging area, itself as one of the area's clients,
+// and another backend where the one that served the area has ended. The backend is one of this
+// process (GPUSNAP_BACKEND=thread), or the node's, gpusnapd, which is started where there is none.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "interpose/services/settings.h"
+#include "tiers/spawn.h"
+#include "tiers/staging/client.h"
+#include "tiers/staging/memory.h"
+#include "tiers/staging/pool.h"
+#include "tiers/staging/server_watch.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+class Backend;
+
+// Threads of a backend in this process that look after checkpoints and journals; those that
+// compress and those that move bytes come besides.
+inline constexpr int kBackendThreads = 4;
+
+// Thread-safe. Never destroyed: what has been handed over goes on as long as the process lives.
+class BackendLink {
+ public:
+  ~BackendLink();
+  // `spawn` makes threads for as long as the process lives. Where the node's backend cannot be had
+  // there is one of this process, and a line that says so.
+  static Result<std::unique_ptr<BackendLink>> open(const Settings& settings, const std::string& job,
+                                                   const Spawn& spawn);
+
+  // What has been handed over becomes durable also where this process ends.
+  bool outlives_process() const { return backend_ == nullptr; }
+  StagingMemory& memory() { return *memory_; }
+  StagingPool& pool() { return *pool_; }
+
+ private:
+  BackendLink() = default;
+  Status reach(const Settings& settings, const std::string& job);
+  Status serve(const Settings& settings, const std::string& job, const Spawn& spawn);
+  Status join(const std::string& job, ServerWatch::Revive revive);
+
+  std::unique_ptr<StagingMemory> memory_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<StagingClient> client_;
+  std::unique_ptr<ServerWatch> watch_;
+  std::unique_ptr<StagingPool> pool_;
+};
+
+}  // namespace gpusnap
