@@ -1,19 +1,27 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <ctime>
 
 #include "tools/cli/commands.h"
+#include "tools/cli/node.h"
 #include "tools/cli/store_access.h"
 #include "tools/cli/text.h"
 
 namespace gpusnap {
 namespace {
 
-std::string as_json(const std::vector<CheckpointInfo>& checkpoints) {
+// What would be free were this one removed, and no other.
+uint64_t reclaimable(const CheckpointInfo& checkpoint) {
+  const uint64_t own = checkpoint.stored_bytes - checkpoint.journal_bytes;
+  return checkpoint.unnamed_bytes + (checkpoint.needed_by == 0 ? own : 0);
+}
+
+std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
   Json json;
   json.begin_array();
-  for (const CheckpointInfo& checkpoint : checkpoints) {
+  for (const auto& [checkpoint, level] : checkpoints) {
     json.begin_object();
     json.key("id").value(checkpoint.id);
     json.key("job").value(checkpoint.job);
@@ -22,11 +30,15 @@ std::string as_json(const std::vector<CheckpointInfo>& checkpoints) {
     json.key("bytes").value(checkpoint.bytes);
     json.key("own_bytes").value(checkpoint.own_bytes);
     json.key("stored_bytes").value(checkpoint.stored_bytes);
+    json.key("journal_bytes").value(checkpoint.journal_bytes);
+    json.key("shared_bytes").value(checkpoint.shared_bytes);
+    json.key("reclaimable_bytes").value(reclaimable(checkpoint));
     json.key("chain").value(uint64_t{checkpoint.chain});
     json.key("needed_by").value(checkpoint.needed_by);
     json.key("stall_ms").value(static_cast<double>(checkpoint.stall_ns) / 1e6);
     json.key("ranks").value(uint64_t{checkpoint.ranks.size()});
     json.key("state").value(name_of(checkpoint.state));
+    json.key("level").value(name_of(level));
     json.key("reason").value(checkpoint.reason);
     json.end_object();
   }
@@ -38,23 +50,82 @@ std::string show_chain(uint32_t chain) {
   return chain == 0 ? "full" : fmt::format("+{}", chain);
 }
 
-std::string as_table(const std::vector<CheckpointInfo>& checkpoints) {
-  std::vector<std::vector<std::string>> rows = {
-      {"ID", "TIME", "AGE", "SIZE", "CHAIN", "STORED", "STALL", "STATE"}};
+std::string as_table(const std::vector<LevelledCheckpoint>& checkpoints) {
+  std::vector<std::vector<std::string>> rows = {{"ID", "TIME", "AGE", "SIZE", "CHAIN", "STORED",
+                                                 "DISK", "SHARED", "STALL", "LEVEL", "STATE"}};
   const std::time_t now = std::time(nullptr);
-  for (const CheckpointInfo& checkpoint : checkpoints) {
+  for (const auto& [checkpoint, level] : checkpoints) {
     const bool known = !checkpoint.ranks.empty();
     std::string state = name_of(checkpoint.state);
     if (!checkpoint.reason.empty()) state += ": " + printable(checkpoint.reason);
     if (checkpoint.needed_by != 0) state += fmt::format(" (kept for {})", checkpoint.needed_by);
-    rows.push_back({checkpoint.id, show_local_time(checkpoint.time_unix_ns),
-                    show_age(now - checkpoint.time_unix_ns / 1'000'000'000),
-                    known ? show_bytes(checkpoint.bytes) : "-",
-                    known ? show_chain(checkpoint.chain) : "-",
-                    known ? show_bytes(checkpoint.own_bytes) : "-",
-                    known ? show_nanoseconds(checkpoint.stall_ns) : "-", state});
+    rows.push_back(
+        {checkpoint.id, show_local_time(checkpoint.time_unix_ns),
+         show_age(now - checkpoint.time_unix_ns / 1'000'000'000),
+         known ? show_bytes(checkpoint.bytes) : "-", known ? show_chain(checkpoint.chain) : "-",
+         known ? show_bytes(checkpoint.own_bytes) : "-",
+         show_bytes(checkpoint.stored_bytes - checkpoint.journal_bytes + checkpoint.unnamed_bytes),
+         known ? show_bytes(checkpoint.shared_bytes) : "-",
+         known ? show_nanoseconds(checkpoint.stall_ns) : "-", name_of(level), state});
   }
-  return table(rows, "llrrlrrl");
+  return table(rows, "llrrlrrrrll");
+}
+
+struct Space {
+  std::string job;
+  JobUsage usage;
+  uint64_t reclaimable = 0;  // by `gpusnap prune`
+
+  uint64_t total() const { return usage.checkpoints + usage.journals + usage.unnamed; }
+};
+
+// The last one: all of them.
+Result<std::vector<Space>> add_up(Store& store, const std::string& job) {
+  Result<std::vector<std::string>> names = std::vector<std::string>{job};
+  if (job.empty()) names = store.jobs();
+  if (!names.ok()) return names.status();
+  IdlePrune prune = idle_prune(0, PruneOptions().left_after);
+  prune.dry_run = true;
+  std::vector<Space> spaces;
+  Space all;
+  for (const std::string& name : names.value()) {
+    const Result<JobUsage> usage = store.usage(name);
+    if (!usage.ok()) return usage.status();
+    const Result<std::vector<PrunedItem>> items = store.prune_idle(name, prune);
+    if (!items.ok()) return items.status();
+    spaces.push_back({name, usage.value(), 0});
+    for (const PrunedItem& item : items.value()) spaces.back().reclaimable += item.bytes;
+    all.usage.checkpoints += usage->checkpoints;
+    all.usage.journals += usage->journals;
+    all.usage.unnamed += usage->unnamed;
+    all.reclaimable += spaces.back().reclaimable;
+  }
+  spaces.push_back(all);
+  return spaces;
+}
+
+int list_space(Store& store, const StoreOptions& options) {
+  const Result<std::vector<Space>> spaces = add_up(store, options.what);
+  if (!spaces.ok()) return fail(spaces.status());
+  Json json;
+  json.begin_array();
+  std::vector<std::vector<std::string>> rows = {
+      {"JOB", "CHECKPOINTS", "JOURNALS", "UNNAMED", "TOTAL", "RECLAIMABLE"}};
+  for (const Space& space : spaces.value()) {
+    json.begin_object();
+    json.key("job").value(space.job);
+    json.key("checkpoints").value(space.usage.checkpoints);
+    json.key("journals").value(space.usage.journals);
+    json.key("unnamed").value(space.usage.unnamed);
+    json.key("total").value(space.total());
+    json.key("reclaimable").value(space.reclaimable);
+    json.end_object();
+    rows.push_back({space.job.empty() ? "(all)" : space.job, show_bytes(space.usage.checkpoints),
+                    show_bytes(space.usage.journals), show_bytes(space.usage.unnamed),
+                    show_bytes(space.total()), show_bytes(space.reclaimable)});
+  }
+  fmt::print("{}", options.json ? json.end_array().text() + "\n" : table(rows, "lrrrrr"));
+  return kExitOk;
 }
 
 }  // namespace
@@ -65,15 +136,20 @@ int list_command(const StoreOptions& options) {
     if (options.json) std::puts("[]");
     return fail(store.status());
   }
-  const Result<std::vector<CheckpointInfo>> checkpoints = store.value()->list(options.what);
-  if (!checkpoints.ok()) return fail(checkpoints.status());
+  if (options.space) return list_space(*store.value(), options);
+  Result<std::vector<CheckpointInfo>> listed = store.value()->list(options.what);
+  if (!listed.ok()) return fail(listed.status());
+  const Settings settings = parse_settings(environ).settings;
+  tend_leftovers(settings);
+  const std::vector<LevelledCheckpoint> checkpoints =
+      with_levels(settings, *store.value(), options.what, std::move(listed.value()));
   if (options.json) {
-    fmt::print("{}", as_json(checkpoints.value()));
-  } else if (checkpoints.value().empty()) {
+    fmt::print("{}", as_json(checkpoints));
+  } else if (checkpoints.empty()) {
     fmt::print(stderr, "gpusnap: no checkpoints{} in {}\n",
                options.what.empty() ? "" : " of " + options.what, store.value()->folder());
   } else {
-    fmt::print("{}", as_table(checkpoints.value()));
+    fmt::print("{}", as_table(checkpoints));
   }
   return kExitOk;
 }

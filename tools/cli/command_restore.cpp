@@ -7,6 +7,7 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/node.h"
 
 namespace gpusnap {
 namespace {
@@ -69,6 +70,13 @@ std::string mismatch(const Launch& launch, const ProgramIdentity& saved,
   return difference_of(saved, now.value(), options.force_program, options.force_arguments);
 }
 
+// What the program's last run had handed over when it was killed is newer than what the store has.
+void wait_for_what_was_handed_over(const Settings& settings, const std::string& job) {
+  constexpr auto kLongest = std::chrono::hours(1);
+  const Status durable = wait_until_durable(settings, job, kLongest);
+  if (!durable.ok()) log(LogLevel::kWarn, durable.message());
+}
+
 std::string forced(const RestoreOptions& options) {
   if (options.force_program && options.force_arguments) return "program,arguments";
   return options.force_program ? "program" : options.force_arguments ? "arguments" : "";
@@ -83,6 +91,7 @@ int restore_command(const RestoreOptions& options) {
   }
   if (!launch.settings_ok) return kExitSettings;
   const std::string id = !options.id.empty() ? options.id : launch.job + "@latest";
+  wait_for_what_was_handed_over(launch.settings, id.substr(0, id.rfind('@')));
   const Found found = find_checkpoint(launch.settings, id);
   if (found.exit_code == kExitNoCheckpoint && options.or_start) {
     log(LogLevel::kWarn, found.problem, "; it starts afresh");

@@ -7,6 +7,7 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/node.h"
 
 namespace gpusnap {
 namespace {
@@ -59,6 +60,7 @@ int run_command(const LaunchOptions& options) {
     return *exit_code;
   }
   if (!launch.settings_ok) return become(launch, false);
+  tend_leftovers(launch.settings);
   const Objection objection = objection_to(launch);
   if (objection.line.empty()) {
     const bool preloaded = preload(launch);

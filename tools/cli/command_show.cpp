@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "tools/cli/commands.h"
 #include "tools/cli/store_access.h"
@@ -23,6 +26,26 @@ std::vector<uint64_t> own_bytes_by_range(const Manifest& rank) {
   std::vector<uint64_t> bytes(rank.ranges.size());
   for (const Extent& extent : rank.extents) bytes[extent.range] += extent.size;
   return bytes;
+}
+
+struct FormSum {
+  uint64_t bytes = 0;   // as they were on the device
+  uint64_t stored = 0;  // in segments
+};
+
+// Of this manifest's own extents; each block counts once.
+std::map<Form, FormSum> sums_by_form(const Manifest& rank) {
+  std::map<Form, FormSum> sums;
+  std::set<std::pair<uint32_t, uint64_t>> blocks;
+  for (const Extent& extent : rank.extents) {
+    FormSum& sum = sums[extent.form];
+    sum.bytes += extent.size;
+    if (extent.form == Form::kStored ||
+        blocks.emplace(extent.segment, extent.segment_offset).second) {
+      sum.stored += extent.stored();
+    }
+  }
+  return sums;
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -56,6 +79,11 @@ void print_rank(const Manifest& rank) {
   }
   for (const SegmentRef& segment : rank.segments) {
     fmt::print("  segment    {} ({})\n", segment.file, show_bytes(segment.size));
+  }
+  for (const auto& [form, sum] : sums_by_form(rank)) {
+    if (form == Form::kStored) continue;
+    fmt::print("  compressed {} of them into {} ({})\n", show_bytes(sum.bytes),
+               show_bytes(sum.stored), name_of(form));
   }
   for (const JournalPart& part : rank.journal) {
     fmt::print("  journal    {} ({} stored, {} of {} calls)\n", part.file,
@@ -143,6 +171,36 @@ void add_files(Json& json, const Manifest& rank) {
   json.end_array();
 }
 
+void add_forms(Json& json, const Manifest& rank) {
+  json.begin_object();
+  for (const auto& [form, sum] : sums_by_form(rank)) {
+    json.key(name_of(form)).begin_object();
+    json.key("bytes").value(sum.bytes);
+    json.key("stored_bytes").value(sum.stored);
+    json.end_object();
+  }
+  json.end_object();
+}
+
+// Where each piece of a range is, for who reads segments by other means.
+void add_extents(Json& json, const Manifest& rank) {
+  json.begin_array();
+  for (const Extent& extent : rank.extents) {
+    json.begin_object();
+    json.key("range").value(uint64_t{extent.range});
+    json.key("offset").value(extent.offset);
+    json.key("size").value(extent.size);
+    json.key("segment").value(uint64_t{extent.segment});
+    json.key("segment_offset").value(extent.segment_offset);
+    json.key("stored_bytes").value(extent.stored());
+    json.key("form").value(name_of(extent.form));
+    json.key("within").value(extent.within);
+    json.key("checksum").value(fmt::format("{:016x}", extent.checksum));
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void add_counts(Json& json, const CallCounts& calls) {
   json.begin_object();
   json.key("launches_free").value(calls.launches_free);
@@ -154,7 +212,7 @@ void add_counts(Json& json, const CallCounts& calls) {
   json.end_object();
 }
 
-void add_rank(Json& json, const Manifest& rank) {
+void add_rank(Json& json, const Manifest& rank, bool extents) {
   json.begin_object();
   json.key("rank").value(uint64_t{rank.rank});
   json.key("run").value(rank.run);
@@ -174,12 +232,18 @@ void add_rank(Json& json, const Manifest& rank) {
   json.key("program");
   add_program(json, rank.program);
   add_files(json, rank);
+  json.key("forms");
+  add_forms(json, rank);
+  if (extents) {
+    json.key("extents");
+    add_extents(json, rank);
+  }
   json.key("ranges");
   add_ranges(json, rank);
   json.end_object();
 }
 
-std::string as_json(const CheckpointInfo& checkpoint) {
+std::string as_json(const CheckpointInfo& checkpoint, bool extents) {
   Json json;
   json.begin_object();
   json.key("id").value(checkpoint.id);
@@ -195,7 +259,7 @@ std::string as_json(const CheckpointInfo& checkpoint) {
   json.key("state").value(name_of(checkpoint.state));
   json.key("reason").value(checkpoint.reason);
   json.key("ranks").begin_array();
-  for (const Manifest& rank : checkpoint.ranks) add_rank(json, rank);
+  for (const Manifest& rank : checkpoint.ranks) add_rank(json, rank, extents);
   json.end_array();
   return json.end_object().text() + "\n";
 }
@@ -208,7 +272,7 @@ int show_command(const StoreOptions& options) {
   const Result<CheckpointInfo> checkpoint = store.value()->find(options.what);
   if (!checkpoint.ok()) return fail(checkpoint.status());
   if (options.json) {
-    fmt::print("{}", as_json(checkpoint.value()));
+    fmt::print("{}", as_json(checkpoint.value(), options.extents));
   } else {
     print(checkpoint.value());
   }

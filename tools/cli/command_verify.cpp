@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -30,8 +31,12 @@ class ProgressBar {
     if (!shown_ || percent == last_percent_) return;
     last_percent_ = percent;
     const int filled = percent * kWidth / 100;
-    fmt::print(stderr, "\r{}  [{:#<{}}{:.<{}}] {:3}% of {}", title_, "", filled, "",
-               kWidth - filled, percent, show_bytes(total));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began_;
+    const double rate = static_cast<double>(done) / std::max(took.count(), 1e-9);
+    fmt::print(stderr, "\r{}  [{:#<{}}{:.<{}}] {:3}% of {}, {}/s, {:.0f} s left\033[K", title_, "",
+               filled, "", kWidth - filled, percent, show_bytes(total),
+               show_bytes(static_cast<uint64_t>(rate)),
+               static_cast<double>(total - done) / std::max(rate, 1.0));
     std::fflush(stderr);
   }
   uint64_t total() const { return total_; }
@@ -39,6 +44,7 @@ class ProgressBar {
  private:
   std::string title_;
   bool shown_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   int last_percent_ = -1;
   uint64_t total_ = 0;
 };
@@ -56,8 +62,10 @@ int verify_one(Store& store, const CheckpointInfo& checkpoint, VerifyRound& roun
   const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::steady_clock::now() - begin);
   if (good.ok()) {
-    fmt::print("{}: ok, {} read in {}\n", checkpoint.id, show_bytes(bytes),
-               show_nanoseconds(static_cast<uint64_t>(took.count())));
+    const double seconds = std::max(static_cast<double>(took.count()) / 1e9, 1e-9);
+    fmt::print("{}: ok, {} read in {}, {}/s\n", checkpoint.id, show_bytes(bytes),
+               show_nanoseconds(static_cast<uint64_t>(took.count())),
+               show_bytes(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)));
     return kExitOk;
   }
   if (checkpoint.state == CheckpointState::kPartial) {

@@ -29,15 +29,31 @@ struct RestoreOptions {
 };
 
 struct StoreOptions {
+  std::string store;     // empty: as the environment says
+  std::string what;      // list: a job, or empty for all; show, verify: a checkpoint
+  bool all = false;      // verify
+  bool json = false;     // list, show
+  bool space = false;    // list
+  bool extents = false;  // show
+};
+
+struct PruneOptions {
   std::string store;  // empty: as the environment says
-  std::string what;   // list: a job, or empty for all; show, verify: a checkpoint
-  bool all = false;   // verify
-  bool json = false;  // list, show
+  std::string job;    // empty: all
+  uint32_t keep = 0;  // 0: as the environment says
+  std::chrono::nanoseconds left_after{std::chrono::hours(1)};
+  bool dry_run = false;
+  bool json = false;
 };
 
 struct CheckpointOptions {
   int pid = 0;
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
+};
+
+struct WaitOptions {
+  std::string job;  // empty: all
+  std::chrono::nanoseconds timeout{std::chrono::nanoseconds::max()};
 };
 
 struct ExplainOptions {
@@ -46,12 +62,25 @@ struct ExplainOptions {
   bool json = false;
 };
 
+struct CalibrateOptions {
+  std::vector<std::string> folders;  // empty: those of GPUSNAP_SSD
+  uint32_t writers = 32;             // the most that are measured with
+  uint64_t chunk = 0;                // bytes of each writer; 0: GPUSNAP_CHUNK
+  bool check = false;                // measure with every number of writers besides
+  bool show = false;                 // what is stored; nothing is measured
+  bool json = false;
+  std::string svg;  // file for a chart; empty: none
+};
+
 int run_command(const LaunchOptions& options);
 int restore_command(const RestoreOptions& options);
 int list_command(const StoreOptions& options);
 int show_command(const StoreOptions& options);
+int prune_command(const PruneOptions& options);
 int verify_command(const StoreOptions& options);
 int explain_command(const ExplainOptions& options);
 int checkpoint_command(const CheckpointOptions& options);
+int wait_command(const WaitOptions& options);
+int calibrate_command(CalibrateOptions options);
 
 }  // namespace gpusnap

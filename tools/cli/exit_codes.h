@@ -13,6 +13,7 @@ enum ExitCode : int {
   kExitInternal = 70,      // anything else; no checkpoint was taken
   kExitImpossible = 72,    // this program cannot be restored here
   kExitStore = 73,         // the store cannot be written
+  kExitTooEarly = 75,      // wait: not durable in time
   kExitSettings = 78,      // a setting or the program is not fit for checkpoints, and --strict
   kExitNotExecutable = 126,
   kExitNotFound = 127,
@@ -23,7 +24,8 @@ inline constexpr const char* kExitCodesHelp =
     "  0 ok, 64 usage, 65 damaged checkpoint, 66 no complete checkpoint (or nothing to explain),\n"
     "  69 not the program or arguments of the checkpoint, 70 any other failure, 71 the program "
     "does not repeat itself,\n"
-    "  72 cannot be restored here, 73 store cannot be written, 78 bad setting (with --strict),\n"
+    "  72 cannot be restored here, 73 store cannot be written, 75 not durable in time, 78 bad "
+    "setting (with --strict),\n"
     "  126 and 127 program not executable, not found; otherwise the program's own.";
 
 }  // namespace gpusnap

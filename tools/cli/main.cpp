@@ -35,6 +35,27 @@ constexpr SettingHelp kSettings[] = {
     {"--org", "GPUSNAP_ORG", "how snapshots are organised (default nb+i+h+d)"},
     {"--dirty", "GPUSNAP_DIRTY", "what tells which zones changed: fingerprint (default), calls"},
     {"--speculate", "GPUSNAP_SPECULATE", "on (default); off: unproven kernels wait for every zone"},
+    {"--compress", "GPUSNAP_COMPRESS",
+     "auto (default): what ends no later for it; off; 1 to 19: all that shrinks, at that level; "
+     "with a window: 3:8M"},
+    {"--compress-workers", "GPUSNAP_COMPRESS_WORKERS",
+     "threads that compress, up to 8 (default: one for every 8 processors, 1 to 4)"},
+    {"--writes", "GPUSNAP_WRITES", "writes of a checkpoint at the same time (default 8)"},
+    {"--slot", "GPUSNAP_SLOT",
+     "bytes that are copied, compressed and written at a time (default 4M)"},
+    {"--ssd", "GPUSNAP_SSD",
+     "folders of the node's own devices: path[:capacity], a comma joins them"},
+    {"--chunk", "GPUSNAP_CHUNK", "bytes that are placed together (default 64M)"},
+    {"--placement", "GPUSNAP_PLACEMENT",
+     "cache-only, ssd-only, hybrid-naive or hybrid-opt (default)"},
+    {"--backend", "GPUSNAP_BACKEND",
+     "process (default): what was handed over outlives the program; thread: no second process"},
+    {"--backend-idle", "GPUSNAP_BACKEND_IDLE",
+     "how long a backend without work stays (default 10s)"},
+    {"--wait", "GPUSNAP_WAIT",
+     "what the program's end waits for: durable (default), or memory: the backend has all of it"},
+    {"--pin", "GPUSNAP_PIN",
+     "staging memory: stepwise (default), while the program runs; at-once: in its first context"},
     {"--chain", "GPUSNAP_CHAIN", "most increments in a row (default 16)"},
     {"--hints", "GPUSNAP_HINTS", "how often progress is looked at (default 100us)"},
     {"--journal", "GPUSNAP_JOURNAL", "most the replay journal may grow to (default 16G)"},
@@ -118,16 +139,59 @@ void add_store_option(CLI::App& command, StoreOptions& options) {
 CLI::App* add_list(CLI::App& app, StoreOptions& options) {
   CLI::App* const command = app.add_subcommand("list", "list checkpoints, the newest first");
   command->add_option("JOB", options.what, "only this job's");
-  command->add_flag("--json", options.json,
-                    "an array of objects with id, job, epoch, time (ISO 8601), bytes, "
-                    "stored_bytes, stall_ms, ranks, state, reason");
+  command->add_flag(
+      "--json", options.json,
+      "an array of objects with id, job, epoch, time (ISO 8601), bytes, "
+      "stored_bytes, journal_bytes (of those), shared_bytes (of ancestors), "
+      "reclaimable_bytes (went it alone), stall_ms, ranks, state, level, reason; with "
+      "--space of objects with job, checkpoints, journals, unnamed, total, "
+      "reclaimable, in bytes");
+  command->add_flag("--space", options.space, "what each job takes instead, and all of them");
   add_store_option(*command, options);
   command->footer(
-      std::string("States: complete (can be restored), partial (never became complete), "
-                  "damaged.\n\n"
-                  "Examples:\n"
-                  "  gpusnap list\n"
-                  "  gpusnap list wave --store /scratch/ck --json\n\n") +
+      std::string(
+          "States: complete (can be restored), partial (not, or not yet, complete), "
+          "damaged.\n"
+          "Levels: durable (in the store), ssd (on this node's devices, on its way), memory "
+          "(in this\nnode's memory, on its way); both of these need their program no more.\n\n"
+          "Examples:\n"
+          "  gpusnap list\n"
+          "  gpusnap list wave --store /scratch/ck --json\n\n") +
+      kExitCodesHelp);
+  return command;
+}
+
+CLI::App* add_prune(CLI::App& app, PruneOptions& options) {
+  CLI::App* const command =
+      app.add_subcommand("prune", "remove checkpoints and files that are not needed any more");
+  command->add_option("--job", options.job, "only this job's (default: all that are not running)");
+  command
+      ->add_option("--keep", options.keep,
+                   "complete checkpoints that stay (default GPUSNAP_KEEP, 2); what they build on "
+                   "stays, too")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option_function<std::string>(
+          "--left-after",
+          [&options](const std::string& text) {
+            if (!parse_duration(text, options.left_after)) {
+              throw CLI::ValidationError("--left-after", "'" + text + "' is not a time such as 1h");
+            }
+          },
+          "files of dead runs that nobody has written to for so long are left over (default 1h)")
+      ->type_name("TIME");
+  command->add_flag("--dry-run", options.dry_run, "only say what would go");
+  command->add_flag("--json", options.json,
+                    "an object with dry_run, bytes, jobs: job, error, bytes, removed: what, files, "
+                    "bytes");
+  command->add_option("--store", options.store,
+                      "the store's folder (default GPUSNAP_PFS, ./gpusnap)");
+  command->footer(
+      std::string(
+          "A job that runs is left alone: its run prunes it after each checkpoint. Damaged\n"
+          "checkpoints, those of later versions and files that are not gpusnap's stay.\n\n"
+          "Examples:\n  gpusnap prune --dry-run\n  gpusnap prune --job wave --keep 1\n\n") +
       kExitCodesHelp);
   return command;
 }
@@ -135,7 +199,9 @@ CLI::App* add_list(CLI::App& app, StoreOptions& options) {
 CLI::App* add_show(CLI::App& app, StoreOptions& options) {
   CLI::App* const command = app.add_subcommand("show", "show what a checkpoint holds");
   command->add_option("ID", options.what, "JOB@EPOCH, JOB@latest or JOB")->required();
-  command->add_flag("--json", options.json, "as one JSON object");
+  CLI::Option* const json = command->add_flag("--json", options.json, "as one JSON object");
+  command->add_flag("--extents", options.extents, "with the place of every extent in the segments")
+      ->needs(json);
   add_store_option(*command, options);
   command->footer(std::string("Example:\n  gpusnap show wave@12\n\n") + kExitCodesHelp);
   return command;
@@ -208,6 +274,74 @@ CLI::App* add_checkpoint(CLI::App& app, CheckpointOptions& options) {
   return command;
 }
 
+CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options) {
+  CLI::App* const command = app.add_subcommand(
+      "calibrate", "measure how fast devices take writes, for the placement of chunks");
+  command->add_option("FOLDER", options.folders,
+                      "folders on the devices (default: those of GPUSNAP_SSD)");
+  command
+      ->add_option("--writers", options.writers,
+                   "the most writers at a time that are measured with (default 32)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  command
+      ->add_option_function<std::string>(
+          "--chunk",
+          [&options](const std::string& text) {
+            if (!parse_size(text, options.chunk) || options.chunk < kLeastChunk ||
+                options.chunk > kMostChunk) {
+              throw CLI::ValidationError("--chunk", "'" + text + "' is not a size from 64K to 4G");
+            }
+          },
+          "bytes that each writer writes (default GPUSNAP_CHUNK, 64M)")
+      ->type_name("SIZE");
+  CLI::Option* const check = command->add_flag(
+      "--check", options.check,
+      "measure with every number of writers besides, and say how far the model is off");
+  command->add_flag("--show", options.show, "show what is stored; measure nothing")
+      ->excludes(check);
+  command->add_flag("--json", options.json,
+                    "an array of objects with folder, device, measured, bytes_per_writer, samples, "
+                    "checked, error_mean, error_most, error_most_at, stored");
+  command->add_option("--svg", options.svg, "write a chart into this file")->type_name("FILE");
+  command->footer(
+      std::string(
+          "Writes files into a folder gpusnap-calibration in each FOLDER and removes them. At "
+          "most\n"
+          "half of what is free, or the capacity in GPUSNAP_SSD, is used. What was measured is "
+          "kept\n"
+          "on the device for 90 days; what is older, or comes from another host or device, is\n"
+          "refused by the placement, and here said and measured again.\n\n"
+          "Examples:\n"
+          "  gpusnap calibrate /local\n"
+          "  GPUSNAP_SSD=/nvme0,/nvme1 gpusnap calibrate --check --svg curve.svg\n\n") +
+      kExitCodesHelp);
+  return command;
+}
+
+CLI::App* add_wait(CLI::App& app, WaitOptions& options) {
+  CLI::App* const command = app.add_subcommand(
+      "wait", "wait until what programs of this node have handed over is durable");
+  command->add_option("--job", options.job, "only this job's")->type_name("JOB");
+  command
+      ->add_option_function<std::string>(
+          "--timeout",
+          [&options](const std::string& text) {
+            if (!parse_duration(text, options.timeout)) {
+              throw CLI::ValidationError("--timeout", "'" + text + "' is not a time such as 30s");
+            }
+          },
+          "longest wait (default: as long as it takes)")
+      ->type_name("TIME");
+  command->footer(
+      std::string(
+          "For checkpoints on their way when it is called, whether their programs live or not.\n"
+          "Starts gpusnapd where none serves the node and something is left to do.\n\n"
+          "Examples:\n  gpusnap wait\n  gpusnap wait --job wave --timeout 10m\n\n") +
+      kExitCodesHelp);
+  return command;
+}
+
 int usage_error(const std::string& line, const std::string& command) {
   log(LogLevel::kError, line, "; see 'gpusnap ", command, command.empty() ? "" : " ", "--help'");
   return kExitUsage;
@@ -223,8 +357,10 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
     const std::string what = extras.empty()                    ? "no command"
                              : extras.front().starts_with('-') ? "unknown option " + extras.front()
                                                                : extras.front() + " is no command";
-    return usage_error(
-        what + "; commands are run, restore, list, show, verify, explain and checkpoint", command);
+    return usage_error(what +
+                           "; commands are run, restore, list, show, prune, verify, explain, "
+                           "checkpoint, wait and calibrate",
+                       command);
   }
   if (command == "run" || command == "restore") {
     const auto extras = chosen.front()->remaining();
@@ -257,10 +393,16 @@ int run(int argc, char** argv) {
   CLI::App* const restore = add_restore(app, restore_options);
   CLI::App* const list = add_list(app, store_options);
   CLI::App* const show = add_show(app, store_options);
+  PruneOptions prune_options;
+  CLI::App* const prune = add_prune(app, prune_options);
   CLI::App* const verify = add_verify(app, store_options);
   ExplainOptions explain_options;
   CLI::App* const explained = add_explain(app, explain_options);
   add_checkpoint(app, checkpoint_options);
+  WaitOptions wait_options;
+  CLI::App* const waited = add_wait(app, wait_options);
+  CalibrateOptions calibrate_options;
+  CLI::App* const calibrated = add_calibrate(app, calibrate_options);
 
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
@@ -282,6 +424,7 @@ int run(int argc, char** argv) {
   if (run->parsed()) return run_command(run_options);
   if (restore->parsed()) return restore_command(restore_options);
   if (list->parsed()) return list_command(store_options);
+  if (prune->parsed()) return prune_command(prune_options);
   if (show->parsed()) return show_command(store_options);
   if (verify->parsed()) {
     if (!store_options.all && store_options.what.empty()) {
@@ -290,6 +433,8 @@ int run(int argc, char** argv) {
     return verify_command(store_options);
   }
   if (explained->parsed()) return explain_command(explain_options);
+  if (waited->parsed()) return wait_command(wait_options);
+  if (calibrated->parsed()) return calibrate_command(calibrate_options);
   return checkpoint_command(checkpoint_options);
 }
 

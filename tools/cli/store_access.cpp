@@ -1,5 +1,6 @@
 #include "tools/cli/store_access.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "interpose/services/log.h"
@@ -11,6 +12,20 @@ Result<std::unique_ptr<Store>> open_store(const std::string& option) {
   std::string folder = option;
   if (folder.empty()) folder = variable != nullptr && *variable != '\0' ? variable : "./gpusnap";
   return Store::open(posix_file_system(), folder, false);
+}
+
+IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after) {
+  IdlePrune prune;
+  prune.keep = keep;
+  if (keep == 0) {
+    const char* const variable = std::getenv("GPUSNAP_KEEP");
+    const long set = variable != nullptr ? std::strtol(variable, nullptr, 10) : 0;
+    prune.keep = set > 0 ? static_cast<uint32_t>(std::min(set, 1000L)) : 2;
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  prune.left_since_unix_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now - left_after).count();
+  return prune;
 }
 
 int fail(const Status& status) {

@@ -1,6 +1,8 @@
 // The store that the looking commands look into.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -11,6 +13,8 @@ namespace gpusnap {
 
 // As the option or GPUSNAP_PFS says, else ./gpusnap.
 Result<std::unique_ptr<Store>> open_store(const std::string& option);
+// What `gpusnap prune` asks for. `keep`: 0 for what GPUSNAP_KEEP says.
+IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after);
 // Writes the failure's line; the exit code for it.
 int fail(const Status& status);
 

@@ -1,8 +1,11 @@
 // Memory: allocated, freed, registered, and asked about.
 
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "tools/simcuda/driver/device_properties.h"
@@ -12,6 +15,15 @@ namespace simcuda {
 namespace {
 
 constexpr uint64_t kPitchAlign = 512;
+
+// Pages are pinned one after the other, whoever asks.
+void take_time_to_pin(uint64_t bytes, uint64_t rate) {
+  if (rate == 0) return;
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  std::this_thread::sleep_for(
+      std::chrono::duration<double>(static_cast<double>(bytes) / static_cast<double>(rate)));
+}
 
 constexpr unsigned bit(MemoryType type) {
   return 1u << static_cast<unsigned>(type);
@@ -79,7 +91,7 @@ CUresult free_memory(uint64_t address, unsigned types, CUresult unknown) {
 
 template <class T>
 void put(void* place, T value) {
-  std::memcpy(place, &value, sizeof value);
+  std::memcpy(place, &value, sizeof value);  // NOLINT(bugprone-sizeof-expression): pointers too
 }
 
 // Stores one attribute of an allocation; false: there is no such attribute.
@@ -262,6 +274,7 @@ CUresult cuMemHostRegister_v2(void* memory, size_t size, unsigned flags) {
     wanted.flags = flags;
     wanted.readers = UINT32_MAX;
     wanted.writers = (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0 ? 0 : UINT32_MAX;
+    simcuda::take_time_to_pin(size, state.settings.engines.pinning);
     return state.memory.register_host(std::move(wanted));
   });
 }

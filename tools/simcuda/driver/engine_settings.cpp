@@ -152,6 +152,11 @@ bool read_engine_settings(EngineSettings* settings, std::string* error) {
     return true;
   };
   if (const char* file = std::getenv("SIMCUDA_TRACE")) settings->trace = file;
+  if (const char* text = std::getenv("SIMCUDA_PINNING")) {
+    const auto rate = parse_rate(text);
+    if (!rate) return refuse("SIMCUDA_PINNING", text, "a rate a second, such as 4G", error);
+    settings->pinning = *rate;
+  }
   return read_clock(&settings->clock, error) &&
          read_list(
              "SIMCUDA_FAULT",

@@ -54,6 +54,9 @@ struct EngineSettings {
   std::array<FaultRule, kFaultPoints> faults;  // SIMCUDA_FAULT
   // SIMCUDA_HOLD: an engine begins no operation while its file exists; empty: never held.
   std::array<std::string, kEngines> held_by;
+  // SIMCUDA_PINNING: bytes of host memory that are registered in a second of the host's; 0: at
+  // once.
+  uint64_t pinning = 0;
   std::string trace;  // SIMCUDA_TRACE: a file for a line about each operation; empty: none
 };
 

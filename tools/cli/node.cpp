@@ -1,0 +1,220 @@
+#include "tools/cli/node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
+#include "interpose/services/log.h"
+#include "tiers/daemon/leftovers.h"
+#include "tiers/daemon/start.h"
+
+namespace gpusnap {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr auto kLook = std::chrono::milliseconds(10);
+constexpr auto kLookAtServer = std::chrono::milliseconds(200);
+constexpr auto kToServe = std::chrono::seconds(20);
+
+std::string area_of(const Settings& settings) {
+  return StagingMemory::name_for(node_name(settings.node));
+}
+
+BackendProgram backend_program() {
+  return {find_backend(), backend_environment(environ)};
+}
+
+bool is_of(const std::string& job, const std::string& other) {
+  return job.empty() || sanitise_job(job) == sanitise_job(other);
+}
+
+std::string id_of(const CheckpointText& text) {
+  return text.job + "@" + std::to_string(text.epoch);
+}
+
+// What is waited for.
+class Awaited {
+ public:
+  Awaited(StagingMemory* memory, const Settings& settings, const std::string& job) {
+    for (CheckpointText& text : leftovers_on(posix_file_system(), settings.tiers.ssd)) {
+      if (is_of(job, text.job)) leftovers_.push_back(std::move(text));
+    }
+    if (memory == nullptr) return;
+    OnTheWay now = look_at(*memory);
+    for (OnTheWay::Part& part : now.parts) {
+      if (is_of(job, part.text.job)) parts_.push_back(std::move(part));
+    }
+    // That of a program that runs ends with the program alone.
+    for (OnTheWay::Journal& journal : now.journals) {
+      if (!journal.sealed) continue;
+      const std::string folder = journal.text.file.substr(0, journal.text.file.rfind('/'));
+      if (is_of(job, folder.substr(folder.rfind('/') + 1))) journals_.push_back(std::move(journal));
+    }
+  }
+
+  bool empty() const { return parts_.empty() && journals_.empty() && leftovers_.empty(); }
+  std::string first() const {
+    if (!leftovers_.empty()) return id_of(leftovers_.front());
+    return parts_.empty() ? "journal " + journals_.front().text.file : id_of(parts_.front().text);
+  }
+
+  // Lets go what has come to its end. The first that failed.
+  Status look(StagingMemory* memory) {
+    Status failed;
+    std::erase_if(leftovers_, [](const CheckpointText& text) {
+      return is_in_store(posix_file_system(), text);
+    });
+    if (memory == nullptr) return failed;
+    std::erase_if(parts_, [&](const OnTheWay::Part& part) {
+      std::string why;
+      const Fate fate = fate_of(*memory, part.stream, why);
+      const bool lost =
+          fate == Fate::kGone && part.sealed && !is_in_store(posix_file_system(), part.text);
+      if (failed.ok() && (fate == Fate::kFailed || lost)) {
+        failed = {Code::kIo,
+                  id_of(part.text) + " did not become durable" + (why.empty() ? "" : ": " + why)};
+      }
+      return fate != Fate::kPending;
+    });
+    std::erase_if(journals_, [&](const OnTheWay::Journal& journal) {
+      std::string why;
+      return fate_of(*memory, journal.stream, why) != Fate::kPending;
+    });
+    return failed;
+  }
+
+ private:
+  std::vector<OnTheWay::Part> parts_;
+  std::vector<OnTheWay::Journal> journals_;
+  std::vector<CheckpointText> leftovers_;
+};
+
+bool is_same_folder(const std::string& one, const std::string& other) {
+  std::error_code error;
+  return std::filesystem::equivalent(one, other, error) && !error;
+}
+
+// A checkpoint that the store has not heard of.
+LevelledCheckpoint known_only_here(const std::string& job, uint64_t epoch, Level level) {
+  LevelledCheckpoint added;
+  added.level = level;
+  added.info.job = job;
+  added.info.epoch = epoch;
+  added.info.id = job + "@" + std::to_string(epoch);
+  added.info.reason = "on its way to the store";
+  added.info.time_unix_ns = std::time(nullptr) * int64_t{1'000'000'000};
+  return added;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StagingMemory>> node_area(const Settings& settings) {
+  return StagingMemory::attach(area_of(settings));
+}
+
+void tend_leftovers(const Settings& settings) {
+  const auto memory = node_area(settings);
+  if (memory.ok() && is_served(*memory.value())) return;
+  if (!memory.ok() && leftovers_on(posix_file_system(), settings.tiers.ssd).empty()) return;
+  const Status started = start_backend(backend_program());
+  if (!started.ok()) log(LogLevel::kWarn, started.message());
+}
+
+Status wait_until_durable(const Settings& settings, const std::string& job,
+                          std::chrono::nanoseconds longest) {
+  auto memory = node_area(settings);
+  if (!memory.ok() && memory.status().code() != Code::kNotFound) return memory.status();
+  // Where nothing is left to wait for, the memory itself still is to go.
+  if (memory.ok() && !is_served(*memory.value())) {
+    Status started = start_backend(backend_program());
+    if (!started.ok()) return started;
+  }
+  const SteadyClock::time_point begun = SteadyClock::now();
+  SteadyClock::time_point looked = begun - kLookAtServer;
+  Awaited awaited(memory.ok() ? memory.value().get() : nullptr, settings, job);
+  Status failed;
+  while (!awaited.empty()) {
+    const SteadyClock::time_point now = SteadyClock::now();
+    const Status one = awaited.look(memory.ok() ? memory.value().get() : nullptr);
+    if (failed.ok()) failed = one;
+    if (awaited.empty()) break;
+    if (now - looked >= kLookAtServer && (!memory.ok() || !is_served(*memory.value()))) {
+      auto again = reach_backend(area_of(settings), backend_program(), kToServe);
+      if (!again.ok()) return again.status();
+      memory = std::move(again);
+    }
+    if (now - looked >= kLookAtServer) looked = now;
+    if (now - begun >= longest) {
+      return {Code::kBusy, awaited.first() +
+                               " is not durable yet; wait longer, or see that its "
+                               "store can be written"};
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  return failed;
+}
+
+const char* name_of(Level level) {
+  switch (level) {
+    case Level::kNone:
+      return "-";
+    case Level::kMemory:
+      return "memory";
+    case Level::kSsd:
+      return "ssd";
+    case Level::kDurable:
+      break;
+  }
+  return "durable";
+}
+
+std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Store& store,
+                                            const std::string& job,
+                                            std::vector<CheckpointInfo> listed) {
+  std::vector<LevelledCheckpoint> levelled;
+  for (CheckpointInfo& info : listed) {
+    const bool complete = info.state == CheckpointState::kComplete;
+    levelled.push_back({std::move(info), complete ? Level::kDurable : Level::kNone});
+  }
+  std::vector<LevelledCheckpoint> added;
+  const auto find_in = [](std::vector<LevelledCheckpoint>& where, const std::string& name,
+                          uint64_t epoch) {
+    const auto found = std::ranges::find_if(where, [&](const LevelledCheckpoint& each) {
+      return each.info.job == name && each.info.epoch == epoch;
+    });
+    return found == where.end() ? nullptr : &*found;
+  };
+  // As safe as the part that is safe the least; what the store has as a whole is durable, also
+  // before its programs have been told.
+  const auto add = [&](const CheckpointText& part, Level level) {
+    const std::string name = sanitise_job(part.job);
+    if (!is_same_folder(part.store, store.folder()) || !is_of(job, name)) return;
+    LevelledCheckpoint* same = find_in(levelled, name, part.epoch);
+    if (same == nullptr) same = find_in(added, name, part.epoch);
+    if (same == nullptr) {
+      added.push_back(known_only_here(name, part.epoch, level));
+    } else if (same->level == Level::kNone ||
+               (same->level != Level::kDurable && same->level > level)) {
+      same->level = level;
+    }
+  };
+  const std::vector<CheckpointText> on_ssd = leftovers_on(posix_file_system(), settings.tiers.ssd);
+  for (const CheckpointText& part : on_ssd) add(part, Level::kSsd);
+  if (const auto memory = node_area(settings); memory.ok()) {
+    for (const OnTheWay::Part& part : look_at(*memory.value()).parts) {
+      const bool also_on_ssd = std::ranges::find(on_ssd, part.text) != on_ssd.end();
+      if (part.sealed && !also_on_ssd) add(part.text, Level::kMemory);
+    }
+  }
+  std::ranges::sort(added, [](const LevelledCheckpoint& one, const LevelledCheckpoint& other) {
+    return one.info.epoch > other.info.epoch;
+  });
+  std::ranges::move(levelled, std::back_inserter(added));
+  return added;
+}
+
+}  // namespace gpusnap

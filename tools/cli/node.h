@@ -1,0 +1,46 @@
+// This node's backend as the tool sees it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "interpose/services/settings.h"
+#include "tiers/daemon/on_the_way.h"
+#include "tiers/staging/memory.h"
+#include "tiers/status.h"
+#include "tiers/store.h"
+
+namespace gpusnap {
+
+// The node's staging area. kNotFound where there is none: nothing is in memory.
+Result<std::unique_ptr<StagingMemory>> node_area(const Settings& settings);
+
+// Starts a backend where something was left to do and nobody does it. Says what goes wrong in a
+// line; whoever calls goes on.
+void tend_leftovers(const Settings& settings);
+
+// Waits until all that programs of this node had handed over when this was called, or were about to
+// hand over, is durable. `job`: of that one alone, as the user calls it; empty: of all. Starts a
+// backend where none serves. kBusy where it is not so within `longest`, kIo where it cannot become
+// so; the message says of which checkpoint.
+Status wait_until_durable(const Settings& settings, const std::string& job,
+                          std::chrono::nanoseconds longest);
+
+// How safe a checkpoint is, from the least.
+enum class Level { kNone, kMemory, kSsd, kDurable };
+const char* name_of(Level level);  // "-", "memory", "ssd", "durable"
+
+struct LevelledCheckpoint {
+  CheckpointInfo info;
+  Level level = Level::kNone;
+};
+
+// With what is on its way to that store and is sealed: checkpoints of which the store knows nothing
+// yet are added as partial ones. The order is as it was: newest first.
+std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Store& store,
+                                            const std::string& job,
+                                            std::vector<CheckpointInfo> listed);
+
+}  // namespace gpusnap

@@ -1,0 +1,91 @@
+#include "tools/gpusnapd/serve.h"
+
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "interpose/services/backend_link.h"
+#include "interpose/services/backend_options.h"
+#include "tiers/backend/backend.h"
+#include "tiers/daemon/start.h"
+#include "tiers/staging/memory.h"
+#include "tiers/staging/server.h"
+
+namespace gpusnap {
+
+namespace {
+
+// A scheduler that ends a job sends SIGTERM to every process of it; what is left to do is done
+// first. Takes signals on a thread of its own, made before all others, which therefore have them
+// blocked.
+class EndWhenAsked {
+ public:
+  EndWhenAsked() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGTERM);
+    ::sigaddset(&signals, SIGINT);
+    ::sigaddset(&signals, SIGHUP);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC);
+    over_ = ::eventfd(0, EFD_CLOEXEC);
+  }
+  ~EndWhenAsked() {
+    if (thread_.joinable()) {
+      (void)::eventfd_write(over_, 1);
+      thread_.join();
+    }
+    ::close(signals_);
+    ::close(over_);
+  }
+  EndWhenAsked(const EndWhenAsked&) = delete;
+  EndWhenAsked& operator=(const EndWhenAsked&) = delete;
+
+  void watch(Backend& backend) {
+    thread_ = std::thread([this, &backend] {
+      for (;;) {
+        pollfd ready[2] = {{signals_, POLLIN, 0}, {over_, POLLIN, 0}};
+        if (::poll(ready, 2, -1) < 0 && errno != EINTR) return;
+        if (ready[1].revents != 0) return;
+        signalfd_siginfo taken{};
+        if (ready[0].revents == 0 || ::read(signals_, &taken, sizeof taken) < 0) continue;
+        if (taken.ssi_signo == SIGTERM) backend.drain();
+      }
+    });
+  }
+
+ private:
+  int signals_ = -1;
+  int over_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Status serve_node(const Settings& settings) {
+  (void)::signal(SIGPIPE, SIG_IGN);
+  EndWhenAsked end_when_asked;
+  const std::string area = StagingMemory::name_for(node_name(settings.node));
+  auto memory = StagingMemory::serve(area, {settings.slot, settings.host_cache});
+  if (!memory.ok()) return memory.status();
+  Backend::Options options = backend_options(settings);
+  options.name = area;
+  options.idle = settings.backend_idle;
+  auto backend = Backend::make(posix_file_system(), *memory.value(), std::move(options));
+  if (!backend.ok()) return backend.status();
+  end_when_asked.watch(*backend.value());
+  backend.value()->run();
+  // Asked to end, it leaves the area as it is. Whoever has come meanwhile finds that nobody serves
+  // it, and starts another one.
+  if (memory.value()->header().closed.load() == 0) (void)StagingServer(*memory.value()).close();
+  return {};
+}
+
+}  // namespace gpusnap
