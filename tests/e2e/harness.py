@@ -33,7 +33,7 @@ SEED = int(os.environ.get('GPUSNAP_TEST_SEED') or random.SystemRandom().randrang
 
 # Exit codes of the tool and the library.
 USAGE, DAMAGED, NO_CHECKPOINT, OTHER_PROGRAM, INTERNAL = 64, 65, 66, 69, 70
-DIVERGED, IMPOSSIBLE, STORE_UNWRITABLE, BAD_SETTING = 71, 72, 73, 78
+DIVERGED, IMPOSSIBLE, STORE_UNWRITABLE, TOO_EARLY, BAD_SETTING = 71, 72, 73, 75, 78
 
 # For each program the steps of a short run, and every how many synchronisations it is saved in the
 # tests: a few times in a run.
@@ -184,8 +184,12 @@ class TestCase(unittest.TestCase):
 
     def settings(self, **settings):
         # The software GPU fills whatever memory it gives.
-        return dict({'GPUSNAP_DEVICE_CACHE': '8M', 'GPUSNAP_PFS': self.store,
-                     'GPUSNAP_JOB': 'job', 'GPUSNAP_EVERY': 'off'},
+        return dict({'GPUSNAP_DEVICE_CACHE': '8M', 'GPUSNAP_HOST_CACHE': '64M',
+                     'GPUSNAP_PFS': self.store,
+                     'GPUSNAP_JOB': 'job', 'GPUSNAP_EVERY': 'off',
+                     # Backends of other tests are on other nodes.
+                     'GPUSNAP_NODE': self.folder, 'XDG_RUNTIME_DIR': self.folder,
+                     'GPUSNAP_BACKEND_IDLE': '2s'},
                     **settings)
 
     def start_saved(self, command, **settings):
@@ -244,8 +248,14 @@ class TestCase(unittest.TestCase):
         """Kernel launches of the program before the cut."""
         return self.show(checkpoint)['ranks'][0]['launches']
 
+    def settle(self):
+        """What a killed program has handed over goes on to the store: until all of it is there."""
+        waited = self.tool('wait', '--timeout', '60s')
+        self.assertEqual(waited.returncode, 0, waited.stderr)
+
     def verify_all(self):
         """Every checkpoint that is listed as complete verifies."""
+        self.settle()
         for each in self.complete():
             verified = self.tool('verify', each['id'])
             self.assertEqual(verified.returncode, 0, '%s: %s' % (each['id'], verified.stderr))
@@ -305,6 +315,13 @@ def launches(stats):
     """Kernel launches that simcuda counted in a SIMCUDA_STATS file."""
     with open(stats, 'rb') as file:
         return struct.unpack('<Q', file.read(8))[0]
+
+
+def file_faults(report):
+    """The calls to files that one process made, at most, and how many calls failed."""
+    with open(report) as file:
+        lines = file.read().split()
+    return max(int(line) for line in lines if line != 'failed'), lines.count('failed')
 
 
 def fingerprint(folder):

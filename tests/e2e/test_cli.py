@@ -3,6 +3,7 @@
 exit status, and what it starts programs with."""
 import calendar
 import ctypes
+import fcntl
 import glob
 import json
 import os
@@ -65,6 +66,74 @@ class CliTest(harness.TestCase):
                 file.write(bytes([byte ^ 4]))
 
 
+class Pruning(CliTest):
+    def ids(self):
+        return [each['id'] for each in json.loads(self.call('list', '--json').stdout)]
+
+    def files(self):
+        return sorted(path for path in glob.glob(self.store + '/**', recursive=True)
+                      if os.path.isfile(path))
+
+    def test_keeps_what_is_asked_for(self):
+        self.make(4)
+        before = self.files()
+        said = json.loads(self.call('prune', '--keep', '1', '--dry-run', '--json').stdout)
+        self.assertEqual(self.files(), before)
+        self.assertEqual([each['what'] for each in said['jobs'][0]['removed']],
+                         ['job@%d (complete)' % i for i in (3, 2, 1)])
+        self.assertTrue(said['dry_run'])
+        done = self.call('prune', '--keep', '3')
+        self.assertRegex(done.stdout, r'job +29\d\.\d KiB +job@1 \(complete\)\nfreed 29')
+        self.assertEqual(self.ids(), ['job@4', 'job@3', 'job@2'])
+        self.call('prune', GPUSNAP_KEEP='2')
+        self.assertEqual(self.ids(), ['job@4', 'job@3'])
+        self.call('prune', '--keep', '1', '--job', 'job')
+        self.assertEqual(self.ids(), ['job@4'])
+        self.call('verify', 'job@4')
+        self.assertEqual(self.call('prune', '--keep', '1').stdout, 'freed 0 B\n')
+
+    def test_ancestors_stay(self):
+        self.make('3+2')
+        self.call('prune', '--keep', '1')
+        self.assertEqual(self.ids(), ['job@3', 'job@2', 'job@1'])
+
+    def test_what_dead_runs_left(self):
+        self.make(2)
+        os.remove(glob.glob(self.store + '/job/e2/*.manifest')[0])
+        left = [self.store + '/job/abc-r0.journal', self.store + '/job/e1/r0-abc-7.segment',
+                self.store + '/job/e1/r0.manifest.abc.tmp']
+        foreign = self.store + '/job/e1/notes'
+        for path in left + [foreign]:
+            with open(path, 'w', encoding='ascii') as file:
+                file.write('x' * 100)
+        self.call('prune')
+        self.assertEqual(self.ids(), ['job@2', 'job@1'], 'they may be on their way')
+        # A complete checkpoint is nobody's work any more.
+        self.assertEqual([os.path.exists(path) for path in left], [True, False, False])
+        self.call('prune', '--left-after', '0s')
+        self.assertEqual(self.ids(), ['job@1'])
+        self.assertFalse(os.path.exists(left[0]))
+        self.assertTrue(os.path.exists(foreign))
+        self.call('verify', 'job@1')
+
+    def test_a_job_in_use_is_left_alone(self):
+        self.make(3)
+        self.make(3, job='other')
+        with open(self.store + '/job/lock', 'r+b') as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            done = self.call('prune', '--keep', '1')
+            self.assertIn('job job is left alone', done.stderr)
+            self.assertEqual(set(self.ids()), {'other@3', 'job@3', 'job@2', 'job@1'})
+            self.assert_one_line(self.call('prune', '--job', 'job', status=harness.INTERNAL), 'in use')
+
+    def test_damaged_ones_stay(self):
+        self.make(3)
+        self.damage('job/e3/*.manifest')
+        before = self.files()
+        self.call('prune', '--keep', '1', '--left-after', '0s')
+        self.assertEqual(self.files(), before, 'the damaged one may have needed any')
+
+
 class Looking(CliTest):
     def test_list(self):
         self.make(2)
@@ -77,6 +146,7 @@ class Looking(CliTest):
         self.assertEqual(newest['bytes'], 300000)
         self.assertGreater(newest['stored_bytes'], 300000)
         self.assertEqual(newest['state'], 'complete')
+        self.assertEqual(newest['level'], 'durable')
         self.assertEqual(newest['reason'], '')
         self.assertAlmostEqual(newest['stall_ms'], 12.346, 3)
         self.assertEqual(newest['time'], '2023-11-14T22:15:20.123Z')
@@ -85,7 +155,8 @@ class Looking(CliTest):
         self.assertEqual([each['id'] for each in json.loads(self.call('list', 'job', '--json').stdout)],
                          ['job@2', 'job@1'])
         rows = self.call('list').stdout.splitlines()
-        self.assertEqual(rows[0].split(), ['ID', 'TIME', 'AGE', 'SIZE', 'CHAIN', 'STORED', 'STALL', 'STATE'])
+        self.assertEqual(rows[0].split(), ['ID', 'TIME', 'AGE', 'SIZE', 'CHAIN', 'STORED', 'DISK',
+                                           'SHARED', 'STALL', 'LEVEL', 'STATE'])
         self.assertEqual(len(rows), 4)
         self.assertIn('293.0 KiB', rows[1])
         self.assertIn('12.3 ms', rows[1])
@@ -113,6 +184,28 @@ class Looking(CliTest):
         self.assertIn('job@3: damaged: checkpoint job@3 cannot be used: its ancestor job@1', done.stdout)
         self.damage('job/e2/*.manifest')
         self.assertIn('its ancestor job@2 cannot be used', self.call('list').stdout)
+
+    def test_space(self):
+        self.make('3+1')
+        self.make(1, job='other')
+        listed = {each['id']: each for each in json.loads(self.call('list', '--json').stdout)}
+        full, increment, newest = (listed['job@%d' % i] for i in (1, 2, 3))
+        self.assertGreater(full['stored_bytes'] - full['journal_bytes'], 300000)
+        self.assertEqual(full['reclaimable_bytes'], 0)
+        self.assertEqual(increment['shared_bytes'], full['stored_bytes'] - full['journal_bytes'])
+        self.assertEqual(newest['reclaimable_bytes'], newest['stored_bytes'] - newest['journal_bytes'])
+        on_disk = sum(os.path.getsize(path) for path in glob.glob(self.store + '/job/**', recursive=True)
+                      if os.path.isfile(path))
+        spaces = {each['job']: each for each in
+                  json.loads(self.call('list', '--space', '--json', GPUSNAP_KEEP='1').stdout)}
+        self.assertEqual(set(spaces), {'job', 'other', ''})
+        self.assertEqual(spaces['job']['total'], on_disk)
+        self.assertEqual(spaces['job']['unnamed'], 0)
+        self.assertEqual(spaces['']['total'], spaces['job']['total'] + spaces['other']['total'])
+        self.assertEqual(spaces['job']['reclaimable'],
+                         increment['stored_bytes'] - increment['journal_bytes'] +
+                         increment['shared_bytes'])
+        self.assertIn('RECLAIMABLE', self.call('list', '--space').stdout)
 
     def test_list_by_option_from_elsewhere(self):
         self.make(1)
@@ -195,7 +288,7 @@ class Looking(CliTest):
                 self.assert_one_line(self.call(*arguments, status=harness.USAGE), '--help')
 
     def test_help_has_examples_and_exit_codes(self):
-        for command in ('run', 'restore', 'list', 'show', 'verify', 'checkpoint'):
+        for command in ('run', 'restore', 'list', 'show', 'prune', 'verify', 'checkpoint'):
             text = self.call(command, '--help').stdout
             self.assertIn('  gpusnap ' + command, text)
             self.assertIn('Exit status:', text)

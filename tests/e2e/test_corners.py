@@ -39,6 +39,7 @@ class Corners(harness.TestCase):
                 other = {'SIMCUDA_ASLR': 8 + kill, 'SIMCUDA_HOST_ASLR': MOVED[mode]}
             run = self.finish(self.start_restored(command, **other))
             self.assert_same_output(run, reference)
+            self.settle()
             for each in self.complete():
                 run = self.finish(self.start_restored(command, checkpoint=each['id']))
                 self.assert_same_output(run, reference)

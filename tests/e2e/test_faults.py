@@ -37,7 +37,8 @@ class Faults(harness.TestCase):
         self.working_folder = self.shared
         if not os.path.exists(self.sound):
             type(self).reference_run = self.reference(COMMAND)
-            self.finish(self.start_saved(COMMAND, GPUSNAP_EVERY='syncs:15', GPUSNAP_KEEP=2))
+            self.finish(self.start_saved(COMMAND, GPUSNAP_EVERY='syncs:15', GPUSNAP_KEEP=2,
+                                         GPUSNAP_ORG='b+i'))
             shutil.move(self.store, self.sound)
         shutil.copytree(self.sound, self.store)
         self.newest, self.older = self.complete()[:2]
@@ -236,12 +237,17 @@ class Faults(harness.TestCase):
         """The program goes on, that checkpoint is given up, and what was complete stays."""
         before = {each['id'] for each in self.complete()}
         for at in (1, 5, 12, 30, 60):
+            report = os.path.join(self.folder, 'calls-%d' % at)
             run = self.finish(self.start_saved(
                 COMMAND, GPUSNAP_EVERY='syncs:15', GPUSNAP_KEEP=10, GPUSNAP_ORG='b+f',
+                GPUSNAP_BACKEND='thread',
                 LD_PRELOAD=os.path.join(harness.HELPERS, 'libfile_faults.so'),
-                FILE_FAULTS='full', FILE_FAULTS_AT=at, FILE_FAULTS_FOLDER=self.store))
+                FILE_FAULTS='full', FILE_FAULTS_AT=at, FILE_FAULTS_FOLDER=self.store,
+                FILE_FAULTS_REPORT=report))
             self.assert_same_output(run, self.reference_run)
-            self.assertIn('No space left on device', run.errors)
+            # At any speed it tries each of its checkpoints, and one makes more than twenty calls.
+            self.assertGreater(harness.file_faults(report)[1], 0, 'from call %d on' % at)
+            self.assertIn('No space left on device', run.errors, 'from call %d on' % at)
             self.assertLess(len(run.errors.splitlines()), 12, run.errors)
             self.assertLessEqual(before, {each['id'] for each in self.complete()})
         self.verify_all()

@@ -2,9 +2,11 @@
 """What ends, delays or triggers checkpoints, what is said then, and that the program never suffers."""
 import os
 import signal
+import subprocess
 import time
 
 import harness
+import scripted
 
 CORNERS = harness.app('corners')
 
@@ -72,7 +74,8 @@ class Policies(harness.TestCase):
     def test_journal_too_small(self):
         command = [CORNERS, 'plain', '2000']
         reference = self.reference(command)
-        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:40', GPUSNAP_JOURNAL='1M'))
+        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:40', GPUSNAP_JOURNAL='1M',
+                                           **EACH))
         self.assert_same_output(run, reference)
         self.one_line(run, 'GPUSNAP_JOURNAL')
         newest = self.complete()[0]
@@ -118,36 +121,12 @@ class Policies(harness.TestCase):
         run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:20', GPUSNAP_KEEP=100,
                                            GPUSNAP_DRAIN='20ms', **EACH))
         self.assert_same_output(run, reference)
-        self.one_line(run, 'GPUSNAP_DRAIN')
+        # Said again where a checkpoint has succeeded meanwhile.
+        said = set(run.errors.strip().splitlines())
+        self.assertEqual(len(said), 1, run.errors)
+        self.assertIn('GPUSNAP_DRAIN', said.pop())
         self.assertTrue(self.complete())
         self.restores(command, reference)
-
-    def test_signal_request_and_time(self):
-        command = [CORNERS, 'plain', '8000']
-        reference = self.reference(command)
-        for every, act in (('signal:USR1', self.send_signal), ('off', self.ask), ('50ms', None)):
-            with self.subTest(every=every):
-                run = self.start_saved(command, GPUSNAP_EVERY=every, GPUSNAP_JOB=every[:3])
-                while not run.output:
-                    time.sleep(0.01)
-                seen = set(self.manifests())
-                if act is not None:
-                    act(run)
-                self.assertTrue(self.wait_for_checkpoint(run, seen), run.errors)
-                # On a busy machine it may have ended by itself: what it saved is there all the same.
-                run.kill()
-                self.assertEqual(run.errors, '')
-                self.restores(command, reference, GPUSNAP_JOB=every[:3])
-
-    @staticmethod
-    def send_signal(run):
-        run.process.send_signal(signal.SIGUSR1)
-
-    def ask(self, run):
-        asked = self.tool('checkpoint', str(run.process.pid))
-        self.assertEqual(asked.returncode, 0, asked.stderr)
-        self.assertEqual(len([each for each in self.checkpoints() if each['job'] == 'off']), 1)
-        self.tool('checkpoint', str(run.process.pid))
 
     def test_before_any_allocation(self):
         command = [CORNERS, 'late', '60']
@@ -175,22 +154,88 @@ class Policies(harness.TestCase):
                                          GPUSNAP_CHAIN=0, **EACH))
             self.assertEqual(len(self.complete()), keep)
 
-    # ---- two at once ----
+
+class WhileItWaits(scripted.TestCase):
+    """A program that goes on when the test has seen enough."""
+
+    STEPS = 400
+    TEXT = '''
+        stream s
+        alloc a 1000
+        stir a 1 s
+        sync s
+        say begun
+        %s
+        await last
+        print a
+        ''' % '\n'.join('await step%d\nstir a %d s\nsync s\nsay %d' % (n, n + 2, n)
+                        for n in range(STEPS))
+
+    def start_script(self, **settings):
+        self.reference_run = self.undisturbed(self.TEXT)
+        self.command = self.script(self.TEXT)
+        self.done = 0
+        run = self.start_saved(self.command, **settings)
+        self.wait_for(run, 'begun')
+        return run
+
+    def steps_until(self, run, happened):
+        """The program goes on, step by step, until that has happened."""
+        while not happened():
+            self.assertLess(self.done, self.STEPS, run.errors)
+            self.make('step%d' % self.done)
+            self.wait_for(run, str(self.done))
+            self.done += 1
+            time.sleep(0.02)
+
+    def is_complete(self, run):
+        return lambda: 'gpusnap: info: checkpoint ' in run.errors
+
+    def killed_and_restored(self, run):
+        self.assertTrue(run.kill())
+        self.assertEqual(self.warnings(run), [])
+        self.settle()
+        self.make_all(self.TEXT)
+        self.restores_all(self.command, self.reference_run)
+
+    def test_signal(self):
+        run = self.start_script(GPUSNAP_EVERY=scripted.EVERY)
+        run.process.send_signal(signal.SIGUSR1)
+        self.steps_until(run, self.is_complete(run))
+        self.assertEqual(len(self.complete()), 1)
+        self.killed_and_restored(run)
+
+    def test_time(self):
+        run = self.start_script(GPUSNAP_EVERY='50ms')
+        self.steps_until(run, self.is_complete(run))
+        self.killed_and_restored(run)
+
+    def test_request(self):
+        run = self.start_script()
+        for count in (1, 2):
+            with subprocess.Popen([harness.GPUSNAP, 'checkpoint', str(run.process.pid)], text=True,
+                                  env=self.environment(**self.settings()), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) as asking:
+                self.addCleanup(asking.kill)
+                self.steps_until(run, lambda: asking.poll() is not None)
+                said, errors = asking.communicate()
+            self.assertEqual(asking.returncode, 0, errors)
+            self.assertEqual(len(self.complete()), count)
+            self.assertIn(self.complete()[0]['id'], said)
+        self.killed_and_restored(run)
 
     def test_two_processes_of_a_job(self):
-        command = [CORNERS, 'plain', '8000']
-        reference = self.reference(command)
-        first = self.start_saved(command, GPUSNAP_EVERY='syncs:100')
-        self.assertTrue(self.wait_for_checkpoint(first))
+        first = self.start_script(GPUSNAP_EVERY=scripted.EVERY)
+        first.process.send_signal(signal.SIGUSR1)
+        self.steps_until(first, self.is_complete(first))
         second = self.finish(self.start_saved([CORNERS, 'plain', '50'], GPUSNAP_EVERY='syncs:10'))
-        self.one_line(second, 'no checkpoints', 'job')
-        self.assertFalse(first.ended())
-        restored = self.start_restored(command)
+        restored = self.start_restored(self.command)
         self.assertNotEqual(restored.wait(self.timeout), 0)
-        self.one_line(restored, 'job')
-        self.assertTrue(first.kill())
-        self.assertEqual(first.errors, '')
-        self.restores(command, reference)
+        for refused, words in ((second, 'no checkpoints'), (restored, '')):
+            line, = self.warnings(refused)
+            self.assertIn(words, line)
+            self.assertIn('job', line)
+        self.killed_and_restored(first)
 
 
 if __name__ == '__main__':

@@ -21,6 +21,7 @@ class Preload(harness.TestCase):
         self.assertTrue(self.wait_for_checkpoint(run), run.errors)
         # On a busy machine it may have ended by itself: what it saved is there all the same.
         run.kill()
+        self.settle()
         newest = self.complete()[0]['id']
         for wanted in ('job@latest', newest):
             run = self.finish(self.preloaded(self.command, GPUSNAP_RESTORE=wanted))

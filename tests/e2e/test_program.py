@@ -65,6 +65,7 @@ class Program(harness.TestCase):
                 else:
                     self.finish(again)
                     self.assert_same_output(again, reference)
+                self.settle()
                 newest = self.complete()[0]
                 stats = '%s.%d' % (self.stats, kill)
                 run = self.finish(self.start_restored(self.command, SIMCUDA_STATS=stats))

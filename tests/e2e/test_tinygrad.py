@@ -46,6 +46,7 @@ class Tinygrad(harness.TestCase):
         for kill in range(harness.KILLS if harness.SOAK else 1):
             with self.subTest(kill=kill):
                 self.saved_and_killed(self.command, reference, 'syncs:20')
+                self.settle()
                 before = self.launches_before(self.complete()[0]['id'])
                 stats = os.path.join(self.folder, 'stats-%d' % kill)
                 run = self.finish(self.start_restored(self.command, SIMCUDA_STATS=stats,

@@ -5,7 +5,8 @@
 //   FILE_FAULTS=kill   the process is killed by SIGKILL in place of that call
 //   FILE_FAULTS=full   calls that need room fail with ENOSPC
 //
-// FILE_FAULTS_REPORT names a file to which the number of calls is appended when the process ends.
+// FILE_FAULTS_REPORT names a file to which a line "failed" is appended for each call that fails,
+// and the number of calls when the process ends.
 //
 // Counted: opening a file to create it, write, pwrite, writev, fsync, fdatasync, ftruncate,
 // fallocate, rename, link, mkdir, unlink and rmdir, in all spellings of the C library.
@@ -28,6 +29,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace {
 
@@ -46,16 +48,18 @@ const Settings& settings() {
 
 std::atomic<long> calls{0};
 
-struct Report {
-  ~Report() {
-    const char* path = getenv("FILE_FAULTS_REPORT");
-    if (path == nullptr) return;
-    if (FILE* file = std::fopen(path, "a")) {
-      std::fprintf(file, "%ld\n", calls.load());
-      std::fclose(file);
-    }
+void report(const char* text) {
+  const char* path = getenv("FILE_FAULTS_REPORT");
+  if (path == nullptr) return;
+  if (FILE* file = std::fopen(path, "a")) {
+    std::fprintf(file, "%s\n", text);
+    std::fclose(file);
   }
-} report;
+}
+
+struct AtTheEnd {
+  ~AtTheEnd() { report(std::to_string(calls.load()).c_str()); }
+} at_the_end;
 
 bool under_folder(const char* path) {
   const char* folder = settings().folder;
@@ -100,8 +104,10 @@ bool goes_wrong(Needs needs) {
     kill(getpid(), SIGKILL);
     pause();
   }
+  if (needs == Needs::kNothing) return false;
+  report("failed");
   errno = ENOSPC;
-  return needs == Needs::kRoom;
+  return true;
 }
 
 template <class F>

@@ -9,19 +9,12 @@
 #include <vector>
 
 #include "interpose/services/program.h"
+#include "tests/unit/tiers/local_backend.h"
 #include "tiers/tiers.h"
 
 namespace {
 
 using namespace gpusnap;
-
-class PlainMemory : public SlotMemory {
- public:
-  Result<std::byte*> allocate(size_t bytes) override {
-    return static_cast<std::byte*>(std::malloc(bytes));
-  }
-  void release(std::byte* slot, size_t) override { std::free(slot); }
-};
 
 [[noreturn]] void fail(const std::string& line) {
   std::fprintf(stderr, "make_store: %s\n", line.c_str());
@@ -106,10 +99,14 @@ int main(int argc, char** argv) {
   FileSystem& files = posix_file_system();
   const auto store = must(Store::open(files, argv[1], true));
   const auto lock = must(store->lock_job(job));
-  PlainMemory memory;
-  StagingPool pool(memory, kSlotBytes, 8 * kSlotBytes);
-  const auto journal =
-      must(JournalWriter::create(files, store->job_folder(job), run + "-r0.journal", {}));
+  test::LocalBackend::Options options;
+  options.store = store->folder();
+  options.slot_bytes = kSlotBytes;
+  options.slots = 8;
+  test::LocalBackend backend(files, options);
+  StagingPool& pool = backend.pool();
+  const auto journal = backend.open_journal(job, run + "-r0.journal");
+  if (journal == nullptr) fail("no journal");
   char* plus = nullptr;
   const auto epochs = std::strtoul(argv[3], &plus, 10);
   const auto chain = static_cast<uint32_t>(*plus == '+' ? std::atoi(plus + 1) : 0);
@@ -118,7 +115,7 @@ int main(int argc, char** argv) {
     const std::string calls(1000, static_cast<char>('a' + i));
     journal->append(std::as_bytes(std::span(calls)), 100);
     const uint64_t epoch = must(store->next_epoch(job));
-    const auto writer = must(store->begin(job, epoch, 0, run, pool, 1 << 20));
+    const auto writer = must(backend.begin(job, epoch, 0, run, 1 << 20));
     Manifest manifest = manifest_of(job, epoch, run, program);
     ancestors = i == 0 || ancestors == chain ? 0 : ancestors + 1;
     if (ancestors > 0) {

@@ -107,7 +107,7 @@ TEST(CompressionPolicy, LeavesWhatHardlyShrinks) {
 TEST(CompressionPolicy, DoesAsItIsSet) {
   const Situation fast{kChunk, kBlock, 1, 100e9};
   Policy level(kLevel3), off(kOff);
-  EXPECT_EQ(level.level(), 3);
+  EXPECT_EQ(level.codec().level, 3);
   EXPECT_TRUE(level.wants_sample(fast));
   EXPECT_EQ(level.decide(fast, floats()).form, Form::kShuffle4);
   EXPECT_EQ(level.decide({kChunk, kBlock, 1, 0}, floats()).form, Form::kShuffle4);
@@ -129,6 +129,21 @@ TEST(CompressionPolicy, SamplesRarelyWhereNothingCanPay) {
   EXPECT_EQ(sampled, 10);
   // The store became slow: at once.
   EXPECT_TRUE(policy.wants_sample({kChunk, kBlock, 2, 100e6}));
+}
+
+// A block takes 4 MiB / 0.45e9 * 1.5, 14 ms with all caution.
+TEST(CompressionPolicy, AnUnknownStoreIsNotKeptWaiting) {
+  Policy policy(kAuto);
+  Situation chunk{kChunk, kBlock, 1, 0};
+  EXPECT_FALSE(policy.wants_sample(chunk)) << "it is idle";
+  chunk.busy_seconds = 0.010;
+  EXPECT_TRUE(policy.wants_sample(chunk));
+  EXPECT_EQ(policy.decide(chunk, floats()).form, Form::kStored);
+  chunk.busy_seconds = 0.016;
+  EXPECT_EQ(policy.decide(chunk, floats()).form, Form::kShuffle4);
+  EXPECT_EQ(policy.decide(chunk, all(0.97, 2e9)).form, Form::kStored) << "it hardly shrinks";
+  chunk.workers = 0;
+  EXPECT_EQ(policy.decide(chunk, floats()).form, Form::kStored);
 }
 
 TEST(CompressionPolicy, LearnsWhatBlocksReallyTake) {
@@ -206,7 +221,7 @@ TEST(ChunkCourse, GoesOnAsDecided) {
   ChunkCourse course(policy, chunk, policy.decide(chunk, floats()));
   for (int i = 0; i < 16; ++i) {
     EXPECT_EQ(course.next(), Form::kShuffle4);
-    course.done(trial(0.3, 0.4e9, kBlock));
+    course.done(trial(0.3, 0.4e9, kBlock), 200e6);
   }
 }
 
@@ -214,9 +229,19 @@ TEST(ChunkCourse, StopsWhereWorkersTurnOutSlowerThanTheStore) {
   Policy policy(kAuto);
   const Situation chunk{kChunk, kBlock, 2, 200e6};
   ChunkCourse course(policy, chunk, policy.decide(chunk, floats()));
-  course.done(trial(0.3, 0.09e9, kBlock));
+  course.done(trial(0.3, 0.09e9, kBlock), 200e6);
   EXPECT_EQ(course.next(), Form::kShuffle4) << "one block is no reason";
-  course.done(trial(0.3, 0.09e9, kBlock));
+  course.done(trial(0.3, 0.09e9, kBlock), 200e6);
+  EXPECT_EQ(course.next(), Form::kStored);
+}
+
+TEST(ChunkCourse, StopsWhereTheStoreTurnsOutFaster) {
+  Policy policy(kAuto);
+  const Situation chunk{kChunk, kBlock, 2, 200e6};
+  ChunkCourse course(policy, chunk, policy.decide(chunk, floats()));
+  for (int i = 0; i < 4; ++i) course.done(trial(0.3, 0.4e9, kBlock), 700e6);
+  EXPECT_EQ(course.next(), Form::kShuffle4);
+  course.done(trial(0.3, 0.4e9, kBlock), 800e6);
   EXPECT_EQ(course.next(), Form::kStored);
 }
 
@@ -225,8 +250,8 @@ TEST(ChunkCourse, StopsWhereNothingShrinks) {
     Policy policy(setting);
     const Situation chunk{kChunk, kBlock, 2, 200e6};
     ChunkCourse course(policy, chunk, policy.decide(chunk, floats()));
-    course.done(trial(1, 2e9, kBlock));
-    course.done(trial(1, 2e9, kBlock));
+    course.done(trial(1, 2e9, kBlock), 200e6);
+    course.done(trial(1, 2e9, kBlock), 200e6);
     EXPECT_EQ(course.next(), Form::kStored);
   }
 }
@@ -235,7 +260,7 @@ TEST(ChunkCourse, AnAskedForLevelIsNotHurried) {
   Policy policy(kLevel3);
   const Situation chunk{kChunk, kBlock, 2, 200e6};
   ChunkCourse course(policy, chunk, policy.decide(chunk, floats()));
-  for (int i = 0; i < 16; ++i) course.done(trial(0.3, 1e6, kBlock));
+  for (int i = 0; i < 16; ++i) course.done(trial(0.3, 1e6, kBlock), 200e6);
   EXPECT_EQ(course.next(), Form::kShuffle4);
 }
 

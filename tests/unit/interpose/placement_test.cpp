@@ -106,7 +106,7 @@ class PlacementTest : public ::testing::Test {
     for (const MappedMemory& memory : placement_.free(address)) unmap_memory(driver_, memory);
   }
   Driver driver_;
-  Placement placement_{driver_};
+  AddressPlacement placement_{driver_};
 };
 
 TEST_F(PlacementTest, SmallAllocationsShareAGranuleUntilTheLastIsFreed) {

@@ -12,6 +12,7 @@
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
 #include "interpose/thread_path.h"
+#include "tests/support/journal_file.h"
 
 namespace gpusnap {
 
@@ -45,14 +46,16 @@ class ReplayJournalTest : public ::testing::Test {
   }
   std::unique_ptr<Recorder> record(const std::string& name, std::vector<JournalPart> before = {},
                                    uint64_t calls = 0) {
+    auto file = JournalFile::create(posix_file_system(), folder_, name);
+    EXPECT_TRUE(file.ok()) << file.status().message();
     auto recorder =
-        Recorder::create(posix_file_system(), folder_, name, {}, std::move(before), calls, 0);
+        Recorder::create(std::move(file.value()), name, {}, std::move(before), calls, 0);
     EXPECT_TRUE(recorder.ok()) << recorder.status().message();
     return std::move(recorder.value());
   }
   std::vector<JournalPart> finish(Recorder& recorder) {
     auto parts = recorder.seal();
-    const Status status = recorder.writer().make_durable(parts.back());
+    const Status status = recorder.writer().settle(parts.back()).status();
     EXPECT_TRUE(status.ok()) << status.message();
     return parts;
   }

@@ -124,6 +124,16 @@ TEST(Settings, ReadHowSnapshotsAreOrganised) {
   }
 }
 
+TEST(Settings, ReadWhatIsWaitedForAndHowMemoryIsPinned) {
+  EXPECT_TRUE(parse({}).settings.wait_durable);
+  EXPECT_FALSE(parse({}).settings.pin_at_once);
+  const Settings set = parse({"GPUSNAP_WAIT=memory", "GPUSNAP_PIN=at-once"}).settings;
+  EXPECT_FALSE(set.wait_durable);
+  EXPECT_TRUE(set.pin_at_once);
+  EXPECT_EQ(parse({"GPUSNAP_WAIT=0"}).errors.size(), 1U);
+  EXPECT_EQ(parse({"GPUSNAP_PIN=off"}).errors.size(), 1U);
+}
+
 TEST(Settings, ReadWhatSnapshotsMayUse) {
   const Settings set = parse({"GPUSNAP_DEVICE_CACHE=0", "GPUSNAP_DIRTY=calls", "GPUSNAP_CHAIN=3",
                               "GPUSNAP_SPECULATE=off", "GPUSNAP_HINTS=50us"})
@@ -132,6 +142,8 @@ TEST(Settings, ReadWhatSnapshotsMayUse) {
   EXPECT_TRUE(set.dirty_from_calls);
   EXPECT_FALSE(set.speculate);
   EXPECT_EQ(set.chain, 3U);
+  EXPECT_EQ(set.compress.mode, CompressionSetting::Mode::kAuto);
+  EXPECT_GE(set.compress_workers, 1U);
   EXPECT_EQ(set.hints, std::chrono::microseconds(50));
   for (const char* wrong : {"GPUSNAP_DIRTY=yes", "GPUSNAP_SPECULATE=1", "GPUSNAP_CHAIN=257",
                             "GPUSNAP_HINTS=0us", "GPUSNAP_DEVICE_CACHE=big"}) {
@@ -139,15 +151,82 @@ TEST(Settings, ReadWhatSnapshotsMayUse) {
   }
 }
 
+TEST(Settings, ReadHowToCompress) {
+  using Mode = CompressionSetting::Mode;
+  EXPECT_EQ(parse({"GPUSNAP_COMPRESS=off"}).settings.compress.mode, Mode::kOff);
+  const Settings set = parse({"GPUSNAP_COMPRESS=7", "GPUSNAP_COMPRESS_WORKERS=8"}).settings;
+  EXPECT_EQ(set.compress, (CompressionSetting{Mode::kLevel, 7}));
+  EXPECT_EQ(set.compress_workers, 8U);
+  for (const char* wrong : {"GPUSNAP_COMPRESS=20", "GPUSNAP_COMPRESS=0", "GPUSNAP_COMPRESS=fast",
+                            "GPUSNAP_COMPRESS=3:100K", "GPUSNAP_COMPRESS=off:1M",
+                            "GPUSNAP_COMPRESS_WORKERS=0", "GPUSNAP_COMPRESS_WORKERS=9"}) {
+    EXPECT_EQ(parse({wrong}).errors.size(), 1U) << wrong;
+  }
+}
+
+TEST(Settings, ReadHowMuchIsMovedAtATime) {
+  const Settings usual = parse({}).settings;
+  EXPECT_EQ(usual.slot, 4U << 20);
+  EXPECT_EQ(usual.writes, 8U);
+  const Settings set = parse({"GPUSNAP_SLOT=2M", "GPUSNAP_WRITES=64"}).settings;
+  EXPECT_EQ(set.slot, 2U << 20);
+  EXPECT_EQ(set.writes, 64U);
+  for (const char* wrong : {"GPUSNAP_SLOT=1M", "GPUSNAP_SLOT=128M", "GPUSNAP_SLOT=3M",
+                            "GPUSNAP_WRITES=0", "GPUSNAP_WRITES=65"}) {
+    EXPECT_EQ(parse({wrong}).errors.size(), 1U) << wrong;
+  }
+}
+
+TEST(Settings, ReadTheLocalTiers) {
+  const TierSettings usual = parse({}).settings.tiers;
+  EXPECT_TRUE(usual.ssd.empty());
+  EXPECT_EQ(usual.chunk, 64U << 20);
+  EXPECT_EQ(usual.policy, PlacementPolicy::kHybridOpt);
+  const TierSettings set = parse({"GPUSNAP_SSD=/local/,/nvme 1:200G,/:1M", "GPUSNAP_CHUNK=1M",
+                                  "GPUSNAP_PLACEMENT=hybrid-naive"})
+                               .settings.tiers;
+  EXPECT_EQ(set.ssd,
+            (std::vector<SsdFolder>{{"/local", 0}, {"/nvme 1", 200ULL << 30}, {"/", 1 << 20}}));
+  EXPECT_EQ(set.chunk, 1U << 20);
+  EXPECT_EQ(set.policy, PlacementPolicy::kHybridNaive);
+  EXPECT_NE(only_error("GPUSNAP_SSD=local").find("no folder from / on"), std::string::npos);
+  EXPECT_NE(only_error("GPUSNAP_SSD=/a:fast").find("no capacity"), std::string::npos);
+  EXPECT_EQ(only_error("GPUSNAP_SSD=/a,/a/:4G"), "GPUSNAP_SSD=/a,/a/:4G: '/a' is there twice");
+  EXPECT_EQ(only_error("GPUSNAP_PLACEMENT=ssd-only"),
+            "GPUSNAP_PLACEMENT=ssd-only: it needs a folder in GPUSNAP_SSD");
+  for (const char* wrong : {"GPUSNAP_SSD=/a,", "GPUSNAP_SSD=,", "GPUSNAP_SSD=/a:",
+                            "GPUSNAP_SSD=:4G", "GPUSNAP_SSD=/a:4K", "GPUSNAP_SSD=/a:b:4G",
+                            "GPUSNAP_CHUNK=0", "GPUSNAP_CHUNK=5G", "GPUSNAP_PLACEMENT=best"}) {
+    EXPECT_EQ(parse({wrong}).errors.size(), 1U) << wrong;
+  }
+}
+
+TEST(Settings, ReadWhereTheBackendIs) {
+  const Settings usual = parse({}).settings;
+  EXPECT_TRUE(usual.backend_process);
+  EXPECT_EQ(usual.node, "");
+  EXPECT_EQ(usual.backend_idle, std::chrono::seconds(10));
+  const Settings set =
+      parse({"GPUSNAP_BACKEND=thread", "GPUSNAP_NODE=left", "GPUSNAP_BACKEND_IDLE=300ms"}).settings;
+  EXPECT_FALSE(set.backend_process);
+  EXPECT_EQ(set.node, "left");
+  EXPECT_EQ(set.backend_idle, milliseconds(300));
+  const std::string long_node = "GPUSNAP_NODE=" + std::string(256, 'n');
+  for (const char* wrong :
+       {"GPUSNAP_BACKEND=gpusnapd", "GPUSNAP_BACKEND_IDLE=0s", long_node.c_str()}) {
+    EXPECT_EQ(parse({wrong}).errors.size(), 1U) << wrong;
+  }
+}
+
 TEST(Settings, WarnOfWhatIsNotAvailable) {
-  const ParsedSettings parsed = parse({"GPUSNAP_SSD=/ssd", "GPUSNAP_EVERY=barriers:100,syncs:5"});
+  const ParsedSettings parsed = parse({"GPUSNAP_TRACE=/t", "GPUSNAP_EVERY=barriers:100,syncs:5"});
   EXPECT_TRUE(parsed.errors.empty());
   ASSERT_EQ(parsed.warnings.size(), 2U);
-  EXPECT_EQ(parsed.warnings[0], "GPUSNAP_SSD: not available in this version, passed over");
+  EXPECT_EQ(parsed.warnings[0], "GPUSNAP_TRACE: not available in this version, passed over");
   EXPECT_NE(parsed.warnings[1].find("barriers: is not available in this version"),
             std::string::npos);
   EXPECT_EQ(parsed.settings.every.synchronisations, 5U);
-  EXPECT_EQ(parsed.ignored, std::vector<std::string>{"GPUSNAP_SSD"});
+  EXPECT_EQ(parsed.ignored, std::vector<std::string>{"GPUSNAP_TRACE"});
 }
 
 TEST(Settings, SuggestTheNameThatWasMeant) {

@@ -126,8 +126,14 @@ class SessionTest : public ::testing::Test {
     make_call([&](Session& session) {
       parts = session.recorder().seal();
       calls = session.recorder().calls();
-      EXPECT_TRUE(session.recorder().writer().make_durable(parts.back()).ok());
+      EXPECT_TRUE(session.recorder().writer().settle(parts.back()).ok());
     });
+    // It has been handed over; the backend writes it.
+    const std::string file = folder_ + "/job/" + parts.back().file;
+    std::error_code none_yet;
+    while (!(std::filesystem::file_size(file, none_yet) >= parts.back().file_bytes) || none_yet) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     auto replayer = Replayer::open(posix_file_system(), folder_ + "/job", parts, calls);
     EXPECT_TRUE(replayer.ok());
     Entry entry;

@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "fault_file_system.h"
+#include "tests/support/forwarding_file_system.h"
 
 namespace gpusnap::test {
 namespace {
@@ -29,11 +30,17 @@ class OwnTime final : public Clock {
   }
 };
 
+// There before what refers to it.
+struct Names {
+  FaultFileSystem files_;
+};
+
 // A device that gives `total` bytes a second to as many writers as have files open; a sync takes
 // `sync_seconds`.
-class VirtualDevice final : public FileSystem {
+class VirtualDevice final : Names, public ForwardingFileSystem {
  public:
-  explicit VirtualDevice(std::function<double(double)> total) : total_(std::move(total)) {}
+  explicit VirtualDevice(std::function<double(double)> total)
+      : ForwardingFileSystem(files_), total_(std::move(total)) {}
 
   double sync_seconds = 0;
   std::atomic<int> appends_until_full{INT_MAX};
@@ -42,29 +49,6 @@ class VirtualDevice final : public FileSystem {
     auto file = files_.create(path);
     if (!file.ok()) return file.status();
     return std::unique_ptr<WritableFile>(std::make_unique<Writing>(*this));
-  }
-  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
-    return files_.open(path);
-  }
-  Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
-                                                uint64_t reserve) override {
-    return files_.create_bulk(path, reserve);
-  }
-  Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) override {
-    return files_.open_bulk(path);
-  }
-  Result<std::vector<FolderEntry>> entries(const std::string& folder) override {
-    return files_.entries(folder);
-  }
-  Status make_folder(const std::string& folder) override { return files_.make_folder(folder); }
-  Status rename(const std::string& from, const std::string& to) override {
-    return files_.rename(from, to);
-  }
-  Status sync_folder(const std::string& folder) override { return files_.sync_folder(folder); }
-  Status remove(const std::string& path) override { return files_.remove(path); }
-  Status remove_folder(const std::string& folder) override { return files_.remove_folder(folder); }
-  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    return files_.lock(path);
   }
 
   FaultFileSystem& names() { return files_; }
@@ -95,7 +79,6 @@ class VirtualDevice final : public FileSystem {
   };
 
   std::function<double(double)> total_;
-  FaultFileSystem files_;
   std::atomic<int> open_ = 0;
   std::atomic<int> most_open_ = 0;
   std::atomic<uint64_t> bytes_ = 0;
@@ -160,6 +143,17 @@ TEST(MeasureTest, GivesTheDevicesThroughputAtEachLevel) {
     EXPECT_EQ(told[i].of, levels.size());
     EXPECT_TRUE(i == 0 || told[i].last == samples.value()[i - 1]);
   }
+}
+
+TEST(MeasureTest, TakesEveryNumberOfWritersWhereItIsAsked) {
+  VirtualDevice device(contended);
+  OwnTime clock;
+  MeasureSettings settings = settings_for(23);
+  settings.every_number = true;
+  const auto samples = measure_throughput(device, clock, settings, {});
+  ASSERT_TRUE(samples.ok()) << samples.status().message();
+  ASSERT_EQ(samples->size(), 23U);
+  for (uint32_t i = 0; i < 23; ++i) EXPECT_EQ(samples.value()[i].writers, i + 1);
 }
 
 TEST(MeasureTest, CountsTheTimeOfTheSync) {

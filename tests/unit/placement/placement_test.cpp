@@ -99,6 +99,34 @@ TEST(PlacementTest, HybridOptFollowsTheStore) {
   EXPECT_EQ(placement->request(4), std::nullopt);  // 100/2 is slower than 64
 }
 
+// Nothing has ended yet, and the store turns out no faster than 640 bytes in 10 seconds.
+TEST(PlacementTest, FlushesUnderWayShowASlowStore) {
+  const auto placement = place(Policy::kHybridOpt, cache_and_ssd(), 200);
+  EXPECT_EQ(request_all(*placement, 5), std::vector<int>({0, 0, -1, -1, -1}));
+  EXPECT_EQ(placement->flushes_so_far(640, 1), Grants());  // it may still be as fast as it is known
+  EXPECT_EQ(placement->flush_bandwidth(), 200);
+  EXPECT_EQ(placement->flushes_so_far(640, 10), Grants({{2, 1}}));  // 100/2 is slower than 64
+  EXPECT_EQ(placement->flush_bandwidth(), 64);
+  EXPECT_EQ(placement->flushes_so_far(640, 16), Grants({{3, 1}}));
+  EXPECT_EQ(placement->flush_bandwidth(), 40);
+}
+
+TEST(PlacementTest, FlushesUnderWayCountWithThoseThatEnded) {
+  const auto placement = place(Policy::kCacheOnly, {tier("cache", 100, 1000)}, 7);
+  request_all(*placement, 30);
+  finish(*placement, 0, 300, 1);
+  (void)placement->flushes_so_far(100, 3);
+  EXPECT_EQ(placement->flush_bandwidth(), 100);
+  (void)placement->flushes_so_far(4000, 1);  // they will not have been that fast
+  EXPECT_EQ(placement->flush_bandwidth(), 300);
+  (void)placement->flushes_so_far(100, std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(placement->flush_bandwidth(), 300);
+  (void)placement->flushes_so_far(0, 2);
+  EXPECT_EQ(placement->flush_bandwidth(), 100);
+  (void)placement->flushes_so_far(0, 0);  // none is under way any more
+  EXPECT_EQ(placement->flush_bandwidth(), 300);
+}
+
 TEST(PlacementTest, TheAverageMovesOverItsWindow) {
   const auto placement = place(Policy::kCacheOnly, {tier("cache", 100, 1000)}, 7);
   request_all(*placement, 30);
@@ -244,6 +272,23 @@ TEST(PlacementTest, ThreadsMayShareIt) {
   EXPECT_EQ(placement->counters(0), TierCounters{});
   EXPECT_EQ(placement->counters(1), TierCounters{});
   EXPECT_EQ(placement->flush_bandwidth(), 100);
+}
+
+TEST(PlacementSuspended, TiersGetNothing) {
+  const auto placement = place(Policy::kHybridNaive, cache_and_ssd());
+  EXPECT_TRUE(placement->suspend(1).ok());
+  EXPECT_EQ(request_all(*placement, 4), (std::vector<int>{0, 0, -1, -1}));
+  EXPECT_EQ(placement->resume(1).value(), (Grants{{2, 1}, {3, 1}}));
+  EXPECT_FALSE(placement->suspend(0).ok());
+  EXPECT_FALSE(placement->suspend(2).ok());
+}
+
+TEST(PlacementSuspended, WhoeverMayUseNoOtherGoesToTheFirst) {
+  const auto placement = place(Policy::kSsdOnly, {tier("cache", 2, 1000), tier("ssd", 1, 100)});
+  EXPECT_EQ(request_all(*placement, 3), (std::vector<int>{1, -1, -1}));
+  EXPECT_EQ(placement->suspend(1).value(), (Grants{{1, 0}, {2, 0}}));
+  EXPECT_EQ(placement->resume(1).value(), Grants{});
+  EXPECT_EQ(placement->request(3), std::nullopt);
 }
 
 }  // namespace

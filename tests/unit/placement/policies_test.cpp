@@ -120,8 +120,11 @@ TEST(PoliciesTest, HybridOptIsNotBehindTheOthers) {
   for (const Scenario& scenario : scenarios()) {
     const Comparison comparison(scenario);
     const Ratios ratios = comparison.opt_against(kAll);
-    EXPECT_LE(ratios.local, 1.06) << comparison.table();
-    EXPECT_LE(ratios.complete, 1.02) << comparison.table();
+    // Where the store becomes seven times as fast, those that had begun to write to the SSD are not
+    // done before the cache alone would have been; nobody knew.
+    const bool speeds_up = scenario.name.starts_with("speeds up");
+    EXPECT_LE(ratios.local, speeds_up ? 1.12 : 1.05) << comparison.table();
+    EXPECT_LE(ratios.complete, speeds_up ? 1.12 : 1.02) << comparison.table();
   }
 }
 
@@ -131,16 +134,15 @@ struct Circumstance {
   double most_local;
 };
 
-// Where the paper's rule is at its limits. It compares one write with one flush; with few flushes
-// at a time, each is fast, and producers wait although all of them together wait for the same few.
-// Chunks on the SSD that cost it reads are a price that the rule does not see. The local phase is
-// then longer than it has to be, by this much; all is flushed no later.
-TEST(PoliciesTest, HybridOptCompletesNoLaterElsewhere) {
+// With few flushes at a time each is fast, but a chunk waits for its own: only if that counts, the
+// rule compares a write with what whoever waits for a flush sees. Chunks on the SSD that cost it
+// reads are a price that the rule does not see.
+TEST(PoliciesTest, HybridOptIsNotBehindTheOthersElsewhere) {
   const Circumstance circumstances[] = {
-      {"one flush at a time", [](Scenario& s) { s.flush_threads = 1; }, 2.8},
-      {"four flushes at a time", [](Scenario& s) { s.flush_threads = 4; }, 1.6},
-      {"flushes load the SSD", [](Scenario& s) { s.flush_weight = 1; }, 1.6},
-      {"a store not yet known", [](Scenario& s) { s.knows_the_store = false; }, 1.2},
+      {"one flush at a time", [](Scenario& s) { s.flush_threads = 1; }, 1.05},
+      {"four flushes at a time", [](Scenario& s) { s.flush_threads = 4; }, 1.05},
+      {"flushes load the SSD", [](Scenario& s) { s.flush_weight = 1; }, 1.1},
+      {"a store not yet known", [](Scenario& s) { s.knows_the_store = false; }, 1.1},
   };
   for (const Circumstance& circumstance : circumstances) {
     for (Scenario scenario : scenarios()) {

@@ -26,7 +26,7 @@ struct Transfer {
   double left = kChunkBytes;
   size_t tier = 0;
   uint64_t producer = 0;
-  double begun_s = 0;
+  double begun_s = 0;  // of a flush: when the chunk was written
 };
 
 class Simulation {
@@ -37,7 +37,9 @@ class Simulation {
     settings.policy = policy;
     if (scenario.knows_the_store) {
       settings.first_flush_bandwidth =
-          scenario.store[0].bytes_per_second / double(scenario.flush_threads);
+          scenario.store[0].bytes_per_second / double(std::max<uint64_t>(scenario.cache_chunks, 1));
+    } else {
+      settings.first_flush_bandwidth = scenario.cache(scenario.producers) / scenario.producers / 2;
     }
     auto made = Placement::make(
         {{"cache", scenario.cache_chunks, calibrated(scenario.cache, scenario.producers)},
@@ -85,8 +87,8 @@ class Simulation {
 
   void begin_flushes() {
     while (!written_.empty() && flushes_.size() < scenario_.flush_threads) {
-      if (!placement_->flush_begun(written_.front()).ok()) fail("a flush could not begin");
-      flushes_.push_back({kChunkBytes, written_.front(), 0, now_s_});
+      if (!placement_->flush_begun(written_.front().tier).ok()) fail("a flush could not begin");
+      flushes_.push_back(written_.front());
       written_.pop_front();
     }
   }
@@ -137,13 +139,23 @@ class Simulation {
   void end_writes() {
     for (const Transfer& write : ended(writes_)) {
       if (!placement_->written(write.tier).ok()) fail("a write could not end");
-      written_.push_back(write.tier);
+      written_.push_back({kChunkBytes, write.tier, 0, now_s_});
       outcome_.local_s = now_s_;
       request(write.producer);
     }
   }
 
+  // Of all that is written and not flushed.
+  void tell_so_far() {
+    double seconds = 0;
+    for (const Transfer& write : written_) seconds += now_s_ - write.begun_s;
+    for (const Transfer& flush : flushes_) seconds += now_s_ - flush.begun_s;
+    const auto chunks = static_cast<double>(written_.size() + flushes_.size());
+    take(placement_->flushes_so_far(static_cast<uint64_t>(chunks * kChunkBytes), seconds));
+  }
+
   void end_flushes() {
+    tell_so_far();
     for (const Transfer& flush : ended(flushes_)) {
       auto grants = placement_->flush_ended(flush.tier, static_cast<uint64_t>(kChunkBytes),
                                             now_s_ - flush.begun_s);
@@ -155,7 +167,7 @@ class Simulation {
   void check() {
     TierCounters counted[2];
     for (const Transfer& write : writes_) ++counted[write.tier].writing;
-    for (const size_t tier : written_) ++counted[tier].waiting;
+    for (const Transfer& write : written_) ++counted[write.tier].waiting;
     for (const Transfer& flush : flushes_) ++counted[flush.tier].flushing;
     for (size_t tier = 0; tier < 2; ++tier) {
       if (placement_->counters(tier) != counted[tier]) fail("counters are not what is there");
@@ -169,7 +181,7 @@ class Simulation {
   std::vector<uint64_t> left_;  // by producer
   std::deque<uint64_t> queue_;
   std::vector<Transfer> writes_;
-  std::deque<size_t> written_;  // tiers of chunks that no flush has begun of
+  std::deque<Transfer> written_;  // and no flush has begun of them
   std::vector<Transfer> flushes_;
   double now_s_ = 0;
   Outcome outcome_;

@@ -17,8 +17,9 @@ class Process {
   Process(FileSystem& files, const std::string& run, Images& images)
       : images_(images),
         job_{"demo", run, 0, 1, {}, 9 << 10},
+        backend_(files),
         store_(std::move(Store::open(files, "/pfs", true).value())),
-        journal_(open_journal(files, *store_, job_)) {
+        journal_(open_journal(backend_, job_)) {
     memory_.allocate(0x1000, 12000);
     memory_.allocate(0x9000, 700);
   }
@@ -31,7 +32,7 @@ class Process {
     for (uint64_t zone = epoch % 3; zone < 24; zone += 2 + epoch) {
       memory_.write(0x1000, zone, static_cast<std::byte>(epoch));
     }
-    Increment increment(*store_, pool_, job_, epoch);
+    Increment increment(backend_, job_, epoch);
     const auto on = parent == 0 ? std::nullopt : std::optional(images_.at(parent));
     increment.save(memory_, on, random_);
     images_[epoch] = {epoch, on ? on->chain + 1 : 0, memory_.image()};
@@ -53,8 +54,7 @@ class Process {
   Images& images_;
   const Job job_;
   Random random_{1};
-  PlainMemory slots_;
-  StagingPool pool_{slots_, 4096, 16384};
+  LocalBackend backend_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<JournalWriter> journal_;
   DeviceMemory memory_;
@@ -115,13 +115,14 @@ void at_every_crash(const size_t& operations, Body&& body) {
   }
 }
 
-// A process whose increment 3 meets its end at an operation.
-void die_in_an_increment(FaultFileSystem& files, Images& images, size_t operation,
-                         size_t operations) {
+// A process whose increment 3 meets its end at an operation. Whether it was told that it is there.
+bool die_in_an_increment(FaultFileSystem& files, Images& images, size_t operation) {
   Process process(files, "run1", images);
   process.take_all({0, 1});
   files.inject({operation, std::nullopt, false, false});
-  EXPECT_EQ(process.take(3, 2).ok(), operation == operations);
+  const bool told = process.take(3, 2).ok();
+  EXPECT_TRUE(told || files.operations() > operation);
+  return told;
 }
 
 TEST(ChainCommit, SurvivesACrashAtEveryOperation) {
@@ -130,15 +131,15 @@ TEST(ChainCommit, SurvivesACrashAtEveryOperation) {
   at_every_crash(operations, [&](size_t operation, Survival survival) {
     FaultFileSystem files;
     Images images;
-    die_in_an_increment(files, images, operation, operations);
+    const bool told = die_in_an_increment(files, images, operation);
     files.crash(survival);
     const auto complete = expect_right(files, images);
     EXPECT_TRUE(contains(complete, 1) && contains(complete, 2));
-    EXPECT_TRUE(operation < operations || contains(complete, 3));
+    EXPECT_TRUE(!told || contains(complete, 3));
     const uint64_t epoch = go_on(files, images);
     const auto after = expect_right(files, images);
     EXPECT_TRUE(contains(after, epoch) && contains(after, 1));
-    EXPECT_TRUE(Store::open(files, "/pfs", false).value()->prune("demo", 1).ok());
+    EXPECT_TRUE(prune_folder(files, "/pfs/demo", 1, false).ok());
     EXPECT_EQ(expect_right(files, images), after) << "all are ancestors of the newest";
   });
 }
@@ -149,7 +150,7 @@ TEST(ChainCommit, SurvivesACrashWhenItsParentWasNotDurable) {
   at_every_crash(operations, [&](size_t operation, Survival survival) {
     FaultFileSystem files;
     Images images;
-    die_in_an_increment(files, images, operation, operations);
+    (void)die_in_an_increment(files, images, operation);
     files.restart_process();
     const uint64_t epoch = go_on(files, images);
     files.crash(survival);
@@ -167,11 +168,13 @@ TEST(ChainCommit, FailsCleanlyWhereAnyOperationFails) {
       Process process(files, "run1", images);
       process.take_all({0, 1});
       files.inject({operation, Status(Code::kNoSpace, "cannot: disk full"), takes_effect, false});
-      EXPECT_EQ(process.take(3, 2).code(), Code::kNoSpace);
+      const Status taken = process.take(3, 2);
+      // Nobody needs to be told that a block log could not be removed.
+      EXPECT_TRUE(taken.ok() || taken.code() == Code::kNoSpace) << taken.message();
       files.heal();
-      EXPECT_TRUE(contains(expect_right(files, images), 2));
+      EXPECT_TRUE(contains(expect_right(files, images), taken.ok() ? 3 : 2));
       process.forget_journal();  // it stays failed
-      const Status next = process.take(4, 2);
+      const Status next = process.take(4, taken.ok() ? 3 : 2);
       EXPECT_TRUE(next.ok()) << next.message();
       files.crash(Survival::kNothing);
       const auto complete = expect_right(files, images);
@@ -192,13 +195,13 @@ TEST(ChainPrune, SurvivesACrashAtEveryOperation) {
       Process process(files, "run1", images);
       process.take_all(parents);
       files.inject({operation, std::nullopt, false, false});
-      const Status pruned = process.store().prune("demo", 1);
+      const Status pruned = prune_folder(files, "/pfs/demo", 1);
       operations = std::max(operations, pruned.ok() ? operation : operation + 1);
     }
     files.crash(survival);
     const auto complete = expect_right(files, images);
     for (const uint64_t epoch : kept) EXPECT_TRUE(contains(complete, epoch)) << epoch;
-    EXPECT_TRUE(Store::open(files, "/pfs", false).value()->prune("demo", 1).ok());
+    EXPECT_TRUE(prune_folder(files, "/pfs/demo", 1, false).ok());
     EXPECT_EQ(expect_right(files, images), kept);
   });
   EXPECT_GT(operations, 10U);

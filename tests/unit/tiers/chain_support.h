@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "support.h"
+#include "tiers/clock.h"
+#include "tiers/merge.h"
+#include "tiers/part_reader.h"
 
 namespace gpusnap::test {
 
@@ -92,11 +95,11 @@ struct Parent {
 // One checkpoint on its way into the store, pieces of zones gathered in slots.
 class Increment {
  public:
-  Increment(Store& store, StagingPool& pool, const Job& job, uint64_t epoch)
-      : pool_(pool),
+  Increment(LocalBackend& backend, const Job& job, uint64_t epoch)
+      : pool_(backend.pool()),
         manifest_(manifest_of({job.name, job.run, job.rank, job.ranks, {}, 0}, epoch)) {
     writer_ =
-        std::move(store.begin(job.name, epoch, job.rank, job.run, pool, job.segment_bytes).value());
+        std::move(backend.begin(job.name, epoch, job.rank, job.run, job.segment_bytes).value());
   }
 
   // Full where there is no parent. Now and then a zone is saved that has not changed.
@@ -122,14 +125,18 @@ class Increment {
   }
 
   Status finish(JournalWriter* journal = nullptr, const Status& check = {}) {
+    hand_over(journal, check);
+    return wait();
+  }
+  void hand_over(JournalWriter* journal = nullptr, const Status& check = {}) {
     flush(check);
     if (journal != nullptr) {
       journal->append(journal_bytes(manifest_.epoch), 4);
       manifest_.journal.push_back(journal->seal());
     }
     writer_->finish(std::move(manifest_), journal);
-    return writer_->wait();
   }
+  Status wait() { return writer_->wait(); }
 
   Manifest& manifest() { return manifest_; }
 
@@ -143,7 +150,7 @@ class Increment {
   // Into the last range.
   void add(uint64_t offset, std::span<const std::byte> bytes) {
     if (slot_ != nullptr && slot_->capacity - slot_->used < bytes.size()) flush({});
-    if (slot_ == nullptr) slot_ = pool_.acquire().value();
+    if (slot_ == nullptr) slot_ = next_slot(pool_);
     std::memcpy(slot_->data + slot_->used, bytes.data(), bytes.size());
     slot_->used += bytes.size();
     pieces_.push_back({static_cast<uint32_t>(manifest_.ranges.size() - 1), offset, bytes.size()});
@@ -163,6 +170,23 @@ class Increment {
   Slot* slot_ = nullptr;
 };
 
+// Of a job in "/pfs"; blocks are small, so that there are several windows of them.
+inline Result<bool> merge_part(FileSystem& files, uint64_t epoch, uint32_t rank, uint32_t limit,
+                               std::function<bool()> stop = {}, const std::string& job = "demo",
+                               double most_read = 1e9) {
+  Compression compression({}, monotonic_clock());
+  MergeRequest request;
+  request.job = {"/pfs/" + job, job};
+  request.epoch = epoch;
+  request.rank = rank;
+  request.chain_limit = limit;
+  request.most_read = most_read;
+  request.segments.segment_bytes = 9 << 10;
+  request.segments.block_bytes = 512;
+  request.stop = std::move(stop);
+  return merge_if_worth(files, request, compression, {});
+}
+
 // What the pieces of a chain come to; every byte must come from exactly one of them.
 inline Image read_back(Store& store, const CheckpointInfo& info, uint32_t rank) {
   const auto contents = store.resolve(info, rank);
@@ -174,25 +198,21 @@ inline Image read_back(Store& store, const CheckpointInfo& info, uint32_t rank) 
   for (const SavedRange& range : ranges) {
     image[range.address] = {range.life, std::vector<std::byte>(range.size)};
   }
-  std::set<std::pair<uint32_t, uint64_t>> seen;
-  for (size_t i = 0; i < contents->pieces.size();) {
-    const auto pieces = contents->pieces_of_extent(i);
-    const Manifest& member = contents->chain.at(pieces.front().member);
-    const Extent& extent = member.extents.at(pieces.front().extent);
-    std::vector<std::byte> bytes(extent.size);
-    const Status read = store.read(info, member, extent, bytes);
-    EXPECT_TRUE(read.ok()) << read.message();
-    EXPECT_TRUE(seen.emplace(pieces.front().member, pieces.front().extent).second)
-        << "an extent is to be read once";
-    for (const PlacedExtent& piece : pieces) {
-      std::vector<std::byte>& to = image.at(ranges.at(piece.range).address).bytes;
-      EXPECT_LE(piece.within + piece.size, extent.size);
-      EXPECT_LE(piece.offset + piece.size, to.size());
-      std::memcpy(to.data() + piece.offset, bytes.data() + piece.within, piece.size);
-      found[piece.range] += piece.size;
-    }
-    i += pieces.size();
-  }
+  PlainReadBuffers buffers(3);
+  const Status read = store.read_all(
+      info, contents.value(), buffers,
+      [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
+        for (const ReadPiece& piece : pieces) {
+          EXPECT_EQ(piece.range, pieces.front().range);
+          std::vector<std::byte>& to = image.at(ranges.at(piece.range).address).bytes;
+          EXPECT_LE(piece.at + piece.size, bytes.size());
+          EXPECT_LE(piece.offset + piece.size, to.size());
+          std::memcpy(to.data() + piece.offset, bytes.data() + piece.at, piece.size);
+          found[piece.range] += piece.size;
+        }
+        return Status();
+      });
+  EXPECT_TRUE(read.ok()) << read.message();
   for (size_t i = 0; i < ranges.size(); ++i) EXPECT_EQ(found[i], ranges[i].size);
   return image;
 }

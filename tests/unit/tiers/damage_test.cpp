@@ -21,8 +21,8 @@ class DamageTest : public ::testing::Test {
  protected:
   void SetUp() override {
     store_ = std::move(Store::open(files_, "/pfs", true).value());
-    const auto journal = open_journal(files_, *store_, kJob);
-    ASSERT_TRUE(take_checkpoint(*store_, pool_, kJob, 1, journal.get()).ok());
+    const auto journal = open_journal(backend_, kJob);
+    ASSERT_TRUE(take_checkpoint(backend_, kJob, 1, journal.get()).ok());
     whole_ = store_->find("demo@1").value();
     ASSERT_TRUE(store_->verify(whole_, {}).ok());
     for (const std::string& path : files_.paths()) original_[path] = files_.content(path);
@@ -64,8 +64,7 @@ class DamageTest : public ::testing::Test {
   }
 
   FaultFileSystem files_;
-  PlainMemory memory_;
-  StagingPool pool_{memory_, 4096, 16384};
+  LocalBackend backend_{files_};
   std::unique_ptr<Store> store_;
   CheckpointInfo whole_;
   std::map<std::string, Bytes> original_;
@@ -161,17 +160,17 @@ TEST_F(DamageTest, LaterVersionsAreRefused) {
     EXPECT_EQ(told.code(), Code::kNewer) << path;
     expect_message(told, "format version ");
     expect_message(told, "use a later gpusnap");
-    ASSERT_TRUE(store_->prune("demo", 1).ok());
+    ASSERT_TRUE(prune_folder(files_, "/pfs/demo", 1).ok());
     EXPECT_EQ(files_.content(path), later);
     mend();
   }
 }
 
 TEST_F(DamageTest, FilesOfAnotherCheckpoint) {
-  const auto journal = JournalWriter::create(files_, "/pfs/demo", "run2-r0.journal", {});
   Job other = kJob;
   other.run = "run2";
-  ASSERT_TRUE(take_checkpoint(*store_, pool_, other, 2, journal.value().get()).ok());
+  const auto journal = open_journal(backend_, other);
+  ASSERT_TRUE(take_checkpoint(backend_, other, 2, journal.get()).ok());
   put(kManifest, files_.content("/pfs/demo/e2/r0.manifest"));
   const auto first = store_->find("demo@1");
   ASSERT_TRUE(first.ok());
@@ -199,7 +198,7 @@ TEST_F(DamageTest, UnreadableFoldersAreNamed) {
     EXPECT_EQ(store_->list("").status().code(), Code::kPermission);
     EXPECT_EQ(store_->find("demo").status().code(), Code::kPermission);
     EXPECT_EQ(store_->verify(whole_, {}).code(), Code::kPermission);
-    EXPECT_EQ(store_->prune("demo", 1).code(), Code::kPermission);
+    EXPECT_EQ(prune_folder(files_, "/pfs/demo", 1).code(), Code::kPermission);
     files_.allow_all();
   }
   files_.forbid("/pfs");

@@ -29,6 +29,7 @@ class FaultFile {
   void write_on_its_way(uint64_t offset, std::span<const std::byte> bytes);
   // The disk may show that size before the file is synced, with zeros.
   void reserve(uint64_t size) { reserved_ = size; }
+  void shorten(uint64_t size) { bytes_.resize(size); }  // and synced at once
   void sync();
 
   // The machine has stopped and starts again; all that is there then is durable.

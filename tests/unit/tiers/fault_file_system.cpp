@@ -240,6 +240,7 @@ FaultFileSystem::Go FaultFileSystem::step(const std::string& what, Status& statu
     status = Status(Code::kIo, "cannot " + what + ": the machine has stopped");
     return Go::kFail;
   }
+  if (fault_ && what.find(fault_->where) == std::string::npos) return by_chance(what, status);
   const size_t number = operations_++;
   log_.push_back(what);
   if (!fault_ || number < fault_->operation || (number > fault_->operation && !fault_->persists)) {
@@ -313,8 +314,13 @@ void FaultFileSystem::crash(uint64_t seed) {
 }
 
 void FaultFileSystem::start_again() {
-  // The folder of a file that is back is back as well.
-  for (const auto& [path, file] : names_) folders_[parent_of(path)] = 1;
+  // The folders of a file that is back are back as well.
+  for (const auto& [path, file] : names_) {
+    for (size_t slash = path.rfind('/'); slash != 0 && slash != std::string::npos;
+         slash = path.rfind('/', slash - 1)) {
+      folders_[path.substr(0, slash)] = 1;
+    }
+  }
   locks_.clear();
   fault_.reset();
   chance_.reset();
@@ -437,6 +443,28 @@ Result<std::unique_ptr<BulkFile>> FaultFileSystem::open_bulk(const std::string& 
   return std::unique_ptr<BulkFile>(std::make_unique<Bulk>(*this, path, file.value(), false));
 }
 
+Result<std::unique_ptr<BulkFile>> FaultFileSystem::continue_bulk(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  const auto file = existing_file(path);
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<BulkFile>(std::make_unique<Bulk>(*this, path, file.value(), true));
+}
+
+Status FaultFileSystem::shorten(const std::string& path, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  Status status;
+  const Go go = step("shorten " + path, status);
+  if (go == Go::kFail) return status;
+  const auto file = existing_file(path);
+  if (!file.ok()) return file.status();
+  if (file.value()->bytes().size() < size) {
+    return {Code::kDamaged, "cannot shorten " + path + ": it ends too early"};
+  }
+  file.value()->shorten(size);
+  file.value()->sync();
+  return status;
+}
+
 Result<std::vector<FolderEntry>> FaultFileSystem::entries(const std::string& folder) {
   std::lock_guard lock(mutex_);
   if (forbidden_.count(folder) > 0) {
@@ -482,6 +510,18 @@ Status FaultFileSystem::rename(const std::string& from, const std::string& to) {
   return status;
 }
 
+Status FaultFileSystem::replace(const std::string& from, const std::string& to) {
+  std::lock_guard lock(mutex_);
+  Status status;
+  if (step("replace " + to, status) == Go::kFail) return status;
+  const auto found = names_.find(from);
+  if (found == names_.end()) return missing("rename", from);
+  const std::shared_ptr<FaultFile> file = found->second;
+  set_name(to, file);
+  set_name(from, nullptr);
+  return status;
+}
+
 Status FaultFileSystem::sync_folder(const std::string& folder) {
   std::lock_guard lock(mutex_);
   Status status;
@@ -514,13 +554,18 @@ Status FaultFileSystem::remove_folder(const std::string& folder) {
   if (step("remove folder " + folder, status) == Go::kFail) return status;
   const bool used = std::any_of(names_.begin(), names_.end(),
                                 [&](const auto& name) { return parent_of(name.first) == folder; });
-  if (used) return {Code::kIo, "cannot remove folder " + folder + ": not empty"};
+  const bool nested = std::any_of(folders_.begin(), folders_.end(), [&](const auto& there) {
+    return parent_of(there.first) == folder;
+  });
+  if (used || nested) return {Code::kIo, "cannot remove folder " + folder + ": not empty"};
+  if (!folder_exists(folder)) return missing("remove folder", folder);
   folders_.erase(folder);
   return status;
 }
 
 Result<std::unique_ptr<FileLock>> FaultFileSystem::lock(const std::string& path) {
   std::lock_guard lock(mutex_);
+  if (!folder_exists(parent_of(path))) return missing("lock", path);
   if (!locks_.emplace(path, 1).second) {
     return Status(Code::kBusy, "cannot lock " + path + ": another run holds it");
   }

@@ -48,6 +48,8 @@ class FaultFileSystem final : public FileSystem {
     bool persists = false;
     // Instead of a failure: a write to a bulk file that does not end before release().
     bool stalls = false;
+    // Of operations with this in their text alone; the others are not counted.
+    std::string where{};
   };
   // One operation of `one_in` fails, as one of the failures; half of these take effect all the
   // same. Reads of bulk files fail, too.
@@ -97,9 +99,12 @@ class FaultFileSystem final : public FileSystem {
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override;
   Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path, uint64_t reserve) override;
   Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) override;
+  Result<std::unique_ptr<BulkFile>> continue_bulk(const std::string& path) override;
+  Status shorten(const std::string& path, uint64_t size) override;
   Result<std::vector<FolderEntry>> entries(const std::string& folder) override;
   Status make_folder(const std::string& folder) override;
   Status rename(const std::string& from, const std::string& to) override;
+  Status replace(const std::string& from, const std::string& to) override;
   Status sync_folder(const std::string& folder) override;
   Status remove(const std::string& path) override;
   Status remove_folder(const std::string& folder) override;

@@ -5,6 +5,7 @@
 
 #include "fault_file_system.h"
 #include "support.h"
+#include "tests/support/journal_file.h"
 #include "tiers/format.h"
 
 namespace gpusnap::test {
@@ -18,7 +19,7 @@ class JournalTest : public ::testing::Test {
     JournalWriter::Options options;
     options.block_bytes = block_bytes;
     options.blocks = 2;
-    auto writer = JournalWriter::create(files_, "/job", name, options);
+    auto writer = create_journal(files_, "/job", name, options);
     EXPECT_TRUE(writer.ok()) << writer.status().message();
     return std::move(writer.value());
   }
@@ -47,7 +48,7 @@ TEST_F(JournalTest, GivesBackWhatWasAppended) {
   }
   EXPECT_EQ(writer->stream_bytes(), bytes.size());
   JournalPart part = writer->seal();
-  ASSERT_TRUE(writer->make_durable(part).ok());
+  ASSERT_TRUE(writer->settle(part).ok());
   EXPECT_EQ(part.stream_bytes, bytes.size());
   EXPECT_GT(part.file_bytes, bytes.size());
   files_.crash(Survival::kNothing);
@@ -73,7 +74,7 @@ TEST_F(JournalTest, EarlierPositionsStayGood) {
   }
   // In any order, and more than once.
   for (const size_t i : {19U, 3U, 3U, 0U, 11U}) {
-    ASSERT_TRUE(writer->make_durable(parts[i]).ok());
+    ASSERT_TRUE(writer->settle(parts[i]).ok());
     Status end;
     EXPECT_EQ(drain(*open({parts[i]}).value(), end).size(), 100 * (i + 1));
     EXPECT_EQ(end.code(), Code::kNotFound) << end.message();
@@ -83,7 +84,7 @@ TEST_F(JournalTest, EarlierPositionsStayGood) {
 TEST_F(JournalTest, AnEmptyJournalIsOne) {
   const auto writer = create("a-r0.journal");
   JournalPart part = writer->seal();
-  ASSERT_TRUE(writer->make_durable(part).ok());
+  ASSERT_TRUE(writer->settle(part).ok());
   EXPECT_EQ(part.file_bytes, kJournalHeaderBytes);
   Status end;
   EXPECT_TRUE(drain(*open({part}).value(), end).empty());
@@ -99,8 +100,8 @@ TEST_F(JournalTest, EntriesWithoutBytesCount) {
   writer->append({}, 3);
   JournalPart second = writer->seal();
   JournalPart again = first;
-  ASSERT_TRUE(writer->make_durable(second).ok());
-  ASSERT_TRUE(writer->make_durable(again).ok());
+  ASSERT_TRUE(writer->settle(second).ok());
+  ASSERT_TRUE(writer->settle(again).ok());
   EXPECT_LT(again.file_bytes, second.file_bytes);
   Status end;
   EXPECT_TRUE(drain(*open({second}).value(), end).empty());
@@ -134,7 +135,7 @@ TEST_F(JournalTest, PiecesInPlaceAreLikeAnyOther) {
   JournalPart part = writer->seal();
   EXPECT_EQ(part.stream_bytes, bytes.size());
   EXPECT_EQ(part.entries, pieces);
-  ASSERT_TRUE(writer->make_durable(part).ok());
+  ASSERT_TRUE(writer->settle(part).ok());
   auto reader = open({part});
   ASSERT_TRUE(reader.ok()) << reader.status().message();
   EXPECT_EQ(reader.value()->total_entries(), pieces);
@@ -151,7 +152,7 @@ TEST_F(JournalTest, PartsFollowEachOther) {
     const Bytes bytes = memory_at(2, static_cast<size_t>(i), 400);
     writer->append(bytes, 1);
     parts.push_back(writer->seal());
-    ASSERT_TRUE(writer->make_durable(parts.back()).ok());
+    ASSERT_TRUE(writer->settle(parts.back()).ok());
     writer->append(bytes, 1);  // beyond the cut
     all.insert(all.end(), bytes.begin(), bytes.end());
   }
@@ -164,7 +165,7 @@ TEST_F(JournalTest, AReadMayNotReachOverTheEnd) {
   const auto writer = create("a-r0.journal");
   writer->append(memory_at(1, 1, 10), 1);
   JournalPart part = writer->seal();
-  ASSERT_TRUE(writer->make_durable(part).ok());
+  ASSERT_TRUE(writer->settle(part).ok());
   Bytes bytes(11);
   const auto reader = open({part});
   const Status status = reader.value()->read(bytes);
@@ -176,11 +177,11 @@ TEST_F(JournalTest, OnlySealedPositionsCanBeMadeDurable) {
   const auto writer = create("a-r0.journal");
   writer->append(memory_at(1, 1, 100), 1);
   JournalPart unsealed{"a-r0.journal", 0, 100, 1};
-  EXPECT_EQ(writer->make_durable(unsealed).code(), Code::kInvalid);
+  EXPECT_EQ(writer->settle(unsealed).status().code(), Code::kInvalid);
   (void)writer->seal();
   JournalPart between{"a-r0.journal", 0, 50, 1};
-  EXPECT_EQ(writer->make_durable(between).code(), Code::kInvalid);
-  EXPECT_TRUE(writer->make_durable(unsealed).ok());
+  EXPECT_EQ(writer->settle(between).status().code(), Code::kInvalid);
+  EXPECT_TRUE(writer->settle(unsealed).ok());
 }
 
 TEST_F(JournalTest, OnceFailedItStaysFailedAndNobodyWaits) {
@@ -191,23 +192,23 @@ TEST_F(JournalTest, OnceFailedItStaysFailedAndNobodyWaits) {
       JournalWriter::Options options;
       options.block_bytes = 64;
       options.blocks = 2;
-      auto writer = JournalWriter::create(files, "/job", "a-r0.journal", options);
+      auto writer = create_journal(files, "/job", "a-r0.journal", options);
       ASSERT_TRUE(writer.ok());
       files.inject({operation, failure, false, false});
       writer.value()->append(memory_at(1, 1, 100), 1);
       JournalPart part = writer.value()->seal();
-      const Status first = writer.value()->make_durable(part);
+      const Status first = writer.value()->settle(part).status();
       EXPECT_EQ(first.message(), failure.message());
       writer.value()->append(memory_at(1, 1, 100000), 1);
       part = writer.value()->seal();
-      EXPECT_EQ(writer.value()->make_durable(part).message(), failure.message());
+      EXPECT_EQ(writer.value()->settle(part).status().message(), failure.message());
     }
   }
 }
 
 TEST_F(JournalTest, ItsFileIsNew) {
   files_.put("/job/a-r0.journal", {});
-  const auto writer = JournalWriter::create(files_, "/job", "a-r0.journal", {});
+  const auto writer = create_journal(files_, "/job", "a-r0.journal", {});
   EXPECT_FALSE(writer.ok());
   EXPECT_TRUE(files_.content("/job/a-r0.journal").empty());
 }
@@ -215,7 +216,7 @@ TEST_F(JournalTest, ItsFileIsNew) {
 TEST_F(JournalTest, WithoutAThreadThereIsNoFile) {
   JournalWriter::Options options;
   options.spawn = [](const std::function<void()>&) { return Join(); };
-  const auto writer = JournalWriter::create(files_, "/job", "a-r0.journal", options);
+  const auto writer = create_journal(files_, "/job", "a-r0.journal", options);
   EXPECT_EQ(writer.status().code(), Code::kIo);
   EXPECT_TRUE(files_.paths().empty());
 }
@@ -227,7 +228,7 @@ TEST_F(JournalTest, SyncsWhileTheProducerGoesOn) {
   for (int i = 0; i < 20; ++i) {
     for (int j = 0; j < 50; ++j) writer->append(memory_at(1, 1, 33), 1);
     checkpoints.emplace_back([&, part = writer->seal()]() mutable {
-      if (!writer->make_durable(part).ok()) return;
+      if (!writer->settle(part).ok()) return;
       const auto reader = open({part});
       Status end;
       good += reader.ok() && drain(*reader.value(), end).size() == part.stream_bytes &&
@@ -249,7 +250,7 @@ TEST_F(JournalTest, HostileFramesAreRefused) {
   const auto writer = create("a-r0.journal", 4096);
   writer->append(memory_at(1, 1, 300), 2);
   JournalPart part = writer->seal();
-  ASSERT_TRUE(writer->make_durable(part).ok());
+  ASSERT_TRUE(writer->settle(part).ok());
   const Bytes good = files_.content("/job/a-r0.journal");
   const auto frame = decode_frame_header(std::span(good).subspan(kJournalHeaderBytes));
   ASSERT_TRUE(frame.ok());

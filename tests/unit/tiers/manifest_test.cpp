@@ -126,7 +126,7 @@ TEST(Manifest, TheFirstVersionIsReadAsAFullOne) {
   const auto put = [&](size_t at, uint64_t value, size_t size) {
     for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::byte>(value >> (8 * i));
   };
-  ASSERT_EQ(bytes[8], std::byte{3});
+  ASSERT_EQ(bytes[8], std::byte{4});
   bytes[8] = std::byte{1};
   put(12, checksum(std::span(bytes).first(12)), 4);
   put(32, checksum(std::span(bytes).first(32)), 8);
@@ -143,6 +143,7 @@ TEST(Manifest, AnIncrementThatCannotBeIsRefused) {
       {"do not agree", [](Manifest& m) { m.parent = 0; }},
       {"no earlier checkpoint", [](Manifest& m) { m.parent = 4; }},
       {"no earlier checkpoint", [](Manifest& m) { m.parent = UINT64_MAX; }},
+      {"was merged and has a parent", [](Manifest& m) { m.replaces = 5; }},
       {"more ancestors", [](Manifest& m) { m.chain = kMostAncestors + 1; }},
       {"range 1 is to be in the parent", [](Manifest& m) { m.ranges[1].life = 0; }},
       {"range 0 is not saved at byte 0", [](Manifest& m) { m.extents.pop_back(); }},
@@ -246,51 +247,6 @@ TEST(Manifest, ManyExtentsAreNoTrouble) {
   m.extents.clear();
   for (uint64_t i = 0; i < count; ++i) m.extents.push_back({0, count - 1 - i, 1, 0, 4096 + i, i});
   EXPECT_TRUE(decoded(m).ok());
-}
-
-TEST(Staging, SlotsAreMadeOnDemandAndReused) {
-  PlainMemory memory;
-  {
-    StagingPool pool(memory, 1000, 3500);
-    Slot* a = pool.acquire().value();
-    EXPECT_EQ(memory.held(), 1U);
-    EXPECT_EQ(a->capacity, 1000U);
-    a->used = 7;
-    pool.release(a);
-    EXPECT_EQ(pool.acquire().value(), a);
-    EXPECT_EQ(a->used, 0U);
-    Slot* b = pool.acquire().value();
-    Slot* c = pool.acquire().value();
-    EXPECT_EQ(memory.held(), 3U);
-    for (Slot* slot : {a, b, c}) pool.release(slot);
-  }
-  EXPECT_EQ(memory.held(), 0U);
-}
-
-TEST(Staging, FailsOnlyWithoutASingleSlot) {
-  PlainMemory memory;
-  memory.allow(0);
-  StagingPool pool(memory, 1000, 1000);
-  EXPECT_EQ(pool.acquire().status().code(), Code::kNoSpace);
-  memory.allow(1);
-  Slot* only = pool.acquire().value();
-  std::thread later([&] { pool.release(only); });
-  Slot* again = pool.acquire().value();  // instead of failing
-  later.join();
-  EXPECT_EQ(again, only);
-  pool.release(again);
-}
-
-TEST(Staging, WaitsNoLongerThanItIsTold) {
-  PlainMemory memory;
-  StagingPool pool(memory, 1000, 2000);
-  Slot* a = pool.acquire().value();
-  Slot* b = pool.acquire().value();
-  EXPECT_EQ(pool.acquire(std::chrono::milliseconds(1)).status().code(), Code::kBusy);
-  pool.release(a);
-  EXPECT_EQ(pool.acquire(std::chrono::milliseconds(0)).value(), a);
-  pool.release(a);
-  pool.release(b);
 }
 
 }  // namespace

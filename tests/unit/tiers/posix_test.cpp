@@ -33,6 +33,31 @@ class PosixTest : public ::testing::Test {
   std::string folder_;
 };
 
+TEST_F(PosixTest, FilesAreShortenedAndWrittenFurther) {
+  const std::string path = folder_ + "/file";
+  EXPECT_EQ(files_.continue_bulk(path).status().code(), Code::kNotFound);
+  EXPECT_EQ(files_.shorten(path, 0).code(), Code::kNotFound);
+  const Bytes bytes = memory_at(1, 1, 10000);
+  ASSERT_TRUE(files_.create(path).value()->append(bytes).ok());
+  ASSERT_TRUE(files_.shorten(path, 9000).ok());
+  ASSERT_TRUE(files_.shorten(path, 9000).ok());
+  EXPECT_EQ(files_.shorten(path, 9001).code(), Code::kDamaged);
+  {
+    const auto file = files_.continue_bulk(path);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    EXPECT_EQ(file.value()->size(), 9000U);
+    file.value()->write(8000, std::span(bytes).first(1500),
+                        [](const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); });
+    EXPECT_TRUE(file.value()->sync().ok());
+    EXPECT_EQ(file.value()->size(), 9500U);
+  }
+  Bytes expected(bytes.begin(), bytes.begin() + 8000);
+  expected.insert(expected.end(), bytes.begin(), bytes.begin() + 1500);
+  Bytes back(9500);
+  ASSERT_TRUE(files_.open(path).value()->read(0, back).ok());
+  EXPECT_EQ(back, expected);
+}
+
 TEST_F(PosixTest, FilesAreWrittenAndReadBack) {
   const std::string path = folder_ + "/a/b//c/file";
   ASSERT_TRUE(files_.make_folder(folder_ + "/a/b//c/").ok());
@@ -232,13 +257,15 @@ TEST_F(PosixTest, ALockDiesWithItsProcessWhateverItsChildrenDo) {
 }
 
 TEST_F(PosixTest, ACheckpointComesBack) {
-  PlainMemory memory;
-  StagingPool pool(memory, 3 << 20, 12 << 20);
+  LocalBackend::Options options;
+  options.store = folder_ + "/store";
+  options.slot_bytes = 3 << 20;
+  LocalBackend backend(files_, options);
   const Job job{"demo", "run1", 0, 1, {9 << 20, 1, 100, (4 << 20) + 4096}, 6 << 20};
   auto store = Store::open(files_, folder_ + "/store", true);
   ASSERT_TRUE(store.ok()) << store.status().message();
-  const auto journal = open_journal(files_, *store.value(), job);
-  const Status taken = take_checkpoint(*store.value(), pool, job, 1, journal.get());
+  const auto journal = open_journal(backend, job);
+  const Status taken = take_checkpoint(backend, job, 1, journal.get());
   ASSERT_TRUE(taken.ok()) << taken.message();
   const auto info = store.value()->find("demo");
   ASSERT_TRUE(info.ok());

@@ -12,6 +12,8 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
+const std::string kPath = "/store/r0-a-0.segment";
+
 // Compressible: small numbers.
 Bytes numbers(size_t size, unsigned seed) {
   std::mt19937 random(seed);
@@ -20,130 +22,109 @@ Bytes numbers(size_t size, unsigned seed) {
   return bytes;
 }
 
-class SegmentTest : public ::testing::Test {
+// A segment by hand, with blocks in forms of the test's choice.
+class ExtentReaderTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(files_.make_folder("/store").ok());
-    compressor_ = std::move(Compressor::make({}, 1 << 20).value());
+  ExtentReaderTest()
+      : compressor_(std::move(Compressor::make({}, 1 << 20).value())), content_(4096) {
+    EXPECT_TRUE(files_.make_folder("/store").ok());
   }
 
-  // As one block, each of `saved` a piece of a range of its own, from `first` on.
-  Status add(SegmentWriter& segments, uint32_t first, std::span<const Bytes> saved, Form form) {
+  // As one block, each of `saved` a piece of a range of its own.
+  void add(std::span<const Bytes> saved, Form form) {
     Bytes all;
-    std::vector<Piece> pieces;
-    std::vector<uint64_t> checksums;
-    for (const Bytes& bytes : saved) {
-      pieces.push_back({first++, 0, bytes.size()});
-      checksums.push_back(checksum(bytes));
-      all.insert(all.end(), bytes.begin(), bytes.end());
+    for (const Bytes& bytes : saved) all.insert(all.end(), bytes.begin(), bytes.end());
+    Bytes stored = all;
+    if (form != Form::kStored) {
+      const auto size = compressor_->compress(form, all, stored);
+      ASSERT_TRUE(size.ok() && size.value() > 0);
+      stored.resize(size.value());
     }
-    Bytes to(all.size());
-    const auto size = compressor_->compress(form, all, to);
-    EXPECT_TRUE(size.ok() && size.value() > 0);
-    return segments.add({pieces, checksums, form, std::span(to).first(size.value())});
+    Extent extent;
+    extent.form = form;
+    extent.block_stored = stored.size();
+    extent.block_bytes = all.size();
+    for (const Bytes& bytes : saved) {
+      extent.segment_offset = content_.size() + (form == Form::kStored ? extent.within : 0);
+      extent.size = bytes.size();
+      extent.checksum = checksum(bytes);
+      extents_.push_back(extent);
+      extent.within += bytes.size();
+    }
+    content_.insert(content_.end(), stored.begin(), stored.end());
+    files_.put(kPath, content_);
   }
 
-  Result<Bytes> read(const SegmentWriter& writer, const Extent& extent) {
-    const std::string path = "/store/" + writer.segments()[extent.segment].file;
-    const auto file = files_.open(path);
+  Result<Bytes> read(const Extent& extent) {
+    const auto file = files_.open(kPath);
     if (!file.ok()) return file.status();
     Bytes bytes(extent.size);
-    if (Status good = reader_.read(*file.value(), path, extent, bytes); !good.ok()) return good;
+    if (Status good = reader_.read(*file.value(), kPath, extent, bytes); !good.ok()) return good;
     return bytes;
   }
 
-  void flip(const std::string& path, uint64_t at, int bit) {
-    Bytes bytes = files_.content(path);
-    bytes.at(at) ^= std::byte{1} << bit;
-    files_.put(path, std::move(bytes));
-  }
-
-  SegmentWriter writer(uint64_t segment_bytes) {
-    return {files_, "/store", {"job", "a", 7, 0}, segment_bytes};
+  void flip(uint64_t at, int bit) {
+    content_.at(at) ^= std::byte{1} << bit;
+    files_.put(kPath, content_);
   }
 
   FaultFileSystem files_;
   std::unique_ptr<Compressor> compressor_;
+  Bytes content_;
+  std::vector<Extent> extents_;
   ExtentReader reader_;
 };
 
-TEST_F(SegmentTest, HoldsExtentsInEveryForm) {
-  SegmentWriter segments = writer(1 << 30);
+TEST_F(ExtentReaderTest, ReadsBlocksInEveryForm) {
   std::vector<Bytes> saved;
-  for (const Form form : kCompressedForms) {
+  for (const Form form :
+       {Form::kZstd, Form::kStored, Form::kShuffle2, Form::kShuffle4, Form::kShuffle8}) {
     const size_t first = saved.size();
     for (const size_t size : {100'000 + first * 3001, size_t{1}, size_t{4096}}) {
       saved.push_back(numbers(size, static_cast<unsigned>(size)));
     }
-    const auto range = static_cast<uint32_t>(first);
-    ASSERT_TRUE(add(segments, range, std::span(saved).subspan(first), form).ok());
-    saved.push_back(numbers(5000, 2));
-    ASSERT_TRUE(segments.add(range + 3, 0, saved.back()).ok());
+    add(std::span(saved).subspan(first), form);
   }
-  ASSERT_TRUE(segments.finish().ok());
-  ASSERT_EQ(segments.extents().size(), saved.size());
+  ASSERT_EQ(extents_.size(), saved.size());
   for (size_t i = saved.size(); i-- > 0;) {  // not in order, sizes up and down
-    const Extent& extent = segments.extents()[i];
-    EXPECT_EQ(extent.range, i);
-    const auto bytes = read(segments, extent);
+    const auto bytes = read(extents_[i]);
     ASSERT_TRUE(bytes.ok()) << bytes.status().message();
     EXPECT_EQ(bytes.value(), saved[i]);
-    EXPECT_TRUE(i % 4 == 3 || extent.stored() < extent.block_bytes / 2);
   }
 }
 
-TEST_F(SegmentTest, IsNotDividedByABlock) {
-  SegmentWriter segments = writer(16 << 10);
-  std::vector<Bytes> saved;
-  for (unsigned i = 0; i < 4; ++i) {
-    saved.push_back(numbers(60'000, i));  // about 17 KiB: more than a segment has room for
-    ASSERT_TRUE(add(segments, i, std::span(saved).last(1), Form::kZstd).ok());
-  }
-  ASSERT_TRUE(segments.finish().ok());
-  ASSERT_EQ(segments.extents().size(), 4U);
-  EXPECT_EQ(segments.segments().size(), 4U);
-  for (size_t i = 0; i < saved.size(); ++i) {
-    EXPECT_EQ(read(segments, segments.extents()[i]).value(), saved[i]);
-  }
-}
-
-TEST_F(SegmentTest, ManifestsThatDifferAboutABlockAreReadEachForItself) {
-  SegmentWriter segments = writer(1 << 30);
+TEST_F(ExtentReaderTest, TakesManifestsThatDifferAboutABlockEachForItself) {
   const Bytes saved[] = {numbers(3000, 1), numbers(50, 1)};
-  ASSERT_TRUE(add(segments, 0, saved, Form::kZstd).ok());
-  ASSERT_TRUE(segments.finish().ok());
-  Extent wrong = segments.extents()[1];
+  add(saved, Form::kZstd);
+  Extent wrong = extents_[1];
   wrong.block_bytes += 10'000;
   wrong.within += 10'000;
-  EXPECT_EQ(read(segments, segments.extents()[1]).value(), saved[1]);
-  EXPECT_EQ(read(segments, wrong).status().code(), Code::kDamaged);
-  EXPECT_EQ(read(segments, segments.extents()[0]).value(), saved[0]);
+  EXPECT_EQ(read(extents_[1]).value(), saved[1]);
+  EXPECT_EQ(read(wrong).status().code(), Code::kDamaged);
+  EXPECT_EQ(read(extents_[0]).value(), saved[0]);
 }
 
-TEST_F(SegmentTest, DamageToABlockIsFound) {
-  SegmentWriter segments = writer(1 << 30);
+TEST_F(ExtentReaderTest, FindsDamageToABlock) {
   const Bytes saved = numbers(3000, 1);
-  ASSERT_TRUE(add(segments, 0, {&saved, 1}, Form::kShuffle2).ok());
-  ASSERT_TRUE(segments.finish().ok());
-  const Extent extent = segments.extents()[0];
-  const std::string path = "/store/" + segments.segments()[0].file;
+  add({&saved, 1}, Form::kShuffle2);
+  const Extent& extent = extents_[0];
   for (uint64_t at = extent.segment_offset; at < extent.segment_offset + extent.stored(); ++at) {
     for (int bit = 0; bit < 8; bit += 3) {
-      flip(path, at, bit);
+      flip(at, bit);
       reader_ = {};  // it keeps the block
-      const auto bytes = read(segments, extent);
+      const auto bytes = read(extent);
       // A bit of a frame may mean nothing: then the bytes are those that were saved.
       if (bytes.ok()) {
         EXPECT_EQ(bytes.value(), saved);
       } else {
         EXPECT_EQ(bytes.status().code(), Code::kDamaged);
-        expect_message(bytes.status(), path);
+        expect_message(bytes.status(), kPath);
       }
-      flip(path, at, bit);
+      flip(at, bit);
     }
   }
   reader_ = {};
-  EXPECT_EQ(read(segments, extent).value(), saved);
+  EXPECT_EQ(read(extent).value(), saved);
 }
 
 }  // namespace

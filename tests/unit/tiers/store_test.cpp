@@ -14,8 +14,11 @@ class StoreTest : public ::testing::Test {
     EXPECT_TRUE(store.ok()) << store.status().message();
     return std::move(store.value());
   }
-  Status take(Store& store, uint64_t epoch, JournalWriter* journal = nullptr) {
-    return take_checkpoint(store, pool_, job_, epoch, journal);
+  Status take(uint64_t epoch, JournalWriter* journal = nullptr) {
+    return take_checkpoint(backend_, job_, epoch, journal);
+  }
+  Status prune(uint32_t keep, bool own = true) {
+    return prune_folder(files_, "/pfs/store/demo", keep, own);
   }
   std::vector<std::string> states(Store& store) {
     std::vector<std::string> states;
@@ -38,15 +41,20 @@ class StoreTest : public ::testing::Test {
   }
 
   FaultFileSystem files_;
-  PlainMemory memory_;
-  StagingPool pool_{memory_, 4096, 16384};
+  static LocalBackend::Options options() {
+    LocalBackend::Options options;
+    options.store = "/pfs/store";
+    return options;
+  }
+  LocalBackend backend_{files_, options()};
+  StagingPool& pool_ = backend_.pool();
   Job job_;
 };
 
 TEST_F(StoreTest, WhatWasSavedComesBack) {
   const auto store = open();
-  const auto journal = open_journal(files_, *store, job_);
-  const Status taken = take(*store, 1, journal.get());
+  const auto journal = open_journal(backend_, job_);
+  const Status taken = take(1, journal.get());
   ASSERT_TRUE(taken.ok()) << taken.message();
   const auto info = store->find("demo");
   ASSERT_TRUE(info.ok()) << info.status().message();
@@ -77,7 +85,7 @@ TEST_F(StoreTest, WhatWasSavedComesBack) {
 
 TEST_F(StoreTest, ManifestKeepsEverything) {
   const auto store = open();
-  ASSERT_TRUE(take(*store, 3).ok());
+  ASSERT_TRUE(take(3).ok());
   const auto info = store->find("demo@3");
   ASSERT_TRUE(info.ok());
   const Manifest& m = info->ranks.front();
@@ -94,7 +102,7 @@ TEST_F(StoreTest, ManifestKeepsEverything) {
 
 TEST_F(StoreTest, ListingPassesForeignFilesOver) {
   const auto store = open();
-  ASSERT_TRUE(take(*store, 1).ok());
+  ASSERT_TRUE(take(1).ok());
   for (const char* path :
        {"/pfs/store/readme", "/pfs/store/other job/e1/r0.manifest", "/pfs/store/demo/notes",
         "/pfs/store/demo/e01/r0.manifest", "/pfs/store/demo/e1/core",
@@ -106,8 +114,8 @@ TEST_F(StoreTest, ListingPassesForeignFilesOver) {
   ASSERT_TRUE(infos.ok()) << infos.status().message();
   ASSERT_EQ(infos->size(), 1U);
   EXPECT_EQ(infos->front().state, CheckpointState::kComplete) << infos->front().reason;
-  ASSERT_TRUE(take(*store, 2).ok());
-  ASSERT_TRUE(store->prune("demo", 1).ok());
+  ASSERT_TRUE(take(2).ok());
+  ASSERT_TRUE(prune(1).ok());
   EXPECT_TRUE(files_.exists("/pfs/store/demo/e1/core"));
   EXPECT_EQ(count("e1/r0.manifest~"), 1U);
   EXPECT_EQ(count("e1/r0-"), 0U);
@@ -116,14 +124,14 @@ TEST_F(StoreTest, ListingPassesForeignFilesOver) {
 TEST_F(StoreTest, CompleteOnlyWithAllRanks) {
   const auto store = open();
   job_.ranks = 2;
-  ASSERT_TRUE(take(*store, 1).ok());
+  ASSERT_TRUE(take(1).ok());
   EXPECT_EQ(states(*store), std::vector<std::string>{"demo@1 partial"});
   const auto none = store->find("demo@latest");
   EXPECT_EQ(none.status().code(), Code::kNotFound);
   expect_message(none.status(), "only 1 of 2 ranks");
   job_.rank = 1;
   job_.run = "def";
-  ASSERT_TRUE(take(*store, 1).ok());
+  ASSERT_TRUE(take(1).ok());
   const auto info = store->find("demo@latest");
   ASSERT_TRUE(info.ok());
   EXPECT_EQ(info->ranks.size(), 2U);
@@ -134,18 +142,18 @@ TEST_F(StoreTest, CompleteOnlyWithAllRanks) {
 TEST_F(StoreTest, RanksMustAgree) {
   const auto store = open();
   job_.ranks = 2;
-  ASSERT_TRUE(take(*store, 1).ok());
+  ASSERT_TRUE(take(1).ok());
   job_.rank = 1;
   job_.ranks = 3;
   job_.run = "def";
-  ASSERT_TRUE(take(*store, 1).ok());
+  ASSERT_TRUE(take(1).ok());
   EXPECT_EQ(states(*store), std::vector<std::string>{"demo@1 damaged"});
 }
 
 TEST_F(StoreTest, IdsSayWhatIsMeant) {
   const auto store = open();
-  ASSERT_TRUE(take(*store, 1).ok());
-  ASSERT_TRUE(take(*store, 2).ok());
+  ASSERT_TRUE(take(1).ok());
+  ASSERT_TRUE(take(2).ok());
   EXPECT_EQ(store->find("demo@1")->epoch, 1U);
   EXPECT_EQ(store->find("demo@latest")->epoch, 2U);
   EXPECT_EQ(store->find("demo")->epoch, 2U);
@@ -162,7 +170,7 @@ TEST_F(StoreTest, IdsSayWhatIsMeant) {
 TEST_F(StoreTest, EpochsRise) {
   const auto store = open();
   EXPECT_EQ(store->next_epoch("demo").value(), 1U);
-  ASSERT_TRUE(take(*store, 1).ok());
+  ASSERT_TRUE(take(1).ok());
   EXPECT_EQ(store->next_epoch("demo").value(), 2U);
   files_.put("/pfs/store/demo/e41/left-over", {});
   EXPECT_EQ(store->next_epoch("demo").value(), 42U);
@@ -182,11 +190,11 @@ TEST_F(StoreTest, OneRunWritesAtATime) {
 
 TEST_F(StoreTest, NothingIsOverwritten) {
   const auto store = open();
-  ASSERT_TRUE(take(*store, 1).ok());
-  const Status again = take(*store, 1);
+  ASSERT_TRUE(take(1).ok());
+  const Status again = take(1);
   EXPECT_FALSE(again.ok());
   job_.run = "another";
-  EXPECT_FALSE(take(*store, 1).ok());
+  EXPECT_FALSE(take(1).ok());
   const auto info = store->find("demo@1");
   ASSERT_TRUE(info.ok());
   EXPECT_TRUE(store->verify(info.value(), {}).ok());
@@ -196,7 +204,7 @@ TEST_F(StoreTest, NothingIsOverwritten) {
 TEST_F(StoreTest, AnAbandonedCheckpointLeavesNothing) {
   const auto store = open();
   {
-    auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
+    auto writer = backend_.begin("demo", 1, 0, "abc", 1 << 20);
     ASSERT_TRUE(writer.ok());
     auto slot = pool_.acquire();
     slot.value()->used = 100;
@@ -207,25 +215,15 @@ TEST_F(StoreTest, AnAbandonedCheckpointLeavesNothing) {
     slot = pool_.acquire();
     write_slot(*writer.value(), 0, 100, slot.value());
   }
+  backend_.drain();
   EXPECT_EQ(files_.paths(), std::vector<std::string>{});
   EXPECT_EQ(store->next_epoch("demo").value(), 1U);
-}
-
-TEST_F(StoreTest, AWriterThatGoesAwayAbandons) {
-  const auto store = open();
-  {
-    auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
-    auto slot = pool_.acquire();
-    slot.value()->used = 100;
-    write_slot(*writer.value(), 0, 0, slot.value());
-  }
-  EXPECT_EQ(files_.paths(), std::vector<std::string>{});
 }
 
 TEST_F(StoreTest, AFailedWriterGivesSlotsBackAndGoesOn) {
   const auto store = open();
   files_.inject({1, Status(Code::kNoSpace, "cannot write x: disk full"), false, false});
-  auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
+  auto writer = backend_.begin("demo", 1, 0, "abc", 1 << 20);
   ASSERT_TRUE(writer.ok());
   for (int i = 0; i < 50; ++i) {  // many more than the pool has
     auto slot = pool_.acquire();
@@ -237,39 +235,22 @@ TEST_F(StoreTest, AFailedWriterGivesSlotsBackAndGoesOn) {
   writer.value()->finish(manifest_of(job_, 1), nullptr);
   EXPECT_EQ(writer.value()->wait().code(), Code::kNoSpace);
   writer.value().reset();
+  backend_.drain();
   EXPECT_EQ(files_.paths(), std::vector<std::string>{});
-}
-
-TEST_F(StoreTest, TheEndIsToldLastOfAll) {
-  const auto store = open();
-  Job nothing = job_;
-  nothing.ranges = {};
-  for (const bool fails : {false, true}) {
-    std::vector<std::string> told;
-    if (fails) files_.inject({2, Status(Code::kNoSpace, "cannot write: disk full"), false, true});
-    auto writer = store->begin("demo", 1, 0, job_.run, pool_, 1 << 20);
-    writer.value()->finish(manifest_of(nothing, 1), nullptr,
-                           [&](const Status& end) { told.push_back(end.message()); });
-    const Status status = writer.value()->wait();
-    EXPECT_EQ(status.ok(), !fails);
-    writer.value().reset();
-    EXPECT_EQ(told, std::vector<std::string>{status.message()});
-    files_.heal();
-    files_.erase("/pfs/store/demo/e1/r0.manifest");
-  }
 }
 
 TEST_F(StoreTest, AManifestThatReadersWouldRefuseIsNotCommitted) {
   const auto store = open();
-  auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
+  auto writer = backend_.begin("demo", 1, 0, "abc", 1 << 20);
   writer.value()->finish(manifest_of(job_, 1), nullptr);  // nothing of its ranges was written
   const Status status = writer.value()->wait();
   EXPECT_EQ(status.code(), Code::kInvalid);
   expect_message(status, "range 0 is not saved at byte 0");
-  writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
+  writer = backend_.begin("demo", 1, 0, "abc", 1 << 20);
   writer.value()->finish(manifest_of({"demo", "abc", 0, 1, {}, 1}, 2), nullptr);
   EXPECT_EQ(writer.value()->wait().code(), Code::kInvalid);
   writer.value().reset();
+  backend_.drain();
   EXPECT_EQ(files_.paths(), std::vector<std::string>{});
 }
 
@@ -287,11 +268,14 @@ Slot* gathered(StagingPool& pool, const std::vector<Piece>& pieces) {
 TEST_F(StoreTest, ASlotCarriesSeveralPieces) {
   const auto store = open();
   const Job job = {"demo", "abc", 0, 1, {4000}, 1};
-  auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
+  LocalBackend::Options several = options();
+  several.slot_bytes = 16 << 10;  // a piece for each page
+  LocalBackend backend(files_, several);
+  auto writer = backend.begin("demo", 1, 0, "abc", 1 << 20);
   const std::vector<Piece> scattered = {{0, 3000, 500}, {0, 0, 100}, {0, 100, 900}, {0, 2000, 10}};
   const std::vector<Piece> rest = {{0, 1000, 1000}, {0, 2010, 990}, {0, 3500, 500}};
-  writer.value()->write(scattered, gathered(pool_, scattered));
-  writer.value()->write(rest, gathered(pool_, rest));
+  writer.value()->write(scattered, gathered(backend.pool(), scattered));
+  writer.value()->write(rest, gathered(backend.pool(), rest));
   writer.value()->finish(manifest_of(job, 1), nullptr);
   ASSERT_TRUE(writer.value()->wait().ok()) << writer.value()->wait().message();
   const auto info = store->find("demo@1");
@@ -301,47 +285,10 @@ TEST_F(StoreTest, ASlotCarriesSeveralPieces) {
   EXPECT_EQ(info->ranks[0].extents[1].size, 1000U);
 }
 
-TEST_F(StoreTest, PiecesThatAreNotTheSlotsBytesAreRefused) {
-  const auto store = open();
-  const std::vector<std::vector<Piece>> wrong = {
-      {}, {{0, 0, 99}}, {{0, 0, 101}}, {{0, 0, 100}, {1, 0, 0}}, {{0, 0, 50}, {1, 0, UINT64_MAX}}};
-  for (const std::vector<Piece>& pieces : wrong) {
-    auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
-    writer.value()->write(pieces, gathered(pool_, {{0, 0, 100}}));
-    EXPECT_EQ(writer.value()->wait().code(), Code::kInvalid);
-  }
-  EXPECT_EQ(files_.paths(), std::vector<std::string>{});
-}
-
-TEST_F(StoreTest, BytesThatAreFoundTornAreNotCommitted) {
-  const auto store = open();
-  const Job job = {"demo", "abc", 0, 1, {4000}, 1};
-  for (const bool torn : {true, false}) {
-    std::vector<std::byte> seen;
-    Status told;
-    auto writer = store->begin("demo", 1, 0, "abc", pool_, 1 << 20);
-    const auto write = [&](const Piece& piece, CheckpointWriter::Check check) {
-      writer.value()->write({&piece, 1}, gathered(pool_, {piece}), std::move(check));
-    };
-    write({0, 0, 4000}, [&](std::span<const std::byte> bytes) {
-      seen.assign(bytes.begin(), bytes.end());
-      return torn ? Status(Code::kTorn, "zone 3 was overwritten") : Status();
-    });
-    writer.value()->finish(manifest_of(job, 1), nullptr, [&](const Status& end) { told = end; });
-    const Status ended = writer.value()->wait();
-    writer.value().reset();
-    EXPECT_EQ(seen, memory_at(1, 0, 4000));
-    EXPECT_EQ(ended.code(), torn ? Code::kTorn : Code::kOk);
-    EXPECT_EQ(told.code(), ended.code());
-    EXPECT_EQ(told.message(), ended.message());
-    EXPECT_EQ(files_.paths().size(), torn ? 0U : 2U);
-  }
-}
-
 TEST_F(StoreTest, AnEmptyCheckpointIsOne) {
   const auto store = open();
   job_.ranges = {};
-  ASSERT_TRUE(take(*store, 1).ok());
+  ASSERT_TRUE(take(1).ok());
   const auto info = store->find("demo");
   ASSERT_TRUE(info.ok());
   EXPECT_TRUE(store->verify(info.value(), {}).ok());
@@ -349,50 +296,51 @@ TEST_F(StoreTest, AnEmptyCheckpointIsOne) {
 
 TEST_F(StoreTest, AFailedJournalFailsTheCheckpoint) {
   const auto store = open();
-  const auto journal = open_journal(files_, *store, job_);
-  files_.inject({0, Status(Code::kIo, "cannot write journal"), false, true});
-  journal->append(journal_bytes(1), 1);
-  JournalPart part = journal->seal();
-  EXPECT_FALSE(journal->make_durable(part).ok());
-  files_.heal();
-  EXPECT_FALSE(take(*store, 1, journal.get()).ok());
+  files_.forbid("/pfs/store/demo/" + journal_name(job_));
+  const auto journal = open_journal(backend_, job_);
+  EXPECT_EQ(take(1, journal.get()).code(), Code::kPermission);
+  files_.allow_all();
+  EXPECT_EQ(take(2, journal.get()).code(), Code::kPermission) << "it stays failed, and says why";
+  backend_.wait_for_checkpoints();
   EXPECT_EQ(states(*store), std::vector<std::string>{});
 }
 
 TEST_F(StoreTest, PruningKeepsTheNewest) {
   const auto store = open();
-  for (uint64_t epoch = 1; epoch <= 4; ++epoch) ASSERT_TRUE(take(*store, epoch).ok());
-  EXPECT_EQ(store->prune("demo", 0).code(), Code::kInvalid);
-  ASSERT_TRUE(store->prune("demo", 2).ok());
+  for (uint64_t epoch = 1; epoch <= 4; ++epoch) ASSERT_TRUE(take(epoch).ok());
+  EXPECT_EQ(store->prune_idle("demo", {0, 0, false}).status().code(), Code::kInvalid);
+  ASSERT_TRUE(prune(2).ok());
   EXPECT_EQ(states(*store), (std::vector<std::string>{"demo@4 complete", "demo@3 complete"}));
   EXPECT_FALSE(files_.exists("/pfs/store/demo/e1"));
-  EXPECT_TRUE(store->prune("nobody", 2).ok());
+  EXPECT_TRUE(prune_folder(files_, "/pfs/store/nobody", 2).ok());
 }
 
 TEST_F(StoreTest, PruningKeepsJournalsThatAreNeeded) {
   std::vector<std::unique_ptr<JournalWriter>> journals;
+  const auto begin_run = [&](const char* run) {
+    job_.run = run;
+    journals.push_back(open_journal(backend_, job_));
+    while (count(journal_name(job_)) == 0) std::this_thread::yield();
+  };
   const auto runs = {"run1", "run2", "run3"};
   uint64_t epoch = 0;
   for (const char* run : runs) {
-    const auto store = open();  // each is a process of its own
-    job_.run = run;
-    journals.push_back(open_journal(files_, *store, job_));
-    ASSERT_TRUE(store->prune("demo", 1).ok());
+    begin_run(run);
+    ASSERT_TRUE(prune(1, false).ok());
     EXPECT_EQ(count(journal_name(job_)), 1U) << "the live one";
-    ASSERT_TRUE(take(*store, ++epoch, journals.back().get()).ok());
+    ASSERT_TRUE(take(++epoch, journals.back().get()).ok());
   }
   const auto store = open();
-  job_.run = "run4";
-  journals.push_back(open_journal(files_, *store, job_));
+  begin_run("run4");
   // Not by the run of the newest: goes only what the removed ones named.
-  ASSERT_TRUE(store->prune("demo", 2).ok());
+  ASSERT_TRUE(prune(2, false).ok());
   EXPECT_EQ(count("run1-r0.journal"), 0U);
   EXPECT_EQ(count("run2-r0.journal"), 1U);
   EXPECT_EQ(count("run4-r0.journal"), 1U);
   files_.put("/pfs/store/demo/lost-r0.journal", {});
   files_.put("/pfs/store/demo/lost7-r0.journal", {});
-  ASSERT_TRUE(take(*store, 4, journals.back().get()).ok());
-  ASSERT_TRUE(store->prune("demo", 1).ok());
+  ASSERT_TRUE(take(4, journals.back().get()).ok());
+  ASSERT_TRUE(prune(1).ok());
   EXPECT_EQ(count("run3-r0.journal"), 0U);
   EXPECT_EQ(count("lost"), 0U);
   EXPECT_EQ(count("run4-r0.journal"), 1U);
@@ -402,34 +350,33 @@ TEST_F(StoreTest, PruningKeepsJournalsThatAreNeeded) {
 TEST_F(StoreTest, PruningRemovesOldPartialOnesOnly) {
   const auto store = open();
   job_.ranks = 2;
-  ASSERT_TRUE(take(*store, 1).ok());  // of one rank only
+  ASSERT_TRUE(take(1).ok());  // of one rank only
   files_.put("/pfs/store/demo/e2/r0-abc123-0.segment", {});
   files_.put("/pfs/store/demo/e2/r0.manifest.abc123.tmp", {});
   job_.ranks = 1;
-  ASSERT_TRUE(store->prune("demo", 1).ok());
+  ASSERT_TRUE(prune(1).ok());
   EXPECT_EQ(states(*store).size(), 2U) << "nothing has a successor";
-  auto writing = store->begin("demo", 3, 0, "abc123", pool_, 1 << 20);
-  auto slot = pool_.acquire();
-  slot.value()->used = 1;
-  write_slot(*writing.value(), 0, 0, slot.value());
-  ASSERT_TRUE(take(*store, 4).ok());
+  files_.put("/pfs/store/demo/e3/r0-abc123-0.segment", {});
+  ASSERT_TRUE(take(4).ok());
   files_.put("/pfs/store/demo/e5/r0-abc123-0.segment", {});
-  ASSERT_TRUE(store->prune("demo", 1).ok());
-  writing.value()->finish(manifest_of({"demo", "abc123", 0, 1, {1}, 1}, 3), nullptr);
-  EXPECT_TRUE(writing.value()->wait().ok()) << writing.value()->wait().message();
+  PruneRequest request;
+  request.job_folder = "/pfs/store/demo";
+  request.job_folder_name = "demo";
+  request.is_being_written = [](uint64_t epoch) { return epoch == 3; };
+  ASSERT_TRUE(prune_job(files_, request).ok());
   EXPECT_EQ(states(*store),
-            (std::vector<std::string>{"demo@5 partial", "demo@4 complete", "demo@3 complete"}));
+            (std::vector<std::string>{"demo@5 partial", "demo@4 complete", "demo@3 partial"}));
 }
 
 TEST_F(StoreTest, PruningTouchesNeitherDamagedOnesNorTheirJournals) {
   const auto store = open();
-  const auto journal = open_journal(files_, *store, job_);
-  ASSERT_TRUE(take(*store, 1, journal.get()).ok());
+  const auto journal = open_journal(backend_, job_);
+  ASSERT_TRUE(take(1, journal.get()).ok());
   files_.put("/pfs/store/demo/e1/r0.manifest", bytes("spoilt"));
   job_.run = "next";
-  const auto next = open_journal(files_, *store, job_);
-  ASSERT_TRUE(take(*store, 2, next.get()).ok());
-  ASSERT_TRUE(store->prune("demo", 1).ok());
+  const auto next = open_journal(backend_, job_);
+  ASSERT_TRUE(take(2, next.get()).ok());
+  ASSERT_TRUE(prune(1).ok());
   EXPECT_EQ(states(*store), (std::vector<std::string>{"demo@2 complete", "demo@1 damaged"}));
   EXPECT_EQ(count("abc123-r0.journal"), 1U);
 }
@@ -439,25 +386,6 @@ TEST_F(StoreTest, AnOpenStoreMustBeThere) {
   EXPECT_EQ(missing.status().code(), Code::kNotFound);
   expect_message(missing.status(), "there is no store at /pfs/nowhere");
   EXPECT_EQ(Store::open(files_, "", true).status().code(), Code::kInvalid);
-  const auto store = open();
-  EXPECT_EQ(store->begin("demo", 1, 0, "a/b", pool_, 1).status().code(), Code::kInvalid);
-  EXPECT_EQ(store->begin("demo", 1, 0, "", pool_, 1).status().code(), Code::kInvalid);
-}
-
-TEST_F(StoreTest, ThreadsAreTheCallers) {
-  int spawned = 0;
-  auto store = Store::open(files_, "/pfs/store", true, [&](std::function<void()> body) -> Join {
-    ++spawned;
-    auto thread = std::make_shared<std::thread>(std::move(body));
-    return [thread] { thread->join(); };
-  });
-  ASSERT_TRUE(take(*store.value(), 1).ok());
-  EXPECT_EQ(spawned, 1);
-  store =
-      Store::open(files_, "/pfs/store", true, [](const std::function<void()>&) { return Join(); });
-  const Status status = take(*store.value(), 2);
-  EXPECT_EQ(status.code(), Code::kIo);
-  expect_message(status, "cannot start the checkpoint thread");
 }
 
 TEST(JobNames, AreNamesOfFolders) {

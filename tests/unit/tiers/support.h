@@ -8,29 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "local_backend.h"
+#include "tiers/prune.h"
 #include "tiers/tiers.h"
 
 namespace gpusnap::test {
-
-class PlainMemory final : public SlotMemory {
- public:
-  Result<std::byte*> allocate(size_t bytes) override {
-    if (left_ == 0) return Status(Code::kNoSpace, "no memory for a slot");
-    --left_;
-    ++held_;
-    return new std::byte[bytes];
-  }
-  void release(std::byte* slot, size_t) override {
-    --held_;
-    delete[] slot;
-  }
-  void allow(size_t slots) { left_ = slots; }
-  size_t held() const { return held_; }
-
- private:
-  size_t left_ = SIZE_MAX;
-  size_t held_ = 0;
-};
 
 // What is in a range of memory at an epoch: bytes that look random and that nothing else has.
 inline std::vector<std::byte> memory_at(uint64_t epoch, size_t range, size_t size) {
@@ -87,13 +69,8 @@ inline std::string journal_name(const Job& job) {
   return job.run + "-r" + std::to_string(job.rank) + ".journal";
 }
 
-inline std::unique_ptr<JournalWriter> open_journal(FileSystem& files, const Store& store,
-                                                   const Job& job) {
-  JournalWriter::Options options;
-  options.block_bytes = 512;
-  auto journal =
-      JournalWriter::create(files, store.job_folder(job.name), journal_name(job), options);
-  return journal.ok() ? std::move(journal.value()) : nullptr;
+inline std::unique_ptr<JournalWriter> open_journal(LocalBackend& backend, const Job& job) {
+  return backend.open_journal(job.name, journal_name(job));
 }
 
 inline std::vector<std::byte> journal_bytes(uint64_t epoch) {
@@ -106,28 +83,49 @@ inline void write_slot(CheckpointWriter& writer, uint32_t range, uint64_t offset
   writer.write({&piece, 1}, slot);
 }
 
+// As who snapshots gets one: after those who wait.
+inline Slot* next_slot(StagingPool& pool) {
+  for (;;) {
+    const auto slot = pool.acquire(std::chrono::nanoseconds(0));
+    if (slot.ok()) return slot.value();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
 // Takes one checkpoint from the cut to the commit; slots are smaller than ranges.
-inline Status take_checkpoint(Store& store, StagingPool& pool, const Job& job, uint64_t epoch,
+inline Status take_checkpoint(LocalBackend& backend, const Job& job, uint64_t epoch,
                               JournalWriter* journal) {
   Manifest manifest = manifest_of(job, epoch);
   if (journal != nullptr) {
     journal->append(journal_bytes(epoch), 4);
     manifest.journal.push_back(journal->seal());
   }
-  auto writer = store.begin(job.name, epoch, job.rank, job.run, pool, job.segment_bytes);
+  StagingPool& pool = backend.pool();
+  auto writer = backend.begin(job.name, epoch, job.rank, job.run, job.segment_bytes);
   if (!writer.ok()) return writer.status();
   for (size_t range = 0; range < job.ranges.size(); ++range) {
     const auto bytes = memory_at(epoch, range, job.ranges[range]);
     for (size_t at = 0; at < bytes.size(); at += pool.slot_bytes()) {
-      auto slot = pool.acquire();
-      if (!slot.ok()) return slot.status();
-      slot.value()->used = std::min(pool.slot_bytes(), bytes.size() - at);
-      std::memcpy(slot.value()->data, bytes.data() + at, slot.value()->used);
-      write_slot(*writer.value(), static_cast<uint32_t>(range), at, slot.value());
+      Slot* const slot = next_slot(pool);
+      slot->used = std::min(pool.slot_bytes(), bytes.size() - at);
+      std::memcpy(slot->data, bytes.data() + at, slot->used);
+      write_slot(*writer.value(), static_cast<uint32_t>(range), at, slot);
     }
   }
   writer.value()->finish(std::move(manifest), journal);
   return writer.value()->wait();
+}
+
+// As the backend prunes a job after a commit. `own`: the newest complete checkpoint is the live
+// run's.
+inline Status prune_folder(FileSystem& files, const std::string& job_folder, uint32_t keep,
+                           bool own = true) {
+  PruneRequest request;
+  request.job_folder = job_folder;
+  request.job_folder_name = job_folder.substr(job_folder.rfind('/') + 1);
+  request.keep = keep;
+  request.is_of_this_run = [own](uint64_t) { return own; };
+  return prune_job(files, request);
 }
 
 // Ok where every range of every rank comes back as it was.

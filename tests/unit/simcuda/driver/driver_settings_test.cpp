@@ -86,6 +86,7 @@ TEST(Settings, WhatCannotBeReadIsNamed) {
                             "SIMCUDA_CLOCK=fast",
                             "SIMCUDA_PACE=0",
                             "SIMCUDA_PACE=2x",
+                            "SIMCUDA_PINNING=fast",
                             "SIMCUDA_BANDWIDTH=memory",
                             "SIMCUDA_BANDWIDTH=memory:2X",
                             "SIMCUDA_BANDWIDTH=memory:1",

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""kill -9 of a program, of its node's backend, of both, at random moments: what had reached the
+backend becomes durable, restores are exact, and nothing is left behind.
+
+40 kills; with GPUSNAP_SOAK=1 500.
+"""
+import glob
+import os
+import re
+import shutil
+import signal
+import time
+
+import harness
+
+KILLS = 500 if harness.SOAK else 40
+BACKEND = os.path.join(harness.BUILD, 'tools', 'gpusnapd')
+
+# Program, steps, every how many synchronisations it is saved.
+PROGRAMS = [('stencil', '240', 20), ('particles', '100', 10), ('pipeline', '150', 15),
+            ('churn', '240', 30)]
+# Where chunks wait: in memory, on a device besides, there alone.
+TIERS = [{}, {'GPUSNAP_PLACEMENT': 'hybrid-naive'}, {'GPUSNAP_PLACEMENT': 'ssd-only'}]
+VICTIMS = ['program', 'backend', 'both', 'both, backend first']
+
+
+class Backend(harness.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.areas = set()  # shared memory that backends were seen to have
+        self.references = {}
+        self.ssd = os.path.join(self.folder, 'ssd')
+        self.tiers = {}  # settings
+        self.addCleanup(self.end_backends)
+
+    # ---- looking at backends ----
+
+    def backends(self):
+        """Process numbers of this test's backends that run."""
+        found = []
+        node = b'GPUSNAP_NODE=' + self.folder.encode()
+        for path in glob.glob('/proc/[0-9]*'):
+            try:
+                if os.readlink(os.path.join(path, 'exe')) != BACKEND:
+                    continue
+                with open(os.path.join(path, 'environ'), 'rb') as file:
+                    if node not in file.read().split(b'\0'):
+                        continue
+                with open(os.path.join(path, 'maps'), 'rb') as file:
+                    self.areas.update(re.findall(rb'/dev/shm/gpusnap\S*', file.read()))
+                found.append(int(os.path.basename(path)))
+            except OSError:
+                continue  # it has ended meanwhile
+        return found
+
+    def end_backends(self):
+        for process in self.backends():
+            self.kill(process)
+
+    @staticmethod
+    def kill(process):
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def wait_until(self, what, happens):
+        deadline = time.monotonic() + self.timeout
+        while not happens():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.005)
+
+    # ---- running ----
+
+    def settings(self, **settings):
+        return super().settings(**{'GPUSNAP_BACKEND': 'process', 'GPUSNAP_BACKEND_IDLE': '100ms',
+                                   'GPUSNAP_HOST_CACHE': '32M', 'GPUSNAP_KEEP': 1000000,
+                                   'GPUSNAP_LOG': 'warn', **self.tiers, **settings})
+
+    def reference_of(self, command):
+        key = tuple(command)
+        if key not in self.references:
+            self.references[key] = self.reference(command)
+        return self.references[key]
+
+    def safe(self):
+        """What must not be lost from now on: complete, or on its way without need of its program."""
+        return {each['id'] for each in self.checkpoints()
+                if each['state'] == 'complete' or each['level'] in ('memory', 'ssd')}
+
+    def leaves_nothing(self):
+        """No process, no shared memory, no temporary file; and no backend had to complain."""
+        self.wait_until('a backend stays: %s' % self.backends(), lambda: not self.backends())
+        self.wait_until('shared memory stays',
+                        lambda: not any(os.path.exists(area) for area in self.areas))
+        left = [name for name in glob.glob(os.path.join(self.store, '**', '*'), recursive=True)
+                if re.search(r'\.(tmp|blocks|chunk)$|\.tmp-', name)]
+        self.assertEqual(left, [])
+        log = os.path.join(self.folder, 'gpusnap', 'gpusnapd.log')
+        if os.path.exists(log):
+            with open(log) as file:
+                self.fail('a backend said: ' + harness.tail(file.read()))
+
+    def becomes_durable(self, before):
+        waited = self.tool('wait', '--timeout', '60s')
+        self.assertEqual(waited.returncode, 0, waited.stderr)
+        complete = {each['id'] for each in self.complete()}
+        self.assertLessEqual(before, complete)
+        self.verify_all()
+        return complete
+
+    # ---- tests ----
+
+    def test_survives_kills(self):
+        counts = {'restored': 0, 'in flight': 0}
+        for number in range(KILLS):
+            name, steps, every = PROGRAMS[number % len(PROGRAMS)]
+            victim = self.random.choice(VICTIMS)
+            self.tiers = dict(TIERS[number % len(TIERS)])
+            if self.tiers:
+                os.makedirs(self.ssd, exist_ok=True)
+                self.tiers.update(GPUSNAP_SSD=self.ssd, GPUSNAP_CHUNK='256K')
+            with self.subTest(number=number, program=name, victim=victim, **self.tiers):
+                self.one_kill([harness.app(name), steps], every, victim, counts)
+            for folder in (self.store, self.ssd):
+                shutil.rmtree(folder, ignore_errors=True)
+        print('%d kills: %d restored, %d checkpoints on their way at the time' % (
+            KILLS, counts['restored'], counts['in flight']))
+        self.assertGreater(counts['restored'], 0)
+
+    def one_kill(self, command, every, victim, counts):
+        reference = self.reference_of(command)
+        run = self.start_saved(command, GPUSNAP_EVERY='syncs:%d' % every)
+        time.sleep(self.random.uniform(0, 1.5 * max(reference.seconds, 0.2)))
+        before = self.safe()
+        counts['in flight'] += len(before - {each['id'] for each in self.complete()})
+        if victim == 'program':
+            killed = run.kill()
+        elif victim == 'both':
+            killed = run.kill()
+            self.end_backends()
+        else:
+            self.end_backends()
+            killed = victim != 'backend' and run.kill()
+        if not killed:
+            # It had ended, or only the backend was killed: the program must not notice.
+            self.finish(run)
+            self.assert_same_output(run, reference)
+            self.assertEqual(run.errors, '')
+        complete = self.becomes_durable(before)
+        if complete:
+            restored = self.finish(self.start_restored(command))
+            self.assert_same_output(restored, reference)
+            counts['restored'] += 1
+        self.leaves_nothing()
+
+    def unfinished(self):
+        """Folders of checkpoints that have begun and have no manifest."""
+        return [folder for folder in glob.glob(os.path.join(self.store, '*', 'e*'))
+                if not glob.glob(os.path.join(folder, '*.manifest'))]
+
+    def stop_backend_within_a_checkpoint(self, run):
+        while True:
+            self.wait_until('no checkpoint begins', lambda: self.unfinished() or run.ended())
+            self.assertFalse(run.ended(), run.errors)
+            backend, = self.backends()
+            begun = self.unfinished()
+            os.kill(backend, signal.SIGSTOP)
+            if set(begun) & set(self.unfinished()):
+                return backend
+            os.kill(backend, signal.SIGCONT)
+
+    def test_memory_outlives_its_program_and_its_backend(self):
+        """Both are killed while all that there is of a checkpoint is in memory."""
+        command = [harness.app('stencil'), '240']
+        reference = self.reference_of(command)
+        run = self.start_saved(command, GPUSNAP_EVERY='syncs:20')
+        backend = self.stop_backend_within_a_checkpoint(run)
+        self.wait_until('nothing is in memory', lambda: any(
+            each['level'] == 'memory' for each in self.checkpoints()))
+        early = self.tool('wait', '--timeout', '20ms')
+        self.assertEqual(early.returncode, harness.TOO_EARLY, early.stderr)
+        self.assertIn('is not durable yet', early.stderr)
+        self.assertTrue(run.kill())
+        before = self.safe()
+        self.assertNotEqual(before - {each['id'] for each in self.complete()}, set())
+        self.kill(backend)
+        self.becomes_durable(before)
+        self.assert_same_output(self.finish(self.start_restored(command)), reference)
+        self.leaves_nothing()
+
+    def damage(self, pattern):
+        """One bit in the middle of each file; how many there were."""
+        paths = glob.glob(pattern, recursive=True)
+        for path in paths:
+            with open(path, 'r+b') as file:
+                middle = os.path.getsize(path) // 2
+                file.seek(middle)
+                byte = file.read(1)[0]
+                file.seek(middle)
+                file.write(bytes([byte ^ 0x10]))
+        return len(paths)
+
+    def test_restores_from_the_nearest_that_is_right(self):
+        """What stays on a device after a commit is read first, and the store where it is not right."""
+        command = [harness.app('stencil'), '240']
+        reference = self.reference_of(command)
+        os.makedirs(self.ssd)
+        self.tiers = {'GPUSNAP_SSD': self.ssd, 'GPUSNAP_CHUNK': '256K',
+                      'GPUSNAP_PLACEMENT': 'ssd-only', 'GPUSNAP_ORG': 'b+f'}
+        self.saved_and_killed(command, reference, 'syncs:20')
+        self.settle()
+        newest = self.complete()[0]
+        segments = os.path.join(self.store, '*', 'e%d' % newest['epoch'], '*.seg*')
+        chunks = os.path.join(self.ssd, '**', 'e%d' % newest['epoch'], '*.chunk')
+
+        def restored(said, **settings):
+            run = self.finish(self.start_restored(command, newest['id'], GPUSNAP_LOG='info',
+                                                  GPUSNAP_EVERY='off', **settings))
+            self.assert_same_output(run, reference)
+            self.assertRegex(run.errors, said)
+
+        restored('from SSD')
+        self.assertGreater(self.damage(segments), 0)
+        refused = self.start_restored(command, newest['id'], GPUSNAP_SSD='', GPUSNAP_PLACEMENT='')
+        self.assertEqual(refused.wait(self.timeout), harness.DAMAGED, refused.errors)
+        restored('from SSD')
+        self.damage(segments)  # the same bits: it is whole again
+        self.assertGreater(self.damage(chunks), 0)
+        restored('not right on SSD')
+        # Nothing of all this is in the way of what follows.
+        self.verify_all()
+
+    def test_wait_and_list_where_nothing_is_on_its_way(self):
+        waited = self.tool('wait')
+        self.assertEqual((waited.returncode, waited.stdout, waited.stderr), (0, '', ''))
+        self.assertEqual(self.backends(), [])
+
+    def test_one_backend_for_all_programs_of_a_node(self):
+        command = [harness.app('stencil'), '240']
+        reference = self.reference_of(command)
+        runs = [self.start_saved(command, GPUSNAP_EVERY='syncs:20', GPUSNAP_JOB='job%d' % i,
+                                 GPUSNAP_BACKEND_IDLE='2s') for i in range(3)]
+        most = 0
+        while not all(run.ended() for run in runs):
+            most = max(most, len(self.backends()))
+            time.sleep(0.01)
+        for run in runs:
+            self.assert_same_output(self.finish(run), reference)
+        most = max(most, len(self.backends()))  # which stays for a while
+        # One that has just been started finds that another one serves, and goes.
+        self.assertGreaterEqual(most, 1)
+        self.wait_until('more than one stays', lambda: len(self.backends()) <= 1)
+        self.becomes_durable(set())
+        self.assertEqual({each['job'] for each in self.complete()}, {'job0', 'job1', 'job2'})
+        self.leaves_nothing()
+
+
+if __name__ == '__main__':
+    harness.main()

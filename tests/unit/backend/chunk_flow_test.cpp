@@ -1,0 +1,183 @@
+// Chunks through their tiers with a part, a store and a clock that do what the test says.
+#include "tiers/backend/chunk_flow.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "tiers/segment_store.h"
+#include "tiers/staging/client.h"
+
+namespace gpusnap::test {
+namespace {
+
+constexpr uint64_t kSlot = 4096;
+constexpr uint64_t kChunkSlots = 4;
+constexpr int64_t kSecond_ns = 1'000'000'000;
+
+class SetClock final : public Clock {
+ public:
+  int64_t now_ns() override { return now; }
+  int64_t now = 0;
+};
+
+class NoFile final : public BulkFile {
+ public:
+  uint64_t size() const override { return 0; }
+  void write(uint64_t, std::span<const std::byte>, Done done) override { done({}); }
+  void read(uint64_t, std::span<std::byte>, Done done) override { done({}); }
+  Status sync() override { return {}; }
+};
+
+// Keeps what it is given until the test takes it.
+class HeldPart final : public IncomingCheckpoint {
+ public:
+  const CheckpointText& text() const override { return text_; }
+  bool expect(uint64_t) override { return true; }
+  void add(uint64_t, std::span<const Piece>, std::span<const std::byte>, Release release,
+           std::shared_ptr<PlacedFile> chunk) override {
+    (chunk ? to_ssd : to_store).push_back(std::move(release));
+  }
+  void open_chunk(size_t, std::function<void(std::shared_ptr<PlacedFile>)> opened) override {
+    opened(std::make_shared<PlacedFile>(std::make_unique<NoFile>(), 0, SegmentHeader{}));
+  }
+  void move_chunk(std::shared_ptr<PlacedFile>, std::function<void()> moved) override {
+    moves.push_back(std::move(moved));
+  }
+  void add_manifest(uint64_t, std::span<const std::byte>, Release) override {}
+  void seal(uint64_t) override {}
+  void fail(const Status&) override {}
+  void leave() override {}
+  void wait() override {}
+  Needs needs(ManifestText::Journal&) const override { return Needs::kNone; }
+
+  std::deque<Release> to_store;  // slots
+  std::deque<Release> to_ssd;
+  std::deque<std::function<void()>> moves;
+
+ private:
+  CheckpointText text_;
+};
+
+// Chunks of four slots; a cache of three chunks, and an SSD of 1 kB/s for whoever writes to it.
+class ChunkFlowTest : public ::testing::Test {
+ protected:
+  void make(uint32_t flushes) {
+    const ThroughputSample cache{1, 1e9}, ssd{1, 1000};
+    auto placement = Placement::make({{"cache", 3, ThroughputModel::fit({&cache, 1}).value()},
+                                      {"ssd", 100, ThroughputModel::fit({&ssd, 1}).value()}},
+                                     {PlacementPolicy::kHybridOpt, 1e8, 16});
+    placement_ = std::move(placement.value());
+    memory_ = std::move(StagingMemory::make_private({kSlot, 64 * kSlot}).value());
+    (void)memory_->grow(64);
+    client_ = std::move(StagingClient::join(*memory_, "client").value());
+    stream_ = client_->open(StreamKind::kCheckpoint, "part").value();
+    server_ = std::make_unique<StagingServer>(*memory_);
+    flow_ = std::make_unique<ChunkFlow>(
+        *placement_, *server_, clock_, ChunkFlow::Options{kChunkSlots, flushes},
+        ChunkFlow::Actions{[this](uint32_t slot, bool) { server_->release(slot); },
+                           [this](std::function<void()> then) { posted_.push_back(then); }});
+  }
+
+  void arrive(const std::shared_ptr<HeldPart>& part, uint64_t slots) {
+    for (uint64_t i = 0; i < slots; ++i) {
+      const uint32_t slot = client_->claim(std::chrono::seconds(1)).value();
+      const Piece piece{0, 0, kSlot};
+      client_->hand_over(stream_, slot, kSlot, {&piece, 1});
+      (void)server_->look();
+      flow_->arrived(part, slot, sequence_++);
+    }
+    handle();
+  }
+  void handle() {
+    while (!posted_.empty()) {
+      const auto then = std::move(posted_.front());
+      posted_.pop_front();
+      then();
+    }
+  }
+  void store(HeldPart& part, size_t slots) {
+    ASSERT_GE(part.to_store.size(), slots);
+    for (; slots > 0; --slots) {
+      part.to_store.front()(true);
+      part.to_store.pop_front();
+    }
+    handle();
+  }
+  uint64_t flushing() const { return placement_->counters(0).flushing; }
+
+  SetClock clock_;
+  std::unique_ptr<Placement> placement_;
+  std::unique_ptr<StagingMemory> memory_;
+  std::unique_ptr<StagingClient> client_;
+  std::unique_ptr<StagingServer> server_;
+  std::unique_ptr<ChunkFlow> flow_;
+  std::deque<std::function<void()>> posted_;
+  uint32_t stream_ = 0;
+  uint64_t sequence_ = 0;
+};
+
+// The store takes a chunk in a second, one at a time. To the second one that is two.
+TEST_F(ChunkFlowTest, WaitingForAFlushIsPartOfIt) {
+  make(1);
+  const auto part = std::make_shared<HeldPart>();
+  arrive(part, 2 * kChunkSlots);
+  EXPECT_EQ(part->to_store.size(), kChunkSlots);
+  clock_.now += kSecond_ns;
+  store(*part, kChunkSlots);
+  clock_.now += kSecond_ns;
+  store(*part, kChunkSlots);
+  constexpr double kChunk = kChunkSlots * kSlot;
+  EXPECT_DOUBLE_EQ(placement_->flush_bandwidth(), 2 * kChunk / 3);
+}
+
+TEST_F(ChunkFlowTest, ChunksThatCannotFillKeepTheStoreBusy) {
+  make(2);
+  std::vector<std::shared_ptr<HeldPart>> parts;
+  for (int i = 0; i < 3; ++i) {
+    parts.push_back(std::make_shared<HeldPart>());
+    arrive(parts.back(), 2);
+  }
+  flow_->relieve(false);
+  EXPECT_EQ(flushing(), 0U);  // there are slots
+  flow_->relieve(true);
+  EXPECT_EQ(flushing(), 2U);  // not more than may be
+  EXPECT_EQ(parts[0]->to_store.size(), 2U);
+  EXPECT_EQ(parts[1]->to_store.size(), 2U);
+  EXPECT_EQ(parts[2]->to_store.size(), 0U);
+  store(*parts[1], 2);
+  EXPECT_EQ(flushing(), 1U);
+  flow_->relieve(true);  // although one is flushed
+  EXPECT_EQ(parts[2]->to_store.size(), 2U);
+}
+
+// The fourth waits for a place. A store that stands still is slower than the SSD in the end.
+TEST_F(ChunkFlowTest, NobodyWaitsForAStoreThatStandsStill) {
+  make(4);
+  std::vector<std::shared_ptr<HeldPart>> parts;
+  for (int i = 0; i < 4; ++i) {
+    parts.push_back(std::make_shared<HeldPart>());
+    arrive(parts.back(), kChunkSlots);
+  }
+  EXPECT_EQ(placement_->waiting(), 1U);
+  clock_.now += kSecond_ns;
+  flow_->relieve(true);
+  EXPECT_EQ(placement_->waiting(), 1U);  // it may still do 16 kB/s
+  clock_.now += 15 * kSecond_ns;
+  flow_->relieve(true);
+  handle();
+  flow_->relieve(true);
+  EXPECT_EQ(placement_->waiting(), 1U);  // 1024 B/s
+  clock_.now += kSecond_ns;
+  flow_->relieve(true);
+  handle();
+  EXPECT_EQ(placement_->waiting(), 0U);
+  EXPECT_EQ(flow_->placed(1), 1U);
+  EXPECT_EQ(parts[3]->to_ssd.size(), kChunkSlots);
+  for (; !parts[3]->to_ssd.empty(); parts[3]->to_ssd.pop_front()) parts[3]->to_ssd.front()(true);
+  handle();
+  ASSERT_EQ(parts[3]->moves.size(), 1U);
+}
+
+}  // namespace
+}  // namespace gpusnap::test

@@ -1,0 +1,107 @@
+#include "tiers/daemon/leftovers.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "fault_file_system.h"
+#include "tiers/backend/block_log.h"
+
+namespace gpusnap::test {
+namespace {
+
+CheckpointText part(uint64_t epoch, uint32_t rank = 0) {
+  CheckpointText text;
+  text.store = "/store";
+  text.job = "wave";
+  text.run = "r1";
+  text.epoch = epoch;
+  text.rank = rank;
+  return text;
+}
+
+class Leftovers : public testing::Test {
+ protected:
+  void write(const std::string& path, std::vector<std::byte> bytes = {}) {
+    EXPECT_TRUE(files_.make_folder(path.substr(0, path.rfind('/'))).ok());
+    auto file = files_.create(path);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    EXPECT_TRUE(file.value()->append(bytes).ok());
+  }
+  void write_log(const std::string& ssd, const CheckpointText& text, bool sealed) {
+    std::vector<std::byte> bytes = encode_log_text(encode(text));
+    if (sealed) {
+      for (const std::byte byte : encode_log_sealed(3)) bytes.push_back(byte);
+    }
+    write(chunk_root(ssd) + "/node/0123456789abcdef/wave/e" + std::to_string(text.epoch) + "/r" +
+              std::to_string(text.rank) + "-r1-0.blocks",
+          bytes);
+  }
+  std::vector<CheckpointText> found() { return leftovers_on(files_, {{"/a", 0}, {"/b", 0}}); }
+
+  FaultFileSystem files_;
+};
+
+TEST_F(Leftovers, AreNoneWhereThereIsNothing) {
+  EXPECT_TRUE(found().empty());
+}
+
+TEST_F(Leftovers, AreWhatIsSealedAndNotInItsStore) {
+  write_log("/a", part(1), true);
+  write_log("/a", part(2), false);
+  write_log("/b", part(3, 1), true);
+  EXPECT_EQ(found(), (std::vector<CheckpointText>{part(1), part(3, 1)}));
+  write("/store/wave/e1/r0.manifest");
+  EXPECT_EQ(found(), std::vector<CheckpointText>{part(3, 1)});
+}
+
+TEST_F(Leftovers, AreNotWhatTheStoreHasPassed) {
+  write_log("/a", part(1), true);
+  write("/store/wave/e1/r1.manifest");
+  write("/store/wave/e2/r0.manifest");
+  // Its epoch is there, and waits for it.
+  EXPECT_EQ(found(), std::vector<CheckpointText>{part(1)});
+  EXPECT_FALSE(is_in_store(files_, part(1)));
+  ASSERT_TRUE(files_.remove("/store/wave/e1/r1.manifest").ok());
+  ASSERT_TRUE(files_.remove_folder("/store/wave/e1").ok());
+  EXPECT_TRUE(found().empty());
+}
+
+TEST_F(Leftovers, CopiesGoWithWhatTheyAreOf) {
+  const std::string below = "/node/0123456789abcdef/wave/e";
+  for (const uint64_t epoch : {1, 2}) {
+    std::vector<std::byte> bytes = encode_log_text(encode(part(epoch)));
+    for (const std::byte byte : encode_log_sealed(3)) bytes.push_back(byte);
+    for (const std::byte byte : encode_log_committed()) bytes.push_back(byte);
+    const std::string folder = chunk_root("/a") + below + std::to_string(epoch);
+    write(folder + "/r0-r1-0.blocks", bytes);
+    write(chunk_root("/b") + below + std::to_string(epoch) + "/r0-r1-0.chunk", {});
+  }
+  write_log("/a", part(3), true);
+  const size_t all = files_.paths().size();
+  remove_stale_copies(files_, {{"/a", 0}, {"/b", 0}});
+  EXPECT_EQ(files_.paths().size(), all) << "nothing is known of a store that cannot be read";
+  write("/store/wave/e2/r0.manifest");
+  EXPECT_EQ(found(), std::vector<CheckpointText>{part(3)});
+  remove_stale_copies(files_, {{"/a", 0}, {"/b", 0}});
+  EXPECT_FALSE(files_.exists(chunk_root("/a") + below + "1/r0-r1-0.blocks"));
+  EXPECT_FALSE(files_.exists(chunk_root("/b") + below + "1/r0-r1-0.chunk"));
+  EXPECT_TRUE(files_.exists(chunk_root("/a") + below + "2/r0-r1-0.blocks"));
+  EXPECT_TRUE(files_.exists(chunk_root("/b") + below + "2/r0-r1-0.chunk"));
+  EXPECT_EQ(found(), std::vector<CheckpointText>{part(3)});
+}
+
+TEST_F(Leftovers, ThatCannotBeReadArePassedOver) {
+  const std::string folder = chunk_root("/a") + "/node/0123456789abcdef/wave/e1/";
+  write(folder + "r0-r1-0.blocks", std::vector<std::byte>(100, std::byte{7}));
+  write(folder + "something");
+  write(chunk_root("/a") + "/calibration/x.calibration");
+  std::vector<std::byte> hostile = encode_log_text("no text at all");
+  for (const std::byte byte : encode_log_sealed(0)) hostile.push_back(byte);
+  write(folder + "r1-r1-0.blocks", hostile);
+  EXPECT_TRUE(found().empty());
+}
+
+}  // namespace
+}  // namespace gpusnap::test

@@ -1,0 +1,99 @@
+#include "tiers/daemon/on_the_way.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "tiers/daemon/start.h"
+#include "tiers/staging/client.h"
+#include "tiers/staging/server.h"
+
+namespace gpusnap {
+namespace {
+
+CheckpointText checkpoint(uint64_t epoch) {
+  CheckpointText text;
+  text.store = "/store";
+  text.job = "wave";
+  text.run = "r1";
+  text.epoch = epoch;
+  return text;
+}
+
+class OnTheWayTest : public testing::Test {
+ protected:
+  OnTheWayTest()
+      : memory_(std::move(StagingMemory::make_private({4096, 16384}).value())),
+        server_(*memory_),
+        client_(std::move(StagingClient::join(*memory_, "").value())) {}
+
+  uint32_t open(uint64_t epoch) {
+    return client_->open(StreamKind::kCheckpoint, encode(checkpoint(epoch))).value();
+  }
+  Fate fate(const OnTheWay::Part& part) {
+    why_.clear();
+    return fate_of(*memory_, part.stream, why_);
+  }
+
+  std::unique_ptr<StagingMemory> memory_;
+  StagingServer server_;
+  std::unique_ptr<StagingClient> client_;
+  std::string why_;
+};
+
+TEST_F(OnTheWayTest, FindsPartsAndJournalsAndWhetherTheyAreSealed) {
+  EXPECT_TRUE(look_at(*memory_).parts.empty());
+  (void)open(1);
+  const uint32_t sealed = open(2);
+  client_->seal(sealed);
+  const std::string journal = encode(JournalText{"/store/wave/r1-r0.journal"});
+  ASSERT_TRUE(client_->open(StreamKind::kJournal, journal).ok());
+  const OnTheWay found = look_at(*memory_);
+  ASSERT_EQ(found.parts.size(), 2U);
+  EXPECT_EQ(found.parts[0].text, checkpoint(1));
+  EXPECT_FALSE(found.parts[0].sealed);
+  EXPECT_EQ(found.parts[1].text, checkpoint(2));
+  EXPECT_TRUE(found.parts[1].sealed);
+  ASSERT_EQ(found.journals.size(), 1U);
+  EXPECT_EQ(found.journals[0].text.file, "/store/wave/r1-r0.journal");
+  EXPECT_FALSE(found.journals[0].sealed);
+}
+
+TEST_F(OnTheWayTest, LeavesOutWhatMakesNoSense) {
+  ASSERT_TRUE(client_->open(StreamKind::kCheckpoint, "nonsense").ok());
+  ASSERT_TRUE(client_->open(StreamKind::kJournal, "").ok());
+  EXPECT_TRUE(look_at(*memory_).parts.empty());
+  EXPECT_TRUE(look_at(*memory_).journals.empty());
+}
+
+TEST_F(OnTheWayTest, TellsWhatBecameOfAPart) {
+  const uint32_t good = open(1), bad = open(2), dropped = open(3);
+  const OnTheWay found = look_at(*memory_);
+  for (const OnTheWay::Part& part : found.parts) EXPECT_EQ(fate(part), Fate::kPending);
+  client_->seal(good);
+  EXPECT_EQ(fate(found.parts[0]), Fate::kPending);
+  server_.end(good, {});
+  EXPECT_EQ(fate(found.parts[0]), Fate::kDurable);
+  server_.end(bad, {Code::kNoSpace, "the store is full"});
+  EXPECT_EQ(fate(found.parts[1]), Fate::kFailed);
+  EXPECT_EQ(why_, "the store is full");
+  client_->abandon(dropped);
+  EXPECT_EQ(fate(found.parts[2]), Fate::kGone);
+  // Its place has been taken by another one.
+  client_->close(good);
+  EXPECT_EQ(fate(found.parts[0]), Fate::kGone);
+  EXPECT_EQ(open(4), good);
+  EXPECT_EQ(fate(found.parts[0]), Fate::kGone);
+}
+
+TEST_F(OnTheWayTest, KnowsWhetherAnybodyServes) {
+  EXPECT_TRUE(is_served(*memory_));
+  memory_->header().server_started = 1;  // another process of that number, long ago
+  EXPECT_FALSE(is_served(*memory_));
+  memory_->header().server = 0;
+  EXPECT_FALSE(is_served(*memory_));
+}
+
+}  // namespace
+}  // namespace gpusnap

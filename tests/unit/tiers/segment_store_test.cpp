@@ -1,0 +1,339 @@
+#include "tiers/segment_store.h"
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "fault_file_system.h"
+#include "support.h"
+#include "tiers/checksum.h"
+#include "tiers/segment.h"
+
+namespace gpusnap::test {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr size_t kBlock = 256 << 10;  // less is not looked at whether it shrinks
+
+// Every second block is compressible.
+Bytes block_bytes(unsigned number, size_t size) {
+  std::mt19937 random(number);
+  Bytes bytes(size);
+  std::ranges::generate(
+      bytes, [&] { return static_cast<std::byte>(number % 2 == 0 ? random() % 3 : random()); });
+  return bytes;
+}
+
+// Where the second piece of a block is in its range.
+constexpr uint64_t kSecond = 10'000'000;
+
+class SegmentStoreTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<SegmentStore> start(SegmentStore::Options options = {},
+                                      const char* compression = "off") {
+    compression_ =
+        std::make_unique<Compression>(parse_compression(compression).value(), monotonic_clock());
+    options.block_bytes = kBlock;
+    auto store =
+        SegmentStore::start(files_, "/store", {"job", "a", 7, 0}, options, *compression_, {});
+    EXPECT_TRUE(store.ok()) << store.status().message();
+    return std::move(store.value());
+  }
+
+  // Block `number`: two pieces of the range of that number.
+  void add(SegmentStore& store, unsigned number, size_t size = kBlock, Status found = {}) {
+    blocks_.resize(std::max<size_t>(blocks_.size(), number + 1));
+    blocks_[number] = std::make_unique<Bytes>(block_bytes(number, size));
+    const size_t half = size / 2;
+    ++held_;
+    store.add({number,
+               {{number, 0, half}, {number, kSecond, size - half}},
+               *blocks_[number],
+               [found](std::span<const std::byte>) { return found; },
+               [this](bool) { --held_; },
+               nullptr});
+  }
+
+  // Whether all of block `number` comes back.
+  void expect_back(const SegmentStore& store, unsigned number) {
+    const Bytes& saved = *blocks_[number];
+    size_t bytes = 0;
+    for (const Extent& extent : store.extents()) {
+      if (extent.range != number) continue;
+      const std::string path = "/store/" + store.segments()[extent.segment].file;
+      const auto file = files_.open(path);
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      EXPECT_EQ(file.value()->size(), store.segments()[extent.segment].size);
+      Bytes back(extent.size);
+      const Status read = reader_.read(*file.value(), path, extent, back);
+      ASSERT_TRUE(read.ok()) << read.message();
+      const size_t from =
+          extent.offset < kSecond ? extent.offset : saved.size() / 2 + extent.offset - kSecond;
+      EXPECT_TRUE(std::ranges::equal(back, std::span(saved).subspan(from, extent.size)));
+      bytes += extent.size;
+    }
+    EXPECT_EQ(bytes, saved.size());
+  }
+
+  FaultFileSystem files_;
+  std::unique_ptr<Compression> compression_;
+  std::vector<std::unique_ptr<Bytes>> blocks_;
+  std::atomic<int> held_{0};
+  ExtentReader reader_;
+};
+
+TEST_F(SegmentStoreTest, KeepsWhatItIsGiven) {
+  for (const char* compression : {"off", "1", "auto"}) {
+    for (const uint32_t workers : {1U, 4U}) {
+      SegmentStore::Options options;
+      options.segment_bytes = 5 * kBlock;
+      options.chunk_bytes = 4 * kBlock;
+      options.workers = workers;
+      options.writes = 3;
+      const auto store = start(options, compression);
+      for (unsigned i = 0; i < 40; ++i) add(*store, i, kBlock - (i % 3) * 1001);
+      ASSERT_TRUE(store->finish().ok()) << store->status().message();
+      EXPECT_EQ(held_, 0);
+      EXPECT_GE(store->segments().size(), 4U);
+      EXPECT_TRUE(std::ranges::is_sorted(store->segments(), {}, [](const SegmentRef& ref) {
+        return std::stoi(ref.file.substr(5));
+      }));
+      for (unsigned i = 0; i < 40; ++i) expect_back(*store, i);
+      store->remove();
+      EXPECT_TRUE(files_.paths().empty());
+    }
+  }
+}
+
+TEST_F(SegmentStoreTest, CompressesWhatShrinks) {
+  const auto store = start({}, "1");
+  for (unsigned i = 0; i < 8; ++i) add(*store, 2 * i);
+  ASSERT_TRUE(store->finish().ok());
+  uint64_t stored = 0;
+  for (const Extent& extent : store->extents()) {
+    EXPECT_NE(extent.form, Form::kStored);
+    stored += extent.within == 0 ? extent.stored() : 0;
+  }
+  EXPECT_LT(stored, 8 * kBlock / 2);
+  for (unsigned i = 0; i < 8; ++i) expect_back(*store, 2 * i);
+}
+
+// So that a restore reads nothing of a piece but what no newer checkpoint has.
+TEST_F(SegmentStoreTest, CanBeReadInParts) {
+  const uint64_t most = SegmentStore::kMostExtentBytes;
+  for (const char* compression : {"off", "1"}) {
+    const auto store = start({}, compression);
+    add(*store, 0, 5 * most / 2);
+    ASSERT_TRUE(store->finish().ok());
+    expect_back(*store, 0);
+    std::vector<std::pair<uint64_t, uint64_t>> found;
+    for (const Extent& extent : store->extents()) found.emplace_back(extent.offset, extent.size);
+    const uint64_t half = 5 * most / 4;
+    // Where a multiple of that is in their range: there zones end, too.
+    const uint64_t first = most - kSecond % most;
+    const std::vector<std::pair<uint64_t, uint64_t>> parts =
+        store->extents().front().form == Form::kStored
+            ? std::vector<std::pair<uint64_t, uint64_t>>{{0, most},
+                                                         {most, half - most},
+                                                         {kSecond, first},
+                                                         {kSecond + first, half - first}}
+            : std::vector<std::pair<uint64_t, uint64_t>>{{0, half}, {kSecond, half}};
+    EXPECT_EQ(found, parts);
+    store->remove();
+  }
+}
+
+TEST_F(SegmentStoreTest, WithoutBlocksHasNoSegments) {
+  const auto store = start();
+  EXPECT_TRUE(store->finish().ok());
+  EXPECT_TRUE(store->segments().empty() && files_.paths().empty());
+}
+
+TEST_F(SegmentStoreTest, WritesEndInAnyOrder) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    files_.end_transfers(Ending::kByThread, seed);
+    SegmentStore::Options options;
+    options.workers = 2;
+    options.writes = 4;
+    options.segment_bytes = 3 * kBlock;
+    const auto store = start(options, seed % 2 == 0 ? "1" : "off");
+    for (unsigned i = 0; i < 16; ++i) add(*store, i);
+    ASSERT_TRUE(store->finish().ok()) << store->status().message();
+    for (unsigned i = 0; i < 16; ++i) expect_back(*store, i);
+    store->remove();
+    EXPECT_EQ(held_, 0);
+    files_.end_transfers(Ending::kAtOnce);
+  }
+}
+
+TEST_F(SegmentStoreTest, EveryFailureIsReportedAndNothingIsHeld) {
+  const auto run = [&] {
+    SegmentStore::Options options;
+    options.segment_bytes = 3 * kBlock;
+    std::atomic<int> failures{0};
+    options.on_failure = [&] { ++failures; };
+    auto store = start(options, "1");
+    for (unsigned i = 0; i < 8; ++i) add(*store, i);
+    const Status status = store->finish();
+    EXPECT_EQ(failures, status.ok() ? 0 : 1);
+    store->remove();
+    store.reset();
+    EXPECT_EQ(held_, 0);
+    return status;
+  };
+  files_.heal();
+  ASSERT_TRUE(run().ok());
+  const size_t operations = files_.operations();
+  ASSERT_GT(operations, 10U);
+  size_t failed = 0;
+  for (size_t operation = 0; operation < operations; ++operation) {
+    files_.inject({operation, Status(Code::kNoSpace, "cannot write x: disk full"), false, false});
+    const Status status = run();
+    failed += status.ok() ? 0 : 1;
+    EXPECT_TRUE(status.ok() || status.code() == Code::kNoSpace) << status.message();
+    files_.heal();
+    for (const std::string& path : files_.paths()) files_.erase(path);
+  }
+  // All but those that remove the files at the end.
+  EXPECT_GT(failed, operations / 2);
+}
+
+TEST_F(SegmentStoreTest, ABlockThatIsRefusedEndsIt) {
+  const auto store = start();
+  add(*store, 0);
+  add(*store, 1, kBlock, Status(Code::kTorn, "torn"));
+  for (unsigned i = 2; i < 50; ++i) add(*store, i);
+  EXPECT_EQ(store->finish().code(), Code::kTorn);
+  EXPECT_EQ(held_, 0);
+}
+
+TEST_F(SegmentStoreTest, PiecesAreTheBlocksBytes) {
+  const Bytes bytes(100);
+  for (const std::vector<Piece>& pieces : {std::vector<Piece>{},
+                                           {{0, 0, 99}},
+                                           {{0, 0, 101}},
+                                           {{0, 0, 0}, {0, 0, 100}},
+                                           {{0, 0, 60}, {0, 60, UINT64_MAX - 10}}}) {
+    const auto store = start();
+    ++held_;
+    store->add({0, pieces, bytes, {}, [this](bool) { --held_; }, nullptr});
+    EXPECT_EQ(store->finish().code(), Code::kInvalid);
+    EXPECT_EQ(held_, 0);
+  }
+}
+
+TEST_F(SegmentStoreTest, IsAbandonedAtAnyMoment) {
+  for (unsigned when = 0; when < 20; ++when) {
+    files_.end_transfers(Ending::kByThread, when);
+    auto store = start({}, "1");
+    std::thread other([&] {
+      for (unsigned i = 0; i < when * 5; ++i) std::this_thread::yield();
+      store->abandon();
+    });
+    for (unsigned i = 0; i < 20; ++i) add(*store, i);
+    other.join();
+    EXPECT_FALSE(store->finish().ok());
+    store->remove();
+    EXPECT_EQ(held_, 0);
+    EXPECT_TRUE(files_.paths().empty());
+    store.reset();
+    files_.end_transfers(Ending::kAtOnce);
+  }
+}
+
+TEST_F(SegmentStoreTest, WaitsForWhatIsOnItsWayBeforeItGoes) {
+  files_.end_transfers(Ending::kByThread, 1);
+  {
+    const auto store = start();
+    for (unsigned i = 0; i < 20; ++i) add(*store, i);
+  }
+  EXPECT_EQ(held_, 0);
+  EXPECT_EQ(files_.on_their_way(), 0U);
+  files_.end_transfers(Ending::kAtOnce);
+}
+
+struct Hands final : Clock {
+  int64_t now_ns() override { return now; }
+  int64_t now = 0;
+};
+
+TEST(StoreRate, IsOfTheTimeInWhichAnythingWasOnItsWay) {
+  Hands clock;
+  StoreRate rate(clock);
+  EXPECT_EQ(rate.bytes_per_second(), 0);
+  const auto write = [&](uint64_t bytes, int64_t ns) {
+    rate.begun(bytes);
+    clock.now += ns;
+    rate.ended(bytes, true);
+  };
+  write(1 << 20, 1'000'000);
+  EXPECT_EQ(rate.bytes_per_second(), 0) << "too little to tell";
+  write(15 << 20, 15'000'000);
+  EXPECT_DOUBLE_EQ(rate.bytes_per_second(), (1 << 20) * 1e3);
+  clock.now += 1'000'000'000;  // nothing to do
+  EXPECT_DOUBLE_EQ(rate.bytes_per_second(), (1 << 20) * 1e3);
+  // Two at a time count once.
+  rate.begun(16 << 20);
+  rate.begun(16 << 20);
+  clock.now += 16'000'000;
+  rate.ended(16 << 20, true);
+  rate.ended(16 << 20, true);
+  EXPECT_DOUBLE_EQ(rate.bytes_per_second(), (48 << 20) / 0.032);
+  for (int i = 0; i < 60; ++i) write(32 << 20, 320'000'000);
+  EXPECT_NEAR(rate.bytes_per_second(), 100 << 20, 3 << 20) << "what is old is forgotten";
+}
+
+// All four are on their way for the time that all of them take.
+TEST(StoreRate, TheFirstOfManyThatEndSayLittle) {
+  Hands clock;
+  StoreRate rate(clock);
+  for (int i = 0; i < 4; ++i) rate.begun(16 << 20);
+  clock.now += 64'000'000;
+  rate.ended(16 << 20, true);
+  EXPECT_EQ(rate.bytes_per_second(), 0);
+  rate.ended(16 << 20, true);
+  rate.ended(16 << 20, true);
+  rate.ended(16 << 20, true);
+  EXPECT_DOUBLE_EQ(rate.bytes_per_second(), (1 << 20) * 1e3);
+  for (int i = 0; i < 16; ++i) rate.begun(16 << 20);
+  EXPECT_DOUBLE_EQ(rate.bytes_per_second(), (1 << 20) * 1e3) << "what is known stays known";
+}
+
+TEST(StoreRate, IsSharedByThoseWhoUseIt) {
+  Hands clock;
+  StoreRate rate(clock);
+  rate.enter();
+  EXPECT_EQ(rate.share(), 0);
+  rate.begun(16 << 20);
+  clock.now += 16'000'000;
+  rate.ended(16 << 20, true);
+  EXPECT_DOUBLE_EQ(rate.share(), (1 << 20) * 1e3);
+  rate.enter();
+  EXPECT_DOUBLE_EQ(rate.share(), (1 << 20) * 5e2);
+  rate.leave();
+  rate.leave();
+  EXPECT_DOUBLE_EQ(rate.share(), (1 << 20) * 1e3) << "whoever comes next has it alone";
+}
+
+TEST(StoreRate, SaysForHowLongItHasEnoughToDo) {
+  Hands clock;
+  StoreRate rate(clock);
+  EXPECT_EQ(rate.busy_seconds(), 0);
+  rate.begun(20'000'000);
+  EXPECT_DOUBLE_EQ(rate.busy_seconds(), 0.01) << "at 2 GB/s, for all that is known";
+  clock.now += 20'000'000;
+  EXPECT_DOUBLE_EQ(rate.busy_seconds(), 0.02) << "it is not faster than 1 GB/s";
+  rate.ended(20'000'000, false);
+  EXPECT_EQ(rate.busy_seconds(), 0);
+  EXPECT_EQ(rate.bytes_per_second(), 0) << "what failed says nothing";
+  rate.begun(20'000'000);
+  clock.now += 60'000'000;
+  rate.ended(20'000'000, true);
+  rate.begun(10'000'000);
+  EXPECT_DOUBLE_EQ(rate.busy_seconds(), 10'000'000 / rate.bytes_per_second());
+}
+
+}  // namespace
+}  // namespace gpusnap::test
