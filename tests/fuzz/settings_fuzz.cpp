@@ -41,6 +41,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check((settings.zone & (settings.zone - 1)) == 0);
   check(settings.keep >= 1 && settings.host_cache >= (1 << 20));
   check(settings.every.interval.count() >= 0 && settings.every.signal >= 0);
+  const gpusnap::TierSettings& tiers = settings.tiers;
+  check(tiers.chunk >= gpusnap::kLeastChunk && tiers.chunk <= gpusnap::kMostChunk);
+  for (const gpusnap::SsdFolder& folder : tiers.ssd) check(folder.path.starts_with('/'));
+  check(settings.backend_idle.count() > 0 && settings.node.size() < 256);
   check(settings.drain.count() > 0 && settings.max_stall.count() > 0);
   return 0;
 }
