@@ -14,6 +14,7 @@
 #include <mutex>
 #include <random>
 
+#include "tests/support/journal_file.h"
 #include "tiers/chain.h"
 #include "tiers/checksum.h"
 #include "tiers/format.h"
@@ -47,12 +48,12 @@ class Folder {
 // Entries as calls make them: small, and alike.
 void journal_append(benchmark::State& state) {
   const Folder folder;
-  auto journal = JournalWriter::create(posix_file_system(), folder.path(), "a-r0.journal", {});
+  auto journal = create_journal(posix_file_system(), folder.path(), "a-r0.journal", {});
   if (!journal.ok()) return state.SkipWithError(journal.status().message().c_str());
   std::vector<std::byte> entry = random_bytes(static_cast<size_t>(state.range(0)));
   for (auto _ : state) journal.value()->append(entry, 1);
   JournalPart part = journal.value()->seal();
-  if (!journal.value()->make_durable(part).ok()) state.SkipWithError("the journal failed");
+  if (!journal.value()->settle(part).ok()) state.SkipWithError("the journal failed");
   state.SetBytesProcessed(state.iterations() * state.range(0));
   state.counters["compressed"] =
       static_cast<double>(part.file_bytes) / static_cast<double>(part.stream_bytes);
@@ -123,43 +124,6 @@ void place_chain(benchmark::State& state) {
   }
 }
 BENCHMARK(place_chain)->Arg(1)->Arg(140)->Unit(benchmark::kMillisecond);
-
-class PlainMemory final : public SlotMemory {
- public:
-  Result<std::byte*> allocate(size_t bytes) override { return new std::byte[bytes](); }
-  void release(std::byte* slot, size_t) override { delete[] slot; }
-};
-
-// From the cut to durable, for one range in slots of 4 MiB.
-void commit(benchmark::State& state) {
-  const Folder folder;
-  PlainMemory memory;
-  StagingPool pool(memory, 4 << 20, 32 << 20);
-  auto store = Store::open(posix_file_system(), folder.path(), true);
-  const auto size = static_cast<uint64_t>(state.range(0));
-  uint64_t epoch = 0;
-  for (auto _ : state) {
-    auto writer = store.value()->begin("bench", ++epoch, 0, "run", pool, 1 << 30);
-    for (uint64_t at = 0; at < size; at += pool.slot_bytes()) {
-      Slot* slot = pool.acquire().value();
-      slot->used = std::min<uint64_t>(slot->capacity, size - at);
-      const Piece piece{0, at, slot->used};
-      writer.value()->write({&piece, 1}, slot);
-    }
-    Manifest manifest;
-    manifest.job = "bench";
-    manifest.epoch = epoch;
-    SavedRange range;
-    range.size = size;
-    manifest.ranges = {range};
-    writer.value()->finish(std::move(manifest), nullptr);
-    const Status done = writer.value()->wait();
-    if (!done.ok()) return state.SkipWithError(done.message().c_str());
-    if (!store.value()->prune("bench", 1).ok()) return state.SkipWithError("pruning failed");
-  }
-  state.SetBytesProcessed(state.iterations() * state.range(0));
-}
-BENCHMARK(commit)->Arg(4 << 10)->Arg(64 << 20)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 // --- Large files: the engine of bulk files beside a plain loop, in one run on one device. The
 // folder is the temporary one ($TMPDIR).

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Measures how checkpoints get to the store: the whole way from ranks through the real backend.
+
+  scripts/bench store [--folder FOLDER] [--rounds N] [--only PART]... [--svg FOLDER] [--json]
+
+Parts:
+  device    write and read throughput beside a plain loop of large blocks on the same device, by
+            io_uring and by threads; memory
+  compress  GPUSNAP_COMPRESS auto, off and 1, on the device and on ones of a set speed, by data
+  pipeline  uncompressed; compressed and stored one after the other; both at the same time; as auto
+            decides: by the size of buffers, by data, and by the speed of the tier (figures 10 to 12
+            of the PCCR paper)
+
+All that is compared is measured in turn, in the same run; the median of N rounds counts (default 5).
+Takes about 7 minutes.
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import backend_runs  # noqa: E402 (beside this file)
+import svg  # noqa: E402
+
+GB = 1e9
+
+RANKS = 4
+SPEEDS = ['50M', '100M', '200M', '400M']
+DATA = ['smooth', 'random']
+LATER = 0.97  # off / auto, at least
+FASTER = 1.3  # the same on a tier of so many bytes a second, with data that shrink
+SLOW = ['50M', '100M']
+AIM = 0.95  # of the plain loop
+
+WRITES, SLOT = 8, '4M'  # the defaults: each write may have a slot's size of memory
+SMALL = 16 << 20        # of memory: threads, what compressors need, what the ranks hand over
+
+BUFFERS = ['64K', '256K', '1M', '4M', '16M']
+SCALES = ['25M', '50M', '100M', '200M', '400M', '800M']
+KINDS = ['zeros', 'smooth', 'random']
+# Serial: with one write at a time nothing is compressed before the block before is stored.
+WAYS = {'uncompressed': {'compress': 'off'}, 'serial': {'compress': '1', 'writes': 1},
+        'pipelined': {'compress': '1'}, 'auto': {'compress': 'auto'}}
+
+
+def scaled(options, bytes_of_rank):
+    return bytes_of_rank // (10 if options.quick else 1)
+
+
+def allowed_memory(keys):
+    """What the settings allow: the staging area, and, where anything is compressed, its buffers."""
+    buffers = 0
+    if keys.get('compress', 'off') != 'off':
+        buffers = keys['ranks'] * keys.get('writes', WRITES) * backend_runs.size(keys['slot'])
+    return backend_runs.size(keys['cache']) + buffers + SMALL
+
+
+def memory_of(reports, keys):
+    return {'memory': max(report['memory'] for report in reports),
+            'memory_allowed': allowed_memory(keys)}
+
+
+def print_memory(found):
+    within = all(each['memory'] <= each['memory_allowed'] for each in found.values())
+    most = max(found.values(), key=lambda each: each['memory'] / each['memory_allowed'])
+    print(f'\nmemory, at its peak more than before: {most["memory"] / 2**20:.0f} MiB where the settings '
+          f'allow {most["memory_allowed"] / 2**20:.0f}, at most{"" if within else ": ABOVE THE SETTINGS"}')
+
+
+def device(runs, options):
+    each = scaled(options, 192 << 20)
+    total = RANKS * each
+    keys = {'ranks': RANKS, 'bytes': each, 'cache': '192M', 'slot': SLOT, 'chunk': '16M', 'reads': 1}
+    ways = {}
+    for threads in (0, 1):
+        ways[f'plain {threads}'] = {**keys, 'what': 'plain', 'threads': threads}
+        ways[f'backend {threads}'] = {**keys, 'threads': threads}
+    compared = runs.compare(ways)
+    found = {}
+    for threads in (0, 1):
+        plain, ours = compared[f'plain {threads}'], compared[f'backend {threads}']
+        io = ours[0]['io']
+        if io in found:
+            continue  # no io_uring here
+        found[io] = {
+            'bytes': total,
+            'write_plain': total / backend_runs.median(plain, 'plain_write'),
+            'write': total / backend_runs.median(ours, 'complete'),
+            'write_ratio': backend_runs.ratio(plain, ours, 'plain_write', 'complete'),
+            'read_plain': total / backend_runs.median(plain, 'plain_read'),
+            'read': total / backend_runs.median(ours, 'read'),
+            'read_ratio': backend_runs.ratio(plain, ours, 'plain_read', 'read'),
+            'local': backend_runs.median(ours, 'local'),
+            **memory_of(ours, keys),
+        }
+    return found
+
+
+def print_device(found):
+    rows = []
+    for io, each in found.items():
+        for what in ('write', 'read'):
+            ratio = each[f'{what}_ratio']
+            rows.append((f'{what}, {io}', f'{each[what + "_plain"] / GB:.2f} GB/s',
+                         f'{each[what] / GB:.2f} GB/s',
+                         f'{ratio:.0%}{"" if ratio >= AIM else " BELOW"}'))
+    print(backend_runs.table(['', 'plain loop', 'backend', 'of it'], rows))
+    print_memory(found)
+
+
+def compress(runs, options):
+    found = {}
+    for data in DATA:
+        for speed in [None, *SPEEDS]:
+            each = scaled(options, (64 if speed in SLOW else 192) << 20)
+            keys = {'ranks': 2, 'bytes': each, 'cache': '64M', 'slot': SLOT, 'chunk': '16M',
+                    'data': data}
+            if speed:
+                keys['pfs'] = f'1:{speed}'
+            compared = runs.compare({how: {**keys, 'compress': how} for how in ('off', 'auto', '1')})
+            found[f'{data}, {speed or "device"}'] = {
+                **{how: backend_runs.median(reports, 'complete')
+                   for how, reports in compared.items()},
+                'speedup': backend_runs.ratio(compared['off'], compared['auto'], 'complete'),
+                'aim': FASTER if speed in SLOW and data == 'smooth' else LATER,
+                **memory_of(compared['auto'], {**keys, 'compress': 'auto'})}
+    return found
+
+
+def print_compress(found):
+    rows = [(name, *(f'{each[how]:.2f} s' for how in ('off', 'auto', '1')),
+             f'{each["speedup"]:.2f}{"" if each["speedup"] >= each["aim"] else " BELOW"}',
+             f'{each["aim"]:.2f}') for name, each in found.items()]
+    print(backend_runs.table(['data, tier', 'off', 'auto', 'level 1', 'off / auto', 'aim'], rows))
+    print_memory(found)
+
+
+def ways_of(runs, options, **keys):
+    """Way -> bytes of data a second; and what memory the one that overlaps took."""
+    each = scaled(options, 64 << 20)
+    keys = {'ranks': 1, 'bytes': each, 'cache': '64M', 'slot': '1M', 'chunk': '16M',
+            'data': 'smooth', 'pfs': '1:200M', **keys}
+    compared = runs.compare({way: {**keys, **how} for way, how in WAYS.items()})
+    return {**{way: each / backend_runs.median(reports, 'complete')
+               for way, reports in compared.items()},
+            **memory_of(compared['pipelined'], {**keys, **WAYS['pipelined']})}
+
+
+def pipeline(runs, options):
+    few = backend_runs.few
+    return {
+        'buffers': {buffer: ways_of(runs, options, slot=buffer) for buffer in few(options, BUFFERS)},
+        'data': {data: ways_of(runs, options, data=data) for data in few(options, KINDS)},
+        'tiers': {speed: ways_of(runs, options, pfs=f'1:{speed}') for speed in few(options, SCALES)}}
+
+
+TITLES = {'buffers': 'buffers (tier of 200 MB/s, smooth data; figure 10)',
+          'data': 'data (tier of 200 MB/s, buffers of 1 MiB; figure 11)',
+          'tiers': 'tier, bytes a second (smooth data, buffers of 1 MiB; figure 12)'}
+
+
+def print_pipeline(found):
+    for what, by in found.items():
+        rows = [(name, *(f'{each[way] / 1e6:.0f} MB/s' for way in WAYS))
+                for name, each in by.items()]
+        print(backend_runs.table([TITLES[what], *WAYS], rows) + '\n')
+    print_memory({(what, name): each for what, by in found.items() for name, each in by.items()})
+
+
+def draw_pipeline(found):
+    panels = []
+    for what, by in found.items():
+        rows = [[each[way] / 1e6 for way in WAYS] for each in by.values()]
+        panels.append(svg.Panel(f'By {TITLES[what]}', 'MB/s of data', height=260).bars(
+            list(by), list(WAYS), rows))
+    return svg.figure(panels)
+
+
+def draw_compress(found):
+    names = list(found)
+    rows = [[found[name][how] for how in ('off', 'auto', '1')] for name in names]
+    return svg.figure([svg.Panel('Until durable', 's').bars(names, ['off', 'auto', 'level 1'], rows)])
+
+
+PARTS = {'device': backend_runs.Part(device, print_device),
+         'compress': backend_runs.Part(compress, print_compress, draw_compress),
+         'pipeline': backend_runs.Part(pipeline, print_pipeline, draw_pipeline)}
+
+
+if __name__ == '__main__':
+    backend_runs.run_parts('store', __doc__, PARTS)
