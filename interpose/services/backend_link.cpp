@@ -105,7 +105,7 @@ Status BackendLink::join(const std::string& job, ServerWatch::Revive revive) {
       StagingClient::join(*memory_, encode(ClientText{host, static_cast<uint32_t>(getpid()), job}));
   if (!client.ok()) return client.status();
   client_ = std::move(client.value());
-  watch_ = std::make_unique<ServerWatch>(*client_, std::move(revive));
+  watch_ = std::make_unique<ServerWatch>(*memory_, std::move(revive));
   pool_ = std::make_unique<StagingPool>(*memory_, *client_, *watch_);
   return {};
 }

@@ -237,6 +237,21 @@ class Backend(harness.TestCase):
         self.assertEqual((waited.returncode, waited.stdout, waited.stderr), (0, '', ''))
         self.assertEqual(self.backends(), [])
 
+    def test_memory_that_was_never_ready_goes(self):
+        """Its backend was killed while it made it, or removed it."""
+        command = [harness.app('stencil'), '240']
+        self.saved_and_killed(command, self.reference_of(command), 'syncs:20',
+                              GPUSNAP_BACKEND_IDLE='2s')
+        self.wait_until('no backend', self.backends)
+        self.becomes_durable(set())
+        self.leaves_nothing()
+        area, = self.areas
+        for content in (b'', bytes(1 << 20)):
+            with open(os.open(area, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 'wb') as file:
+                file.write(content)
+            self.becomes_durable(set())
+            self.leaves_nothing()
+
     def test_one_backend_for_all_programs_of_a_node(self):
         command = [harness.app('stencil'), '240']
         reference = self.reference_of(command)

@@ -20,7 +20,6 @@
 
 #include "tiers/daemon/runtime_folder.h"
 #include "tiers/no_throw.h"
-#include "tiers/staging/process_identity.h"
 
 // The C library's clone() by the name under which no sanitizer takes it for a fork.
 extern "C" int __clone(int (*body)(void*), void* stack_end, int flags, void* argument,
@@ -207,12 +206,6 @@ Status start_backend(const BackendProgram& program) {
   });
 }
 
-bool is_served(StagingMemory& memory) {
-  const PoolHeader& header = memory.header();
-  const uint32_t pid = header.server.load(std::memory_order_acquire);
-  return pid != 0 && is_running({pid, header.server_started.load(std::memory_order_relaxed)});
-}
-
 Result<std::unique_ptr<StagingMemory>> reach_backend(const std::string& area,
                                                      const BackendProgram& program,
                                                      std::chrono::nanoseconds longest,
@@ -224,7 +217,7 @@ Result<std::unique_ptr<StagingMemory>> reach_backend(const std::string& area,
   Clock::time_point last_start = begun - kBetweenStarts;
   for (;;) {
     Result<std::unique_ptr<StagingMemory>> memory = StagingMemory::attach(area, space);
-    if (memory.ok() && is_served(*memory.value())) return memory;
+    if (memory.ok() && memory.value()->is_served()) return memory;
     if (!memory.ok() && memory.status().code() != Code::kNotFound) return memory.status();
     const Clock::time_point now = Clock::now();
     if (now - last_start >= kBetweenStarts) {

@@ -34,9 +34,6 @@ std::string node_name(const std::string& setting);
 // stops for as long as the system needs to load a program.
 Status start_backend(const BackendProgram& program);
 
-// Whether there is a server of that memory and it runs. A look at the system: now and then.
-bool is_served(StagingMemory& memory);
-
 // The area of that name (StagingMemory::name_for), served: starts the backend where nobody serves
 // it, also where one is there whose server has gone. kBusy where none has come within `longest`.
 // `space`: as StagingMemory::attach() has it.

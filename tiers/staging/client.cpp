@@ -158,12 +158,6 @@ void StagingClient::close(uint32_t stream) {
   if (now.is(StreamState::kEnded, index_)) word.free(now);
 }
 
-bool StagingClient::is_served() const {
-  const PoolHeader& header = memory_.header();
-  const uint32_t pid = header.server.load(std::memory_order_acquire);
-  return is_running({pid, header.server_started.load(std::memory_order_relaxed)});
-}
-
 uint32_t StagingClient::changes() const {
   return memory_.header().freed.rings();
 }

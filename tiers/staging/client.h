@@ -52,8 +52,6 @@ class StagingClient {
   // Once there is an outcome.
   void close(uint32_t stream);
 
-  // Whether there is a server that runs. A look at the system: now and then.
-  bool is_served() const;
   // Until something may have changed.
   void wait(uint32_t seen, std::chrono::nanoseconds longest) const;
   uint32_t changes() const;

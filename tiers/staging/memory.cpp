@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <thread>
 #include <type_traits>
 
 #include <fcntl.h>
@@ -118,6 +119,9 @@ class PrivateMemory final : public StagingMemory {
   uint64_t bytes_ = 0;
 };
 
+constexpr auto kPatience = std::chrono::seconds(3);
+constexpr auto kBetweenLooks = std::chrono::milliseconds(5);
+
 // By Boost.Interprocess, which throws: only inside of no_throw().
 class SharedMemory final : public StagingMemory {
  public:
@@ -125,12 +129,20 @@ class SharedMemory final : public StagingMemory {
       : name_(std::move(name)), space_(space) {}
 
   Status serve(const StagingSize& size) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point patience = Clock::now() + kPatience;
     for (;;) {
       if (Status opened = open(true); !opened.ok()) return opened;
       // Held until this process ends, in whatever way.
       if (::flock(file(), LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK) return failed("lock", name_, errno);
-        return {Code::kBusy, "another process serves the shared memory " + name_};
+        // Without a server that runs it is being made or removed, or its server was killed and has
+        // a write to end before it goes.
+        if (Clock::now() >= patience || (take_over().ok() && is_served())) {
+          return {Code::kBusy, "another process serves the shared memory " + name_};
+        }
+        std::this_thread::sleep_for(kBetweenLooks);
+        continue;
       }
       struct stat about {};
       if (::fstat(file(), &about) < 0) return failed("look at", name_, errno);
@@ -258,6 +270,17 @@ Result<std::unique_ptr<StagingMemory>> StagingMemory::attach(const std::string& 
     if (Status attached = memory->attach(); !attached.ok()) return attached;
     return std::unique_ptr<StagingMemory>(std::move(memory));
   });
+}
+
+bool StagingMemory::exists(const std::string& name) {
+  const int file = ::shm_open(name.c_str(), O_RDONLY | O_CLOEXEC, 0);
+  if (file >= 0) ::close(file);
+  return file >= 0;
+}
+
+bool StagingMemory::is_served() {
+  const uint32_t pid = header().server.load(std::memory_order_acquire);
+  return !is_ending({pid, header().server_started.load(std::memory_order_relaxed)});
 }
 
 std::string StagingMemory::name_for(const std::string& node) {

@@ -42,15 +42,21 @@ class StagingMemory {
   static Result<std::unique_ptr<StagingMemory>> make_private(const StagingSize& size,
                                                              AddressSpace* space = nullptr);
   // For the server: the area of that name, made if need be. At any time one process has it so;
-  // kBusy when that is another one. What an earlier server left is found as it was, in its size.
+  // kBusy when that is another one; one that has been killed is waited for a while. What an earlier server left is found as it was, in its size.
   static Result<std::unique_ptr<StagingMemory>> serve(const std::string& name,
                                                       const StagingSize& size);
   // For clients, and for looking. kNotFound where there is none, or where it has just been closed.
   static Result<std::unique_ptr<StagingMemory>> attach(const std::string& name,
                                                        AddressSpace* space = nullptr);
+  // Whether there is anything of that name, also what a server that was killed while it made or
+  // closed it has left.
+  static bool exists(const std::string& name);
 
   // Of this user on this node: `node` tells nodes apart where their names do not.
   static std::string name_for(const std::string& node);
+
+  // Whether there is a server that runs. A look at the system: now and then.
+  bool is_served();
 
   PoolHeader& header() { return *at<PoolHeader>(0); }
   std::span<ClientEntry> clients() { return {at<ClientEntry>(layout_.clients_at()), kMostClients}; }

@@ -1,5 +1,6 @@
 #include "tiers/staging/process_identity.h"
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -20,10 +21,16 @@ namespace {
 struct Stat {
   bool there = false;
   char state = '?';
+  uint64_t flags = 0;  // of the main thread, as the next
+  uint64_t pending = 0;
+  uint64_t threads = 0;
   uint64_t started = 0;
 };
 
-constexpr int kFieldsFromStateToStart = 19;
+// The fields' places, counted from the state on; see proc(5).
+enum Field { kFlags = 6, kThreads = 17, kStarted = 19, kPending = 28, kFields };
+
+constexpr uint64_t kExiting = 4;  // PF_EXITING
 
 Stat parse(std::string_view text) {
   Stat stat;
@@ -31,13 +38,19 @@ Stat parse(std::string_view text) {
   if (name_end == std::string_view::npos || name_end + 2 >= text.size()) return stat;
   text.remove_prefix(name_end + 2);
   stat.state = text.front();
-  for (int field = 0; field < kFieldsFromStateToStart; ++field) {
+  std::array<uint64_t, kFields> fields{};
+  for (int field = 1; field < kFields; ++field) {
     const size_t space = text.find(' ');
     if (space == std::string_view::npos) return stat;
     text.remove_prefix(space + 1);
+    // Those with a sign are none of ours.
+    (void)std::from_chars(text.data(), text.data() + text.size(), fields[field]);
   }
-  const char* end = text.data() + text.size();
-  stat.there = std::from_chars(text.data(), end, stat.started).ec == std::errc();
+  stat.flags = fields[kFlags];
+  stat.threads = fields[kThreads];
+  stat.started = fields[kStarted];
+  stat.pending = fields[kPending];
+  stat.there = stat.started != 0;
   return stat;
 }
 
@@ -52,6 +65,22 @@ Stat read_stat(const std::string& process) {
   return got > 0 ? parse({text, static_cast<size_t>(got)}) : Stat();
 }
 
+enum class Life { kRunning, kEnding, kOver };
+
+Life life_of(const ProcessIdentity& process) {
+  const auto pid = static_cast<pid_t>(process.pid);
+  if (pid == 0 || (::kill(pid, 0) < 0 && errno == ESRCH)) return Life::kOver;
+  const Stat stat = read_stat(std::to_string(process.pid));
+  // It may have gone since it was asked; where /proc is not there at all, it runs.
+  if (!stat.there) return ::kill(pid, 0) < 0 && errno == ESRCH ? Life::kOver : Life::kRunning;
+  if (process.started != 0 && stat.started != process.started) return Life::kOver;
+  // A main thread that has ended may have left others behind.
+  const bool main_has_ended = stat.state == 'Z' || stat.state == 'X';
+  if (main_has_ended) return stat.threads > 1 ? Life::kEnding : Life::kOver;
+  const bool is_killed = (stat.pending >> (SIGKILL - 1) & 1) != 0;
+  return is_killed || (stat.flags & kExiting) != 0 ? Life::kEnding : Life::kRunning;
+}
+
 }  // namespace
 
 ProcessIdentity own_identity() {
@@ -59,13 +88,11 @@ ProcessIdentity own_identity() {
 }
 
 bool is_running(const ProcessIdentity& process) {
-  if (process.pid == 0) return false;
-  if (::kill(static_cast<pid_t>(process.pid), 0) < 0 && errno == ESRCH) return false;
-  const Stat stat = read_stat(std::to_string(process.pid));
-  // It may have gone since it was asked; where /proc is not there at all, it runs.
-  if (!stat.there) return ::kill(static_cast<pid_t>(process.pid), 0) == 0 || errno != ESRCH;
-  if (stat.state == 'Z' || stat.state == 'X') return false;
-  return process.started == 0 || stat.started == process.started;
+  return life_of(process) != Life::kOver;
+}
+
+bool is_ending(const ProcessIdentity& process) {
+  return life_of(process) != Life::kRunning;
 }
 
 uint64_t pid_namespace() {

@@ -14,9 +14,14 @@ struct ProcessIdentity {
 
 ProcessIdentity own_identity();
 
-// Whether it runs. Not any more once it has been killed, even if nobody has waited for it yet.
+// Whether it runs. Not any more once it has been killed, even if nobody has waited for it yet; but
+// as long as one of its threads is there, which may still hold what the process held.
 // `started` 0: any process of that number. True where it cannot be told.
 bool is_running(const ProcessIdentity& process);
+
+// Whether it runs no more, or is ending and will do nothing more: killed within a long write, say.
+// False where it cannot be told.
+bool is_ending(const ProcessIdentity& process);
 
 // What tells this PID namespace from others of the machine; 0 where it cannot be told.
 uint64_t pid_namespace();

@@ -10,8 +10,8 @@ constexpr auto kBetweenStarts = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::seconds(10);
 }  // namespace
 
-ServerWatch::ServerWatch(const StagingClient& client, Revive revive)
-    : client_(client), revive_(std::move(revive)) {}
+ServerWatch::ServerWatch(StagingMemory& memory, Revive revive)
+    : memory_(memory), revive_(std::move(revive)) {}
 
 Status ServerWatch::look() {
   const std::lock_guard lock(mutex_);
@@ -23,7 +23,7 @@ Status ServerWatch::look() {
 }
 
 Status ServerWatch::look_now(Clock::time_point now) {
-  if (client_.is_served()) {
+  if (memory_.is_served()) {
     unserved_since_.reset();
     return {};
   }

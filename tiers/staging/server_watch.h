@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "tiers/staging/client.h"
+#include "tiers/staging/memory.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -17,7 +17,7 @@ class ServerWatch {
   // Has another server started for the area, and need not wait for it. It finds what the one before
   // it had left. Empty: where the server is gone it stays gone.
   using Revive = std::function<Status()>;
-  explicit ServerWatch(const StagingClient& client, Revive revive = {});
+  explicit ServerWatch(StagingMemory& memory, Revive revive = {});
 
   // Whether to go on waiting. Not ok where there has been no server for a while, and none could be
   // started either. Asks the system now and then, whoever calls.
@@ -27,7 +27,7 @@ class ServerWatch {
   using Clock = std::chrono::steady_clock;
   Status look_now(Clock::time_point now);
 
-  const StagingClient& client_;
+  StagingMemory& memory_;
   const Revive revive_;
   std::mutex mutex_;  // of what follows
   Clock::time_point next_look_;

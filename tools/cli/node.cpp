@@ -118,8 +118,11 @@ Result<std::unique_ptr<StagingMemory>> node_area(const Settings& settings) {
 
 void tend_leftovers(const Settings& settings) {
   const auto memory = node_area(settings);
-  if (memory.ok() && is_served(*memory.value())) return;
-  if (!memory.ok() && leftovers_on(posix_file_system(), settings.tiers.ssd).empty()) return;
+  if (memory.ok() && memory.value()->is_served()) return;
+  if (!StagingMemory::exists(area_of(settings)) &&
+      leftovers_on(posix_file_system(), settings.tiers.ssd).empty()) {
+    return;
+  }
   const Status started = start_backend(backend_program());
   if (!started.ok()) log(LogLevel::kWarn, started.message());
 }
@@ -128,8 +131,8 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
                           std::chrono::nanoseconds longest) {
   auto memory = node_area(settings);
   if (!memory.ok() && memory.status().code() != Code::kNotFound) return memory.status();
-  // Where nothing is left to wait for, the memory itself still is to go.
-  if (memory.ok() && !is_served(*memory.value())) {
+  // Where nothing is left to wait for, the memory itself still is to go, also what was never ready.
+  if (memory.ok() ? !memory.value()->is_served() : StagingMemory::exists(area_of(settings))) {
     Status started = start_backend(backend_program());
     if (!started.ok()) return started;
   }
@@ -142,7 +145,7 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
     const Status one = awaited.look(memory.ok() ? memory.value().get() : nullptr);
     if (failed.ok()) failed = one;
     if (awaited.empty()) break;
-    if (now - looked >= kLookAtServer && (!memory.ok() || !is_served(*memory.value()))) {
+    if (now - looked >= kLookAtServer && (!memory.ok() || !memory.value()->is_served())) {
       auto again = reach_backend(area_of(settings), backend_program(), kToServe);
       if (!again.ok()) return again.status();
       memory = std::move(again);

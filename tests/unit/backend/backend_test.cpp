@@ -168,11 +168,11 @@ TEST_F(BackendTest, ALoopThatFailsLeavesTheAreaUnserved) {
   backend_ = std::move(Backend::make(files_, *memory_, std::move(options)).value());
   thread_ = std::thread([this] { backend_->run(); });
   Saver saver(*memory_, "/store", job_);
-  EXPECT_TRUE(saver.client().is_served());
+  EXPECT_TRUE(memory_->is_served());
   (void)saver.client().open(StreamKind::kCheckpoint, "nonsense").value();
   thread_.join();
   backend_.reset();
-  EXPECT_FALSE(saver.client().is_served());
+  EXPECT_FALSE(memory_->is_served());
   // What is in the area another one takes.
   auto& header = memory_->header();
   header.server.store(static_cast<uint32_t>(::getpid()));

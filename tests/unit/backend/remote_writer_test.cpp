@@ -256,7 +256,7 @@ TEST_F(RemoteWriterTest, ABackendThatHasGoneForGoodIsAFailure) {
 
 TEST_F(RemoteWriterTest, AnotherBackendGoesOn) {
   std::optional<KeepingBackend> backend;
-  ServerWatch watch(*area_.client, [&] {
+  ServerWatch watch(*area_.memory, [&] {
     backend.emplace(*area_.memory);
     return Status();
   });

@@ -88,11 +88,11 @@ TEST_F(OnTheWayTest, TellsWhatBecameOfAPart) {
 }
 
 TEST_F(OnTheWayTest, KnowsWhetherAnybodyServes) {
-  EXPECT_TRUE(is_served(*memory_));
+  EXPECT_TRUE(memory_->is_served());
   memory_->header().server_started = 1;  // another process of that number, long ago
-  EXPECT_FALSE(is_served(*memory_));
+  EXPECT_FALSE(memory_->is_served());
   memory_->header().server = 0;
-  EXPECT_FALSE(is_served(*memory_));
+  EXPECT_FALSE(memory_->is_served());
 }
 
 }  // namespace

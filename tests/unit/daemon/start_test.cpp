@@ -207,7 +207,7 @@ TEST_F(Gpusnapd, StaysForItsClientsAndIsTheOnlyOne) {
   const auto again = reach_backend(area_, program("10m"), 60s);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again.value()->header().server.load(), pid);
-  EXPECT_TRUE(client.value()->is_served());
+  EXPECT_TRUE(memory.value()->is_served());
   client.value().reset();
   wait_until_gone();
 }
@@ -217,7 +217,7 @@ TEST_F(Gpusnapd, IsReplacedWhereItWasKilled) {
   ASSERT_TRUE(memory.ok()) << memory.status().message();
   const auto killed = static_cast<pid_t>(memory.value()->header().server.load());
   ASSERT_EQ(::kill(killed, SIGKILL), 0);
-  while (is_served(*memory.value())) std::this_thread::sleep_for(1ms);
+  while (memory.value()->is_served()) std::this_thread::sleep_for(1ms);
   const auto again = reach_backend(area_, program("10m"), 60s);
   ASSERT_TRUE(again.ok()) << again.status().message();
   const auto next = static_cast<pid_t>(again.value()->header().server.load());

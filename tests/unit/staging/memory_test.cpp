@@ -3,17 +3,26 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <future>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/staging/headless_process.h"
+#include "tiers/staging/process_identity.h"
+#include "tiers/staging/server.h"
+
 namespace gpusnap {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr uint64_t kSlot = 16 << 10;
 
@@ -60,8 +69,25 @@ TEST_F(SharedStaging, BelongsToItsUserAlone) {
 }
 
 TEST_F(SharedStaging, HasOneServer) {
-  const auto server = serve();
+  const auto memory = serve();
+  const StagingServer server(*memory);
   EXPECT_EQ(StagingMemory::serve(name_, {kSlot, 4 * kSlot}).status().code(), Code::kBusy);
+}
+
+TEST_F(SharedStaging, AServerThatHasAWriteToEndIsWaitedFor) {
+  HeadlessProcess before([this] {
+    // Not given back: it is as long as the process is.
+    auto* memory = StagingMemory::serve(name_, {kSlot, 4 * kSlot}).value().release();
+    const StagingServer server(*memory);
+  });
+  while (!is_ending({before.pid(), 0})) std::this_thread::sleep_for(1ms);
+  const auto found = StagingMemory::attach(name_);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_FALSE(found.value()->is_served());
+  auto next = std::async(std::launch::async, [this] { return serve(); });
+  std::this_thread::sleep_for(50ms);
+  before.end();
+  EXPECT_TRUE(next.get());
 }
 
 TEST_F(SharedStaging, IsTakenOverAsItWas) {
@@ -73,10 +99,13 @@ TEST_F(SharedStaging, IsTakenOverAsItWas) {
 }
 
 TEST_F(SharedStaging, IsNotThereBeforeAndAfter) {
+  EXPECT_FALSE(StagingMemory::exists(name_));
   EXPECT_EQ(StagingMemory::attach(name_).status().code(), Code::kNotFound);
   const auto server = serve();
+  EXPECT_TRUE(StagingMemory::exists(name_));
   const auto client = StagingMemory::attach(name_);
   server->remove();
+  EXPECT_FALSE(StagingMemory::exists(name_));
   EXPECT_EQ(StagingMemory::attach(name_).status().code(), Code::kNotFound);
   client.value()->bytes(0);  // still mapped
   EXPECT_TRUE(serve(5));     // another one, while the first is still held

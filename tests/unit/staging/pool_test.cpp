@@ -102,7 +102,7 @@ TEST(ServerWatch, StartsAnotherServerWhereThereIsNone) {
   const StagingArea area;
   std::optional<StagingServer> server;
   int starts = 0;
-  ServerWatch watch(*area.client, [&] {
+  ServerWatch watch(*area.memory, [&] {
     ++starts;
     server.emplace(*area.memory);
     return Status();

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/unit/staging/headless_process.h"
 
 namespace gpusnap {
 namespace {
@@ -37,12 +41,25 @@ TEST(ProcessIdentity, OneThatWasKilledDoesNotRunEvenIfNobodyHasWaitedForIt) {
   }
   const ProcessIdentity process{static_cast<uint32_t>(child), 0};
   EXPECT_TRUE(is_running(process));
+  EXPECT_FALSE(is_ending(process));
   ::kill(child, SIGKILL);
   siginfo_t about{};
   // Looks only: it stays a zombie.
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &about, WEXITED | WNOWAIT), 0);
   EXPECT_FALSE(is_running(process));
+  EXPECT_TRUE(is_ending(process));
   ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(is_running(process));
+  EXPECT_TRUE(is_ending(process));
+}
+
+// What its other threads hold, such as memory that a device still writes to, is not free yet.
+TEST(ProcessIdentity, RunsUntilTheLastOfItsThreadsHasEnded) {
+  HeadlessProcess other([] {});
+  const ProcessIdentity process{other.pid(), 0};
+  while (!is_ending(process)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(is_running(process));
+  other.end();
   EXPECT_FALSE(is_running(process));
 }
 

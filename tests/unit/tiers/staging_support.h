@@ -18,7 +18,7 @@ class StagingArea {
     auto joined = StagingClient::join(*memory, "test");
     if (!joined.ok()) std::abort();
     client = std::move(joined.value());
-    watch = std::make_unique<ServerWatch>(*client);
+    watch = std::make_unique<ServerWatch>(*memory);
     pool = std::make_unique<StagingPool>(*memory, *client, *watch);
   }
   size_t free_slots() const {
