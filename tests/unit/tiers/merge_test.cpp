@@ -263,7 +263,8 @@ TEST(Merge, FailsCleanlyWhereAnyOperationFails) {
       EXPECT_EQ(line.merge(3).status().code(), Code::kNoSpace);
       files.heal();
       line.expect_right();
-      EXPECT_EQ(line.merge(3).value(), line.ancestors(3) > 0);
+      const bool is_left = line.ancestors(3) > 0;
+      EXPECT_EQ(line.merge(3).value(), is_left);
       files.crash(Survival::kNothing);
       expect_whole(files, line);
     }
