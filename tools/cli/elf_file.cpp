@@ -27,8 +27,9 @@ std::string_view text_at(std::string_view table, uint64_t offset) {
   return end == std::string_view::npos ? std::string_view() : rest.substr(0, end);
 }
 
+// Or a longer one that ends so: of such the linker keeps the longer one alone.
 bool holds_name(std::string_view table, std::string_view name) {
-  const std::string whole = '\0' + std::string(name) + '\0';
+  const std::string whole = std::string(name) + '\0';
   return table.find(whole) != std::string_view::npos;
 }
 
