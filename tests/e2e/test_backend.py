@@ -5,6 +5,7 @@ backend becomes durable, restores are exact, and nothing is left behind.
 40 kills; with GPUSNAP_SOAK=1 500.
 """
 import glob
+import json
 import os
 import re
 import shutil
@@ -190,6 +191,29 @@ class Backend(harness.TestCase):
         self.assert_same_output(self.finish(self.start_restored(command)), reference)
         self.leaves_nothing()
 
+    def test_the_end_waits_as_far_as_it_is_told(self):
+        """Until the backend has all of the last checkpoint, or until that is durable."""
+        command = [harness.app('stencil'), '240']
+        reference = self.reference_of(command)
+        for wait in ('memory', 'durable'):
+            with self.subTest(wait=wait):
+                run = self.start_saved(command, GPUSNAP_EVERY='syncs:100', GPUSNAP_WAIT=wait,
+                                       GPUSNAP_HOST_CACHE='64M')
+                backend = self.stop_backend_within_a_checkpoint(run)
+                if wait == 'memory':
+                    self.assert_same_output(self.finish(run), reference)
+                    self.assertLess(len(self.complete()), len(self.checkpoints()))
+                    os.kill(backend, signal.SIGCONT)
+                else:
+                    self.wait_until('nothing is in memory', lambda: any(
+                        each['level'] == 'memory' for each in self.checkpoints()))
+                    os.kill(backend, signal.SIGCONT)
+                    self.assert_same_output(self.finish(run), reference)
+                    self.assertEqual(len(self.complete()), len(self.checkpoints()))
+                self.becomes_durable(set())
+                self.leaves_nothing()
+                shutil.rmtree(self.store)
+
     def damage(self, pattern):
         """One bit in the middle of each file; how many there were."""
         paths = glob.glob(pattern, recursive=True)
@@ -222,6 +246,11 @@ class Backend(harness.TestCase):
             self.assertRegex(run.errors, said)
 
         restored('from SSD')
+        space, _ = json.loads(self.tool('list', '--space', '--json').stdout)
+        on_disk = sum(os.path.getsize(path) for path in glob.glob(self.ssd + '/**', recursive=True)
+                      if os.path.isfile(path) and re.search(r'\.(chunk|blocks)$', path))
+        self.assertEqual(space['ssd'], on_disk)
+        self.assertGreater(on_disk, 0)
         self.assertGreater(self.damage(segments), 0)
         refused = self.start_restored(command, newest['id'], GPUSNAP_SSD='', GPUSNAP_PLACEMENT='')
         self.assertEqual(refused.wait(self.timeout), harness.DAMAGED, refused.errors)

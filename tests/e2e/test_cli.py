@@ -201,6 +201,7 @@ class Looking(CliTest):
         self.assertEqual(set(spaces), {'job', 'other', ''})
         self.assertEqual(spaces['job']['total'], on_disk)
         self.assertEqual(spaces['job']['unnamed'], 0)
+        self.assertEqual(spaces['']['ssd'], 0)
         self.assertEqual(spaces['']['total'], spaces['job']['total'] + spaces['other']['total'])
         self.assertEqual(spaces['job']['reclaimable'],
                          increment['stored_bytes'] - increment['journal_bytes'] +
@@ -391,6 +392,8 @@ class Starting(CliTest):
         done = self.call('run', '--', 'ls', '--strict', '/', status=harness.BAD_SETTING,
                          GPUSNAP_STRICT='1')
         self.assert_one_line(done, 'no sign of CUDA')
+        loader = os.path.join(harness.HELPERS, 'wrapped_loader')
+        self.assertEqual(self.call('run', '--sim', '--', loader).stderr, '')
         self.assertEqual(done.stdout, '')
 
     def test_store_that_cannot_be_written(self):

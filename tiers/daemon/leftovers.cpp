@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "tiers/backend/block_log.h"
 #include "tiers/backend/chunk_cache.h"
@@ -54,6 +55,19 @@ void for_each_log(FileSystem& files, const std::vector<SsdFolder>& ssd, const Ta
   }
 }
 
+// A part's epoch has a folder on each device, of the same place below its root.
+std::vector<std::string> on_each(const std::vector<SsdFolder>& ssd, const std::string& folder) {
+  std::vector<std::string> folders;
+  for (const SsdFolder& device : ssd) {
+    const std::string root = chunk_root(device.path);
+    if (!folder.starts_with(root + "/")) continue;
+    for (const SsdFolder& other : ssd) {
+      folders.push_back(chunk_root(other.path) + folder.substr(root.size()));
+    }
+  }
+  return folders;
+}
+
 // The store can be read, and the part's manifest is not there.
 bool has_gone(FileSystem& files, const CheckpointText& part) {
   if (!files.entries(part.store).ok()) return false;
@@ -80,16 +94,29 @@ std::vector<CheckpointText> leftovers_on(FileSystem& files, const std::vector<Ss
 void remove_stale_copies(FileSystem& files, const std::vector<SsdFolder>& ssd) {
   for_each_log(files, ssd, [&](const auto& folder, const BlockLog& log, const auto& text) {
     if (!log.committed || !has_gone(files, text)) return;
-    std::vector<std::string> folders;
-    for (const SsdFolder& device : ssd) {
-      const std::string root = chunk_root(device.path);
-      for (const SsdFolder& other : ssd) {
-        const std::string there = chunk_root(other.path);
-        if (folder.starts_with(root + "/")) folders.push_back(there + folder.substr(root.size()));
-      }
-    }
-    (void)remove_local_files(files, folders, text.rank, text.run);
+    (void)remove_local_files(files, on_each(ssd, folder), text.rank, text.run);
   });
+}
+
+std::map<std::string, uint64_t> space_on(
+    FileSystem& files, const std::vector<SsdFolder>& ssd,
+    const std::function<bool(const std::string& store)>& is_meant) {
+  std::map<std::string, std::set<std::string>> folders;  // by job
+  for_each_log(files, ssd, [&](const auto& folder, const BlockLog&, const auto& text) {
+    if (!is_meant(text.store)) return;
+    for (const std::string& each : on_each(ssd, folder)) {
+      folders[sanitise_job(text.job)].insert(each);
+    }
+  });
+  std::map<std::string, uint64_t> space;
+  for (const auto& [job, of_job] : folders) {
+    for (const std::string& folder : of_job) {
+      const auto entries = files.entries(folder);
+      if (!entries.ok()) continue;
+      for (const FolderEntry& entry : entries.value()) space[job] += entry.size;
+    }
+  }
+  return space;
 }
 
 bool is_in_store(FileSystem& files, const CheckpointText& part) {

@@ -1,7 +1,10 @@
-// What lies whole on this node's own devices and is not in its store yet: of programs, and of
-// backends, that are gone, also since the machine started.
+// What lies on this node's own devices: above all what is whole there and not in its store yet, of
+// programs, and of backends, that are gone, also since the machine started.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,12 @@ std::vector<CheckpointText> leftovers_on(FileSystem& files, const std::vector<Ss
 
 // Removes copies of what was in a store and is not there any more, whoever made them.
 void remove_stale_copies(FileSystem& files, const std::vector<SsdFolder>& ssd);
+
+// Bytes that each job has there, by its folder's name in the store: what is on its way, and copies.
+// `is_meant`: whether that store's jobs count.
+std::map<std::string, uint64_t> space_on(
+    FileSystem& files, const std::vector<SsdFolder>& ssd,
+    const std::function<bool(const std::string& store)>& is_meant);
 
 // Whether the store holds that part, or has gone on since: then it may have been removed again.
 bool is_in_store(FileSystem& files, const CheckpointText& part);

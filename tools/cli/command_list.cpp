@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <map>
 
 #include "tools/cli/commands.h"
 #include "tools/cli/node.h"
@@ -75,12 +76,16 @@ struct Space {
   std::string job;
   JobUsage usage;
   uint64_t reclaimable = 0;  // by `gpusnap prune`
+  uint64_t ssd = 0;          // on this node
 
+  // In the store.
   uint64_t total() const { return usage.checkpoints + usage.journals + usage.unnamed; }
 };
 
 // The last one: all of them.
 Result<std::vector<Space>> add_up(Store& store, const std::string& job) {
+  const Settings settings = parse_settings(environ).settings;
+  std::map<std::string, uint64_t> on_ssd = space_on_node(settings, store);
   Result<std::vector<std::string>> names = std::vector<std::string>{job};
   if (job.empty()) names = store.jobs();
   if (!names.ok()) return names.status();
@@ -93,12 +98,13 @@ Result<std::vector<Space>> add_up(Store& store, const std::string& job) {
     if (!usage.ok()) return usage.status();
     const Result<std::vector<PrunedItem>> items = store.prune_idle(name, prune);
     if (!items.ok()) return items.status();
-    spaces.push_back({name, usage.value(), 0});
+    spaces.push_back({name, usage.value(), 0, on_ssd[sanitise_job(name)]});
     for (const PrunedItem& item : items.value()) spaces.back().reclaimable += item.bytes;
     all.usage.checkpoints += usage->checkpoints;
     all.usage.journals += usage->journals;
     all.usage.unnamed += usage->unnamed;
     all.reclaimable += spaces.back().reclaimable;
+    all.ssd += spaces.back().ssd;
   }
   spaces.push_back(all);
   return spaces;
@@ -110,7 +116,7 @@ int list_space(Store& store, const StoreOptions& options) {
   Json json;
   json.begin_array();
   std::vector<std::vector<std::string>> rows = {
-      {"JOB", "CHECKPOINTS", "JOURNALS", "UNNAMED", "TOTAL", "RECLAIMABLE"}};
+      {"JOB", "CHECKPOINTS", "JOURNALS", "UNNAMED", "TOTAL", "RECLAIMABLE", "SSD"}};
   for (const Space& space : spaces.value()) {
     json.begin_object();
     json.key("job").value(space.job);
@@ -119,12 +125,14 @@ int list_space(Store& store, const StoreOptions& options) {
     json.key("unnamed").value(space.usage.unnamed);
     json.key("total").value(space.total());
     json.key("reclaimable").value(space.reclaimable);
+    json.key("ssd").value(space.ssd);
     json.end_object();
     rows.push_back({space.job.empty() ? "(all)" : space.job, show_bytes(space.usage.checkpoints),
                     show_bytes(space.usage.journals), show_bytes(space.usage.unnamed),
-                    show_bytes(space.total()), show_bytes(space.reclaimable)});
+                    show_bytes(space.total()), show_bytes(space.reclaimable),
+                    show_bytes(space.ssd)});
   }
-  fmt::print("{}", options.json ? json.end_array().text() + "\n" : table(rows, "lrrrrr"));
+  fmt::print("{}", options.json ? json.end_array().text() + "\n" : table(rows, "lrrrrrr"));
   return kExitOk;
 }
 

@@ -161,6 +161,12 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
   return failed;
 }
 
+std::map<std::string, uint64_t> space_on_node(const Settings& settings, const Store& store) {
+  return space_on(posix_file_system(), settings.tiers.ssd, [&](const std::string& other) {
+    return is_same_folder(other, store.folder());
+  });
+}
+
 const char* name_of(Level level) {
   switch (level) {
     case Level::kNone:

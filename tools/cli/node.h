@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ void tend_leftovers(const Settings& settings);
 // so; the message says of which checkpoint.
 Status wait_until_durable(const Settings& settings, const std::string& job,
                           std::chrono::nanoseconds longest);
+
+// Bytes on this node's own devices that each job of the store has there.
+std::map<std::string, uint64_t> space_on_node(const Settings& settings, const Store& store);
 
 // How safe a checkpoint is, from the least.
 enum class Level { kNone, kMemory, kSsd, kDurable };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,24 @@ TEST_F(Leftovers, CopiesGoWithWhatTheyAreOf) {
   EXPECT_TRUE(files_.exists(chunk_root("/a") + below + "2/r0-r1-0.blocks"));
   EXPECT_TRUE(files_.exists(chunk_root("/b") + below + "2/r0-r1-0.chunk"));
   EXPECT_EQ(found(), std::vector<CheckpointText>{part(3)});
+}
+
+TEST_F(Leftovers, TakeSpaceOnEachDevice) {
+  write_log("/a", part(1), true);
+  write_log("/a", part(1, 1), true);
+  CheckpointText other = part(2);
+  other.store = "/elsewhere";
+  write_log("/b", other, true);
+  const std::string chunk = chunk_root("/b") + "/node/0123456789abcdef/wave/e1/r0-r1-0.chunk";
+  write(chunk, std::vector<std::byte>(1000));
+  const auto one = encode_log_text(encode(part(1))).size() + encode_log_sealed(3).size();
+  const auto of = [&](const std::string& store) {
+    return space_on(files_, {{"/a", 0}, {"/b", 0}},
+                    [&](const std::string& each) { return each == store; });
+  };
+  EXPECT_EQ(of("/store"), (std::map<std::string, uint64_t>{{"wave", 2 * one + 1000}}));
+  EXPECT_EQ(of("/elsewhere").size(), 1U);
+  EXPECT_TRUE(of("/nowhere").empty());
 }
 
 TEST_F(Leftovers, ThatCannotBeReadArePassedOver) {
