@@ -16,7 +16,10 @@ std::string CheckpointPlace::epoch_folder_path() const {
 }
 
 Commit::Commit(FileSystem& files, CheckpointPlace place)
-    : files_(files), place_(std::move(place)), folder_(place_.epoch_folder_path()) {}
+    : files_(files),
+      place_(std::move(place)),
+      folder_(place_.epoch_folder_path()),
+      pending_(files, folder_, place_.rank, place_.run) {}
 
 Status Commit::finish(Manifest manifest) {
   if (Status fits = check(manifest); !fits.ok()) return fits;
@@ -28,7 +31,8 @@ Status Commit::finish(Manifest manifest) {
     return refuse(read_back.status().message());
   }
   if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
-  return publish(bytes);
+  if (Status written = pending_.write(bytes); !written.ok()) return written;
+  return pending_.publish();
 }
 
 // Finds the parent of an increment and makes it durable: it may have been committed or merged by a
@@ -61,42 +65,6 @@ Status Commit::check(const Manifest& manifest) const {
     return refuse("its manifest is that of another checkpoint");
   }
   return {};
-}
-
-std::string Commit::temporary() const {
-  return folder_ + "/" + temporary_manifest_name(place_.rank, place_.run);
-}
-std::string Commit::final_name() const {
-  return folder_ + "/" + manifest_name(place_.rank);
-}
-
-Status Commit::publish(std::span<const std::byte> bytes) {
-  Result<std::unique_ptr<WritableFile>> file = files_.create(temporary());
-  if (!file.ok()) return file.status();
-  stage_ = Stage::kTemporary;
-  if (Status written = file.value()->append(bytes); !written.ok()) return written;
-  if (Status synced = file.value()->sync(); !synced.ok()) return synced;
-  file->reset();
-  stage_ = Stage::kRenaming;
-  if (Status renamed = files_.rename(temporary(), final_name()); !renamed.ok()) return renamed;
-  stage_ = Stage::kRenamed;
-  return files_.sync_folder(folder_);
-}
-
-bool Commit::unpublish() {
-  switch (stage_) {
-    case Stage::kNothing:
-      return true;
-    case Stage::kTemporary:
-      (void)files_.remove(temporary());
-      return true;
-    case Stage::kRenaming:
-      // Where the temporary name cannot be removed, the rename may have happened after all.
-      return files_.remove(temporary()).ok();
-    case Stage::kRenamed:
-      return files_.remove(final_name()).ok() && files_.sync_folder(folder_).ok();
-  }
-  return false;
 }
 
 }  // namespace gpusnap

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "tiers/file_system.h"
 #include "tiers/manifest.h"
+#include "tiers/pending_manifest.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -34,7 +34,7 @@ class Commit {
 
   // After a failure at any step: whether it is certain that no manifest names the segments, also
   // after a crash. Else they stay, and are pruned later.
-  bool unpublish();
+  bool unpublish() { return pending_.take_back(); }
   // Unless other ranks are in it.
   void remove_folder() { (void)files_.remove_folder(folder_); }
 
@@ -42,16 +42,11 @@ class Commit {
   Status link(Manifest& manifest) const;
   Status refuse(const std::string& why) const;
   Status check(const Manifest& manifest) const;
-  std::string temporary() const;
-  std::string final_name() const;
-  Status publish(std::span<const std::byte> bytes);
-
-  enum class Stage { kNothing, kTemporary, kRenaming, kRenamed };
 
   FileSystem& files_;
   const CheckpointPlace place_;
   const std::string folder_;
-  Stage stage_ = Stage::kNothing;
+  PendingManifest pending_;
 };
 
 }  // namespace gpusnap

@@ -13,6 +13,7 @@
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/part_reader.h"
+#include "tiers/pending_manifest.h"
 
 namespace gpusnap {
 
@@ -268,10 +269,12 @@ class Merge {
     SegmentStore& store = *segments.value();
     Result<bool> done =
         Rewriter(files_, request_, chain_, std::move(pieces_), store, progressing, spawn_).run();
+    PendingManifest pending(files_, folder_, request_.rank, run_);
     Status published;
-    if (done.ok() && done.value()) published = publish(store);
+    if (done.ok() && done.value()) published = publish(store, pending);
     if (done.ok() && done.value() && published.ok()) return true;
-    if (unpublish()) store.remove();
+    // Unless the new segments may be named, also after a crash.
+    if (pending.take_back()) store.remove();
     if (!published.ok()) return published;
     return done;
   }
@@ -291,11 +294,7 @@ class Merge {
     }
   }
 
-  std::string temporary() const {
-    return folder_ + "/" + temporary_manifest_name(request_.rank, run_);
-  }
-
-  Status publish(const SegmentStore& segments) {
+  Status publish(const SegmentStore& segments, PendingManifest& pending) {
     Manifest merged = chain_.front();
     merged.extents = segments.extents();
     merged.segments = segments.segments();
@@ -308,44 +307,13 @@ class Merge {
     if (!read_back.ok()) {
       return {Code::kInvalid, "cannot merge " + folder_ + ": " + read_back.status().message()};
     }
-    if (Status written = write(bytes); !written.ok()) return written;
+    if (Status written = pending.write(bytes); !written.ok()) return written;
     // Now the segments' names are durable, too.
     if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
     // Where it has been pruned meanwhile it does not come back.
     if (const auto still = read(); !still.ok()) return still.status();
-    stage_ = Stage::kReplacing;
-    Status replaced = files_.replace(temporary(), folder_ + "/" + manifest_name(request_.rank));
-    if (!replaced.ok()) return replaced;
-    stage_ = Stage::kReplaced;
-    return files_.sync_folder(folder_);
+    return pending.replace();
   }
-
-  Status write(std::span<const std::byte> bytes) {
-    Result<std::unique_ptr<WritableFile>> file = files_.create(temporary());
-    if (!file.ok()) return file.status();
-    stage_ = Stage::kTemporary;
-    if (Status written = file.value()->append(bytes); !written.ok()) return written;
-    return file.value()->sync();
-  }
-
-  // Whether it is certain that no manifest names the new segments, also after a crash.
-  bool unpublish() {
-    switch (stage_) {
-      case Stage::kNothing:
-        return true;
-      case Stage::kTemporary:
-        (void)files_.remove(temporary());
-        return true;
-      case Stage::kReplacing:
-        // Where the temporary name cannot be removed it may be the manifest's by now.
-        return files_.remove(temporary()).ok();
-      case Stage::kReplaced:
-        break;
-    }
-    return false;
-  }
-
-  enum class Stage { kNothing, kTemporary, kReplacing, kReplaced };
 
   FileSystem& files_;
   const MergeRequest& request_;
@@ -356,7 +324,6 @@ class Merge {
   uint64_t replaced_ = 0;
   std::vector<Manifest> chain_;
   std::vector<PlacedExtent> pieces_;  // of chain_
-  Stage stage_ = Stage::kNothing;
 };
 
 }  // namespace
