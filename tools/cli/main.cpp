@@ -83,6 +83,24 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+void end_help(CLI::App& command, const std::string& text) {
+  command.footer(text + kExitCodesHelp);
+}
+
+void add_store(CLI::App& command, std::string& store) {
+  command.add_option("--store", store, "the store's folder (default GPUSNAP_PFS, ./gpusnap)");
+}
+
+// `such_as`: an example of one.
+void add_time(CLI::App& command, const std::string& name, std::chrono::nanoseconds& time,
+              const std::string& such_as, const std::string& help) {
+  const auto take = [name, &time, such_as](const std::string& text) {
+    if (parse_duration(text, time)) return;
+    throw CLI::ValidationError(name, "'" + text + "' is not a time such as " + such_as);
+  };
+  command.add_option_function<std::string>(name, take, help)->type_name("TIME");
+}
+
 void add_launch_options(CLI::App& command, LaunchOptions& options) {
   for (const SettingHelp& setting : kSettings) {
     command
@@ -102,11 +120,11 @@ void add_launch_options(CLI::App& command, LaunchOptions& options) {
 CLI::App* add_run(CLI::App& app, LaunchOptions& options) {
   CLI::App* const command = app.add_subcommand("run", "run a program and take checkpoints of it");
   add_launch_options(*command, options);
-  command->footer(std::string(kRunNotes) +
-                  "\nExamples:\n"
-                  "  gpusnap run -- ./solver big.cfg\n"
-                  "  gpusnap run --every 30s --store /scratch/$USER -- python3 train.py\n\n" +
-                  kExitCodesHelp);
+  end_help(*command,
+           std::string(kRunNotes) +
+               "\nExamples:\n"
+               "  gpusnap run -- ./solver big.cfg\n"
+               "  gpusnap run --every 30s --store /scratch/$USER -- python3 train.py\n\n");
   return command;
 }
 
@@ -123,17 +141,12 @@ CLI::App* add_restore(CLI::App& app, RestoreOptions& options) {
   command->add_flag("--force-arguments", options.force_arguments,
                     "restore although the arguments are others");
   add_launch_options(*command, options.launch);
-  command->footer(std::string("Give the program and the options as to 'gpusnap run'.\n\n"
-                              "Examples:\n"
-                              "  gpusnap restore -- ./solver big.cfg\n"
-                              "  gpusnap restore --id wave@12 --or-start -- ./solver big.cfg\n\n") +
-                  kExitCodesHelp);
+  end_help(*command,
+           "Give the program and the options as to 'gpusnap run'.\n\n"
+           "Examples:\n"
+           "  gpusnap restore -- ./solver big.cfg\n"
+           "  gpusnap restore --id wave@12 --or-start -- ./solver big.cfg\n\n");
   return command;
-}
-
-void add_store_option(CLI::App& command, StoreOptions& options) {
-  command.add_option("--store", options.store,
-                     "the store's folder (default GPUSNAP_PFS, ./gpusnap)");
 }
 
 CLI::App* add_list(CLI::App& app, StoreOptions& options) {
@@ -145,19 +158,17 @@ CLI::App* add_list(CLI::App& app, StoreOptions& options) {
       "stored_bytes, journal_bytes (of those), shared_bytes (of ancestors), "
       "reclaimable_bytes (went it alone), stall_ms, ranks, state, level, reason; with "
       "--space of objects with job, checkpoints, journals, unnamed, total, "
-      "reclaimable, in bytes");
+      "reclaimable, ssd (on this node's devices), in bytes");
   command->add_flag("--space", options.space, "what each job takes instead, and all of them");
-  add_store_option(*command, options);
-  command->footer(
-      std::string(
-          "States: complete (can be restored), partial (not, or not yet, complete), "
-          "damaged.\n"
-          "Levels: durable (in the store), ssd (on this node's devices, on its way), memory "
-          "(in this\nnode's memory, on its way); both of these need their program no more.\n\n"
-          "Examples:\n"
-          "  gpusnap list\n"
-          "  gpusnap list wave --store /scratch/ck --json\n\n") +
-      kExitCodesHelp);
+  add_store(*command, options.store);
+  end_help(*command,
+           "States: complete (can be restored), partial (not, or not yet, complete), "
+           "damaged.\n"
+           "Levels: durable (in the store), ssd (on this node's devices, on its way), memory "
+           "(in this\nnode's memory, on its way); both of these need their program no more.\n\n"
+           "Examples:\n"
+           "  gpusnap list\n"
+           "  gpusnap list wave --store /scratch/ck --json\n\n");
   return command;
 }
 
@@ -171,28 +182,17 @@ CLI::App* add_prune(CLI::App& app, PruneOptions& options) {
                    "stays, too")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  command
-      ->add_option_function<std::string>(
-          "--left-after",
-          [&options](const std::string& text) {
-            if (!parse_duration(text, options.left_after)) {
-              throw CLI::ValidationError("--left-after", "'" + text + "' is not a time such as 1h");
-            }
-          },
-          "files of dead runs that nobody has written to for so long are left over (default 1h)")
-      ->type_name("TIME");
+  add_time(*command, "--left-after", options.left_after, "1h",
+           "files of dead runs that nobody has written to for so long are left over (default 1h)");
   command->add_flag("--dry-run", options.dry_run, "only say what would go");
   command->add_flag("--json", options.json,
                     "an object with dry_run, bytes, jobs: job, error, bytes, removed: what, files, "
                     "bytes");
-  command->add_option("--store", options.store,
-                      "the store's folder (default GPUSNAP_PFS, ./gpusnap)");
-  command->footer(
-      std::string(
-          "A job that runs is left alone: its run prunes it after each checkpoint. Damaged\n"
-          "checkpoints, those of later versions and files that are not gpusnap's stay.\n\n"
-          "Examples:\n  gpusnap prune --dry-run\n  gpusnap prune --job wave --keep 1\n\n") +
-      kExitCodesHelp);
+  add_store(*command, options.store);
+  end_help(*command,
+           "A job that runs is left alone: its run prunes it after each checkpoint. Damaged\n"
+           "checkpoints, those of later versions and files that are not gpusnap's stay.\n\n"
+           "Examples:\n  gpusnap prune --dry-run\n  gpusnap prune --job wave --keep 1\n\n");
   return command;
 }
 
@@ -202,8 +202,8 @@ CLI::App* add_show(CLI::App& app, StoreOptions& options) {
   CLI::Option* const json = command->add_flag("--json", options.json, "as one JSON object");
   command->add_flag("--extents", options.extents, "with the place of every extent in the segments")
       ->needs(json);
-  add_store_option(*command, options);
-  command->footer(std::string("Example:\n  gpusnap show wave@12\n\n") + kExitCodesHelp);
+  add_store(*command, options.store);
+  end_help(*command, "Example:\n  gpusnap show wave@12\n\n");
   return command;
 }
 
@@ -212,9 +212,8 @@ CLI::App* add_verify(CLI::App& app, StoreOptions& options) {
       app.add_subcommand("verify", "read every byte of checkpoints and compare checksums");
   CLI::Option* const id = command->add_option("ID", options.what, "JOB@EPOCH, JOB@latest or JOB");
   command->add_flag("--all", options.all, "all checkpoints of the store")->excludes(id);
-  add_store_option(*command, options);
-  command->footer(std::string("Examples:\n  gpusnap verify wave@12\n  gpusnap verify --all\n\n") +
-                  kExitCodesHelp);
+  add_store(*command, options.store);
+  end_help(*command, "Examples:\n  gpusnap verify wave@12\n  gpusnap verify --all\n\n");
   return command;
 }
 
@@ -233,17 +232,16 @@ CLI::App* add_explain(CLI::App& app, ExplainOptions& options) {
   command->add_flag("--json", options.json,
                     "an array of images with file, place, kernels (name, source_name, parameters, "
                     "pointers, numbers, variables, resolved, proven, reason), unreadable");
-  command->footer(
-      std::string(
-          "While a checkpoint drains, a kernel that is proven waits for the memory alone that it\n"
-          "writes. One that is not is taken to write what its arguments point to, and what is\n"
-          "saved is compared with the memory at the cut; with GPUSNAP_SPECULATE=off it waits for\n"
-          "all memory. Of programs, the device code in their files and in the libraries that they\n"
-          "need is looked at, without CUDA's own libraries.\n\n"
-          "Examples:\n"
-          "  gpusnap explain ./solver\n"
-          "  gpusnap explain --arch 90 --json kernels.fatbin\n\n") +
-      kExitCodesHelp);
+  end_help(
+      *command,
+      "While a checkpoint drains, a kernel that is proven waits for the memory alone that it\n"
+      "writes. One that is not is taken to write what its arguments point to, and what is\n"
+      "saved is compared with the memory at the cut; with GPUSNAP_SPECULATE=off it waits for\n"
+      "all memory. Of programs, the device code in their files and in the libraries that they\n"
+      "need is looked at, without CUDA's own libraries.\n\n"
+      "Examples:\n"
+      "  gpusnap explain ./solver\n"
+      "  gpusnap explain --arch 90 --json kernels.fatbin\n\n");
   return command;
 }
 
@@ -257,20 +255,11 @@ CLI::App* add_checkpoint(CLI::App& app, CheckpointOptions& options) {
                             text.find_first_not_of("0123456789") == std::string::npos;
         return number ? std::string() : "'" + text + "' is not a process id";
       });
-  command
-      ->add_option_function<std::string>(
-          "--timeout",
-          [&options](const std::string& text) {
-            if (!parse_duration(text, options.timeout)) {
-              throw CLI::ValidationError("--timeout", "'" + text + "' is not a time such as 30s");
-            }
-          },
-          "longest wait for it (default 5m)")
-      ->type_name("TIME");
-  command->footer(std::string("Waits until the checkpoint is durable and prints its name, its size "
-                              "and how long the program was held.\n\n"
-                              "Example:\n  gpusnap checkpoint --timeout 30s 4711\n\n") +
-                  kExitCodesHelp);
+  add_time(*command, "--timeout", options.timeout, "30s", "longest wait for it (default 5m)");
+  end_help(*command,
+           "Waits until the checkpoint is durable and prints its name, its size "
+           "and how long the program was held.\n\n"
+           "Example:\n  gpusnap checkpoint --timeout 30s 4711\n\n");
   return command;
 }
 
@@ -304,18 +293,16 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options) {
                     "an array of objects with folder, device, measured, bytes_per_writer, samples, "
                     "checked, error_mean, error_most, error_most_at, stored");
   command->add_option("--svg", options.svg, "write a chart into this file")->type_name("FILE");
-  command->footer(
-      std::string(
-          "Writes files into a folder gpusnap-calibration in each FOLDER and removes them. At "
-          "most\n"
-          "half of what is free, or the capacity in GPUSNAP_SSD, is used. What was measured is "
-          "kept\n"
-          "on the device for 90 days; what is older, or comes from another host or device, is\n"
-          "refused by the placement, and here said and measured again.\n\n"
-          "Examples:\n"
-          "  gpusnap calibrate /local\n"
-          "  GPUSNAP_SSD=/nvme0,/nvme1 gpusnap calibrate --check --svg curve.svg\n\n") +
-      kExitCodesHelp);
+  end_help(*command,
+           "Writes files into a folder gpusnap-calibration in each FOLDER and removes them. At "
+           "most\n"
+           "half of what is free, or the capacity in GPUSNAP_SSD, is used. What was measured is "
+           "kept\n"
+           "on the device for 90 days; what is older, or comes from another host or device, is\n"
+           "refused by the placement, and here said and measured again.\n\n"
+           "Examples:\n"
+           "  gpusnap calibrate /local\n"
+           "  GPUSNAP_SSD=/nvme0,/nvme1 gpusnap calibrate --check --svg curve.svg\n\n");
   return command;
 }
 
@@ -323,22 +310,12 @@ CLI::App* add_wait(CLI::App& app, WaitOptions& options) {
   CLI::App* const command = app.add_subcommand(
       "wait", "wait until what programs of this node have handed over is durable");
   command->add_option("--job", options.job, "only this job's")->type_name("JOB");
-  command
-      ->add_option_function<std::string>(
-          "--timeout",
-          [&options](const std::string& text) {
-            if (!parse_duration(text, options.timeout)) {
-              throw CLI::ValidationError("--timeout", "'" + text + "' is not a time such as 30s");
-            }
-          },
-          "longest wait (default: as long as it takes)")
-      ->type_name("TIME");
-  command->footer(
-      std::string(
-          "For checkpoints on their way when it is called, whether their programs live or not.\n"
-          "Starts gpusnapd where none serves the node and something is left to do.\n\n"
-          "Examples:\n  gpusnap wait\n  gpusnap wait --job wave --timeout 10m\n\n") +
-      kExitCodesHelp);
+  add_time(*command, "--timeout", options.timeout, "30s",
+           "longest wait (default: as long as it takes)");
+  end_help(*command,
+           "For checkpoints on their way when it is called, whether their programs live or not.\n"
+           "Starts gpusnapd where none serves the node and something is left to do.\n\n"
+           "Examples:\n  gpusnap wait\n  gpusnap wait --job wave --timeout 10m\n\n");
   return command;
 }
 
