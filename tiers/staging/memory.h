@@ -42,7 +42,8 @@ class StagingMemory {
   static Result<std::unique_ptr<StagingMemory>> make_private(const StagingSize& size,
                                                              AddressSpace* space = nullptr);
   // For the server: the area of that name, made if need be. At any time one process has it so;
-  // kBusy when that is another one; one that has been killed is waited for a while. What an earlier server left is found as it was, in its size.
+  // kBusy when that is another one; one that has been killed is waited for a while. What an earlier
+  // server left is found as it was, in its size.
   static Result<std::unique_ptr<StagingMemory>> serve(const std::string& name,
                                                       const StagingSize& size);
   // For clients, and for looking. kNotFound where there is none, or where it has just been closed.

@@ -162,9 +162,8 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
 }
 
 std::map<std::string, uint64_t> space_on_node(const Settings& settings, const Store& store) {
-  return space_on(posix_file_system(), settings.tiers.ssd, [&](const std::string& other) {
-    return is_same_folder(other, store.folder());
-  });
+  return space_on(posix_file_system(), settings.tiers.ssd,
+                  [&](const std::string& other) { return is_same_folder(other, store.folder()); });
 }
 
 const char* name_of(Level level) {

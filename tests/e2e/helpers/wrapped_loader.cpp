@@ -1,5 +1,5 @@
-// Reaches the driver through a function whose name ends like the one that it calls: the linker keeps
-// the longer name alone.
+// Reaches the driver through a function whose name ends like the one that it calls: the linker
+// keeps the longer name alone.
 #include <dlfcn.h>
 
 extern "C" void* wrapped_dlopen(const char* name) {
