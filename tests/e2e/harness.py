@@ -187,6 +187,8 @@ class TestCase(unittest.TestCase):
         return dict({'GPUSNAP_DEVICE_CACHE': '8M', 'GPUSNAP_HOST_CACHE': '64M',
                      'GPUSNAP_PFS': self.store,
                      'GPUSNAP_JOB': 'job', 'GPUSNAP_EVERY': 'off',
+                     # No checkpoint is given up because the machine is busy.
+                     'GPUSNAP_MAX_STALL': '1h',
                      # Backends of other tests are on other nodes.
                      'GPUSNAP_NODE': self.folder, 'XDG_RUNTIME_DIR': self.folder,
                      'GPUSNAP_BACKEND_IDLE': '2s'},
