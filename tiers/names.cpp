@@ -1,5 +1,7 @@
 #include "tiers/names.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -142,6 +144,10 @@ std::optional<uint32_t> rank_of_part_file(std::string_view name) {
   if (const auto segment = parse_segment_name(name)) return segment->rank;
   if (const auto log = parse_block_log_name(name)) return log->rank;
   return parse_temporary_manifest_name(name);
+}
+
+std::string user_folder(const std::string& ssd_folder) {
+  return ssd_folder + "/gpusnap-" + std::to_string(::geteuid());
 }
 
 std::string merge_lock_name(uint32_t rank) {

@@ -18,7 +18,7 @@ class Calibrate(harness.TestCase):
         os.mkdir(self.device)
 
     def stored(self):
-        return glob.glob(os.path.join(self.device, 'gpusnap', '*', 'calibration', '*.calibration'))
+        return glob.glob(os.path.join(self.device, 'gpusnap-*', 'calibration', '*.calibration'))
 
     def test_measures_stores_and_shows(self):
         chart = os.path.join(self.folder, 'curve.svg')

@@ -1,7 +1,6 @@
 #include "tiers/backend/local_tiers.h"
 
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -84,10 +83,6 @@ uint64_t bytes_of_chunks(FileSystem& files, const std::string& root) {
 
 }  // namespace
 
-std::string chunk_root(const std::string& ssd_folder) {
-  return ssd_folder + "/gpusnap/" + std::to_string(::geteuid());
-}
-
 std::string store_key(const std::string& store) {
   char key[17];
   std::snprintf(key, sizeof key, "%016llx", static_cast<unsigned long long>(checksum(store)));
@@ -106,7 +101,7 @@ std::unique_ptr<LocalTiers> LocalTiers::open(FileSystem& files,
 
 bool LocalTiers::add(const SsdFolder& folder, const std::string& backend, PlacementPolicy policy,
                      uint64_t chunk_bytes, const std::function<void(const std::string&)>& warn) {
-  const std::string root = chunk_root(folder.path);
+  const std::string root = user_folder(folder.path);
   const std::string own = root + "/" + backend;
   if (const Status usable = make_own(own); !usable.ok()) {
     warn("cannot use the local tier " + folder.path + ": " + usable.message());
@@ -154,7 +149,7 @@ Status LocalTiers::make_own(const std::string& folder) {
 
 // Backends' folders in which nothing is left.
 LocalTiers::~LocalTiers() {
-  constexpr int kLevels = 3;  // the backend's, the user's, and gpusnap's
+  constexpr int kLevels = 2;  // the backend's and the user's
   for (Locked& locked : locks_) {
     const auto entries = files_.entries(locked.folder);
     if (!entries.ok() || !std::ranges::all_of(entries.value(), is_lock)) continue;

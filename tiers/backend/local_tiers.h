@@ -24,8 +24,6 @@
 
 namespace gpusnap {
 
-// Where backends keep a user's chunks on a device.
-std::string chunk_root(const std::string& ssd_folder);
 // The key of a store's folder among a backend's.
 std::string store_key(const std::string& store);
 
@@ -98,7 +96,7 @@ class LocalTiers {
            uint64_t chunk_bytes, const std::function<void(const std::string&)>& warn);
 
   FileSystem& files_;
-  std::vector<std::string> roots_;     // chunk_root() of each
+  std::vector<std::string> roots_;     // user_folder() of each
   std::vector<std::string> backends_;  // this one's folder in each
   std::vector<LocalTier> tiers_;
   std::vector<std::optional<Time>> retry_at_;

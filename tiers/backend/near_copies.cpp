@@ -41,7 +41,7 @@ class Finder {
   std::set<std::string> backends() const {
     std::set<std::string> names;
     for (const SsdFolder& folder : ssd_) {
-      const auto entries = files_.entries(chunk_root(folder.path));
+      const auto entries = files_.entries(user_folder(folder.path));
       if (!entries.ok()) continue;
       for (const FolderEntry& entry : entries.value()) {
         if (entry.is_folder) names.insert(entry.name);
@@ -56,7 +56,7 @@ class Finder {
     std::map<Part, BlockLog> logs;
     std::map<std::pair<Part, uint32_t>, std::string> chunks;
     for (const SsdFolder& ssd : ssd_) {
-      const std::string folder = chunk_root(ssd.path) + "/" + backend + below_ + epoch;
+      const std::string folder = user_folder(ssd.path) + "/" + backend + below_ + epoch;
       const auto entries = files_.entries(folder);
       if (!entries.ok()) continue;
       for (const FolderEntry& entry : entries.value()) {

@@ -51,7 +51,7 @@ void for_each_log(FileSystem& files, const std::vector<SsdFolder>& ssd, const Ta
   };
   const auto of_backend = in_each(in_each(in_each(of_epoch)));
   for (const SsdFolder& folder : ssd) {
-    for_each_entry(files, chunk_root(folder.path), true, of_backend);
+    for_each_entry(files, user_folder(folder.path), true, of_backend);
   }
 }
 
@@ -59,10 +59,10 @@ void for_each_log(FileSystem& files, const std::vector<SsdFolder>& ssd, const Ta
 std::vector<std::string> on_each(const std::vector<SsdFolder>& ssd, const std::string& folder) {
   std::vector<std::string> folders;
   for (const SsdFolder& device : ssd) {
-    const std::string root = chunk_root(device.path);
+    const std::string root = user_folder(device.path);
     if (!folder.starts_with(root + "/")) continue;
     for (const SsdFolder& other : ssd) {
-      folders.push_back(chunk_root(other.path) + folder.substr(root.size()));
+      folders.push_back(user_folder(other.path) + folder.substr(root.size()));
     }
   }
   return folders;

@@ -9,8 +9,6 @@
 #include <optional>
 #include <span>
 
-#include <unistd.h>
-
 #include "tiers/checksum.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
@@ -293,7 +291,7 @@ Status check_use(const Calibration& calibration, const DeviceIdentity& device, i
 }  // namespace
 
 std::string calibration_folder(const std::string& folder) {
-  return folder + "/gpusnap/" + std::to_string(::geteuid()) + "/calibration";
+  return user_folder(folder) + "/calibration";
 }
 
 Status save_calibration(FileSystem& files, const std::string& folder,

@@ -310,8 +310,8 @@ TEST_F(SsdTest, WhatCannotBeToldThereStays) {
 
 // The area is free before its backend has let go of everything.
 TEST_F(SsdTest, ThatAnEarlierBackendIsAboutToLeaveIsWaitedFor) {
-  ASSERT_TRUE(files_.make_folder(chunk_root("/ssd") + "/node").ok());
-  auto held = files_.lock(chunk_root("/ssd") + "/node/lock");
+  ASSERT_TRUE(files_.make_folder(user_folder("/ssd") + "/node").ok());
+  auto held = files_.lock(user_folder("/ssd") + "/node/lock");
   ASSERT_TRUE(held.ok());
   std::thread leaves([&] {
     std::this_thread::sleep_for(30ms);
@@ -328,7 +328,7 @@ TEST_F(SsdTest, FoldersMayGoBetweenTwoSteps) {
   std::atomic<int> removed{0};
   WatchedFileSystem watched(files_, [&] {
     const std::string folder =
-        chunk_root("/ssd") + "/node/" + store_key("/store") + "/demo/" + epoch_folder(1);
+        user_folder("/ssd") + "/node/" + store_key("/store") + "/demo/" + epoch_folder(1);
     if (removed < 30 && files_.remove_folder(folder).ok()) ++removed;
   });
   through_ = &watched;
@@ -498,7 +498,7 @@ TEST_F(CopiesTest, GoWithTheirCheckpoint) {
   ASSERT_TRUE(files_.remove_folder("/store/demo/e5").ok());
   start();
   drain();
-  EXPECT_TRUE(files_with("/ssd/gpusnap/0/node/").empty() || files_with("/e5/").empty());
+  EXPECT_TRUE(files_with("/e5/").empty());
   EXPECT_FALSE(files_with("/e4/").empty());
 }
 

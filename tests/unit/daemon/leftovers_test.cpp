@@ -8,6 +8,7 @@
 
 #include "fault_file_system.h"
 #include "tiers/backend/block_log.h"
+#include "tiers/names.h"
 
 namespace gpusnap::test {
 namespace {
@@ -35,7 +36,7 @@ class Leftovers : public testing::Test {
     if (sealed) {
       for (const std::byte byte : encode_log_sealed(3)) bytes.push_back(byte);
     }
-    write(chunk_root(ssd) + "/node/0123456789abcdef/wave/e" + std::to_string(text.epoch) + "/r" +
+    write(user_folder(ssd) + "/node/0123456789abcdef/wave/e" + std::to_string(text.epoch) + "/r" +
               std::to_string(text.rank) + "-r1-0.blocks",
           bytes);
   }
@@ -75,9 +76,9 @@ TEST_F(Leftovers, CopiesGoWithWhatTheyAreOf) {
     std::vector<std::byte> bytes = encode_log_text(encode(part(epoch)));
     for (const std::byte byte : encode_log_sealed(3)) bytes.push_back(byte);
     for (const std::byte byte : encode_log_committed()) bytes.push_back(byte);
-    const std::string folder = chunk_root("/a") + below + std::to_string(epoch);
+    const std::string folder = user_folder("/a") + below + std::to_string(epoch);
     write(folder + "/r0-r1-0.blocks", bytes);
-    write(chunk_root("/b") + below + std::to_string(epoch) + "/r0-r1-0.chunk", {});
+    write(user_folder("/b") + below + std::to_string(epoch) + "/r0-r1-0.chunk", {});
   }
   write_log("/a", part(3), true);
   const size_t all = files_.paths().size();
@@ -86,10 +87,10 @@ TEST_F(Leftovers, CopiesGoWithWhatTheyAreOf) {
   write("/store/wave/e2/r0.manifest");
   EXPECT_EQ(found(), std::vector<CheckpointText>{part(3)});
   remove_stale_copies(files_, {{"/a", 0}, {"/b", 0}});
-  EXPECT_FALSE(files_.exists(chunk_root("/a") + below + "1/r0-r1-0.blocks"));
-  EXPECT_FALSE(files_.exists(chunk_root("/b") + below + "1/r0-r1-0.chunk"));
-  EXPECT_TRUE(files_.exists(chunk_root("/a") + below + "2/r0-r1-0.blocks"));
-  EXPECT_TRUE(files_.exists(chunk_root("/b") + below + "2/r0-r1-0.chunk"));
+  EXPECT_FALSE(files_.exists(user_folder("/a") + below + "1/r0-r1-0.blocks"));
+  EXPECT_FALSE(files_.exists(user_folder("/b") + below + "1/r0-r1-0.chunk"));
+  EXPECT_TRUE(files_.exists(user_folder("/a") + below + "2/r0-r1-0.blocks"));
+  EXPECT_TRUE(files_.exists(user_folder("/b") + below + "2/r0-r1-0.chunk"));
   EXPECT_EQ(found(), std::vector<CheckpointText>{part(3)});
 }
 
@@ -99,7 +100,7 @@ TEST_F(Leftovers, TakeSpaceOnEachDevice) {
   CheckpointText other = part(2);
   other.store = "/elsewhere";
   write_log("/b", other, true);
-  const std::string chunk = chunk_root("/b") + "/node/0123456789abcdef/wave/e1/r0-r1-0.chunk";
+  const std::string chunk = user_folder("/b") + "/node/0123456789abcdef/wave/e1/r0-r1-0.chunk";
   write(chunk, std::vector<std::byte>(1000));
   const auto one = encode_log_text(encode(part(1))).size() + encode_log_sealed(3).size();
   const auto of = [&](const std::string& store) {
@@ -112,10 +113,10 @@ TEST_F(Leftovers, TakeSpaceOnEachDevice) {
 }
 
 TEST_F(Leftovers, ThatCannotBeReadArePassedOver) {
-  const std::string folder = chunk_root("/a") + "/node/0123456789abcdef/wave/e1/";
+  const std::string folder = user_folder("/a") + "/node/0123456789abcdef/wave/e1/";
   write(folder + "r0-r1-0.blocks", std::vector<std::byte>(100, std::byte{7}));
   write(folder + "something");
-  write(chunk_root("/a") + "/calibration/x.calibration");
+  write(user_folder("/a") + "/calibration/x.calibration");
   std::vector<std::byte> hostile = encode_log_text("no text at all");
   for (const std::byte byte : encode_log_sealed(0)) hostile.push_back(byte);
   write(folder + "r1-r1-0.blocks", hostile);
