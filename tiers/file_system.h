@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,6 +65,8 @@ class BulkFile {
   virtual Status sync() = 0;
 };
 
+inline constexpr uint64_t kRoomAhead = std::numeric_limits<uint64_t>::max();
+
 // Held until destroyed or the process dies.
 class FileLock {
  public:
@@ -85,7 +88,9 @@ class FileSystem {
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) = 0;
   // As create() and open(). A new bulk file can be read, too. `reserve`: how many bytes it is going
-  // to have, or somewhat more; 0: unknown. Fails with kNoSpace where that room is not there.
+  // to have, or somewhat more: fails with kNoSpace where that room is not there; 0: unknown;
+  // kRoomAhead: unknown, and where the device has room the file may be longer than what is written,
+  // with zeros, until it is synced.
   virtual Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
                                                         uint64_t reserve) = 0;
   virtual Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) = 0;

@@ -92,7 +92,7 @@ class Segments {
     const std::string name = segment_name({identity_.rank, identity_.run, number});
     // The first block may come before anybody has made it.
     if (Status made = files_.make_folder(folder_); !made.ok()) return made;
-    auto file = files_.create_bulk(folder_ + "/" + name, 0);
+    auto file = files_.create_bulk(folder_ + "/" + name, kRoomAhead);
     if (!file.ok()) return file.status();
     refs_.push_back({name, 0});
     open_.push_back(std::make_shared<PlacedFile>(

@@ -1,10 +1,12 @@
 #include "tiers/io/posix_bulk_file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -21,14 +23,66 @@ namespace {
 
 constexpr uint64_t kLargestFile = std::numeric_limits<int64_t>::max();
 
+// Takes room from one place of the file to another. 0, or the error.
+int take_room(int fd, uint64_t begin, uint64_t end) {
+  const auto take = [&] {
+    return ::fallocate(fd, 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+  };
+  return uninterrupted(take) < 0 ? errno : 0;
+}
+
+// More than the process may write would end it by a signal.
+uint64_t largest_allowed() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) < 0) return 0;
+  return std::min<uint64_t>(limit.rlim_cur, kLargestFile);
+}
+
+// Direct writes go side by side only within a file's size: one that makes it longer waits for all
+// others, and they for it. So the file grows ahead of them, by as much as it has, up to a limit,
+// and is cut when it is synced. Thread-safe.
+class RoomAhead {
+ public:
+  // `size`: of the file, up to which it has room.
+  RoomAhead(uint64_t size, bool grows) : end_(grows ? size : kLargestFile) {}
+
+  // Before something is written up to there. True where the file has become longer.
+  bool reach(int fd, uint64_t end) {
+    if (end <= end_.load(std::memory_order_acquire) || end < kLeast) return false;
+    const std::lock_guard lock(mutex_);
+    const uint64_t begin = end_.load(std::memory_order_relaxed);
+    if (end <= begin) return false;
+    const uint64_t wanted = std::min(end + std::min(end, kMost), largest_allowed());
+    // Without it the file grows by the writes. What a failure has taken all the same is cut, too.
+    const bool took = wanted >= end && take_room(fd, begin, wanted) == 0;
+    end_.store(took ? wanted : kLargestFile, std::memory_order_release);
+    return true;
+  }
+  // The file has been cut.
+  void cut(uint64_t size) {
+    const std::lock_guard lock(mutex_);
+    if (end_.load(std::memory_order_relaxed) < kLargestFile) {
+      end_.store(size, std::memory_order_release);
+    }
+  }
+
+ private:
+  static constexpr uint64_t kLeast = 4 << 20;  // a file with less is written at once
+  static constexpr uint64_t kMost = 256 << 20;
+  std::mutex mutex_;
+  std::atomic<uint64_t> end_;
+};
+
 class PosixBulkFile final : public BulkFile {
  public:
+  // `reserved`: as `reserved_`.
   PosixBulkFile(IoEngine& engine, std::string path, Descriptor file, int access, uint64_t size,
-                uint64_t reserved)
+                uint64_t reserved, bool grows_ahead)
       : engine_(engine),
         path_(std::move(path)),
         writable_(access == O_RDWR),
         file_(path_, std::move(file), access, engine.options().direct),
+        ahead_(size, grows_ahead && file_.direct() >= 0),
         size_(size),
         reserved_(reserved) {}
   PosixBulkFile(const PosixBulkFile&) = delete;
@@ -76,6 +130,7 @@ class PosixBulkFile final : public BulkFile {
   int cut_to_size() {
     if (reserved_ <= size_) return 0;
     reserved_ = 0;
+    ahead_.cut(size_);
     const auto cut = [this] { return ::ftruncate(file_.cached(), static_cast<off_t>(size_)); };
     return uninterrupted(cut) < 0 ? errno : 0;
   }
@@ -119,7 +174,8 @@ class PosixBulkFile final : public BulkFile {
       if (!status.ok()) return status;
       auto transfer = std::make_unique<Transfer>(*this, writing, offset, bytes);
       Transfer& begun = *transfer;
-      enter(begun);
+      const bool is_longer = writing && ahead_.reach(file_.cached(), offset + bytes.size());
+      enter(begun, is_longer);
       begun.done = std::move(done);
       std::unique_ptr<IoTransfer> handed = std::move(transfer);
       try {
@@ -139,8 +195,10 @@ class PosixBulkFile final : public BulkFile {
     done(refused);
   }
 
-  void enter(Transfer& transfer) {
+  // `is_longer`: the file is, for it.
+  void enter(Transfer& transfer, bool is_longer) {
     const std::lock_guard lock(mutex_);
+    if (is_longer) reserved_ = kLargestFile;
     if (transfer.writing()) {
       writes_.insert(next_ticket_);
       transfer.ticket = next_ticket_++;
@@ -177,6 +235,7 @@ class PosixBulkFile final : public BulkFile {
   const std::string path_;
   const bool writable_;
   IoFile file_;
+  RoomAhead ahead_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -189,16 +248,14 @@ class PosixBulkFile final : public BulkFile {
 };
 
 // Takes the room at once, so that a full device is known at the beginning, the file lies in few
-// pieces, and direct writes need not wait for each other to make it longer: file systems let those
-// go side by side only within a file's size.
-int take_room(int fd, uint64_t bytes, uint64_t& reserved) {
+// pieces, and direct writes need not wait for each other (RoomAhead). A file system that knows no
+// such thing does without.
+int reserve_room(int fd, uint64_t bytes, uint64_t& reserved) {
   if (bytes == 0) return 0;
-  if (uninterrupted([&] { return ::fallocate(fd, 0, 0, static_cast<off_t>(bytes)); }) == 0) {
-    reserved = bytes;
-    return 0;
-  }
-  const bool no_room = errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO;
-  return no_room ? errno : 0;
+  const int error = take_room(fd, 0, bytes);
+  if (error == 0) reserved = bytes;
+  const bool no_room = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+  return no_room ? error : 0;
 }
 
 }  // namespace
@@ -207,14 +264,15 @@ Result<std::unique_ptr<BulkFile>> create_bulk_file(IoEngine& engine, const std::
                                                    uint64_t reserve) {
   Descriptor file = open_descriptor(path, O_RDWR | O_CREAT | O_EXCL);
   if (!file.valid()) return system_failed("create", path, errno);
+  const bool grows_ahead = reserve == kRoomAhead;
+  const uint64_t wanted = grows_ahead ? 0 : std::min(reserve, kLargestFile);
   uint64_t reserved = 0;
-  if (const int error = take_room(file.get(), std::min(reserve, kLargestFile), reserved);
-      error != 0) {
+  if (const int error = reserve_room(file.get(), wanted, reserved); error != 0) {
     ::unlink(path.c_str());
     return system_failed("create", path, error);
   }
-  return std::unique_ptr<BulkFile>(
-      std::make_unique<PosixBulkFile>(engine, path, std::move(file), O_RDWR, 0, reserved));
+  return std::unique_ptr<BulkFile>(std::make_unique<PosixBulkFile>(
+      engine, path, std::move(file), O_RDWR, 0, reserved, grows_ahead));
 }
 
 Result<std::unique_ptr<BulkFile>> continue_bulk_file(IoEngine& engine, const std::string& path) {
@@ -222,14 +280,14 @@ Result<std::unique_ptr<BulkFile>> continue_bulk_file(IoEngine& engine, const std
   struct stat about {};
   if (!file.valid() || ::fstat(file.get(), &about) < 0) return system_failed("open", path, errno);
   return std::unique_ptr<BulkFile>(std::make_unique<PosixBulkFile>(
-      engine, path, std::move(file), O_RDWR, static_cast<uint64_t>(about.st_size), 0));
+      engine, path, std::move(file), O_RDWR, static_cast<uint64_t>(about.st_size), 0, false));
 }
 
 Result<std::unique_ptr<BulkFile>> open_bulk_file(IoEngine& engine, const std::string& path) {
   Result<OpenedFile> file = open_to_read(path);
   if (!file.ok()) return file.status();
   return std::unique_ptr<BulkFile>(std::make_unique<PosixBulkFile>(
-      engine, path, std::move(file->file), O_RDONLY, file->size, 0));
+      engine, path, std::move(file->file), O_RDONLY, file->size, 0, false));
 }
 
 }  // namespace gpusnap

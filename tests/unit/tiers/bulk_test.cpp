@@ -347,6 +347,50 @@ TEST_P(BulkTest, RoomThatIsNotThereIsSaidAtOnce) {
   EXPECT_FALSE(std::filesystem::exists(path()));
 }
 
+// Blocks side by side, a sync between them and one at the end.
+TEST_P(BulkTest, RoomIsTakenAheadAndGivenBack) {
+  constexpr uint64_t kBlockBytes = 1 << 20;
+  constexpr uint64_t kBlocks = 12;
+  std::mt19937_64 random(7);
+  Bytes bytes(kBlocks * kBlockBytes + 777);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  const auto file = create(kRoomAhead);
+  const auto write = [&](uint64_t begin, uint64_t end) {
+    for (uint64_t at = begin; at < end; at += kBlockBytes) {
+      const uint64_t size = std::min(kBlockBytes, end - at);
+      file->write(at, std::span(bytes).subspan(at, size), [](const Status&) {});
+    }
+  };
+  write(0, 9 * kBlockBytes);
+  if (has_direct()) {
+    EXPECT_GT(std::filesystem::file_size(path()), 9 * kBlockBytes);
+  }
+  EXPECT_EQ(file->size(), 9 * kBlockBytes);
+  ASSERT_TRUE(file->sync().ok());
+  EXPECT_EQ(std::filesystem::file_size(path()), 9 * kBlockBytes);
+  write(9 * kBlockBytes, bytes.size());
+  ASSERT_TRUE(file->sync().ok());
+  EXPECT_EQ(content(), bytes);
+}
+
+// Whoever may not write more is not ended for room that was only taken ahead.
+TEST_P(BulkTest, NoMoreRoomIsTakenThanMayBeWritten) {
+  const Bytes bytes(6 << 20, std::byte{1});
+  struct rlimit old {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  const struct rlimit limit { 7 << 20, old.rlim_max };
+  Status synced;
+  {
+    const auto file = create(kRoomAhead);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    file->write(0, bytes, [](const Status&) {});
+    synced = file->sync();
+    ::setrlimit(RLIMIT_FSIZE, &old);
+  }
+  EXPECT_TRUE(synced.ok()) << synced.message();
+  EXPECT_EQ(content(), bytes);
+}
+
 TEST_P(BulkTest, AForkedChildIsRefused) {
   const auto file = create();
   const Bytes bytes(10);

@@ -432,7 +432,8 @@ Result<std::unique_ptr<BulkFile>> FaultFileSystem::create_bulk(const std::string
   std::lock_guard lock(mutex_);
   const auto file = new_file(path);
   if (!file.ok()) return file.status();
-  file.value()->reserve(reserve);
+  constexpr uint64_t kAhead = 100'000;
+  file.value()->reserve(reserve == kRoomAhead ? kAhead : reserve);
   return std::unique_ptr<BulkFile>(std::make_unique<Bulk>(*this, path, file.value(), true));
 }
 
