@@ -30,7 +30,8 @@ struct MergeRequest {
   // How the new segments are written. Memory for it: kMergeBlocks blocks, besides what SegmentStore
   // and a reader take.
   SegmentStore::Options segments;
-  std::function<bool()> stop;  // asked now and then whether it is to end; may be empty
+  // Asked now and then whether it is to end, and may let it wait; may be empty.
+  std::function<bool()> stop;
 };
 inline constexpr uint32_t kMergeBlocks = 16;
 

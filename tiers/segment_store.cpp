@@ -347,8 +347,9 @@ class Writer final : public SegmentStore {
         std::make_shared<Written>(Written{std::move(described), place->file.get(), {}, {}});
     const bool is_flush = block.chunk == nullptr;
     written->release = std::exchange(block.release, nullptr);
-    if (!is_flush)
+    if (!is_flush) {
       written->again = {block.sequence, std::move(block.pieces), block.bytes, {}, {}, {}};
+    }
     write(*place->file, place->offset, packed->bytes, is_flush,
           [this, written, buffer = packed->buffer](const Status& status) {
             give_back(buffer);

@@ -438,14 +438,22 @@ class Server final : public Backend {
 
   void merge_later(const CheckpointText& text) {
     const IncomingCheckpoint::Setting setting = setting_for(text);
-    const auto stop = [this] { return stopping_.load() || draining_.load(); };
-    const Status added = background_.add([this, setting, stop] {
+    const Status added = background_.add([this, setting] {
       const Status merged = in_background(files_, setting.text, setting.store, *setting.compression,
-                                          setting.spawn, stop, *setting.cache);
+                                          setting.spawn, [this] { return ends_merging(); },
+                                          *setting.cache);
       if (!merged.ok()) warn(merged);
       memory_.header().filled.ring();
     });
     if (!added.ok()) warn(added);
+  }
+
+  // Lets checkpoints pass first: the store is theirs as long as any is on its way.
+  bool ends_merging() const {
+    constexpr auto kBetweenLooks = std::chrono::milliseconds(5);
+    const auto ends = [this] { return stopping_.load() || draining_.load(); };
+    while (!ends() && checkpoints_.load() > 0) std::this_thread::sleep_for(kBetweenLooks);
+    return ends();
   }
 
   void journal_ended(uint32_t index, uint32_t life, const Status& status) {

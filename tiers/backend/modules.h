@@ -21,7 +21,8 @@ namespace gpusnap {
 Status after_commit(FileSystem& files, Turns& turns, const CheckpointText& part,
                     const std::function<bool()>& client_lives, ChunkCache& cache);
 
-// In the background, when nobody waits for it. `stop`: asked now and then whether to end.
+// In the background, when nobody waits for it. `stop`: asked now and then whether to end, and may
+// let it wait.
 Status in_background(FileSystem& files, const CheckpointText& part,
                      const SegmentStore::Options& options, Compression& compression,
                      const Spawn& spawn, const std::function<bool()>& stop, ChunkCache& cache);
