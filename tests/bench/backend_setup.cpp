@@ -79,6 +79,8 @@ Setup parse_setup(int argc, char** argv) {
       {"writers", count(setup.writers)},
       {"checkpoints", count(setup.checkpoints)},
       {"compute_ms", size(setup.compute_ms)},
+      {"every_slot", count(setup.every_slot)},
+      {"chain", count(setup.chain)},
       {"synchronous", [&](Text text) { setup.synchronous = text == "1"; }},
       {"ssd", [&](Text text) { read_rates(text, setup.ssd); }},
       {"ssd_reads", [&](Text text) { read_rates(text, setup.ssd_reads); }},

@@ -45,6 +45,8 @@ struct Setup {
   uint32_t writers = 16;     // calibrate, model: the most
   uint32_t checkpoints = 1;  // one after the other
   uint64_t compute_ms = 0;   // before each of them
+  uint32_t every_slot = 1;   // those behind the first are increments, of every n-th slot
+  uint32_t chain = 0;        // GPUSNAP_CHAIN
   bool synchronous = false;  // each is waited for
   uint32_t workers = 1;
   uint32_t writes = 8;

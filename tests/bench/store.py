@@ -7,12 +7,13 @@ Parts:
   device    write and read throughput beside a plain loop of large blocks on the same device, by
             io_uring and by threads; memory
   compress  GPUSNAP_COMPRESS auto, off and 1, on the device and on ones of a set speed, by data
+  merge     how much longer increments take while merges of the ones before are under way
   pipeline  uncompressed; compressed and stored one after the other; both at the same time; as auto
             decides: by the size of buffers, by data, and by the speed of the tier (figures 10 to 12
             of the PCCR paper)
 
 All that is compared is measured in turn, in the same run; the median of N rounds counts (default 5).
-Takes about 7 minutes.
+Takes about 8 minutes.
 """
 
 import pathlib
@@ -68,7 +69,7 @@ def print_memory(found):
 
 
 def device(runs, options):
-    each = scaled(options, 192 << 20)
+    each = scaled(options, 512 << 20)
     total = RANKS * each
     keys = {'ranks': RANKS, 'bytes': each, 'cache': '192M', 'slot': SLOT, 'chunk': '16M', 'reads': 1}
     ways = {}
@@ -135,6 +136,30 @@ def print_compress(found):
     print_memory(found)
 
 
+def merge(runs, options):
+    """Increments, each waited for; none is merged, or every other one is."""
+    keys = {'ranks': 2, 'bytes': scaled(options, 64 << 20), 'cache': '64M', 'slot': '1M',
+            'chunk': '4M', 'checkpoints': 12, 'every_slot': 5, 'synchronous': 1}
+    found = {}
+    for speed in ['50M', '200M']:
+        for pause in [0, 250]:
+            each = {**keys, 'pfs': f'1:{speed}', 'compute_ms': pause}
+            compared = runs.compare({'off': {**each, 'chain': 0}, 'on': {**each, 'chain': 4}})
+            found[f'{speed}, every {pause} ms'] = {
+                **{how: backend_runs.median(reports, 'local') / keys['checkpoints']
+                   for how, reports in compared.items()},
+                'longer': backend_runs.ratio(compared['on'], compared['off'], 'local'),
+                'stored': backend_runs.ratio(compared['on'], compared['off'], 'stored')}
+    return found
+
+
+def print_merge(found):
+    rows = [(name, f'{each["off"]:.3f} s', f'{each["on"]:.3f} s', f'{each["longer"]:.2f}',
+             f'{each["stored"]:.1f}') for name, each in found.items()]
+    print(backend_runs.table(['tier, time between', 'not merged', 'merged', 'ratio',
+                              'bytes written, ratio'], rows))
+
+
 def ways_of(runs, options, **keys):
     """Way -> bytes of data a second; and what memory the one that overlaps took."""
     each = scaled(options, 64 << 20)
@@ -184,6 +209,7 @@ def draw_compress(found):
 
 PARTS = {'device': backend_runs.Part(device, print_device),
          'compress': backend_runs.Part(compress, print_compress, draw_compress),
+         'merge': backend_runs.Part(merge, print_merge),
          'pipeline': backend_runs.Part(pipeline, print_pipeline, draw_pipeline)}
 
 
