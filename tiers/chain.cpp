@@ -176,12 +176,24 @@ std::span<const PlacedExtent> leading_extent(std::span<const PlacedExtent> piece
 
 uint64_t read_bytes(std::span<const Manifest> chain, std::span<const PlacedExtent> pieces) {
   uint64_t bytes = 0;
-  std::optional<std::tuple<uint32_t, uint32_t, uint64_t>> counted;  // an extent's, or its block's
+  // Where what was counted last lies: a part of an extent, or a block.
+  std::optional<std::tuple<uint32_t, uint32_t, uint64_t>> counted;
+  const auto count = [&](uint32_t member, const Extent& extent, uint64_t place, uint64_t size) {
+    const std::tuple at(member, extent.segment, place);
+    if (counted != at) bytes += size;
+    counted = at;
+  };
   for (const PlacedExtent& piece : pieces) {
     const Extent& extent = chain[piece.member].extents[piece.extent];
-    const std::tuple place(piece.member, extent.segment, extent.segment_offset);
-    if (counted != place) bytes += extent.form == Form::kStored ? extent.size : extent.block_bytes;
-    counted = place;
+    if (extent.form != Form::kStored) {
+      count(piece.member, extent, extent.segment_offset, extent.block_bytes);
+      continue;
+    }
+    const size_t last = extent.part_at(piece.within + piece.size - 1);
+    for (size_t number = extent.part_at(piece.within); number <= last; ++number) {
+      const Extent::Part part = extent.part(number);
+      count(piece.member, extent, extent.segment_offset + part.begin, part.end - part.begin);
+    }
   }
   return bytes;
 }

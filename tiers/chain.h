@@ -20,7 +20,7 @@ Status check_length(const Manifest& manifest, uint64_t ancestors);
 
 // The first piece and those behind it that lie in the same extent; at least one.
 std::span<const PlacedExtent> leading_extent(std::span<const PlacedExtent> pieces);
-// Bytes, as they were on the device, of the extents and compressed blocks that have to be read for
+// Bytes, as they were on the device, of the parts and compressed blocks that have to be read for
 // the pieces, which are in the order of place_extents().
 uint64_t read_bytes(std::span<const Manifest> chain, std::span<const PlacedExtent> pieces);
 

@@ -28,6 +28,7 @@ Status damaged(std::string what) {
 bool fits(const Manifest& m) {
   constexpr uint64_t kLimit = 1U << 30;
   uint64_t bytes = m.extents.size() * (sizeof(stored::Extent) + sizeof(stored::Block));
+  for (const Extent& extent : m.extents) bytes += extent.parts.size() * sizeof(uint64_t);
   const auto add = [&bytes](const std::string& text) { bytes += text.size() + 128; };
   for (const SavedRange& range : m.ranges) add(range.name);
   for (const SegmentRef& segment : m.segments) add(segment.file);
@@ -67,6 +68,12 @@ auto put_extents(FlatBufferBuilder& builder, const std::vector<Extent>& extents)
     *to++ = stored::Extent(e.offset, e.size, e.segment_offset, e.checksum, e.range, e.segment);
   }
   return vector;
+}
+
+auto put_parts(FlatBufferBuilder& builder, const std::vector<Extent>& extents) {
+  std::vector<uint64_t> parts;
+  for (const Extent& e : extents) parts.insert(parts.end(), e.parts.begin(), e.parts.end());
+  return parts.empty() ? Offset<flatbuffers::Vector<uint64_t>>() : builder.CreateVector(parts);
 }
 
 // Whether the extent goes on where the one before it ends, in the same block.
@@ -154,11 +161,13 @@ class Taker {
       m.ranges.push_back({r->kind(), r->address(), r->size(), r->call_site(), r->ordinal(),
                           r->module_(), text(r->name()), r->life(), r->fresh()});
     });
+    if (from.extents() != nullptr) m.extents.reserve(from.extents()->size());
     each_struct(from.extents(), [&](const stored::Extent& e) {
       m.extents.push_back(
           {e.range(), e.offset(), e.size(), e.segment(), e.segment_offset(), e.checksum()});
     });
     each_struct(from.blocks(), [&](const stored::Block& block) { take(block, m.extents); });
+    if (from.parts() != nullptr) take_parts(*from.parts(), m.extents);
     each(from.segments(), [&](const stored::Segment* s) {
       m.segments.push_back({text(s->file()), s->size()});
     });
@@ -218,6 +227,26 @@ class Taker {
     if (block.stored() == 0 || block.stored() >= bytes) {
       nonsense_ = "a block is not smaller than its extents";
     }
+  }
+
+  // Of each extent that can have several, in order; all of them.
+  void take_parts(const flatbuffers::Vector<uint64_t>& parts, std::vector<Extent>& extents) {
+    uint64_t next = 0;
+    for (Extent& extent : extents) {
+      if (extent.form != Form::kStored || extent.size == 0) continue;
+      const uint64_t count = Extent::parts_in(extent.offset, extent.size);
+      if (count == 1) continue;
+      if (count > parts.size() - next) {
+        nonsense_ = "an extent has not as many checksums as parts";
+        return;
+      }
+      extent.parts.resize(count);
+      // Nor are numbers in a vector known to be aligned.
+      std::memcpy(extent.parts.data(), parts.Data() + next * sizeof(uint64_t),
+                  count * sizeof(uint64_t));
+      next += count;
+    }
+    if (next != parts.size()) nonsense_ = "there are more checksums than parts";
   }
 
   std::string text(const flatbuffers::String* string) {
@@ -394,6 +423,24 @@ Result<Manifest> decode(std::span<const std::byte> bytes, Stage stage) {
 
 }  // namespace
 
+uint64_t Extent::parts_in(uint64_t offset, uint64_t size) {
+  const uint64_t last = size - 1 > std::numeric_limits<uint64_t>::max() - offset
+                            ? std::numeric_limits<uint64_t>::max()
+                            : offset + (size - 1);
+  return last / kPartBytes - offset / kPartBytes + 1;
+}
+
+Extent::Part Extent::part(size_t number) const {
+  if (parts.empty()) return {0, size, checksum};
+  const uint64_t first = offset / kPartBytes;
+  const uint64_t begin = number == 0 ? 0 : (first + number) * kPartBytes - offset;
+  return {begin, std::min((first + number + 1) * kPartBytes - offset, size), parts[number]};
+}
+
+size_t Extent::part_at(uint64_t byte) const {
+  return parts.empty() ? 0 : (offset + byte) / kPartBytes - offset / kPartBytes;
+}
+
 uint64_t Manifest::bytes() const {
   return std::accumulate(ranges.begin(), ranges.end(), uint64_t{0},
                          [](uint64_t sum, const SavedRange& range) { return sum + range.size; });
@@ -415,6 +462,7 @@ std::vector<std::byte> encode(const Manifest& m) {
   const auto ranges = put_ranges(builder, m.ranges);
   const auto extents = put_extents(builder, m.extents);
   const auto blocks = put_blocks(builder, m.extents);
+  const auto parts = put_parts(builder, m.extents);
   const auto segments = put_segments(builder, m.segments);
   const auto journal = put_journal(builder, m.journal);
   const CallCounts& calls = m.meanwhile;
@@ -425,7 +473,7 @@ std::vector<std::byte> encode(const Manifest& m) {
       stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
                              m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
                              ranges, extents, segments, journal, m.parent, m.parent_checksum,
-                             m.chain, &meanwhile, blocks, m.replaces),
+                             m.chain, &meanwhile, blocks, m.replaces, parts),
       stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }

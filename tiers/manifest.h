@@ -30,18 +30,35 @@ struct SavedRange {
 };
 
 // A piece of a range and the place of its bytes in a segment: they lie there as they are, or in a
-// block that is compressed as a whole, with those of other extents.
+// block that is compressed as a whole, with those of other extents. What lies there as it is can
+// be read in parts, each with its checksum; they end where a multiple of kPartBytes does in the
+// range.
 struct Extent {
+  static constexpr uint64_t kPartBytes = 64 << 10;
+
   uint32_t range = 0;           // index in Manifest::ranges
   uint64_t offset = 0;          // bytes from the range's start
   uint64_t size = 0;            // bytes
   uint32_t segment = 0;         // index in Manifest::segments
   uint64_t segment_offset = 0;  // bytes from the file's start; of the block, where there is one
-  uint64_t checksum = 0;        // XXH3 64 of the bytes as they were on the device
+  uint64_t checksum = 0;        // XXH3 64 of the bytes as they were on the device; see `parts`
   Form form = Form::kStored;    // of the block; kStored: there is none
   uint64_t block_stored = 0;    // bytes of the block in the segment
   uint64_t block_bytes = 0;     // of the block, decompressed
   uint64_t within = 0;          // bytes from the decompressed block's start
+  // The checksums of its parts, where it has several, and none of its own. Empty: it is one part.
+  std::vector<uint64_t> parts;
+
+  struct Part {
+    uint64_t begin = 0;  // bytes from the extent's start
+    uint64_t end = 0;
+    uint64_t checksum = 0;
+  };
+  size_t part_count() const { return parts.empty() ? 1 : parts.size(); }
+  Part part(size_t number) const;
+  size_t part_at(uint64_t byte) const;  // the number of the one that has it
+  // How many there are in that place, where each has a checksum.
+  static uint64_t parts_in(uint64_t offset, uint64_t size);
 
   // Bytes in the segment from segment_offset on that are needed for it.
   uint64_t stored() const { return form == Form::kStored ? size : block_stored; }

@@ -294,9 +294,9 @@ class Merge {
     }
   }
 
-  Status publish(const SegmentStore& segments, PendingManifest& pending) {
+  Status publish(SegmentStore& segments, PendingManifest& pending) {
     Manifest merged = chain_.front();
-    merged.extents = segments.extents();
+    merged.extents = std::move(segments.extents());
     merged.segments = segments.segments();
     merged.parent = merged.parent_checksum = merged.chain = 0;
     merged.replaces = replaced_;

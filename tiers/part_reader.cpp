@@ -53,11 +53,51 @@ struct Segment {
   std::string path() const { return folder + "/" + name(); }
 };
 
-// An extent and the pieces that are wanted of it.
+// Parts of an extent that are neighbours, and the pieces that have bytes in them which are wanted.
 struct Item {
   const Extent* extent = nullptr;
+  uint64_t from = 0;  // bytes from the extent's start
+  uint64_t size = 0;  // bytes
   std::span<const PlacedExtent> pieces;
+
+  bool is_block() const { return extent->form != Form::kStored; }
+  // What has to be read for it, in the segment.
+  uint64_t begin() const { return extent->segment_offset + (is_block() ? 0 : from); }
+  uint64_t end() const { return is_block() ? begin() + extent->block_stored : begin() + size; }
 };
+
+// Large enough that there are few, small enough to fill what is read at once.
+constexpr uint64_t kMostItemBytes = 256 << 10;
+
+// Calls with each item of an extent: all that is wanted of it, or all of it where no piece is
+// given. The pieces are in order and lie in the extent.
+template <class F>
+void for_each_item(const Extent& extent, std::span<const PlacedExtent> pieces, F f) {
+  if (extent.parts.empty()) return f(Item{&extent, 0, extent.size, pieces});
+  const auto is_wanted = [&](size_t part) {
+    const auto [begin, end, checksum] = extent.part(part);
+    while (!pieces.empty() && pieces[0].within + pieces[0].size <= begin)
+      pieces = pieces.subspan(1);
+    return !pieces.empty() && pieces[0].within < end;
+  };
+  const bool all = pieces.empty();
+  for (size_t part = 0; part < extent.parts.size();) {
+    if (!all && !is_wanted(part)) {
+      if (pieces.empty()) return;
+      part = extent.part_at(pieces[0].within);
+      continue;
+    }
+    const std::span<const PlacedExtent> first = pieces;
+    Item item{&extent, extent.part(part).begin, 0, {}};
+    do {
+      item.size = extent.part(part++).end - item.from;
+    } while (item.size < kMostItemBytes && part < extent.parts.size() && (all || is_wanted(part)));
+    size_t count = 0;
+    while (count < first.size() && first[count].within < item.from + item.size) ++count;
+    item.pieces = first.first(count);
+    f(item);
+  }
+}
 
 // What is read at once: one block, or extents as they are, or a header.
 struct Unit {
@@ -74,7 +114,7 @@ struct Unit {
   bool is_header = false;
   const NearChunk* copy = nullptr;  // where it may be read instead
 
-  bool is_block() const { return !items.empty() && items[0].extent->form != Form::kStored; }
+  bool is_block() const { return !items.empty() && items[0].is_block(); }
 };
 
 bool same_block(const Extent& a, const Extent& b) {
@@ -98,13 +138,11 @@ class Plan {
   }
 
   void add(const Item& item) {
-    const Extent& extent = *item.extent;
-    const uint64_t end = extent.segment_offset + extent.stored();
-    const NearChunk* const copy = copy_of(extent);
-    if (!joins(extent) || units_.back().copy != copy) begin(extent.segment_offset);
+    const NearChunk* const copy = copy_of(item);
+    if (!joins(item) || units_.back().copy != copy) begin(item.begin());
     Unit& unit = units_.back();
     unit.copy = copy;
-    unit.end = std::max(unit.end, end);
+    unit.end = std::max(unit.end, item.end());
     unit.items.push_back(item);
   }
 
@@ -136,9 +174,9 @@ class Plan {
  private:
   uint32_t last_segment() const { return static_cast<uint32_t>(segments_.size() - 1); }
 
-  const NearChunk* copy_of(const Extent& extent) const {
+  const NearChunk* copy_of(const Item& item) const {
     if (near_ == nullptr || near_->empty()) return nullptr;
-    return near_->find(segments_.back().path(), extent.segment_offset, extent.stored());
+    return near_->find(segments_.back().path(), item.begin(), item.end() - item.begin());
   }
 
   // A segment of which all is elsewhere is not opened.
@@ -151,15 +189,14 @@ class Plan {
                   [&](const Unit& unit) { return unit.is_header && !is_read[unit.segment]; });
   }
 
-  bool joins(const Extent& extent) const {
+  bool joins(const Item& item) const {
     if (!open_) return false;
     const Unit& last = units_.back();
-    const bool is_block = extent.form != Form::kStored;
-    if (is_block || last.is_block()) {
-      return !last.items.empty() && same_block(extent, *last.items.back().extent);
+    if (item.is_block() || last.is_block()) {
+      return !last.items.empty() && same_block(*item.extent, *last.items.back().extent);
     }
-    return extent.segment_offset >= last.begin && extent.segment_offset <= last.end + kGap &&
-           extent.segment_offset + extent.size + kPage - align_down(last.begin) <= most_;
+    return item.begin() >= last.begin && item.begin() <= last.end + kGap &&
+           item.end() + kPage - align_down(last.begin) <= most_;
   }
 
   void begin(uint64_t from) {
@@ -195,17 +232,17 @@ class Checker {
       if (Status whole = decompress(segment, extent, stored, plain); !whole.ok()) return whole;
     }
     for (const Item& item : unit.items) {
-      const Extent& extent = *item.extent;
-      const auto bytes = plain.subspan(place_of(unit, extent), extent.size);
-      if (checksum(bytes) == extent.checksum) continue;
-      return wrong_content(segment.path(), extent, "the checksum is wrong");
+      const auto bytes = plain.subspan(place_of(unit, *item.extent, item.from), item.size);
+      Status right = check_parts(segment.path(), *item.extent, item.from, bytes);
+      if (!right.ok()) return right;
     }
     return zeros(segment, unit, raw);
   }
 
-  // Bytes from the beginning of the unit's, decompressed where it is a block.
-  static uint64_t place_of(const Unit& unit, const Extent& extent) {
-    return unit.is_block() ? extent.within : extent.segment_offset - unit.begin;
+  // Of a byte of an extent, from its start on, in the unit's, which are decompressed where it is a
+  // block.
+  static uint64_t place_of(const Unit& unit, const Extent& extent, uint64_t byte) {
+    return unit.is_block() ? extent.within + byte : extent.segment_offset + byte - unit.begin;
   }
 
  private:
@@ -219,7 +256,9 @@ class Checker {
     }
     Status whole = decompressor_->decompress(extent.form, stored, plain);
     const bool foreign = whole.code() == Code::kDamaged || whole.code() == Code::kUnsupported;
-    return foreign ? wrong_content(segment.path(), extent, whole.message()) : whole;
+    if (!foreign) return whole;
+    return wrong_content(segment.path(), extent.segment_offset,
+                         extent.segment_offset + extent.block_stored, whole.message());
   }
 
   static Status zeros(const Segment& segment, const Unit& unit, std::span<const std::byte> raw) {
@@ -529,12 +568,15 @@ class Reading {
     for (; next < unit.items.size() && unit.items[next].pieces.front().range == range; ++next) {
       const Item& item = unit.items[next];
       for (const PlacedExtent& placed : item.pieces) {
-        const uint64_t at = Checker::place_of(unit, *item.extent) + placed.within;
-        if (!gathered_.empty() && gathered_.back().end() == placed.offset &&
+        const uint64_t from = std::max(placed.within, item.from);
+        const uint64_t size = std::min(placed.within + placed.size, item.from + item.size) - from;
+        const uint64_t offset = placed.offset + (from - placed.within);
+        const uint64_t at = Checker::place_of(unit, *item.extent, from);
+        if (!gathered_.empty() && gathered_.back().end() == offset &&
             gathered_.back().at + gathered_.back().size == at) {
-          gathered_.back().size += placed.size;
+          gathered_.back().size += size;
         } else {
-          gathered_.push_back({range, placed.offset, placed.size, at});
+          gathered_.push_back({range, offset, size, at});
         }
       }
     }
@@ -628,7 +670,7 @@ Status read_pieces(FileSystem& files, const JobPlace& job, std::span<const Manif
         segments.back().index != extent.segment) {
       plan.begin_segment(segment_of(job, member, extent.segment));
     }
-    plan.add({&extent, same});
+    for_each_item(extent, same, [&](const Item& item) { plan.add(item); });
     i += same.size();
   }
   std::vector<Unit> units = plan.take();
@@ -653,7 +695,7 @@ Status check_segment(FileSystem& files, const JobPlace& job, const Manifest& man
   uint64_t at = kSegmentHeaderUsedBytes;
   for (const Extent* extent : extents) {
     plan.add_padding(at, std::min(extent->segment_offset, size));
-    plan.add({extent, {}});
+    for_each_item(*extent, {}, [&](const Item& item) { plan.add(item); });
     at = std::max(at, extent->segment_offset + extent->stored());
   }
   plan.add_padding(at, size);

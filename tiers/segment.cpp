@@ -9,11 +9,26 @@
 
 namespace gpusnap {
 
-Status wrong_content(const std::string& segment_path, const Extent& extent,
+Status wrong_content(const std::string& segment_path, uint64_t begin, uint64_t end,
                      const std::string& why) {
   return {Code::kDamaged, "segment " + segment_path + " is damaged between bytes " +
-                              std::to_string(extent.segment_offset) + " and " +
-                              std::to_string(extent.segment_offset + extent.stored()) + ": " + why};
+                              std::to_string(begin) + " and " + std::to_string(end) + ": " + why};
+}
+
+Status check_parts(const std::string& segment_path, const Extent& extent, uint64_t from,
+                   std::span<const std::byte> bytes) {
+  for (size_t number = extent.part_at(from); !bytes.empty(); ++number) {
+    const Extent::Part part = extent.part(number);
+    const uint64_t size = part.end - part.begin;
+    if (checksum(bytes.first(size)) != part.checksum) {
+      const bool is_plain = extent.form == Form::kStored;
+      const uint64_t begin = extent.segment_offset + (is_plain ? part.begin : 0);
+      return wrong_content(segment_path, begin, begin + (is_plain ? size : extent.block_stored),
+                           "the checksum is wrong");
+    }
+    bytes = bytes.subspan(size);
+  }
+  return {};
 }
 
 Status ExtentReader::read(const ReadableFile& segment, const std::string& path,
@@ -24,8 +39,7 @@ Status ExtentReader::read(const ReadableFile& segment, const std::string& path,
     if (Status loaded = load_block(segment, path, extent); !loaded.ok()) return loaded;
     std::memcpy(bytes.data(), block_.data() + extent.within, bytes.size());
   }
-  if (checksum(bytes) == extent.checksum) return {};
-  return wrong_content(path, extent, "the checksum is wrong");
+  return check_parts(path, extent, 0, bytes);
 }
 
 Status ExtentReader::load_block(const ReadableFile& segment, const std::string& path,
@@ -49,7 +63,9 @@ Status ExtentReader::load_block(const ReadableFile& segment, const std::string& 
     return {};
   }
   const bool foreign = whole.code() == Code::kDamaged || whole.code() == Code::kUnsupported;
-  return foreign ? wrong_content(path, extent, whole.message()) : whole;
+  return foreign ? wrong_content(path, extent.segment_offset,
+                                 extent.segment_offset + extent.block_stored, whole.message())
+                 : whole;
 }
 
 namespace {

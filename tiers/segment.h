@@ -15,8 +15,12 @@
 
 namespace gpusnap {
 
-// An extent whose bytes are not those that were saved.
-Status wrong_content(const std::string& segment_path, const Extent& extent, const std::string& why);
+// Bytes of a segment that are not those that were saved.
+Status wrong_content(const std::string& segment_path, uint64_t begin, uint64_t end,
+                     const std::string& why);
+// Whether `bytes`, the extent's from `from` on, are what was saved: they are whole parts of it.
+Status check_parts(const std::string& segment_path, const Extent& extent, uint64_t from,
+                   std::span<const std::byte> bytes);
 
 // Reads extents, decompresses what is to be, and checks them. The block that it read last is kept:
 // extents that lie in one are best read one after the other. Not thread-safe: one per thread. What

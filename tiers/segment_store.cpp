@@ -4,6 +4,7 @@
 #include <array>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -206,7 +207,7 @@ class Writer final : public SegmentStore {
     return no_throw("sync segments", [&] { return segments_.sync(); });
   }
 
-  const std::vector<Extent>& extents() const override { return extents_; }
+  std::vector<Extent>& extents() override { return extents_; }
   const std::vector<SegmentRef>& segments() const override { return segments_.refs(); }
 
  private:
@@ -319,9 +320,8 @@ class Writer final : public SegmentStore {
       if (Status logged = options_.log(blocks); !logged.ok()) return logged;
     }
     const std::lock_guard lock(mutex_);
-    for (const StoredBlock& block : blocks) {
-      if (block.in_chunk) continue;
-      extents_.insert(extents_.end(), block.extents.begin(), block.extents.end());
+    for (StoredBlock& block : blocks) {
+      if (!block.in_chunk) std::ranges::move(block.extents, std::back_inserter(extents_));
     }
     return {};
   }
@@ -334,7 +334,8 @@ class Writer final : public SegmentStore {
     StoredBlock described{block.sequence, block.chunk != nullptr, 0, describe(block, packed->form),
                           0};
     if (block.chunk) {
-      const bool is_known = packed->form == Form::kStored && described.extents.size() == 1;
+      const bool is_known = packed->form == Form::kStored && described.extents.size() == 1 &&
+                            described.extents[0].parts.empty();
       described.checksum = is_known ? described.extents[0].checksum : checksum(packed->bytes);
     }
     const Result<Place> place = place_for(block, packed->bytes.size());
@@ -492,23 +493,26 @@ class Writer final : public SegmentStore {
   // replaces some of it spares a restore the reading of these. Of a compressed block all is read.
   static std::vector<Extent> describe(const Block& block, Form form) {
     std::vector<Extent> extents;
-    extents.reserve(block.pieces.size() + block.bytes.size() / kMostExtentBytes);
+    extents.reserve(block.pieces.size());
     uint64_t within = 0;
     for (const Piece& piece : block.pieces) {
-      for (uint64_t done = 0; done < piece.size;) {
-        Extent extent;
-        extent.range = piece.range;
-        extent.offset = piece.offset + done;
-        extent.size = piece.size - done;
-        if (form == Form::kStored) {
-          extent.size = std::min(extent.size, kMostExtentBytes - extent.offset % kMostExtentBytes);
-        }
-        extent.checksum = checksum(block.bytes.subspan(within, extent.size));
-        extent.within = within;
-        extents.push_back(extent);
-        within += extent.size;
-        done += extent.size;
+      Extent extent;
+      extent.range = piece.range;
+      extent.offset = piece.offset;
+      extent.size = piece.size;
+      extent.within = within;
+      const auto bytes = block.bytes.subspan(within, piece.size);
+      if (form == Form::kStored) extent.parts.resize(Extent::parts_in(piece.offset, piece.size));
+      if (extent.parts.size() <= 1) {
+        extent.parts.clear();
+        extent.checksum = checksum(bytes);
       }
+      for (size_t i = 0; i < extent.parts.size(); ++i) {
+        const Extent::Part part = extent.part(i);
+        extent.parts[i] = checksum(bytes.subspan(part.begin, part.end - part.begin));
+      }
+      extents.push_back(std::move(extent));
+      within += piece.size;
     }
     return extents;
   }

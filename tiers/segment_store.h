@@ -84,9 +84,6 @@ class SegmentStore {
     uint64_t epoch = 0;
     uint32_t rank = 0;
   };
-  // What is not compressed is told in extents that end where a multiple of that does in their
-  // range.
-  static constexpr uint64_t kMostExtentBytes = 64 << 10;
   // Where a block lies.
   struct StoredBlock {
     uint64_t sequence = 0;
@@ -158,8 +155,8 @@ class SegmentStore {
   virtual Status sync() = 0;
 
   // After finish(). Those of blocks in chunks are not among them. An extent's segment is the number
-  // in its segment's name.
-  virtual const std::vector<Extent>& extents() const = 0;
+  // in its segment's name. They are many: whoever asks may move them away.
+  virtual std::vector<Extent>& extents() = 0;
   virtual const std::vector<SegmentRef>& segments() const = 0;
 };
 

@@ -101,7 +101,7 @@ class Chain {
     manifest.ranges = {range};
     manifest.parent = full ? 0 : epoch_ - 1;
     manifest.chain = full ? 0 : 1;  // the commit counts
-    manifest.extents = segments->extents();
+    manifest.extents = std::move(segments->extents());
     manifest.segments = segments->segments();
     must(commit.finish(std::move(manifest)));
     return epoch_;

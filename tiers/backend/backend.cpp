@@ -439,9 +439,9 @@ class Server final : public Backend {
   void merge_later(const CheckpointText& text) {
     const IncomingCheckpoint::Setting setting = setting_for(text);
     const Status added = background_.add([this, setting] {
-      const Status merged = in_background(files_, setting.text, setting.store, *setting.compression,
-                                          setting.spawn, [this] { return ends_merging(); },
-                                          *setting.cache);
+      const Status merged = in_background(
+          files_, setting.text, setting.store, *setting.compression, setting.spawn,
+          [this] { return ends_merging(); }, *setting.cache);
       if (!merged.ok()) warn(merged);
       memory_.header().filled.ring();
     });

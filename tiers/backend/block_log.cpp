@@ -17,7 +17,7 @@ namespace {
 // A file is records, one after the other, little-endian:
 //   4 magic "GSBR"   4 version   4 kind   4 bytes of the payload   payload   8 checksum of all that
 constexpr uint32_t kMagic = 0x52425347;
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kHeadBytes = 16;
 constexpr size_t kSumBytes = 8;
 constexpr size_t kMostPayload = 64U << 20;
@@ -87,6 +87,15 @@ class Take {
 
 constexpr size_t kPieceBytes = 4 + 3 * 8;
 
+bool take_parts(Take& take, Extent& extent) {
+  const uint64_t parts = Extent::parts_in(extent.offset, extent.size);
+  if (parts == 1) return true;
+  if (take.left() / sizeof(uint64_t) < parts) return false;
+  extent.parts.resize(parts);
+  for (uint64_t& part : extent.parts) part = take.next<uint64_t>();
+  return true;
+}
+
 bool take_block(Take& take, SegmentStore::StoredBlock& block) {
   block.sequence = take.next<uint64_t>();
   const auto in_chunk = take.next<uint32_t>();
@@ -98,9 +107,10 @@ bool take_block(Take& take, SegmentStore::StoredBlock& block) {
   block.checksum = take.next<uint64_t>();
   const auto pieces = take.next<uint32_t>();
   if (in_chunk > 1 || form > static_cast<uint32_t>(kCompressedForms.back()) || pieces == 0 ||
-      take.left() != pieces * kPieceBytes || offset < kSegmentHeaderBytes || stored == 0) {
+      take.left() / kPieceBytes < pieces || offset < kSegmentHeaderBytes || stored == 0) {
     return false;
   }
+  const bool is_plain = form == static_cast<uint32_t>(Form::kStored);
   uint64_t within = 0;
   for (uint32_t i = 0; i < pieces; ++i) {
     Extent extent;
@@ -109,14 +119,14 @@ bool take_block(Take& take, SegmentStore::StoredBlock& block) {
     extent.size = take.next<uint64_t>();
     extent.checksum = take.next<uint64_t>();
     if (extent.size == 0 || extent.size > kMostBlockBytes * 16 - within) return false;
+    if (is_plain && !take_parts(take, extent)) return false;
     extent.segment = block.file;
     extent.segment_offset = offset;
     extent.form = static_cast<Form>(form);
     extent.within = within;
     within += extent.size;
-    block.extents.push_back(extent);
+    block.extents.push_back(std::move(extent));
   }
-  const bool is_plain = form == static_cast<uint32_t>(Form::kStored);
   if (is_plain ? stored != within : stored >= within) return false;
   if (offset > (uint64_t{1} << 62) || stored > (uint64_t{1} << 62)) return false;
   for (Extent& extent : block.extents) {
@@ -198,6 +208,7 @@ std::vector<std::byte> encode_log_block(const SegmentStore::StoredBlock& block) 
   put.add(static_cast<uint32_t>(block.extents.size()));
   for (const Extent& extent : block.extents) {
     put.add(extent.range).add(extent.offset).add(extent.size).add(extent.checksum);
+    for (const uint64_t part : extent.parts) put.add(part);
   }
   return record(Kind::kBlock, put.bytes());
 }

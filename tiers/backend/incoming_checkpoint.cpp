@@ -616,7 +616,7 @@ class Part final : public IncomingCheckpoint {
     }
     const auto add = [&](Extent extent) {
       extent.segment = index.at(extent.segment);
-      manifest.extents.push_back(extent);
+      manifest.extents.push_back(std::move(extent));
     };
     const auto add_block = [&](const SegmentStore::StoredBlock& block) {
       for (Extent extent : block.extents) {
@@ -625,12 +625,13 @@ class Part final : public IncomingCheckpoint {
           extent.segment = moved.segment;
           extent.segment_offset += moved.base - kSegmentHeaderBytes;
         }
-        add(extent);
+        add(std::move(extent));
       }
     };
     std::ranges::for_each(found_part_.log.blocks, add_block);
     for (const auto& [number, blocks] : in_chunks_) std::ranges::for_each(blocks, add_block);
-    std::ranges::for_each(segments_->extents(), add);
+    manifest.extents.reserve(manifest.extents.size() + segments_->extents().size());
+    for (Extent& extent : segments_->extents()) add(std::move(extent));
   }
 
   void clean_up(bool is_committed) {

@@ -195,7 +195,11 @@ void add_extents(Json& json, const Manifest& rank) {
     json.key("stored_bytes").value(extent.stored());
     json.key("form").value(name_of(extent.form));
     json.key("within").value(extent.within);
-    json.key("checksum").value(fmt::format("{:016x}", extent.checksum));
+    json.key("checksums").begin_array();
+    for (size_t i = 0; i < extent.part_count(); ++i) {
+      json.value(fmt::format("{:016x}", extent.part(i).checksum));
+    }
+    json.end_array();
     json.end_object();
   }
   json.end_array();

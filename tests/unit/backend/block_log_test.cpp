@@ -54,6 +54,7 @@ void expect_same(const SegmentStore::StoredBlock& a, const SegmentStore::StoredB
     EXPECT_TRUE(x.segment == y.segment && x.segment_offset == y.segment_offset);
     EXPECT_TRUE(x.checksum == y.checksum && x.form == y.form && x.within == y.within);
     EXPECT_TRUE(x.block_stored == y.block_stored && x.block_bytes == y.block_bytes);
+    EXPECT_EQ(x.parts, y.parts);
   }
 }
 
@@ -78,6 +79,24 @@ TEST(BlockLogBytes, AreReadAsTheyWereWritten) {
   EXPECT_EQ(log.manifest[0].bytes, kBytes);
   EXPECT_EQ(log.sealed, 3U);
   EXPECT_TRUE(log.committed);
+}
+
+TEST(BlockLogBytes, HaveTheChecksumsOfParts) {
+  SegmentStore::StoredBlock large = block(4, Form::kStored);
+  Extent& last = large.extents.back();
+  last.offset = Extent::kPartBytes - 1;
+  last.size = Extent::kPartBytes + 2;
+  last.parts = {1, 2, 3};
+  BlockLog log;
+  const auto bytes = encode_log_block(large);
+  EXPECT_EQ(decode_block_log(bytes, log).value(), bytes.size());
+  ASSERT_EQ(log.blocks.size(), 1U);
+  expect_same(log.blocks[0], large);
+  for (const size_t parts : {0U, 2U, 4U}) {
+    last.parts.resize(parts);
+    BlockLog other;
+    EXPECT_EQ(decode_block_log(encode_log_block(large), other).status().code(), Code::kDamaged);
+  }
 }
 
 TEST(BlockLogBytes, EndAtTheFirstRecordThatIsNotWhole) {

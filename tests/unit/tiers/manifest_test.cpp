@@ -126,7 +126,7 @@ TEST(Manifest, TheFirstVersionIsReadAsAFullOne) {
   const auto put = [&](size_t at, uint64_t value, size_t size) {
     for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::byte>(value >> (8 * i));
   };
-  ASSERT_EQ(bytes[8], std::byte{4});
+  ASSERT_EQ(bytes[8], std::byte{5});
   bytes[8] = std::byte{1};
   put(12, checksum(std::span(bytes).first(12)), 4);
   put(32, checksum(std::span(bytes).first(32)), 8);
@@ -229,6 +229,63 @@ TEST(Manifest, ABlockThatCannotBeIsRefused) {
     EXPECT_EQ(status.code(), Code::kDamaged) << message;
     expect_message(status, message);
   }
+}
+
+// Of 150 KiB from 10 KiB on: three parts; and a small one before it.
+Manifest with_parts() {
+  Manifest m = small();
+  m.ranges = {{}, {}};
+  m.ranges[0].size = 160 << 10;
+  m.ranges[1].size = 1;
+  m.segments = {{"r0-a-0.segment", 4096 + (161 << 10)}};
+  m.extents = {{0, 0, 10 << 10, 0, 4096, 11},
+               {0, 10 << 10, 150 << 10, 0, 4096 + (10 << 10), 0},
+               {1, 0, 1, 0, 4096 + (160 << 10), 12}};
+  m.extents[1].parts = {21, 22, 23};
+  return m;
+}
+
+TEST(Manifest, PartsComeBackAsTheyWere) {
+  const auto back = decode_manifest(encode(with_parts()));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back->extents[0].part_count(), 1U);
+  EXPECT_EQ(back->extents[0].part(0).checksum, 11U);
+  EXPECT_EQ(back->extents[2].part(0).checksum, 12U);
+  const Extent& extent = back->extents[1];
+  EXPECT_EQ(extent.parts, (std::vector<uint64_t>{21, 22, 23}));
+  EXPECT_EQ(extent.part(0).end, uint64_t{54} << 10);
+  EXPECT_EQ(extent.part(1).begin, uint64_t{54} << 10);
+  EXPECT_EQ(extent.part(1).end, uint64_t{118} << 10);
+  EXPECT_EQ(extent.part(2).end, uint64_t{150} << 10);
+  EXPECT_EQ(extent.part_at((118 << 10) - 1), 1U);
+  EXPECT_EQ(extent.part_at(118 << 10), 2U);
+}
+
+// As earlier versions had them.
+TEST(Manifest, AnExtentMayHaveOneChecksumForAllOfIt) {
+  Manifest m = with_parts();
+  m.extents[1].parts.clear();
+  m.extents[1].checksum = 14;
+  const auto back = decode_manifest(encode(m));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back->extents[1].part_count(), 1U);
+  EXPECT_EQ(back->extents[1].part(0).end, uint64_t{150} << 10);
+  EXPECT_EQ(back->extents[1].part(0).checksum, 14U);
+}
+
+TEST(Manifest, AsManyChecksumsAsPartsOrItIsRefused) {
+  for (const size_t parts : {1U, 2U, 4U}) {
+    Manifest m = with_parts();
+    m.extents[1].parts.assign(parts, 5);
+    const Status status = decoded(m);
+    EXPECT_EQ(status.code(), Code::kDamaged) << parts;
+    expect_message(status, parts < 3 ? "not as many checksums" : "more checksums");
+  }
+  Manifest m = with_parts();
+  m.ranges[0].size = UINT64_MAX;
+  m.ranges[1].size = 0;
+  m.extents[1].size = UINT64_MAX - 5;
+  EXPECT_EQ(decoded(m).code(), Code::kDamaged);
 }
 
 TEST(Manifest, EveryTruncationIsRefused) {

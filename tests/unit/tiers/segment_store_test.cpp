@@ -57,7 +57,7 @@ class SegmentStoreTest : public ::testing::Test {
   }
 
   // Whether all of block `number` comes back.
-  void expect_back(const SegmentStore& store, unsigned number) {
+  void expect_back(SegmentStore& store, unsigned number) {
     const Bytes& saved = *blocks_[number];
     size_t bytes = 0;
     for (const Extent& extent : store.extents()) {
@@ -122,25 +122,30 @@ TEST_F(SegmentStoreTest, CompressesWhatShrinks) {
 
 // So that a restore reads nothing of a piece but what no newer checkpoint has.
 TEST_F(SegmentStoreTest, CanBeReadInParts) {
-  const uint64_t most = SegmentStore::kMostExtentBytes;
+  const uint64_t most = Extent::kPartBytes;
+  const uint64_t half = 5 * most / 4;
   for (const char* compression : {"off", "1"}) {
     const auto store = start({}, compression);
-    add(*store, 0, 5 * most / 2);
+    add(*store, 0, 2 * half);
     ASSERT_TRUE(store->finish().ok());
     expect_back(*store, 0);
-    std::vector<std::pair<uint64_t, uint64_t>> found;
-    for (const Extent& extent : store->extents()) found.emplace_back(extent.offset, extent.size);
-    const uint64_t half = 5 * most / 4;
-    // Where a multiple of that is in their range: there zones end, too.
-    const uint64_t first = most - kSecond % most;
-    const std::vector<std::pair<uint64_t, uint64_t>> parts =
-        store->extents().front().form == Form::kStored
-            ? std::vector<std::pair<uint64_t, uint64_t>>{{0, most},
-                                                         {most, half - most},
-                                                         {kSecond, first},
-                                                         {kSecond + first, half - first}}
-            : std::vector<std::pair<uint64_t, uint64_t>>{{0, half}, {kSecond, half}};
-    EXPECT_EQ(found, parts);
+    ASSERT_EQ(store->extents().size(), 2U);
+    for (const Extent& extent : store->extents()) {
+      EXPECT_EQ(extent.size, half);
+      if (extent.form != Form::kStored) {
+        EXPECT_EQ(extent.part_count(), 1U);
+        continue;
+      }
+      // They end where a multiple of that is in their range: there zones end, too.
+      const uint64_t first = most - extent.offset % most;
+      ASSERT_EQ(extent.part_count(), 2U);
+      EXPECT_EQ(extent.part(0).begin, 0U);
+      EXPECT_EQ(extent.part(0).end, first);
+      EXPECT_EQ(extent.part(1).begin, first);
+      EXPECT_EQ(extent.part(1).end, half);
+      EXPECT_EQ(extent.part_at(first - 1), 0U);
+      EXPECT_EQ(extent.part_at(first), 1U);
+    }
     store->remove();
   }
 }
