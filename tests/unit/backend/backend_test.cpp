@@ -130,6 +130,29 @@ TEST_F(BackendTest, MergesLongChains) {
   drain();
 }
 
+TEST_F(BackendTest, LetsCheckpointsPassBeforeItMerges) {
+  start();
+  Saver saver(*memory_, "/store", job_);
+  saver.chain = 2;
+  EXPECT_TRUE(saver.wait(saver.save(1)).ok());
+  const uint32_t second = saver.fill(2, 1);
+  const uint32_t third = saver.fill(3, 2);
+  saver.client().seal(second);
+  EXPECT_TRUE(saver.wait(second).ok());
+  const auto store = Store::open(files_, "/store", false);
+  const auto chain = [&](const char* id) { return store.value()->find(job_.name + id)->chain; };
+  std::this_thread::sleep_for(30ms);
+  EXPECT_EQ(chain("@2"), 1U) << "merged while another one was on its way";
+  saver.client().seal(third);
+  EXPECT_TRUE(saver.wait(third).ok());
+  for (int i = 0; i < 5000 && chain("@3") != 0; ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(chain("@3"), 0U);
+  expect_back(2);
+  expect_back(3);
+  saver.go();
+  drain();
+}
+
 TEST_F(BackendTest, RefusesWhatMakesNoSense) {
   start();
   Saver saver(*memory_, "/store", job_);

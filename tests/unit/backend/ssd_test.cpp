@@ -511,6 +511,23 @@ TEST_F(CopiesTest, GoWithTheirCheckpoint) {
   EXPECT_FALSE(files_with("/e4/").empty());
 }
 
+// A device that fails is said once, and tried again after half a minute.
+TEST(LocalTiersTest, OneThatFailsIsLeftOutForAWhile) {
+  FaultFileSystem files;
+  ASSERT_TRUE(files.make_folder("/ssd").ok());
+  const auto tiers = LocalTiers::open(files, {{"/ssd", 1 << 20}}, "node",
+                                      PlacementPolicy::kHybridNaive, 1 << 10, {});
+  ASSERT_EQ(tiers->tiers().size(), 1U);
+  const LocalTiers::Time now{};
+  EXPECT_TRUE(tiers->recovered(now).empty());
+  EXPECT_TRUE(tiers->fail(0, now));
+  EXPECT_TRUE(tiers->recovered(now + 29s).empty());
+  EXPECT_FALSE(tiers->fail(0, now + 10s)) << "told twice";
+  EXPECT_TRUE(tiers->recovered(now + 39s).empty());
+  EXPECT_EQ(tiers->recovered(now + 40s), std::vector<size_t>{0});
+  EXPECT_TRUE(tiers->recovered(now + 100s).empty());
+}
+
 TEST_F(CopiesTest, GoWithAMerge) {
   start();
   Saver saver(*memory_, "/store", job_);
