@@ -161,13 +161,27 @@ class Backend(harness.TestCase):
         return [folder for folder in glob.glob(os.path.join(self.store, '*', 'e*'))
                 if not glob.glob(os.path.join(folder, '*.manifest'))]
 
+    def stop(self, process):
+        """All of its threads: each goes on for a little."""
+        os.kill(process, signal.SIGSTOP)
+
+        def is_stopped(path):
+            try:
+                with open(path, encoding='ascii', errors='replace') as stat:
+                    return stat.read().rpartition(')')[2].split()[0] == 'T'
+            except (FileNotFoundError, ProcessLookupError):
+                return True  # it has ended
+
+        self.wait_until('the backend does not stop', lambda: all(
+            is_stopped(path) for path in glob.glob('/proc/%d/task/*/stat' % process)))
+
     def stop_backend_within_a_checkpoint(self, run):
         while True:
             self.wait_until('no checkpoint begins', lambda: self.unfinished() or run.ended())
             self.assertFalse(run.ended(), run.errors)
             backend, = self.backends()
             begun = self.unfinished()
-            os.kill(backend, signal.SIGSTOP)
+            self.stop(backend)
             if set(begun) & set(self.unfinished()):
                 return backend
             os.kill(backend, signal.SIGCONT)

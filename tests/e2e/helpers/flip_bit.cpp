@@ -90,7 +90,10 @@ void flip(gpusnap::Store& store, const gpusnap::CheckpointInfo& info, Contents c
   byte ^= std::byte{1} << place.bit;
   overwrite(folder_of(holder) + holder.segments[extent.segment].file,
             extent.segment_offset + within, byte);
-  extent.checksum = gpusnap::checksum(bytes);
+  const size_t number = extent.part_at(within);
+  const Extent::Part part = extent.part(number);
+  (extent.parts.empty() ? extent.checksum : extent.parts[number]) =
+      gpusnap::checksum(std::span(bytes).subspan(part.begin, part.end - part.begin));
   // Each manifest below it names its parent by the checksum.
   for (size_t i = piece.member + 1; i-- > 0;) {
     Manifest& manifest = contents.chain[i];
