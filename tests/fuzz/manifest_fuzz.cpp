@@ -23,6 +23,18 @@ void check_block(const gpusnap::Extent& extent) {
   check(extent.size <= extent.block_bytes - extent.within);
 }
 
+// They lie one after the other, and each of its bytes is found in it.
+void check_parts(const gpusnap::Extent& extent) {
+  uint64_t at = 0;
+  for (size_t i = 0; i < extent.part_count(); ++i) {
+    const gpusnap::Extent::Part part = extent.part(i);
+    check(part.begin == at && part.end > at && part.end <= extent.size);
+    check(extent.part_at(part.begin) == i && extent.part_at(part.end - 1) == i);
+    at = part.end;
+  }
+  check(at == extent.size);
+}
+
 void try_manifest(std::span<const std::byte> bytes) {
   const auto manifest = gpusnap::decode_manifest(bytes);
   if (!manifest.ok()) {
@@ -36,6 +48,7 @@ void try_manifest(std::span<const std::byte> bytes) {
     check(extent.offset + extent.size <= range.size);
     check(extent.segment_offset + extent.stored() <= segment.size);
     if (extent.form != gpusnap::Form::kStored) check_block(extent);
+    check_parts(extent);
     saved[extent.range] += extent.size;
   }
   check(manifest->own_bytes() <= manifest->bytes());
