@@ -163,7 +163,8 @@ class Plan {
     for (Unit& unit : units_) {
       Segment& segment = segments_[unit.segment];
       ++segment.units;
-      unit.bytes = unit.end - unit.begin;
+      // What is unused of a header is padding like any other.
+      unit.bytes = unit.is_header ? kSegmentHeaderUsedBytes : unit.end - unit.begin;
       // Whole pages go past the page cache.
       unit.begin = align_down(unit.begin);
       unit.end = std::min(align_down(unit.end + kPage - 1), segment.size);

@@ -40,7 +40,8 @@ LOCAL_READS = '1:150M'
 STORE = '1:100M,4:320M,8:320M'
 BASE = {'chunk': '4M', 'slot': '1M', 'cache': '32M', 'ssd': LOCAL, 'ssd_reads': LOCAL_READS,
         'pfs': STORE, 'flushes': 4}
-MOST_WRITERS = 32
+MOST_WRITERS = 64
+MODEL_CHUNK = '1M'  # each number of writers is measured
 RANK = 16 << 20
 CHECKPOINTS = 2  # of the program, each after
 COMPUTE_S = 1
@@ -68,7 +69,7 @@ def policies(runs, **keys):
 
 
 def model(runs, _):
-    return runs.once(what='model', ssd=LOCAL, chunk=BASE['chunk'], writers=MOST_WRITERS)
+    return runs.once(what='model', ssd=LOCAL, chunk=MODEL_CHUNK, writers=MOST_WRITERS)
 
 
 def weak(runs, options):

@@ -275,6 +275,15 @@ class Backend(harness.TestCase):
         # Nothing of all this is in the way of what follows.
         self.verify_all()
 
+        def epochs():
+            return {int(re.search(r'/e(\d+)/', path)[1])
+                    for path in glob.glob(self.ssd + '/**/*.chunk', recursive=True)}
+
+        self.assertIn(newest['epoch'], epochs())
+        pruned = self.tool('prune', '--keep', '1')
+        self.assertEqual(pruned.returncode, 0, pruned.stderr)
+        self.assertEqual(epochs(), {newest['epoch']})
+
     def test_wait_and_list_where_nothing_is_on_its_way(self):
         waited = self.tool('wait')
         self.assertEqual((waited.returncode, waited.stdout, waited.stderr), (0, '', ''))

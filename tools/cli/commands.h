@@ -64,7 +64,7 @@ struct ExplainOptions {
 
 struct CalibrateOptions {
   std::vector<std::string> folders;  // empty: those of GPUSNAP_SSD
-  uint32_t writers = 32;             // the most that are measured with
+  uint32_t writers = 64;             // the most that are measured with
   uint64_t chunk = 0;                // bytes of each writer; 0: GPUSNAP_CHUNK
   bool check = false;                // measure with every number of writers besides
   bool show = false;                 // what is stored; nothing is measured

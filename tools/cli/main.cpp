@@ -270,7 +270,7 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options) {
                       "folders on the devices (default: those of GPUSNAP_SSD)");
   command
       ->add_option("--writers", options.writers,
-                   "the most writers at a time that are measured with (default 32)")
+                   "the most writers at a time that are measured with (default 64)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   command
