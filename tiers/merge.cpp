@@ -102,7 +102,8 @@ class Rewriter {
 
   // False when it was stopped.
   Result<bool> run() {
-    const uint64_t step = request_.segments.block_bytes * (kMergeBlocks / windows_.size());
+    const uint64_t block = request_.segments.block_bytes;
+    const uint64_t step = std::max<uint64_t>(request_.window_bytes / block, 1) * block;
     bool stopped = false;
     Status status;
     size_t turn = 0;

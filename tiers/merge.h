@@ -27,13 +27,14 @@ struct MergeRequest {
   // So is one of which a restore would read more than so many times its memory, as it may be where
   // blocks are compressed: of these all is read that has a byte which is needed.
   double most_read = 1.2;
-  // How the new segments are written. Memory for it: kMergeBlocks blocks, besides what SegmentStore
-  // and a reader take.
+  // Bytes that are read before they are written, of whole blocks. Memory for it: twice that, and what
+  // SegmentStore and a reader of 8 buffers take.
+  uint64_t window_bytes = 32 << 20;
+  // How the new segments are written.
   SegmentStore::Options segments;
   // Asked now and then whether it is to end, and may let it wait; may be empty.
   std::function<bool()> stop;
 };
-inline constexpr uint32_t kMergeBlocks = 16;
 
 // Merges one rank's part where that is worth it. True when it was merged; false when there
 // was no need, it was stopped, or somebody else merges this rank's parts now. Whoever calls it need

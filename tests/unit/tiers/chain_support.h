@@ -183,6 +183,7 @@ inline Result<bool> merge_part(FileSystem& files, uint64_t epoch, uint32_t rank,
   request.most_read = most_read;
   request.segments.segment_bytes = 9 << 10;
   request.segments.block_bytes = 512;
+  request.window_bytes = 8 * 512;
   request.stop = std::move(stop);
   return merge_if_worth(files, request, compression, {});
 }
