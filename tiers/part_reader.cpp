@@ -76,8 +76,9 @@ void for_each_item(const Extent& extent, std::span<const PlacedExtent> pieces, F
   if (extent.parts.empty()) return f(Item{&extent, 0, extent.size, pieces});
   const auto is_wanted = [&](size_t part) {
     const auto [begin, end, checksum] = extent.part(part);
-    while (!pieces.empty() && pieces[0].within + pieces[0].size <= begin)
+    while (!pieces.empty() && pieces[0].within + pieces[0].size <= begin) {
       pieces = pieces.subspan(1);
+    }
     return !pieces.empty() && pieces[0].within < end;
   };
   const bool all = pieces.empty();
