@@ -50,8 +50,8 @@ struct Fake {
 } fake;
 thread_local CUcontext current = nullptr;
 
-const Driver& fake_driver() {
-  static Driver driver;
+Driver make_driver() {
+  Driver driver;
   driver.cuCtxGetCurrent = [](CUcontext* context) {
     *context = current;
     return CUDA_SUCCESS;
@@ -79,6 +79,11 @@ const Driver& fake_driver() {
     --fake.inside;
     return result;
   };
+  return driver;
+}
+
+const Driver& fake_driver() {
+  static const Driver driver = make_driver();
   return driver;
 }
 
