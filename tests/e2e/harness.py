@@ -277,9 +277,10 @@ class TestCase(unittest.TestCase):
         return False
 
     def saved_and_killed(self, command, reference, every, **settings):
-        """Runs until a first checkpoint is complete and kills at some moment after it."""
+        """Runs until a first checkpoint is complete and kills at some moment after it. Where others
+        want the processors a short program may have ended by then, many times."""
         latest = max(reference.seconds, 0.2)
-        for _ in range(6):
+        for _ in range(30):
             shutil.rmtree(self.store, ignore_errors=True)
             run = self.start_saved(command, GPUSNAP_EVERY=every, **settings)
             seen = self.wait_for_checkpoint(run)
