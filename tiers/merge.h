@@ -27,8 +27,8 @@ struct MergeRequest {
   // So is one of which a restore would read more than so many times its memory, as it may be where
   // blocks are compressed: of these all is read that has a byte which is needed.
   double most_read = 1.2;
-  // Bytes that are read before they are written, of whole blocks. Memory for it: twice that, and what
-  // SegmentStore and a reader of 8 buffers take.
+  // Bytes that are read before they are written, of whole blocks. Memory for it: twice that, and
+  // what SegmentStore and a reader of 8 buffers take.
   uint64_t window_bytes = 32 << 20;
   // How the new segments are written.
   SegmentStore::Options segments;

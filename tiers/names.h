@@ -43,8 +43,8 @@ std::optional<SegmentName> parse_chunk_name(std::string_view name);
 // a segment, a manifest that is being written, or where blocks lie meanwhile.
 std::optional<uint32_t> rank_of_part_file(std::string_view name);
 
-// What this user has on a local device: chunks, by backend, and calibrations. Beside those of others,
-// so that nobody needs what another one has made.
+// What this user has on a local device: chunks, by backend, and calibrations. Beside those of
+// others, so that nobody needs what another one has made.
 std::string user_folder(const std::string& ssd_folder);
 
 // Held while a rank's parts of this job are merged.

@@ -1,8 +1,8 @@
 // Reads much of what segments hold: large reads, many on their way at a time; what has arrived is
 // decompressed and checked by several threads while the caller uses what was checked before.
 //
-// Parts of extents that lie close together in a file are read at once, the extents of a block in any
-// case. A part is only handed out when its checksum is right.
+// Parts of extents that lie close together in a file are read at once, the extents of a block in
+// any case. A part is only handed out when its checksum is right.
 #pragma once
 
 #include <cstddef>
