@@ -366,7 +366,7 @@ class Writer final : public SegmentStore {
     Block block = std::exchange(written.again, {});
     block.release = std::exchange(written.release, nullptr);
     std::unique_lock lock(mutex_);
-    const Status queued = stopped_ ? status_ : no_throw("queue a block", [&] {
+    Status queued = stopped_ ? status_ : no_throw("queue a block", [&] {
       queue_.push_back({added_++, std::move(block)});
       return Status();
     });
@@ -402,7 +402,7 @@ class Writer final : public SegmentStore {
 
   // A worker notes it for good.
   Status note_written(Written& written, const Status& status) {
-    const Status noted = !status.ok() ? status : no_throw("store a block", [&] {
+    Status noted = !status.ok() ? status : no_throw("store a block", [&] {
       const std::lock_guard lock(mutex_);
       written_blocks_.push_back(std::move(written));
       return Status();

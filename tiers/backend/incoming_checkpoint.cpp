@@ -178,7 +178,7 @@ class Part final : public IncomingCheckpoint {
     if (there.ok() && there->manifest.run == place_.run) {
       // It died before it could say so, or before this was durable.
       committed_before_ = committed_ = true;
-      const Status durable = files_.sync_folder(folder_);
+      Status durable = files_.sync_folder(folder_);
       // They are a checkpoint's, whether that outlives a crash or not.
       keeps_files_ = !durable.ok();
       return durable;

@@ -409,7 +409,7 @@ class CopiesTest : public SsdTest {
   }
   std::vector<std::string> files_with(const std::string& part) const {
     std::vector<std::string> paths = files_.paths();
-    std::erase_if(paths, [&](const std::string& p) { return p.find(part) == p.npos; });
+    std::erase_if(paths, [&](const std::string& p) { return p.find(part) == std::string::npos; });
     return paths;
   }
   void spoil(const std::string& part) {
