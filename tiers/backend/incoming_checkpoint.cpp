@@ -356,8 +356,8 @@ class Part final : public IncomingCheckpoint {
     const std::string path =
         setting_.chunk_folders.at(folder) + "/" + chunk_name({place_.rank, place_.run, number});
     if (setting_.cache != nullptr) setting_.cache->begin(path);
-    const uint64_t most = kSegmentHeaderBytes + setting_.store.chunk_bytes;
-    auto file = in_folder_of(files_, path, [&] { return files_.create_bulk(path, most); });
+    // No room is reserved: a chunk that is moved may become a copy without ever being synced.
+    auto file = in_folder_of(files_, path, [&] { return files_.create_bulk(path, 0); });
     if (!file.ok()) local_failed(path, file.status());
     const SegmentHeader header{place_.epoch, place_.rank, number, checksum(place_.job_folder_name),
                                checksum(place_.run)};
