@@ -198,8 +198,4 @@ uint64_t read_bytes(std::span<const Manifest> chain, std::span<const PlacedExten
   return bytes;
 }
 
-std::span<const PlacedExtent> Contents::pieces_of_extent(size_t first) const {
-  return leading_extent(std::span(pieces).subspan(first));
-}
-
 }  // namespace gpusnap

@@ -66,9 +66,6 @@ struct Contents {
   // Each byte of each range exactly once, in the order in which the bytes lie in the files, those
   // of an extent one after the other.
   std::vector<PlacedExtent> pieces;
-
-  // pieces[first] and those behind it that lie in the same extent.
-  std::span<const PlacedExtent> pieces_of_extent(size_t first) const;
 };
 
 // Called now and then with the bytes done and the bytes in all.
