@@ -15,7 +15,7 @@
 namespace gpusnap {
 
 // Raised with every change of what entries mean.
-inline constexpr uint32_t kJournalVersion = 3;
+inline constexpr uint32_t kJournalVersion = 4;
 
 // Values of EntryHead::hook that are no hook.
 inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
@@ -27,6 +27,10 @@ inline constexpr uint16_t kThreadEntry = 0xfffd;
 // is its only word. They are of no thread.
 inline constexpr uint16_t kCallbackEntry = 0xfffc;
 inline constexpr uint16_t kCallbackEndEntry = 0xfffb;
+// What came of an MPI call that depends on when messages arrive (mpi/outcomes.h): its name is the
+// call's, its first word the number of the call among those, its answer are numbers of 32 bits. A
+// second word: so many such calls in a row had the same outcome.
+inline constexpr uint16_t kOutcomeEntry = 0xfffa;
 
 struct EntryHead {
   uint16_t hook = 0;
@@ -43,6 +47,8 @@ enum EntryFlags : uint8_t {
   kCaptured = 2,   // host-visible memory was looked at: after the deliveries it is as its mirror
   kDeferred = 4,   // a copy back whose bytes are delivered by a later entry
   kPartlyCaptured = 16,  // only memory that has a delivery, be it of no bytes, was looked at
+  kAtCollective = 32,  // a cut that was made at the end of an MPI collective; its outcome is right
+                       // before it
   kAtCallEnd = 8,  // a cut that was made at the end of the call before it, not before the next: the
                    // program ran host code after it, which must find what the cut delivered
 };

@@ -4,7 +4,8 @@
   hooks_generated_ids.h   enum class HookId, name_of()
   hooks_generated.h       the Hook object of every exported name
   hooks_generated.cpp     those objects, the exported wrappers, the tables of hook_table.h
-  hooks.map               the version script: what the library exports, and nothing else
+  hooks.map               the version script: what the library exports, and nothing else, the names
+                          of exports.list (mpi/) among them
 """
 
 import argparse
@@ -218,10 +219,10 @@ const char* name_of(HookId id) {{ return entry_of(id).symbol; }}
 """
 
 
-def version_script(hooks):
+def version_script(hooks, more):
     """cu* under a version of our own; dlsym and pthread_create say where they are defined which
     they have, and their like."""
-    names = "".join(f"    {name};\n" for name in sorted(h.symbol for h in hooks))
+    names = "".join(f"    {name};\n" for name in sorted([h.symbol for h in hooks] + more))
     return (f"GPUSNAP {{\n  global:\n{names}  local:\n    *;\n}};\n"
             "GLIBC_2.2.5 { };\nGLIBC_2.28 { } GLIBC_2.2.5;\nGLIBC_2.34 { } GLIBC_2.28;\n")
 
@@ -230,6 +231,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", type=pathlib.Path)
     parser.add_argument("abi", type=pathlib.Path)
+    parser.add_argument("exports", type=pathlib.Path)
     parser.add_argument("outputs", type=pathlib.Path, nargs=4, metavar="output",
                         help="ids header, objects header, source, version script")
     arguments = parser.parse_args()
@@ -240,8 +242,10 @@ def main():
     for hook in hooks:
         if hook.symbol not in signatures:
             fail(arguments.table, f"{arguments.abi} does not declare {hook.symbol}")
+    exports = [line for line in arguments.exports.read_text().splitlines()
+               if line and not line.startswith("#")]
     texts = [ids_header(hooks), objects_header(hooks), source(rows, hooks, signatures),
-             version_script(hooks)]
+             version_script(hooks, exports)]
     for path, text in zip(arguments.outputs, texts):
         path.write_text(text)
 

@@ -152,6 +152,7 @@ void Recorder::append(uint16_t hook, const CallKey& key, int32_t result, uint8_t
   switch_to(caller());
   // A cut is no call of the program.
   if (hook == kCutEntry) {
+    end_not_yet();
     append_whole(hook, key, result, flags, answer, deliveries);
   } else {
     append_call(hook, key, result, flags, answer, deliveries);
@@ -164,6 +165,42 @@ void Recorder::append_callback(uint16_t kind, uint64_t number, uint8_t flags,
   CallKey key;
   key.add(number);
   append_whole(kind, key, CUDA_SUCCESS, flags, nullptr, deliveries);
+}
+
+void Recorder::append_outcome(std::string_view name, uint64_t number,
+                              std::span<const int32_t> values) {
+  const bool nothing_yet = values.size() == 1 && values[0] == 0;
+  if (nothing_yet && not_yet_.count != 0 && not_yet_.name == name &&
+      not_yet_.first + not_yet_.count == number) {
+    ++not_yet_.count;
+    return;
+  }
+  end_not_yet();
+  if (nothing_yet) {
+    not_yet_ = {name, number, 1};
+    return;
+  }
+  CallKey words;
+  words.add(number);
+  write_outcome(name, words, values);
+}
+
+// Wherever between the calls an outcome stands: what counts is on which side of a cut.
+void Recorder::end_not_yet() {
+  if (not_yet_.count == 0) return;
+  const NotYet run = std::exchange(not_yet_, {});
+  CallKey words;
+  words.add(run.first, run.count);
+  const int32_t zero = 0;
+  write_outcome(run.name, words, {&zero, 1});
+}
+
+void Recorder::write_outcome(std::string_view name, const CallKey& words,
+                             std::span<const int32_t> values) {
+  CallKey key = words;
+  key.name = name;
+  const HostBlock answer = plain_block(values.data(), values.size_bytes());
+  append_whole(kOutcomeEntry, key, CUDA_SUCCESS, 0, &answer, {});
 }
 
 void Recorder::append_whole(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
@@ -191,6 +228,7 @@ void Recorder::append_whole(uint16_t hook, const CallKey& key, int32_t result, u
 
 std::vector<JournalPart> Recorder::seal() {
   end_polls();
+  end_not_yet();
   std::vector<JournalPart> all = before_;
   all.push_back(writer_->seal());
   return all;

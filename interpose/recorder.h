@@ -40,6 +40,9 @@ class Recorder {
   // kCallbackEntry or kCallbackEndEntry, by any thread.
   void append_callback(uint16_t kind, uint64_t number, uint8_t flags,
                        std::span<const Delivery> deliveries);
+  // What came of an MPI call (mpi/outcomes.h), of no thread. A run of the same call that each time
+  // found nothing yet, told by a single zero, is one entry. `name` lives for ever.
+  void append_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values);
   void count_launch() { ++launches_; }
   void count_launches(uint64_t count) { launches_ += count; }
 
@@ -63,6 +66,11 @@ class Recorder {
     uint64_t polls = 0;
   };
   static constexpr size_t kMostRuns = 32;
+  struct NotYet {
+    std::string_view name;
+    uint64_t first = 0;  // number of the call
+    uint64_t count = 0;  // 0: there is no run
+  };
 
   void append_bytes(const void* bytes, size_t size, uint32_t entries = 0);
   void append_whole(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags,
@@ -80,6 +88,8 @@ class Recorder {
       write_polls();
   }
   void write_polls();
+  void end_not_yet();
+  void write_outcome(std::string_view name, const CallKey& words, std::span<const int32_t> values);
 
   std::unique_ptr<JournalWriter> writer_;
   std::vector<JournalPart> before_;
@@ -90,6 +100,7 @@ class Recorder {
   Thread thread_ = part_ << 32 | UINT32_MAX;  // of the last entry
   Run runs_[kMostRuns];                       // not written yet, in the order in which they began
   size_t run_count_ = 0;
+  NotYet not_yet_;  // not written yet
 };
 
 }  // namespace gpusnap

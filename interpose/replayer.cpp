@@ -12,7 +12,7 @@ Status damaged(const char* what) {
   return {Code::kDamaged, std::string("the replay journal is damaged: ") + what};
 }
 // A name that our table lacks; no call of ours ever matches it.
-constexpr uint16_t kUnknownHook = 0xfffa;
+constexpr uint16_t kUnknownHook = 0xfff0;
 
 uint16_t hook_of(std::string_view name) {
   for (uint16_t id = 0; id < kHookCount; ++id) {
@@ -81,38 +81,46 @@ Status Replayer::read_thread(const EntryHead& head) {
 }
 
 Status Replayer::next(Entry& entry) {
-  Status status;
+  const Result<bool> any = next_if_any(entry);
+  if (!any.ok()) return any.status();
+  return any.value() ? Status() : damaged("it ends too early");
+}
+
+Result<bool> Replayer::next_if_any(Entry& entry) {
   for (;;) {
-    status = read_value(entry.head);
+    Status status = reader_->read(std::as_writable_bytes(std::span(&entry.head, 1)));
+    if (status.code() == Code::kNotFound) return false;
     if (!status.ok()) return status;
     if (entry.head.hook != kTableEntry && entry.head.hook != kThreadEntry) break;
     status = entry.head.hook == kTableEntry ? read_table(entry.head) : read_thread(entry.head);
     if (!status.ok()) return status;
   }
   if (thread_ >= threads_.size()) return damaged("a call is of no thread");
+  if (Status status = read_body(entry); !status.ok()) return status;
+  // Entries from there on are no calls of the program.
+  if (entry.head.hook >= kOutcomeEntry) return true;
+  if (entry.head.hook >= hooks_.size()) return damaged("a call has an unknown number");
+  entry.head.hook = hooks_[entry.head.hook];
+  ++calls_read_;
+  return true;
+}
+
+// What is behind the head, but for the deliveries.
+Status Replayer::read_body(Entry& entry) {
   if (entry.head.words > kMaxWords) return damaged("a call has too many words");
   if (entry.head.name_bytes > kMaxNameBytes) return damaged("a name is too long");
   entry.words.resize(entry.head.words);
   entry.name.resize(entry.head.name_bytes);
   entry.answer.clear();
-  status = read(std::as_writable_bytes(std::span(entry.words)));
+  Status status = read(std::as_writable_bytes(std::span(entry.words)));
   if (status.ok()) status = read(std::as_writable_bytes(std::span(entry.name)));
-  if (status.ok() && (entry.head.flags & kHasAnswer) != 0) {
-    uint64_t size = 0;
-    status = read_value(size);
-    if (status.ok() && size > reader_->total_bytes()) return damaged("an answer is too long");
-    if (status.ok()) {
-      entry.answer.resize(size);
-      status = read(entry.answer);
-    }
-  }
+  if (!status.ok() || (entry.head.flags & kHasAnswer) == 0) return status;
+  uint64_t size = 0;
+  status = read_value(size);
   if (!status.ok()) return status;
-  const uint16_t kind = entry.head.hook;
-  if (kind == kCutEntry || kind == kCallbackEntry || kind == kCallbackEndEntry) return {};
-  if (entry.head.hook >= hooks_.size()) return damaged("a call has an unknown number");
-  entry.head.hook = hooks_[entry.head.hook];
-  ++calls_read_;
-  return {};
+  if (size > reader_->total_bytes()) return damaged("an answer is too long");
+  entry.answer.resize(size);
+  return read(entry.answer);
 }
 
 Status Replayer::next_delivery(DeliveryHead& head) {

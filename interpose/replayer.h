@@ -35,12 +35,15 @@ class Replayer {
   // The next entry (a call, or a cut: head.hook is kCutEntry), but for its deliveries, which the
   // caller must read next, every one: the head, then its bytes in any pieces.
   Status next(Entry& entry);
+  // The same; false: there is none.
+  Result<bool> next_if_any(Entry& entry);
   Status next_delivery(DeliveryHead& head);
   Status read(std::span<std::byte> bytes);
 
  private:
   Status read_table(const EntryHead& head);
   Status read_thread(const EntryHead& head);
+  Status read_body(Entry& entry);
   template <class T>
   Status read_value(T& value) {
     return read(std::as_writable_bytes(std::span<T, 1>(&value, 1)));

@@ -10,6 +10,7 @@
 
 #include "interpose/activation.h"
 #include "interpose/hooks_generated_ids.h"
+#include "interpose/mpi/state.h"
 #include "interpose/services/call_site.h"
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
@@ -45,6 +46,7 @@ Session::Session(const Driver& driver)
 bool Session::start() {
   const char* missing = nullptr;
   const Driver* driver = load_driver(&missing);
+  cannot_start_ = true;
   if (driver == nullptr) {
     log(LogLevel::kError, "no checkpoints: this CUDA driver is too old, it lacks ", missing);
     return false;
@@ -66,7 +68,10 @@ bool Session::start() {
     }
     session->warn_if_randomised();
   }
+  cannot_start_ = false;
   the_session_.store(session, std::memory_order_release);
+  session->journal_early_outcomes();
+  if (const char* what = mpi::refused()) refuse_call(what);
   return true;
 }
 
@@ -106,15 +111,11 @@ bool Session::configure() {
   (void)driver_->cuDriverGetVersion(&version);
   program_.device = device_names(devices_);
   program_.driver_version = static_cast<uint32_t>(version);
-  const size_t job_end = settings_.restore.rfind('@');
-  if (job_end != std::string::npos) {
-    job_ = settings_.restore.substr(0, job_end);
-  } else {
-    job_ = sanitise_job(settings_.job.empty()
-                            ? default_job_name(program_.path, program_.folder, environ)
-                            : settings_.job);
-  }
+  job_ = job_of(settings_, program_);
   run_ = random_name();
+  ranks_ = mpi::ranks();
+  coordinated_ = ranks_.ranks > 1;
+  if (coordinated_) set_log_rank(ranks_.rank);
   return true;
 }
 
@@ -140,9 +141,12 @@ Status Session::open_store() {
   auto store = Store::open(posix_file_system(), pfs, true, spawn);
   if (!store.ok()) return store.status();
   store_ = std::move(store.value());
-  auto lock = store_->lock_job(job_);
-  if (!lock.ok()) return lock.status();
-  job_lock_ = std::move(lock.value());
+  // The first rank's is for all of them: without it no rank gets to a cut.
+  if (ranks_.rank == 0) {
+    auto lock = store_->lock_job(job_);
+    if (!lock.ok()) return lock.status();
+    job_lock_ = std::move(lock.value());
+  }
   auto backend = BackendLink::open(settings_, job_, spawn);
   if (!backend.ok()) return backend.status();
   backend_ = std::move(backend.value());
@@ -154,7 +158,11 @@ Status Session::open_store() {
   writes_wanted_ = &snapshots_->wants_writes();
   pinning_->begin(workers_,
                   [this] { return snapshots_->running() || snapshots_->own_copies().any(); });
+  const auto next = store_->next_epoch(job_);
+  if (!next.ok()) return next.status();
+  checkpointer_->skip_to(next.value() - 1);
   triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
+  if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
   return {};
 }
 
@@ -162,7 +170,7 @@ Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                                 uint64_t launches) {
   JournalWriter::Options options;
   options.spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
-  const std::string part = run_ + "-r0.journal";
+  const std::string part = run_ + "-r" + std::to_string(ranks_.rank) + ".journal";
   auto stream = open_journal_stream(backend_->pool(), store_->job_folder(job_) + "/" + part);
   if (!stream.ok()) return stream.status();
   auto recorder = Recorder::create(std::move(stream.value()), part, std::move(options),
@@ -173,27 +181,28 @@ Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
   return {};
 }
 
-std::string Session::restore_id() const {
-  return settings_.restore == "latest" ? job_ + "@latest" : settings_.restore;
+namespace {
+int exit_code_of(Code code) {
+  return code == Code::kDamaged   ? kExitDamaged
+         : code == Code::kInvalid ? kExitOtherProgram
+                                  : kExitNoCheckpoint;
 }
+}  // namespace
 
 void Session::begin_replay() {
-  auto found = store_->find(restore_id());
-  if (!found.ok()) impossible(kExitNoCheckpoint, found.status().message());
+  auto found = find_rank(*store_, restore_id(settings_, job_), ranks_);
+  if (!found.ok()) impossible(exit_code_of(found.status().code()), found.status().message());
   restored_ = std::move(found.value());
-  if (restored_.state != CheckpointState::kComplete || restored_.ranks.size() != 1) {
-    impossible(kExitDamaged,
-               restored_.id + " is not a complete checkpoint of one process: " + restored_.reason);
-  }
-  const Manifest& manifest = restored_.ranks[0];
+  const std::string& id = restored_.checkpoint.id;
+  const Manifest& manifest = restored_.manifest();
   const std::string difference =
       difference_of(manifest.program, program_, settings_.force_program, settings_.force_arguments);
-  if (!difference.empty()) impossible(kExitOtherProgram, restored_.id + ": " + difference);
+  if (!difference.empty()) impossible(kExitOtherProgram, id + ": " + difference);
   constexpr int kMostDevices = 64;
   devices_ = 1;
   while (manifest.program.device != device_names(devices_)) {
     if (++devices_ <= kMostDevices) continue;
-    impossible(kExitImpossible, restored_.id + ": it was saved from a " + manifest.program.device +
+    impossible(kExitImpossible, id + ": it was saved from a " + manifest.program.device +
                                     ", this device is a " + program_.device);
   }
   program_.device = manifest.program.device;
@@ -213,6 +222,10 @@ void Session::warn_if_randomised() const {
 
 void Session::refuse(const std::string& what) {
   if (replaying()) impossible(kExitImpossible, "the program makes " + what + " in its replay");
+  end_checkpoints(what + " cannot be restored by this version", LogLevel::kWarn);
+}
+
+void Session::end_checkpoints(const std::string& why, LogLevel level) {
   if (mode_ != Mode::kRecord) return;
   let_snapshot_end(&Snapshots::end);
   // Another thread may have come to the same meanwhile.
@@ -221,9 +234,8 @@ void Session::refuse(const std::string& what) {
   lock_.unlock();
   snapshots_->retire();
   lock_.lock();
-  log(LogLevel::kWarn, "no more checkpoints of this process, the program goes on: ", what,
-      " cannot be restored by this version");
-  triggers_->end_cuts(what + " cannot be restored by this version");
+  log(level, "no more checkpoints of this process, the program goes on: ", why);
+  triggers_->end_cuts(why);
   if (settings_.strict) impossible(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
 }
 

@@ -37,9 +37,11 @@
 #include "interpose/placement.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
+#include "interpose/restored_rank.h"
 #include "interpose/services/backend_link.h"
 #include "interpose/services/call_site.h"
 #include "interpose/services/program.h"
+#include "interpose/services/ranks.h"
 #include "interpose/services/settings.h"
 #include "interpose/services/triggers.h"
 #include "interpose/snapshot/arena_pinning.h"
@@ -58,6 +60,11 @@ inline constexpr int kExitDamaged = 65, kExitNoCheckpoint = 66, kExitOtherProgra
 
 class Checkpointer;
 class Snapshots;
+struct CutPlace;
+namespace mpi {
+struct Ballot;
+class OutcomeReader;
+}  // namespace mpi
 enum class Hold : uint8_t;
 
 // What there is about each thread. Zero in a new one; nothing to be destroyed at its end.
@@ -104,6 +111,32 @@ class Session {
   static void abandon_after_fork();
   // Any thread: the program has got something that we cannot follow.
   static void lose_sight(const char* name);
+
+  // MPI (mpi/process.h says when): of the session where there is one. By the program's thread that
+  // makes MPI calls, unless said otherwise, which holds no lock.
+  //
+  // What this rank has to say to a cut now; it counts collectives of all ranks.
+  static mpi::Ballot cast_ballot();
+  static void count_collective();
+  // What all ranks have said.
+  static void heed(const mpi::Ballot& agreed);
+  // All ranks make a cut of this epoch, at this collective. False: none has come into the journal.
+  static bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch);
+  // The recording made a cut at this collective: in a replay waits until the others have come
+  // there. `last`: it is the checkpoint's own, and the session goes live.
+  static void replay_cut_at_collective(const char* name, bool last);
+  // A call that the recording did not make before the cut: waits until the session is live.
+  static void await_live(const char* name);
+  // False: there is no session yet. Any thread.
+  static bool append_outcome(std::string_view name, uint64_t number,
+                             std::span<const int32_t> values);
+  // The program did what cannot be repeated. Any thread.
+  static void refuse_call(const char* what);
+  // MPI_Init has been called: which rank this is.
+  static void mpi_initialised(const Ranks& ranks);
+  // The outcomes of the checkpoint that is to be restored, and its epoch; 0 where there is none.
+  static Result<std::unique_ptr<mpi::OutcomeReader>> open_outcomes(uint64_t& epoch);
+
   // At the beginning of a hooked call: the session, with its lock held, unless it is off. Takes the
   // checkpoint that is due; in a replay waits for the thread's turn, and goes live at the cut.
   [[gnu::always_inline]] static Session* enter(HookId hook) {
@@ -300,7 +333,6 @@ class Session {
   void leave_slowly();
   bool configure();
   Status open_store();
-  std::string restore_id() const;
   void begin_replay();
   Status begin_recording(std::vector<JournalPart> before, uint64_t calls, uint64_t launches);
   void warn_if_randomised() const;
@@ -310,7 +342,7 @@ class Session {
   void open_admission();
   bool can_take_checkpoint() const;
   void checkpoint_if_wanted();
-  void take_checkpoint(uint8_t cut_flags);
+  bool take_checkpoint(const CutPlace& place);
   void read_next();
   // For threads that make no hooked calls.
   void lock_foreign();
@@ -328,9 +360,20 @@ class Session {
   void admit();
   void end_turn();
   void wait_for_turn(HookId hook, CallLock::Clock::time_point since);
-  void say_who_is_awaited(HookId hook);
+  void wait_for_turn(const char* call, CallLock::Clock::duration patience,
+                     CallLock::Clock::time_point since);
+  void say_who_is_awaited(const char* call);
   void wake();
-  void deliver_cut();
+  void deliver_cut(bool last);
+  std::string describe_next();
+  // What came of MPI calls before there was a journal; of one call. The caller holds no lock.
+  void journal_early_outcomes();
+  void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values);
+  // Takes the lock; the calling thread may have nothing to do with CUDA.
+  void lock_any();
+  // No more checkpoints of this process. Lets go of the lock, as refuse() does.
+  void end_checkpoints(const std::string& why, LogLevel level);
+  void say_overdue();
   bool all_made() const;
   void go_live();
   void release_aside();
@@ -354,6 +397,14 @@ class Session {
   std::string job_;
   std::string run_;  // random, names this process's files
   ProgramIdentity program_;
+  Ranks ranks_;
+  // One of several ranks: cuts are made at MPI collectives alone, by all of them.
+  bool coordinated_ = false;
+  std::atomic<bool> said_overdue_{false};
+  CallLock::Clock::time_point unready_since_{};  // and a checkpoint is wanted; 0: not so
+  bool said_unready_ = false;
+  // Sessions that could not begin: this rank takes no checkpoints.
+  static constinit inline std::atomic<bool> cannot_start_{false};
   std::unique_ptr<Store> store_;
   std::unique_ptr<FileLock> job_lock_;
   // Who writes the journal and who hands over a checkpoint, who pins, the backend's, host functions
@@ -405,7 +456,7 @@ class Session {
   std::map<CUcontext, std::vector<CUevent>> events_;
 
   std::unique_ptr<Replayer> replayer_;
-  CheckpointInfo restored_;
+  RestoredRank restored_;
   Entry entry_;
   bool entry_read_ = false;     // entry_ is the next one, neither compared nor delivered yet
   bool cut_delivered_ = false;  // the last cut's entry has been delivered at the end of its call

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "interpose/hooks_generated_ids.h"
+#include "interpose/mpi/state.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"
@@ -165,26 +166,28 @@ void Session::let_snapshot_end(void (Snapshots::*wait)()) {
   }
 }
 
-void Session::take_checkpoint(uint8_t cut_flags) {
+bool Session::take_checkpoint(const CutPlace& place) {
   triggers_->take();
   // Nobody else is in the session now, and those who come find it closed.
   lock_.unlock();
-  checkpointer_->take(cut_flags);
+  const bool cut = checkpointer_->take(place);
   lock_.lock();
+  return cut;
 }
 
 // Before the first context there is nothing to save, and of checkpoints there is one at a time:
 // what is due stays due. None where the program has got what we cannot follow. Where the program is
 // to be held anyway, it is held for the one before, too.
 bool Session::can_take_checkpoint() const {
-  return !streams_.empty() && foreign_.load(std::memory_order_relaxed) == nullptr &&
+  return !coordinated_ && !mpi::receive_is_open() && !streams_.empty() &&
+         foreign_.load(std::memory_order_relaxed) == nullptr &&
          (settings_.organisation.blocking || !checkpointer_->busy());
 }
 
 // Before a call.
 void Session::checkpoint_if_wanted() {
   if (!can_take_checkpoint() || !close_admission()) return;
-  take_checkpoint(0);
+  take_checkpoint({});
   open_admission();
 }
 
@@ -204,7 +207,7 @@ void Session::after_synchronised() {
   // Only ever by the thread that has closed admission: there is no other in a call.
   if (!cut_at_end_) return;
   cut_at_end_ = false;
-  if (recording && !too_long) take_checkpoint(kAtCallEnd);
+  if (recording && !too_long) take_checkpoint({.flags = kAtCallEnd});
   open_admission();
 }
 
@@ -213,14 +216,15 @@ void Session::read_next() {
   do {
     const Status status = replayer_->next(entry_);
     if (!status.ok()) impossible(kExitDamaged, status.message());
-  } while (was_made_ahead());
+  } while (entry_.head.hook == kOutcomeEntry || was_made_ahead());
   entry_read_ = true;
 }
 
-void Session::deliver_cut() {
+// `last`: the one that the checkpoint was made at, not of an earlier one.
+void Session::deliver_cut(bool last) {
   deliver(entry_);
   entry_read_ = false;
-  cut_delivered_ = replayer_->at_cut();
+  cut_delivered_ = last;
 }
 
 // Every call of the recording; what may be left is the entry of the cut itself.
@@ -235,13 +239,17 @@ Session::Next Session::look_for_turn(const std::string& path) {
     if (!cut_delivered_) pass_callbacks();
     const bool mine =
         !cut_delivered_ && replayer_->thread() == path && entry_.head.hook != kCallbackEndEntry;
+    // There its thread comes to it by the collective.
+    const bool at_collective =
+        entry_read_ && entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCollective) != 0;
+    if (mine && at_collective) diverged(describe_next(), "a CUDA call");
     if (cut_delivered_ || (mine && all_made())) {
       go_live();
       return Next::kLive;
     }
     if (!mine) break;
     if (entry_.head.hook != kCutEntry) return Next::kMine;
-    deliver_cut();
+    deliver_cut(replayer_->at_cut());
   }
   return Next::kNotMine;
 }
@@ -360,7 +368,7 @@ void Session::end_turn() {
     // A cut that was made at a call's end is right behind it: the program then ran host code that
     // must find what the cut delivered.
     if (entry_.head.hook != kCutEntry || (entry_.head.flags & kAtCallEnd) == 0) break;
-    deliver_cut();
+    deliver_cut(replayer_->at_cut());
   }
   wake();
 }
@@ -375,28 +383,36 @@ void Session::wake() {
 }
 
 void Session::wait_for_turn(HookId hook, Clock::time_point since) {
+  wait_for_turn(name_of(hook), made_for_all(hook) ? Clock::duration(kStandIn) : kLongWait, since);
+}
+
+void Session::wait_for_turn(const char* call, Clock::duration patience, Clock::time_point since) {
   Waiter waiter;
   const auto place = waiting_.emplace(own_path(), &waiter);
   const uint64_t turns = turns_;
-  const auto patience = made_for_all(hook) ? Clock::duration(kStandIn) : Clock::duration(kLongWait);
   (void)lock_.wait_until(waiter.turn, Clock::now() + patience);
   waiting_.erase(place);
   if (Clock::now() - since > kLongWait && replaying() && turns == turns_ && !turn_taken_ &&
       entry_read_ && turns_when_said_ != turns_) {
     turns_when_said_ = turns_;
-    say_who_is_awaited(hook);
+    say_who_is_awaited(call);
   }
 }
 
-void Session::say_who_is_awaited(HookId hook) {
-  const bool cut = entry_.head.hook == kCutEntry;
+void Session::say_who_is_awaited(const char* call) {
   log(LogLevel::kWarn, "the replay waits for ", thread_name(replayer_->thread()), " to make ",
-      cut ? "the call before which the checkpoint was taken"
-      : entry_.head.hook == kCallbackEndEntry
-          ? "a host function to end"
-          : "call " + std::to_string(replayer_->calls_read()) + ", " +
-                describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
-      "; ", own_name(), " waits with ", name_of(hook));
+      describe_next(), "; ", own_name(), " waits with ", call);
+}
+
+// What comes next in the journal.
+std::string Session::describe_next() {
+  if (entry_.head.hook == kCallbackEndEntry) return "a host function to end";
+  if (entry_.head.hook != kCutEntry) {
+    return "call " + std::to_string(replayer_->calls_read()) + ", " +
+           describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name);
+  }
+  return (entry_.head.flags & kAtCollective) != 0 ? "the MPI collective at which a cut was made"
+                                                  : "the call before which a cut was made";
 }
 
 bool Session::expect_busy(HookId hook) {
@@ -416,17 +432,18 @@ bool Session::expect_busy(HookId hook) {
 
 // The replay has made all calls up to the cut: device memory is loaded, and the program is live.
 void Session::go_live() {
-  if (!cut_delivered_) deliver_cut();
+  if (!cut_delivered_) deliver_cut(true);
   turn_taken_ = true;  // the others wait
   lock_.unlock();
   release_aside();
-  const Manifest& manifest = restored_.ranks[0];
-  Status status = checkpointer_->load(restored_, manifest);
+  const Manifest& manifest = restored_.manifest();
+  const CheckpointInfo& checkpoint = restored_.checkpoint;
+  Status status = checkpointer_->load(checkpoint, manifest);
   if (!status.ok()) {
     impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
-               restored_.id + " cannot be restored: " + status.message());
+               checkpoint.id + " cannot be restored: " + status.message());
   }
-  log(LogLevel::kInfo, "restored ", restored_.id, ": ", manifest.calls, " calls repeated, ",
+  log(LogLevel::kInfo, "restored ", checkpoint.id, ": ", manifest.calls, " calls repeated, ",
       manifest.bytes(), " bytes of device memory loaded");
   lock_.lock();
   replayer_.reset();

@@ -15,6 +15,8 @@ constinit std::atomic<LogLevel> level{LogLevel::kWarn};
 namespace {
 // Kept free at the end of a line for "..." and the line break.
 constexpr size_t kTail = 4;
+
+constinit std::atomic<int64_t> own_rank{-1};  // less than 0: there is only one
 }  // namespace
 
 const char* name_of(LogLevel level) {
@@ -33,6 +35,10 @@ const char* name_of(LogLevel level) {
   return "log";
 }
 
+void set_log_rank(uint32_t rank) {
+  own_rank.store(rank, std::memory_order_relaxed);
+}
+
 void set_log_level(LogLevel level) {
   log_internal::level.store(level, std::memory_order_relaxed);
 }
@@ -40,6 +46,11 @@ void set_log_level(LogLevel level) {
 LogLine::LogLine(LogLevel level) {
   add("gpusnap: ");
   add(name_of(level));
+  add(": ");
+  const int64_t rank = own_rank.load(std::memory_order_relaxed);
+  if (rank < 0) return;
+  add("rank ");
+  add(rank);
   add(": ");
 }
 

@@ -26,6 +26,9 @@ namespace log_internal {
 extern std::atomic<LogLevel> level;
 }
 
+// From now on every line says which rank of a job it is from. Thread-safe.
+void set_log_rank(uint32_t rank);
+
 // The least urgent level that is still written; kWarn at first. Thread-safe.
 void set_log_level(LogLevel level);
 inline bool log_enabled(LogLevel level) {

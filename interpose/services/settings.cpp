@@ -74,7 +74,7 @@ int signal_number(std::string_view name) {
   return 0;
 }
 
-std::string parse_every_item(std::string_view item, Every& every, bool& barriers) {
+std::string parse_every_item(std::string_view item, Every& every) {
   const size_t colon = item.find(':');
   if (item == "off") return "off stands alone";
   if (colon == std::string_view::npos) {
@@ -107,7 +107,7 @@ std::string parse_every_item(std::string_view item, Every& every, bool& barriers
   if (kind == "syncs") {
     every.synchronisations = count;
   } else {
-    barriers = true;
+    every.barriers = count;
   }
   return {};
 }
@@ -156,16 +156,9 @@ std::string read_pfs(std::string_view value, ParsedSettings& into) {
 
 std::string read_every(std::string_view value, ParsedSettings& into) {
   Every every;
-  bool barriers = false;
-  std::string wrong = parse_every(value, every, barriers);
-  if (!wrong.empty()) return wrong;
-  into.settings.every = every;
-  if (barriers) {
-    into.warnings.push_back("GPUSNAP_EVERY=" + shown(value) +
-                            ": barriers: is not available in this version and is passed over; "
-                            "syncs:50 or 10m are");
-  }
-  return {};
+  std::string wrong = parse_every(value, every);
+  if (wrong.empty()) into.settings.every = every;
+  return wrong;
 }
 
 std::string read_zone(std::string_view value, ParsedSettings& into) {
@@ -544,11 +537,11 @@ bool parse_duration(std::string_view text, std::chrono::nanoseconds& time) {
   return true;
 }
 
-std::string parse_every(std::string_view text, Every& every, bool& barriers) {
+std::string parse_every(std::string_view text, Every& every) {
   if (text == "off") return {};
   while (true) {
     const size_t comma = std::min(text.find(','), text.size());
-    std::string wrong = parse_every_item(text.substr(0, comma), every, barriers);
+    std::string wrong = parse_every_item(text.substr(0, comma), every);
     if (!wrong.empty() || comma == text.size()) return wrong;
     text.remove_prefix(comma + 1);
   }

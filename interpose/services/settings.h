@@ -19,6 +19,7 @@ struct Every {
   std::chrono::nanoseconds interval{0};  // 0: not by time
   uint64_t synchronisations = 0;         // each n-th; 0: not by their number
   int signal = 0;                        // number; 0: none
+  uint64_t barriers = 0;                 // each n-th MPI collective of all ranks; 0: not by these
 };
 
 // GPUSNAP_ORG: how snapshots are organised, in the terms of GPU Snapshot, section 5.1.
@@ -36,7 +37,7 @@ inline constexpr uint32_t kMostWrites = 64;
 
 struct Settings {
   std::string pfs = "./gpusnap";  // durable folder
-  Every every{std::chrono::minutes(10), 0, 0};
+  Every every{std::chrono::minutes(10)};
   uint64_t zone = 64 << 10;  // bytes; a power of two
   uint64_t host_cache = 0;   // bytes of staging memory; parse_settings() fills in the default
   // Of a staging slot: bytes that are copied, compressed and written at a time. Large enough for
@@ -94,8 +95,7 @@ bool parse_size(std::string_view text,
                 uint64_t& bytes);  // 4096, 64K, 4M, 16G, 2T; also 64KiB, 64KB
 bool parse_duration(std::string_view text,
                     std::chrono::nanoseconds& time);  // 200us, 500ms, 10s, 10m, 2h
-// A list such as "10m,syncs:50". Empty when ok, else what is wrong with it. `barriers` is set where
-// the list asks for MPI barriers, which this version cannot do.
-std::string parse_every(std::string_view text, Every& every, bool& barriers);
+// A list such as "10m,syncs:50". Empty when ok, else what is wrong with it.
+std::string parse_every(std::string_view text, Every& every);
 
 }  // namespace gpusnap

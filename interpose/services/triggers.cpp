@@ -41,6 +41,8 @@ const char* name_of(CutReason reason) {
       return "timer";
     case CutReason::kSynchronisations:
       return "synchronisations";
+    case CutReason::kBarriers:
+      return "barriers";
     case CutReason::kSignal:
       return "signal";
     case CutReason::kRequest:
@@ -53,6 +55,7 @@ Triggers::Triggers(const Every& every,
                    const std::function<std::function<void()>(std::function<void()>)>& spawn)
     : interval_(every.interval),
       every_synchronisations_(every.synchronisations),
+      every_barriers_(every.barriers),
       last_cut_ns_(now_ns()) {
   wakeup_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   listen();
@@ -131,15 +134,27 @@ bool Triggers::on_synchronisation() noexcept {
   return pending();
 }
 
+void Triggers::coordinate(std::function<void()> overdue) {
+  overdue_ = std::move(overdue);
+  coordinated_.store(true, std::memory_order_release);
+  wanted_.fetch_or(due_.exchange(0));
+}
+
+void Triggers::on_barrier() noexcept {
+  if (every_barriers_ != 0 && ++barriers_ % every_barriers_ == 0) make_due(CutReason::kBarriers);
+}
+
 CutReason Triggers::take() noexcept {
   const std::lock_guard lock(mutex_);
-  const uint32_t due = due_.exchange(0, std::memory_order_acquire);
-  if (due == 0) return CutReason::kNone;
+  const uint32_t due =
+      due_.exchange(0, std::memory_order_acquire) | wanted_.exchange(0, std::memory_order_acquire);
+  // Another rank may have wanted it.
+  if (due == 0 && !coordinated_.load(std::memory_order_relaxed)) return CutReason::kNone;
   last_cut_ns_.store(now_ns(), std::memory_order_relaxed);
   for (const auto& client : clients_) {
     if (client->state == Client::State::kWaiting) client->state = Client::State::kInCut;
   }
-  return static_cast<CutReason>(31 - __builtin_clz(due));
+  return due == 0 ? CutReason::kNone : static_cast<CutReason>(31 - __builtin_clz(due));
 }
 
 void Triggers::report(const CutOutcome& outcome) {
@@ -188,6 +203,7 @@ int Triggers::poll_timeout_ms(Clock::time_point now) {
       left = interval_ - since;
     } else {
       make_due(CutReason::kTimer);
+      if (coordinated_.load(std::memory_order_acquire) && overdue_) overdue_();
       // Again when the program has taken it; until then there is nothing to wait for.
       left = std::min<Clock::duration>(interval_, std::chrono::seconds(1));
     }
@@ -310,6 +326,7 @@ void Triggers::stop() {
 void Triggers::abandon_after_fork() noexcept {
   give_back_signal();
   due_.store(0, std::memory_order_relaxed);
+  wanted_.store(0, std::memory_order_relaxed);
   every_synchronisations_.store(0, std::memory_order_relaxed);
   close_socket(listener_);
   close_socket(wakeup_);

@@ -22,8 +22,9 @@
 
 namespace gpusnap {
 
-enum class CutReason : uint8_t { kNone, kTimer, kSynchronisations, kSignal, kRequest };
-const char* name_of(CutReason reason);  // "none", "timer", "synchronisations", "signal", "request"
+enum class CutReason : uint8_t { kNone, kTimer, kSynchronisations, kBarriers, kSignal, kRequest };
+// "none", "timer", "synchronisations", "barriers", "signal", "request"
+const char* name_of(CutReason reason);
 
 // One at a time in a process: the signal's handler has to find it.
 class Triggers {
@@ -36,6 +37,14 @@ class Triggers {
   ~Triggers();  // stop()
   Triggers(const Triggers&) = delete;
   Triggers& operator=(const Triggers&) = delete;
+
+  // This process is one of several that make their cuts together: from now on what is due is
+  // wanted() and never pending(). `overdue` is called now and then, by the background thread, while
+  // the timer's cut is not made.
+  void coordinate(std::function<void()> overdue);
+  bool wanted() const noexcept { return wanted_.load(std::memory_order_relaxed) != 0; }
+  // Counts one MPI collective of all ranks.
+  void on_barrier() noexcept;
 
   // A cut is due. Any thread; one relaxed load.
   bool pending() const noexcept { return due_.load(std::memory_order_relaxed) != 0; }
@@ -79,13 +88,19 @@ class Triggers {
   void answer_and_drop();
   void wake() noexcept;
   void make_due(CutReason reason) noexcept {
-    due_.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_release);
+    auto& due = coordinated_.load(std::memory_order_acquire) ? wanted_ : due_;
+    due.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_release);
   }
 
   const std::chrono::nanoseconds interval_;
   std::atomic<uint64_t> every_synchronisations_;
   std::atomic<uint64_t> synchronisations_{0};
-  std::atomic<uint32_t> due_{0};         // bits by CutReason
+  uint64_t every_barriers_ = 0;
+  uint64_t barriers_ = 0;         // of the thread that makes them
+  std::atomic<uint32_t> due_{0};  // bits by CutReason
+  std::atomic<bool> coordinated_{false};
+  std::atomic<uint32_t> wanted_{0};      // in the place of due_, where it is coordinated
+  std::function<void()> overdue_;        // set before coordinated_
   std::atomic<int64_t> last_cut_ns_{0};  // steady clock
   std::atomic<bool> stopping_{false};
   bool abandoned_ = false;

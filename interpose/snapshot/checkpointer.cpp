@@ -64,17 +64,33 @@ bool Checkpointer::busy() const {
   return under_way_.load(std::memory_order_acquire);
 }
 
-void Checkpointer::take(uint8_t cut_flags) {
+void Checkpointer::skip_to(uint64_t epoch) {
+  tried_ = std::max(tried_.load(), epoch);
+}
+
+void Checkpointer::miss(uint64_t epoch) {
+  skip_to(epoch);
+  failed_epoch_ = epoch;
+}
+
+void Checkpointer::given_up_elsewhere(uint64_t epoch) {
+  elsewhere_ = epoch;
+  if (busy() && writer_ != nullptr && tried_ == epoch) writer_->abandon();
+}
+
+bool Checkpointer::take(const CutPlace& place) {
   std::string id;
   Status status;
+  bool cut = false;
+  skip_to(place.epoch);
   // Nothing of ours may end the program: not even having no memory left.
   try {
     finish();
-    status = attempt(cut_flags, id);
+    status = attempt(place, id, cut);
   } catch (const std::bad_alloc&) {
     status = {Code::kNoSpace, "no host memory is left"};
   }
-  if (status.ok()) return;
+  if (status.ok()) return cut;
   if (writer_ != nullptr) {
     writer_->abandon();
     writer_.reset();
@@ -84,15 +100,18 @@ void Checkpointer::take(uint8_t cut_flags) {
   if (session_.settings_.strict) {
     Session::impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
+  return cut;
 }
 
 // Says so once for each reason, and to who asks for all that is said each time.
 void Checkpointer::failed(const std::string& id, const Status& status) {
   snapshots_.drop(status);
+  failed_epoch_ = tried_.load();
   session_.triggers_->report({false, id, 0, 0, status.message()});
   std::lock_guard lock(mutex_);
-  // Torn once for all: which kernel it is may take another torn one or two to find.
-  const bool again = status.message() == last_error_ ||
+  // Torn once for all: which kernel it is may take another torn one or two to find. The rank that
+  // gave it up has said why.
+  const bool again = elsewhere_ == tried_ || status.message() == last_error_ ||
                      (status.code() == Code::kTorn && std::exchange(torn_said_, true));
   if (!again) last_error_ = status.message();
   log(again ? LogLevel::kDebug : LogLevel::kWarn,
@@ -130,22 +149,28 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
   s.triggers_->report({true, id, saved.bytes, saved.stall_ns, ""});
 }
 
-Status Checkpointer::attempt(uint8_t cut_flags, std::string& id) {
+Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) {
   const int64_t started = clock_ns(CLOCK_MONOTONIC);
   Session& s = session_;
   if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
   if (Status status = drain(); !status.ok()) return status;
 
   // The device has run empty: this is the cut. What it brought the host is journaled here.
-  uint8_t flags = cut_flags;
+  uint8_t flags = place.flags;
   const auto& deliveries = s.collect(true, &flags);
+  if (place.collective != nullptr) {
+    const int32_t is_cut = 1;
+    s.recorder_->append_outcome(place.collective, place.number, {&is_cut, 1});
+  }
   s.recorder_->append(kCutEntry, {}, 0, flags, nullptr, deliveries);
   s.forget_collected();
+  cut = true;
 
-  const auto next = s.store_->next_epoch(s.job_);
+  const Result<uint64_t> next = place.epoch != 0 ? place.epoch : s.store_->next_epoch(s.job_);
   if (!next.ok()) return next.status();
   // Never one that was tried before: the backend may still be taking away what came of it.
-  const uint64_t epoch = tried_ = std::max(next.value(), tried_ + 1);
+  const uint64_t epoch = place.epoch != 0 ? place.epoch : std::max(next.value(), tried_ + 1);
+  tried_ = epoch;
   observe_cut({s.driver(), s.memory_, epoch});
   id = s.job_ + "@" + std::to_string(epoch);
   auto writer = start_remote_writer(
@@ -163,6 +188,7 @@ CheckpointText Checkpointer::describe_stream(uint64_t epoch) const {
   text.job = s.job_;
   text.run = s.run_;
   text.epoch = epoch;
+  text.rank = s.ranks_.rank;
   text.segment_bytes = kSegmentBytes;
   text.compression = s.settings_.compress;
   text.keep = static_cast<uint32_t>(s.settings_.keep);
@@ -293,6 +319,8 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   Manifest manifest;
   manifest.job = s.job_;
   manifest.epoch = epoch;
+  manifest.rank = s.ranks_.rank;
+  manifest.ranks = s.ranks_.ranks;
   manifest.run = s.run_;
   manifest.host = host_name();
   manifest.library_version = GPUSNAP_VERSION;

@@ -18,16 +18,36 @@ namespace gpusnap {
 
 struct CheckpointText;
 
+// Where a cut is made, and as which epoch.
+struct CutPlace {
+  uint8_t flags = 0;   // of its entry: kAtCallEnd, kAtCollective
+  uint64_t epoch = 0;  // as all ranks have agreed; 0: the next one
+  // At an MPI collective: its name, which lives for ever, and its number among the outcomes.
+  const char* collective = nullptr;
+  uint64_t number = 0;
+};
+
 class Checkpointer {
  public:
   explicit Checkpointer(Session& session);
 
   // Takes a checkpoint now: makes the cut, and the rest happens while the program goes on. A
-  // failure is logged and reported, and changes nothing for the program. `cut_flags`: kAtCallEnd or
-  // nothing.
-  void take(uint8_t cut_flags);
+  // failure is logged and reported, and changes nothing for the program. False: no cut has come
+  // into the journal.
+  bool take(const CutPlace& place);
   // The last one is still on its way: one at a time. Not any more once it has been told of.
   bool busy() const;
+  // The first epoch that is free, as far as this process knows; the last that was given up, 0:
+  // none. Any thread.
+  uint64_t next_epoch() const { return tried_.load(std::memory_order_relaxed) + 1; }
+  uint64_t failed_epoch() const { return failed_epoch_.load(std::memory_order_relaxed); }
+  // Epochs up to this one are taken.
+  void skip_to(uint64_t epoch);
+  // All ranks have agreed on this one, and this rank cannot take part in it.
+  void miss(uint64_t epoch);
+  // Another rank has given this epoch up: nothing more of it is written. The thread that takes
+  // checkpoints.
+  void given_up_elsewhere(uint64_t epoch);
   // Waits until the last one is committed or has failed.
   void finish();
   // The process ends: waits as GPUSNAP_WAIT says.
@@ -54,7 +74,7 @@ class Checkpointer {
     CallCounts meanwhile;
   };
 
-  Status attempt(uint8_t cut_flags, std::string& id);
+  Status attempt(const CutPlace& place, std::string& id, bool& cut);
   Status start_snapshot(const std::string& id, uint64_t epoch, int64_t started);
   bool wants_full(Place& last, bool& hold);
   CheckpointText describe_stream(uint64_t epoch) const;
@@ -77,7 +97,9 @@ class Checkpointer {
   Session& session_;
   Snapshots snapshots_;
   std::map<CUcontext, CUstream> streams_;
-  uint64_t tried_ = 0;                        // the last epoch, whatever came of it
+  std::atomic<uint64_t> tried_{0};  // the last epoch, whatever came of it
+  std::atomic<uint64_t> failed_epoch_{0};
+  std::atomic<uint64_t> elsewhere_{0};        // the last that another rank gave up
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
   std::atomic<bool> under_way_{false};
   std::mutex mutex_;  // of what follows

@@ -219,12 +219,10 @@ TEST(Settings, ReadWhereTheBackendIs) {
 }
 
 TEST(Settings, WarnOfWhatIsNotAvailable) {
-  const ParsedSettings parsed = parse({"GPUSNAP_TRACE=/t", "GPUSNAP_EVERY=barriers:100,syncs:5"});
+  const ParsedSettings parsed = parse({"GPUSNAP_TRACE=/t", "GPUSNAP_EVERY=syncs:5"});
   EXPECT_TRUE(parsed.errors.empty());
-  ASSERT_EQ(parsed.warnings.size(), 2U);
+  ASSERT_EQ(parsed.warnings.size(), 1U);
   EXPECT_EQ(parsed.warnings[0], "GPUSNAP_TRACE: not available in this version, passed over");
-  EXPECT_NE(parsed.warnings[1].find("barriers: is not available in this version"),
-            std::string::npos);
   EXPECT_EQ(parsed.settings.every.synchronisations, 5U);
   EXPECT_EQ(parsed.ignored, std::vector<std::string>{"GPUSNAP_TRACE"});
 }
@@ -274,24 +272,21 @@ TEST(Settings, ReadDurations) {
 TEST(Settings, ReadTriggerLists) {
   const auto wrong = [](const char* text) {
     Every every;
-    bool barriers = false;
-    return !parse_every(text, every, barriers).empty();
+    return !parse_every(text, every).empty();
   };
   for (const char* text : {"", ",", "10m,", "syncs:", "syncs:0", "syncs:-1", "syncs:x", "calls:5",
                            "signal:", "signal:SEGV", "signal:RTMIN+16", "0s", "off,off"}) {
     EXPECT_TRUE(wrong(text)) << text;
   }
   Every every;
-  bool barriers = false;
-  EXPECT_EQ(parse_every("off", every, barriers), "");
+  EXPECT_EQ(parse_every("off", every), "");
   EXPECT_EQ(every.interval.count(), 0);
-  EXPECT_EQ(parse_every("signal:SIGUSR1", every, barriers), "");
+  EXPECT_EQ(parse_every("signal:SIGUSR1", every), "");
   EXPECT_EQ(every.signal, SIGUSR1);
-  EXPECT_EQ(parse_every("signal:RTMIN+3", every, barriers), "");
+  EXPECT_EQ(parse_every("signal:RTMIN+3", every), "");
   EXPECT_EQ(every.signal, SIGRTMIN + 3);
-  EXPECT_FALSE(barriers);
-  EXPECT_EQ(parse_every("barriers:2", every, barriers), "");
-  EXPECT_TRUE(barriers);
+  EXPECT_EQ(parse_every("barriers:2", every), "");
+  EXPECT_EQ(every.barriers, 2U);
 }
 
 }  // namespace

@@ -30,9 +30,10 @@ class Generate(unittest.TestCase):
     def generate(self, table):
         (self.folder / 'table').write_text(table)
         (self.folder / 'abi.h').write_text(ABI)
+        (self.folder / 'exports').write_text('# what else there is\nMPI_Init\n')
         outputs = [self.folder / name for name in ('ids.h', 'objects.h', 'source.cpp', 'map')]
         done = subprocess.run([sys.executable, GENERATOR, self.folder / 'table',
-                               self.folder / 'abi.h', *outputs],
+                               self.folder / 'abi.h', self.folder / 'exports', *outputs],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
             return done.stderr
@@ -46,8 +47,8 @@ class Generate(unittest.TestCase):
         self.assertIn('"cuMemcpy_ptds", true, Writes::kDestination}', source)
         self.assertIn('"cuInit", false, Writes::kNothing}', source)
         self.assertIn('{"cuMemcpy", 4000, HookId::cuMemcpy, HookId::cuMemcpy_ptds}', source)
-        self.assertEqual([line.strip() for line in script.splitlines() if 'cu' in line],
-                         ['cuCtxSynchronize;', 'cuInit;', 'cuMemcpy;', 'cuMemcpy_ptds;'])
+        self.assertEqual([line.strip() for line in script.splitlines() if line.strip().startswith(('cu', 'M', '#'))],
+                         ['MPI_Init;', 'cuCtxSynchronize;', 'cuInit;', 'cuMemcpy;', 'cuMemcpy_ptds;'])
 
     def test_bad(self):
         for row, complaint in {

@@ -1,0 +1,73 @@
+// How the exported MPI functions reach the ones behind them.
+#pragma once
+
+#include <atomic>
+
+#include "interpose/hook.h"
+#include "interpose/mpi/library.h"
+#include "interpose/mpi/process.h"
+
+namespace gpusnap::mpi {
+
+// A C function of MPI. Called with what is to be done about it, which gets the real function, and
+// the program's arguments. What the real one calls of MPI or CUDA is not the program's doing, and
+// goes straight through.
+template <class... A>
+struct Function {
+  const char* name;
+  std::atomic<int (*)(A...)> real{nullptr};
+
+  template <class Body>
+  int operator()(Body&& body, A... args) noexcept {
+    const auto next = behind();
+    if (next == nullptr) return kOtherError;
+    if (Guard::held()) return next(args...);
+    const Guard guard;
+    return body(next);
+  }
+  int (*behind())(A...) {
+    auto next = real.load(std::memory_order_acquire);
+    if (next == nullptr) [[unlikely]] {
+      next = reinterpret_cast<int (*)(A...)>(next_function(name));
+      real.store(next, std::memory_order_release);
+    }
+    return next;
+  }
+};
+
+// The same for Fortran: the error comes back in a last argument, which may be absent. Where the
+// library's Fortran functions call C's by their own names, those are what is seen.
+template <class... A>
+struct Subroutine {
+  const char* name;
+  std::atomic<void (*)(A..., int*)> real{nullptr};
+
+  template <class Body>
+  void operator()(Body&& body, int* error, A... args) noexcept {
+    const auto next = behind();
+    int result = kOtherError;
+    const Library* const l = library();
+    if (next != nullptr && (Guard::held() || l == nullptr || !l->fortran_calls_profiling_names)) {
+      return next(args..., error);
+    }
+    if (next != nullptr) {
+      const Guard guard;
+      result = body([next](A... given) {
+        int came = kSuccess;
+        next(given..., &came);
+        return came;
+      });
+    }
+    if (error != nullptr) *error = result;
+  }
+  void (*behind())(A..., int*) {
+    auto next = real.load(std::memory_order_acquire);
+    if (next == nullptr) [[unlikely]] {
+      next = reinterpret_cast<void (*)(A..., int*)>(next_function(name));
+      real.store(next, std::memory_order_release);
+    }
+    return next;
+  }
+};
+
+}  // namespace gpusnap::mpi

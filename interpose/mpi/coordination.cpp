@@ -1,0 +1,96 @@
+#include "interpose/mpi/coordination.h"
+
+#include <algorithm>
+
+namespace gpusnap::mpi {
+
+namespace {
+using Clock = std::chrono::steady_clock;
+// How often ballots are cast behind collectives, at most: seldom beside what a collective takes.
+constexpr auto kBetweenAgreements = std::chrono::milliseconds(1);
+constexpr int kMostStride = 1 << 20;
+}  // namespace
+
+bool Coordination::begin(const Library& library, const Ranks& ranks) {
+  if (ranks.ranks < 2) return false;
+  if (library.comm_dup(library.world, &communicator_) != kSuccess) return false;
+  last_time_ = Clock::now();
+  library_ = &library;
+  return true;
+}
+
+void Coordination::end() {
+  if (!active()) return;
+  // Every rank has begun it, behind the same collective.
+  Ballot unused;
+  (void)complete_pending(unused);
+  (void)library_->comm_free(&communicator_);
+  library_ = nullptr;
+}
+
+bool Coordination::has_all(Handle communicator) const {
+  if (library_->same(communicator, library_->world)) return true;
+  int inter = 1, difference = kUnequal;
+  return library_->comm_test_inter(communicator, &inter) == kSuccess && inter == 0 &&
+         library_->comm_compare(communicator, communicator_, &difference) == kSuccess &&
+         difference != kUnequal;
+}
+
+Ballot Coordination::own(CastBallot cast) {
+  const auto now = Clock::now();
+  const auto took = std::max<Clock::duration>(now - last_time_, std::chrono::nanoseconds(1));
+  const auto made = static_cast<double>(collectives_ - last_agreement_);
+  const double stride = made * (std::chrono::duration<double>(kBetweenAgreements) /
+                                std::chrono::duration<double>(took));
+  Ballot ballot = cast();
+  ballot.stride = static_cast<int>(std::clamp(stride, 1.0, double{kMostStride}));
+  last_time_ = now;
+  last_agreement_ = collectives_;
+  return ballot;
+}
+
+void Coordination::adopt(const Ballot& agreed) {
+  next_agreement_ = collectives_ + static_cast<uint64_t>(std::clamp(agreed.stride, 1, kMostStride));
+}
+
+bool Coordination::complete_pending(Ballot& agreed) {
+  if (!pending_) return false;
+  pending_ = false;
+  int status[kMostStatusInts];
+  if (library_->wait(&request_, status) != kSuccess) return false;
+  agreed = received_;
+  return true;
+}
+
+int Coordination::barrier(Handle communicator, CastBallot cast, Ballot& agreed) {
+  ++collectives_;
+  const Ballot ballot = own(cast);
+  const int result = library_->allreduce(&ballot, &agreed, kBallotInts, library_->int_type,
+                                         library_->max, communicator);
+  if (result != kSuccess) return result;
+  Ballot earlier;
+  // What was wanted then is wanted still.
+  if (complete_pending(earlier)) agreed.wanted = std::max(agreed.wanted, earlier.wanted);
+  adopt(agreed);
+  return result;
+}
+
+bool Coordination::after_collective(CastBallot cast, Ballot& agreed) {
+  ++collectives_;
+  if (complete_pending(agreed)) {
+    adopt(agreed);
+    return true;
+  }
+  if (collectives_ < next_agreement_) return false;
+  sent_ = own(cast);
+  pending_ = library_->iallreduce(&sent_, &received_, kBallotInts, library_->int_type,
+                                  library_->max, communicator_, &request_) == kSuccess;
+  return false;
+}
+
+bool Coordination::greatest(const int* own, int* of_all, int count) const {
+  return library_->allreduce(own, of_all, count, library_->int_type, library_->max,
+                             communicator_) == kSuccess;
+}
+
+}  // namespace gpusnap::mpi

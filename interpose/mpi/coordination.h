@@ -1,0 +1,82 @@
+// The decision to make a cut, the same on every rank: at an MPI collective that no rank leaves
+// before all have entered it. Each rank casts a ballot (does it want a checkpoint, can it take
+// part, what failed), and the greatest of each number over all ranks is what all of them act upon.
+//
+// A barrier carries the ballots itself: it becomes a reduction of them over the same communicator,
+// which makes as many rounds. Other collectives carry data of the program's; behind one of them a
+// non-blocking reduction is begun now and then, and completed behind the next one: by then every
+// rank has begun it, so nobody waits for anybody. How often is agreed by the ballots, too.
+//
+// A rank that votes late, or never (it ended early, it meets the others on smaller communicators
+// only), holds nobody up: no cut is decided then. After the decision each rank makes its own cut
+// without waiting for the others.
+//
+// One thread: the one that makes the collective. Several may call barrier(), one at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "interpose/mpi/library.h"
+#include "interpose/services/ranks.h"
+
+namespace gpusnap::mpi {
+
+// Why a rank cannot make a cut now; of several ranks' the greatest counts.
+enum class Unready : int {
+  kReady = 0,
+  kBusy,       // its last checkpoint is on its way
+  kCapture,    // a stream is captured
+  kReceive,    // a receive from anybody is open
+  kReplaying,  // it is not live yet
+  kNoCuda,     // it has made no CUDA call yet
+};
+
+// What goes through the reduction: each number's greatest over the ranks counts.
+struct Ballot {
+  int wanted = 0;   // a checkpoint is due
+  int unready = 0;  // Unready
+  int ended = 0;    // this rank takes no more checkpoints
+  int failed = 0;   // the last epoch that this rank had to give up
+  int epoch = 1;    // the first that this rank has not used
+  int stride = 1;   // collectives until the next agreement behind one
+};
+inline constexpr int kBallotInts = sizeof(Ballot) / sizeof(int);
+
+// What each rank brings: asked for at each agreement.
+using CastBallot = Ballot (*)();
+
+class Coordination {
+ public:
+  // Behind MPI_Init, on all ranks. False: there is nothing to agree upon, one rank, or it failed.
+  bool begin(const Library& library, const Ranks& ranks);
+  // Before MPI_Finalize.
+  void end();
+  bool active() const { return library_ != nullptr; }
+  // Whether it has all ranks. A local question.
+  bool has_all(Handle communicator) const;
+
+  // In the place of a barrier on a communicator that has all ranks. What the reduction returned.
+  int barrier(Handle communicator, CastBallot cast, Ballot& agreed);
+  // Behind another collective that synchronises all ranks. True: the ballots of all are known.
+  bool after_collective(CastBallot cast, Ballot& agreed);
+  // Of anything, over all ranks; for what is settled once, at the start.
+  bool greatest(const int* own, int* of_all, int count) const;
+
+ private:
+  Ballot own(CastBallot cast);
+  bool complete_pending(Ballot& agreed);
+  void adopt(const Ballot& agreed);
+
+  const Library* library_ = nullptr;
+  Handle communicator_ = 0;  // a duplicate of MPI_COMM_WORLD, for ourselves
+  uint64_t collectives_ = 0;
+  uint64_t next_agreement_ = 1;  // by number of collectives
+  uint64_t last_agreement_ = 0;
+  std::chrono::steady_clock::time_point last_time_{};
+  bool pending_ = false;
+  Handle request_ = 0;
+  Ballot sent_, received_;
+};
+
+}  // namespace gpusnap::mpi

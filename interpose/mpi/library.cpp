@@ -1,0 +1,126 @@
+#include "interpose/mpi/library.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <mutex>
+#include <string_view>
+
+#include "interpose/resolve.h"
+
+namespace gpusnap::mpi {
+
+namespace {
+
+// Where a program opened MPI for itself alone (mpi4py does), it is not among what is behind us.
+constexpr const char* kLibraries[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12"};
+
+void* find(const char* name) {
+  if (void* found = real_dlsym(RTLD_NEXT, name)) return found;
+  for (const char* library : kLibraries) {
+    void* const opened = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (opened == nullptr) continue;
+    // The handle is kept: what is found is used from now on.
+    if (void* found = real_dlsym(opened, name)) return found;
+    dlclose(opened);
+  }
+  return nullptr;
+}
+
+template <class F>
+bool take(F& function, const char* name) {
+  function = reinterpret_cast<F>(find(name));
+  return function != nullptr;
+}
+
+// Of a variable: the program's own copy is the one that counts, where it was linked to have one.
+Handle address_of(const char* name) {
+  void* const found = real_dlsym(RTLD_DEFAULT, name);
+  return reinterpret_cast<Handle>(found != nullptr ? found : find(name));
+}
+
+bool take_functions(Library& library) {
+  return take(library.comm_rank, "PMPI_Comm_rank") && take(library.comm_size, "PMPI_Comm_size") &&
+         take(library.comm_test_inter, "PMPI_Comm_test_inter") &&
+         take(library.comm_compare, "PMPI_Comm_compare") &&
+         take(library.comm_dup, "PMPI_Comm_dup") && take(library.comm_free, "PMPI_Comm_free") &&
+         take(library.allreduce, "PMPI_Allreduce") && take(library.iallreduce, "PMPI_Iallreduce") &&
+         take(library.wait, "PMPI_Wait");
+}
+
+// The numbers are those of the libraries' public headers.
+bool take_open_mpi(Library& library) {
+  library.fortran_calls_profiling_names = true;
+  library.handle_bytes = sizeof(void*);
+  library.status_ints = 6;  // source, tag, error, cancelled, count (8 bytes)
+  library.source_at = 0;
+  library.tag_at = 1;
+  library.status_ignore = 0;
+  library.any_source = -1;
+  library.proc_null = -2;
+  library.world = address_of("ompi_mpi_comm_world");
+  library.int_type = address_of("ompi_mpi_int");
+  library.max = address_of("ompi_mpi_op_max");
+  library.request_null = address_of("ompi_request_null");
+  return take(library.comm_f2c, "PMPI_Comm_f2c") && library.world != 0 && library.int_type != 0 &&
+         library.max != 0 && library.request_null != 0;
+}
+
+bool take_mpich(Library& library) {
+  library.handle_bytes = sizeof(int);
+  library.status_ints = 5;  // count (8 bytes), source, tag, error
+  library.source_at = 2;
+  library.tag_at = 3;
+  library.status_ignore = 1;
+  library.any_source = -2;
+  library.proc_null = -1;
+  library.world = 0x44000000;
+  library.int_type = 0x4c000405;
+  library.max = 0x58000001;
+  library.request_null = 0x2c000000;
+  return true;
+}
+
+// What has MPICH's binary interface says so in its version: "MPICH Version: 4.0.2", "Intel(R) MPI
+// Library 2021", "MVAPICH2 Version", "CRAY MPICH version".
+bool is_like_mpich() {
+  int (*version)(char*, int*) = nullptr;
+  if (!take(version, "PMPI_Get_library_version")) return false;
+  char text[8192] = "";  // MPI_MAX_LIBRARY_VERSION_STRING of all of them
+  int length = 0;
+  if (version(text, &length) != kSuccess) return false;
+  const std::string_view said(text);
+  for (const char* name : {"MPICH", "Intel(R) MPI", "MVAPICH"}) {
+    if (said.find(name) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+bool fill(Library& library) {
+  const bool known = find("ompi_mpi_comm_world") != nullptr ? take_open_mpi(library)
+                     : is_like_mpich()                      ? take_mpich(library)
+                                                            : false;
+  return known && take_functions(library);
+}
+
+}  // namespace
+
+const Library* library() {
+  static constinit std::mutex mutex;
+  static constinit Library the_library;
+  static constinit std::atomic<const Library*> found{nullptr};
+  const Library* known = found.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  const std::lock_guard lock(mutex);
+  Library library;
+  if (!fill(library)) return nullptr;  // it may be opened later
+  the_library = library;
+  found.store(&the_library, std::memory_order_release);
+  return &the_library;
+}
+
+void* next_function(const char* name) {
+  return find(name);
+}
+
+}  // namespace gpusnap::mpi

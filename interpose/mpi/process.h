@@ -1,0 +1,354 @@
+// This process as a rank of an MPI job: its place among the others, the decisions that it takes
+// part in, and what arrived when. The exported functions (calls_c.cpp, calls_fortran.cpp) say what
+// the program calls, in either language; what is done about it is here.
+//
+// Inert until MPI_Init, and where the MPI library is none that we know. One thread of the program
+// makes MPI calls; the first call of another one that comes by here ends checkpoints by name.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "interpose/mpi/coordination.h"
+#include "interpose/mpi/library.h"
+#include "interpose/mpi/outcomes.h"
+#include "interpose/mpi/state.h"
+
+namespace gpusnap::mpi {
+
+// Requests, or statuses, as the program has them in an array.
+struct Requests {
+  void* first = nullptr;
+  size_t count = 0;
+  size_t bytes = 0;  // of each
+
+  Handle at(size_t index) const;
+  void* place(size_t index) const { return static_cast<char*>(first) + index * bytes; }
+};
+
+class Process {
+ public:
+  static Process& get();
+
+  void initialised_now();
+  void finalising();
+
+  // Null: nothing is done about the calling thread's call.
+  const Library* following() {
+    if (library_ == nullptr || !own_thread()) [[unlikely]]
+      return nullptr;
+    return library_;
+  }
+  // The program did what cannot be repeated.
+  void refuse(const char* what);
+
+  // ---- the decision ----
+
+  // `make`: the barrier itself. `communicator`: C's.
+  template <class Make>
+  int barrier(const char* name, Handle communicator, Make&& make) {
+    if (!counts(communicator)) return make();
+    count_collective();
+    if (!coordination_.active()) return make();
+    Ballot agreed;
+    const int result = coordination_.barrier(communicator, &cast_ballot, agreed);
+    if (result == kSuccess) decide(name, &agreed);
+    return result;
+  }
+  // Another collective that synchronises those who take part has been made. `synchronises`: it
+  // moves at least one item.
+  int collective(const char* name, Handle communicator, bool synchronises, int result) {
+    if (result != kSuccess || !synchronises || !counts(communicator)) return result;
+    count_collective();
+    if (!coordination_.active() || following() == nullptr) return result;
+    Ballot agreed;
+    decide(name, coordination_.after_collective(&cast_ballot, agreed) ? &agreed : nullptr);
+    return result;
+  }
+
+  // ---- what arrives when ----
+
+  // `make(source, tag, status)`: receives or probes.
+  template <class Make>
+  int receive(const char* name, int source, int tag, int* status, Make&& make) {
+    const Library* l = following();
+    if (l == nullptr || !is_open(*l, source, tag)) return make(source, tag, status);
+    const uint64_t number = next_++;
+    if (const auto recorded = this->recorded(name, number)) {
+      return recorded->size() == 2 ? make((*recorded)[0], (*recorded)[1], status)
+                                   : make(source, tag, status);
+    }
+    OwnStatus own(*l, status);
+    const int result = make(source, tag, own.get());
+    if (result == kSuccess) {
+      record(name, number, {own.source(), own.tag()});
+    } else {
+      record(name, number, {});
+    }
+    return result;
+  }
+
+  // The same for one that says at once whether there is a message. `wait(source, tag, status)`
+  // waits for one.
+  template <class Make, class Wait>
+  int poll_message(const char* name, int* flag, int* status, Make&& make, Wait&& wait) {
+    const Library* l = following();
+    if (l == nullptr) return make(status);
+    const uint64_t number = next_++;
+    if (const auto recorded = this->recorded(name, number)) {
+      *flag = recorded->size() == 2 ? 1 : 0;
+      return *flag != 0 ? wait((*recorded)[0], (*recorded)[1], status) : kSuccess;
+    }
+    OwnStatus own(*l, status);
+    const int result = make(own.get());
+    if (result == kSuccess && *flag != 0) {
+      record(name, number, {own.source(), own.tag()});
+    } else {
+      record(name, number, {0});
+    }
+    return result;
+  }
+
+  // Posts a receive. `request`: where `make(source, tag)` puts it.
+  template <class Make>
+  int post_receive(int source, int tag, const Requests& request, Make&& make) {
+    const Library* l = following();
+    if (l == nullptr || !is_open(*l, source, tag)) return make(source, tag);
+    const uint64_t number = next_++;
+    if (const auto match = matched(number)) return make((*match)[0], (*match)[1]);
+    const int result = make(source, tag);
+    if (result == kSuccess) opened(request.at(0), number);
+    return result;
+  }
+
+  // Waits for one, or for all. `make(statuses)`.
+  template <class Make>
+  int wait_all(const Requests& requests, int* statuses, Make&& make) {
+    const Library* l = following();
+    if (l == nullptr || open_.empty()) return make(statuses);
+    Completed completed(*this, *l, requests, statuses, requests.count);
+    const int result = make(completed.statuses());
+    if (result == kSuccess) {
+      for (size_t i = 0; i < requests.count; ++i) completed.note(i, i);
+    }
+    return result;
+  }
+
+  // Waits for any one. `index`: counted from `base`. `wait_one(index from 0, status)`.
+  template <class Make, class WaitOne>
+  int wait_any(const char* name, const Requests& requests, int* index, int base, int* status,
+               Make&& make, WaitOne&& wait_one) {
+    const Library* l = following();
+    if (l == nullptr) return make(status);
+    const uint64_t number = next_++;
+    if (const auto recorded = this->recorded(name, number)) {
+      const int which = first_of(*recorded);
+      if (!is_index(requests, which)) return make(status);
+      *index = which + base;
+      return wait_one(static_cast<size_t>(which), status);
+    }
+    Completed completed(*this, *l, requests, status, 1);
+    const int result = make(completed.statuses());
+    const int which = *index == kUndefined ? kUndefined : *index - base;
+    if (result == kSuccess && is_index(requests, which)) {
+      completed.note(static_cast<size_t>(which), 0);
+    }
+    record(name, number, {which});
+    return result;
+  }
+
+  // Waits for, or tests, some. `outcount`, and `indices` counted from `base`.
+  template <class Make, class WaitOne>
+  int complete_some(const char* name, const Requests& requests, int* outcount, int* indices,
+                    int base, int* statuses, Make&& make, WaitOne&& wait_one) {
+    const Library* l = following();
+    if (l == nullptr) return make(statuses);
+    const uint64_t number = next_++;
+    if (const auto recorded = this->recorded(name, number)) {
+      if (first_of(*recorded) == kUndefined) return make(statuses);
+      return repeat_some(*l, *recorded, requests, outcount, indices, base, statuses, wait_one);
+    }
+    Completed completed(*this, *l, requests, statuses, requests.count);
+    const int result = make(completed.statuses());
+    Values values{*outcount};
+    for (int i = 0; result == kSuccess && i < *outcount; ++i) {
+      const int which = indices[i] - base;
+      values.push_back(which);
+      if (is_index(requests, which)) completed.note(static_cast<size_t>(which), i);
+    }
+    record(name, number, values);
+    return result;
+  }
+
+  // Tests one or all. `wait(statuses)` waits for what was complete when it was recorded.
+  template <class Make, class Wait>
+  int test_all(const char* name, const Requests& requests, int* flag, int* statuses, Make&& make,
+               Wait&& wait) {
+    const Library* l = following();
+    if (l == nullptr) return make(statuses);
+    const uint64_t number = next_++;
+    if (const auto recorded = this->recorded(name, number)) {
+      *flag = first_of(*recorded) == 1 ? 1 : 0;
+      return *flag != 0 ? wait(statuses) : kSuccess;
+    }
+    Completed completed(*this, *l, requests, statuses, requests.count);
+    const int result = make(completed.statuses());
+    const bool all = result == kSuccess && *flag != 0;
+    for (size_t i = 0; all && i < requests.count; ++i) completed.note(i, i);
+    record(name, number, {all ? 1 : 0});
+    return result;
+  }
+
+  // Tests whether any one is complete; `flag`, `index` counted from `base`.
+  template <class Make, class WaitOne>
+  int test_any(const char* name, const Requests& requests, int* index, int base, int* flag,
+               int* status, Make&& make, WaitOne&& wait_one) {
+    const Library* l = following();
+    if (l == nullptr) return make(status);
+    const uint64_t number = next_++;
+    if (const auto recorded = this->recorded(name, number)) {
+      *flag = recorded->size() == 2 ? 1 : 0;
+      *index = kUndefined;
+      if (*flag == 0) return kSuccess;
+      if (!is_index(requests, (*recorded)[1])) return make(status);
+      *index = (*recorded)[1] + base;
+      return wait_one(static_cast<size_t>((*recorded)[1]), status);
+    }
+    Completed completed(*this, *l, requests, status, 1);
+    const int result = make(completed.statuses());
+    if (result != kSuccess || *flag == 0) {
+      record(name, number, {0});
+      return result;
+    }
+    const int which = *index == kUndefined ? kUndefined : *index - base;
+    if (is_index(requests, which)) completed.note(static_cast<size_t>(which), 0);
+    record(name, number, {1, which});
+    return result;
+  }
+
+  // Looks whether one is complete, which stays as it is.
+  template <class Make>
+  int look_at(const char* name, int* flag, Make&& make) {
+    if (following() == nullptr) return make();
+    const uint64_t number = next_++;
+    if (const auto recorded = this->recorded(name, number)) {
+      *flag = 0;
+      int result = kSuccess;
+      while (first_of(*recorded) == 1 && *flag == 0 && result == kSuccess) result = make();
+      return result;
+    }
+    const int result = make();
+    record(name, number, {result == kSuccess && *flag != 0 ? 1 : 0});
+    return result;
+  }
+
+  // The request is given up: whether a message had come is nobody's to know.
+  void give_up(Handle request, const char* what) {
+    if (following() != nullptr && open_.contains(request)) refuse(what);
+  }
+
+  // For receives of a form that is not followed.
+  void refuse_open(int source, int tag, const char* what) {
+    const Library* l = following();
+    if (l != nullptr && is_open(*l, source, tag)) refuse(what);
+  }
+
+  double time(double (*now)());
+
+ private:
+  // The program's status, or one of ours where it does not want to know.
+  class OwnStatus {
+   public:
+    OwnStatus(const Library& library, int* status)
+        : library_(library),
+          status_(reinterpret_cast<uintptr_t>(status) == library.status_ignore ? own_.data()
+                                                                               : status) {}
+    int* get() { return status_; }
+    int source() const { return status_[library_.source_at]; }
+    int tag() const { return status_[library_.tag_at]; }
+
+   private:
+    const Library& library_;
+    std::array<int, kMostStatusInts> own_{};
+    int* status_;
+  };
+
+  // Requests that may be receives from anybody, before they are complete and forgotten.
+  class Completed {
+   public:
+    Completed(Process& process, const Library& library, const Requests& requests, int* statuses,
+              size_t count);
+    int* statuses() { return statuses_; }
+    // The request at `index` is complete, with the status at `place`.
+    void note(size_t index, size_t place);
+
+   private:
+    Process& process_;
+    const Library& library_;
+    std::vector<Handle> requests_;  // empty where none is open
+    std::vector<int> own_;
+    int* statuses_;
+  };
+
+  static Ballot cast_ballot();
+  static bool is_open(const Library& library, int source, int tag) {
+    return source != library.proc_null && (source == library.any_source || tag == kAnyTag);
+  }
+  static int first_of(const Values& values) { return values.empty() ? 0 : values[0]; }
+  static bool is_index(const Requests& requests, int index) {
+    return index >= 0 && static_cast<size_t>(index) < requests.count;
+  }
+
+  template <class WaitOne>
+  static int repeat_some(const Library& library, const Values& recorded, const Requests& requests,
+                         int* outcount, int* indices, int base, int* statuses, WaitOne& wait_one) {
+    const bool ignored = reinterpret_cast<uintptr_t>(statuses) == library.status_ignore;
+    *outcount = 0;
+    for (size_t i = 1; i < recorded.size(); ++i) {
+      if (!is_index(requests, recorded[i])) continue;
+      int* const status = ignored ? statuses : statuses + (i - 1) * library.status_ints;
+      const int result = wait_one(static_cast<size_t>(recorded[i]), status);
+      if (result != kSuccess) return result;
+      indices[(*outcount)++] = recorded[i] + base;
+    }
+    return kSuccess;
+  }
+
+  // A collective on this communicator is one of all ranks: of a single one, too, which makes its
+  // cuts by itself.
+  bool counts(Handle communicator) const {
+    return library_ != nullptr && (!coordination_.active() || coordination_.has_all(communicator));
+  }
+  bool own_thread();
+  void count_collective();
+  void decide(const char* name, const Ballot* agreed);
+  void agree_on_restore(uint64_t epoch) const;
+  void open_replay();
+  std::optional<Values> recorded(std::string_view name, uint64_t number);
+  std::optional<Values> matched(uint64_t number);
+  void record(std::string_view name, uint64_t number, std::initializer_list<int32_t> values) {
+    record(name, number, std::span(values.begin(), values.size()));
+  }
+  void record(std::string_view name, uint64_t number, std::span<const int32_t> values);
+  void opened(Handle request, uint64_t number);
+
+  const Library* library_ = nullptr;
+  std::atomic<pid_t> thread_{0};  // the one that makes MPI calls
+  Coordination coordination_;
+  uint64_t next_ = 1;                      // number of the next call with an outcome
+  std::unique_ptr<OutcomeReader> reader_;  // in a replay
+  std::map<Handle, uint64_t> open_;        // receives from anybody, and the call that posted each
+  double time_offset_ = 0;                 // a restored run's clock goes on where it was
+  std::optional<double> last_time_;        // of the recording, not continued yet
+};
+
+}  // namespace gpusnap::mpi

@@ -1,0 +1,72 @@
+#include "interpose/mpi/state.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace gpusnap::mpi {
+
+namespace {
+struct State {
+  std::mutex mutex;
+  std::optional<Ranks> ranks;
+  std::vector<EarlyOutcome> early;
+  std::atomic<bool> initialised{false};
+  std::atomic<size_t> open_receives{0};
+  std::atomic<const char*> refused{nullptr};
+};
+
+State& state() {
+  // Never deleted: asked by what comes after our destructors.
+  static auto* const the_state = new State;
+  return *the_state;
+}
+}  // namespace
+
+Ranks ranks() {
+  const std::lock_guard lock(state().mutex);
+  return state().ranks ? *state().ranks : ranks_from_launcher(environ);
+}
+
+void set_ranks(const Ranks& ranks) {
+  const std::lock_guard lock(state().mutex);
+  state().ranks = ranks;
+  state().initialised.store(true, std::memory_order_release);
+}
+
+bool initialised() {
+  return state().initialised.load(std::memory_order_acquire);
+}
+
+bool receive_is_open() {
+  return state().open_receives.load(std::memory_order_relaxed) != 0;
+}
+
+void set_open_receives(size_t count) {
+  state().open_receives.store(count, std::memory_order_relaxed);
+}
+
+const char* refused() {
+  return state().refused.load(std::memory_order_relaxed);
+}
+
+void set_refused(const char* what) {
+  state().refused.store(what, std::memory_order_relaxed);
+}
+
+void keep_early(EarlyOutcome outcome) {
+  constexpr size_t kMost = 1 << 16;
+  const std::lock_guard lock(state().mutex);
+  if (state().early.size() < kMost) return state().early.push_back(std::move(outcome));
+  set_refused("so many MPI calls before the first CUDA call");
+}
+
+std::vector<EarlyOutcome> take_early() {
+  const std::lock_guard lock(state().mutex);
+  return std::exchange(state().early, {});
+}
+
+}  // namespace gpusnap::mpi

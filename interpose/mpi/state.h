@@ -1,0 +1,37 @@
+// What other threads than the one that makes MPI calls ask of it (process.h), and the session of
+// either. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "interpose/mpi/outcomes.h"
+#include "interpose/services/ranks.h"
+
+namespace gpusnap::mpi {
+
+// As the launcher says it, or, behind MPI_Init, the library.
+Ranks ranks();
+void set_ranks(const Ranks& ranks);
+// MPI_Init has been called.
+bool initialised();
+
+// Receives from anybody that have not been completed.
+bool receive_is_open();
+void set_open_receives(size_t count);
+
+// What the program did and cannot be repeated, be it before its first CUDA call; null: nothing.
+const char* refused();
+void set_refused(const char* what);  // lives for ever
+
+// What came of MPI calls before there was a journal for it.
+struct EarlyOutcome {
+  std::string_view name;  // lives for ever
+  uint64_t number = 0;
+  Values values;
+};
+void keep_early(EarlyOutcome outcome);
+std::vector<EarlyOutcome> take_early();
+
+}  // namespace gpusnap::mpi

@@ -1,0 +1,256 @@
+// What the session has to do with MPI: cuts are made at collectives by all ranks, and outcomes of
+// calls go into the journal (mpi/process.h).
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "interpose/mpi/coordination.h"
+#include "interpose/mpi/outcomes.h"
+#include "interpose/mpi/state.h"
+#include "interpose/services/log.h"
+#include "interpose/session.h"
+#include "interpose/snapshot/checkpointer.h"
+#include "interpose/thread_path.h"
+
+namespace gpusnap {
+
+namespace {
+using Clock = CallLock::Clock;
+constexpr auto kLongWait = std::chrono::seconds(10);
+// How long a checkpoint may be due before it is said why it is not made.
+constexpr auto kOverdue = std::chrono::seconds(60);
+
+std::string own_path() {
+  char text[kThreadPathText];
+  return text_of(own_thread_path(), text);
+}
+
+const char* reason_of(int unready) {
+  switch (static_cast<mpi::Unready>(unready)) {
+    case mpi::Unready::kReady:
+      break;
+    case mpi::Unready::kBusy:
+      return "its last one is still on its way";
+    case mpi::Unready::kCapture:
+      return "it captures a stream";
+    case mpi::Unready::kReceive:
+      return "it has an open receive from any source";
+    case mpi::Unready::kReplaying:
+      return "it is not live yet";
+    case mpi::Unready::kNoCuda:
+      return "it has made no CUDA call";
+  }
+  return "it is not ready";
+}
+
+int small(uint64_t epoch) {
+  return static_cast<int>(std::min<uint64_t>(epoch, INT32_MAX));
+}
+}  // namespace
+
+void Session::lock_any() {
+  if (own_.met) {
+    lock_.lock();
+  } else {
+    meet();
+  }
+}
+
+mpi::Ballot Session::cast_ballot() {
+  using mpi::Unready;
+  mpi::Ballot ballot;
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) {
+    ballot.unready = static_cast<int>(Unready::kNoCuda);
+    ballot.ended = cannot_start_ ? 1 : 0;
+    return ballot;
+  }
+  s->lock_any();
+  Unready unready = Unready::kReady;
+  const bool busy = s->checkpointer_->busy() && !s->settings_.organisation.blocking;
+  if (busy) unready = Unready::kBusy;
+  if (s->capturing()) unready = Unready::kCapture;
+  if (mpi::receive_is_open()) unready = Unready::kReceive;
+  if (s->replaying()) unready = Unready::kReplaying;
+  const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
+  ballot.unready = static_cast<int>(unready);
+  ballot.wanted = s->triggers_->wanted() ? 1 : 0;
+  ballot.ended = off || s->foreign_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+  ballot.failed = small(s->checkpointer_->failed_epoch());
+  ballot.epoch = small(s->checkpointer_->next_epoch());
+  s->lock_.unlock();
+  return ballot;
+}
+
+void Session::count_collective() {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s != nullptr) s->triggers_->on_barrier();
+}
+
+void Session::heed(const mpi::Ballot& agreed) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return;
+  const auto failed = static_cast<uint64_t>(agreed.failed);
+  if (failed > s->checkpointer_->failed_epoch()) s->checkpointer_->given_up_elsewhere(failed);
+  if (agreed.ended != 0) {
+    s->lock_any();
+    s->end_checkpoints("another rank of the job takes no more checkpoints, and has said why",
+                       LogLevel::kInfo);
+    s->lock_.unlock();
+  }
+  const bool held_up = agreed.wanted != 0 && agreed.unready != 0 && agreed.ended == 0;
+  const auto now = Clock::now();
+  if (!held_up) {
+    s->unready_since_ = {};
+  } else if (s->unready_since_ == Clock::time_point()) {
+    s->unready_since_ = now;
+  } else if (now - s->unready_since_ > kOverdue && s->ranks_.rank == 0 &&
+             !std::exchange(s->said_unready_, true)) {
+    log(LogLevel::kWarn, "a checkpoint has been due for ", kOverdue / std::chrono::seconds(1),
+        " s, and a rank cannot take part: ", reason_of(agreed.unready));
+  }
+}
+
+bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoch) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return false;
+  s->journal_early_outcomes();
+  s->lock_any();
+  bool cut = false;
+  if (s->mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
+    ++s->inside_;
+    own_.admitted = true;
+    if (s->close_admission()) {
+      cut = s->take_checkpoint({kAtCollective, epoch, name, number});
+      s->open_admission();
+    } else {
+      s->checkpointer_->miss(epoch);
+    }
+  }
+  s->leave();
+  return cut;
+}
+
+void Session::replay_cut_at_collective(const char* name, bool last) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) {
+    impossible(kExitDiverged, std::string("the program does not repeat itself: it had made CUDA "
+                                          "calls before this ") +
+                                  name + ", and has made none; nothing was changed in the store");
+  }
+  const std::string path = own_path();
+  const auto since = Clock::now();
+  s->lock_any();
+  while (s->replaying()) {
+    if (!s->turn_taken_) {
+      s->pass_callbacks();
+      const bool mine = s->replayer_->thread() == path && s->entry_.head.hook != kCallbackEndEntry;
+      if (mine && s->entry_.head.hook != kCutEntry) s->diverged(s->describe_next(), name);
+      if (mine) {
+        s->deliver_cut(last);
+        if (last) {
+          s->go_live();
+        } else {
+          s->wake();
+        }
+        break;
+      }
+    }
+    s->wait_for_turn(name, kLongWait, since);
+  }
+  s->lock_.unlock();
+}
+
+void Session::await_live(const char* name) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return;
+  const std::string path = own_path();
+  const auto since = Clock::now();
+  s->lock_any();
+  while (s->replaying()) {
+    if (s->coordinated_) s->diverged("the MPI collective at which the cut was made", name);
+    const Next next = s->look_for_turn(path);
+    if (next == Next::kMine) s->diverged(s->describe_next(), name);
+    if (next == Next::kNotMine) s->wait_for_turn(name, kLongWait, since);
+  }
+  s->lock_.unlock();
+}
+
+bool Session::append_outcome(std::string_view name, uint64_t number,
+                             std::span<const int32_t> values) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return false;
+  s->journal_early_outcomes();
+  s->journal_outcome(name, number, values);
+  return true;
+}
+
+void Session::journal_early_outcomes() {
+  for (const mpi::EarlyOutcome& outcome : mpi::take_early()) {
+    journal_outcome(outcome.name, outcome.number, outcome.values);
+  }
+}
+
+void Session::journal_outcome(std::string_view name, uint64_t number,
+                              std::span<const int32_t> values) {
+  lock_any();
+  const auto recording = [this] { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; };
+  while (closed_ && recording()) (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
+  if (recording()) recorder_->append_outcome(name, number, values);
+  lock_.unlock();
+}
+
+void Session::refuse_call(const char* what) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return;
+  s->lock_any();
+  s->refuse(what);
+  s->lock_.unlock();
+}
+
+void Session::mpi_initialised(const Ranks& ranks) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return;
+  if (s->ranks_.rank == ranks.rank && s->ranks_.ranks == ranks.ranks) return;
+  refuse_call(
+      "MPI_Init behind the first CUDA call, under a launcher that does not tell the ranks,");
+}
+
+void Session::say_overdue() {
+  if (mpi::initialised() || said_overdue_.exchange(true)) return;
+  log(LogLevel::kWarn, "no checkpoint: the launcher says that this is one of ", ranks_.ranks,
+      " ranks, and it has not called MPI_Init; several processes that are no MPI job need a ",
+      "GPUSNAP_JOB each, and to be started one by one");
+}
+
+Result<std::unique_ptr<mpi::OutcomeReader>> Session::open_outcomes(uint64_t& epoch) {
+  epoch = 0;
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s != nullptr && !s->replaying()) return Status(Code::kNotFound, "nothing is restored");
+  if (s != nullptr) {
+    epoch = s->restored_.checkpoint.epoch;
+    return mpi::OutcomeReader::open(posix_file_system(), s->store_->job_folder(s->job_),
+                                    s->restored_.manifest());
+  }
+  const Settings settings = parse_settings(environ).settings;
+  if (settings.restore.empty()) return Status(Code::kNotFound, "nothing is restored");
+  std::error_code error;
+  ProgramIdentity program;
+  program.path = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  program.folder = std::filesystem::current_path(error).string();
+  const auto store = Store::open(posix_file_system(), settings.pfs, false);
+  if (!store.ok()) return store.status();
+  const std::string job = job_of(settings, program);
+  const auto found = find_rank(*store.value(), restore_id(settings, job), mpi::ranks());
+  if (!found.ok()) return found.status();
+  const Manifest& manifest = found->manifest();
+  if (manifest.program.path != program.path && !settings.force_program) {
+    return Status(Code::kInvalid, "it is the checkpoint of " + manifest.program.path);
+  }
+  epoch = found->checkpoint.epoch;
+  return mpi::OutcomeReader::open(posix_file_system(), store.value()->job_folder(job), manifest);
+}
+
+}  // namespace gpusnap
