@@ -51,23 +51,48 @@ Found find_checkpoint(const Settings& settings, const std::string& id) {
   return {kExitOk, {}, checkpoint};
 }
 
-// A launcher or a script starts the program itself; the library compares there.
+// A script, or a program that starts others, starts the program itself; the library compares there.
 bool starts_another(const ProgramFile& file, const ProgramIdentity& saved) {
   return file.path != saved.path && (!file.is_elf || (file.may_use_cuda && !file.shows_cuda));
 }
 
 // One line where the checkpoint is another program's.
-std::string mismatch(const Launch& launch, const ProgramIdentity& saved,
+std::string mismatch(const Program& program, const ProgramIdentity& saved,
                      const RestoreOptions& options) {
-  if (starts_another(launch.file, saved)) return {};
+  if (starts_another(program.file, saved)) return {};
   const Result<ProgramIdentity> now =
-      identify_program(launch.file.path, launch.arguments, launch.folder);
+      identify_program(program.file.path, program.arguments, program.folder);
   if (!now.ok()) return now.status().message();
-  if (saved.folder != launch.folder) {
+  if (saved.folder != program.folder) {
     log(LogLevel::kWarn, "the checkpoint's run worked in ", saved.folder, ", this one works in ",
-        launch.folder, ": files named without a folder may be others");
+        program.folder, ": files named without a folder may be others");
   }
   return difference_of(saved, now.value(), options.force_program, options.force_arguments);
+}
+
+std::string ranks_text(uint64_t ranks) {
+  return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+}
+
+// One line where the checkpoint is not of what the command starts.
+std::string mismatch(const Launch& launch, const CheckpointInfo& checkpoint,
+                     const RestoreOptions& options) {
+  const uint64_t saved = checkpoint.ranks.front().ranks;
+  const auto ranks = launch.launcher ? launch.launcher->ranks() : std::nullopt;
+  if (ranks && *ranks != saved) {
+    return checkpoint.id + " is of " + ranks_text(saved) + ", this command starts " +
+           std::to_string(*ranks) + "; start as many";
+  }
+  // Of each program the first rank is compared, where it is known which one that is.
+  size_t rank = 0;
+  for (size_t i = 0; i < launch.programs.size() && rank < checkpoint.ranks.size(); ++i) {
+    const std::string difference =
+        mismatch(launch.programs[i], checkpoint.ranks[rank].program, options);
+    if (!difference.empty()) return checkpoint.id + ": " + difference;
+    if (!launch.launcher || !launch.launcher->programs[i].ranks) break;
+    rank += *launch.launcher->programs[i].ranks;
+  }
+  return {};
 }
 
 // What the program's last run had handed over when it was killed is newer than what the store has.
@@ -101,22 +126,24 @@ int restore_command(const RestoreOptions& options) {
     log(LogLevel::kError, found.problem);
     return found.exit_code;
   }
-  const std::string difference = mismatch(launch, found.checkpoint.ranks.front().program, options);
+  const std::string difference = mismatch(launch, found.checkpoint, options);
   if (!difference.empty()) {
-    log(LogLevel::kError, found.checkpoint.id, ": ", difference);
+    log(LogLevel::kError, difference);
     return kExitMismatch;
   }
-  if (!launch.file.cannot_preload.empty()) {
-    log(LogLevel::kError, "no library can be preloaded into ", launch.file.path, ": ",
-        launch.file.cannot_preload);
+  for (const Program& program : launch.programs) {
+    if (program.file.cannot_preload.empty()) continue;
+    log(LogLevel::kError, "no library can be preloaded into ", program.file.path, ": ",
+        program.file.cannot_preload);
     return kExitImpossible;
   }
-  if (!preload(launch)) return kExitInternal;
+  const std::string library = library_to_preload();
+  if (library.empty()) return kExitInternal;
   launch.environment.set("GPUSNAP_RESTORE", found.checkpoint.id);
   launch.environment.set("GPUSNAP_JOB", found.checkpoint.job);
   if (!forced(options).empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", forced(options));
   log(LogLevel::kInfo, "restoring ", found.checkpoint.id);
-  return become(launch, true);
+  return become(launch, library);
 }
 
 }  // namespace gpusnap

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "interpose/services/log.h"
@@ -23,7 +24,9 @@ Status try_store(const std::string& pfs) {
     const Result<std::unique_ptr<WritableFile>> file = files.create(path);
     if (!file.ok()) return file.status();
   }
-  return files.remove(path);
+  // On another node a process of the same number may have been faster.
+  Status removed = files.remove(path);
+  return removed.code() == Code::kNotFound ? Status() : removed;
 }
 
 struct Objection {
@@ -32,15 +35,18 @@ struct Objection {
   bool preload = false;  // the library may be loaded nevertheless
 };
 
-// The first reason why there can be no checkpoints of this program.
+// The first reason why there can be no checkpoints of what is started.
 Objection objection_to(const Launch& launch) {
-  if (!launch.file.cannot_preload.empty()) {
-    return {
-        "no library can be preloaded into " + launch.file.path + ": " + launch.file.cannot_preload,
-        kExitSettings, false};
+  for (const Program& program : launch.programs) {
+    const ProgramFile& file = program.file;
+    if (file.cannot_preload.empty()) continue;
+    return {"no library can be preloaded into " + file.path + ": " + file.cannot_preload,
+            kExitSettings, false};
   }
-  if (!launch.file.may_use_cuda) {
-    return {launch.file.path + " shows no sign of CUDA: there is nothing to checkpoint in it",
+  if (std::ranges::none_of(launch.programs,
+                           [](const Program& program) { return program.file.may_use_cuda; })) {
+    return {launch.programs.front().file.path +
+                " shows no sign of CUDA: there is nothing to checkpoint in it",
             kExitSettings, true};
   }
   const Status store = try_store(launch.settings.pfs);
@@ -59,20 +65,20 @@ int run_command(const LaunchOptions& options) {
   if (const auto exit_code = prepare(options, "it runs without checkpoints", launch)) {
     return *exit_code;
   }
-  if (!launch.settings_ok) return become(launch, false);
+  if (!launch.settings_ok) return become(launch, "");
   tend_leftovers(launch.settings);
   const Objection objection = objection_to(launch);
   if (objection.line.empty()) {
-    const bool preloaded = preload(launch);
-    if (!preloaded && launch.strict) return kExitInternal;
-    return become(launch, preloaded);
+    const std::string library = library_to_preload();
+    if (library.empty() && launch.strict) return kExitInternal;
+    return become(launch, library);
   }
   if (launch.strict) {
     log(LogLevel::kError, objection.line, "; it does not start (strict)");
     return objection.exit_code;
   }
   log(LogLevel::kWarn, objection.line, "; it runs without checkpoints");
-  return become(launch, objection.preload && preload(launch));
+  return become(launch, objection.preload ? library_to_preload() : "");
 }
 
 }  // namespace gpusnap

@@ -1,5 +1,5 @@
-// What each command of the tool does once its options are read. All return an exit code; `run` and
-// `restore` return only where the program could not be started.
+// What each command of the tool does once its options are read. All return an exit code; `run`,
+// `restore` and `rank` return only where the program could not be started.
 #pragma once
 
 #include <chrono>
@@ -14,6 +14,7 @@ namespace gpusnap {
 using SettingOption = std::pair<std::string, std::string>;
 
 struct LaunchOptions {
+  std::string command;  // "run" or "restore": for lines
   std::vector<SettingOption> settings;
   bool strict = false;
   bool sim = false;
@@ -26,6 +27,12 @@ struct RestoreOptions {
   bool or_start = false;
   bool force_program = false;
   bool force_arguments = false;
+};
+
+struct RankOptions {
+  std::vector<std::string> settings;  // "NAME=value"
+  bool sim = false;
+  std::vector<std::string> program;  // with its arguments
 };
 
 struct StoreOptions {
@@ -74,6 +81,7 @@ struct CalibrateOptions {
 
 int run_command(const LaunchOptions& options);
 int restore_command(const RestoreOptions& options);
+int rank_command(const RankOptions& options);
 int list_command(const StoreOptions& options);
 int show_command(const StoreOptions& options);
 int prune_command(const PruneOptions& options);

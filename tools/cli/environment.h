@@ -15,13 +15,14 @@ class Environment {
   std::string get(const std::string& name) const;  // empty where it is not set
   // `value` before what is there already, with `separator` between.
   void prepend(const std::string& name, const std::string& value, char separator);
+  const std::vector<std::string>& entries() const { return entries_; }  // "NAME=value"
   // For parse_settings() and exec; valid until the next change.
   std::vector<char*> pointers();
 
  private:
   std::vector<std::string>::iterator find(const std::string& name);
 
-  std::vector<std::string> entries_;  // "NAME=value"
+  std::vector<std::string> entries_;
 };
 
 }  // namespace gpusnap

@@ -9,7 +9,7 @@ enum ExitCode : int {
   kExitDamaged = 65,       // a checkpoint is damaged
   kExitNoCheckpoint = 66,  // no complete checkpoint, or no store to look in
   kExitNoDeviceCode = 66,  // explain: nothing to explain
-  kExitMismatch = 69,      // not the program or the arguments of the checkpoint
+  kExitMismatch = 69,      // not the program, the arguments or the ranks of the checkpoint
   kExitInternal = 70,      // anything else; no checkpoint was taken
   kExitImpossible = 72,    // this program cannot be restored here
   kExitStore = 73,         // the store cannot be written
@@ -22,8 +22,8 @@ enum ExitCode : int {
 inline constexpr const char* kExitCodesHelp =
     "Exit status:\n"
     "  0 ok, 64 usage, 65 damaged checkpoint, 66 no complete checkpoint (or nothing to explain),\n"
-    "  69 not the program or arguments of the checkpoint, 70 any other failure, 71 the program "
-    "does not repeat itself,\n"
+    "  69 not the program, arguments or ranks of the checkpoint, 70 any other failure,\n"
+    "  71 the program does not repeat itself,\n"
     "  72 cannot be restored here, 73 store cannot be written, 75 not durable in time, 78 bad "
     "setting (with --strict),\n"
     "  126 and 127 program not executable, not found; otherwise the program's own.";

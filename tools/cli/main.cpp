@@ -68,14 +68,18 @@ constexpr const char* kRunNotes =
     "Each option stands for the GPUSNAP_ variable of its name (--store: GPUSNAP_PFS). Address\n"
     "randomisation is turned off for the program, and PYTHONHASHSEED=0 is set where it is unset:\n"
     "a program that repeats itself can be restored. What stands in the way of checkpoints is said\n"
-    "in one line and the program runs without them; with --strict it does not start.\n";
+    "in one line and the program runs without them; with --strict it does not start.\n"
+    "\n"
+    "Where PROGRAM is mpirun, mpiexec, prun or srun, this is done to each process that it starts,\n"
+    "on whatever node, and not to itself. Other launchers can start gpusnap instead:\n"
+    "jsrun -n 4 gpusnap run -- ./solver\n";
 
 // CLI11 knows nothing of the program behind "--".
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string usage = CLI::Formatter::make_usage(app, std::move(name));
-    if (app->get_name() == "run" || app->get_name() == "restore") {
+    if (app->get_name() == "run" || app->get_name() == "restore" || app->get_name() == "rank") {
       usage.erase(usage.find_last_not_of('\n') + 1);
       usage += " -- PROGRAM [ARGUMENTS]\n";
     }
@@ -124,6 +128,7 @@ CLI::App* add_run(CLI::App& app, LaunchOptions& options) {
            std::string(kRunNotes) +
                "\nExamples:\n"
                "  gpusnap run -- ./solver big.cfg\n"
+               "  gpusnap run -- mpirun -n 4 ./solver big.cfg\n"
                "  gpusnap run --every 30s --store /scratch/$USER -- python3 train.py\n\n");
   return command;
 }
@@ -145,7 +150,28 @@ CLI::App* add_restore(CLI::App& app, RestoreOptions& options) {
            "Give the program and the options as to 'gpusnap run'.\n\n"
            "Examples:\n"
            "  gpusnap restore -- ./solver big.cfg\n"
+           "  gpusnap restore -- mpirun -n 4 ./solver big.cfg\n"
            "  gpusnap restore --id wave@12 --or-start -- ./solver big.cfg\n\n");
+  return command;
+}
+
+CLI::App* add_rank(CLI::App& app, RankOptions& options) {
+  CLI::App* const command =
+      app.add_subcommand("rank", "used by run and restore around each rank of a launcher");
+  command->add_option("-s", options.settings, "a variable for the program; may be given again")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->take_all()
+      ->check([](const std::string& text) {
+        const size_t equals = text.find('=');
+        const bool named = equals != std::string::npos && equals > 0;
+        return named ? std::string() : "'" + text + "' is not NAME=VALUE";
+      });
+  command->add_flag("--sim", options.sim, "use simcuda, the software GPU");
+  end_help(*command,
+           "Becomes the program, with the library in it and address randomisation off.\n\n"
+           "Example:\n"
+           "  mpirun -n 4 gpusnap rank -s GPUSNAP_EVERY=30s -- ./solver big.cfg\n\n");
   return command;
 }
 
@@ -339,7 +365,7 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
                            "checkpoint, wait and calibrate",
                        command);
   }
-  if (command == "run" || command == "restore") {
+  if (command == "run" || command == "restore" || command == "rank") {
     const auto extras = chosen.front()->remaining();
     if (!extras.empty() && !extras.front().starts_with('-')) {
       return usage_error("unexpected '" + extras.front() + "': the program goes after --", command);
@@ -364,10 +390,12 @@ int run(int argc, char** argv) {
   app.footer("'gpusnap COMMAND --help' says more.");
   LaunchOptions run_options;
   RestoreOptions restore_options;
+  RankOptions rank_options;
   StoreOptions store_options;
   CheckpointOptions checkpoint_options;
   CLI::App* const run = add_run(app, run_options);
   CLI::App* const restore = add_restore(app, restore_options);
+  CLI::App* const rank = add_rank(app, rank_options);
   CLI::App* const list = add_list(app, store_options);
   CLI::App* const show = add_show(app, store_options);
   PruneOptions prune_options;
@@ -389,17 +417,18 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return explain(app, error);
   }
-  const bool starts = run->parsed() || restore->parsed();
+  const bool starts = run->parsed() || restore->parsed() || rank->parsed();
   const std::string command = app.get_subcommands().front()->get_name();
   if (starts && program.empty()) {
     return usage_error("no program: it goes after --, as in 'gpusnap " + command + " -- ./solver'",
                        command);
   }
   if (!starts && has_dashes) return usage_error("'--' has no meaning here", command);
-  run_options.program = program;
-  restore_options.launch.program = program;
+  run_options.command = restore_options.launch.command = command;
+  run_options.program = restore_options.launch.program = rank_options.program = program;
   if (run->parsed()) return run_command(run_options);
   if (restore->parsed()) return restore_command(restore_options);
+  if (rank->parsed()) return rank_command(rank_options);
   if (list->parsed()) return list_command(store_options);
   if (prune->parsed()) return prune_command(prune_options);
   if (show->parsed()) return show_command(store_options);

@@ -51,16 +51,13 @@ std::vector<std::string> folders_in(const char* list) {
 }
 
 // Programs whose business is to start others, or to run code that is no part of them.
-bool is_launcher(const std::string& name, const std::vector<std::string>& arguments) {
-  constexpr std::array<std::string_view, 30> kNames = {
-      "sh",      "bash",    "dash",    "zsh",  "ksh",   "fish",   "env",     "mpirun",
-      "mpiexec", "orterun", "prterun", "srun", "nice",  "time",   "timeout", "taskset",
-      "numactl", "stdbuf",  "strace",  "gdb",  "xargs", "make",   "ninja",   "tini",
-      "perl",    "ruby",    "julia",   "java", "node",  "setarch"};
+bool starts_others(const std::string& name, const std::vector<std::string>& arguments) {
+  constexpr std::array<std::string_view, 25> kNames = {
+      "sh",      "bash",    "dash",    "zsh",    "ksh",    "fish", "env",    "nice", "time",
+      "timeout", "taskset", "numactl", "stdbuf", "strace", "gdb",  "xargs",  "make", "ninja",
+      "tini",    "perl",    "ruby",    "julia",  "java",   "node", "setarch"};
   if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
-  if (name.starts_with("python") || name.starts_with("mpiexec.") || name.starts_with("mpirun.")) {
-    return true;
-  }
+  if (name.starts_with("python")) return true;
   return std::any_of(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end(),
                      [](const std::string& argument) {
                        return argument.find('/') != std::string::npos &&
@@ -158,6 +155,15 @@ Result<std::string> find_program(const std::string& name) {
                                          : "cannot run " + name + ": no such file");
 }
 
+Result<std::string> find_program(const std::string& name, const std::string& folder) {
+  if (name.starts_with('/')) return find_program(name);
+  if (name.find('/') == std::string::npos) {
+    Result<std::string> by_path = find_program(name);
+    if (by_path.ok() || !is_executable_file(join(folder, name))) return by_path;
+  }
+  return find_program(join(folder, name));
+}
+
 std::vector<std::string> libraries_with_device_code(const std::string& path) {
   std::vector<std::string> found;
   std::set<std::string> seen;
@@ -199,7 +205,7 @@ Result<ProgramFile> examine_program(const std::string& path,
   file.cannot_preload = raised_rights(file.path);
   if (!facts.value().has_interpreter) file.cannot_preload = "it is statically linked";
   if (!facts.value().x86_64) file.cannot_preload = "it is not a 64-bit x86 program";
-  if (is_launcher(name_part(file.path), arguments)) return file;
+  if (starts_others(name_part(file.path), arguments)) return file;
   look_for_cuda(facts.value(), file);
   return file;
 }

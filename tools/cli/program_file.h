@@ -20,6 +20,8 @@ struct ProgramFile {
 
 // As the shell finds it: by PATH where `name` has no slash. kNotFound, kPermission.
 Result<std::string> find_program(const std::string& name);
+// As launchers find it for processes that work in `folder`: there, too, where PATH has none.
+Result<std::string> find_program(const std::string& name, const std::string& folder);
 
 // `arguments` (with argv[0]) tell whether it is there to start another program: those may use CUDA.
 Result<ProgramFile> examine_program(const std::string& path,
