@@ -123,12 +123,12 @@ inline int steps_from(int argc, char** argv, int otherwise) {
 // How a program gets its context. Both are common.
 enum class ContextKind { kPrimary, kOwn };
 
-// Device 0 and a current context, until destroyed.
+// A device, the first one unless another is asked for, and a current context, until destroyed.
 class Device {
  public:
-  explicit Device(ContextKind kind) : kind_(kind) {
+  explicit Device(ContextKind kind, int ordinal = 0) : kind_(kind) {
     CHECK(cuInit(0));
-    CHECK(cuDeviceGet(&device_, 0));
+    CHECK(cuDeviceGet(&device_, ordinal));
     if (kind_ == ContextKind::kPrimary) {
       CHECK(cuDevicePrimaryCtxRetain(&context_, device_));
       CHECK(cuCtxSetCurrent(context_));
