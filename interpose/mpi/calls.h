@@ -35,8 +35,7 @@ struct Function {
   }
 };
 
-// The same for Fortran: the error comes back in a last argument, which may be absent. Where the
-// library's Fortran functions call C's by their own names, those are what is seen.
+// The same for Fortran: the error comes back in a last argument, which may be absent.
 template <class... A>
 struct Subroutine {
   const char* name;
@@ -46,10 +45,7 @@ struct Subroutine {
   void operator()(Body&& body, int* error, A... args) noexcept {
     const auto next = behind();
     int result = kOtherError;
-    const Library* const l = library();
-    if (next != nullptr && (Guard::held() || l == nullptr || !l->fortran_calls_profiling_names)) {
-      return next(args..., error);
-    }
+    if (next != nullptr && Guard::held()) return next(args..., error);
     if (next != nullptr) {
       const Guard guard;
       result = body([next](A... given) {

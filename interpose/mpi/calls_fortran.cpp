@@ -1,12 +1,15 @@
 // The same functions as calls_c.cpp for Fortran, as `use mpi` (mpif.h) and `use mpi_f08` call them:
-// everything by reference, handles as integers, indices from 1, the error in a last argument. Open
-// MPI's call C's by their profiling names, so they are hooked themselves; MPICH's call C's by their
-// own, and go straight through here (Subroutine).
+// everything by reference, handles as integers, indices from 1, the error in a last argument. What
+// they call of C's is not the program's doing any more: Open MPI's call C's by their profiling
+// names, MPICH's some by these and some by their own.
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "interpose/mpi/calls.h"
 #include "interpose/resolve.h"
-
-#include <dlfcn.h>
 
 namespace gpusnap::mpi {
 namespace {
@@ -28,15 +31,13 @@ Requests request_of(int* request) {
   return {request, 1, sizeof(int)};
 }
 
-// A status as process.h has it: what stands for none is another address in Fortran, that of a
-// variable of the library's.
+// A status as process.h has it: what stands for none is another address in Fortran, that of one of
+// the library's variables.
 class Status {
  public:
   explicit Status(int* given) : given_(given) {
     const Library* const l = library();
-    const bool ignored = given == variable(&ignore_one, "mpi_fortran_status_ignore_") ||
-                         given == variable(&ignore_all, "mpi_fortran_statuses_ignore_");
-    if (!ignored || l == nullptr) return;
+    if (l == nullptr || !stands_for_none(given)) return;
     none_ = reinterpret_cast<int*>(l->status_ignore);
     ignored_ = true;
   }
@@ -45,47 +46,60 @@ class Status {
   int* back(int* status) const { return ignored_ && status == none_ ? given_ : status; }
 
  private:
-  static int* variable(std::atomic<int*>* cached, const char* name) {
-    int* found = cached->load(std::memory_order_relaxed);
-    if (found == nullptr) {
-      found = static_cast<int*>(real_dlsym(RTLD_DEFAULT, name));
-      cached->store(found, std::memory_order_relaxed);
+  // Open MPI's, MPICH's of `use mpi`, MPICH's of `use mpi_f08`; of one status and of several.
+  static constexpr const char* kNone[] = {
+      "mpi_fortran_status_ignore_",     "mpi_fortran_statuses_ignore_",    "mpifcmb5_", "mpifcmb9_",
+      "MPIR_F08_MPI_STATUS_IGNORE_OBJ", "MPIR_F08_MPI_STATUSES_IGNORE_OBJ"};
+
+  static bool stands_for_none(const int* given) {
+    static constinit std::atomic<const int*> found[std::size(kNone)]{};
+    static constinit std::atomic<bool> looked{false};
+    if (!looked.load(std::memory_order_acquire)) {
+      for (size_t i = 0; i < std::size(kNone); ++i) {
+        found[i] = static_cast<const int*>(real_dlsym(RTLD_DEFAULT, kNone[i]));
+      }
+      looked.store(true, std::memory_order_release);
     }
-    return found;
+    return std::ranges::any_of(found, [given](const auto& none) {
+      return given != nullptr && none.load(std::memory_order_relaxed) == given;
+    });
   }
-  static constinit inline std::atomic<int*> ignore_one{nullptr}, ignore_all{nullptr};
 
   int* given_;
   int* none_ = nullptr;
   bool ignored_ = false;
 };
 
-// Subroutines of one interface: `use mpi` or `use mpi_f08`.
+// `use mpi`, `use mpi_f08`, and that with buffers as descriptors, which are passed on as they are.
+enum class From : uint8_t { kMpi, kF08, kF08ts };
+
+// One subroutine under its names.
 template <class... A>
-struct Both {
-  Subroutine<A...> plain, f08;
-  Subroutine<A...>& of(bool is_f08) { return is_f08 ? f08 : plain; }
-};
-#define BOTH(name)       \
-  {"mpi_" #name "_"}, {  \
-    "mpi_" #name "_f08_" \
+struct Named {
+  Subroutine<A...> mpi, f08, f08ts;
+  Subroutine<A...>& of(From from) {
+    return from == From::kMpi ? mpi : from == From::kF08 ? f08 : f08ts;
   }
+};
+// clang-format off
+#define NAMES(name) {{"mpi_" #name "_"}, {"mpi_" #name "_f08_"}, {"mpi_" #name "_f08ts_"}}
+// clang-format on
 
-constinit Both<int*, int*> wait_one{BOTH(wait)};
+constinit Named<int*, int*> wait_one = NAMES(wait);
 
-auto waiting(bool f08, const Requests& requests, const Status& status) {
-  return [f08, requests, status](size_t index, int* st) {
+auto waiting(From from, const Requests& requests, const Status& status) {
+  return [from, requests, status](size_t index, int* st) {
     int error = kSuccess;
     auto* const request = static_cast<int*>(requests.place(index));
-    wait_one.of(f08).behind()(request, status.back(st), &error);
+    wait_one.of(from).behind()(request, status.back(st), &error);
     return error;
   };
 }
 
-template <bool f08>
+template <From from>
 void init(int* error) {
-  static constinit Both<> f{BOTH(init)};
-  f.of(f08)(
+  static constinit Named<> f = NAMES(init);
+  f.of(from)(
       [](auto make) {
         const int result = make();
         if (result == kSuccess) process().initialised_now();
@@ -94,10 +108,10 @@ void init(int* error) {
       error);
 }
 
-template <bool f08>
+template <From from>
 void init_thread(int* required, int* provided, int* error) {
-  static constinit Both<int*, int*> f{BOTH(init_thread)};
-  f.of(f08)(
+  static constinit Named<int*, int*> f = NAMES(init_thread);
+  f.of(from)(
       [&](auto make) {
         const int result = make(required, provided);
         if (result == kSuccess) process().initialised_now();
@@ -106,10 +120,10 @@ void init_thread(int* required, int* provided, int* error) {
       error, required, provided);
 }
 
-template <bool f08>
+template <From from>
 void finalize(int* error) {
-  static constinit Both<> f{BOTH(finalize)};
-  f.of(f08)(
+  static constinit Named<> f = NAMES(finalize);
+  f.of(from)(
       [](auto make) {
         process().finalising();
         return make();
@@ -117,20 +131,20 @@ void finalize(int* error) {
       error);
 }
 
-template <bool f08>
+template <From from>
 void barrier(int* comm, int* error) {
-  static constinit Both<int*> f{BOTH(barrier)};
-  f.of(f08)(
+  static constinit Named<int*> f = NAMES(barrier);
+  f.of(from)(
       [&](auto make) {
         return process().barrier("MPI_Barrier", communicator_of(comm), [&] { return make(comm); });
       },
       error, comm);
 }
 
-template <bool f08>
+template <From from>
 void allreduce(void* send, void* receive, int* count, int* type, int* op, int* comm, int* error) {
-  static constinit Both<void*, void*, int*, int*, int*, int*> f{BOTH(allreduce)};
-  f.of(f08)(
+  static constinit Named<void*, void*, int*, int*, int*, int*> f = NAMES(allreduce);
+  f.of(from)(
       [&](auto make) {
         return process().collective("MPI_Allreduce", communicator_of(comm), *count > 0,
                                     make(send, receive, count, type, op, comm));
@@ -138,11 +152,11 @@ void allreduce(void* send, void* receive, int* count, int* type, int* op, int* c
       error, send, receive, count, type, op, comm);
 }
 
-template <bool f08>
+template <From from>
 void allgather(void* send, int* send_count, int* send_type, void* receive, int* receive_count,
                int* receive_type, int* comm, int* error) {
-  static constinit Both<void*, int*, int*, void*, int*, int*, int*> f{BOTH(allgather)};
-  f.of(f08)(
+  static constinit Named<void*, int*, int*, void*, int*, int*, int*> f = NAMES(allgather);
+  f.of(from)(
       [&](auto make) {
         return process().collective(
             "MPI_Allgather", communicator_of(comm), *receive_count > 0,
@@ -151,11 +165,11 @@ void allgather(void* send, int* send_count, int* send_type, void* receive, int* 
       error, send, send_count, send_type, receive, receive_count, receive_type, comm);
 }
 
-template <bool f08>
+template <From from>
 void alltoall(void* send, int* send_count, int* send_type, void* receive, int* receive_count,
               int* receive_type, int* comm, int* error) {
-  static constinit Both<void*, int*, int*, void*, int*, int*, int*> f{BOTH(alltoall)};
-  f.of(f08)(
+  static constinit Named<void*, int*, int*, void*, int*, int*, int*> f = NAMES(alltoall);
+  f.of(from)(
       [&](auto make) {
         return process().collective(
             "MPI_Alltoall", communicator_of(comm), *receive_count > 0,
@@ -164,11 +178,11 @@ void alltoall(void* send, int* send_count, int* send_type, void* receive, int* r
       error, send, send_count, send_type, receive, receive_count, receive_type, comm);
 }
 
-template <bool f08>
+template <From from>
 void recv(void* buffer, int* count, int* type, int* source, int* tag, int* comm, int* status,
           int* error) {
-  static constinit Both<void*, int*, int*, int*, int*, int*, int*> f{BOTH(recv)};
-  f.of(f08)(
+  static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(recv);
+  f.of(from)(
       [&](auto make) {
         const Status own(status);
         return process().receive("MPI_Recv", *source, *tag, own.get(), [&](int s, int t, int* st) {
@@ -178,12 +192,12 @@ void recv(void* buffer, int* count, int* type, int* source, int* tag, int* comm,
       error, buffer, count, type, source, tag, comm, status);
 }
 
-template <bool f08>
+template <From from>
 void sendrecv(void* send, int* send_count, int* send_type, int* to, int* send_tag, void* buffer,
               int* count, int* type, int* source, int* tag, int* comm, int* status, int* error) {
-  static constinit Both<void*, int*, int*, int*, int*, void*, int*, int*, int*, int*, int*, int*> f{
-      BOTH(sendrecv)};
-  f.of(f08)(
+  static constinit Named<void*, int*, int*, int*, int*, void*, int*, int*, int*, int*, int*, int*>
+      f = NAMES(sendrecv);
+  f.of(from)(
       [&](auto make) {
         const Status own(status);
         return process().receive("MPI_Sendrecv", *source, *tag, own.get(),
@@ -196,12 +210,12 @@ void sendrecv(void* send, int* send_count, int* send_type, int* to, int* send_ta
       status);
 }
 
-template <bool f08>
+template <From from>
 void sendrecv_replace(void* buffer, int* count, int* type, int* to, int* send_tag, int* source,
                       int* tag, int* comm, int* status, int* error) {
-  static constinit Both<void*, int*, int*, int*, int*, int*, int*, int*, int*> f{
-      BOTH(sendrecv_replace)};
-  f.of(f08)(
+  static constinit Named<void*, int*, int*, int*, int*, int*, int*, int*, int*> f =
+      NAMES(sendrecv_replace);
+  f.of(from)(
       [&](auto make) {
         const Status own(status);
         return process().receive(
@@ -212,11 +226,11 @@ void sendrecv_replace(void* buffer, int* count, int* type, int* to, int* send_ta
       error, buffer, count, type, to, send_tag, source, tag, comm, status);
 }
 
-template <bool f08>
+template <From from>
 void irecv(void* buffer, int* count, int* type, int* source, int* tag, int* comm, int* request,
            int* error) {
-  static constinit Both<void*, int*, int*, int*, int*, int*, int*> f{BOTH(irecv)};
-  f.of(f08)(
+  static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(irecv);
+  f.of(from)(
       [&](auto make) {
         return process().post_receive(*source, *tag, request_of(request), [&](int s, int t) {
           return make(buffer, count, type, &s, &t, comm, request);
@@ -225,11 +239,11 @@ void irecv(void* buffer, int* count, int* type, int* source, int* tag, int* comm
       error, buffer, count, type, source, tag, comm, request);
 }
 
-template <bool f08>
+template <From from>
 void recv_init(void* buffer, int* count, int* type, int* source, int* tag, int* comm, int* request,
                int* error) {
-  static constinit Both<void*, int*, int*, int*, int*, int*, int*> f{BOTH(recv_init)};
-  f.of(f08)(
+  static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(recv_init);
+  f.of(from)(
       [&](auto make) {
         process().refuse_open(*source, *tag, "MPI_Recv_init from any source");
         return make(buffer, count, type, source, tag, comm, request);
@@ -237,10 +251,10 @@ void recv_init(void* buffer, int* count, int* type, int* source, int* tag, int* 
       error, buffer, count, type, source, tag, comm, request);
 }
 
-template <bool f08>
+template <From from>
 void probe(int* source, int* tag, int* comm, int* status, int* error) {
-  static constinit Both<int*, int*, int*, int*> f{BOTH(probe)};
-  f.of(f08)(
+  static constinit Named<int*, int*, int*, int*> f = NAMES(probe);
+  f.of(from)(
       [&](auto make) {
         const Status own(status);
         return process().receive("MPI_Probe", *source, *tag, own.get(), [&](int s, int t, int* st) {
@@ -250,11 +264,11 @@ void probe(int* source, int* tag, int* comm, int* status, int* error) {
       error, source, tag, comm, status);
 }
 
-template <bool f08>
+template <From from>
 void iprobe(int* source, int* tag, int* comm, int* flag, int* status, int* error) {
-  static constinit Both<int*, int*, int*, int*, int*> f{BOTH(iprobe)};
-  static constinit Both<int*, int*, int*, int*> waiting_one{BOTH(probe)};
-  f.of(f08)(
+  static constinit Named<int*, int*, int*, int*, int*> f = NAMES(iprobe);
+  static constinit Named<int*, int*, int*, int*> waiting_one = NAMES(probe);
+  f.of(from)(
       [&](auto make) {
         const Status own(status);
         return process().poll_message(
@@ -262,16 +276,16 @@ void iprobe(int* source, int* tag, int* comm, int* flag, int* status, int* error
             [&](int* st) { return make(source, tag, comm, flag, own.back(st)); },
             [&](int s, int t, int* st) {
               int came = kSuccess;
-              waiting_one.of(f08).behind()(&s, &t, comm, own.back(st), &came);
+              waiting_one.of(from).behind()(&s, &t, comm, own.back(st), &came);
               return came;
             });
       },
       error, source, tag, comm, flag, status);
 }
 
-template <bool f08>
+template <From from>
 void wait(int* request, int* status, int* error) {
-  wait_one.of(f08)(
+  wait_one.of(from)(
       [&](auto make) {
         const Status own(status);
         return process().wait_all(request_of(request), own.get(),
@@ -280,10 +294,10 @@ void wait(int* request, int* status, int* error) {
       error, request, status);
 }
 
-template <bool f08>
+template <From from>
 void waitall(int* count, int* requests, int* statuses, int* error) {
-  static constinit Both<int*, int*, int*> f{BOTH(waitall)};
-  f.of(f08)(
+  static constinit Named<int*, int*, int*> f = NAMES(waitall);
+  f.of(from)(
       [&](auto make) {
         const Status own(statuses);
         return process().wait_all(requests_of(requests, count), own.get(),
@@ -292,69 +306,69 @@ void waitall(int* count, int* requests, int* statuses, int* error) {
       error, count, requests, statuses);
 }
 
-template <bool f08>
+template <From from>
 void waitany(int* count, int* requests, int* index, int* status, int* error) {
-  static constinit Both<int*, int*, int*, int*> f{BOTH(waitany)};
-  f.of(f08)(
+  static constinit Named<int*, int*, int*, int*> f = NAMES(waitany);
+  f.of(from)(
       [&](auto make) {
         const Status own(status);
         const Requests all = requests_of(requests, count);
         return process().wait_any(
             "MPI_Waitany", all, index, 1, own.get(),
             [&](int* st) { return make(count, requests, index, own.back(st)); },
-            waiting(f08, all, own));
+            waiting(from, all, own));
       },
       error, count, requests, index, status);
 }
 
 // MPI_Waitsome or MPI_Testsome.
-template <bool f08>
-void some(Both<int*, int*, int*, int*, int*>& f, const char* name, int* count, int* requests,
+template <From from>
+void some(Named<int*, int*, int*, int*, int*>& f, const char* name, int* count, int* requests,
           int* outcount, int* indices, int* statuses, int* error) {
-  f.of(f08)(
+  f.of(from)(
       [&](auto make) {
         const Status own(statuses);
         const Requests all = requests_of(requests, count);
         return process().complete_some(
             name, all, outcount, indices, 1, own.get(),
             [&](int* st) { return make(count, requests, outcount, indices, own.back(st)); },
-            waiting(f08, all, own));
+            waiting(from, all, own));
       },
       error, count, requests, outcount, indices, statuses);
 }
 
-template <bool f08>
+template <From from>
 void waitsome(int* count, int* requests, int* outcount, int* indices, int* statuses, int* error) {
-  static constinit Both<int*, int*, int*, int*, int*> f{BOTH(waitsome)};
-  some<f08>(f, "MPI_Waitsome", count, requests, outcount, indices, statuses, error);
+  static constinit Named<int*, int*, int*, int*, int*> f = NAMES(waitsome);
+  some<from>(f, "MPI_Waitsome", count, requests, outcount, indices, statuses, error);
 }
 
-template <bool f08>
+template <From from>
 void testsome(int* count, int* requests, int* outcount, int* indices, int* statuses, int* error) {
-  static constinit Both<int*, int*, int*, int*, int*> f{BOTH(testsome)};
-  some<f08>(f, "MPI_Testsome", count, requests, outcount, indices, statuses, error);
+  static constinit Named<int*, int*, int*, int*, int*> f = NAMES(testsome);
+  some<from>(f, "MPI_Testsome", count, requests, outcount, indices, statuses, error);
 }
 
-template <bool f08>
+template <From from>
 void test(int* request, int* flag, int* status, int* error) {
-  static constinit Both<int*, int*, int*> f{BOTH(test)};
-  f.of(f08)(
+  static constinit Named<int*, int*, int*> f = NAMES(test);
+  f.of(from)(
       [&](auto make) {
         const Status own(status);
         const Requests one = request_of(request);
         return process().test_all(
             "MPI_Test", one, flag, own.get(),
             [&](int* st) { return make(request, flag, own.back(st)); },
-            [&](int* st) { return waiting(f08, one, own)(0, st); });
+            [&](int* st) { return waiting(from, one, own)(0, st); });
       },
       error, request, flag, status);
 }
 
-template <bool f08>
+template <From from>
 void testall(int* count, int* requests, int* flag, int* statuses, int* error) {
-  static constinit Both<int*, int*, int*, int*> f{BOTH(testall)};
-  static constinit Both<int*, int*, int*> waiting_all{BOTH(waitall)};
-  f.of(f08)(
+  static constinit Named<int*, int*, int*, int*> f = NAMES(testall);
+  static constinit Named<int*, int*, int*> waiting_all = NAMES(waitall);
+  f.of(from)(
       [&](auto make) {
         const Status own(statuses);
         return process().test_all(
@@ -362,32 +376,32 @@ void testall(int* count, int* requests, int* flag, int* statuses, int* error) {
             [&](int* st) { return make(count, requests, flag, own.back(st)); },
             [&](int* st) {
               int came = kSuccess;
-              waiting_all.of(f08).behind()(count, requests, own.back(st), &came);
+              waiting_all.of(from).behind()(count, requests, own.back(st), &came);
               return came;
             });
       },
       error, count, requests, flag, statuses);
 }
 
-template <bool f08>
+template <From from>
 void testany(int* count, int* requests, int* index, int* flag, int* status, int* error) {
-  static constinit Both<int*, int*, int*, int*, int*> f{BOTH(testany)};
-  f.of(f08)(
+  static constinit Named<int*, int*, int*, int*, int*> f = NAMES(testany);
+  f.of(from)(
       [&](auto make) {
         const Status own(status);
         const Requests all = requests_of(requests, count);
         return process().test_any(
             "MPI_Testany", all, index, 1, flag, own.get(),
             [&](int* st) { return make(count, requests, index, flag, own.back(st)); },
-            waiting(f08, all, own));
+            waiting(from, all, own));
       },
       error, count, requests, index, flag, status);
 }
 
-template <bool f08>
+template <From from>
 void request_get_status(int* request, int* flag, int* status, int* error) {
-  static constinit Both<int*, int*, int*> f{BOTH(request_get_status)};
-  f.of(f08)(
+  static constinit Named<int*, int*, int*> f = NAMES(request_get_status);
+  f.of(from)(
       [&](auto make) {
         return process().look_at("MPI_Request_get_status", flag,
                                  [&] { return make(request, flag, status); });
@@ -395,10 +409,10 @@ void request_get_status(int* request, int* flag, int* status, int* error) {
       error, request, flag, status);
 }
 
-template <bool f08>
+template <From from>
 void request_free(int* request, int* error) {
-  static constinit Both<int*> f{BOTH(request_free)};
-  f.of(f08)(
+  static constinit Named<int*> f = NAMES(request_free);
+  f.of(from)(
       [&](auto make) {
         process().give_up(request_of(request).at(0),
                           "MPI_Request_free of a receive from any source");
@@ -407,10 +421,10 @@ void request_free(int* request, int* error) {
       error, request);
 }
 
-template <bool f08>
+template <From from>
 void cancel(int* request, int* error) {
-  static constinit Both<int*> f{BOTH(cancel)};
-  f.of(f08)(
+  static constinit Named<int*> f = NAMES(cancel);
+  f.of(from)(
       [&](auto make) {
         const int result = make(request);
         if (result == kSuccess) process().refuse("MPI_Cancel");
@@ -426,8 +440,7 @@ double time_now(const char* name, std::atomic<double (*)()>& real) {
     real.store(now, std::memory_order_release);
   }
   if (now == nullptr) return 0;
-  const Library* const l = library();
-  if (Guard::held() || l == nullptr || !l->fortran_calls_profiling_names) return now();
+  if (Guard::held()) return now();
   const Guard guard;
   return process().time(now);
 }
@@ -437,38 +450,44 @@ double time_now(const char* name, std::atomic<double (*)()>& real) {
 
 #pragma GCC visibility push(default)
 
-// The exported names of one subroutine.
-#define EXPORTED(name, parameters, arguments)    \
-  extern "C" void mpi_##name##_ parameters {     \
-    gpusnap::mpi::name<false> arguments;         \
-  }                                              \
-  extern "C" void mpi_##name##_f08_ parameters { \
-    gpusnap::mpi::name<true> arguments;          \
+// The exported names of one subroutine; of one with buffers.
+#define EXPORTED(name, parameters, arguments)               \
+  extern "C" void mpi_##name##_ parameters {                \
+    gpusnap::mpi::name<gpusnap::mpi::From::kMpi> arguments; \
+  }                                                         \
+  extern "C" void mpi_##name##_f08_ parameters {            \
+    gpusnap::mpi::name<gpusnap::mpi::From::kF08> arguments; \
+  }
+#define EXPORTED_WITH_BUFFERS(name, parameters, arguments)    \
+  EXPORTED(name, parameters, arguments)                       \
+  extern "C" void mpi_##name##_f08ts_ parameters {            \
+    gpusnap::mpi::name<gpusnap::mpi::From::kF08ts> arguments; \
   }
 
 EXPORTED(init, (int* e), (e))
 EXPORTED(init_thread, (int* a, int* b, int* e), (a, b, e))
 EXPORTED(finalize, (int* e), (e))
 EXPORTED(barrier, (int* a, int* e), (a, e))
-EXPORTED(allreduce, (void* a, void* b, int* c, int* d, int* f, int* g, int* e),
-         (a, b, c, d, f, g, e))
-EXPORTED(allgather, (void* a, int* b, int* c, void* d, int* f, int* g, int* h, int* e),
-         (a, b, c, d, f, g, h, e))
-EXPORTED(alltoall, (void* a, int* b, int* c, void* d, int* f, int* g, int* h, int* e),
-         (a, b, c, d, f, g, h, e))
-EXPORTED(recv, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
-         (a, b, c, d, f, g, h, e))
-EXPORTED(sendrecv,
-         (void* a, int* b, int* c, int* d, int* f, void* g, int* h, int* i, int* j, int* k, int* l,
-          int* m, int* e),
-         (a, b, c, d, f, g, h, i, j, k, l, m, e))
-EXPORTED(sendrecv_replace,
-         (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* i, int* j, int* e),
-         (a, b, c, d, f, g, h, i, j, e))
-EXPORTED(irecv, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
-         (a, b, c, d, f, g, h, e))
-EXPORTED(recv_init, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
-         (a, b, c, d, f, g, h, e))
+EXPORTED_WITH_BUFFERS(allreduce, (void* a, void* b, int* c, int* d, int* f, int* g, int* e),
+                      (a, b, c, d, f, g, e))
+EXPORTED_WITH_BUFFERS(allgather, (void* a, int* b, int* c, void* d, int* f, int* g, int* h, int* e),
+                      (a, b, c, d, f, g, h, e))
+EXPORTED_WITH_BUFFERS(alltoall, (void* a, int* b, int* c, void* d, int* f, int* g, int* h, int* e),
+                      (a, b, c, d, f, g, h, e))
+EXPORTED_WITH_BUFFERS(recv, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
+                      (a, b, c, d, f, g, h, e))
+EXPORTED_WITH_BUFFERS(sendrecv,
+                      (void* a, int* b, int* c, int* d, int* f, void* g, int* h, int* i, int* j,
+                       int* k, int* l, int* m, int* e),
+                      (a, b, c, d, f, g, h, i, j, k, l, m, e))
+EXPORTED_WITH_BUFFERS(sendrecv_replace,
+                      (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* i, int* j,
+                       int* e),
+                      (a, b, c, d, f, g, h, i, j, e))
+EXPORTED_WITH_BUFFERS(irecv, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
+                      (a, b, c, d, f, g, h, e))
+EXPORTED_WITH_BUFFERS(recv_init, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
+                      (a, b, c, d, f, g, h, e))
 EXPORTED(probe, (int* a, int* b, int* c, int* d, int* e), (a, b, c, d, e))
 EXPORTED(iprobe, (int* a, int* b, int* c, int* d, int* f, int* e), (a, b, c, d, f, e))
 EXPORTED(wait, (int* a, int* b, int* e), (a, b, e))

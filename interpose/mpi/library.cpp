@@ -50,7 +50,6 @@ bool take_functions(Library& library) {
 
 // The numbers are those of the libraries' public headers.
 bool take_open_mpi(Library& library) {
-  library.fortran_calls_profiling_names = true;
   library.handle_bytes = sizeof(void*);
   library.status_ints = 6;  // source, tag, error, cancelled, count (8 bytes)
   library.source_at = 0;

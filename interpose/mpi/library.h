@@ -22,8 +22,7 @@ inline constexpr int kUnequal = 3;  // of MPI_Comm_compare: not the same members
 inline constexpr size_t kMostStatusInts = 8;
 
 struct Library {
-  bool fortran_calls_profiling_names = false;  // so hooks of C functions do not see Fortran's calls
-  size_t handle_bytes = 0;                     // in arrays of handles
+  size_t handle_bytes = 0;  // in arrays of handles
   size_t status_ints = 0;
   size_t source_at = 0, tag_at = 0;  // which ints of a status
   uintptr_t status_ignore = 0;
