@@ -130,6 +130,11 @@ class Session {
   // False: there is no session yet. Any thread.
   static bool append_outcome(std::string_view name, uint64_t number,
                              std::span<const int32_t> values);
+  // Whether it is memory of the program's that is the device's alone.
+  static bool is_device_memory(const void* address);
+  static Status read_device(const void* from, std::span<std::byte> to);
+  // Others than the program's calls are about to write there: a snapshot gets what it needs of it.
+  static void about_to_write(const void* address, uint64_t bytes);
   // The program did what cannot be repeated. Any thread.
   static void refuse_call(const char* what);
   // MPI_Init has been called: which rank this is.

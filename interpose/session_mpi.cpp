@@ -35,8 +35,8 @@ const char* reason_of(int unready) {
       return "its last one is still on its way";
     case mpi::Unready::kCapture:
       return "it captures a stream";
-    case mpi::Unready::kReceive:
-      return "it has an open receive from any source";
+    case mpi::Unready::kRequest:
+      return "it has an open receive from any source, or a request with device memory";
     case mpi::Unready::kReplaying:
       return "it is not live yet";
     case mpi::Unready::kNoCuda:
@@ -72,7 +72,7 @@ mpi::Ballot Session::cast_ballot() {
   const bool busy = s->checkpointer_->busy() && !s->settings_.organisation.blocking;
   if (busy) unready = Unready::kBusy;
   if (s->capturing()) unready = Unready::kCapture;
-  if (mpi::receive_is_open()) unready = Unready::kReceive;
+  if (mpi::request_is_open()) unready = Unready::kRequest;
   if (s->replaying()) unready = Unready::kReplaying;
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   ballot.unready = static_cast<int>(unready);
@@ -200,6 +200,43 @@ void Session::journal_outcome(std::string_view name, uint64_t number,
   while (closed_ && recording()) (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
   if (recording()) recorder_->append_outcome(name, number, values);
   lock_.unlock();
+}
+
+bool Session::is_device_memory(const void* address) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return false;
+  s->lock_any();
+  const MemoryRange* const range = s->memory_.find(reinterpret_cast<uint64_t>(address));
+  const bool on_device = range != nullptr &&
+                         (range->kind == MemoryKind::kDevice || range->kind == MemoryKind::kGlobal);
+  s->lock_.unlock();
+  return on_device;
+}
+
+Status Session::read_device(const void* from, std::span<std::byte> to) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr || to.empty()) return {};
+  const auto address = reinterpret_cast<uint64_t>(from);
+  s->lock_any();
+  const MemoryRange* const range = s->memory_.find(address);
+  const auto context = range == nullptr ? nullptr : reinterpret_cast<CUcontext>(range->context);
+  s->lock_.unlock();
+  if (context == nullptr) return {Code::kInvalid, "it is no device memory"};
+  const Driver& driver = s->driver();
+  CurrentContext current(driver, context);
+  const RelaxedCapture relaxed(driver);
+  CUresult result = driver.cuMemcpyDtoHAsync_v2(to.data(), address, to.size(), CU_STREAM_LEGACY);
+  if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(CU_STREAM_LEGACY);
+  return driver_status(driver, "reading what is sent", result);
+}
+
+void Session::about_to_write(const void* address, uint64_t bytes) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr || s->replaying() || !s->snapshot_pending()) return;
+  WriteSet set;
+  set.add(reinterpret_cast<uint64_t>(address), bytes);
+  const RelaxedCapture relaxed(s->driver());
+  s->before_write(set, CU_STREAM_LEGACY, Hold::kHost, false);
 }
 
 void Session::refuse_call(const char* what) {

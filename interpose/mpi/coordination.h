@@ -27,7 +27,7 @@ enum class Unready : int {
   kReady = 0,
   kBusy,       // its last checkpoint is on its way
   kCapture,    // a stream is captured
-  kReceive,    // a receive from anybody is open
+  kRequest,    // a receive from anybody, or a request with device memory, is open
   kReplaying,  // it is not live yet
   kNoCuda,     // it has made no CUDA call yet
 };

@@ -45,7 +45,8 @@ bool take_functions(Library& library) {
          take(library.comm_compare, "PMPI_Comm_compare") &&
          take(library.comm_dup, "PMPI_Comm_dup") && take(library.comm_free, "PMPI_Comm_free") &&
          take(library.allreduce, "PMPI_Allreduce") && take(library.iallreduce, "PMPI_Iallreduce") &&
-         take(library.wait, "PMPI_Wait");
+         take(library.wait, "PMPI_Wait") && take(library.type_extent, "PMPI_Type_get_extent") &&
+         take(library.type_true_extent, "PMPI_Type_get_true_extent");
 }
 
 // The numbers are those of the libraries' public headers.
@@ -60,9 +61,9 @@ bool take_open_mpi(Library& library) {
   library.world = address_of("ompi_mpi_comm_world");
   library.int_type = address_of("ompi_mpi_int");
   library.max = address_of("ompi_mpi_op_max");
-  library.request_null = address_of("ompi_request_null");
+  library.in_place = 1;
   return take(library.comm_f2c, "PMPI_Comm_f2c") && library.world != 0 && library.int_type != 0 &&
-         library.max != 0 && library.request_null != 0;
+         library.max != 0;
 }
 
 bool take_mpich(Library& library) {
@@ -76,7 +77,7 @@ bool take_mpich(Library& library) {
   library.world = 0x44000000;
   library.int_type = 0x4c000405;
   library.max = 0x58000001;
-  library.request_null = 0x2c000000;
+  library.in_place = UINTPTR_MAX;
   return true;
 }
 

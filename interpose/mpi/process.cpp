@@ -1,6 +1,5 @@
 #include "interpose/mpi/process.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,10 +13,6 @@
 
 namespace gpusnap::mpi {
 
-namespace {
-constexpr const char* kSeveralThreads = "MPI calls of several threads";
-}  // namespace
-
 Handle Requests::at(size_t index) const {
   Handle handle = 0;
   std::memcpy(&handle, place(index), bytes);
@@ -30,12 +25,10 @@ Process& Process::get() {
   return *process;
 }
 
-bool Process::own_thread() {
-  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
-  pid_t known = thread_.load(std::memory_order_relaxed);
-  if (known == self) return true;
-  if (known == 0 && thread_.compare_exchange_strong(known, self)) return true;
-  refuse(kSeveralThreads);
+bool Process::meet_thread() {
+  const void* nobody = nullptr;
+  if (thread_.compare_exchange_strong(nobody, &self_)) return true;
+  refuse("MPI calls of several threads");
   return false;
 }
 
@@ -155,9 +148,64 @@ void Process::record(std::string_view name, uint64_t number, std::span<const int
   keep_early({name, number, Values(values.begin(), values.end())});
 }
 
-void Process::opened(Handle request, uint64_t number) {
-  open_[request] = number;
-  set_open_receives(open_.size());
+Process::Open& Process::opened(Handle request) {
+  Open& open = open_[request];
+  set_open_requests(open_.size());
+  return open;
+}
+
+int Process::rank_in(Handle communicator) const {
+  int rank = -1;
+  if (library_ != nullptr) (void)library_->comm_rank(communicator, &rank);
+  return rank;
+}
+
+int Process::size_of(Handle communicator) const {
+  int size = 0;
+  if (library_ != nullptr) (void)library_->comm_size(communicator, &size);
+  return size;
+}
+
+bool Process::is_on_device(const Buffer& buffer) {
+  return buffer.count > 0 && Session::is_device_memory(buffer.start);
+}
+
+Stand Process::read_once(const Library& library, const char* name, const Buffer& buffer) {
+  const Span span = span_of(library, buffer);
+  const uint64_t number = next_++;
+  if (const auto recorded = this->recorded(name, number)) {
+    Stand stand(span);
+    if (Status same = bytes_of(*recorded, stand.bytes(), span.bytes); !same.ok()) {
+      Session::impossible(kExitDiverged, std::string(name) + ": " + same.message());
+    }
+    return stand;
+  }
+  std::vector<std::byte> bytes(span.bytes);
+  const Status read =
+      Session::read_device(static_cast<std::byte*>(buffer.start) + span.offset, bytes);
+  if (read.ok()) {
+    record(name, number, values_of(bytes));
+  } else {
+    // The call will find out itself; without these bytes nothing can be repeated.
+    refuse_device_in(name);
+  }
+  return {};
+}
+
+Stand Process::written(const Library& library, const char* name, const Buffer& buffer) {
+  const Span span = span_of(library, buffer);
+  const uint64_t number = next_++;
+  if (recorded(name, number)) return Stand(span);
+  Session::about_to_write(static_cast<std::byte*>(buffer.start) + span.offset, span.bytes);
+  record(name, number, {});
+  return {};
+}
+
+void Process::refuse_device_in(const char* name) {
+  // Said once, and then there is nothing more to say.
+  static std::string what;
+  if (what.empty()) what = std::string("device memory in ") + name;
+  refuse(what.c_str());
 }
 
 double Process::time(double (*now)()) {
@@ -195,9 +243,12 @@ void Process::Completed::note(size_t index, size_t place) {
   const auto open = process_.open_.find(requests_[index]);
   if (open == process_.open_.end()) return;
   const int* const status = statuses_ + place * library_.status_ints;
-  process_.record(kMatched, open->second, {status[library_.source_at], status[library_.tag_at]});
+  if (open->second.posted != 0) {
+    process_.record(kMatched, open->second.posted,
+                    {status[library_.source_at], status[library_.tag_at]});
+  }
   process_.open_.erase(open);
-  set_open_receives(process_.open_.size());
+  set_open_requests(process_.open_.size());
 }
 
 }  // namespace gpusnap::mpi

@@ -15,7 +15,7 @@ struct State {
   std::optional<Ranks> ranks;
   std::vector<EarlyOutcome> early;
   std::atomic<bool> initialised{false};
-  std::atomic<size_t> open_receives{0};
+  std::atomic<size_t> open_requests{0};
   std::atomic<const char*> refused{nullptr};
 };
 
@@ -41,12 +41,12 @@ bool initialised() {
   return state().initialised.load(std::memory_order_acquire);
 }
 
-bool receive_is_open() {
-  return state().open_receives.load(std::memory_order_relaxed) != 0;
+bool request_is_open() {
+  return state().open_requests.load(std::memory_order_relaxed) != 0;
 }
 
-void set_open_receives(size_t count) {
-  state().open_receives.store(count, std::memory_order_relaxed);
+void set_open_requests(size_t count) {
+  state().open_requests.store(count, std::memory_order_relaxed);
 }
 
 const char* refused() {
