@@ -115,9 +115,10 @@ class Session {
   // MPI (mpi/process.h says when): of the session where there is one. By the program's thread that
   // makes MPI calls, unless said otherwise, which holds no lock.
   //
-  // What this rank has to say to a cut now; it counts collectives of all ranks.
+  // What this rank has to say to a cut now.
   static mpi::Ballot cast_ballot();
-  static void count_collective();
+  // The collective that begins is one at which a checkpoint is due.
+  static void make_due_by_count();
   // What all ranks have said.
   static void heed(const mpi::Ballot& agreed);
   // All ranks make a cut of this epoch, at this collective. False: none has come into the journal.

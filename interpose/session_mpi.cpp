@@ -84,9 +84,9 @@ mpi::Ballot Session::cast_ballot() {
   return ballot;
 }
 
-void Session::count_collective() {
+void Session::make_due_by_count() {
   Session* s = the_session_.load(std::memory_order_acquire);
-  if (s != nullptr) s->triggers_->on_barrier();
+  if (s != nullptr) s->triggers_->on_barriers();
 }
 
 void Session::heed(const mpi::Ballot& agreed) {
@@ -101,10 +101,12 @@ void Session::heed(const mpi::Ballot& agreed) {
     s->lock_.unlock();
   }
   const bool held_up = agreed.wanted != 0 && agreed.unready != 0 && agreed.ended == 0;
-  const auto now = Clock::now();
   if (!held_up) {
     s->unready_since_ = {};
-  } else if (s->unready_since_ == Clock::time_point()) {
+    return;
+  }
+  const auto now = Clock::now();
+  if (s->unready_since_ == Clock::time_point()) {
     s->unready_since_ = now;
   } else if (now - s->unready_since_ > kOverdue && s->ranks_.rank == 0 &&
              !std::exchange(s->said_unready_, true)) {
@@ -188,6 +190,7 @@ bool Session::append_outcome(std::string_view name, uint64_t number,
 }
 
 void Session::journal_early_outcomes() {
+  if (!mpi::has_early()) return;
   for (const mpi::EarlyOutcome& outcome : mpi::take_early()) {
     journal_outcome(outcome.name, outcome.number, outcome.values);
   }

@@ -51,7 +51,7 @@ void Process::initialised_now() {
   now.rank = static_cast<uint32_t>(rank);
   now.ranks = static_cast<uint32_t>(size);
   set_ranks(now);
-  (void)coordination_.begin(*found, now);
+  (void)coordination_.begin(*found, now, parse_settings(environ).settings.every.barriers);
   library_ = found;
   open_replay();
   Session::mpi_initialised(now);
@@ -92,7 +92,7 @@ Ballot Process::cast_ballot() {
 }
 
 void Process::count_collective() {
-  Session::count_collective();
+  if (coordination_.begin_collective()) Session::make_due_by_count();
 }
 
 // Behind a collective of all ranks. `agreed`: what the ballots came to, where they are known.

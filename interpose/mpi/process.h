@@ -57,7 +57,7 @@ class Process {
   int barrier(const char* name, Handle communicator, Make&& make) {
     if (!counts(communicator)) return make();
     count_collective();
-    if (!coordination_.active()) return make();
+    if (!coordination_.active() || !coordination_.carries()) return after(name, make());
     Ballot agreed;
     const int result = coordination_.barrier(communicator, &cast_ballot, agreed);
     if (result == kSuccess) decide(name, &agreed);
@@ -68,10 +68,7 @@ class Process {
   int collective(const char* name, Handle communicator, bool synchronises, int result) {
     if (result != kSuccess || !synchronises || !counts(communicator)) return result;
     count_collective();
-    if (!coordination_.active() || following() == nullptr) return result;
-    Ballot agreed;
-    decide(name, coordination_.after_collective(&cast_ballot, agreed) ? &agreed : nullptr);
-    return result;
+    return after(name, result);
   }
 
   // ---- what arrives when ----
@@ -383,6 +380,13 @@ class Process {
   // cuts by itself.
   bool counts(Handle communicator) const {
     return library_ != nullptr && (!coordination_.active() || coordination_.has_all(communicator));
+  }
+  // One of all ranks has been made.
+  int after(const char* name, int result) {
+    if (result != kSuccess || !coordination_.active()) return result;
+    Ballot agreed;
+    decide(name, coordination_.after_collective(&cast_ballot, agreed) ? &agreed : nullptr);
+    return result;
   }
   bool own_thread() { return thread_.load(std::memory_order_relaxed) == &self_ || meet_thread(); }
   bool meet_thread();

@@ -32,6 +32,7 @@ struct EarlyOutcome {
   Values values;
 };
 void keep_early(EarlyOutcome outcome);
+bool has_early();
 std::vector<EarlyOutcome> take_early();
 
 }  // namespace gpusnap::mpi
