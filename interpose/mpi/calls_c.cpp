@@ -497,7 +497,7 @@ double MPI_Wtime() {
   static constinit std::atomic<double (*)()> real{nullptr};
   auto now = real.load(std::memory_order_acquire);
   if (now == nullptr) {
-    now = reinterpret_cast<double (*)()>(next_function("MPI_Wtime"));
+    now = reinterpret_cast<double (*)()>(gpusnap::mpi_symbol("MPI_Wtime"));
     real.store(now, std::memory_order_release);
   }
   if (now == nullptr) return 0;

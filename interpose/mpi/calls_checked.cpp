@@ -36,7 +36,7 @@ struct Checked {
   Word operator()(PARAMETERS) noexcept {
     auto next = real.load(std::memory_order_acquire);
     if (next == nullptr) {
-      next = reinterpret_cast<Anything>(next_function(name));
+      next = reinterpret_cast<Anything>(mpi_symbol(name));
       real.store(next, std::memory_order_release);
     }
     if (next == nullptr) return kOtherError;

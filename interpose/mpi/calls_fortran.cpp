@@ -455,7 +455,7 @@ void cancel(int* request, int* error) {
 double time_now(const char* name, std::atomic<double (*)()>& real) {
   auto now = real.load(std::memory_order_acquire);
   if (now == nullptr) {
-    now = reinterpret_cast<double (*)()>(next_function(name));
+    now = reinterpret_cast<double (*)()>(mpi_symbol(name));
     real.store(now, std::memory_order_release);
   }
   if (now == nullptr) return 0;

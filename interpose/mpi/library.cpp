@@ -12,31 +12,16 @@ namespace gpusnap::mpi {
 
 namespace {
 
-// Where a program opened MPI for itself alone (mpi4py does), it is not among what is behind us.
-constexpr const char* kLibraries[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12"};
-
-void* find(const char* name) {
-  if (void* found = real_dlsym(RTLD_NEXT, name)) return found;
-  for (const char* library : kLibraries) {
-    void* const opened = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    if (opened == nullptr) continue;
-    // The handle is kept: what is found is used from now on.
-    if (void* found = real_dlsym(opened, name)) return found;
-    dlclose(opened);
-  }
-  return nullptr;
-}
-
 template <class F>
 bool take(F& function, const char* name) {
-  function = reinterpret_cast<F>(find(name));
+  function = reinterpret_cast<F>(mpi_symbol(name));
   return function != nullptr;
 }
 
 // Of a variable: the program's own copy is the one that counts, where it was linked to have one.
 Handle address_of(const char* name) {
   void* const found = real_dlsym(RTLD_DEFAULT, name);
-  return reinterpret_cast<Handle>(found != nullptr ? found : find(name));
+  return reinterpret_cast<Handle>(found != nullptr ? found : mpi_symbol(name));
 }
 
 bool take_functions(Library& library) {
@@ -97,9 +82,9 @@ bool is_like_mpich() {
 }
 
 bool fill(Library& library) {
-  const bool known = find("ompi_mpi_comm_world") != nullptr ? take_open_mpi(library)
-                     : is_like_mpich()                      ? take_mpich(library)
-                                                            : false;
+  const bool known = mpi_symbol("ompi_mpi_comm_world") != nullptr ? take_open_mpi(library)
+                     : is_like_mpich()                            ? take_mpich(library)
+                                                                  : false;
   return known && take_functions(library);
 }
 
@@ -117,10 +102,6 @@ const Library* library() {
   the_library = library;
   found.store(&the_library, std::memory_order_release);
   return &the_library;
-}
-
-void* next_function(const char* name) {
-  return find(name);
 }
 
 }  // namespace gpusnap::mpi

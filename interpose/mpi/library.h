@@ -52,8 +52,4 @@ struct Library {
 // Null: there is none in this process, or none that we know. Any thread.
 const Library* library();
 
-// The function behind ours: of another library that stands in between, or of MPI. Null: there is
-// none.
-void* next_function(const char* name);
-
 }  // namespace gpusnap::mpi
