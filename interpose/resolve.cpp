@@ -174,7 +174,8 @@ void* substitute_mpi(void* found, const char* symbol) {
   if (found == nullptr) return nullptr;
   void* const own = own_symbol(symbol);
   if (own == nullptr || found != own) return own == nullptr ? found : own;
-  return mpi_symbol(symbol) == nullptr ? nullptr : own;
+  if (mpi_symbol(symbol) != nullptr) return own;
+  return real_dlsym(RTLD_NEXT, symbol);  // leaves its error for dlerror
 }
 
 void* answer_mpi_dlsym(void* handle, const char* symbol) {
