@@ -128,14 +128,16 @@ void* find_beside(void* code, const char* symbol) {
 // What this library itself exports by that name, or null.
 void* own_symbol(const char* symbol) {
   static const char marker = 0;
-  Dl_info info, found_in;
-  void* map = nullptr;
-  if (dladdr1(&marker, &info, &map, RTLD_DL_LINKMAP) == 0 || map == nullptr) return nullptr;
-  void* const found = real_dlsym(map, symbol);
-  // It looks into the libraries that we need, too.
-  const bool own =
-      found != nullptr && dladdr(found, &found_in) != 0 && found_in.dli_fbase == info.dli_fbase;
-  return own ? found : nullptr;
+  Dl_info own, info;
+  if (dladdr(&marker, &own) == 0) return nullptr;
+  // A library that was there from the start can be searched only once it has been opened.
+  static void* const opened = dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (opened == nullptr) return nullptr;
+  void* const found = real_dlsym(opened, symbol);
+  // The libraries that we need are searched, too.
+  const bool is_own =
+      found != nullptr && dladdr(found, &info) != 0 && info.dli_fbase == own.dli_fbase;
+  return is_own ? found : nullptr;
 }
 
 // What the program gets for `entry`, given what the real resolver found for code at `caller`.
