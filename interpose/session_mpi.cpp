@@ -27,22 +27,21 @@ std::string own_path() {
   return text_of(own_thread_path(), text);
 }
 
+// Null: it will pass by itself.
 const char* reason_of(int unready) {
   switch (static_cast<mpi::Unready>(unready)) {
-    case mpi::Unready::kReady:
-      break;
-    case mpi::Unready::kBusy:
-      return "its last one is still on its way";
     case mpi::Unready::kCapture:
       return "it captures a stream";
     case mpi::Unready::kRequest:
       return "it has an open receive from any source, or a request with device memory";
-    case mpi::Unready::kReplaying:
-      return "it is not live yet";
     case mpi::Unready::kNoCuda:
       return "it has made no CUDA call";
+    case mpi::Unready::kReady:
+    case mpi::Unready::kBusy:
+    case mpi::Unready::kReplaying:
+      break;
   }
-  return "it is not ready";
+  return nullptr;
 }
 
 int small(uint64_t epoch) {
@@ -100,8 +99,8 @@ void Session::heed(const mpi::Ballot& agreed) {
                        LogLevel::kInfo);
     s->lock_.unlock();
   }
-  const bool held_up = agreed.wanted != 0 && agreed.unready != 0 && agreed.ended == 0;
-  if (!held_up) {
+  const char* const reason = reason_of(agreed.unready);
+  if (agreed.wanted == 0 || agreed.ended != 0 || reason == nullptr) {
     s->unready_since_ = {};
     return;
   }
@@ -111,7 +110,7 @@ void Session::heed(const mpi::Ballot& agreed) {
   } else if (now - s->unready_since_ > kOverdue && s->ranks_.rank == 0 &&
              !std::exchange(s->said_unready_, true)) {
     log(LogLevel::kWarn, "a checkpoint has been due for ", kOverdue / std::chrono::seconds(1),
-        " s, and a rank cannot take part: ", reason_of(agreed.unready));
+        " s, and a rank cannot take part: ", reason);
   }
 }
 
