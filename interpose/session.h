@@ -130,7 +130,7 @@ class Session {
   static void await_live(const char* name);
   // False: there is no session yet. Any thread.
   static bool append_outcome(std::string_view name, uint64_t number,
-                             std::span<const int32_t> values);
+                             std::span<const int32_t> values, uint64_t count = 1);
   // Whether it is memory of the program's that is the device's alone.
   static bool is_device_memory(const void* address);
   static Status read_device(const void* from, std::span<std::byte> to);
@@ -374,7 +374,8 @@ class Session {
   std::string describe_next();
   // What came of MPI calls before there was a journal; of one call. The caller holds no lock.
   void journal_early_outcomes();
-  void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values);
+  void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
+                       uint64_t count);
   // Takes the lock; the calling thread may have nothing to do with CUDA.
   void lock_any();
   // No more checkpoints of this process. Lets go of the lock, as refuse() does.

@@ -180,27 +180,27 @@ void Session::await_live(const char* name) {
 }
 
 bool Session::append_outcome(std::string_view name, uint64_t number,
-                             std::span<const int32_t> values) {
+                             std::span<const int32_t> values, uint64_t count) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->journal_early_outcomes();
-  s->journal_outcome(name, number, values);
+  s->journal_outcome(name, number, values, count);
   return true;
 }
 
 void Session::journal_early_outcomes() {
   if (!mpi::has_early()) return;
   for (const mpi::EarlyOutcome& outcome : mpi::take_early()) {
-    journal_outcome(outcome.name, outcome.number, outcome.values);
+    journal_outcome(outcome.name, outcome.number, outcome.values, outcome.count);
   }
 }
 
 void Session::journal_outcome(std::string_view name, uint64_t number,
-                              std::span<const int32_t> values) {
+                              std::span<const int32_t> values, uint64_t count) {
   lock_any();
   const auto recording = [this] { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; };
   while (closed_ && recording()) (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
-  if (recording()) recorder_->append_outcome(name, number, values);
+  if (recording()) recorder_->append_outcome(name, number, values, count);
   lock_.unlock();
 }
 

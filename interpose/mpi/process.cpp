@@ -110,9 +110,20 @@ void Process::decide(const char* name, const Ballot* agreed) {
   if (agreed != nullptr) Session::heed(*agreed);
   const bool cut =
       agreed != nullptr && agreed->wanted != 0 && agreed->unready == 0 && agreed->ended == 0;
-  if (!cut || !Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed->epoch))) {
-    record(name, number, {0});
+  if (cut) journal_uncut();
+  if (cut && Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed->epoch))) return;
+  if (uncut_.count == 0 || uncut_.name != name || uncut_.first + uncut_.count != number) {
+    journal_uncut();
+    uncut_ = {name, number, 0};
   }
+  ++uncut_.count;
+}
+
+void Process::journal_uncut() {
+  if (uncut_.count == 0) return;
+  const Uncut run = std::exchange(uncut_, {});
+  const int32_t not_cut = 0;
+  record(run.name, run.first, {&not_cut, 1}, run.count);
 }
 
 std::optional<Values> Process::recorded(std::string_view name, uint64_t number) {
@@ -143,9 +154,11 @@ std::optional<Values> Process::matched(uint64_t number) {
   return std::move(values.value());
 }
 
-void Process::record(std::string_view name, uint64_t number, std::span<const int32_t> values) {
-  if (Session::append_outcome(name, number, values)) return;
-  keep_early({name, number, Values(values.begin(), values.end())});
+void Process::record(std::string_view name, uint64_t number, std::span<const int32_t> values,
+                     uint64_t count) {
+  journal_uncut();
+  if (Session::append_outcome(name, number, values, count)) return;
+  keep_early({name, number, Values(values.begin(), values.end()), count});
 }
 
 Process::Open& Process::opened(Handle request) {

@@ -399,7 +399,16 @@ class Process {
   void record(std::string_view name, uint64_t number, std::initializer_list<int32_t> values) {
     record(name, number, std::span(values.begin(), values.size()));
   }
-  void record(std::string_view name, uint64_t number, std::span<const int32_t> values);
+  void record(std::string_view name, uint64_t number, std::span<const int32_t> values,
+              uint64_t count = 1);
+  // The collectives since the last outcome, at which no cut was made. They come into the journal
+  // with the next outcome or cut: nobody else makes a cut.
+  struct Uncut {
+    std::string_view name;
+    uint64_t first = 0;
+    uint64_t count = 0;
+  };
+  void journal_uncut();
   // What is to be known of a request until it is complete: no cut is made before.
   struct Open {
     uint64_t posted = 0;  // a receive from anybody: the call that posted it; 0: it is none
@@ -422,6 +431,7 @@ class Process {
   uint64_t next_ = 1;                      // number of the next call with an outcome
   std::unique_ptr<OutcomeReader> reader_;  // in a replay
   std::map<Handle, Open> open_;
+  Uncut uncut_;
   double time_offset_ = 0;           // a restored run's clock goes on where it was
   std::optional<double> last_time_;  // of the recording, not continued yet
 };

@@ -30,6 +30,7 @@ struct EarlyOutcome {
   std::string_view name;  // lives for ever
   uint64_t number = 0;
   Values values;
+  uint64_t count = 1;
 };
 void keep_early(EarlyOutcome outcome);
 bool has_early();
