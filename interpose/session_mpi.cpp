@@ -12,6 +12,7 @@
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"
+#include "interpose/snapshot/snapshots.h"
 #include "interpose/thread_path.h"
 
 namespace gpusnap {
@@ -227,8 +228,10 @@ Status Session::read_device(const void* from, std::span<std::byte> to) {
   const Driver& driver = s->driver();
   CurrentContext current(driver, context);
   const RelaxedCapture relaxed(driver);
-  CUresult result = driver.cuMemcpyDtoHAsync_v2(to.data(), address, to.size(), CU_STREAM_LEGACY);
-  if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(CU_STREAM_LEGACY);
+  // MPI libraries copy on streams of their own: the program's kernels go on beside it.
+  const CUstream stream = s->snapshots_->reading_stream(context);
+  CUresult result = driver.cuMemcpyDtoHAsync_v2(to.data(), address, to.size(), stream);
+  if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream);
   return driver_status(driver, "reading what is sent", result);
 }
 

@@ -29,9 +29,13 @@ Values values_of(const std::vector<std::byte>& bytes) {
 Status bytes_of(const Values& values, std::byte* to, uint64_t expected) {
   uint64_t size = 0;
   if (values.size() >= 2) std::memcpy(&size, values.data(), sizeof size);
-  if (values.size() < 2 || size != expected || (values.size() - 2) * sizeof(int32_t) < size) {
-    return {Code::kInvalid, "the journal has " + std::to_string(size) +
-                                " bytes of a message out of device memory, the program sends " +
+  if (values.size() < 2 || size > (values.size() - 2) * sizeof(int32_t)) {
+    return {Code::kDamaged,
+            "the replay journal is damaged: a message out of device memory has no bytes"};
+  }
+  if (size != expected) {
+    return {Code::kInvalid, "expected a message of " + std::to_string(size) +
+                                " bytes out of device memory, got one of " +
                                 std::to_string(expected)};
   }
   if (size != 0) std::memcpy(to, values.data() + 2, size);

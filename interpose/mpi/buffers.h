@@ -45,7 +45,8 @@ class Stand {
   bool used_ = false;
 };
 
-// Bytes as the values of an outcome, and back. kDamaged where they are no such values.
+// Bytes as the values of an outcome, and back. kInvalid where they are not as many as expected,
+// kDamaged where they are no such values.
 Values values_of(const std::vector<std::byte>& bytes);
 Status bytes_of(const Values& values, std::byte* to, uint64_t expected);
 

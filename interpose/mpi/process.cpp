@@ -126,17 +126,17 @@ void Process::journal_uncut() {
   record(run.name, run.first, {&not_cut, 1}, run.count);
 }
 
+void Process::cannot_repeat(uint64_t number, const Status& why) {
+  if (why.code() != Code::kInvalid) Session::impossible(kExitDamaged, why.message());
+  Session::impossible(kExitDiverged, "the program does not repeat itself: MPI call " +
+                                         std::to_string(number) + ": " + why.message() +
+                                         "; nothing was changed in the store");
+}
+
 std::optional<Values> Process::recorded(std::string_view name, uint64_t number) {
   if (reader_ == nullptr) return std::nullopt;
   auto values = reader_->take(name, number);
-  if (!values.ok()) {
-    const bool other = values.status().code() == Code::kInvalid;
-    Session::impossible(
-        other ? kExitDiverged : kExitDamaged,
-        (other ? "the program does not repeat itself: MPI call " + std::to_string(number) + ": "
-               : "") +
-            values.status().message() + (other ? "; nothing was changed in the store" : ""));
-  }
+  if (!values.ok()) cannot_repeat(number, values.status());
   if (values.value()) return std::move(values.value());
   // It was made after the cut.
   reader_.reset();
@@ -189,7 +189,7 @@ Stand Process::read_once(const Library& library, const char* name, const Buffer&
   if (const auto recorded = this->recorded(name, number)) {
     Stand stand(span);
     if (Status same = bytes_of(*recorded, stand.bytes(), span.bytes); !same.ok()) {
-      Session::impossible(kExitDiverged, std::string(name) + ": " + same.message());
+      cannot_repeat(number, same);
     }
     return stand;
   }

@@ -394,6 +394,8 @@ class Process {
   void decide(const char* name, const Ballot* agreed);
   void agree_on_restore(uint64_t epoch) const;
   void open_replay();
+  // The program makes another call than it did (kInvalid), or the journal is damaged.
+  [[noreturn]] static void cannot_repeat(uint64_t number, const Status& why);
   std::optional<Values> recorded(std::string_view name, uint64_t number);
   std::optional<Values> matched(uint64_t number);
   void record(std::string_view name, uint64_t number, std::initializer_list<int32_t> values) {
