@@ -62,6 +62,7 @@ bool Session::start() {
   } else {
     if (status.ok()) status = session->begin_recording({}, 0, 0);
     if (!status.ok()) {
+      if (session->triggers_ != nullptr) session->triggers_->end_cuts(status.message());
       log(LogLevel::kError, "no checkpoints: ", status.message());
       if (session->settings_.strict) impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
       return false;
@@ -162,6 +163,7 @@ Status Session::open_store() {
   if (!next.ok()) return next.status();
   checkpointer_->skip_to(next.value() - 1);
   triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
+  triggers_->set_status_source([this] { return status(); });
   if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
   return {};
 }

@@ -328,6 +328,8 @@ class Session {
   static constinit inline std::atomic<Session*> the_session_{nullptr};
 
   std::string device_names(int count) const;
+  // By the triggers' thread, from the moment on at which there are triggers.
+  ProcessStatus status() const;
   void set_mode(Mode mode);
   void host_memory_may_change(const WriteSet& set);
   // Returns with no cut under way and no snapshot that needs to know of calls. Lets go of the lock

@@ -500,8 +500,10 @@ void Session::finish() {
   s->set_mode(Mode::kOff);
   s->wake();
   s->lock_.unlock();
-  if (s->triggers_ != nullptr) s->triggers_->stop();
+  // Who asks is told how the last checkpoint gets on as long as it is waited for.
+  if (s->triggers_ != nullptr) s->triggers_->end_cuts("the program ends; no checkpoint was taken");
   if (s->checkpointer_ != nullptr) s->checkpointer_->end();
+  if (s->triggers_ != nullptr) s->triggers_->stop();
 }
 
 }  // namespace gpusnap

@@ -1,14 +1,28 @@
 #include "interpose/services/control.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <concepts>
 #include <cstring>
+#include <set>
 
 namespace gpusnap {
 namespace {
 
 constexpr std::string_view kOk = "gpusnap 1 ok ";
 constexpr std::string_view kError = "gpusnap 1 error ";
+constexpr std::string_view kStatus = "gpusnap 1 status";
+constexpr std::string_view kDigits = "0123456789abcdef";
+
+// What is said at most of each text, before it is escaped: at three times as much, and the numbers,
+// it fits into a message.
+constexpr size_t kMostPath = 4096;
+constexpr size_t kMostText = 512;
+
+constexpr std::array<const char*, 5> kDoings = {"starting", "replaying", "recording", "off",
+                                                "ending"};
+constexpr std::array<const char*, 4> kDues = {"not", "time", "call", "ranks"};
 
 bool is_one_line(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char character) {
@@ -25,12 +39,169 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-bool parse_number(std::string_view text, uint64_t& number) {
+template <std::integral Number>
+bool parse_number(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
 }
 
+bool is_escaped(char character) {
+  const auto byte = static_cast<unsigned char>(character);
+  return byte <= 0x20 || byte == 0x7f || character == '%';
+}
+
+std::string escaped(std::string_view value) {
+  std::string text;
+  for (const char character : value) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (is_escaped(character)) {
+      text += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    } else {
+      text += character;
+    }
+  }
+  return text;
+}
+
+bool unescape(std::string_view text, std::string& value) {
+  value.clear();
+  while (!text.empty()) {
+    char character = text[0];
+    if (character == '%') {
+      if (text.size() < 3) return false;
+      const size_t high = kDigits.find(text[1]), low = kDigits.find(text[2]);
+      if (high == kDigits.npos || low == kDigits.npos) return false;
+      character = static_cast<char>(high << 4 | low);
+      text.remove_prefix(2);
+    }
+    value += character;
+    text.remove_prefix(1);
+  }
+  return true;
+}
+
+// The words of a status, one after the other; those that say nothing new are left out.
+class StatusWriter {
+ public:
+  void text(const char* word, const std::string& value, size_t most = kMostText) {
+    if (!value.empty()) add(word, escaped(std::string_view(value).substr(0, most)));
+  }
+  template <std::integral Number>
+  void number(const char* word, Number value, Number unsaid = 0) {
+    if (value != unsaid) add(word, std::to_string(value));
+  }
+  template <class Enum, size_t kCount>
+  void name(const char* word, Enum value, const std::array<const char*, kCount>& names) {
+    if (value != Enum()) add(word, names.at(static_cast<size_t>(value)));
+  }
+  std::string end() { return line_ + "\n"; }
+
+ private:
+  void add(const char* word, const std::string& value) {
+    line_ += std::string(" ") + word + "=" + value;
+  }
+  std::string line_{kStatus};
+};
+
+// One word of them, as often as it is asked of which one it is.
+class StatusReader {
+ public:
+  StatusReader(std::string_view word, std::string_view value) : word_(word), value_(value) {}
+
+  void text(const char* word, std::string& value, size_t most = kMostText) {
+    if (word == word_) good_ = unescape(value_, value) && value.size() <= most;
+  }
+  template <std::integral Number>
+  void number(const char* word, Number& number, Number = 0) {
+    if (word == word_) good_ = parse_number(value_, number);
+  }
+  template <class Enum, size_t kCount>
+  void name(const char* word, Enum& value, const std::array<const char*, kCount>& names) {
+    if (word != word_) return;
+    const auto found = std::ranges::find(names, value_);
+    good_ = found != names.end();
+    if (good_) value = static_cast<Enum>(found - names.begin());
+  }
+  bool good() const { return good_; }
+
+ private:
+  const std::string_view word_;
+  const std::string_view value_;
+  bool good_ = true;
+};
+
+// All that is said; `Status` is constant where it is written.
+template <class Words, class Status>
+void for_each_word(Words& words, Status& status) {
+  words.text("job", status.job);
+  words.text("store", status.store, kMostPath);
+  words.text("host", status.host);
+  words.text("area", status.area);
+  words.number("rank", status.rank);
+  words.number("ranks", status.ranks, uint32_t{1});
+  words.name("doing", status.doing, kDoings);
+  words.text("why", status.why);
+  words.number("epoch", status.epoch);
+  words.number("cut", status.cut_unix_ns);
+  words.number("stall", status.stall_ns);
+  words.number("saving", status.saving);
+  words.number("saved", status.saved_bytes);
+  words.number("bytes", status.bytes);
+  words.name("due", status.due, kDues);
+  words.number("due_in", status.due_in_ns);
+}
+
+bool read_words(std::string_view words, ProcessStatus& status) {
+  std::set<std::string_view> seen;
+  while (!words.empty()) {
+    if (take_word(words) != "") return false;  // the space before each
+    const std::string_view whole = words.substr(0, words.find(' '));
+    words.remove_prefix(whole.size());
+    const size_t equals = whole.find('=');
+    if (equals == 0 || equals == whole.npos) return false;
+    StatusReader reader(whole.substr(0, equals), whole.substr(equals + 1));
+    if (!seen.insert(whole.substr(0, equals)).second) return false;
+    for_each_word(reader, status);
+    if (!reader.good()) return false;
+  }
+  return !status.job.empty() && status.rank < status.ranks;
+}
+
 }  // namespace
+
+const char* name_of(Doing doing) {
+  return kDoings.at(static_cast<size_t>(doing));
+}
+
+const char* name_of(Due due) {
+  return kDues.at(static_cast<size_t>(due));
+}
+
+bool is_status_request(std::string_view message) {
+  return message == kStatusRequest;
+}
+
+std::string encode_status(const ProcessStatus& status) {
+  StatusWriter writer;
+  for_each_word(writer, status);
+  return writer.end();
+}
+
+std::optional<StatusReply> decode_status(std::string_view message) {
+  if (message.size() > kStatusMessageBytes || !message.ends_with('\n')) return std::nullopt;
+  StatusReply reply;
+  if (message.starts_with(kError)) {
+    const std::optional<CutOutcome> outcome = decode_reply(message);
+    if (!outcome) return std::nullopt;
+    reply.error = outcome->error;
+    return reply;
+  }
+  message.remove_suffix(1);
+  if (!is_one_line(message) || !message.starts_with(kStatus)) return std::nullopt;
+  message.remove_prefix(kStatus.size());
+  if (!read_words(message, reply.status)) return std::nullopt;
+  return reply;
+}
 
 bool is_checkpoint_request(std::string_view message) {
   return message == kCheckpointRequest;

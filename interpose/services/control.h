@@ -1,10 +1,18 @@
-// What `gpusnap checkpoint PID` and the library in process PID say to each other: one request line,
-// one reply line, each a message of a sequenced-packet socket with an abstract name. The library
-// parses requests, and the tool replies, as hostile input.
+// What the tool and the library in process PID say to each other: one request line, one reply line,
+// each a message of a sequenced-packet socket with an abstract name. The library parses requests,
+// and the tool replies, as hostile input.
 //
-//   request  "gpusnap 1 checkpoint\n"
+//   request  "gpusnap 1 checkpoint\n"            of `gpusnap checkpoint PID`
 //   reply    "gpusnap 1 ok <id> <bytes> <stall in ns>\n"
 //            "gpusnap 1 error <text>\n"
+//
+//   request  "gpusnap 1 status\n"                of `gpusnap status`
+//   reply    "gpusnap 1 status <word>=<value> ...\n"; one space before each word
+//            "gpusnap 1 error <text>\n"
+//
+// In a value, bytes up to a space, DEL and '%' are written as '%' and two hexadecimal digits. A
+// word that is left out has the value of a ProcessStatus that was just made; one that the reader
+// does not know is passed over, so later versions may say more.
 #pragma once
 
 #include <sys/socket.h>
@@ -19,8 +27,13 @@
 
 namespace gpusnap {
 
-inline constexpr size_t kControlMessageBytes = 512;  // the longest, with its line break
+// The longest, with their line breaks: of all messages but one, of the reply to kStatusRequest.
+inline constexpr size_t kControlMessageBytes = 512;
+inline constexpr size_t kStatusMessageBytes = 32768;
 inline constexpr std::string_view kCheckpointRequest = "gpusnap 1 checkpoint\n";
+inline constexpr std::string_view kStatusRequest = "gpusnap 1 status\n";
+// What a library answers that is older than the request.
+inline constexpr std::string_view kUnknownRequest = "not a request that this version knows";
 
 // What came of a cut.
 struct CutOutcome {
@@ -30,6 +43,58 @@ struct CutOutcome {
   uint64_t stall_ns = 0;  // how long the program was held; ok only
   std::string error;      // one line; not ok only
 };
+
+// What a process does for its checkpoints.
+enum class Doing : uint8_t {
+  kStarting,   // it has no CUDA context yet
+  kReplaying,  // of a restored run: not at its cut yet
+  kRecording,
+  kOff,     // no more checkpoints
+  kEnding,  // the program has ended, and its last checkpoint is waited for
+};
+const char* name_of(Doing doing);  // "starting", "replaying", "recording", "off", "ending"
+
+// What the next checkpoint waits for.
+enum class Due : uint8_t {
+  kNot,    // a request, a signal, synchronisations
+  kTime,   // until ProcessStatus::due_in_ns have passed
+  kCall,   // due: for the program's next CUDA call
+  kRanks,  // due: for an MPI collective of all ranks
+};
+const char* name_of(Due due);  // "not", "time", "call", "ranks"
+
+struct ProcessStatus {
+  std::string job;    // its folder's name in the store
+  std::string store;  // folder
+  std::string host;
+  std::string area;  // shared memory of its backend; empty: the backend is within the process
+  uint32_t rank = 0;
+  uint32_t ranks = 1;
+  Doing doing = Doing::kStarting;
+  std::string why;  // kOff: one line
+  // The last checkpoint that is complete as far as this rank goes, or that was restored; 0: none.
+  uint64_t epoch = 0;
+  int64_t cut_unix_ns = 0;
+  uint64_t stall_ns = 0;
+  // The one on its way; 0: none.
+  uint64_t saving = 0;
+  uint64_t saved_bytes = 0;  // that have left the device
+  uint64_t bytes = 0;        // of device memory, in all
+  Due due = Due::kNot;
+  uint64_t due_in_ns = 0;
+  bool operator==(const ProcessStatus&) const = default;
+};
+
+bool is_status_request(std::string_view message);
+// At most kStatusMessageBytes: what is too long is cut.
+std::string encode_status(const ProcessStatus& status);
+
+// What came of asking: a status, or why there is none.
+struct StatusReply {
+  ProcessStatus status;
+  std::string error;  // one line; empty: there is a status
+};
+std::optional<StatusReply> decode_status(std::string_view message);
 
 bool is_checkpoint_request(std::string_view message);
 // At most kControlMessageBytes; a long error is cut.

@@ -158,8 +158,7 @@ void Triggers::report(const CutOutcome& outcome) {
     const std::lock_guard lock(mutex_);
     for (const auto& client : clients_) {
       if (client->state != Client::State::kInCut) continue;
-      client->outcome = outcome;
-      client->state = Client::State::kAnswered;
+      answer(*client, encode_reply(outcome));
       any = true;
     }
   }
@@ -177,10 +176,38 @@ void Triggers::end_cuts(const std::string& why) {
   wake();
 }
 
-void Triggers::refuse(Client& client, const std::string& why) {
-  client.outcome = {};
-  client.outcome.error = why;
+void Triggers::set_status_source(std::function<ProcessStatus()> source) {
+  const std::lock_guard lock(mutex_);
+  status_source_ = std::move(source);
+}
+
+void Triggers::answer(Client& client, std::string reply) {
+  client.reply = std::move(reply);
   client.state = Client::State::kAnswered;
+}
+
+void Triggers::refuse(Client& client, const std::string& why) {
+  CutOutcome refused;
+  refused.error = why;
+  answer(client, encode_reply(refused));
+}
+
+// With the lock held.
+void Triggers::complete(ProcessStatus& status) const {
+  if (status.doing == Doing::kEnding) return;
+  if (!why_no_more_.empty()) status.doing = Doing::kOff;
+  if (status.doing == Doing::kOff) {
+    status.why = why_no_more_;
+  } else if (wanted_.load(std::memory_order_relaxed) != 0) {
+    status.due = Due::kRanks;
+  } else if (due_.load(std::memory_order_relaxed) != 0) {
+    status.due = Due::kCall;
+  } else if (interval_.count() > 0) {
+    const int64_t left =
+        interval_.count() - (now_ns() - last_cut_ns_.load(std::memory_order_relaxed));
+    status.due = Due::kTime;
+    status.due_in_ns = static_cast<uint64_t>(std::max<int64_t>(left, 0));
+  }
 }
 
 void Triggers::wake() noexcept {
@@ -276,16 +303,25 @@ void Triggers::serve(Client& client) {
   char message[kControlMessageBytes + 1];
   const ssize_t got = recv(client.socket, message, sizeof message, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  const std::lock_guard lock(mutex_);
+  const std::string_view request(message, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  std::unique_lock lock(mutex_);
+  const bool asks = client.state == Client::State::kAsking;
   if (got <= 0) {
     close_socket(client.socket);  // gone; answer_and_drop() forgets it
-  } else if (client.state == Client::State::kAsking &&
-             is_checkpoint_request({message, static_cast<size_t>(got)})) {
+  } else if (asks && is_checkpoint_request(request)) {
     if (!why_no_more_.empty()) return refuse(client, why_no_more_);
     client.state = Client::State::kWaiting;
     make_due(CutReason::kRequest);
+  } else if (asks && is_status_request(request)) {
+    const auto source = status_source_;
+    if (!source) return refuse(client, "it is just beginning");
+    lock.unlock();
+    ProcessStatus status = source();
+    lock.lock();
+    complete(status);
+    answer(client, encode_status(status));
   } else if (client.state != Client::State::kAnswered) {
-    refuse(client, "not a request that this version knows");
+    refuse(client, std::string(kUnknownRequest));
   }
 }
 
@@ -295,8 +331,7 @@ void Triggers::answer_and_drop() {
   std::erase_if(clients_, [now](const std::unique_ptr<Client>& client) {
     if (client->socket < 0) return true;
     if (client->state == Client::State::kAnswered) {
-      const std::string reply = encode_reply(client->outcome);
-      send(client->socket, reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      send(client->socket, client->reply.data(), client->reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     } else if (client->state != Client::State::kAsking || now < client->since + kAskingTime) {
       return false;
     }

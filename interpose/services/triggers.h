@@ -1,5 +1,6 @@
 // What makes a checkpoint due: time, the n-th synchronisation, a signal, or `gpusnap checkpoint
-// PID` through the control socket. Says when; the cut itself is the engine's.
+// PID` through the control socket. Says when; the cut itself is the engine's. Through the same
+// socket `gpusnap status` is told how the process gets on.
 //
 // The engine asks pending() at every hooked call and on_synchronisation() at every synchronising
 // one. When it then makes a cut: take(), the cut, report() when the checkpoint is committed or has
@@ -59,6 +60,9 @@ class Triggers {
   // No more cuts will be made: whoever waits for one, or comes to ask, is told why. Those who wait
   // for what comes of the last one still get its report. Any thread.
   void end_cuts(const std::string& why);
+  // What is told of the process, but for why there are no more cuts and what the next one waits
+  // for. `source` is called by the background thread, under no lock of ours.
+  void set_status_source(std::function<ProcessStatus()> source);
 
   // Ends the thread, answers those who still wait, gives the signal back. Once; any thread but a
   // forked child's.
@@ -72,7 +76,7 @@ class Triggers {
     int socket = -1;
     std::chrono::steady_clock::time_point since;  // connected
     enum class State : uint8_t { kAsking, kWaiting, kInCut, kAnswered } state = State::kAsking;
-    CutOutcome outcome;
+    std::string reply;
   };
 
   static void on_signal(int number, siginfo_t* info, void* context);
@@ -84,7 +88,9 @@ class Triggers {
   int poll_timeout_ms(std::chrono::steady_clock::time_point now);
   void accept_client();
   void serve(Client& client);
+  static void answer(Client& client, std::string reply);
   static void refuse(Client& client, const std::string& why);
+  void complete(ProcessStatus& status) const;
   void answer_and_drop();
   void wake() noexcept;
   void make_due(CutReason reason) noexcept {
@@ -106,8 +112,9 @@ class Triggers {
   struct sigaction program_action_ = {};  // what the signal did before us
   int listener_ = -1;
   int wakeup_ = -1;
-  std::mutex mutex_;         // over clients_ and why_no_more_
+  std::mutex mutex_;         // over what follows, but for what is the thread's own
   std::string why_no_more_;  // of end_cuts()
+  std::function<ProcessStatus()> status_source_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::function<void()> join_;
 };

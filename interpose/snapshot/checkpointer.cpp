@@ -52,6 +52,7 @@ CUstream Checkpointer::stream() {
 }
 
 void Checkpointer::add_context(CUcontext context) {
+  progress_.has_context();
   snapshots_.add_context(context);
 }
 
@@ -95,6 +96,7 @@ bool Checkpointer::take(const CutPlace& place) {
     writer_->abandon();
     writer_.reset();
   }
+  progress_.ends();
   under_way_.store(false, std::memory_order_release);
   failed(id, status);
   if (session_.settings_.strict) {
@@ -126,6 +128,7 @@ void Checkpointer::give_up(const std::string& id, const Status& status) {
     std::lock_guard lock(mutex_);
     if (status.code() == Code::kBusy || status.code() == Code::kTorn) ++given_up_;
   }
+  progress_.ends();
   under_way_.store(false, std::memory_order_release);
   failed(id, status);
 }
@@ -139,6 +142,7 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
     last_error_.clear();
     last_ = saved.place;
   }
+  progress_.is_complete({saved.place.epoch, saved.cut_unix_ns, saved.stall_ns});
   // Whoever is told of it may ask for the next one at once.
   under_way_.store(false, std::memory_order_release);
   const CallCounts& calls = saved.meanwhile;
@@ -228,11 +232,13 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
   Saved saved;
   saved.place = {epoch, manifest->chain};
   saved.bytes = cut.value().bytes;
+  saved.cut_unix_ns = manifest->cut_unix_ns;
   const auto stall = [started] {
     return static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC) - started);
   };
   manifest->stall_ns = stall();
   const bool held = hold || s.settings_.organisation.blocking;
+  progress_.begins(epoch, saved.bytes);
   under_way_.store(true, std::memory_order_release);
   snapshots_.start(*writer_, hold,
                    [=, this](const Status& status, const WriteCounts& counts) mutable {
@@ -267,6 +273,7 @@ void Checkpointer::finish() {
 }
 
 void Checkpointer::end() {
+  progress_.program_ends();
   const Settings& settings = session_.settings_;
   if (settings.wait_durable || !session_.backend_->outlives_process()) return finish();
   snapshots_.wait_end();
@@ -548,6 +555,7 @@ Status Checkpointer::adopt(const Manifest& manifest, const std::vector<uint64_t>
     in_place.insert(saved.address);
   }
   last_ = {manifest.epoch, manifest.chain};
+  progress_.is_complete({manifest.epoch, manifest.cut_unix_ns, manifest.stall_ns});
   return snapshots_.adopt(
       s.memory_, [&](const TrackedRange& range) { return in_place.contains(range.address); });
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "interpose/session.h"
+#include "interpose/snapshot/saving_progress.h"
 #include "interpose/snapshot/snapshots.h"
 
 namespace gpusnap {
@@ -61,6 +62,10 @@ class Checkpointer {
   // As Snapshots has it.
   [[nodiscard]] std::unique_ptr<DeviceLane> forget_context(CUcontext context);
   Snapshots& snapshots() { return snapshots_; }
+  // How checkpoints get on. Any thread.
+  void tell(Doing doing, ProcessStatus& status) const {
+    progress_.tell(doing, snapshots_.saved_bytes(), status);
+  }
 
  private:
   struct Place {         // of a complete checkpoint
@@ -70,6 +75,7 @@ class Checkpointer {
   struct Saved {
     Place place;
     uint64_t bytes = 0;
+    int64_t cut_unix_ns = 0;
     uint64_t stall_ns = 0;
     CallCounts meanwhile;
   };
@@ -102,6 +108,7 @@ class Checkpointer {
   std::atomic<uint64_t> elsewhere_{0};        // the last that another rank gave up
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
   std::atomic<bool> under_way_{false};
+  SavingProgress progress_;
   std::mutex mutex_;  // of what follows
   Place last_;
   std::string last_error_;

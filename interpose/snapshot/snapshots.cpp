@@ -193,6 +193,7 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   for (auto& [context, lane] : lanes_) {
     offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
   }
+  saved_bytes_.store(0, std::memory_order_relaxed);
   lanes_running_ = offloaders_.size() + 1;  // one for us, while we start the others
   running_.store(true, std::memory_order_release);
   wanted_.store(true, std::memory_order_release);
@@ -417,6 +418,7 @@ void Snapshots::hand_over(std::span<const Piece> pieces, Slot* slot) {
     pool_.release(slot);
     return;
   }
+  saved_bytes_.fetch_add(slot->used, std::memory_order_relaxed);
   if (dirty_from_calls_ || mutated(Mutation::kSkipHashCompare)) {
     writer_->write(pieces, slot);
     return;

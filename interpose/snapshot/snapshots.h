@@ -74,6 +74,8 @@ class Snapshots {
   uint64_t zone_bytes() const { return zone_bytes_; }
   // From the cut until all is in host memory.
   bool running() const { return running_.load(std::memory_order_acquire); }
+  // Bytes of the last one that have come to host memory. Any thread.
+  uint64_t saved_bytes() const { return saved_bytes_.load(std::memory_order_relaxed); }
   // Whether calls must say what they are about to write: one load for each call.
   const std::atomic<bool>& wants_writes() const { return wanted_; }
   // The program's own copies to the host, for calls to enter while wants_writes().
@@ -165,6 +167,7 @@ class Snapshots {
   std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // of the last snapshot
 
   std::atomic<bool> running_{false};
+  std::atomic<uint64_t> saved_bytes_{0};
   std::atomic<bool> wanted_;          // running_, or always where the calls tell what is dirty
   bool forced_ = false;               // this snapshot holds the program as long as it takes
   std::atomic<bool> waiting_{false};  // a call does, until the end

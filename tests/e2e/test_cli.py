@@ -284,12 +284,13 @@ class Looking(CliTest):
         for arguments in (['list', '--nonsense'], ['show', '--json'], ['verify'],
                           ['verify', 'job@1', '--all'], ['run', '--every'], ['run', '--', ],
                           ['run', 'true'], ['restore'], ['list', '--', 'x'], ['frobnicate'], [],
+                          ['status', 'job', 'x'], ['status', '--watch=x'], ['status', '--timeout', '1'],
                           ['checkpoint'], ['checkpoint', 'x'], ['checkpoint', '1', '--timeout', '3']):
             with self.subTest(arguments=arguments):
                 self.assert_one_line(self.call(*arguments, status=harness.USAGE), '--help')
 
     def test_help_has_examples_and_exit_codes(self):
-        for command in ('run', 'restore', 'list', 'show', 'prune', 'verify', 'checkpoint'):
+        for command in ('run', 'restore', 'list', 'show', 'prune', 'verify', 'checkpoint', 'status'):
             text = self.call(command, '--help').stdout
             self.assertIn('  gpusnap ' + command, text)
             self.assertIn('Exit status:', text)

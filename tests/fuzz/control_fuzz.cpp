@@ -5,11 +5,11 @@
 
 #include "interpose/services/control.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string message(reinterpret_cast<const char*>(data), size);
-  const bool asks = gpusnap::is_checkpoint_request(message);
+namespace {
+
+void check_reply(const std::string& message, bool asks) {
   const auto outcome = gpusnap::decode_reply(message);
-  if (!outcome) return 0;
+  if (!outcome) return;
   if (asks) std::abort();
   const auto again = gpusnap::decode_reply(gpusnap::encode_reply(*outcome));
   if (!again || again->ok != outcome->ok || again->id != outcome->id ||
@@ -17,5 +17,26 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       again->error != outcome->error) {
     std::abort();
   }
+}
+
+void check_status(const std::string& message, bool asks) {
+  const auto reply = gpusnap::decode_status(message);
+  if (!reply || !reply->error.empty()) return;
+  if (asks || gpusnap::decode_reply(message)) std::abort();
+  const std::string written = gpusnap::encode_status(reply->status);
+  const auto again = gpusnap::decode_status(written);
+  if (written.size() > gpusnap::kStatusMessageBytes || !again || !again->error.empty() ||
+      !(again->status == reply->status)) {
+    std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string message(reinterpret_cast<const char*>(data), size);
+  const bool asks = gpusnap::is_checkpoint_request(message) || gpusnap::is_status_request(message);
+  check_reply(message, asks);
+  check_status(message, asks);
   return 0;
 }

@@ -28,6 +28,8 @@ constexpr auto kReapEvery = std::chrono::milliseconds(200);
 constexpr auto kReapSoon = std::chrono::milliseconds(5);
 // Ahead of need, memory is taken at a pace that programs do not notice: 320 MB a second.
 constexpr auto kGrowEvery = std::chrono::milliseconds(100);
+// What is told to those who look is no older than this and the loop's longest wait.
+constexpr auto kTellEvery = std::chrono::milliseconds(50);
 constexpr double kMemoryBytesPerSecond = 10e9;  // of each writer: faster than what is behind it
 
 struct Stream {
@@ -49,6 +51,7 @@ class Server final : public Backend {
       : files_(files),
         memory_(memory),
         options_(std::move(options)),
+        chunk_bytes_(chunk_slots * memory.bytes(0).size()),
         server_(memory),
         tiers_(std::move(tiers)),
         placement_(std::move(placement)),
@@ -124,6 +127,7 @@ class Server final : public Backend {
       flow_.relieve(free == 0);
       end_journals();
       for (const size_t tier : tiers_->recovered(now)) flow_.resume(tier + 1);
+      tell(now);
       if (!is_idle()) busy = now;
       if (is_over(now - busy)) return;
       if (grow(free, now)) continue;
@@ -132,6 +136,38 @@ class Server final : public Backend {
       server_.wait(seen, soon ? kReapSoon : kGrowEvery);
       rung = !some && server_.changes() != seen;
     }
+  }
+
+  // For who looks without being a client.
+  void tell(Clock::time_point now) {
+    if (now - told_ < kTellEvery) return;
+    told_ = now;
+    memory_.header().report.say(report());
+  }
+
+  BackendReport report() const {
+    const BackendCounters now = counters();
+    BackendReport report;
+    report.chunk_bytes = chunk_bytes_;
+    report.checkpoints = now.checkpoints;
+    report.journals = now.journals;
+    report.committed = now.committed;
+    report.failed = now.failed;
+    report.waiting = now.waiting;
+    if (placement_->has_flushed()) {
+      report.flush_bytes_per_second = static_cast<uint64_t>(now.flush_bandwidth);
+    }
+    report.tiers = std::min(now.tiers.size(), kMostTiersTold);
+    for (size_t i = 0; i < report.tiers; ++i) {
+      const TierCounters& tier = now.tiers[i];
+      TierReport& told = report.tier[i];
+      told.writing = tier.writing;
+      told.waiting = tier.waiting;
+      told.flushing = tier.flushing;
+      told.capacity = placement_->local(i).capacity_chunks;
+      if (i > 0) placement_->local(i).name.copy(told.folder, kTierText - 1);
+    }
+    return report;
   }
 
   // For the loop's thread, by any thread.
@@ -288,6 +324,9 @@ class Server final : public Backend {
     };
     actions.local_failed = [this](const std::string& path, const Status& why) {
       post([this, path, why] { local_failed(path, why); });
+    };
+    actions.held = [this, index, life] {
+      if (index < kMostStreams) server_.held(index, life);
     };
     actions.committed = [this, index, checkpoint] { committed(index, checkpoint); };
     actions.ended = [this, index, life](const Status& status) {
@@ -591,6 +630,7 @@ class Server final : public Backend {
   FileSystem& files_;
   StagingMemory& memory_;
   const Options options_;
+  const uint64_t chunk_bytes_;
   StagingServer server_;
   const std::unique_ptr<LocalTiers> tiers_;
   const std::unique_ptr<Placement> placement_;
@@ -600,6 +640,7 @@ class Server final : public Backend {
   std::vector<std::pair<uint32_t, uint64_t>> before_;  // life, slots; until the first look
 
   Clock::time_point grown_;
+  Clock::time_point told_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> draining_{false};

@@ -513,7 +513,7 @@ class Part final : public IncomingCheckpoint {
       slots = *sealed_;
     }
     if (Status noted = log_->append(encode_log_sealed(slots)); !noted.ok()) return noted;
-    if (log_->sync().ok()) (void)files_.sync_folder(log_folder());
+    if (log_->sync().ok() && files_.sync_folder(log_folder()).ok()) actions_.held();
     return {};
   }
 

@@ -52,6 +52,8 @@ class IncomingCheckpoint {
     // The local tier that holds that path fails, and gets nothing more of this part if it can be
     // helped.
     std::function<void(const std::string& path, const Status& why)> local_failed;
+    // All of it is on the node's own devices, at least, and outlives its memory.
+    std::function<void()> held;
     // It has been committed.
     std::function<void()> committed;
     // Last: it has been committed, or has failed and left no files. Not called after leave().

@@ -34,7 +34,8 @@ OnTheWay look_at(StagingMemory& memory) {
     const bool sealed = word.state == StreamState::kSealed;
     if (kind == StreamKind::kCheckpoint) {
       auto parsed = parse_checkpoint(text);
-      if (parsed.ok()) found.parts.push_back({stream, std::move(parsed.value()), sealed});
+      const bool held = sealed && entry.held.load(std::memory_order_acquire) == word.life;
+      if (parsed.ok()) found.parts.push_back({stream, std::move(parsed.value()), sealed, held});
     } else {
       auto parsed = parse_journal(text);
       if (parsed.ok()) found.journals.push_back({stream, std::move(parsed.value()), sealed});

@@ -22,6 +22,7 @@ struct OnTheWay {
     StreamLife stream;
     CheckpointText text;
     bool sealed = false;  // all of it is there, and needs its program no more
+    bool held = false;    // and all of it outlives the node's memory
   };
   struct Journal {
     StreamLife stream;

@@ -33,6 +33,8 @@ class FlushAverage {
                                                     : Flush();
   }
 
+  // Whether it is more than the first answer.
+  bool is_measured() const { return !flushes_.empty() || so_far_.seconds > 0; }
   double bytes_per_second() const {
     Flush sum;  // afresh each time: there are few, and nothing is left behind by rounding
     for (const Flush& flush : flushes_) {

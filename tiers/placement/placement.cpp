@@ -221,6 +221,11 @@ double Placement::flush_bandwidth() const {
   return average_.bytes_per_second();
 }
 
+bool Placement::has_flushed() const {
+  const std::lock_guard lock(mutex_);
+  return average_.is_measured();
+}
+
 size_t Placement::waiting() const {
   const std::lock_guard lock(mutex_);
   return queue_.size();

@@ -105,8 +105,12 @@ class Placement {
 
   size_t tiers() const { return tiers_.size(); }
   TierCounters counters(size_t tier) const;  // zeros where there is no such tier
-  double flush_bandwidth() const;            // AvgFlushBW; bytes per second
-  size_t waiting() const;                    // producers
+  // Of one that is there; never changes.
+  const LocalTier& local(size_t tier) const { return tiers_.at(tier).local; }
+  double flush_bandwidth() const;  // AvgFlushBW; bytes per second
+  // Whether it is known from flushes, of which one is on its way at least.
+  bool has_flushed() const;
+  size_t waiting() const;  // producers
 
  private:
   struct Tier {

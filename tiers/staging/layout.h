@@ -14,11 +14,12 @@
 #include <cstdint>
 
 #include "tiers/piece.h"
+#include "tiers/staging/published.h"
 
 namespace gpusnap {
 
 // Both are part of the area's name: other versions never meet.
-inline constexpr uint32_t kStagingVersion = 1;
+inline constexpr uint32_t kStagingVersion = 2;
 inline constexpr uint64_t kStagingMagic = 0x6770'7573'6e61'7031;  // "gpusnap1"
 
 inline constexpr uint32_t kMostClients = 256;
@@ -28,6 +29,8 @@ inline constexpr size_t kSmallestZone = 4096;  // bytes: the most pieces that a 
 inline constexpr size_t kClientText = 16384 - 64;
 inline constexpr size_t kStreamText = 4096 - 64;
 inline constexpr size_t kOutcomeText = 512;
+inline constexpr size_t kMostTiersTold = 16;
+inline constexpr size_t kTierText = 224;
 
 // Rung when something has changed; who waits for a change looks at the number first. In memory
 // that processes share.
@@ -118,6 +121,8 @@ struct alignas(64) StreamEntry {
   std::atomic<uint64_t> slots{0};
   // How many of the leading slots are durable, as the server says.
   std::atomic<uint64_t> durable{0};
+  // The life of which all is on the node's own devices and outlives its memory, as the server says.
+  std::atomic<uint32_t> held{0};
   uint32_t outcome = 0;  // ended: a Code
   uint32_t text_bytes = 0;
   char message[kOutcomeText];  // ended, with a zero byte at its end
@@ -140,6 +145,27 @@ struct alignas(64) SlotEntry {
   uint32_t pieces = 0;    // 0: bytes without a place on the device
 };
 
+// How the server gets on, for who looks from outside.
+struct TierReport {
+  uint64_t writing = 0;   // chunks, as TierCounters has them; so are the next
+  uint64_t waiting = 0;   //
+  uint64_t flushing = 0;  //
+  uint64_t capacity = 0;
+  char folder[kTierText] = {};  // with a zero byte at its end; empty: the area itself
+};
+
+struct BackendReport {
+  uint64_t chunk_bytes = 0;
+  uint64_t checkpoints = 0;  // on their way
+  uint64_t journals = 0;
+  uint64_t committed = 0;  // checkpoints since it began
+  uint64_t failed = 0;
+  uint64_t waiting = 0;                 // chunks that wait for a place
+  uint64_t flush_bytes_per_second = 0;  // moving average; 0: nothing is known of flushes yet
+  uint64_t tiers = 0;                   // the area first; what is beyond the last is not told
+  TierReport tier[kMostTiersTold];
+};
+
 struct alignas(64) PoolHeader {
   std::atomic<uint64_t> magic{0};  // last: all else is there
   uint32_t version = 0;
@@ -154,6 +180,7 @@ struct alignas(64) PoolHeader {
   std::atomic<uint32_t> server{0};          // 0: it has ended
   Doorbell filled;                          // something for the server
   Doorbell freed;                           // something for clients
+  Published<BackendReport> report;          // by the server, now and then
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

@@ -139,6 +139,10 @@ void StagingServer::progress(uint32_t stream, uint64_t durable) {
   memory_.header().freed.ring();
 }
 
+void StagingServer::held(uint32_t stream, uint32_t life) {
+  memory_.streams()[stream].held.store(life, std::memory_order_release);
+}
+
 // The client may abandon it at the same moment, or may have gone.
 void StagingServer::end(uint32_t stream, const Status& outcome) {
   StreamEntry& entry = memory_.streams()[stream];

@@ -2,7 +2,7 @@
 // has gone. It keeps nothing that is not in the shared memory but what it has reported already, so
 // a server that takes over another's area is told of everything again.
 //
-// Not thread-safe, but for release(), progress() and end().
+// Not thread-safe, but for release(), progress(), held() and end().
 #pragma once
 
 #include <chrono>
@@ -59,6 +59,8 @@ class StagingServer {
   void release(uint32_t slot);
   // So many of the stream's slots are durable.
   void progress(uint32_t stream, uint64_t durable);
+  // All that was handed over of that life outlives the node's memory.
+  void held(uint32_t stream, uint32_t life);
   // The server is through with the stream. What was handed over of it and has not been released is
   // released by look().
   void end(uint32_t stream, const Status& outcome);

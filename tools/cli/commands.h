@@ -58,6 +58,16 @@ struct CheckpointOptions {
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
 };
 
+struct StatusOptions {
+  std::string job;    // empty: all
+  std::string store;  // empty: all
+  bool json = false;
+  // For a process to answer, and for a store.
+  std::chrono::nanoseconds timeout{std::chrono::seconds(1)};
+  std::string watch;                  // as given
+  std::chrono::nanoseconds every{0};  // 0: once
+};
+
 struct WaitOptions {
   std::string job;  // empty: all
   std::chrono::nanoseconds timeout{std::chrono::nanoseconds::max()};
@@ -88,6 +98,7 @@ int prune_command(const PruneOptions& options);
 int verify_command(const StoreOptions& options);
 int explain_command(const ExplainOptions& options);
 int checkpoint_command(const CheckpointOptions& options);
+int status_command(const StatusOptions& options);
 int wait_command(const WaitOptions& options);
 int calibrate_command(CalibrateOptions options);
 

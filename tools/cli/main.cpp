@@ -86,6 +86,11 @@ class HelpFormatter : public CLI::Formatter {
     }
     return usage;
   }
+  // The value that a flag has by itself is no part of its name.
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    const std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    return name.substr(0, name.find('{'));
+  }
 };
 
 void end_help(CLI::App& command, const std::string& text) {
@@ -290,6 +295,44 @@ CLI::App* add_checkpoint(CLI::App& app, CheckpointOptions& options) {
   return command;
 }
 
+CLI::App* add_status(CLI::App& app, StatusOptions& options) {
+  CLI::App* const command =
+      app.add_subcommand("status", "show what runs on this node and how its checkpoints get on");
+  command->add_option("JOB", options.job, "only this job's");
+  command->add_flag(
+      "--json", options.json,
+      "an array of jobs: job, store, ranks, problem, complete_epoch, complete_time (ISO 8601), "
+      "behind (rank, epoch), processes and backends. Processes: rank, pid (0: none here), host, "
+      "state, reason, epoch, time, stall_ms, saving_epoch, saving_bytes, saved_bytes, "
+      "saving_level, due (not, time, call, ranks), due_in_s. Backends: backend (process, thread), "
+      "pid (0: does not run), staging_used, staging_bytes, chunk_bytes, checkpoints and journals "
+      "(on their way), unplaced (chunks), committed and failed (since it began), "
+      "flush_bytes_per_s, tiers (tier, folder; in chunks: writers, waiting, flushing, capacity)");
+  const auto take = [&options](const std::string& text) {
+    const bool whole =
+        parse_duration(text, options.every) || parse_duration(text + "s", options.every);
+    const bool good = whole && options.every.count() > 0;
+    return good ? std::string() : "'" + text + "' is no number of seconds";
+  };
+  command->add_flag("--watch{2}", options.watch, "again every 2 s, or SECONDS, until interrupted")
+      ->check(take)
+      ->type_name("[=SECONDS]");
+  add_time(*command, "--timeout", options.timeout, "500ms",
+           "longest wait for processes and for the store (default 1s)");
+  command->add_option("--store", options.store, "only jobs that save in this folder");
+  end_help(*command,
+           "States: starting (no CUDA context yet), replaying, recording, off (no more "
+           "checkpoints, and\nwhy), ending (its last checkpoint is waited for), not started (no "
+           "session), does not\nanswer, not here (a rank of another node: what the store has of "
+           "it).\n"
+           "LAST is the last checkpoint that is complete as far as the rank goes. SAVING is on its "
+           "way:\nbytes that have left the device, then in memory, then on the node's ssd. "
+           "WAITING chunks have\nto be flushed, FLUSHING ones are; writers are at work there.\n"
+           "What is complete is told by names of files; 'gpusnap list' looks into them.\n\n"
+           "Examples:\n  gpusnap status\n  gpusnap status wave --watch\n\n");
+  return command;
+}
+
 CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options) {
   CLI::App* const command = app.add_subcommand(
       "calibrate", "measure how fast devices take writes, for the placement of chunks");
@@ -363,7 +406,7 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
                                                                : extras.front() + " is no command";
     return usage_error(what +
                            "; commands are run, restore, list, show, prune, verify, explain, "
-                           "checkpoint, wait and calibrate",
+                           "checkpoint, status, wait and calibrate",
                        command);
   }
   if (command == "run" || command == "restore" || command == "rank") {
@@ -405,6 +448,8 @@ int run(int argc, char** argv) {
   ExplainOptions explain_options;
   CLI::App* const explained = add_explain(app, explain_options);
   add_checkpoint(app, checkpoint_options);
+  StatusOptions status_options;
+  CLI::App* const status = add_status(app, status_options);
   WaitOptions wait_options;
   CLI::App* const waited = add_wait(app, wait_options);
   CalibrateOptions calibrate_options;
@@ -440,6 +485,7 @@ int run(int argc, char** argv) {
     return verify_command(store_options);
   }
   if (explained->parsed()) return explain_command(explain_options);
+  if (status->parsed()) return status_command(status_options);
   if (waited->parsed()) return wait_command(wait_options);
   if (calibrated->parsed()) return calibrate_command(calibrate_options);
   return checkpoint_command(checkpoint_options);

@@ -10,6 +10,7 @@
 #include "tiers/backend/near_copies.h"
 #include "tiers/checksum.h"
 #include "tiers/daemon/leftovers.h"
+#include "tiers/daemon/on_the_way.h"
 #include "tiers/part_reader.h"
 #include "watched_file_system.h"
 
@@ -261,6 +262,43 @@ TEST_F(SsdTest, WhatIsSealedThereOutlivesAReboot) {
   expect_back(1);
   EXPECT_TRUE(leftovers_on(files_, {{"/ssd", 0}}).empty());
   expect_only_copies();
+}
+
+// As it is seen from outside, with nothing flushed at first.
+TEST_F(SsdTest, TellsHowItGetsOn) {
+  start(PlacementPolicy::kSsdOnly, 100, 0);
+  Saver saver(*memory_, "/store", job_);
+  const uint32_t stream = saver.save(1);
+  const auto report = [this](const auto& is_so) {
+    for (;;) {
+      const auto seen = memory_->header().report.look();
+      if (seen && is_so(*seen)) return *seen;
+      std::this_thread::sleep_for(1ms);
+    }
+  };
+  const auto parts = [this] { return look_at(*memory_).parts; };
+  while (parts().empty() || !parts().front().held) std::this_thread::sleep_for(1ms);
+  const BackendReport held =
+      report([](const BackendReport& seen) { return seen.tier[1].waiting > 0; });
+  EXPECT_EQ(held.tiers, 2U);
+  EXPECT_EQ(std::string(held.tier[0].folder), "");
+  EXPECT_EQ(std::string(held.tier[1].folder), "/ssd");
+  EXPECT_EQ(held.tier[1].capacity, 100U);
+  EXPECT_EQ(held.tier[1].flushing, 0U);
+  EXPECT_EQ(held.chunk_bytes, 3 * kSlot);
+  EXPECT_EQ(held.checkpoints, 1U);
+  EXPECT_EQ(held.committed, 0U);
+  stop();
+  start();
+  EXPECT_TRUE(saver.wait(stream).ok());
+  EXPECT_TRUE(saver.wait(saver.save(2)).ok());
+  const BackendReport after = report([](const BackendReport& seen) { return seen.committed == 2; });
+  EXPECT_EQ(after.checkpoints, 0U);
+  EXPECT_EQ(after.failed, 0U);
+  EXPECT_EQ(after.tier[1].waiting, 0U);
+  EXPECT_GT(after.flush_bytes_per_second, 0U);
+  saver.go();
+  drain();
 }
 
 TEST_F(SsdTest, WhatIsNotSealedThereGoesWithAReboot) {

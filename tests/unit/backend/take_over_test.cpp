@@ -76,6 +76,7 @@ class TakenOver : public ::testing::Test {
     std::promise<Status> ended;
     IncomingCheckpoint::Actions actions;
     actions.ready = [] {};
+    actions.held = [] {};
     actions.committed = [this] { ++committed_; };
     actions.ended = [&](const Status& status) { ended.set_value(status); };
     const auto part =

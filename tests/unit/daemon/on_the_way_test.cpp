@@ -60,6 +60,22 @@ TEST_F(OnTheWayTest, FindsPartsAndJournalsAndWhetherTheyAreSealed) {
   EXPECT_FALSE(found.journals[0].sealed);
 }
 
+TEST_F(OnTheWayTest, KnowsWhatOutlivesTheNodesMemory) {
+  const uint32_t part = open(1);
+  const uint32_t life = server_.life(part);
+  server_.held(part, life);
+  EXPECT_FALSE(look_at(*memory_).parts.at(0).held) << "not all of it is there";
+  client_->seal(part);
+  EXPECT_TRUE(look_at(*memory_).parts.at(0).held);
+  // Another one in its place.
+  server_.end(part, {});
+  client_->close(part);
+  EXPECT_EQ(open(2), part);
+  client_->seal(part);
+  server_.held(part, life);
+  EXPECT_FALSE(look_at(*memory_).parts.at(0).held);
+}
+
 TEST_F(OnTheWayTest, LeavesOutWhatMakesNoSense) {
   ASSERT_TRUE(client_->open(StreamKind::kCheckpoint, "nonsense").ok());
   ASSERT_TRUE(client_->open(StreamKind::kJournal, "").ok());

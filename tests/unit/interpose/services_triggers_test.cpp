@@ -53,15 +53,22 @@ class Client {
     pollfd polled{socket_, POLLIN, 0};
     return poll(&polled, 1, 0) == 1;
   }
-  std::optional<CutOutcome> answer() {
-    pollfd polled{socket_, POLLIN, 0};
-    if (poll(&polled, 1, kPatienceMs) != 1) return std::nullopt;
-    char message[2 * kControlMessageBytes];
-    const ssize_t got = recv(socket_, message, sizeof message, 0);
-    return got > 0 ? decode_reply({message, static_cast<size_t>(got)}) : std::nullopt;
+  std::optional<CutOutcome> answer() { return decode_reply(message()); }
+  std::optional<StatusReply> status() {
+    say(kStatusRequest);
+    return decode_status(message());
   }
 
  private:
+  std::string message() {
+    pollfd polled{socket_, POLLIN, 0};
+    if (poll(&polled, 1, kPatienceMs) != 1) return {};
+    std::string message(2 * kStatusMessageBytes, '\0');
+    const ssize_t got = recv(socket_, message.data(), message.size(), 0);
+    message.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    return message;
+  }
+
   int socket_;
   bool connected_ = false;
 };
@@ -220,12 +227,80 @@ TEST(Triggers, TellEverybodyThatThereAreNoMoreCuts) {
   EXPECT_TRUE(answer->ok);
 }
 
+ProcessStatus of_job(const char* job, Doing doing = Doing::kRecording) {
+  ProcessStatus status;
+  status.job = job;
+  status.doing = doing;
+  return status;
+}
+
+TEST(Triggers, TellTheStatusAndWhatTheNextCheckpointWaitsFor) {
+  Triggers triggers({hours(1), 2, 0}, spawn_thread);
+  const auto early = Client().status();
+  ASSERT_TRUE(early);
+  EXPECT_EQ(early->error, "it is just beginning");
+  triggers.set_status_source([] { return of_job("wave"); });
+  auto reply = Client().status();
+  ASSERT_TRUE(reply && reply->error.empty());
+  EXPECT_EQ(reply->status.job, "wave");
+  EXPECT_EQ(reply->status.doing, Doing::kRecording);
+  EXPECT_EQ(reply->status.due, Due::kTime);
+  EXPECT_LE(reply->status.due_in_ns, 3600'000'000'000U);
+  EXPECT_GT(reply->status.due_in_ns, 0U);
+  triggers.on_synchronisation();
+  triggers.on_synchronisation();
+  EXPECT_EQ(Client().status()->status.due, Due::kCall);
+  triggers.take();
+  EXPECT_EQ(Client().status()->status.due, Due::kTime);
+}
+
+TEST(Triggers, TellThatOtherRanksAreWaitedFor) {
+  Triggers triggers({milliseconds(0), 1, 0}, spawn_thread);
+  triggers.set_status_source([] { return of_job("wave"); });
+  triggers.coordinate({});
+  EXPECT_EQ(Client().status()->status.due, Due::kNot);
+  triggers.on_synchronisation();
+  EXPECT_EQ(Client().status()->status.due, Due::kRanks);
+}
+
+TEST(Triggers, TellWhyThereAreNoMoreCuts) {
+  Triggers triggers({milliseconds(0), 1, 0}, spawn_thread);
+  std::atomic<Doing> doing = Doing::kStarting;
+  triggers.set_status_source([&] { return of_job("wave", doing); });
+  triggers.on_synchronisation();
+  triggers.end_cuts("cuThis cannot be restored");
+  auto reply = Client().status();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status.doing, Doing::kOff);
+  EXPECT_EQ(reply->status.why, "cuThis cannot be restored");
+  EXPECT_EQ(reply->status.due, Due::kNot);
+  doing = Doing::kEnding;
+  reply = Client().status();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status.doing, Doing::kEnding);
+  EXPECT_EQ(reply->status.why, "");
+}
+
+TEST(Triggers, TellTheStatusWhileSomebodyWaitsForACut) {
+  Triggers triggers({}, spawn_thread);
+  triggers.set_status_source([] { return of_job("wave"); });
+  Client client;
+  client.say(kCheckpointRequest);
+  ASSERT_TRUE(becomes([&] { return triggers.pending(); }));
+  EXPECT_EQ(Client().status()->status.due, Due::kCall);
+  EXPECT_FALSE(client.has_answer());
+  triggers.take();
+  triggers.report(committed("wave@3"));
+  EXPECT_EQ(client.answer()->id, "wave@3");
+}
+
 TEST(Triggers, RefuseHostileMessages) {
   Triggers triggers({}, spawn_thread);
   for (const std::string& message :
        {std::string("\n"), std::string("gpusnap 2 checkpoint\n"), std::string(5000, 'x'),
         std::string("gpusnap 1 checkpoint"), std::string("\0\0\0", 3),
-        std::string("gpusnap 1 checkpoint\nmore\n")}) {
+        std::string("gpusnap 1 checkpoint\nmore\n"), std::string("gpusnap 1 status"),
+        std::string("gpusnap 1 status job=x\n")}) {
     Client client;
     ASSERT_TRUE(client.connected());
     client.say(message);
@@ -324,6 +399,97 @@ TEST(Control, RefusesOtherReplies) {
         "gpusnap 2 error x\n", "gpusnap 1 error a\x1b[31m\n"}) {
     EXPECT_FALSE(decode_reply(reply)) << reply;
   }
+}
+
+ProcessStatus full_status() {
+  ProcessStatus status;
+  status.job = "wave_1";
+  status.store = "/scratch/a b%\n\x7f/\xc3\xa4";
+  status.host = "n1";
+  status.area = "gpusnap-0-2-0123456789abcdef";
+  status.rank = 3;
+  status.ranks = 4;
+  status.doing = Doing::kOff;
+  status.why = "cuThis = that";
+  status.epoch = UINT64_MAX;
+  status.cut_unix_ns = INT64_MIN;
+  status.stall_ns = 1;
+  status.saving = 2;
+  status.saved_bytes = 5;
+  status.bytes = 6;
+  status.due = Due::kTime;
+  status.due_in_ns = 7;
+  return status;
+}
+
+TEST(Control, ReadsTheStatusThatItWrites) {
+  for (const ProcessStatus& status : {full_status(), of_job("a")}) {
+    const std::string message = encode_status(status);
+    EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 1);
+    const auto reply = decode_status(message);
+    ASSERT_TRUE(reply) << message;
+    EXPECT_EQ(reply->error, "");
+    EXPECT_EQ(reply->status, status);
+  }
+  EXPECT_EQ(encode_status(of_job("a", Doing::kStarting)), "gpusnap 1 status job=a\n");
+  EXPECT_EQ(encode_status(of_job("a")), "gpusnap 1 status job=a doing=recording\n");
+}
+
+TEST(Control, CutsAStatusThatIsTooLong) {
+  ProcessStatus status = full_status();
+  for (std::string* text : {&status.job, &status.store, &status.host, &status.area, &status.why}) {
+    *text = std::string(9000, '\n');
+  }
+  const std::string message = encode_status(status);
+  EXPECT_LE(message.size(), kStatusMessageBytes);
+  const auto reply = decode_status(message);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status.store, std::string(4096, '\n'));
+  EXPECT_EQ(reply->status.due_in_ns, 7U);
+}
+
+TEST(Control, ReadsWhyThereIsNoStatus) {
+  CutOutcome old;
+  old.error = kUnknownRequest;
+  const auto reply = decode_status(encode_reply(old));
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->error, kUnknownRequest);
+}
+
+TEST(Control, PassesOverWordsOfLaterVersions) {
+  const auto reply = decode_status("gpusnap 1 status new=%zz job=a rank=1 ranks=2 other=\n");
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status.rank, 1U);
+}
+
+TEST(Control, RefusesOtherStatuses) {
+  for (const std::string_view message : {"",
+                                         "\n",
+                                         "gpusnap 1 status\n",
+                                         "gpusnap 1 status \n",
+                                         "gpusnap 1 status job=\n",
+                                         "gpusnap 1 status job=a",
+                                         "gpusnap 1 status job=a \n",
+                                         "gpusnap 1 status  job=a\n",
+                                         "gpusnap 1 statusjob=a\n",
+                                         "gpusnap 1 status job=a job=b\n",
+                                         "gpusnap 1 status job=a x\n",
+                                         "gpusnap 1 status job=a =x\n",
+                                         "gpusnap 1 status job=%4\n",
+                                         "gpusnap 1 status job=%zz\n",
+                                         "gpusnap 1 status job=a\x1b\n",
+                                         "gpusnap 1 status job=a rank=1\n",
+                                         "gpusnap 1 status job=a rank=-1\n",
+                                         "gpusnap 1 status job=a rank=4294967296\n",
+                                         "gpusnap 1 status job=a doing=nothing\n",
+                                         "gpusnap 1 status job=a due=\n",
+                                         "gpusnap 2 status job=a\n",
+                                         "gpusnap 1 ok a@1 1 2\n",
+                                         "gpusnap 1 error \n"}) {
+    EXPECT_FALSE(decode_status(message)) << message;
+  }
+  EXPECT_FALSE(decode_status("gpusnap 1 status job=" + std::string(1000, 'a') + "\n"));
+  EXPECT_FALSE(decode_status("gpusnap 1 status job=a x=" + std::string(40000, 'a') + "\n"));
 }
 
 }  // namespace

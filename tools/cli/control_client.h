@@ -1,0 +1,42 @@
+// The tool's end of a process's control socket (interpose/services/control.h).
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interpose/services/control.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+class ControlConnection {
+ public:
+  // `flags`: SOCK_NONBLOCK, or 0.
+  explicit ControlConnection(int flags = 0);
+  ~ControlConnection();
+  ControlConnection(ControlConnection&& other) noexcept;
+  ControlConnection& operator=(ControlConnection&&) = delete;
+
+  // kNotFound where there is no such process, or it does not listen; kPermission where another one
+  // has taken its name; kBusy where it takes no more connections.
+  Status connect_to(int pid) const;
+  int socket() const { return socket_; }
+
+ private:
+  int socket_;
+};
+
+struct StatusAnswer {
+  int pid = 0;
+  std::optional<ProcessStatus> status;
+  std::string problem;  // one line; where there is no status
+};
+
+// Asks all of them at once, and waits no longer than that. Those that are gone, or are not what
+// their names say, are left out.
+std::vector<StatusAnswer> ask_for_status(const std::vector<int>& pids,
+                                         std::chrono::nanoseconds longest);
+
+}  // namespace gpusnap
