@@ -5,6 +5,7 @@ Every test works in folders of its own below one temporary folder, so that tests
 time. Where chance decides (when a program is killed) it comes from one seed, which is printed;
 GPUSNAP_TEST_SEED sets it. The build to test is in GPUSNAP_TEST_BUILD.
 """
+import collections
 import glob
 import hashlib
 import json
@@ -146,6 +147,7 @@ class TestCase(unittest.TestCase):
     """With a temporary folder, and what it takes to run things in it."""
 
     timeout = 120  # seconds that any one run may take
+    run_class = Run
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix='gpusnap-e2e-')
@@ -174,7 +176,8 @@ class TestCase(unittest.TestCase):
 
     def start(self, command, environment):
         base = os.path.join(self.folder, 'run%d' % len(self._runs))
-        run = Run(command, environment, self.working_folder, base + '.out', base + '.err')
+        run = self.run_class(command, environment, self.working_folder, base + '.out',
+                             base + '.err')
         self._runs.append(run)
         return run
 
@@ -246,9 +249,9 @@ class TestCase(unittest.TestCase):
     def manifests(self):
         return glob.glob(os.path.join(self.store, '*', 'e*', 'r*.manifest'))
 
-    def launches_before(self, checkpoint):
-        """Kernel launches of the program before the cut."""
-        return self.show(checkpoint)['ranks'][0]['launches']
+    def launches_before(self, checkpoint, rank=0):
+        """Kernel launches of the program, or of one of its ranks, before the cut."""
+        return self.show(checkpoint)['ranks'][rank]['launches']
 
     def settle(self):
         """What a killed program has handed over goes on to the store: until all of it is there."""
@@ -264,11 +267,14 @@ class TestCase(unittest.TestCase):
 
     # ---- killing ----
 
-    def wait_for_checkpoint(self, run, other_than=()):
-        """Until a manifest is there that is not in `other_than`; false when the run ends first."""
+    def wait_for_checkpoint(self, run, other_than=(), ranks=1):
+        """Until as many ranks have a manifest of one epoch that is not in `other_than`; false when the
+        run ends first."""
         deadline = time.monotonic() + self.timeout
         while time.monotonic() < deadline:
-            if set(self.manifests()) - set(other_than):
+            new = set(self.manifests()) - set(other_than)
+            committed = collections.Counter(os.path.dirname(path) for path in new)
+            if max(committed.values(), default=0) >= ranks:
                 return True
             if run.ended():
                 return False

@@ -1,0 +1,563 @@
+#!/usr/bin/env python3
+"""MPI programs of tests/apps/mpi: undisturbed, watched, killed in part or as a whole, and restored:
+
+  test_mpi.py {openmpi,mpich} NAME     one program
+  test_mpi.py {openmpi,mpich} jobs     what is not about one program
+
+4 kills of each program; with GPUSNAP_SOAK=1 34.
+"""
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+import mpi_job
+
+# For each program the steps of a short run, and every how many collectives it is saved; and numbers of
+# ranks: one that is always tested, and those that chance chooses from.
+PROGRAMS = {
+    'halo': ('200', 20, 4, (1, 2)),
+    'ring': ('160', 12, 2, (1, 4, 8)),
+    'uneven': ('160', 15, 8, (1, 2, 4)),
+    'arrival': ('160', 12, 4, (1, 2, 8)),
+    'wave_mpi': ('250', 8, 1, (2, 4)),
+    'wave_f08': ('250', 8, 4, (1, 2)),
+}
+KILLS = 34 if harness.SOAK else 4
+KILLS_IN_A_ROW = 2
+VICTIMS = ['rank', 'ranks', 'launcher', 'backend']
+CHECK_ARRIVAL = os.path.join(harness.SOURCE, 'tests', 'apps', 'mpi', 'check_arrival.py')
+
+
+def whole_lines(text):
+    return text.decode().split('\n')[:-1]
+
+
+def arrival_launches(lines):
+    """For each line of a rank of `arrival` how many kernels it had launched before it."""
+    made, before = 0, []
+    for line in lines:
+        words = line.split()
+        if 'value' in words:
+            made += 3
+        elif 'order' in words:
+            # One for each message, one for each group, and two for what follows.
+            made += words.index('polls') - words.index('order') - 2 + 2
+        before.append(made)
+    return before
+
+
+class Undisturbed:
+    def __init__(self, run, results, launches):
+        self.run, self.results, self.launches = run, results, launches
+
+
+class Program(mpi_job.TestCase):
+    name = None
+
+    def setUp(self):
+        super().setUp()
+        steps, every, always, self.more = PROGRAMS[self.name]
+        self.always = always
+        self.every = 'barriers:%d' % every
+        self.command = self.program(self.name, steps)
+        self.references = {}
+        # Of the job that is killed and restored: its newest checkpoint, and for each epoch the files of
+        # the run that took it.
+        self.newest, self.origins = None, {}
+
+    def undisturbed(self, ranks):
+        if ranks not in self.references:
+            run = self.reference(self.launched(ranks, self.command))
+            results = self.results()
+            self.assertEqual(sorted(results), ['out.%d' % rank for rank in range(ranks)])
+            for text in (run.output, *results.values()):
+                self.assertTrue(text.endswith(b'ok\n'), text[-200:])
+                self.assertGreater(len(text.splitlines()), 2)
+            self.references[ranks] = Undisturbed(run, results, self.launches(run, ranks))
+        return self.references[ranks]
+
+    # ---- what came out ----
+
+    def assert_right(self, run, ranks):
+        """Of a run that has ended by itself."""
+        reference = self.undisturbed(ranks)
+        self.assert_same_output(run, reference.run)
+        if self.name != 'arrival':
+            self.assert_same_results(self.results(), reference.results)
+            return
+        checked = subprocess.run([sys.executable, CHECK_ARRIVAL, self.working_folder],
+                                 capture_output=True, text=True, check=False)
+        self.assertEqual((checked.returncode, checked.stdout), (0, 'consistent\n'), checked.stderr)
+
+    def assert_same_results(self, results, expected):
+        self.assertEqual(sorted(results), sorted(expected))
+        for name, text in results.items():
+            self.assertEqual(whole_lines(text), whole_lines(expected[name]), name)
+            self.assertEqual(text, expected[name], name)
+
+    def assert_right_so_far(self, results, ranks):
+        """Of a run that was killed."""
+        if self.name == 'arrival':
+            return
+        for name, text in results.items():
+            expected = self.undisturbed(ranks).results[name]
+            self.assertTrue(expected.startswith(text), '%s: %r' % (name, text[-200:]))
+
+    def assert_continues(self, results, origin, checkpoint):
+        """What had been told before the cut, of a run that depends on more than its input, is the same
+        in a run that goes on from there, as far as this one came."""
+        for rank, shown in enumerate(self.show(checkpoint['id'])['ranks']):
+            name = 'out.%d' % rank
+            told = whole_lines(origin[name])
+            told = [line for line, made in zip(told, arrival_launches(told))
+                    if made < shown['launches']]
+            again = whole_lines(results.get(name, b''))
+            if b'ok\n' in results.get(name, b''):
+                self.assertGreaterEqual(len(again), len(told), name)
+            self.assertEqual(again[:len(told)], told[:len(again)], name)
+
+    def assert_no_launch_repeated(self, run, ranks, checkpoint):
+        shown = self.show(checkpoint['id'])['ranks']
+        self.assertEqual([each['rank'] for each in shown], list(range(ranks)))
+        executed = self.launches(run, ranks)
+        for rank in range(ranks):
+            launched = self.undisturbed(ranks).launches[rank]
+            if self.name == 'arrival':
+                launched = arrival_launches(whole_lines(self.results()['out.%d' % rank]))[-1]
+            self.assertEqual(executed[rank], launched - shown[rank]['launches'], 'rank %d' % rank)
+
+    def assert_no_complaint(self, run):
+        self.assertEqual([line for line in run.errors.splitlines()
+                          if line.startswith('gpusnap') and not line.startswith('gpusnap: info: ')],
+                         [])
+
+    # ---- killing ----
+
+    def strike(self, run, victim, latest):
+        """After some time SIGKILL to the victim; whatever is left then ends, too. False: the run had
+        ended by itself."""
+        delay = self.random.uniform(0, latest)
+        time.sleep(delay)
+        self.wait_until('no rank', lambda: run.ended() or run.ranks())
+        if run.ended():
+            self.finish(run)
+            return False
+        ranks = run.ranks()
+        if victim == 'rank' and ranks:
+            self.random.choice(sorted(ranks.values(), key=lambda each: each.number)).signal(
+                signal.SIGKILL)
+        elif victim == 'ranks':
+            for each in ranks.values():
+                each.signal(signal.SIGKILL)
+        elif victim == 'launcher':
+            run.process.kill()
+        else:
+            self.kill_backends()
+            if self.random.random() < 0.5:
+                self.finish(run)
+                return True
+            time.sleep(self.random.uniform(0, latest))
+        # What is left ends by itself, or a little later.
+        deadline = time.monotonic() + self.random.uniform(0, 0.5)
+        while not run.ended() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        run.kill()
+        print('%s: %s killed after %.3f s' % (self.id(), victim, delay), flush=True)
+        return True
+
+    def struck(self, ranks, victim, latest):
+        """Another run of the job, from its newest checkpoint where there is one. False: it ended
+        before anything could be killed."""
+        command = self.launched(ranks, self.command)
+        before = self.newest
+        if before is None:
+            run = self.start_saved(command, GPUSNAP_EVERY=self.every)
+            if not self.wait_for_checkpoint(run, ranks=ranks):
+                self.finish(run)
+                self.fail('no checkpoint in the whole run:\n' + harness.tail(run.errors))
+        else:
+            run = self.start_restored(command, GPUSNAP_EVERY=self.every)
+        struck = self.strike(run, victim, latest)
+        self.assert_no_complaint(run)
+        results = self.results()
+        if run.process.returncode == 0:
+            self.assert_right(run, ranks)
+        self.assert_right_so_far(results, ranks)
+        self.settle()
+        if self.name == 'arrival' and before is not None:
+            self.assert_continues(results, self.origins[before['epoch']], before)
+        complete = self.complete()
+        for each in complete:
+            self.origins.setdefault(each['epoch'], results)
+        self.newest = complete[0]
+        if before is not None:
+            self.assertGreaterEqual(self.newest['epoch'], before['epoch'])
+        return struck
+
+    def killed_and_restored(self, ranks, victims):
+        seconds = self.undisturbed(ranks).run.seconds
+        self.newest, self.origins = None, {}
+        for victim in victims:
+            tries = 0
+            while not self.struck(ranks, victim, seconds / 3 ** tries):
+                tries += 1
+                self.assertLess(tries, 30, 'it ends each time before anything can be killed')
+        run = self.finish(self.start_restored(self.launched(ranks, self.command)))
+        self.assert_right(run, ranks)
+        self.assert_no_complaint(run)
+        if self.name == 'arrival':
+            self.assert_continues(self.results(), self.origins[self.newest['epoch']], self.newest)
+        self.assert_no_launch_repeated(run, ranks, self.newest)
+        self.verify_all()
+        self.leaves_nothing()
+
+    # ---- tests ----
+
+    def test_same_output_with_the_library(self):
+        ranks = self.random.choice([1, 2, 4])
+        self.undisturbed(ranks)
+        run = self.finish(self.start_saved(self.launched(ranks, self.command, directly=True),
+                                           GPUSNAP_EVERY=self.every, GPUSNAP_LOG='info'))
+        self.assert_right(run, ranks)
+        self.assertEqual([line for line in run.errors.splitlines()
+                          if not line.startswith('gpusnap: info: ')], [])
+        self.assertGreater(len(self.complete()), 0)
+        for each in self.checkpoints():
+            self.assertEqual((each['state'], each['ranks']), ('complete', ranks), each)
+        self.verify_all()
+        self.leaves_nothing()
+
+    def test_killed_and_restored(self):
+        victims = []
+        for kill in range(0, KILLS, KILLS_IN_A_ROW):
+            ranks = self.always if kill == 0 else self.random.choice(self.more)
+            # Each of them once before any of them again.
+            victims = victims or self.random.sample(VICTIMS, len(VICTIMS))
+            now = [victims.pop() for _ in range(KILLS_IN_A_ROW)]
+            with self.subTest(ranks=ranks, victims=now):
+                self.killed_and_restored(ranks, now)
+            shutil.rmtree(self.store, ignore_errors=True)
+
+
+class Ring(mpi_job.TestCase):
+    """Messages are on their way across barriers, of which there is one in each step."""
+
+    def setUp(self):
+        super().setUp()
+        self.command = self.program('ring', '160')
+        self.every = 'barriers:12'
+
+    def undisturbed(self, ranks, command=None, **settings):
+        run = self.reference(self.launched(ranks, command or self.command), **settings)
+        return Undisturbed(run, self.results(), self.launches(run, ranks))
+
+    def assert_right(self, run, reference):
+        self.assert_same_output(run, reference.run)
+        self.assertEqual(self.results(), reference.results)
+
+    def complaints(self, run):
+        return [line for line in run.errors.splitlines() if 'gpusnap: info: ' not in line]
+
+    def assert_restores(self, command, reference, **settings):
+        """From the newest checkpoint."""
+        self.settle()
+        newest = self.complete()[0]
+        run = self.finish(self.start_restored(command, **settings))
+        self.assert_right(run, reference)
+        self.assertEqual(self.complaints(run), [])
+        executed = self.launches(run, len(reference.launches))
+        for shown, launched in zip(self.show(newest['id'])['ranks'], reference.launches):
+            self.assertEqual(executed[shown['rank']], launched - shown['launches'])
+
+
+class Jobs(Ring):
+
+    # ---- what makes a checkpoint due ----
+
+    def test_time(self):
+        """Whichever rank's time has come first: all make the same checkpoints."""
+        reference = self.undisturbed(4)
+        run = self.finish(self.start_saved(self.launched(4, self.command), GPUSNAP_EVERY='50ms',
+                                           GPUSNAP_KEEP=1000))
+        self.assert_right(run, reference)
+        self.assertEqual(run.errors, '')
+        made = self.checkpoints()
+        self.assertGreater(len(made), 0)
+        for each in made:
+            self.assertEqual((each['state'], each['ranks']), ('complete', 4), each)
+        self.assert_restores(self.launched(4, self.command), reference)
+        self.leaves_nothing()
+
+    def test_asked_of_one_rank(self):
+        """By `gpusnap checkpoint`, or by a signal."""
+        command = self.program('ring', '500')
+        reference = self.undisturbed(2, command)
+
+        def by_request(process):
+            asked = self.tool('checkpoint', str(process.number))
+            self.assertEqual((asked.returncode, asked.stderr), (0, ''))
+            self.assertRegex(asked.stdout, '^job@1: ')
+
+        def by_signal(process):
+            process.signal(signal.SIGUSR1)
+
+        for every, ask in (('off', by_request), ('signal:USR1', by_signal)):
+            with self.subTest(every=every):
+                run = self.start_saved(self.launched(2, command), GPUSNAP_EVERY=every)
+                # Both are in their steps.
+                self.wait_until('no step', lambda: len(self.results()) == 2 and
+                                all(self.results().values()), run)
+                ask(run.ranks()[self.random.randrange(2)])
+                self.wait_until('no checkpoint', self.complete, run)
+                run.kill()
+                self.assertEqual(run.errors, '')
+                self.assertEqual([each['epoch'] for each in self.checkpoints()], [1])
+                self.assert_restores(self.launched(2, command), reference)
+                shutil.rmtree(self.store)
+        self.leaves_nothing()
+
+    # ---- what ranks share ----
+
+    def test_devices(self):
+        """One for all of them, and one for each."""
+        for devices in (1, 4):
+            with self.subTest(devices=devices):
+                reference = self.undisturbed(4, SIMCUDA_DEVICES=devices)
+                run = self.start_saved(self.launched(4, self.command), GPUSNAP_EVERY=self.every,
+                                       SIMCUDA_DEVICES=devices)
+                self.assertTrue(self.wait_for_checkpoint(run, ranks=4), run.errors)
+                run.kill()
+                self.assert_restores(self.launched(4, self.command), reference,
+                                     SIMCUDA_DEVICES=devices)
+                shutil.rmtree(self.store)
+        self.leaves_nothing()
+
+    def test_staging_memory_is_small(self):
+        """Of which one rank could fill all: each gets through."""
+        command = self.program('halo', '200')
+        reference = self.undisturbed(4, command)
+        for cache in ('8M', '16M'):
+            with self.subTest(cache=cache):
+                run = self.finish(self.start_saved(
+                    self.launched(4, command), GPUSNAP_EVERY='barriers:10',
+                    GPUSNAP_HOST_CACHE=cache, GPUSNAP_ORG='nb+f', GPUSNAP_KEEP=1000))
+                self.assert_right(run, reference)
+                self.assertEqual(run.errors, '')
+                self.assertGreater(len(self.complete()), 0)
+                self.assertEqual(len(self.complete()), len(self.checkpoints()))
+                self.assert_restores(self.launched(4, command), reference)
+                self.leaves_nothing()
+                shutil.rmtree(self.store)
+
+    # ---- what stands in the way ----
+
+    def test_one_rank_has_no_room(self):
+        """For one checkpoint: all ranks give it up, which is said once, and later ones are whole."""
+        command = self.program('ring', '400')
+        reference = self.undisturbed(4, command)
+        victim, epoch = self.random.randrange(4), self.random.randrange(1, 4)
+        calls = os.path.join(self.folder, 'calls')
+        self.set_rank(victim, GPUSNAP_BACKEND='thread', FILE_FAULTS='full',
+                      FILE_FAULTS_AT=self.random.randrange(1, 7), FILE_FAULTS_REPORT=calls,
+                      FILE_FAULTS_FOLDER=os.path.join(self.store, 'job', 'e%d' % epoch),
+                      LD_PRELOAD='$LD_PRELOAD:' + os.path.join(harness.HELPERS,
+                                                               'libfile_faults.so'))
+        # Each waits for the one before: however slow the machine, later ones are taken.
+        run = self.finish(self.start_saved(self.launched(4, command), GPUSNAP_KEEP=1000,
+                                           GPUSNAP_ORG='b+i+h+d', GPUSNAP_EVERY='barriers:40'))
+        self.assert_right(run, reference)
+        self.assertGreater(harness.file_faults(calls)[1], 0)
+        said = self.complaints(run)
+        self.assertEqual(len(said), 1, run.errors)
+        self.assertRegex(said[0], '^gpusnap: warning: rank %d: no checkpoint was taken, the program '
+                         'goes on: .*No space left on device' % victim)
+        made = {each['epoch']: each['state'] for each in self.checkpoints()}
+        self.assertEqual(made.pop(epoch, 'partial'), 'partial')
+        self.assertGreater(max(made), epoch)
+        self.assertEqual(set(made.values()), {'complete'}, made)
+        self.verify_all()
+        self.set_rank(victim)
+        self.assert_restores(self.launched(4, command), reference)
+        self.leaves_nothing()
+
+    def test_other_number_of_ranks(self):
+        reference = self.undisturbed(2)
+        run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY=self.every)
+        self.assertTrue(self.wait_for_checkpoint(run, ranks=2), run.errors)
+        run.kill()
+        self.settle()
+        before = harness.fingerprint(self.store)
+        # By the tool, which sees how many are asked for.
+        for ranks in (1, 4):
+            refused = self.finish(self.start_restored(self.launched(ranks, self.command)),
+                                  harness.OTHER_PROGRAM)
+            self.assertEqual(len(refused.errors.splitlines()), 1, refused.errors)
+            self.assertIn('is of 2 ranks, this command starts %d' % ranks, refused.errors)
+            self.assertEqual(refused.output, b'')
+        # By the ranks, which see how many they are.
+        for ranks in (1, 4):
+            command = self.launched(ranks, [harness.GPUSNAP, 'restore', '--sim', '--', *self.command])
+            refused = self.start(command, self.environment(**self.settings()))
+            self.assertNotEqual(refused.wait(self.timeout), 0)
+            self.assertIn('is of 2 rank(s), this run has %d' % ranks, refused.errors)
+            self.assertNotIn(b'step', refused.output)
+        self.assertEqual(harness.fingerprint(self.store), before)
+        self.assert_restores(self.launched(2, self.command), reference)
+        self.leaves_nothing()
+
+    def test_no_mpi_program(self):
+        """Processes that are started as ranks and never call MPI_Init."""
+        command = self.launched(2, [harness.app('stencil'), '60'])
+        # Two at once on one stream would be mixed up.
+        output = {'RANK_OUTPUT': os.path.join(self.working_folder, 'out')}
+        self.reference(command, **output)
+        told = self.results()
+        self.assertEqual(sorted(told), ['out.0', 'out.1'])
+        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='5ms', **output))
+        self.assertEqual(self.results(), told)
+        said = sorted(run.errors.splitlines())
+        self.assertEqual(len(said), 2, run.errors)
+        for rank, line in enumerate(said):
+            self.assertIn('gpusnap: warning: rank %d: no checkpoint' % rank, line)
+            self.assertIn('it has not called MPI_Init', line)
+        self.assertEqual(self.checkpoints(), [])
+        self.leaves_nothing()
+
+class TwoNodes(Ring):
+    """On one machine: the first two ranks share a backend and an SSD, and so do the others."""
+
+    def setUp(self):
+        super().setUp()
+        self.command = self.program('ring', '400')
+        self.every = 'barriers:5'
+        self.earliest = self.random.randrange(2, 6)  # epoch to be lost
+        self.nodes = [os.path.join(self.folder, name) for name in 'ab']
+        for rank in range(4):
+            self.set_rank(rank, **self.settings_of(self.node_of(rank)))
+
+    def node_of(self, rank):
+        return self.nodes[rank // 2]
+
+    @staticmethod
+    def settings_of(node):
+        os.makedirs(node, exist_ok=True)
+        return {'GPUSNAP_NODE': node, 'GPUSNAP_SSD': node, 'GPUSNAP_CHUNK': '64K',
+                'GPUSNAP_PLACEMENT': 'ssd-only'}
+
+    def settle(self):
+        for node in self.nodes:
+            waited = self.tool('wait', '--timeout', '60s', **self.settings_of(node))
+            self.assertEqual(waited.returncode, 0, waited.stderr)
+
+    @staticmethod
+    def parts_in(pattern):
+        """Epoch and rank of each file."""
+        return {(int(found[1]), int(found[2])) for found in
+                (re.search(r'/e([0-9]+)/r([0-9]+)[.-][^/]*$', path)
+                 for path in glob.glob(pattern, recursive=True)) if found}
+
+    def durable(self):
+        return self.parts_in(os.path.join(self.store, '*', 'e*', 'r*.manifest'))
+
+    def whole(self):
+        """Epochs of which all parts are durable."""
+        durable = self.durable()
+        return {epoch for epoch, _ in durable
+                if all((epoch, rank) in durable for rank in range(4))}
+
+    def waiting_on(self, node):
+        """Epochs of which a part is on the node's SSD and not durable, and an earlier one is whole."""
+        parts = self.parts_in(os.path.join(node, '**', '*.chunk')) - self.durable()
+        return {epoch for epoch, _ in parts
+                if epoch >= self.earliest and min(self.whole(), default=epoch) < epoch}
+
+    def stop_with_a_checkpoint_on(self, node, run):
+        """The node's backend; false where the run ends before."""
+        while True:
+            self.wait_until('no checkpoint is on its way',
+                            lambda: run.ended() or self.waiting_on(node))
+            if run.ended():
+                return None, None
+            backend, = self.backends(node)
+            backend.signal(signal.SIGSTOP)
+            self.wait_until('a backend does not stop', backend.is_stopped)
+            waiting = self.waiting_on(node)
+            if waiting:
+                return backend, max(waiting)
+            backend.signal(signal.SIGCONT)
+
+    def run_until_one_waits_on(self, node, command):
+        for _ in range(30):
+            run = self.start_saved(command, GPUSNAP_EVERY=self.every, GPUSNAP_KEEP=1000)
+            backend, epoch = self.stop_with_a_checkpoint_on(node, run)
+            if backend is not None:
+                return run, backend, epoch
+            self.finish(run)
+            self.settle()
+            shutil.rmtree(self.store)
+        self.fail('each run ended before a checkpoint was seen on its way')
+        return None, None, None
+
+    def test_one_is_lost(self):
+        """With a checkpoint on its SSD that is not durable, while the other's parts of it are: the job
+        goes on from the newest one of which the store has all."""
+        command = self.launched(4, self.command)
+        reference = self.undisturbed(4)
+        lost = self.random.randrange(2)
+        node, other = self.nodes[lost], self.nodes[1 - lost]
+        run, backend, epoch = self.run_until_one_waits_on(node, command)
+        others = [rank for rank in range(4) if self.node_of(rank) == other]
+        self.wait_until('the other node goes on', lambda: all(
+            (epoch, rank) in self.durable() for rank in others), run)
+        areas = set(self.areas)
+        for rank, process in run.ranks().items():
+            if rank not in others:
+                process.signal(signal.SIGKILL)
+        backend.signal(signal.SIGKILL)
+        self.wait_until('a backend does not end', backend.is_gone)
+        run.kill()
+        shutil.rmtree(node)
+        # Its memory is gone, too; the other one's goes by itself.
+        self.areas.clear()
+        self.backends(other)
+        for area in areas - self.areas:
+            if os.path.exists(area):
+                os.remove(area)
+        self.settle()
+        states = {each['epoch']: each['state'] for each in self.checkpoints()}
+        self.assertEqual(states[epoch], 'partial', states)
+        newest = self.complete()[0]
+        self.assertEqual(newest['epoch'], max(self.whole()))
+        print('%s: epoch %d of %s was lost' % (self.id(), epoch, sorted(states)))
+        self.assert_restores(command, reference)
+        # Later ones are numbered on from there, and the partial one is in nobody's way.
+        again = self.finish(self.start_restored(command, GPUSNAP_EVERY=self.every))
+        self.assert_right(again, reference)
+        self.settle()
+        self.assertGreater(self.complete()[0]['epoch'], epoch)
+        pruned = self.tool('prune')
+        self.assertEqual(pruned.returncode, 0, pruned.stderr)
+        self.assertNotIn(epoch, [each['epoch'] for each in self.checkpoints()])
+        self.verify_all()
+        self.assert_restores(command, reference)
+        self.leaves_nothing()
+
+
+if __name__ == '__main__':
+    if (len(sys.argv) < 3 or sys.argv[1] not in mpi_job.LAUNCHERS or
+            sys.argv[2] not in (*PROGRAMS, 'jobs')):
+        sys.exit('usage: test_mpi.py {%s} {%s,jobs}' % (','.join(mpi_job.LAUNCHERS),
+                                                       ','.join(PROGRAMS)))
+    mpi_job.TestCase.mpi, Program.name = sys.argv[1:3]
+    if Program.name == 'jobs':
+        del Program
+    else:
+        del Jobs, TwoNodes
+    del sys.argv[1:3]
+    harness.main()
