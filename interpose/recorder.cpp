@@ -168,16 +168,16 @@ void Recorder::append_callback(uint16_t kind, uint64_t number, uint8_t flags,
 }
 
 void Recorder::append_outcome(std::string_view name, uint64_t number,
-                              std::span<const int32_t> values) {
+                              std::span<const int32_t> values, uint64_t count) {
   const bool nothing_yet = values.size() == 1 && values[0] == 0;
   if (nothing_yet && not_yet_.count != 0 && not_yet_.name == name &&
       not_yet_.first + not_yet_.count == number) {
-    ++not_yet_.count;
+    not_yet_.count += count;
     return;
   }
   end_not_yet();
   if (nothing_yet) {
-    not_yet_ = {name, number, 1};
+    not_yet_ = {name, number, count};
     return;
   }
   CallKey words;

@@ -40,9 +40,11 @@ class Recorder {
   // kCallbackEntry or kCallbackEndEntry, by any thread.
   void append_callback(uint16_t kind, uint64_t number, uint8_t flags,
                        std::span<const Delivery> deliveries);
-  // What came of an MPI call (mpi/outcomes.h), of no thread. A run of the same call that each time
-  // found nothing yet, told by a single zero, is one entry. `name` lives for ever.
-  void append_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values);
+  // What came of an MPI call (mpi/outcomes.h), of no thread, or of `count` such calls in a row. A
+  // run of the same call that each time found nothing yet, told by a single zero, is one entry.
+  // `name` lives for ever.
+  void append_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
+                      uint64_t count = 1);
   void count_launch() { ++launches_; }
   void count_launches(uint64_t count) { launches_ += count; }
 

@@ -95,7 +95,10 @@ Result<bool> Replayer::next_if_any(Entry& entry) {
     status = entry.head.hook == kTableEntry ? read_table(entry.head) : read_thread(entry.head);
     if (!status.ok()) return status;
   }
-  if (thread_ >= threads_.size()) return damaged("a call is of no thread");
+  // What came of an MPI call may be before the first call of a thread.
+  if (entry.head.hook != kOutcomeEntry && thread_ >= threads_.size()) {
+    return damaged("a call is of no thread");
+  }
   if (Status status = read_body(entry); !status.ok()) return status;
   // Entries from there on are no calls of the program.
   if (entry.head.hook >= kOutcomeEntry) return true;

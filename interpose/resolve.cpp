@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstring>
 
 #include "interpose/activation.h"
 #include "interpose/dispatch.h"
@@ -124,6 +125,21 @@ void* find_beside(void* code, const char* symbol) {
   return real_dlsym(map, symbol);
 }
 
+// What this library itself exports by that name, or null.
+void* own_symbol(const char* symbol) {
+  static const char marker = 0;
+  Dl_info own, info;
+  if (dladdr(&marker, &own) == 0) return nullptr;
+  // A library that was there from the start can be searched only once it has been opened.
+  static void* const opened = dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (opened == nullptr) return nullptr;
+  void* const found = real_dlsym(opened, symbol);
+  // The libraries that we need are searched, too.
+  const bool is_own =
+      found != nullptr && dladdr(found, &info) != 0 && info.dli_fbase == own.dli_fbase;
+  return is_own ? found : nullptr;
+}
+
 // What the program gets for `entry`, given what the real resolver found for code at `caller`.
 void* substitute(const HookEntry& entry, void* found, void* handle, void* caller) {
   if (found == nullptr) return nullptr;
@@ -152,6 +168,29 @@ void* answer_dlvsym(void* handle, const char* symbol, const char* version) {
 // Where lookups go should the C library's own not be found.
 void* answer_nothing() {
   return nullptr;
+}
+
+// Names of MPI's: there is one function of a name, so an export of ours stands in for it. Without
+// an MPI behind us there is none, as without us.
+void* substitute_mpi(void* found, const char* symbol) {
+  if (found == nullptr) return nullptr;
+  void* const own = own_symbol(symbol);
+  if (own == nullptr || found != own) return own == nullptr ? found : own;
+  if (mpi_symbol(symbol) != nullptr) return own;
+  return real_dlsym(RTLD_NEXT, symbol);  // leaves its error for dlerror
+}
+
+void* answer_mpi_dlsym(void* handle, const char* symbol) {
+  return substitute_mpi(not_a_tail_call(next_dlsym()(handle, symbol)), symbol);
+}
+
+void* answer_mpi_dlvsym(void* handle, const char* symbol, const char* version) {
+  return substitute_mpi(not_a_tail_call(next_dlvsym()(handle, symbol, version)), symbol);
+}
+
+bool is_of_mpi(void* handle, const char* symbol) {
+  if (handle == RTLD_NEXT || symbol == nullptr) return false;
+  return std::strncmp(symbol, "MPI_", 4) == 0 || std::strncmp(symbol, "mpi_", 4) == 0;
 }
 
 bool ours_to_answer(void* handle, const char* symbol) {
@@ -193,6 +232,19 @@ void* driver_symbol(const char* symbol) {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return nullptr;
   return real_dlsym(driver, symbol);  // the handle is kept: hooks point into the driver from now on
+}
+
+void* mpi_symbol(const char* symbol) {
+  if (void* found = real_dlsym(RTLD_NEXT, symbol)) return found;
+  // Where a program opened MPI for itself alone (mpi4py does), it is not among what is behind us.
+  for (const char* library : {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12"}) {
+    void* const opened = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (opened == nullptr) continue;
+    // The handle is kept: what is found is used from now on.
+    if (void* found = real_dlsym(opened, symbol)) return found;
+    dlclose(opened);
+  }
+  return nullptr;
 }
 
 CUresult get_proc_address(Hook<decltype(::cuGetProcAddress)>& hook, const char* name,
@@ -238,6 +290,7 @@ extern "C" {
   using namespace gpusnap;
   const Dlsym next = next_dlsym();
   if (next == nullptr) return reinterpret_cast<void*>(answer_nothing);
+  if (is_of_mpi(handle, symbol)) return reinterpret_cast<void*>(answer_mpi_dlsym);
   return reinterpret_cast<void*>(ours_to_answer(handle, symbol) ? answer_dlsym : next);
 }
 
@@ -246,6 +299,7 @@ extern "C" {
   using namespace gpusnap;
   const Dlvsym next = next_dlvsym();
   if (next == nullptr) return reinterpret_cast<void*>(answer_nothing);
+  if (is_of_mpi(handle, symbol)) return reinterpret_cast<void*>(answer_mpi_dlvsym);
   return reinterpret_cast<void*>(ours_to_answer(handle, symbol) ? answer_dlvsym : next);
 }
 }

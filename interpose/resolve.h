@@ -22,6 +22,9 @@ void* real_dlsym(void* handle, const char* symbol);
 // order, else the loaded libcuda.so.1. Null: there is none; a driver is never loaded for it.
 void* driver_symbol(const char* symbol);
 
+// The function of that name behind us: MPI's, or that of another library that stands in between.
+void* mpi_symbol(const char* symbol);
+
 // The hooked cuGetProcAddress, _v2 and _v2_ptsz.
 CUresult get_proc_address(Hook<decltype(::cuGetProcAddress)>& hook, const char* name,
                           void** function, int version, cuuint64_t flags) noexcept;

@@ -115,9 +115,10 @@ class Session {
   // MPI (mpi/process.h says when): of the session where there is one. By the program's thread that
   // makes MPI calls, unless said otherwise, which holds no lock.
   //
-  // What this rank has to say to a cut now; it counts collectives of all ranks.
+  // What this rank has to say to a cut now.
   static mpi::Ballot cast_ballot();
-  static void count_collective();
+  // The collective that begins is one at which a checkpoint is due.
+  static void make_due_by_count();
   // What all ranks have said.
   static void heed(const mpi::Ballot& agreed);
   // All ranks make a cut of this epoch, at this collective. False: none has come into the journal.
@@ -129,7 +130,12 @@ class Session {
   static void await_live(const char* name);
   // False: there is no session yet. Any thread.
   static bool append_outcome(std::string_view name, uint64_t number,
-                             std::span<const int32_t> values);
+                             std::span<const int32_t> values, uint64_t count = 1);
+  // Whether it is memory of the program's that is the device's alone.
+  static bool is_device_memory(const void* address);
+  static Status read_device(const void* from, std::span<std::byte> to);
+  // Others than the program's calls are about to write there: a snapshot gets what it needs of it.
+  static void about_to_write(const void* address, uint64_t bytes);
   // The program did what cannot be repeated. Any thread.
   static void refuse_call(const char* what);
   // MPI_Init has been called: which rank this is.
@@ -370,7 +376,8 @@ class Session {
   std::string describe_next();
   // What came of MPI calls before there was a journal; of one call. The caller holds no lock.
   void journal_early_outcomes();
-  void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values);
+  void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
+                       uint64_t count);
   // Takes the lock; the calling thread may have nothing to do with CUDA.
   void lock_any();
   // No more checkpoints of this process. Lets go of the lock, as refuse() does.

@@ -12,6 +12,7 @@
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"
+#include "interpose/snapshot/snapshots.h"
 #include "interpose/thread_path.h"
 
 namespace gpusnap {
@@ -27,22 +28,21 @@ std::string own_path() {
   return text_of(own_thread_path(), text);
 }
 
+// Null: it will pass by itself.
 const char* reason_of(int unready) {
   switch (static_cast<mpi::Unready>(unready)) {
-    case mpi::Unready::kReady:
-      break;
-    case mpi::Unready::kBusy:
-      return "its last one is still on its way";
     case mpi::Unready::kCapture:
       return "it captures a stream";
-    case mpi::Unready::kReceive:
-      return "it has an open receive from any source";
-    case mpi::Unready::kReplaying:
-      return "it is not live yet";
+    case mpi::Unready::kRequest:
+      return "it has an open receive from any source, or a request with device memory";
     case mpi::Unready::kNoCuda:
       return "it has made no CUDA call";
+    case mpi::Unready::kReady:
+    case mpi::Unready::kBusy:
+    case mpi::Unready::kReplaying:
+      break;
   }
-  return "it is not ready";
+  return nullptr;
 }
 
 int small(uint64_t epoch) {
@@ -72,7 +72,7 @@ mpi::Ballot Session::cast_ballot() {
   const bool busy = s->checkpointer_->busy() && !s->settings_.organisation.blocking;
   if (busy) unready = Unready::kBusy;
   if (s->capturing()) unready = Unready::kCapture;
-  if (mpi::receive_is_open()) unready = Unready::kReceive;
+  if (mpi::request_is_open()) unready = Unready::kRequest;
   if (s->replaying()) unready = Unready::kReplaying;
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   ballot.unready = static_cast<int>(unready);
@@ -84,9 +84,9 @@ mpi::Ballot Session::cast_ballot() {
   return ballot;
 }
 
-void Session::count_collective() {
+void Session::make_due_by_count() {
   Session* s = the_session_.load(std::memory_order_acquire);
-  if (s != nullptr) s->triggers_->on_barrier();
+  if (s != nullptr) s->triggers_->on_barriers();
 }
 
 void Session::heed(const mpi::Ballot& agreed) {
@@ -100,16 +100,18 @@ void Session::heed(const mpi::Ballot& agreed) {
                        LogLevel::kInfo);
     s->lock_.unlock();
   }
-  const bool held_up = agreed.wanted != 0 && agreed.unready != 0 && agreed.ended == 0;
-  const auto now = Clock::now();
-  if (!held_up) {
+  const char* const reason = reason_of(agreed.unready);
+  if (agreed.wanted == 0 || agreed.ended != 0 || reason == nullptr) {
     s->unready_since_ = {};
-  } else if (s->unready_since_ == Clock::time_point()) {
+    return;
+  }
+  const auto now = Clock::now();
+  if (s->unready_since_ == Clock::time_point()) {
     s->unready_since_ = now;
   } else if (now - s->unready_since_ > kOverdue && s->ranks_.rank == 0 &&
              !std::exchange(s->said_unready_, true)) {
     log(LogLevel::kWarn, "a checkpoint has been due for ", kOverdue / std::chrono::seconds(1),
-        " s, and a rank cannot take part: ", reason_of(agreed.unready));
+        " s, and a rank cannot take part: ", reason);
   }
 }
 
@@ -179,27 +181,67 @@ void Session::await_live(const char* name) {
 }
 
 bool Session::append_outcome(std::string_view name, uint64_t number,
-                             std::span<const int32_t> values) {
+                             std::span<const int32_t> values, uint64_t count) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->journal_early_outcomes();
-  s->journal_outcome(name, number, values);
+  s->journal_outcome(name, number, values, count);
   return true;
 }
 
 void Session::journal_early_outcomes() {
+  if (!mpi::has_early()) return;
   for (const mpi::EarlyOutcome& outcome : mpi::take_early()) {
-    journal_outcome(outcome.name, outcome.number, outcome.values);
+    journal_outcome(outcome.name, outcome.number, outcome.values, outcome.count);
   }
 }
 
 void Session::journal_outcome(std::string_view name, uint64_t number,
-                              std::span<const int32_t> values) {
+                              std::span<const int32_t> values, uint64_t count) {
   lock_any();
   const auto recording = [this] { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; };
   while (closed_ && recording()) (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
-  if (recording()) recorder_->append_outcome(name, number, values);
+  if (recording()) recorder_->append_outcome(name, number, values, count);
   lock_.unlock();
+}
+
+bool Session::is_device_memory(const void* address) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return false;
+  s->lock_any();
+  const MemoryRange* const range = s->memory_.find(reinterpret_cast<uint64_t>(address));
+  const bool on_device = range != nullptr &&
+                         (range->kind == MemoryKind::kDevice || range->kind == MemoryKind::kGlobal);
+  s->lock_.unlock();
+  return on_device;
+}
+
+Status Session::read_device(const void* from, std::span<std::byte> to) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr || to.empty()) return {};
+  const auto address = reinterpret_cast<uint64_t>(from);
+  s->lock_any();
+  const MemoryRange* const range = s->memory_.find(address);
+  const auto context = range == nullptr ? nullptr : reinterpret_cast<CUcontext>(range->context);
+  s->lock_.unlock();
+  if (context == nullptr) return {Code::kInvalid, "it is no device memory"};
+  const Driver& driver = s->driver();
+  CurrentContext current(driver, context);
+  const RelaxedCapture relaxed(driver);
+  // MPI libraries copy on streams of their own: the program's kernels go on beside it.
+  const CUstream stream = s->snapshots_->reading_stream(context);
+  CUresult result = driver.cuMemcpyDtoHAsync_v2(to.data(), address, to.size(), stream);
+  if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream);
+  return driver_status(driver, "reading what is sent", result);
+}
+
+void Session::about_to_write(const void* address, uint64_t bytes) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr || s->replaying() || !s->snapshot_pending()) return;
+  WriteSet set;
+  set.add(reinterpret_cast<uint64_t>(address), bytes);
+  const RelaxedCapture relaxed(s->driver());
+  s->before_write(set, CU_STREAM_LEGACY, Hold::kHost, false);
 }
 
 void Session::refuse_call(const char* what) {

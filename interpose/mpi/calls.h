@@ -6,6 +6,7 @@
 #include "interpose/hook.h"
 #include "interpose/mpi/library.h"
 #include "interpose/mpi/process.h"
+#include "interpose/resolve.h"
 
 namespace gpusnap::mpi {
 
@@ -28,7 +29,7 @@ struct Function {
   int (*behind())(A...) {
     auto next = real.load(std::memory_order_acquire);
     if (next == nullptr) [[unlikely]] {
-      next = reinterpret_cast<int (*)(A...)>(next_function(name));
+      next = reinterpret_cast<int (*)(A...)>(mpi_symbol(name));
       real.store(next, std::memory_order_release);
     }
     return next;
@@ -59,7 +60,7 @@ struct Subroutine {
   void (*behind())(A..., int*) {
     auto next = real.load(std::memory_order_acquire);
     if (next == nullptr) [[unlikely]] {
-      next = reinterpret_cast<void (*)(A..., int*)>(next_function(name));
+      next = reinterpret_cast<void (*)(A..., int*)>(mpi_symbol(name));
       real.store(next, std::memory_order_release);
     }
     return next;

@@ -27,6 +27,45 @@ auto waiting(const Requests& requests) {
   };
 }
 
+// A collective that sends from one buffer and fills another, or does both in one.
+// `make(const void*, void*)`.
+template <class Make>
+int exchanged(const char* name, const void* send, Buffer from, const Buffer& into, Make&& make) {
+  if (process().is_in_place(send)) {
+    return process().send_and_fill(name, into, [&](void* both) { return make(send, both); });
+  }
+  from.start = const_cast<void*>(send);
+  return process().send(name, from, nullptr, [&](const void* sent) {
+    return process().fill(name, into, nullptr, [&](void* filled) { return make(sent, filled); });
+  });
+}
+
+template <class F>
+int sent(F& function, const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
+  return function(
+      [&](auto real) {
+        const Buffer from{const_cast<void*>(buffer), count, type};
+        return process().send(function.name, from, nullptr, [&](const void* start) {
+          return real(start, count, type, to, tag, comm);
+        });
+      },
+      buffer, count, type, to, tag, comm);
+}
+
+template <class F>
+int sent_later(F& function, const void* buffer, int count, Handle type, int to, int tag,
+               Handle comm, void* request) {
+  return function(
+      [&](auto real) {
+        const Requests one = requests_of(request, 1);
+        const Buffer from{const_cast<void*>(buffer), count, type};
+        return process().send(function.name, from, &one, [&](const void* start) {
+          return real(start, count, type, to, tag, comm, request);
+        });
+      },
+      buffer, count, type, to, tag, comm, request);
+}
+
 // Calls by which messages or memory go ways that are not followed.
 template <class F, class... A>
 int refused(F& function, const char* what, A... args) {
@@ -90,8 +129,12 @@ int MPI_Allreduce(const void* send, void* receive, int count, Handle type, Handl
   static constinit Function<const void*, void*, int, Handle, Handle, Handle> f{"MPI_Allreduce"};
   return f(
       [&](auto real) {
-        return process().collective("MPI_Allreduce", comm, count > 0,
-                                    real(send, receive, count, type, op, comm));
+        const auto make = [&](const void* from, void* into) {
+          return real(from, into, count, type, op, comm);
+        };
+        return process().collective(
+            "MPI_Allreduce", comm, count > 0,
+            exchanged("MPI_Allreduce", send, {nullptr, count, type}, {receive, count, type}, make));
       },
       send, receive, count, type, op, comm);
 }
@@ -102,9 +145,14 @@ int MPI_Allgather(const void* send, int send_count, Handle send_type, void* rece
       "MPI_Allgather"};
   return f(
       [&](auto real) {
+        const auto make = [&](const void* from, void* into) {
+          return real(from, send_count, send_type, into, receive_count, receive_type, comm);
+        };
+        const int64_t ranks = process().size_of(comm);
         return process().collective(
             "MPI_Allgather", comm, receive_count > 0,
-            real(send, send_count, send_type, receive, receive_count, receive_type, comm));
+            exchanged("MPI_Allgather", send, {nullptr, send_count, send_type},
+                      {receive, receive_count * ranks, receive_type}, make));
       },
       send, send_count, send_type, receive, receive_count, receive_type, comm);
 }
@@ -114,9 +162,14 @@ int MPI_Alltoall(const void* send, int send_count, Handle send_type, void* recei
   static constinit Function<const void*, int, Handle, void*, int, Handle, Handle> f{"MPI_Alltoall"};
   return f(
       [&](auto real) {
+        const auto make = [&](const void* from, void* into) {
+          return real(from, send_count, send_type, into, receive_count, receive_type, comm);
+        };
+        const int64_t ranks = process().size_of(comm);
         return process().collective(
             "MPI_Alltoall", comm, receive_count > 0,
-            real(send, send_count, send_type, receive, receive_count, receive_type, comm));
+            exchanged("MPI_Alltoall", send, {nullptr, send_count * ranks, send_type},
+                      {receive, receive_count * ranks, receive_type}, make));
       },
       send, send_count, send_type, receive, receive_count, receive_type, comm);
 }
@@ -127,8 +180,10 @@ int MPI_Recv(void* buffer, int count, Handle type, int source, int tag, Handle c
   static constinit Function<void*, int, Handle, int, int, Handle, int*> f{"MPI_Recv"};
   return f(
       [&](auto real) {
-        return process().receive("MPI_Recv", source, tag, status, [&](int s, int t, int* st) {
-          return real(buffer, count, type, s, t, comm, st);
+        return process().fill("MPI_Recv", {buffer, count, type}, nullptr, [&](void* into) {
+          return process().receive("MPI_Recv", source, tag, status, [&](int s, int t, int* st) {
+            return real(into, count, type, s, t, comm, st);
+          });
         });
       },
       buffer, count, type, source, tag, comm, status);
@@ -142,10 +197,14 @@ int MPI_Sendrecv(const void* send, int send_count, Handle send_type, int to, int
       f{"MPI_Sendrecv"};
   return f(
       [&](auto real) {
-        return process().receive("MPI_Sendrecv", source, tag, status, [&](int s, int t, int* st) {
-          return real(send, send_count, send_type, to, send_tag, buffer, count, type, s, t, comm,
-                      st);
-        });
+        const auto make = [&](const void* from, void* into) {
+          return process().receive("MPI_Sendrecv", source, tag, status, [&](int s, int t, int* st) {
+            return real(from, send_count, send_type, to, send_tag, into, count, type, s, t, comm,
+                        st);
+          });
+        };
+        return exchanged("MPI_Sendrecv", send, {nullptr, send_count, send_type},
+                         {buffer, count, type}, make);
       },
       send, send_count, send_type, to, send_tag, buffer, count, type, source, tag, comm, status);
 }
@@ -156,6 +215,7 @@ int MPI_Sendrecv_replace(void* buffer, int count, Handle type, int to, int send_
       "MPI_Sendrecv_replace"};
   return f(
       [&](auto real) {
+        process().refuse_device("MPI_Sendrecv_replace", buffer);
         return process().receive("MPI_Sendrecv_replace", source, tag, status,
                                  [&](int s, int t, int* st) {
                                    return real(buffer, count, type, to, send_tag, s, t, comm, st);
@@ -169,8 +229,11 @@ int MPI_Irecv(void* buffer, int count, Handle type, int source, int tag, Handle 
   static constinit Function<void*, int, Handle, int, int, Handle, void*> f{"MPI_Irecv"};
   return f(
       [&](auto real) {
-        return process().post_receive(source, tag, requests_of(request, 1), [&](int s, int t) {
-          return real(buffer, count, type, s, t, comm, request);
+        const Requests one = requests_of(request, 1);
+        return process().fill("MPI_Irecv", {buffer, count, type}, &one, [&](void* into) {
+          return process().post_receive(source, tag, one, [&](int s, int t) {
+            return real(into, count, type, s, t, comm, request);
+          });
         });
       },
       buffer, count, type, source, tag, comm, request);
@@ -182,6 +245,7 @@ int MPI_Recv_init(void* buffer, int count, Handle type, int source, int tag, Han
   return f(
       [&](auto real) {
         process().refuse_open(source, tag, "MPI_Recv_init from any source");
+        process().refuse_device("MPI_Recv_init", buffer);
         return real(buffer, count, type, source, tag, comm, request);
       },
       buffer, count, type, source, tag, comm, request);
@@ -230,6 +294,82 @@ int MPI_Improbe(int source, int tag, Handle comm, int* flag, void* message, int*
             [&](int s, int t, int* st) { return waiting_one.behind()(s, t, comm, message, st); });
       },
       source, tag, comm, flag, message, status);
+}
+
+// ---- what is sent ----
+
+int MPI_Send(const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
+  static constinit Function<const void*, int, Handle, int, int, Handle> f{"MPI_Send"};
+  return sent(f, buffer, count, type, to, tag, comm);
+}
+
+int MPI_Ssend(const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
+  static constinit Function<const void*, int, Handle, int, int, Handle> f{"MPI_Ssend"};
+  return sent(f, buffer, count, type, to, tag, comm);
+}
+
+int MPI_Bsend(const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
+  static constinit Function<const void*, int, Handle, int, int, Handle> f{"MPI_Bsend"};
+  return sent(f, buffer, count, type, to, tag, comm);
+}
+
+int MPI_Rsend(const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
+  static constinit Function<const void*, int, Handle, int, int, Handle> f{"MPI_Rsend"};
+  return sent(f, buffer, count, type, to, tag, comm);
+}
+
+int MPI_Isend(const void* buffer, int count, Handle type, int to, int tag, Handle comm,
+              void* request) {
+  static constinit Function<const void*, int, Handle, int, int, Handle, void*> f{"MPI_Isend"};
+  return sent_later(f, buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Issend(const void* buffer, int count, Handle type, int to, int tag, Handle comm,
+               void* request) {
+  static constinit Function<const void*, int, Handle, int, int, Handle, void*> f{"MPI_Issend"};
+  return sent_later(f, buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Ibsend(const void* buffer, int count, Handle type, int to, int tag, Handle comm,
+               void* request) {
+  static constinit Function<const void*, int, Handle, int, int, Handle, void*> f{"MPI_Ibsend"};
+  return sent_later(f, buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Irsend(const void* buffer, int count, Handle type, int to, int tag, Handle comm,
+               void* request) {
+  static constinit Function<const void*, int, Handle, int, int, Handle, void*> f{"MPI_Irsend"};
+  return sent_later(f, buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Bcast(void* buffer, int count, Handle type, int root, Handle comm) {
+  static constinit Function<void*, int, Handle, int, Handle> f{"MPI_Bcast"};
+  return f(
+      [&](auto real) {
+        const Buffer whole{buffer, count, type};
+        const auto make = [&](const void* start) {
+          return real(const_cast<void*>(start), count, type, root, comm);
+        };
+        return process().rank_in(comm) == root ? process().send("MPI_Bcast", whole, nullptr, make)
+                                               : process().fill("MPI_Bcast", whole, nullptr, make);
+      },
+      buffer, count, type, root, comm);
+}
+
+int MPI_Reduce(const void* send, void* receive, int count, Handle type, Handle op, int root,
+               Handle comm) {
+  static constinit Function<const void*, void*, int, Handle, Handle, int, Handle> f{"MPI_Reduce"};
+  return f(
+      [&](auto real) {
+        const auto make = [&](const void* from, void* into) {
+          return real(from, into, count, type, op, root, comm);
+        };
+        // Elsewhere the second buffer means nothing.
+        const bool fills = process().rank_in(comm) == root;
+        return exchanged("MPI_Reduce", send, {nullptr, count, type},
+                         {receive, fills ? count : 0, type}, make);
+      },
+      send, receive, count, type, op, root, comm);
 }
 
 // ---- completion ----
@@ -357,7 +497,7 @@ double MPI_Wtime() {
   static constinit std::atomic<double (*)()> real{nullptr};
   auto now = real.load(std::memory_order_acquire);
   if (now == nullptr) {
-    now = reinterpret_cast<double (*)()>(next_function("MPI_Wtime"));
+    now = reinterpret_cast<double (*)()>(gpusnap::mpi_symbol("MPI_Wtime"));
     real.store(now, std::memory_order_release);
   }
   if (now == nullptr) return 0;

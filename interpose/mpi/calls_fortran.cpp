@@ -73,6 +73,13 @@ class Status {
 // `use mpi`, `use mpi_f08`, and that with buffers as descriptors, which are passed on as they are.
 enum class From : uint8_t { kMpi, kF08, kF08ts };
 
+// Of a buffer: descriptors begin with it.
+template <From from>
+const void* address_of(const void* buffer) {
+  if (from != From::kF08ts || buffer == nullptr) return buffer;
+  return *static_cast<void* const*>(buffer);
+}
+
 // One subroutine under its names.
 template <class... A>
 struct Named {
@@ -146,6 +153,8 @@ void allreduce(void* send, void* receive, int* count, int* type, int* op, int* c
   static constinit Named<void*, void*, int*, int*, int*, int*> f = NAMES(allreduce);
   f.of(from)(
       [&](auto make) {
+        process().refuse_device("MPI_Allreduce", address_of<from>(send));
+        process().refuse_device("MPI_Allreduce", address_of<from>(receive));
         return process().collective("MPI_Allreduce", communicator_of(comm), *count > 0,
                                     make(send, receive, count, type, op, comm));
       },
@@ -158,6 +167,8 @@ void allgather(void* send, int* send_count, int* send_type, void* receive, int* 
   static constinit Named<void*, int*, int*, void*, int*, int*, int*> f = NAMES(allgather);
   f.of(from)(
       [&](auto make) {
+        process().refuse_device("MPI_Allgather", address_of<from>(send));
+        process().refuse_device("MPI_Allgather", address_of<from>(receive));
         return process().collective(
             "MPI_Allgather", communicator_of(comm), *receive_count > 0,
             make(send, send_count, send_type, receive, receive_count, receive_type, comm));
@@ -171,6 +182,8 @@ void alltoall(void* send, int* send_count, int* send_type, void* receive, int* r
   static constinit Named<void*, int*, int*, void*, int*, int*, int*> f = NAMES(alltoall);
   f.of(from)(
       [&](auto make) {
+        process().refuse_device("MPI_Alltoall", address_of<from>(send));
+        process().refuse_device("MPI_Alltoall", address_of<from>(receive));
         return process().collective(
             "MPI_Alltoall", communicator_of(comm), *receive_count > 0,
             make(send, send_count, send_type, receive, receive_count, receive_type, comm));
@@ -184,6 +197,7 @@ void recv(void* buffer, int* count, int* type, int* source, int* tag, int* comm,
   static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(recv);
   f.of(from)(
       [&](auto make) {
+        process().refuse_device("MPI_Recv", address_of<from>(buffer));
         const Status own(status);
         return process().receive("MPI_Recv", *source, *tag, own.get(), [&](int s, int t, int* st) {
           return make(buffer, count, type, &s, &t, comm, own.back(st));
@@ -199,6 +213,8 @@ void sendrecv(void* send, int* send_count, int* send_type, int* to, int* send_ta
       f = NAMES(sendrecv);
   f.of(from)(
       [&](auto make) {
+        process().refuse_device("MPI_Sendrecv", address_of<from>(send));
+        process().refuse_device("MPI_Sendrecv", address_of<from>(buffer));
         const Status own(status);
         return process().receive("MPI_Sendrecv", *source, *tag, own.get(),
                                  [&](int s, int t, int* st) {
@@ -217,6 +233,7 @@ void sendrecv_replace(void* buffer, int* count, int* type, int* to, int* send_ta
       NAMES(sendrecv_replace);
   f.of(from)(
       [&](auto make) {
+        process().refuse_device("MPI_Sendrecv_replace", address_of<from>(buffer));
         const Status own(status);
         return process().receive(
             "MPI_Sendrecv_replace", *source, *tag, own.get(), [&](int s, int t, int* st) {
@@ -232,6 +249,7 @@ void irecv(void* buffer, int* count, int* type, int* source, int* tag, int* comm
   static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(irecv);
   f.of(from)(
       [&](auto make) {
+        process().refuse_device("MPI_Irecv", address_of<from>(buffer));
         return process().post_receive(*source, *tag, request_of(request), [&](int s, int t) {
           return make(buffer, count, type, &s, &t, comm, request);
         });
@@ -245,6 +263,7 @@ void recv_init(void* buffer, int* count, int* type, int* source, int* tag, int* 
   static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(recv_init);
   f.of(from)(
       [&](auto make) {
+        process().refuse_device("MPI_Recv_init", address_of<from>(buffer));
         process().refuse_open(*source, *tag, "MPI_Recv_init from any source");
         return make(buffer, count, type, source, tag, comm, request);
       },
@@ -436,7 +455,7 @@ void cancel(int* request, int* error) {
 double time_now(const char* name, std::atomic<double (*)()>& real) {
   auto now = real.load(std::memory_order_acquire);
   if (now == nullptr) {
-    now = reinterpret_cast<double (*)()>(next_function(name));
+    now = reinterpret_cast<double (*)()>(mpi_symbol(name));
     real.store(now, std::memory_order_release);
   }
   if (now == nullptr) return 0;

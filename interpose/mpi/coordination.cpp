@@ -6,17 +6,27 @@ namespace gpusnap::mpi {
 
 namespace {
 using Clock = std::chrono::steady_clock;
-// How often ballots are cast behind collectives, at most: seldom beside what a collective takes.
+// Ballots are cast no more often than this, but at one of so many collectives all the same: those
+// that follow may be much slower.
 constexpr auto kBetweenAgreements = std::chrono::milliseconds(1);
-constexpr int kMostStride = 1 << 20;
+constexpr int kMostStride = 16;
 }  // namespace
 
-bool Coordination::begin(const Library& library, const Ranks& ranks) {
+bool Coordination::begin(const Library& library, const Ranks& ranks, uint64_t every) {
+  every_ = every;
   if (ranks.ranks < 2) return false;
   if (library.comm_dup(library.world, &communicator_) != kSuccess) return false;
   last_time_ = Clock::now();
   library_ = &library;
+  const int own = static_cast<int>(std::min<uint64_t>(every, INT32_MAX));
+  int of_all = 0;
+  if (greatest(&own, &of_all, 1)) every_ = static_cast<uint64_t>(of_all);
   return true;
+}
+
+bool Coordination::begin_collective() {
+  ++collectives_;
+  return is_due();
 }
 
 void Coordination::end() {
@@ -63,7 +73,6 @@ bool Coordination::complete_pending(Ballot& agreed) {
 }
 
 int Coordination::barrier(Handle communicator, CastBallot cast, Ballot& agreed) {
-  ++collectives_;
   const Ballot ballot = own(cast);
   const int result = library_->allreduce(&ballot, &agreed, kBallotInts, library_->int_type,
                                          library_->max, communicator);
@@ -76,12 +85,11 @@ int Coordination::barrier(Handle communicator, CastBallot cast, Ballot& agreed) 
 }
 
 bool Coordination::after_collective(CastBallot cast, Ballot& agreed) {
-  ++collectives_;
   if (complete_pending(agreed)) {
     adopt(agreed);
     return true;
   }
-  if (collectives_ < next_agreement_) return false;
+  if (!carries()) return false;
   sent_ = own(cast);
   pending_ = library_->iallreduce(&sent_, &received_, kBallotInts, library_->int_type,
                                   library_->max, communicator_, &request_) == kSuccess;

@@ -4,8 +4,9 @@
 //
 // A barrier carries the ballots itself: it becomes a reduction of them over the same communicator,
 // which makes as many rounds. Other collectives carry data of the program's; behind one of them a
-// non-blocking reduction is begun now and then, and completed behind the next one: by then every
-// rank has begun it, so nobody waits for anybody. How often is agreed by the ballots, too.
+// non-blocking reduction is begun, and completed behind the next one: by then every rank has begun
+// it, so nobody waits for anybody. Where collectives follow each other fast, only one of several
+// does so; which ones is agreed by the ballots, too.
 //
 // A rank that votes late, or never (it ended early, it meets the others on smaller communicators
 // only), holds nobody up: no cut is decided then. After the decision each rank makes its own cut
@@ -27,7 +28,7 @@ enum class Unready : int {
   kReady = 0,
   kBusy,       // its last checkpoint is on its way
   kCapture,    // a stream is captured
-  kReceive,    // a receive from anybody is open
+  kRequest,    // a receive from anybody, or a request with device memory, is open
   kReplaying,  // it is not live yet
   kNoCuda,     // it has made no CUDA call yet
 };
@@ -48,28 +49,36 @@ using CastBallot = Ballot (*)();
 
 class Coordination {
  public:
-  // Behind MPI_Init, on all ranks. False: there is nothing to agree upon, one rank, or it failed.
-  bool begin(const Library& library, const Ranks& ranks);
+  // Behind MPI_Init, on all ranks. `every`: a checkpoint is due at each n-th collective, 0: at
+  // none; the greatest over the ranks counts. False: there is nothing to agree upon, one rank, or
+  // it failed.
+  bool begin(const Library& library, const Ranks& ranks, uint64_t every);
   // Before MPI_Finalize.
   void end();
   bool active() const { return library_ != nullptr; }
   // Whether it has all ranks. A local question.
   bool has_all(Handle communicator) const;
 
-  // In the place of a barrier on a communicator that has all ranks. What the reduction returned.
+  // A collective of all ranks begins; true where the settings make a checkpoint due at it.
+  bool begin_collective();
+  // Whether the barrier that has begun carries ballots, the same on all ranks.
+  bool carries() const { return collectives_ >= next_agreement_ || is_due(); }
+  // In the place of one that does. What the reduction returned.
   int barrier(Handle communicator, CastBallot cast, Ballot& agreed);
-  // Behind another collective that synchronises all ranks. True: the ballots of all are known.
+  // Behind another collective. True: the ballots of all are known.
   bool after_collective(CastBallot cast, Ballot& agreed);
   // Of anything, over all ranks; for what is settled once, at the start.
   bool greatest(const int* own, int* of_all, int count) const;
 
  private:
+  bool is_due() const { return every_ != 0 && collectives_ % every_ == 0; }
   Ballot own(CastBallot cast);
   bool complete_pending(Ballot& agreed);
   void adopt(const Ballot& agreed);
 
   const Library* library_ = nullptr;
   Handle communicator_ = 0;  // a duplicate of MPI_COMM_WORLD, for ourselves
+  uint64_t every_ = 0;
   uint64_t collectives_ = 0;
   uint64_t next_agreement_ = 1;  // by number of collectives
   uint64_t last_agreement_ = 0;

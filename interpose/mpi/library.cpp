@@ -12,31 +12,16 @@ namespace gpusnap::mpi {
 
 namespace {
 
-// Where a program opened MPI for itself alone (mpi4py does), it is not among what is behind us.
-constexpr const char* kLibraries[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12"};
-
-void* find(const char* name) {
-  if (void* found = real_dlsym(RTLD_NEXT, name)) return found;
-  for (const char* library : kLibraries) {
-    void* const opened = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    if (opened == nullptr) continue;
-    // The handle is kept: what is found is used from now on.
-    if (void* found = real_dlsym(opened, name)) return found;
-    dlclose(opened);
-  }
-  return nullptr;
-}
-
 template <class F>
 bool take(F& function, const char* name) {
-  function = reinterpret_cast<F>(find(name));
+  function = reinterpret_cast<F>(mpi_symbol(name));
   return function != nullptr;
 }
 
 // Of a variable: the program's own copy is the one that counts, where it was linked to have one.
 Handle address_of(const char* name) {
   void* const found = real_dlsym(RTLD_DEFAULT, name);
-  return reinterpret_cast<Handle>(found != nullptr ? found : find(name));
+  return reinterpret_cast<Handle>(found != nullptr ? found : mpi_symbol(name));
 }
 
 bool take_functions(Library& library) {
@@ -45,7 +30,8 @@ bool take_functions(Library& library) {
          take(library.comm_compare, "PMPI_Comm_compare") &&
          take(library.comm_dup, "PMPI_Comm_dup") && take(library.comm_free, "PMPI_Comm_free") &&
          take(library.allreduce, "PMPI_Allreduce") && take(library.iallreduce, "PMPI_Iallreduce") &&
-         take(library.wait, "PMPI_Wait");
+         take(library.wait, "PMPI_Wait") && take(library.type_extent, "PMPI_Type_get_extent") &&
+         take(library.type_true_extent, "PMPI_Type_get_true_extent");
 }
 
 // The numbers are those of the libraries' public headers.
@@ -60,9 +46,9 @@ bool take_open_mpi(Library& library) {
   library.world = address_of("ompi_mpi_comm_world");
   library.int_type = address_of("ompi_mpi_int");
   library.max = address_of("ompi_mpi_op_max");
-  library.request_null = address_of("ompi_request_null");
+  library.in_place = 1;
   return take(library.comm_f2c, "PMPI_Comm_f2c") && library.world != 0 && library.int_type != 0 &&
-         library.max != 0 && library.request_null != 0;
+         library.max != 0;
 }
 
 bool take_mpich(Library& library) {
@@ -76,7 +62,7 @@ bool take_mpich(Library& library) {
   library.world = 0x44000000;
   library.int_type = 0x4c000405;
   library.max = 0x58000001;
-  library.request_null = 0x2c000000;
+  library.in_place = UINTPTR_MAX;
   return true;
 }
 
@@ -96,9 +82,9 @@ bool is_like_mpich() {
 }
 
 bool fill(Library& library) {
-  const bool known = find("ompi_mpi_comm_world") != nullptr ? take_open_mpi(library)
-                     : is_like_mpich()                      ? take_mpich(library)
-                                                            : false;
+  const bool known = mpi_symbol("ompi_mpi_comm_world") != nullptr ? take_open_mpi(library)
+                     : is_like_mpich()                            ? take_mpich(library)
+                                                                  : false;
   return known && take_functions(library);
 }
 
@@ -116,10 +102,6 @@ const Library* library() {
   the_library = library;
   found.store(&the_library, std::memory_order_release);
   return &the_library;
-}
-
-void* next_function(const char* name) {
-  return find(name);
 }
 
 }  // namespace gpusnap::mpi

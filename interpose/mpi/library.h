@@ -27,7 +27,8 @@ struct Library {
   size_t source_at = 0, tag_at = 0;  // which ints of a status
   uintptr_t status_ignore = 0;
   int any_source = 0, proc_null = 0;
-  Handle world = 0, int_type = 0, max = 0, request_null = 0;
+  Handle world = 0, int_type = 0, max = 0;
+  uintptr_t in_place = 0;
 
   int (*comm_rank)(Handle, int*) = nullptr;
   int (*comm_size)(Handle, int*) = nullptr;
@@ -38,6 +39,8 @@ struct Library {
   int (*allreduce)(const void*, void*, int, Handle, Handle, Handle) = nullptr;
   int (*iallreduce)(const void*, void*, int, Handle, Handle, Handle, Handle*) = nullptr;
   int (*wait)(Handle*, void*) = nullptr;
+  int (*type_extent)(Handle, intptr_t*, intptr_t*) = nullptr;
+  int (*type_true_extent)(Handle, intptr_t*, intptr_t*) = nullptr;
   Handle (*comm_f2c)(int) = nullptr;  // null: the handles of Fortran are those of C
 
   bool same(Handle a, Handle b) const {
@@ -48,9 +51,5 @@ struct Library {
 
 // Null: there is none in this process, or none that we know. Any thread.
 const Library* library();
-
-// The function behind ours: of another library that stands in between, or of MPI. Null: there is
-// none.
-void* next_function(const char* name);
 
 }  // namespace gpusnap::mpi

@@ -1,6 +1,5 @@
 #include "interpose/mpi/process.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,10 +13,6 @@
 
 namespace gpusnap::mpi {
 
-namespace {
-constexpr const char* kSeveralThreads = "MPI calls of several threads";
-}  // namespace
-
 Handle Requests::at(size_t index) const {
   Handle handle = 0;
   std::memcpy(&handle, place(index), bytes);
@@ -30,12 +25,10 @@ Process& Process::get() {
   return *process;
 }
 
-bool Process::own_thread() {
-  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
-  pid_t known = thread_.load(std::memory_order_relaxed);
-  if (known == self) return true;
-  if (known == 0 && thread_.compare_exchange_strong(known, self)) return true;
-  refuse(kSeveralThreads);
+bool Process::meet_thread() {
+  const void* nobody = nullptr;
+  if (thread_.compare_exchange_strong(nobody, &self_)) return true;
+  refuse("MPI calls of several threads");
   return false;
 }
 
@@ -58,7 +51,7 @@ void Process::initialised_now() {
   now.rank = static_cast<uint32_t>(rank);
   now.ranks = static_cast<uint32_t>(size);
   set_ranks(now);
-  (void)coordination_.begin(*found, now);
+  (void)coordination_.begin(*found, now, parse_settings(environ).settings.every.barriers);
   library_ = found;
   open_replay();
   Session::mpi_initialised(now);
@@ -99,7 +92,7 @@ Ballot Process::cast_ballot() {
 }
 
 void Process::count_collective() {
-  Session::count_collective();
+  if (coordination_.begin_collective()) Session::make_due_by_count();
 }
 
 // Behind a collective of all ranks. `agreed`: what the ballots came to, where they are known.
@@ -117,22 +110,33 @@ void Process::decide(const char* name, const Ballot* agreed) {
   if (agreed != nullptr) Session::heed(*agreed);
   const bool cut =
       agreed != nullptr && agreed->wanted != 0 && agreed->unready == 0 && agreed->ended == 0;
-  if (!cut || !Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed->epoch))) {
-    record(name, number, {0});
+  if (cut) journal_uncut();
+  if (cut && Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed->epoch))) return;
+  if (uncut_.count == 0 || uncut_.name != name || uncut_.first + uncut_.count != number) {
+    journal_uncut();
+    uncut_ = {name, number, 0};
   }
+  ++uncut_.count;
+}
+
+void Process::journal_uncut() {
+  if (uncut_.count == 0) return;
+  const Uncut run = std::exchange(uncut_, {});
+  const int32_t not_cut = 0;
+  record(run.name, run.first, {&not_cut, 1}, run.count);
+}
+
+void Process::cannot_repeat(uint64_t number, const Status& why) {
+  if (why.code() != Code::kInvalid) Session::impossible(kExitDamaged, why.message());
+  Session::impossible(kExitDiverged, "the program does not repeat itself: MPI call " +
+                                         std::to_string(number) + ": " + why.message() +
+                                         "; nothing was changed in the store");
 }
 
 std::optional<Values> Process::recorded(std::string_view name, uint64_t number) {
   if (reader_ == nullptr) return std::nullopt;
   auto values = reader_->take(name, number);
-  if (!values.ok()) {
-    const bool other = values.status().code() == Code::kInvalid;
-    Session::impossible(
-        other ? kExitDiverged : kExitDamaged,
-        (other ? "the program does not repeat itself: MPI call " + std::to_string(number) + ": "
-               : "") +
-            values.status().message() + (other ? "; nothing was changed in the store" : ""));
-  }
+  if (!values.ok()) cannot_repeat(number, values.status());
   if (values.value()) return std::move(values.value());
   // It was made after the cut.
   reader_.reset();
@@ -150,14 +154,71 @@ std::optional<Values> Process::matched(uint64_t number) {
   return std::move(values.value());
 }
 
-void Process::record(std::string_view name, uint64_t number, std::span<const int32_t> values) {
-  if (Session::append_outcome(name, number, values)) return;
-  keep_early({name, number, Values(values.begin(), values.end())});
+void Process::record(std::string_view name, uint64_t number, std::span<const int32_t> values,
+                     uint64_t count) {
+  journal_uncut();
+  if (Session::append_outcome(name, number, values, count)) return;
+  keep_early({name, number, Values(values.begin(), values.end()), count});
 }
 
-void Process::opened(Handle request, uint64_t number) {
-  open_[request] = number;
-  set_open_receives(open_.size());
+Process::Open& Process::opened(Handle request) {
+  Open& open = open_[request];
+  set_open_requests(open_.size());
+  return open;
+}
+
+int Process::rank_in(Handle communicator) const {
+  int rank = -1;
+  if (library_ != nullptr) (void)library_->comm_rank(communicator, &rank);
+  return rank;
+}
+
+int Process::size_of(Handle communicator) const {
+  int size = 0;
+  if (library_ != nullptr) (void)library_->comm_size(communicator, &size);
+  return size;
+}
+
+bool Process::is_on_device(const Buffer& buffer) {
+  return buffer.count > 0 && Session::is_device_memory(buffer.start);
+}
+
+Stand Process::read_once(const Library& library, const char* name, const Buffer& buffer) {
+  const Span span = span_of(library, buffer);
+  const uint64_t number = next_++;
+  if (const auto recorded = this->recorded(name, number)) {
+    Stand stand(span);
+    if (Status same = bytes_of(*recorded, stand.bytes(), span.bytes); !same.ok()) {
+      cannot_repeat(number, same);
+    }
+    return stand;
+  }
+  std::vector<std::byte> bytes(span.bytes);
+  const Status read =
+      Session::read_device(static_cast<std::byte*>(buffer.start) + span.offset, bytes);
+  if (read.ok()) {
+    record(name, number, values_of(bytes));
+  } else {
+    // The call will find out itself; without these bytes nothing can be repeated.
+    refuse_device_in(name);
+  }
+  return {};
+}
+
+Stand Process::written(const Library& library, const char* name, const Buffer& buffer) {
+  const Span span = span_of(library, buffer);
+  const uint64_t number = next_++;
+  if (recorded(name, number)) return Stand(span);
+  Session::about_to_write(static_cast<std::byte*>(buffer.start) + span.offset, span.bytes);
+  record(name, number, {});
+  return {};
+}
+
+void Process::refuse_device_in(const char* name) {
+  // Said once, and then there is nothing more to say.
+  static std::string what;
+  if (what.empty()) what = std::string("device memory in ") + name;
+  refuse(what.c_str());
 }
 
 double Process::time(double (*now)()) {
@@ -195,9 +256,12 @@ void Process::Completed::note(size_t index, size_t place) {
   const auto open = process_.open_.find(requests_[index]);
   if (open == process_.open_.end()) return;
   const int* const status = statuses_ + place * library_.status_ints;
-  process_.record(kMatched, open->second, {status[library_.source_at], status[library_.tag_at]});
+  if (open->second.posted != 0) {
+    process_.record(kMatched, open->second.posted,
+                    {status[library_.source_at], status[library_.tag_at]});
+  }
   process_.open_.erase(open);
-  set_open_receives(process_.open_.size());
+  set_open_requests(process_.open_.size());
 }
 
 }  // namespace gpusnap::mpi

@@ -6,8 +6,6 @@
 // makes MPI calls; the first call of another one that comes by here ends checkpoints by name.
 #pragma once
 
-#include <sys/types.h>
-
 #include <array>
 #include <atomic>
 #include <initializer_list>
@@ -18,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "interpose/mpi/buffers.h"
 #include "interpose/mpi/coordination.h"
 #include "interpose/mpi/library.h"
 #include "interpose/mpi/outcomes.h"
@@ -58,7 +57,7 @@ class Process {
   int barrier(const char* name, Handle communicator, Make&& make) {
     if (!counts(communicator)) return make();
     count_collective();
-    if (!coordination_.active()) return make();
+    if (!coordination_.active() || !coordination_.carries()) return after(name, make());
     Ballot agreed;
     const int result = coordination_.barrier(communicator, &cast_ballot, agreed);
     if (result == kSuccess) decide(name, &agreed);
@@ -69,10 +68,7 @@ class Process {
   int collective(const char* name, Handle communicator, bool synchronises, int result) {
     if (result != kSuccess || !synchronises || !counts(communicator)) return result;
     count_collective();
-    if (!coordination_.active() || following() == nullptr) return result;
-    Ballot agreed;
-    decide(name, coordination_.after_collective(&cast_ballot, agreed) ? &agreed : nullptr);
-    return result;
+    return after(name, result);
   }
 
   // ---- what arrives when ----
@@ -126,9 +122,55 @@ class Process {
     const uint64_t number = next_++;
     if (const auto match = matched(number)) return make((*match)[0], (*match)[1]);
     const int result = make(source, tag);
-    if (result == kSuccess) opened(request.at(0), number);
+    if (result == kSuccess) opened(request.at(0)).posted = number;
     return result;
   }
+
+  // ---- device memory ----
+
+  // Sends from a buffer; `make(const void*)`. `request`: where a call that returns before it has
+  // been sent puts its own, or null.
+  template <class Make>
+  int send(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
+    const Library* l = following();
+    if (l == nullptr || !is_on_device(buffer)) return make(buffer.start);
+    Stand stand = read_once(*l, name, buffer);
+    const int result = make(stand.start(buffer));
+    if (result == kSuccess && request != nullptr) opened(request->at(0)).stand = std::move(stand);
+    return result;
+  }
+  // Fills a buffer; `make(void*)`.
+  template <class Make>
+  int fill(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
+    const Library* l = following();
+    if (l == nullptr || !is_on_device(buffer)) return make(buffer.start);
+    Stand stand = written(*l, name, buffer);
+    const int result = make(stand.start(buffer));
+    if (result == kSuccess && request != nullptr) opened(request->at(0)).stand = std::move(stand);
+    return result;
+  }
+  // Both, of one buffer.
+  template <class Make>
+  int send_and_fill(const char* name, const Buffer& buffer, Make&& make) {
+    const Library* l = following();
+    if (l == nullptr || !is_on_device(buffer)) return make(buffer.start);
+    Stand stand = read_once(*l, name, buffer);
+    (void)written(*l, name, buffer);
+    return make(stand.start(buffer));
+  }
+  bool is_in_place(const void* buffer) const {
+    return library_ != nullptr && reinterpret_cast<uintptr_t>(buffer) == library_->in_place;
+  }
+  int rank_in(Handle communicator) const;
+  int size_of(Handle communicator) const;
+  // In calls by which device memory is not followed.
+  void refuse_device(const char* name, const void* buffer) {
+    if (following() != nullptr && is_on_device({const_cast<void*>(buffer), 1, 0})) {
+      refuse_device_in(name);
+    }
+  }
+
+  // ---- completion ----
 
   // Waits for one, or for all. `make(statuses)`.
   template <class Make>
@@ -154,7 +196,7 @@ class Process {
       const int which = first_of(*recorded);
       if (!is_index(requests, which)) return make(status);
       *index = which + base;
-      return wait_one(static_cast<size_t>(which), status);
+      return repeat_one(*l, requests, which, status, wait_one);
     }
     Completed completed(*this, *l, requests, status, 1);
     const int result = make(completed.statuses());
@@ -198,7 +240,7 @@ class Process {
     const uint64_t number = next_++;
     if (const auto recorded = this->recorded(name, number)) {
       *flag = first_of(*recorded) == 1 ? 1 : 0;
-      return *flag != 0 ? wait(statuses) : kSuccess;
+      return *flag != 0 ? wait_all(requests, statuses, wait) : kSuccess;
     }
     Completed completed(*this, *l, requests, statuses, requests.count);
     const int result = make(completed.statuses());
@@ -221,7 +263,7 @@ class Process {
       if (*flag == 0) return kSuccess;
       if (!is_index(requests, (*recorded)[1])) return make(status);
       *index = (*recorded)[1] + base;
-      return wait_one(static_cast<size_t>((*recorded)[1]), status);
+      return repeat_one(*l, requests, (*recorded)[1], status, wait_one);
     }
     Completed completed(*this, *l, requests, status, 1);
     const int result = make(completed.statuses());
@@ -308,15 +350,26 @@ class Process {
     return index >= 0 && static_cast<size_t>(index) < requests.count;
   }
 
+  // One that was complete when it was recorded.
   template <class WaitOne>
-  static int repeat_some(const Library& library, const Values& recorded, const Requests& requests,
-                         int* outcount, int* indices, int base, int* statuses, WaitOne& wait_one) {
+  int repeat_one(const Library& library, const Requests& requests, int index, int* status,
+                 WaitOne& wait_one) {
+    const auto at = static_cast<size_t>(index);
+    const Requests one{requests.place(at), 1, requests.bytes};
+    Completed completed(*this, library, one, status, 1);
+    const int result = wait_one(at, completed.statuses());
+    if (result == kSuccess) completed.note(0, 0);
+    return result;
+  }
+  template <class WaitOne>
+  int repeat_some(const Library& library, const Values& recorded, const Requests& requests,
+                  int* outcount, int* indices, int base, int* statuses, WaitOne& wait_one) {
     const bool ignored = reinterpret_cast<uintptr_t>(statuses) == library.status_ignore;
     *outcount = 0;
     for (size_t i = 1; i < recorded.size(); ++i) {
       if (!is_index(requests, recorded[i])) continue;
       int* const status = ignored ? statuses : statuses + (i - 1) * library.status_ints;
-      const int result = wait_one(static_cast<size_t>(recorded[i]), status);
+      const int result = repeat_one(library, requests, recorded[i], status, wait_one);
       if (result != kSuccess) return result;
       indices[(*outcount)++] = recorded[i] + base;
     }
@@ -328,27 +381,61 @@ class Process {
   bool counts(Handle communicator) const {
     return library_ != nullptr && (!coordination_.active() || coordination_.has_all(communicator));
   }
-  bool own_thread();
+  // One of all ranks has been made.
+  int after(const char* name, int result) {
+    if (result != kSuccess || !coordination_.active()) return result;
+    Ballot agreed;
+    decide(name, coordination_.after_collective(&cast_ballot, agreed) ? &agreed : nullptr);
+    return result;
+  }
+  bool own_thread() { return thread_.load(std::memory_order_relaxed) == &self_ || meet_thread(); }
+  bool meet_thread();
   void count_collective();
   void decide(const char* name, const Ballot* agreed);
   void agree_on_restore(uint64_t epoch) const;
   void open_replay();
+  // The program makes another call than it did (kInvalid), or the journal is damaged.
+  [[noreturn]] static void cannot_repeat(uint64_t number, const Status& why);
   std::optional<Values> recorded(std::string_view name, uint64_t number);
   std::optional<Values> matched(uint64_t number);
   void record(std::string_view name, uint64_t number, std::initializer_list<int32_t> values) {
     record(name, number, std::span(values.begin(), values.size()));
   }
-  void record(std::string_view name, uint64_t number, std::span<const int32_t> values);
-  void opened(Handle request, uint64_t number);
+  void record(std::string_view name, uint64_t number, std::span<const int32_t> values,
+              uint64_t count = 1);
+  // The collectives since the last outcome, at which no cut was made. They come into the journal
+  // with the next outcome or cut: nobody else makes a cut.
+  struct Uncut {
+    std::string_view name;
+    uint64_t first = 0;
+    uint64_t count = 0;
+  };
+  void journal_uncut();
+  // What is to be known of a request until it is complete: no cut is made before.
+  struct Open {
+    uint64_t posted = 0;  // a receive from anybody: the call that posted it; 0: it is none
+    Stand stand;
+  };
+  Open& opened(Handle request);
+
+  static bool is_on_device(const Buffer& buffer);
+  // The bytes of a buffer that the call only reads: into the journal, or, in a replay, out of it.
+  Stand read_once(const Library& library, const char* name, const Buffer& buffer);
+  // Those that it writes: in a replay another place for them.
+  Stand written(const Library& library, const char* name, const Buffer& buffer);
+  void refuse_device_in(const char* name);
 
   const Library* library_ = nullptr;
-  std::atomic<pid_t> thread_{0};  // the one that makes MPI calls
+  // The one that makes MPI calls, by where it has this variable of its own; null: none yet.
+  [[gnu::tls_model("initial-exec")]] static constinit inline thread_local char self_ = 0;
+  std::atomic<const void*> thread_{nullptr};
   Coordination coordination_;
   uint64_t next_ = 1;                      // number of the next call with an outcome
   std::unique_ptr<OutcomeReader> reader_;  // in a replay
-  std::map<Handle, uint64_t> open_;        // receives from anybody, and the call that posted each
-  double time_offset_ = 0;                 // a restored run's clock goes on where it was
-  std::optional<double> last_time_;        // of the recording, not continued yet
+  std::map<Handle, Open> open_;
+  Uncut uncut_;
+  double time_offset_ = 0;           // a restored run's clock goes on where it was
+  std::optional<double> last_time_;  // of the recording, not continued yet
 };
 
 }  // namespace gpusnap::mpi

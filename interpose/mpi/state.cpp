@@ -15,7 +15,8 @@ struct State {
   std::optional<Ranks> ranks;
   std::vector<EarlyOutcome> early;
   std::atomic<bool> initialised{false};
-  std::atomic<size_t> open_receives{0};
+  std::atomic<bool> has_early{false};
+  std::atomic<size_t> open_requests{0};
   std::atomic<const char*> refused{nullptr};
 };
 
@@ -41,12 +42,12 @@ bool initialised() {
   return state().initialised.load(std::memory_order_acquire);
 }
 
-bool receive_is_open() {
-  return state().open_receives.load(std::memory_order_relaxed) != 0;
+bool request_is_open() {
+  return state().open_requests.load(std::memory_order_relaxed) != 0;
 }
 
-void set_open_receives(size_t count) {
-  state().open_receives.store(count, std::memory_order_relaxed);
+void set_open_requests(size_t count) {
+  state().open_requests.store(count, std::memory_order_relaxed);
 }
 
 const char* refused() {
@@ -60,12 +61,18 @@ void set_refused(const char* what) {
 void keep_early(EarlyOutcome outcome) {
   constexpr size_t kMost = 1 << 16;
   const std::lock_guard lock(state().mutex);
+  state().has_early.store(true, std::memory_order_release);
   if (state().early.size() < kMost) return state().early.push_back(std::move(outcome));
   set_refused("so many MPI calls before the first CUDA call");
 }
 
+bool has_early() {
+  return state().has_early.load(std::memory_order_acquire);
+}
+
 std::vector<EarlyOutcome> take_early() {
   const std::lock_guard lock(state().mutex);
+  state().has_early.store(false, std::memory_order_release);
   return std::exchange(state().early, {});
 }
 

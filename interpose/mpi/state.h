@@ -17,9 +17,9 @@ void set_ranks(const Ranks& ranks);
 // MPI_Init has been called.
 bool initialised();
 
-// Receives from anybody that have not been completed.
-bool receive_is_open();
-void set_open_receives(size_t count);
+// Receives from anybody, and requests with device memory, that have not been completed.
+bool request_is_open();
+void set_open_requests(size_t count);
 
 // What the program did and cannot be repeated, be it before its first CUDA call; null: nothing.
 const char* refused();
@@ -30,8 +30,10 @@ struct EarlyOutcome {
   std::string_view name;  // lives for ever
   uint64_t number = 0;
   Values values;
+  uint64_t count = 1;
 };
 void keep_early(EarlyOutcome outcome);
+bool has_early();
 std::vector<EarlyOutcome> take_early();
 
 }  // namespace gpusnap::mpi

@@ -55,7 +55,6 @@ Triggers::Triggers(const Every& every,
                    const std::function<std::function<void()>(std::function<void()>)>& spawn)
     : interval_(every.interval),
       every_synchronisations_(every.synchronisations),
-      every_barriers_(every.barriers),
       last_cut_ns_(now_ns()) {
   wakeup_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   listen();
@@ -138,10 +137,6 @@ void Triggers::coordinate(std::function<void()> overdue) {
   overdue_ = std::move(overdue);
   coordinated_.store(true, std::memory_order_release);
   wanted_.fetch_or(due_.exchange(0));
-}
-
-void Triggers::on_barrier() noexcept {
-  if (every_barriers_ != 0 && ++barriers_ % every_barriers_ == 0) make_due(CutReason::kBarriers);
 }
 
 CutReason Triggers::take() noexcept {

@@ -44,8 +44,8 @@ class Triggers {
   // the timer's cut is not made.
   void coordinate(std::function<void()> overdue);
   bool wanted() const noexcept { return wanted_.load(std::memory_order_relaxed) != 0; }
-  // Counts one MPI collective of all ranks.
-  void on_barrier() noexcept;
+  // A checkpoint is due at the MPI collective that begins.
+  void on_barriers() noexcept { make_due(CutReason::kBarriers); }
 
   // A cut is due. Any thread; one relaxed load.
   bool pending() const noexcept { return due_.load(std::memory_order_relaxed) != 0; }
@@ -101,8 +101,6 @@ class Triggers {
   const std::chrono::nanoseconds interval_;
   std::atomic<uint64_t> every_synchronisations_;
   std::atomic<uint64_t> synchronisations_{0};
-  uint64_t every_barriers_ = 0;
-  uint64_t barriers_ = 0;         // of the thread that makes them
   std::atomic<uint32_t> due_{0};  // bits by CutReason
   std::atomic<bool> coordinated_{false};
   std::atomic<uint32_t> wanted_{0};      // in the place of due_, where it is coordinated

@@ -113,7 +113,8 @@ void Checkpointer::failed(const std::string& id, const Status& status) {
   std::lock_guard lock(mutex_);
   // Torn once for all: which kernel it is may take another torn one or two to find. The rank that
   // gave it up has said why.
-  const bool again = elsewhere_ == tried_ || status.message() == last_error_ ||
+  const bool elsewhere = elsewhere_ != 0 && elsewhere_ == tried_;
+  const bool again = elsewhere || status.message() == last_error_ ||
                      (status.code() == Code::kTorn && std::exchange(torn_said_, true));
   if (!again) last_error_ = status.message();
   log(again ? LogLevel::kDebug : LogLevel::kWarn,

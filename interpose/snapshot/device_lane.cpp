@@ -60,6 +60,7 @@ Status DeviceLane::set_up() {
       if (result != CUDA_SUCCESS) break;
     }
   }
+  if (result == CUDA_SUCCESS) result = driver_.cuStreamCreate(&reading_, CU_STREAM_DEFAULT);
   if (result != CUDA_SUCCESS) return driver_status(driver_, "making streams of our own", result);
   auto code = DeviceCode::load(driver_);
   if (!code.ok()) return code.status();

@@ -66,6 +66,9 @@ class DeviceLane {
   CUstream gate_to_host() const { return gate_to_host_; }
   // Of the least priority, for our gathering kernel: beside what goes to the host.
   CUstream gathering() const { return gathering_; }
+  // For what another library is about to read: behind the legacy default stream, and behind no
+  // other of the program's.
+  CUstream reading() const { return reading_; }
   Stopwatch& watch() { return watch_; }  // the offloader's
   EventPool& events() { return events_; }
 
@@ -116,6 +119,7 @@ class DeviceLane {
   EventPool events_;
   Stopwatch watch_;
   CUstream offload_ = nullptr, gathering_ = nullptr, gate_ = nullptr, gate_to_host_ = nullptr;
+  CUstream reading_ = nullptr;
   std::unique_ptr<DeviceCode> code_;
   // Mapped, so that the addresses that the program gets do not depend on what we have.
   MappedMemory tables_;

@@ -103,6 +103,11 @@ uint64_t Snapshots::own_bytes(CUcontext context) {
   return lane == nullptr ? 0 : lane->own_bytes();
 }
 
+CUstream Snapshots::reading_stream(CUcontext context) const {
+  const DeviceLane* lane = lane_of(handle(context));
+  return lane == nullptr ? CU_STREAM_LEGACY : lane->reading();
+}
+
 bool Snapshots::make_room(CUcontext context) {
   const DeviceLane* lane = lane_of(handle(context));
   if (lane == nullptr) return false;

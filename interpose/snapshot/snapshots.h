@@ -58,6 +58,8 @@ class Snapshots {
   [[nodiscard]] std::unique_ptr<DeviceLane> forget_context(CUcontext context);
   // Device memory of ours in the context, which the program is not to find missing.
   uint64_t own_bytes(CUcontext context);
+  // DeviceLane::reading(), or the legacy default stream where the context has no lane.
+  CUstream reading_stream(CUcontext context) const;
   // The program has been refused memory of the context's device: gives ours there back. The
   // snapshot on its way ends first. True: try again.
   bool make_room(CUcontext context);

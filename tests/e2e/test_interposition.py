@@ -42,6 +42,11 @@ def table_symbols():
                 yield f'{symbol}_{variant}'
 
 
+def mpi_symbols():
+    lines = pathlib.Path(HOOKS_TABLE).parent.joinpath('mpi', 'exports.list').read_text().splitlines()
+    return {line for line in lines if not line.startswith('#')}
+
+
 class Inert(unittest.TestCase):
     def same(self, command, **more):
         plain = run(command, **more)
@@ -61,12 +66,15 @@ class Inert(unittest.TestCase):
                    'print(ctypes.CDLL(None).abs(-3))\n'
                    'try: ctypes.CDLL(None).cuInit; print("a driver")\n'
                    'except AttributeError: print("no driver")\n'
+                   'try: ctypes.CDLL(None).MPI_Init; print("an MPI")\n'
+                   'except AttributeError: print("no MPI")\n'
                    'os.system("echo child")\n'
                    'raise SystemExit(5)\n')
         code, output, _ = self.same([sys.executable, '-u', '-c', program])
         self.assertEqual(code, 5)
         self.assertTrue(output.startswith('1\n'), output)
         self.assertIn('no driver', output)
+        self.assertIn('no MPI', output)
 
     def test_compiler(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +98,7 @@ class Library(unittest.TestCase):
         lines = subprocess.run(['nm', '-D', '--defined-only', LIBRARY], check=True,
                                stdout=subprocess.PIPE).stdout.decode().splitlines()
         functions = {line.split()[2].split('@')[0] for line in lines if line.split()[1] != 'A'}
-        self.assertEqual(functions, set(table_symbols()) |
+        self.assertEqual(functions, set(table_symbols()) | mpi_symbols() |
                          {'dlsym', 'dlvsym', 'pthread_create', 'thrd_create'})
 
     def test_needs_the_c_library_alone(self):

@@ -199,6 +199,34 @@ TEST_F(ReplayJournalTest, ARestoredRunGoesOnInAPartOfItsOwn) {
   EXPECT_EQ(entry.head.hook, 3);
 }
 
+// A restored run may make MPI calls before its next hooked one.
+TEST_F(ReplayJournalTest, APartMayBeginWithAnOutcome) {
+  auto first = record("a.journal");
+  first->append(1, {}, 0);
+  auto second = record("b.journal", finish(*first), 1);
+  const int32_t values[] = {3, -1};
+  second->append_outcome("MPI_Recv", 7, values);
+  second->append(2, {}, 0);
+  auto replayer = replay(finish(*second), 2);
+  Entry entry;
+  ASSERT_TRUE(replayer->next(entry).ok());
+  const Status status = replayer->next(entry);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(entry.head.hook, kOutcomeEntry);
+  EXPECT_EQ(entry.name, "MPI_Recv");
+  ASSERT_TRUE(replayer->next(entry).ok());
+  EXPECT_EQ(entry.head.hook, 2);
+}
+
+TEST_F(ReplayJournalTest, ACallOfNoThreadIsRefused) {
+  auto recorder = record("a.journal");
+  const EntryHead call;
+  recorder->writer().append(std::as_bytes(std::span(&call, 1)), 1);
+  auto replayer = replay(finish(*recorder), 1);
+  Entry entry;
+  EXPECT_EQ(replayer->next(entry).code(), Code::kDamaged);
+}
+
 TEST_F(ReplayJournalTest, AManifestThatCountsOtherwiseIsRefused) {
   auto recorder = record("a.journal");
   recorder->append(1, {}, 0);

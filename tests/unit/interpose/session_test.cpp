@@ -323,6 +323,84 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
   EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
 
+// ---- device memory that MPI calls send, in a process of its own ----
+
+// A stream in which nothing moves until it is told to go on.
+class HeldStream {
+ public:
+  explicit HeldStream(CUstream stream) : stream_(stream) {
+    auto wait = [](void* latch) { static_cast<std::latch*>(latch)->wait(); };
+    EXPECT_EQ(cuLaunchHostFunc(stream, wait, &may_go_on_), CUDA_SUCCESS);
+  }
+  void go_on() {
+    may_go_on_.count_down();
+    EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  }
+
+ private:
+  CUstream stream_;
+  std::latch may_go_on_{1};
+};
+
+class SentMemory : public SessionTest {
+ protected:
+  SentMemory() {
+    EXPECT_EQ(cuMemAlloc_v2(&address_, 4), CUDA_SUCCESS);
+    write("old", nullptr);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    MemoryRange range;
+    range.address = address_;
+    range.size = 4;
+    make_call([&](Session& session) {
+      range.context = reinterpret_cast<uint64_t>(session.current_context());
+      EXPECT_TRUE(session.memory().insert(range));
+    });
+  }
+  ~SentMemory() override {
+    make_call([&](Session& session) { EXPECT_TRUE(session.memory().erase(address_)); });
+    EXPECT_EQ(cuMemFree_v2(address_), CUDA_SUCCESS);
+  }
+  void write(const char* text, CUstream stream) const {
+    EXPECT_EQ(cuMemcpyHtoDAsync_v2(address_, text, 4, stream), CUDA_SUCCESS);
+  }
+  std::string read() const {
+    std::vector<std::byte> bytes(4);
+    const Status status = Session::read_device(reinterpret_cast<const void*>(address_), bytes);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return reinterpret_cast<const char*>(bytes.data());
+  }
+
+  CUdeviceptr address_ = 0;
+};
+
+TEST_F(SentMemory, IsReadWhileOtherStreamsAreBusy) {
+  CUstream stream = nullptr;
+  ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  HeldStream held(stream);
+  std::atomic<bool> done = false;
+  const auto reader = thread_that([&] {
+    EXPECT_EQ(read(), "old");
+    done = true;
+  });
+  EXPECT_TRUE(becomes([&] { return done.load(); }));
+  held.go_on();
+  EXPECT_EQ(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+}
+
+// A program that has waited for nothing gets away with that where it uses the default stream.
+TEST_F(SentMemory, IsReadBehindTheDefaultStream) {
+  HeldStream held(nullptr);
+  write("new", nullptr);
+  std::atomic<bool> done = false;
+  const auto reader = thread_that([&] {
+    EXPECT_EQ(read(), "new");
+    done = true;
+  });
+  EXPECT_TRUE(stays([&] { return !done; }));
+  held.go_on();
+  EXPECT_TRUE(becomes([&] { return done.load(); }));
+}
+
 // ---- the deadline, in a process of its own ----
 
 class ShortDrain : public SessionTest {

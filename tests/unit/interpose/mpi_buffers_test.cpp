@@ -1,0 +1,185 @@
+// Which bytes an MPI call can touch, what stands in their place, and how they get into the journal.
+#include "interpose/mpi/buffers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+namespace gpusnap::mpi {
+namespace {
+
+// A type as MPI has it: where each item begins and ends, and where the next one begins.
+struct Type {
+  intptr_t true_lower = 0, true_extent = 0;
+  intptr_t lower = 0, extent = 0;
+};
+
+// Handles are places of types; of others nothing is known.
+Handle handle_of(const Type& type) {
+  return reinterpret_cast<Handle>(&type);
+}
+int extent_of(Handle type, intptr_t* lower, intptr_t* extent) {
+  if (type == 0) return kOtherError;
+  *lower = reinterpret_cast<const Type*>(type)->lower;
+  *extent = reinterpret_cast<const Type*>(type)->extent;
+  return kSuccess;
+}
+int true_extent_of(Handle type, intptr_t* lower, intptr_t* extent) {
+  if (type == 0) return kOtherError;
+  *lower = reinterpret_cast<const Type*>(type)->true_lower;
+  *extent = reinterpret_cast<const Type*>(type)->true_extent;
+  return kSuccess;
+}
+Library fake_library() {
+  Library library;
+  library.type_extent = &extent_of;
+  library.type_true_extent = &true_extent_of;
+  return library;
+}
+
+void expect_span(const Type& type, int64_t count, int64_t offset, uint64_t bytes) {
+  int unused = 0;
+  const Span span = span_of(fake_library(), {&unused, count, handle_of(type)});
+  EXPECT_EQ(span.offset, offset);
+  EXPECT_EQ(span.bytes, bytes);
+}
+
+constexpr Type plain(intptr_t bytes) {
+  return {.true_extent = bytes, .extent = bytes};
+}
+
+TEST(SpanOf, PlainItemsAreAllOfIt) {
+  expect_span(plain(4), 1, 0, 4);
+  expect_span(plain(4), 1000, 0, 4000);
+  expect_span(plain(8), INT64_C(3'000'000'000), 0, UINT64_C(24'000'000'000));
+}
+
+TEST(SpanOf, NothingIsNothing) {
+  expect_span(plain(4), 0, 0, 0);
+  expect_span(plain(4), -1, 0, 0);
+  const Span unknown = span_of(fake_library(), {nullptr, 5, 0});
+  EXPECT_EQ(unknown.offset, 0);
+  EXPECT_EQ(unknown.bytes, 0u);
+}
+
+// A column of 10 rows of 100 bytes: its extent ends with its last item.
+TEST(SpanOf, GapsInsideOfATypeCount) {
+  const Type column{.true_extent = 908, .extent = 908};
+  expect_span(column, 1, 0, 908);
+  expect_span(column, 3, 0, 3 * 908);
+}
+
+// The same, made to begin 8 bytes behind the one before it: they lie in one another.
+TEST(SpanOf, ItemsMayLieInOneAnother) {
+  const Type column{.true_extent = 908, .extent = 8};
+  expect_span(column, 1, 0, 908);
+  expect_span(column, 3, 0, 908 + 16);
+}
+
+TEST(SpanOf, WhatABoundaryAddsBehindTheLastItemDoesNotCount) {
+  const Type padded{.true_extent = 12, .extent = 16};
+  expect_span(padded, 1, 0, 12);
+  expect_span(padded, 4, 0, 3 * 16 + 12);
+  const Type displaced{.true_lower = 40, .true_extent = 4, .lower = 0, .extent = 64};
+  expect_span(displaced, 1, 40, 4);
+  expect_span(displaced, 2, 40, 68);
+}
+
+// Rows from the last one up.
+TEST(SpanOf, ATypeMayReachBeforeTheBuffersStart) {
+  const Type rising{.true_lower = -900, .true_extent = 908, .lower = -900, .extent = 908};
+  expect_span(rising, 1, -900, 908);
+  expect_span(rising, 2, -900, 2 * 908);
+}
+
+TEST(SpanOf, TheLastItemMayBeTheFirstInMemory) {
+  const Type backwards{.true_extent = 4, .extent = -16};
+  expect_span(backwards, 1, 0, 4);
+  expect_span(backwards, 3, -32, 36);
+  const Type displaced{.true_lower = 8, .true_extent = 4, .extent = -16};
+  expect_span(displaced, 3, -24, 36);
+}
+
+TEST(SpanOf, IsFromTheFirstToTheLastByteOfAnyItem) {
+  std::mt19937 random(17);
+  auto between = [&](int from, int to) {
+    return std::uniform_int_distribution<intptr_t>(from, to)(random);
+  };
+  for (int round = 0; round < 1000; ++round) {
+    const Type type{.true_lower = between(-50, 50),
+                    .true_extent = between(1, 60),
+                    .lower = between(-50, 50),
+                    .extent = between(-80, 80)};
+    const int64_t count = between(1, 9);
+    int64_t first = INT64_MAX, end = INT64_MIN;
+    for (int64_t i = 0; i < count; ++i) {
+      first = std::min<int64_t>(first, i * type.extent + type.true_lower);
+      end = std::max<int64_t>(end, i * type.extent + type.true_lower + type.true_extent);
+    }
+    expect_span(type, count, first, static_cast<uint64_t>(end - first));
+  }
+}
+
+TEST(StandTest, NoneIsTheBufferItself) {
+  int there = 0;
+  Stand none;
+  EXPECT_EQ(none.start({&there, 1, 0}), &there);
+}
+
+// MPI reaches its first byte from the start that it is given, as it would the buffer's.
+TEST(StandTest, ItsStartIsWhereTheBuffersWouldBe) {
+  Stand before(Span{-16, 40});
+  EXPECT_EQ(before.start({}), before.bytes() + 16);
+  Stand moved = std::move(before);
+  EXPECT_EQ(moved.start({}), moved.bytes() + 16);
+  Stand plain_one(Span{0, 8});
+  EXPECT_EQ(plain_one.start({}), plain_one.bytes());
+}
+
+std::vector<std::byte> some_bytes(size_t count) {
+  std::vector<std::byte> bytes(count);
+  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 37 + 200);
+  return bytes;
+}
+
+TEST(ValuesOf, EveryNumberOfBytesComesBack) {
+  for (size_t count : {0, 1, 2, 3, 4, 5, 7, 8, 9, 1000, 1001}) {
+    const std::vector<std::byte> bytes = some_bytes(count);
+    std::vector<std::byte> back(count);
+    const Status status = bytes_of(values_of(bytes), back.data(), count);
+    EXPECT_TRUE(status.ok()) << count << ": " << status.message();
+    EXPECT_EQ(back, bytes);
+  }
+}
+
+// Runs of one 0 are kept as a number of times: bytes must be nothing of the kind.
+TEST(ValuesOf, NoBytesAreNotTakenForAnotherOutcome) {
+  EXPECT_NE(values_of({}), Values{0});
+  EXPECT_NE(values_of({}), Values{});
+}
+
+TEST(ValuesOf, AnotherSizeIsAnotherMessage) {
+  std::vector<std::byte> to(100, std::byte{9});
+  for (uint64_t expected : {0, 7, 9, 100}) {
+    const Status status = bytes_of(values_of(some_bytes(8)), to.data(), expected);
+    EXPECT_EQ(status.code(), Code::kInvalid) << expected;
+  }
+  EXPECT_EQ(to, std::vector<std::byte>(100, std::byte{9}));
+}
+
+TEST(ValuesOf, WhatIsNoSuchThingIsDamaged) {
+  std::vector<std::byte> to(100);
+  Values cut_short = values_of(some_bytes(8));
+  cut_short.pop_back();
+  Values huge = values_of(some_bytes(8));
+  std::memset(huge.data(), 0xff, sizeof(uint64_t));
+  for (const Values& values : {Values{}, Values{1}, cut_short, huge}) {
+    EXPECT_EQ(bytes_of(values, to.data(), 8).code(), Code::kDamaged) << values.size();
+  }
+}
+
+}  // namespace
+}  // namespace gpusnap::mpi
