@@ -491,7 +491,7 @@ class Asking(CliTest):
     def listen(self, pid):
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener.bind('\0gpusnap-%d-%d' % (os.geteuid(), pid))
-        listener.listen(1)
+        listener.listen(100)
         self.addCleanup(listener.close)
         return listener
 
@@ -501,12 +501,18 @@ class Asking(CliTest):
 
         def serve():
             connection, _ = listener.accept()
-            heard.append(connection.recv(1000))
+            asked = connection.recv(1000)
+            # Another test asks all that run.
+            if asked in (b'gpusnap 1 status\n', b''):
+                connection.close()
+                return serve()
+            heard.append(asked)
             if answer:
                 connection.send(answer)
             elif answer is None:
                 stop.wait(60)
             connection.close()
+            return None
 
         stop = threading.Event()
         server = threading.Thread(target=serve)
@@ -527,6 +533,23 @@ class Asking(CliTest):
             self.assert_one_line(self.ask(listener, hostile, harness.INTERNAL))
         self.assert_one_line(self.ask(listener, None, harness.INTERNAL, '--timeout', '50ms'),
                              '--timeout')
+
+    def test_takes_no_more_requests(self):
+        """Where nobody takes those that have come."""
+        self.listen(os.getpid())
+        self.addCleanup(lambda: [each.close() for each in waiting])
+        waiting = []
+        with self.assertRaises(BlockingIOError):
+            while True:
+                waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                waiting[-1].setblocking(False)
+                waiting[-1].connect('\0gpusnap-%d-%d' % (os.geteuid(), os.getpid()))
+        done = self.call('checkpoint', '--timeout', '50ms', str(os.getpid()),
+                         status=harness.INTERNAL)
+        self.assert_one_line(done, 'it takes no more requests')
+        found = [process for job in json.loads(self.call('status', '--json').stdout)
+                 for process in job['processes'] if process['pid'] == os.getpid()]
+        self.assertEqual([each['state'] for each in found], ['does not answer'])
 
     def test_impostor(self):
         sleeper = subprocess.Popen(['sleep', '60'])

@@ -350,26 +350,36 @@ class OfSeveralRanks(StatusTest):
 class Answers(StatusTest):
     """This process answers as a library would, or another one."""
 
-    def ask(self, answer):
+    def listen(self, pid):
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.addCleanup(listener.close)
-        listener.bind('\0gpusnap-%d-%d' % (os.geteuid(), os.getpid()))
-        listener.listen(1)
+        listener.bind('\0gpusnap-%d-%d' % (os.geteuid(), pid))
+        listener.listen(100)
+        return listener
+
+    def ask(self, answer):
+        listener = self.listen(os.getpid())
         heard = []
 
         def serve():
-            connection, _ = listener.accept()
-            heard.append(connection.recv(1000))
-            connection.send(answer)
-            connection.close()
+            """Other tests ask, too."""
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    heard.append(connection.recv(1000))
+                    connection.send(answer)
         server = threading.Thread(target=serve)
         server.start()
         # Not those of this store alone: this one says what it likes.
         said = self.tool('status', '--json', *self.patience)
+        listener.shutdown(socket.SHUT_RDWR)
         server.join()
         listener.close()
         self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertEqual(heard, [b'gpusnap 1 status\n'])
+        self.assertEqual(set(heard), {b'gpusnap 1 status\n'})
         return [(job, process) for job in json.loads(said.stdout) for process in job['processes']
                 if process['pid'] == os.getpid()]
 
@@ -398,10 +408,7 @@ class Answers(StatusTest):
         sleeper = subprocess.Popen(['sleep', '1000'])
         self.addCleanup(sleeper.wait)
         self.addCleanup(sleeper.kill)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.addCleanup(listener.close)
-        listener.bind('\0gpusnap-%d-%d' % (os.geteuid(), sleeper.pid))
-        listener.listen(1)
+        self.listen(sleeper.pid)
         said = self.tool('status', '--json', *self.patience)
         self.assertNotIn(sleeper.pid, [process['pid'] for job in json.loads(said.stdout)
                                        for process in job['processes']])

@@ -25,7 +25,7 @@ int failed(int pid, const std::string& why) {
 }  // namespace
 
 int checkpoint_command(const CheckpointOptions& options) {
-  const ControlConnection connection;
+  const ControlConnection connection(options.timeout);
   if (const Status connected = connection.connect_to(options.pid); !connected.ok()) {
     return failed(options.pid, connected.message());
   }

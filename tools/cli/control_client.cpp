@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +16,15 @@
 
 namespace gpusnap {
 
-ControlConnection::ControlConnection(int flags)
-    : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0)) {}
+ControlConnection::ControlConnection(std::chrono::nanoseconds longest)
+    : socket_(::socket(
+          AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (longest.count() == 0 ? SOCK_NONBLOCK : 0), 0)) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest);
+  const timeval most{seconds.count(),
+                     std::chrono::ceil<std::chrono::microseconds>(longest - seconds).count()};
+  // Of connect(), too.
+  (void)setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+}
 
 ControlConnection::~ControlConnection() {
   if (socket_ >= 0) close(socket_);
@@ -36,8 +44,8 @@ Status ControlConnection::connect_to(int pid) const {
     if (errno == ECONNREFUSED) {
       return {Code::kNotFound, "it does not run under gpusnap, or has not used CUDA yet"};
     }
-    return {errno == EAGAIN ? Code::kBusy : Code::kIo,
-            fmt::format("it cannot be reached: {}", strerrordesc_np(errno))};
+    if (errno == EAGAIN) return {Code::kBusy, "it takes no more requests: is it stopped?"};
+    return {Code::kIo, fmt::format("it cannot be reached: {}", strerrordesc_np(errno))};
   }
   ucred peer{};
   socklen_t bytes = sizeof peer;
@@ -51,7 +59,7 @@ Status ControlConnection::connect_to(int pid) const {
 namespace {
 
 struct Question {
-  ControlConnection connection{SOCK_NONBLOCK};
+  ControlConnection connection;
   StatusAnswer answer;
   bool open = true;   // it has not answered yet
   bool gone = false;  // or is not what its name says
@@ -61,10 +69,7 @@ void ask(Question& question) {
   const Status connected = question.connection.connect_to(question.answer.pid);
   question.open = connected.ok();
   question.gone = connected.code() == Code::kNotFound || connected.code() == Code::kPermission;
-  // What takes no connection is as good as what does not answer.
-  if (!connected.ok() && connected.code() != Code::kBusy) {
-    question.answer.problem = connected.message();
-  }
+  question.answer.problem = connected.message();
   if (question.open) {
     (void)send(question.connection.socket(), kStatusRequest.data(), kStatusRequest.size(),
                MSG_NOSIGNAL | MSG_DONTWAIT);

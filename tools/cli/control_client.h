@@ -13,8 +13,9 @@ namespace gpusnap {
 
 class ControlConnection {
  public:
-  // `flags`: SOCK_NONBLOCK, or 0.
-  explicit ControlConnection(int flags = 0);
+  // `longest`: to wait where the process takes no more connections for now; 0: not at all, and
+  // nothing that is done with the socket waits.
+  explicit ControlConnection(std::chrono::nanoseconds longest = {});
   ~ControlConnection();
   ControlConnection(ControlConnection&& other) noexcept;
   ControlConnection& operator=(ControlConnection&&) = delete;

@@ -49,6 +49,8 @@ RankStatus described(StatusAnswer answer) {
   RankStatus rank;
   rank.pid = answer.pid;
   rank.status = std::move(*answer.status);
+  // It becomes part of a path, and is shown.
+  rank.status.job = sanitise_job(rank.status.job);
   rank.status.store = plain_folder(rank.status.store);
   return rank;
 }

@@ -6,17 +6,23 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <latch>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/resolve.h"
+#include "interpose/services/control.h"
 #include "interpose/thread_path.h"
 
 namespace gpusnap {
@@ -180,6 +186,56 @@ TEST_F(SessionTest, ACutWaitsForTheCallsThatAreBeingMade) {
   EXPECT_TRUE(stays([&] { return !cut && !other && checkpoints() == before; }));
   may_leave.count_down();
   EXPECT_TRUE(becomes([&] { return cut && other && checkpoints() == before + 1; }));
+}
+
+// ---- who asks from outside ----
+
+std::optional<ProcessStatus> ask_for_status() {
+  const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const ControlAddress name = control_address(geteuid(), getpid());
+  std::string message(kStatusMessageBytes, '\0');
+  ssize_t got = 0;
+  if (connect(socket, reinterpret_cast<const sockaddr*>(&name.address), name.bytes) == 0 &&
+      send(socket, kStatusRequest.data(), kStatusRequest.size(), MSG_NOSIGNAL) > 0) {
+    got = recv(socket, message.data(), message.size(), 0);
+  }
+  close(socket);
+  const auto reply =
+      decode_status({message.data(), static_cast<size_t>(std::max<ssize_t>(got, 0))});
+  return reply && reply->error.empty() ? std::optional(reply->status) : std::nullopt;
+}
+
+// Also while a thread is inside a call, and while a checkpoint is on its way.
+TEST_F(SessionTest, TellsItsStatusAtAnyTime) {
+  // Another test's checkpoint may be on its way.
+  std::optional<ProcessStatus> first;
+  ASSERT_TRUE(becomes([&] {
+    first = ask_for_status();
+    return !first || first->saving == 0;
+  }));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->job, "job");
+  EXPECT_EQ(first->store, folder_);
+  EXPECT_EQ(first->doing, Doing::kRecording);
+  EXPECT_EQ(first->due, Due::kNot);
+  std::atomic<bool> over{false};
+  std::atomic<int> told{0}, untold{0};
+  std::jthread asks([&] {
+    while (!over) ++(ask_for_status() ? told : untold);
+  });
+  make_call([&](Session&) {
+    const int before = told;
+    EXPECT_TRUE(becomes([&] { return told > before + 1; }));
+  });
+  std::raise(SIGUSR1);
+  make_call([](Session&) {});
+  EXPECT_TRUE(becomes([&] { return ask_for_status()->epoch > first->epoch; }));
+  over = true;
+  asks.join();
+  EXPECT_EQ(untold, 0);
+  const std::optional<ProcessStatus> last = ask_for_status();
+  EXPECT_EQ(last->saving, 0U);
+  EXPECT_GT(last->cut_unix_ns, first->cut_unix_ns);
 }
 
 // ---- functions of the host ----
