@@ -133,6 +133,8 @@ class Session {
                              std::span<const int32_t> values, uint64_t count = 1);
   // Whether it is memory of the program's that is the device's alone.
   static bool is_device_memory(const void* address);
+  // Whether it is host memory that the device sees, too.
+  static bool is_seen_by_device(const void* address);
   static Status read_device(const void* from, std::span<std::byte> to);
   // Others than the program's calls are about to write there: a snapshot gets what it needs of it.
   static void about_to_write(const void* address, uint64_t bytes);

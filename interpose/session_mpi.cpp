@@ -216,6 +216,15 @@ bool Session::is_device_memory(const void* address) {
   return on_device;
 }
 
+bool Session::is_seen_by_device(const void* address) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr) return false;
+  s->lock_any();
+  const bool seen = s->host_memory_.contains(reinterpret_cast<uint64_t>(address), 1);
+  s->lock_.unlock();
+  return seen;
+}
+
 Status Session::read_device(const void* from, std::span<std::byte> to) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr || to.empty()) return {};

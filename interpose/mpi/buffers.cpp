@@ -17,6 +17,22 @@ Span span_of(const Library& library, const Buffer& buffer) {
           static_cast<uint64_t>(true_extent + std::max(others, -others))};
 }
 
+Stand Stand::aside_of(const Span& span, const Buffer& buffer) {
+  Stand stand(span);
+  stand.behind_ = static_cast<std::byte*>(buffer.start) + span.offset;
+  stand.before_.assign(stand.behind_, stand.behind_ + span.bytes);
+  stand.bytes_ = stand.before_;
+  return stand;
+}
+
+// Not what lies in gaps, nor what a shorter message has not filled: that may have changed
+// meanwhile.
+void Stand::give_back() const {
+  for (size_t i = 0; i < before_.size(); ++i) {
+    if (bytes_[i] != before_[i]) behind_[i] = bytes_[i];
+  }
+}
+
 // Their number, in two of the values; then four of them a value.
 Values values_of(const std::vector<std::byte>& bytes) {
   const uint64_t size = bytes.size();

@@ -2,6 +2,10 @@
 // memory is not there yet: what is sent from it comes from the journal, which has it as something
 // that the host has read, and what is received into it goes into host memory of ours, since all of
 // the device's memory is loaded at the cut. While recording, a receive is a write to device memory.
+//
+// Memory that host and device both see is the host's, and receives go there in a replay, too. But
+// what a replay learns of the device goes there at the recorded calls, and what comes of a
+// request's message must not be there before: it is kept aside until the request is complete.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +35,11 @@ Span span_of(const Library& library, const Buffer& buffer);
 class Stand {
  public:
   Stand() = default;
+  // For device memory: nothing comes of what is received.
   explicit Stand(const Span& span) : offset_(span.offset), bytes_(span.bytes), used_(true) {}
+  // Of a buffer in host memory, for what is received: give_back() puts there what has come.
+  static Stand aside_of(const Span& span, const Buffer& buffer);
+  void give_back() const;
 
   std::byte* bytes() { return bytes_.data(); }
   // What the call is given.
@@ -43,6 +51,8 @@ class Stand {
   int64_t offset_ = 0;
   std::vector<std::byte> bytes_;
   bool used_ = false;
+  std::byte* behind_ = nullptr;  // the host memory, and what it had
+  std::vector<std::byte> before_;
 };
 
 // Bytes as the values of an outcome, and back. kInvalid where they are not as many as expected,

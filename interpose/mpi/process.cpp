@@ -183,6 +183,10 @@ bool Process::is_on_device(const Buffer& buffer) {
   return buffer.count > 0 && Session::is_device_memory(buffer.start);
 }
 
+bool Process::is_to_be_kept_aside(const Buffer& buffer) const {
+  return reader_ != nullptr && buffer.count > 0 && Session::is_seen_by_device(buffer.start);
+}
+
 Stand Process::read_once(const Library& library, const char* name, const Buffer& buffer) {
   const Span span = span_of(library, buffer);
   const uint64_t number = next_++;
@@ -260,6 +264,7 @@ void Process::Completed::note(size_t index, size_t place) {
     process_.record(kMatched, open->second.posted,
                     {status[library_.source_at], status[library_.tag_at]});
   }
+  open->second.stand.give_back();
   process_.open_.erase(open);
   set_open_requests(process_.open_.size());
 }

@@ -143,8 +143,12 @@ class Process {
   template <class Make>
   int fill(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
     const Library* l = following();
-    if (l == nullptr || !is_on_device(buffer)) return make(buffer.start);
-    Stand stand = written(*l, name, buffer);
+    if (l == nullptr) return make(buffer.start);
+    const bool on_device = is_on_device(buffer);
+    const bool aside = !on_device && request != nullptr && is_to_be_kept_aside(buffer);
+    if (!on_device && !aside) return make(buffer.start);
+    Stand stand =
+        on_device ? written(*l, name, buffer) : Stand::aside_of(span_of(*l, buffer), buffer);
     const int result = make(stand.start(buffer));
     if (result == kSuccess && request != nullptr) opened(request->at(0)).stand = std::move(stand);
     return result;
@@ -419,6 +423,8 @@ class Process {
   Open& opened(Handle request);
 
   static bool is_on_device(const Buffer& buffer);
+  // Of what a request will fill: whether it is host memory that a replay still writes to.
+  bool is_to_be_kept_aside(const Buffer& buffer) const;
   // The bytes of a buffer that the call only reads: into the journal, or, in a replay, out of it.
   Stand read_once(const Library& library, const char* name, const Buffer& buffer);
   // Those that it writes: in a replay another place for them.

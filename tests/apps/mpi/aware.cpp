@@ -440,6 +440,52 @@ class Crowd {
   Words own_{kCount}, theirs_{number(world_.size) * kCount};
 };
 
+// A message into host memory of which kernels write another part meanwhile. It is pure chance
+// whether it has come when the receive is posted, or comes when the kernel has been waited for.
+class Shared {
+ public:
+  Shared(const World& world, Gpu& gpu) : world_(world), gpu_(gpu) {}
+
+  void step(int step) {
+    gpu_.pack(own_.at(0), kCount, number(step) + seen_);
+    gpu_.wait();
+    const bool early = chance_.below(2) == 0;
+    if (early) send();
+    meet_neighbours();
+    MPI_Irecv(memory_.data(), kCount, MPI_UNSIGNED, world_.left(), kTag, MPI_COMM_WORLD,
+              requests_.at(0));
+    gpu_.pack(reinterpret_cast<unsigned*>(memory_.device_address()) + kCount, kCount, number(step));
+    gpu_.wait();
+    if (!early) send();
+    requests_.wait(step);
+    for (const unsigned word : memory_.span()) seen_ = stirred(seen_, word);
+  }
+  unsigned seen() const { return seen_; }
+
+ private:
+  static constexpr int kTag = 50;
+  static constexpr unsigned kCount = 300;
+
+  void send() {
+    MPI_Isend(own_.at(0), kCount, MPI_UNSIGNED, world_.right(), kTag, MPI_COMM_WORLD,
+              requests_.at(1));
+  }
+  void meet_neighbours() const {
+    const int sent = 0;
+    int received = 0;
+    MPI_Sendrecv(&sent, 1, MPI_INT, world_.right(), kTag + 1, &received, 1, MPI_INT, world_.left(),
+                 kTag + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+
+  const World& world_;
+  Gpu& gpu_;
+  Words own_{kCount};
+  Pinned<unsigned> memory_{2 * kCount, CU_MEMHOSTALLOC_DEVICEMAP};
+  Requests<2> requests_;
+  Random chance_{static_cast<uint64_t>(getpid())};
+  unsigned seen_ = 0;
+};
+
 // One collective a step.
 class Together {
  public:
@@ -545,6 +591,7 @@ class Rank {
         plate_(world, gpu_),
         blocking_(world, gpu_),
         crowd_(world, gpu_),
+        shared_(world, gpu_),
         together_(world, gpu_) {}
 
   void step(int step) {
@@ -558,14 +605,15 @@ class Rank {
     blocking_.step(step);
     if (!late && step % 2 != 0) neighbours_.end(step);
     crowd_.step(step);
+    shared_.step(step);
     together_.step(step);
     MPI_Barrier(MPI_COMM_WORLD);
     if (late) neighbours_.end(step);
   }
 
   void report(int step, Report& report) const {
-    report.line("step %d: digest %016" PRIx64 ", seen %08x %08x", step, digest(gpu_.cells()),
-                neighbours_.seen(), together_.seen());
+    report.line("step %d: digest %016" PRIx64 ", seen %08x %08x %08x", step, digest(gpu_.cells()),
+                neighbours_.seen(), shared_.seen(), together_.seen());
   }
   void report_received(Report& report) const {
     report.line("received: %016" PRIx64 " %016" PRIx64 " %016" PRIx64,
@@ -578,6 +626,7 @@ class Rank {
   Plate plate_;
   Blocking blocking_;
   Crowd crowd_;
+  Shared shared_;
   Together together_;
 };
 

@@ -139,6 +139,27 @@ TEST(StandTest, ItsStartIsWhereTheBuffersWouldBe) {
   EXPECT_EQ(plain_one.start({}), plain_one.bytes());
 }
 
+// A message of five items into a buffer of nine, each with a byte behind it that is none of its
+// own: meanwhile the host's memory is brought up to date with what the device wrote there.
+TEST(StandTest, WhatIsKeptAsideComesWithoutWhatLiesBetween) {
+  std::string memory = "a.b.c.d.e.f.g.h.i.";
+  Stand aside = Stand::aside_of(Span{2, 15}, {memory.data(), 0, 0});
+  auto* const filled = static_cast<char*>(aside.start({}));
+  EXPECT_NE(filled, memory.data());
+  for (int i = 1; i < 6; ++i) filled[2 * i] = 'X';
+  EXPECT_EQ(memory, "a.b.c.d.e.f.g.h.i.");
+  for (size_t i = 1; i < memory.size(); i += 2) memory[i] = ':';
+  memory[14] = 'H';
+  aside.give_back();
+  EXPECT_EQ(memory, "a:X:X:X:X:X:g:H:i:");
+}
+
+TEST(StandTest, OfDeviceMemoryNothingComesBack) {
+  Stand stand(Span{0, 4});
+  std::memset(stand.start({}), 1, 4);
+  stand.give_back();
+}
+
 std::vector<std::byte> some_bytes(size_t count) {
   std::vector<std::byte> bytes(count);
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 37 + 200);
