@@ -98,7 +98,7 @@ bool Checkpointer::take(const CutPlace& place) {
   }
   progress_.ends();
   under_way_.store(false, std::memory_order_release);
-  failed(id, status);
+  failed(id, tried_, status);
   if (session_.settings_.strict) {
     Session::impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
@@ -106,14 +106,14 @@ bool Checkpointer::take(const CutPlace& place) {
 }
 
 // Says so once for each reason, and to who asks for all that is said each time.
-void Checkpointer::failed(const std::string& id, const Status& status) {
+void Checkpointer::failed(const std::string& id, uint64_t epoch, const Status& status) {
   snapshots_.drop(status);
-  failed_epoch_ = tried_.load();
+  failed_epoch_ = epoch;
   session_.triggers_->report({false, id, 0, 0, status.message()});
   std::lock_guard lock(mutex_);
   // Torn once for all: which kernel it is may take another torn one or two to find. The rank that
   // gave it up has said why.
-  const bool elsewhere = elsewhere_ != 0 && elsewhere_ == tried_;
+  const bool elsewhere = elsewhere_ != 0 && elsewhere_ == epoch;
   const bool again = elsewhere || status.message() == last_error_ ||
                      (status.code() == Code::kTorn && std::exchange(torn_said_, true));
   if (!again) last_error_ = status.message();
@@ -123,14 +123,14 @@ void Checkpointer::failed(const std::string& id, const Status& status) {
 
 // Some reasons would come back with the next: the program is faster than its buffers are emptied,
 // or writes behind our back.
-void Checkpointer::give_up(const std::string& id, const Status& status) {
+void Checkpointer::give_up(const std::string& id, uint64_t epoch, const Status& status) {
   {
     std::lock_guard lock(mutex_);
     if (status.code() == Code::kBusy || status.code() == Code::kTorn) ++given_up_;
   }
   progress_.ends();
   under_way_.store(false, std::memory_order_release);
-  failed(id, status);
+  failed(id, epoch, status);
 }
 
 void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
@@ -244,18 +244,18 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
                    [=, this](const Status& status, const WriteCounts& counts) mutable {
                      if (!status.ok()) {
                        writer_->abandon();
-                       give_up(id, status);
+                       give_up(id, epoch, status);
                        return;
                      }
                      manifest->stall_ns = held ? stall() : manifest->stall_ns + counts.held_ns;
                      saved.stall_ns = manifest->stall_ns;
                      saved.meanwhile = manifest->meanwhile = counts.calls;
                      writer_->finish(std::move(*manifest), &session_.recorder_->writer(),
-                                     [this, id, saved](const Status& done) {
+                                     [this, id, epoch, saved](const Status& done) {
                                        if (done.ok()) {
                                          succeeded(id, saved);
                                        } else {
-                                         give_up(id, done);
+                                         give_up(id, epoch, done);
                                        }
                                      });
                    });

@@ -88,8 +88,8 @@ class Checkpointer {
   void describe_ranges(Manifest& manifest);
   // Any thread.
   void succeeded(const std::string& id, const Saved& saved);
-  void failed(const std::string& id, const Status& status);
-  void give_up(const std::string& id, const Status& status);
+  void failed(const std::string& id, uint64_t epoch, const Status& status);
+  void give_up(const std::string& id, uint64_t epoch, const Status& status);
   Status check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
                          std::vector<uint64_t>& addresses);
   Status check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
