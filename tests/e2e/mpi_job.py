@@ -57,6 +57,14 @@ class Process:
         except ProcessLookupError:
             pass
 
+    def shared_files(self, names):
+        """Files of these names that it has mapped."""
+        try:
+            with open(self.path + '/maps', encoding='utf-8', errors='replace') as file:
+                return set(re.findall(r'/dev/shm/(?:%s)\S*' % names, file.read()))
+        except OSError:
+            return set()  # it has ended
+
     def threads(self, what):
         """That file of each of its threads."""
         found = []
@@ -84,7 +92,7 @@ class Process:
             try:
                 return subprocess.run(['gdb', '-batch', '-p', str(self.number), '-ex',
                                        'thread apply all backtrace 30'], capture_output=True,
-                                      text=True, errors='replace', timeout=120).stdout
+                                      text=True, errors='replace', timeout=60).stdout
             except subprocess.TimeoutExpired:
                 pass
         return '\n'.join('%s: %s' % (what, each) for what in ('comm', 'wchan', 'syscall', 'stack')
@@ -114,6 +122,7 @@ class Job(harness.Run):
     def __init__(self, command, environment, folder, output, errors):
         super().__init__(command, environment, folder, output, errors)
         self.marker = environment['TMPDIR']
+        self.shared = set()  # files that only the ranks themselves would remove
 
     def members(self):
         """The launcher, its helpers and the ranks, in any order."""
@@ -126,6 +135,7 @@ class Job(harness.Run):
             # What a rank forks is no other rank.
             if each.rank is not None and each.program.startswith(harness.APPS):
                 found.setdefault(each.rank, each)
+                self.shared |= each.shared_files('mpich|ucx')
         return found
 
     def kill(self):
@@ -138,6 +148,7 @@ class Job(harness.Run):
         while True:
             members = self.members()
             for each in members:
+                self.shared |= each.shared_files('mpich|ucx')
                 each.signal(signal.SIGKILL)
             killed += members
             if not members and all(each.is_gone() for each in killed):
@@ -145,6 +156,9 @@ class Job(harness.Run):
             if time.monotonic() > deadline:
                 raise AssertionError('does not end by SIGKILL: ' + ', '.join(map(str, members)))
             time.sleep(0.002)
+        for path in self.shared:
+            if os.path.exists(path):
+                os.remove(path)
         self.process.wait()
         return alive
 
@@ -190,6 +204,7 @@ class TestCase(harness.TestCase):
         self.shared = tempfile.mkdtemp(prefix='gpusnap-e2e-',
                                        dir='/dev/shm' if os.path.isdir('/dev/shm') else None)
         self.addCleanup(shutil.rmtree, self.shared, ignore_errors=True)
+        self.stores = 0
         self.areas = set()  # shared memory that backends were seen to have
         self.addCleanup(self.end_backends)
         self.addCleanup(self.end_jobs)
@@ -207,7 +222,7 @@ class TestCase(harness.TestCase):
             # Ranks are more than processors, and so are tests.
             'OMPI_MCA_rmaps_base_oversubscribe': '1', 'OMPI_MCA_hwloc_base_binding_policy': 'none',
             'OMPI_MCA_mpi_yield_when_idle': '1',
-            'OMPI_MCA_btl_vader_backing_directory': self.shared,
+            'OMPI_MCA_btl_vader_backing_directory': self.shared, 'UCX_POSIX_DIR': self.shared,
             'RANK_STATS': self.stats_of(len(self._runs)),
             'RANK_SETTINGS': os.path.join(self.folder, 'settings'),
             **settings})
@@ -223,13 +238,21 @@ class TestCase(harness.TestCase):
 
     def launched(self, ranks, program, directly=False):
         """The command that starts so many ranks of a program, by way of OF_EACH_RANK."""
-        command = [LAUNCHERS[self.mpi], '-n', str(ranks)]
+        return [LAUNCHERS[self.mpi]] + self.ranks_of(ranks, program, directly)
+
+    def ranks_of(self, ranks, program, directly=False):
+        command = ['-n', str(ranks)]
         if self.mpi == 'mpich':
             command += ['-env', 'LD_PRELOAD', YIELDING]
         return command + ([] if directly else [self.of_each_rank]) + program
 
     def program(self, name, *arguments):
         return [harness.app('mpi/%s/%s' % (self.mpi, name)), *arguments]
+
+    def begin_store(self):
+        """What backends still take away in the one before is in nobody's way."""
+        self.stores += 1
+        self.store = os.path.join(self.folder, 'store%d' % self.stores)
 
     def set_rank(self, rank, **settings):
         """What this rank alone has in its environment, from the next run on."""
@@ -252,6 +275,13 @@ class TestCase(harness.TestCase):
             with open(path, 'rb') as file:
                 found[os.path.basename(path)] = file.read()
         return found
+
+    def wait_for_checkpoint(self, run, other_than=(), ranks=1):
+        try:
+            return super().wait_for_checkpoint(run, other_than, ranks)
+        except AssertionError:
+            run.show_stacks()
+            raise
 
     def wait_until(self, what, happens, run=None):
         """A hang is an error. Where `run` is given, so is its end."""
@@ -276,11 +306,7 @@ class TestCase(harness.TestCase):
                 continue
             if node is not None and each.environment.get('GPUSNAP_NODE') != node:
                 continue
-            try:
-                with open(each.path + '/maps', encoding='utf-8', errors='replace') as file:
-                    self.areas.update(re.findall(r'/dev/shm/gpusnap\S*', file.read()))
-            except OSError:
-                continue  # it has ended
+            self.areas |= each.shared_files('gpusnap')
             found.append(each)
         return found
 
