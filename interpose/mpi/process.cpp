@@ -163,7 +163,7 @@ void Process::record(std::string_view name, uint64_t number, std::span<const int
 
 Process::Open& Process::opened(Handle request) {
   Open& open = open_[request];
-  set_open_requests(open_.size());
+  tell_open();
   return open;
 }
 
@@ -213,8 +213,9 @@ Stand Process::written(const Library& library, const char* name, const Buffer& b
   const Span span = span_of(library, buffer);
   const uint64_t number = next_++;
   if (recorded(name, number)) return Stand(span);
-  Session::about_to_write(static_cast<std::byte*>(buffer.start) + span.offset, span.bytes);
   record(name, number, {});
+  // Behind the record, which waits for the cut that another thread may be making.
+  Session::about_to_write(static_cast<std::byte*>(buffer.start) + span.offset, span.bytes);
   return {};
 }
 
@@ -266,7 +267,7 @@ void Process::Completed::note(size_t index, size_t place) {
   }
   open->second.stand.give_back();
   process_.open_.erase(open);
-  set_open_requests(process_.open_.size());
+  process_.tell_open();
 }
 
 }  // namespace gpusnap::mpi

@@ -147,6 +147,7 @@ class Process {
     const bool on_device = is_on_device(buffer);
     const bool aside = !on_device && request != nullptr && is_to_be_kept_aside(buffer);
     if (!on_device && !aside) return make(buffer.start);
+    const Underway underway(*this);
     Stand stand =
         on_device ? written(*l, name, buffer) : Stand::aside_of(span_of(*l, buffer), buffer);
     const int result = make(stand.start(buffer));
@@ -158,6 +159,7 @@ class Process {
   int send_and_fill(const char* name, const Buffer& buffer, Make&& make) {
     const Library* l = following();
     if (l == nullptr || !is_on_device(buffer)) return make(buffer.start);
+    const Underway underway(*this);
     Stand stand = read_once(*l, name, buffer);
     (void)written(*l, name, buffer);
     return make(stand.start(buffer));
@@ -328,6 +330,25 @@ class Process {
     int* status_;
   };
 
+  // A call that writes to device memory, from before that is journaled until it has: another thread
+  // of a single rank makes no cut meanwhile.
+  class Underway {
+   public:
+    explicit Underway(Process& process) : process_(process) {
+      ++process_.underway_;
+      process_.tell_open();
+    }
+    ~Underway() {
+      --process_.underway_;
+      process_.tell_open();
+    }
+    Underway(const Underway&) = delete;
+    Underway& operator=(const Underway&) = delete;
+
+   private:
+    Process& process_;
+  };
+
   // Requests that may be receives from anybody, before they are complete and forgotten.
   class Completed {
    public:
@@ -421,6 +442,7 @@ class Process {
     Stand stand;
   };
   Open& opened(Handle request);
+  void tell_open() const { set_open_requests(open_.size() + underway_); }
 
   static bool is_on_device(const Buffer& buffer);
   // Of what a request will fill: whether it is host memory that a replay still writes to.
@@ -439,6 +461,7 @@ class Process {
   uint64_t next_ = 1;                      // number of the next call with an outcome
   std::unique_ptr<OutcomeReader> reader_;  // in a replay
   std::map<Handle, Open> open_;
+  size_t underway_ = 0;
   Uncut uncut_;
   double time_offset_ = 0;           // a restored run's clock goes on where it was
   std::optional<double> last_time_;  // of the recording, not continued yet

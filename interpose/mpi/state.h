@@ -17,7 +17,7 @@ void set_ranks(const Ranks& ranks);
 // MPI_Init has been called.
 bool initialised();
 
-// Receives from anybody, and requests with device memory, that have not been completed.
+// Receives from anybody, and requests and calls with device memory, that have not been completed.
 bool request_is_open();
 void set_open_requests(size_t count);
 
