@@ -131,7 +131,8 @@ class Session {
   // False: there is no session yet. Any thread.
   static bool append_outcome(std::string_view name, uint64_t number,
                              std::span<const int32_t> values, uint64_t count = 1);
-  // Whether it is memory of the program's that is the device's alone.
+  // Whether it is memory of the program's that is the device's alone, and matters: not where no
+  // more checkpoints are taken.
   static bool is_device_memory(const void* address);
   // Whether it is host memory that the device sees, too.
   static bool is_seen_by_device(const void* address);

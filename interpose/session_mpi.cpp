@@ -212,8 +212,9 @@ bool Session::is_device_memory(const void* address) {
   const MemoryRange* const range = s->memory_.find(reinterpret_cast<uint64_t>(address));
   const bool on_device = range != nullptr &&
                          (range->kind == MemoryKind::kDevice || range->kind == MemoryKind::kGlobal);
+  const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   s->lock_.unlock();
-  return on_device;
+  return on_device && !off;
 }
 
 bool Session::is_seen_by_device(const void* address) {
