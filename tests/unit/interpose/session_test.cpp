@@ -14,6 +14,8 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <latch>
 #include <optional>
 #include <string>
@@ -399,6 +401,45 @@ TEST_F(SentMemory, IsReadBehindTheDefaultStream) {
   EXPECT_TRUE(stays([&] { return !done; }));
   held.go_on();
   EXPECT_TRUE(becomes([&] { return done.load(); }));
+}
+
+// ---- what MPI calls write, where calls tell what is dirty, in a process of its own ----
+
+class DirtyFromCalls : public SentMemory {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("GPUSNAP_DIRTY", "calls", 1);
+    SessionTest::SetUpTestSuite();
+  }
+  // Of the next one.
+  static std::optional<Manifest> checkpoint() {
+    const size_t before = checkpoints();
+    std::raise(SIGUSR1);
+    const bool cut = becomes([&] {
+      make_call([](Session&) {});
+      return checkpoints() > before;
+    });
+    std::ifstream file(folder_ + "/job/e" + std::to_string(before + 1) + "/r0.manifest",
+                       std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    auto manifest = decode_manifest(std::as_bytes(std::span(bytes)));
+    if (!cut || !manifest.ok()) return std::nullopt;
+    return std::move(manifest.value());
+  }
+};
+
+// Nobody but MPI knows when the bytes come: the snapshot before it has ended long ago.
+TEST_F(DirtyFromCalls, WhatMpiWritesIsSavedAgain) {
+  ASSERT_TRUE(checkpoint());
+  const auto unchanged = checkpoint();
+  ASSERT_TRUE(unchanged);
+  EXPECT_EQ(unchanged->own_bytes(), 0U);
+  Session::about_to_write(reinterpret_cast<const void*>(address_), 4);
+  write("new", nullptr);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  const auto changed = checkpoint();
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->own_bytes(), 4U);
 }
 
 // ---- the deadline, in a process of its own ----
