@@ -35,11 +35,13 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
         std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0), kBetweenLooks),
         preferred_.load(std::memory_order_relaxed));
     if (slot.ok()) result = &slots_[slot.value()];
-    if (result.ok() || left <= kBetweenLooks) break;
+    if (result.ok()) break;
+    // For who does not wait, too, but comes again and again: there may be nobody else.
     if (Status served = watch_.look(); !served.ok()) {
       result = served;
       break;
     }
+    if (left <= kBetweenLooks) break;
   }
   if (result.ok()) result.value()->used = 0;
   return result;

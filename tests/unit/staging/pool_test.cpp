@@ -18,6 +18,7 @@ using test::StagingArea;
 
 TEST(StagingPool, GivesOutWhatThereIs) {
   const StagingArea area(4096, 3 * 4096);
+  const StagingServer server(*area.memory);
   StagingPool& pool = *area.pool;
   EXPECT_EQ(pool.slot_bytes(), 4096U);
   EXPECT_EQ(pool.pieces_per_slot(), 1U);
@@ -96,6 +97,25 @@ TEST(StagingPool, DoesNotWaitWhereNobodyWillEmptySlots) {
   EXPECT_EQ(area.pool->acquire().status().code(), Code::kIo);
   area.pool->release(first);
   area.pool->release(second);
+}
+
+// As an offloader does: it may be the only one that asks, while all slots are full.
+TEST(StagingPool, HasAServerStartedForWhoComesAgainAndAgain) {
+  const StagingArea area(4096, 2 * 4096);
+  area.memory->header().server.store(0);
+  std::optional<StagingServer> server;
+  ServerWatch watch(*area.memory, [&] {
+    server.emplace(*area.memory);
+    return Status();
+  });
+  StagingPool pool(*area.memory, *area.client, watch);
+  Slot* first = pool.acquire(0ns).value();
+  Slot* second = pool.acquire(0ns).value();
+  EXPECT_FALSE(server);
+  EXPECT_EQ(pool.acquire(0ns).status().code(), Code::kBusy);
+  EXPECT_TRUE(server);
+  pool.release(first);
+  pool.release(second);
 }
 
 TEST(ServerWatch, StartsAnotherServerWhereThereIsNone) {
