@@ -231,15 +231,22 @@ Status sync_folder_of(const std::string& folder) {
 }
 
 Status make_one_folder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), kFolderMode) == 0) {
-    Status synced = sync_folder_of(parent_of(folder));
-    // A parent that we may write to but not read cannot be opened, so not be synced.
-    return synced.code() == Code::kPermission ? Status() : synced;
+  constexpr int kMostTries = 64;
+  for (int tries = 0;; ++tries) {
+    if (::mkdir(folder.c_str(), kFolderMode) == 0) {
+      Status synced = sync_folder_of(parent_of(folder));
+      // A parent that we may write to but not read cannot be opened, so not be synced.
+      return synced.code() == Code::kPermission ? Status() : synced;
+    }
+    const int error = errno;
+    struct stat about {};
+    if (::stat(folder.c_str(), &about) == 0) {
+      return S_ISDIR(about.st_mode) ? Status() : system_failed("make folder", folder, ENOTDIR);
+    }
+    // Another rank may have taken it away between the one and the other.
+    const bool gone = error == EEXIST && errno == ENOENT;
+    if (!gone || tries == kMostTries) return system_failed("make folder", folder, error);
   }
-  const int error = errno;
-  struct stat about {};
-  if (::stat(folder.c_str(), &about) < 0) return system_failed("make folder", folder, error);
-  return S_ISDIR(about.st_mode) ? Status() : system_failed("make folder", folder, ENOTDIR);
 }
 
 Status make_folders(const std::string& folder) {

@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "support.h"
 
@@ -32,6 +34,25 @@ class PosixTest : public ::testing::Test {
   FileSystem& files_ = posix_file_system();
   std::string folder_;
 };
+
+// Ranks share folders, and who has left nothing in one takes it away.
+TEST_F(PosixTest, FoldersAreMadeWhileOthersTakeThemAway) {
+  const std::string folder = folder_ + "/job/e1";
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over) {
+      (void)::mkdir(folder.c_str(), 0700);
+      (void)::rmdir(folder.c_str());
+    }
+  });
+  for (int i = 0; i < 4000; ++i) {
+    const Status made = files_.make_folder(folder);
+    if (!made.ok()) ADD_FAILURE() << i << ": " << made.message();
+    if (!made.ok()) break;
+  }
+  over = true;
+  other.join();
+}
 
 TEST_F(PosixTest, FilesAreShortenedAndWrittenFurther) {
   const std::string path = folder_ + "/file";
