@@ -207,11 +207,12 @@ void Session::journal_outcome(std::string_view name, uint64_t number,
 
 bool Session::is_device_memory(const void* address) {
   Session* s = the_session_.load(std::memory_order_acquire);
-  if (s == nullptr) return false;
+  const auto at = reinterpret_cast<uint64_t>(address);
+  // Most of what MPI calls get is none, and a lock costs as much as a small message does.
+  if (s == nullptr || !s->memory_.may_be_saved(at)) return false;
   s->lock_any();
-  const MemoryRange* const range = s->memory_.find(reinterpret_cast<uint64_t>(address));
-  const bool on_device = range != nullptr &&
-                         (range->kind == MemoryKind::kDevice || range->kind == MemoryKind::kGlobal);
+  const MemoryRange* const range = s->memory_.find(at);
+  const bool on_device = range != nullptr && is_saved(range->kind);
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   s->lock_.unlock();
   return on_device && !off;

@@ -13,6 +13,12 @@ bool MemoryMap::insert(MemoryRange range) {
   if (next != ranges_.begin() && std::prev(next)->second.end() > range.address) return false;
   const uint64_t address = range.address;
   range.life = next_life_++;
+  if (is_saved(range.kind)) {
+    lowest_.store(std::min(lowest_.load(std::memory_order_relaxed), address),
+                  std::memory_order_relaxed);
+    highest_.store(std::max(highest_.load(std::memory_order_relaxed), range.end()),
+                   std::memory_order_relaxed);
+  }
   ranges_.emplace_hint(next, address, std::move(range));
   return true;
 }

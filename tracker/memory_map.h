@@ -1,9 +1,11 @@
 // What memory of the program the device can write: allocations, module globals, and memory that
 // host and device both see. Ranges never overlap.
 //
-// Pure logic: no CUDA, no threads, no I/O. Not thread-safe; the owner serialises.
+// Pure logic: no CUDA, no threads, no I/O. Not thread-safe but for may_be_saved(); the owner
+// serialises.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -23,6 +25,10 @@ struct Identity {
   uint64_t call_site = 0;  // hash of the call stack as build-id + offset
   uint32_t ordinal = 0;    // counted per call site
 };
+
+constexpr bool is_saved(MemoryKind kind) {
+  return kind == MemoryKind::kDevice || kind == MemoryKind::kGlobal;
+}
 
 struct MemoryRange {
   uint64_t address = 0;
@@ -49,6 +55,11 @@ class MemoryMap {
   // Removes the globals of one module.
   void erase_module(uint64_t module);
 
+  // False: no range that snapshots save has ever held `address`. Any thread; costs next to nothing.
+  bool may_be_saved(uint64_t address) const {
+    return address >= lowest_.load(std::memory_order_relaxed) &&
+           address < highest_.load(std::memory_order_relaxed);
+  }
   // The range that holds `address`, or null. Pointers stay valid until that range is erased.
   const MemoryRange* find(uint64_t address) const;
   // The range that starts at `address`, or null.
@@ -61,6 +72,9 @@ class MemoryMap {
  private:
   std::map<uint64_t, MemoryRange> ranges_;  // by address
   uint64_t next_life_ = 1;
+  // Of all that was ever saved.
+  std::atomic<uint64_t> lowest_{UINT64_MAX};
+  std::atomic<uint64_t> highest_{0};
 };
 
 }  // namespace gpusnap

@@ -9,10 +9,6 @@ using enum ZoneBit;
 namespace {
 constexpr uint64_t kAll = ZoneTable::kEverything;
 
-bool is_saved_kind(const MemoryRange& range) {
-  return range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kGlobal;
-}
-
 uint64_t bytes_in(const ZoneTable& zones, ZoneBit bit) {
   uint64_t bytes = 0;
   uint64_t from = 0;
@@ -52,7 +48,7 @@ void SnapshotZones::update(const MemoryMap& memory, uint64_t zone_bytes) {
   ranges_.clear();
   auto old = before.begin();
   for (const auto& [address, range] : memory.ranges()) {
-    if (!is_saved_kind(range)) continue;
+    if (!is_saved(range.kind)) continue;
     while (old != before.end() && old->address < address) ++old;
     if (old != before.end() && old->address == address && old->life == range.life) {
       ranges_.push_back(std::move(*old++));

@@ -27,7 +27,7 @@ Side side_of(Session& session, const Copy& copy) {
     }
     return copy.declared == Copy::Declared::kDevice ? Side::kDevice : Side::kHost;
   }
-  const bool device = range->kind == MemoryKind::kDevice || range->kind == MemoryKind::kGlobal;
+  const bool device = is_saved(range->kind);
   return device ? Side::kDevice : Side::kShared;
 }
 

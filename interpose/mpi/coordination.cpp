@@ -9,7 +9,7 @@ using Clock = std::chrono::steady_clock;
 // Ballots are cast no more often than this, but at one of so many collectives all the same: those
 // that follow may be much slower.
 constexpr auto kBetweenAgreements = std::chrono::milliseconds(1);
-constexpr int kMostStride = 16;
+constexpr int kMostStride = 64;
 }  // namespace
 
 bool Coordination::begin(const Library& library, const Ranks& ranks, uint64_t every) {

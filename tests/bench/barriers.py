@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What barriers and small reductions cost with the library preloaded, between checkpoints: beside
 those that go past it, in the same run, for each MPI that the build has. Also without the library,
-where the two are the same: what is left there is the noise. Medians."""
+where the two are the same: what is left there is the noise. Medians. Where ranks are more than
+processors, a rank that waits gives its processor away."""
 import argparse
 import os
 import pathlib
@@ -15,12 +16,14 @@ LAUNCHERS = {'openmpi': ['mpirun.openmpi', '--oversubscribe'], 'mpich': ['mpiexe
 def run(build, mpi, ranks, folder, preload):
     """Nanoseconds past the library and through it, by name."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(('GPUSNAP_', 'SIMCUDA_'))}
+    crowded = ranks > len(os.sched_getaffinity(0))
     kept.update(LD_LIBRARY_PATH=str(build / 'tools' / 'simcuda'), OMPI_ALLOW_RUN_AS_ROOT='1',
-                OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_mpi_yield_when_idle='1',
+                OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1',
+                OMPI_MCA_mpi_yield_when_idle='1' if crowded else '0',
                 GPUSNAP_PFS=folder, GPUSNAP_JOB='bench', GPUSNAP_EVERY='off',
                 GPUSNAP_BACKEND='thread', GPUSNAP_LOG='error')
     libraries = [build / 'interpose' / 'libgpusnap.so'] if preload else []
-    if mpi == 'mpich':
+    if mpi == 'mpich' and crowded:
         libraries.append(build / 'tests' / 'apps' / 'mpi' / 'mpich' / 'libyield.so')
     words = ['LD_PRELOAD=' + ':'.join(str(library) for library in libraries)]
     command = ['setarch', '-R', *LAUNCHERS[mpi], '-n', str(ranks), 'env', *words,
@@ -28,7 +31,8 @@ def run(build, mpi, ranks, folder, preload):
     done = subprocess.run(command, env=kept, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
-        sys.exit('barriers: %s with %d ranks failed:\n%s' % (mpi, ranks, done.stderr))
+        sys.exit('barriers: %s with %d ranks failed (%d):\n%s' % (
+            mpi, ranks, done.returncode, done.stdout + done.stderr))
     return {name: (float(plain), float(ours))
             for name, plain, ours in (line.split('\t') for line in done.stdout.splitlines())}
 

@@ -52,6 +52,23 @@ TEST(MemoryMap, ErasesByStart) {
   EXPECT_FALSE(map.erase(100));
 }
 
+TEST(MemoryMap, TellsQuicklyWhatIsNeverSaved) {
+  MemoryMap map;
+  EXPECT_FALSE(map.may_be_saved(0));
+  EXPECT_FALSE(map.may_be_saved(100));
+  ASSERT_TRUE(map.insert(range(50, 10, MemoryKind::kPinned)));
+  ASSERT_TRUE(map.insert(range(70, 10, MemoryKind::kManaged)));
+  EXPECT_FALSE(map.may_be_saved(55));
+  ASSERT_TRUE(map.insert(range(200, 10, MemoryKind::kGlobal)));
+  ASSERT_TRUE(map.insert(range(100, 10)));
+  EXPECT_FALSE(map.may_be_saved(99));
+  EXPECT_TRUE(map.may_be_saved(100));
+  EXPECT_TRUE(map.may_be_saved(209));
+  EXPECT_FALSE(map.may_be_saved(210));
+  ASSERT_TRUE(map.erase(200));
+  EXPECT_TRUE(map.may_be_saved(109));
+}
+
 TEST(MemoryMap, ErasesTheGlobalsOfOneModule) {
   MemoryMap map;
   MemoryRange first = range(100, 10, MemoryKind::kGlobal);
