@@ -17,4 +17,7 @@ struct Ranks {
 // speaks, or one contradicts itself. `environment`: as environ has it.
 Ranks ranks_from_launcher(const char* const* environment);
 
+// How many of them are on this node: all of the job's where the launcher does not say.
+uint32_t ranks_on_node(const char* const* environment);
+
 }  // namespace gpusnap

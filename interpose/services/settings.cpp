@@ -8,6 +8,8 @@
 #include <limits>
 #include <optional>
 
+#include "interpose/services/ranks.h"
+
 namespace gpusnap {
 namespace {
 
@@ -119,10 +121,11 @@ uint32_t default_compress_workers() {
   return static_cast<uint32_t>(std::clamp<long>(processors / kProcessorsForOne, 1, 4));
 }
 
-uint64_t default_host_cache() {
+// `shares`: processes of this node that have staging memory of their own.
+uint64_t default_host_cache(uint32_t shares) {
   const auto pages = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES)));
   const auto page_bytes = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
-  return std::clamp<uint64_t>(pages * page_bytes / 8, 64ULL << 20, 4ULL << 30);
+  return std::clamp<uint64_t>(pages * page_bytes / 8 / shares, 64ULL << 20, 4ULL << 30);
 }
 
 // Reads one variable's value into the settings; what is wrong with it otherwise.
@@ -550,8 +553,8 @@ std::string parse_every(std::string_view text, Every& every) {
 ParsedSettings parse_settings(const char* const* environment) {
   ParsedSettings parsed;
   std::vector<std::string_view> seen;
-  for (; environment != nullptr && *environment != nullptr; ++environment) {
-    const std::string_view entry(*environment);
+  for (const char* const* next = environment; next != nullptr && *next != nullptr; ++next) {
+    const std::string_view entry(*next);
     if (!entry.starts_with(kPrefix)) continue;
     const size_t equals = entry.find('=');
     if (equals == std::string_view::npos || equals + 1 == entry.size()) continue;
@@ -575,7 +578,10 @@ ParsedSettings parse_settings(const char* const* environment) {
   if (tiers.policy == PlacementPolicy::kSsdOnly && tiers.ssd.empty()) {
     parsed.errors.emplace_back("GPUSNAP_PLACEMENT=ssd-only: it needs a folder in GPUSNAP_SSD");
   }
-  if (parsed.settings.host_cache == 0) parsed.settings.host_cache = default_host_cache();
+  if (parsed.settings.host_cache == 0) {
+    const bool shared = parsed.settings.backend_process;
+    parsed.settings.host_cache = default_host_cache(shared ? 1 : ranks_on_node(environment));
+  }
   if (parsed.settings.compress_workers == 0) {
     parsed.settings.compress_workers = default_compress_workers();
   }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "interpose/services/ranks.h"
@@ -24,6 +25,26 @@ TEST(RanksTest, AreWhatEachLauncherSays) {
 
 TEST(RanksTest, ABatchScriptIsNoRank) {
   EXPECT_EQ(ranks({"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_LOCALID=0"}), Ranks{});
+}
+
+uint32_t on_node(std::vector<const char*> environment) {
+  environment.push_back(nullptr);
+  return ranks_on_node(environment.data());
+}
+
+TEST(RanksTest, AreCountedOnTheirNode) {
+  EXPECT_EQ(on_node({}), 1U);
+  EXPECT_EQ(
+      on_node({"OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=4"}),
+      4U);
+  EXPECT_EQ(on_node({"PMI_RANK=0", "PMI_SIZE=6", "MPI_LOCALNRANKS=3"}), 3U);
+  for (const char* tasks : {"4", "4(x2)", "4,2"}) {
+    const std::string entry = std::string("SLURM_STEP_TASKS_PER_NODE=") + tasks;
+    EXPECT_EQ(on_node({"SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=8", entry.c_str()}), 4U) << tasks;
+  }
+  EXPECT_EQ(on_node({"PMI_RANK=0", "PMI_SIZE=6"}), 6U);
+  EXPECT_EQ(on_node({"PMI_RANK=0", "PMI_SIZE=6", "MPI_LOCALNRANKS=0"}), 1U);
+  EXPECT_EQ(on_node({"PMI_RANK=0", "PMI_SIZE=6", "MPI_LOCALNRANKS=99"}), 6U);
 }
 
 TEST(RanksTest, OneWhereNothingOrNonsenseIsSaid) {

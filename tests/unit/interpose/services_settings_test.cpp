@@ -50,6 +50,15 @@ TEST(Settings, HaveTheDocumentedDefaults) {
   }
 }
 
+TEST(Settings, RanksWithBackendsOfTheirOwnShareTheNodesMemory) {
+  const auto host_cache = [](const char* backend, const char* ranks) {
+    return parse({backend, "PMI_RANK=0", ranks}).settings.host_cache;
+  };
+  const uint64_t alone = host_cache("GPUSNAP_BACKEND=thread", "PMI_SIZE=1");
+  EXPECT_EQ(host_cache("GPUSNAP_BACKEND=process", "PMI_SIZE=4"), alone);
+  EXPECT_EQ(host_cache("GPUSNAP_BACKEND=thread", "PMI_SIZE=1000000"), 64U << 20);
+}
+
 TEST(Settings, ReadEveryVariable) {
   const ParsedSettings parsed = parse(
       {"GPUSNAP_PFS=/scratch/my store", "GPUSNAP_EVERY=2h,syncs:50,signal:USR2", "GPUSNAP_ZONE=4K",
