@@ -155,7 +155,7 @@ class Looking(CliTest):
         self.assertEqual([each['id'] for each in json.loads(self.call('list', 'job', '--json').stdout)],
                          ['job@2', 'job@1'])
         rows = self.call('list').stdout.splitlines()
-        self.assertEqual(rows[0].split(), ['ID', 'TIME', 'AGE', 'SIZE', 'CHAIN', 'STORED', 'DISK',
+        self.assertEqual(rows[0].split(), ['ID', 'RANKS', 'TIME', 'AGE', 'SIZE', 'CHAIN', 'STORED', 'DISK',
                                            'SHARED', 'STALL', 'LEVEL', 'STATE'])
         self.assertEqual(len(rows), 4)
         self.assertIn('293.0 KiB', rows[1])

@@ -337,7 +337,9 @@ class Jobs(Ring):
         def by_request(process):
             asked = self.tool('checkpoint', str(process.number))
             if asked.returncode == 0:
-                self.assertRegex(asked.stdout, '^job@1: ')
+                # All of it is there, not this rank's part alone.
+                self.assertRegex(asked.stdout, '^job@1: .* of 2 ranks, ')
+                self.assertEqual([each['id'] for each in self.complete()], ['job@1'])
                 self.assertEqual(asked.stderr, '')
 
         def by_signal(process):

@@ -51,9 +51,18 @@ std::string show_chain(uint32_t chain) {
   return chain == 0 ? "full" : fmt::format("+{}", chain);
 }
 
+// Those that are there, of how many where some are missing: "3/4".
+std::string show_ranks(const CheckpointInfo& checkpoint) {
+  if (checkpoint.ranks.empty()) return "-";
+  const size_t there = checkpoint.ranks.size();
+  const uint64_t all = checkpoint.ranks[0].ranks;
+  return there == all ? fmt::format("{}", all) : fmt::format("{}/{}", there, all);
+}
+
 std::string as_table(const std::vector<LevelledCheckpoint>& checkpoints) {
-  std::vector<std::vector<std::string>> rows = {{"ID", "TIME", "AGE", "SIZE", "CHAIN", "STORED",
-                                                 "DISK", "SHARED", "STALL", "LEVEL", "STATE"}};
+  std::vector<std::vector<std::string>> rows = {{"ID", "RANKS", "TIME", "AGE", "SIZE", "CHAIN",
+                                                 "STORED", "DISK", "SHARED", "STALL", "LEVEL",
+                                                 "STATE"}};
   const std::time_t now = std::time(nullptr);
   for (const auto& [checkpoint, level] : checkpoints) {
     const bool known = !checkpoint.ranks.empty();
@@ -61,7 +70,7 @@ std::string as_table(const std::vector<LevelledCheckpoint>& checkpoints) {
     if (!checkpoint.reason.empty()) state += ": " + printable(checkpoint.reason);
     if (checkpoint.needed_by != 0) state += fmt::format(" (kept for {})", checkpoint.needed_by);
     rows.push_back(
-        {checkpoint.id, show_local_time(checkpoint.time_unix_ns),
+        {checkpoint.id, show_ranks(checkpoint), show_local_time(checkpoint.time_unix_ns),
          show_age(now - checkpoint.time_unix_ns / 1'000'000'000),
          known ? show_bytes(checkpoint.bytes) : "-", known ? show_chain(checkpoint.chain) : "-",
          known ? show_bytes(checkpoint.own_bytes) : "-",
@@ -69,7 +78,7 @@ std::string as_table(const std::vector<LevelledCheckpoint>& checkpoints) {
          known ? show_bytes(checkpoint.shared_bytes) : "-",
          known ? show_nanoseconds(checkpoint.stall_ns) : "-", name_of(level), state});
   }
-  return table(rows, "llrrlrrrrll");
+  return table(rows, "lrlrrlrrrrll");
 }
 
 struct Space {
