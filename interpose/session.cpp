@@ -56,17 +56,20 @@ bool Session::start() {
   own_.met = true;
   session->lock_.begin();
   Status status = session->open_store();
-  if (!session->settings_.restore.empty()) {
+  const bool restores = !session->settings_.restore.empty();
+  if (restores && !session->settings_.reload) {
     if (!status.ok()) impossible(kExitStore, status.message());
     session->begin_replay();
   } else {
     if (status.ok()) status = session->begin_recording({}, 0, 0);
     if (!status.ok()) {
+      if (restores) impossible(kExitStore, status.message());
       if (session->triggers_ != nullptr) session->triggers_->end_cuts(status.message());
       log(LogLevel::kError, "no checkpoints: ", status.message());
       if (session->settings_.strict) impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
       return false;
     }
+    if (restores) session->begin_reload();
     session->warn_if_randomised();
   }
   cannot_start_ = false;
@@ -191,10 +194,14 @@ int exit_code_of(Code code) {
 }
 }  // namespace
 
-void Session::begin_replay() {
+void Session::find_restored() {
   auto found = find_rank(*store_, restore_id(settings_, job_), ranks_);
   if (!found.ok()) impossible(exit_code_of(found.status().code()), found.status().message());
   restored_ = std::move(found.value());
+}
+
+void Session::begin_replay() {
+  find_restored();
   const std::string& id = restored_.checkpoint.id;
   const Manifest& manifest = restored_.manifest();
   const std::string difference =
@@ -229,6 +236,7 @@ void Session::refuse(const std::string& what) {
 
 void Session::end_checkpoints(const std::string& why, LogLevel level) {
   if (mode_ != Mode::kRecord) return;
+  if (reload_pending()) impossible(kExitImpossible, "nothing was reloaded: " + why);
   let_snapshot_end(&Snapshots::end);
   // Another thread may have come to the same meanwhile.
   if (mode_ != Mode::kRecord) return;

@@ -189,6 +189,11 @@ class Session {
   Graphs& graphs() { return graphs_; }
   Recorder& recorder() { return *recorder_; }
 
+  // GPUSNAP_RESTORE_MODE=reload: device memory has still to be put back.
+  bool reload_pending() const { return reload_ != nullptr; }
+  // Before a launch: puts it back where all of it is there, however long that takes.
+  void reload();
+
   // Recording. A call has synchronised and is about to be journaled: where a cut is due, it will be
   // made right behind it, so the other threads are held.
   void before_synchronised();
@@ -344,7 +349,10 @@ class Session {
   void leave_slowly();
   bool configure();
   Status open_store();
+  void find_restored();
   void begin_replay();
+  void begin_reload();
+  void say_nothing_reloaded() const;
   Status begin_recording(std::vector<JournalPart> before, uint64_t calls, uint64_t launches);
   void warn_if_randomised() const;
   // Holds the calls of all other threads and waits until those that are inside one have left it.
@@ -469,6 +477,12 @@ class Session {
 
   std::unique_ptr<Replayer> replayer_;
   RestoredRank restored_;
+  struct Reload {
+    uint64_t behind = 0;     // launches that are let through where all memory is there
+    uint64_t looked_at = 0;  // MemoryMap::lives() when some of it was not
+    std::string missing;     // one line
+  };
+  std::unique_ptr<Reload> reload_;
   Entry entry_;
   bool entry_read_ = false;     // entry_ is the next one, neither compared nor delivered yet
   bool cut_delivered_ = false;  // the last cut's entry has been delivered at the end of its call

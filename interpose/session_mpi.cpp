@@ -73,7 +73,7 @@ mpi::Ballot Session::cast_ballot() {
   if (busy) unready = Unready::kBusy;
   if (s->capturing()) unready = Unready::kCapture;
   if (mpi::request_is_open()) unready = Unready::kRequest;
-  if (s->replaying()) unready = Unready::kReplaying;
+  if (s->replaying() || s->reload_pending()) unready = Unready::kReplaying;
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   ballot.unready = static_cast<int>(unready);
   ballot.wanted = s->triggers_->wanted() ? 1 : 0;
@@ -288,7 +288,9 @@ Result<std::unique_ptr<mpi::OutcomeReader>> Session::open_outcomes(uint64_t& epo
                                     s->restored_.manifest());
   }
   const Settings settings = parse_settings(environ).settings;
-  if (settings.restore.empty()) return Status(Code::kNotFound, "nothing is restored");
+  if (settings.restore.empty() || settings.reload) {
+    return Status(Code::kNotFound, "nothing is repeated");
+  }
   std::error_code error;
   ProgramIdentity program;
   program.path = std::filesystem::read_symlink("/proc/self/exe", error).string();

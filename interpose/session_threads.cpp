@@ -179,7 +179,7 @@ bool Session::take_checkpoint(const CutPlace& place) {
 // what is due stays due. None where the program has got what we cannot follow. Where the program is
 // to be held anyway, it is held for the one before, too.
 bool Session::can_take_checkpoint() const {
-  return !coordinated_ && !mpi::request_is_open() && !streams_.empty() &&
+  return !coordinated_ && !reload_pending() && !mpi::request_is_open() && !streams_.empty() &&
          foreign_.load(std::memory_order_relaxed) == nullptr &&
          (settings_.organisation.blocking || !checkpointer_->busy());
 }
@@ -496,6 +496,7 @@ void Session::finish() {
     s->meet();
   }
   if (s->replaying()) s->finish_replay();
+  if (s->reload_pending()) s->say_nothing_reloaded();
   s->let_snapshot_end(&Snapshots::wait_end);
   s->set_mode(Mode::kOff);
   s->wake();

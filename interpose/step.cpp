@@ -37,6 +37,12 @@ void Step::tell_writes() {
   session_->acquire();
 }
 
+// Before anything runs that the checkpoint is without.
+void Step::reload() {
+  const bool launches = writes_ == Writes::kKernel || writes_ == Writes::kGraph;
+  if (launches && !captured_) session_->reload();
+}
+
 CUresult Step::expect() {
   entry_ = &session_->expect(hook_, key);
   if ((entry_->head.flags & kHasAnswer) == 0) session_->deliver(*entry_);

@@ -94,6 +94,8 @@ class Step {
   // The real call, while recording.
   template <class Real>
   CUresult made(Real&& real) {
+    if (session_->reload_pending()) [[unlikely]]
+      reload();
     before_write();
     const CUresult result = outside(real);
     if (lets_device_write_) session_->device_may_write(writes);
@@ -234,6 +236,7 @@ class Step {
     return recorded;
   }
   void tell_writes();
+  void reload();
   void must_succeed(CUresult result);
 
   Session* session_;

@@ -52,6 +52,14 @@ const MemoryRange* MemoryMap::at(uint64_t address) const {
   return found != ranges_.end() ? &found->second : nullptr;
 }
 
+std::map<Identity, const MemoryRange*> MemoryMap::by_identity() const {
+  std::map<Identity, const MemoryRange*> found;
+  for (const auto& [address, range] : ranges_) {
+    if (range.kind == MemoryKind::kDevice) found.emplace(range.identity, &range);
+  }
+  return found;
+}
+
 uint64_t MemoryMap::bytes_of(MemoryKind kind) const {
   uint64_t bytes = 0;
   for (const auto& [address, range] : ranges_) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -24,6 +25,7 @@ enum class MemoryKind : uint8_t {
 struct Identity {
   uint64_t call_site = 0;  // hash of the call stack as build-id + offset
   uint32_t ordinal = 0;    // counted per call site
+  auto operator<=>(const Identity&) const = default;
 };
 
 constexpr bool is_saved(MemoryKind kind) {
@@ -65,6 +67,11 @@ class MemoryMap {
   // The range that starts at `address`, or null.
   const MemoryRange* at(uint64_t address) const;
 
+  // All allocations of device memory.
+  std::map<Identity, const MemoryRange*> by_identity() const;
+
+  // How many ranges there have been: no more is there now than when it was the same.
+  uint64_t lives() const { return next_life_; }
   // In order of address.
   const std::map<uint64_t, MemoryRange>& ranges() const { return ranges_; }
   uint64_t bytes_of(MemoryKind kind) const;

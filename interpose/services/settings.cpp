@@ -388,6 +388,19 @@ std::string read_restore(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
+std::string read_restore_mode(std::string_view value, ParsedSettings& into) {
+  constexpr std::string_view kReload = "reload";
+  Settings& settings = into.settings;
+  settings.reload = value.starts_with(kReload);
+  if (value == "replay" || value == kReload) return {};
+  constexpr std::string_view kBehind = "reload:";
+  if (value.starts_with(kBehind) &&
+      parse_count(value.substr(kBehind.size()), settings.reload_behind)) {
+    return {};
+  }
+  return "not replay, reload or reload:N";
+}
+
 std::string read_force(std::string_view value, ParsedSettings& into) {
   while (!value.empty()) {
     const size_t comma = std::min(value.find(','), value.size());
@@ -428,7 +441,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 31> kVariables = {
+constexpr std::array<Variable, 32> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
@@ -456,6 +469,7 @@ constexpr std::array<Variable, 31> kVariables = {
      {"GPUSNAP_MAX_STALL", read_max_stall},
      {"GPUSNAP_DRAIN", read_drain},
      {"GPUSNAP_RESTORE", read_restore},
+     {"GPUSNAP_RESTORE_MODE", read_restore_mode},
      {"GPUSNAP_RESTORE_FORCE", read_force},
      {"GPUSNAP_JOB", read_job},
      {"GPUSNAP_LOG", read_log},

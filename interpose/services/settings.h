@@ -70,6 +70,10 @@ struct Settings {
   // Longest wait for the device to run empty at a cut; after it the attempt is given up.
   std::chrono::nanoseconds drain{std::chrono::seconds(30)};
   std::string restore;  // "job@epoch", "job@latest", "job"; empty: a normal run
+  // How: by a replay, or by putting device memory back into a program that brings its own host
+  // state, before its first launch but so many at which that memory is there.
+  bool reload = false;
+  uint64_t reload_behind = 0;
   // Restore although the program's file, or its arguments, are not those of the checkpoint.
   bool force_program = false;
   bool force_arguments = false;

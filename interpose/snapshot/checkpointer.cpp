@@ -450,22 +450,18 @@ void Checkpointer::describe_ranges(Manifest& manifest) {
   }
 }
 
+uint64_t Checkpointer::find_variable(const SavedRange& saved) const {
+  return session_.modules_.find_global(saved.module, saved.name, saved.size,
+                                       session_.context_of_number(saved.ordinal));
+}
+
 // Where each saved range is in this process; everything that can be refused is refused here.
 Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
-                                     std::vector<uint64_t>& addresses) {
-  Session& s = session_;
+                                     const Find& find, std::vector<uint64_t>& addresses) {
   bool moved = false;
   for (const SavedRange& saved : contents.chain.front().ranges) {
-    uint64_t address = saved.address;
-    if (saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal)) {
-      address = s.modules_.find_global(saved.module, saved.name, saved.size,
-                                       s.context_of_number(saved.ordinal));
-    } else {
-      const MemoryRange* range = s.memory_.at(saved.address);
-      if (range == nullptr || range->size != saved.size || range->kind != MemoryKind::kDevice) {
-        address = 0;
-      }
-    }
+    const bool variable = saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal);
+    const uint64_t address = variable ? find_variable(saved) : find(saved);
     if (address == 0) {
       return {Code::kUnsupported,
               (saved.name.empty() ? "device memory " + range_text(saved.address, saved.size)
@@ -487,8 +483,9 @@ Status expect_no_pointer(std::span<const std::byte> bytes,
     std::memcpy(&word, bytes.data() + at, sizeof word);
     for (const SavedRange* range : ranges) {
       if (word - range->address >= range->size) continue;
-      return {Code::kUnsupported, "the variable " + range->name + " was at " +
-                                      hex_text(range->address) +
+      const std::string what =
+          range->name.empty() ? "device memory" : "the variable " + range->name;
+      return {Code::kUnsupported, what + " was at " + hex_text(range->address) +
                                       " and is elsewhere in this process, but device memory " +
                                       "holds its old address"};
     }
@@ -497,8 +494,8 @@ Status expect_no_pointer(std::span<const std::byte> bytes,
 }
 }  // namespace
 
-// A variable whose address is another one in this process may be loaded there, unless some pointer
-// in device memory still leads to the old place.
+// What is at another address in this process may be loaded there, unless some pointer in device
+// memory still leads to the old place.
 Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
                                  const std::vector<uint64_t>& addresses) {
   const Manifest& manifest = contents.chain.front();
@@ -520,6 +517,30 @@ Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Content
 }
 
 Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
+  const auto repeated = [this](const SavedRange& saved) {
+    const MemoryRange* range = session_.memory_.at(saved.address);
+    const bool is_it =
+        range != nullptr && range->size == saved.size && range->kind == MemoryKind::kDevice;
+    return is_it ? saved.address : 0;
+  };
+  std::vector<uint64_t> addresses;
+  const Status status = put_back(checkpoint, manifest, repeated, addresses);
+  return status.ok() ? adopt(manifest, addresses) : status;
+}
+
+// The next checkpoint is a full one: this process's journal is its own.
+Status Checkpointer::reload(const CheckpointInfo& checkpoint, const Manifest& manifest) {
+  const auto known = session_.memory_.by_identity();
+  const auto alike = [&](const SavedRange& saved) {
+    const auto found = known.find({saved.call_site, saved.ordinal});
+    return found != known.end() && found->second->size == saved.size ? found->second->address : 0;
+  };
+  std::vector<uint64_t> addresses;
+  return put_back(checkpoint, manifest, alike, addresses);
+}
+
+Status Checkpointer::put_back(const CheckpointInfo& checkpoint, const Manifest& manifest,
+                              const Find& find, std::vector<uint64_t>& addresses) {
   Session& s = session_;
   // Events that the replay made again may be on their way still.
   Status status = drain();
@@ -527,21 +548,19 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
   if (!status.ok()) return status;
   const Result<Contents> contents = s.store_->resolve(checkpoint, manifest.rank);
   if (!contents.ok()) return contents.status();
-  std::vector<uint64_t> addresses;
-  status = check_addresses(checkpoint, contents.value(), addresses);
+  status = check_addresses(checkpoint, contents.value(), find, addresses);
   if (!status.ok()) return status;
   NearChunks near = find_copies(posix_file_system(), s.settings_.tiers.ssd, s.store_->folder(),
                                 checkpoint.job, contents->chain);
   LoadProgress progress(manifest.bytes(), near.counts);
   SlotBuffers buffers(s.backend_->pool());
-  status = s.store_->read_all(
+  return s.store_->read_all(
       checkpoint, contents.value(), buffers,
       [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
         for (const ReadPiece& piece : pieces) progress.add(piece.size);
         return load_pieces(pieces, addresses[pieces.front().range], bytes);
       },
       &near);
-  return status.ok() ? adopt(manifest, addresses) : status;
 }
 
 // What changes from here on is told from the checkpoint that was loaded.

@@ -57,6 +57,9 @@ class Checkpointer {
   Status drain();
   // Puts the saved device memory back; every range is there, at its recorded address.
   Status load(const CheckpointInfo& checkpoint, const Manifest& manifest);
+  // The same into a program that is no replay of the checkpoint's: allocations are those made at
+  // the same places in it, wherever they lie.
+  Status reload(const CheckpointInfo& checkpoint, const Manifest& manifest);
   // A context is seen for the first time, and is current; it has ended.
   void add_context(CUcontext context);
   // As Snapshots has it.
@@ -90,8 +93,13 @@ class Checkpointer {
   void succeeded(const std::string& id, const Saved& saved);
   void failed(const std::string& id, uint64_t epoch, const Status& status);
   void give_up(const std::string& id, uint64_t epoch, const Status& status);
+  // Where an allocation of the checkpoint is in this process; 0: nowhere.
+  using Find = std::function<uint64_t(const SavedRange& saved)>;
+  uint64_t find_variable(const SavedRange& saved) const;
+  Status put_back(const CheckpointInfo& checkpoint, const Manifest& manifest, const Find& find,
+                  std::vector<uint64_t>& addresses);
   Status check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
-                         std::vector<uint64_t>& addresses);
+                         const Find& find, std::vector<uint64_t>& addresses);
   Status check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
                      const std::vector<uint64_t>& addresses);
   Status load_pieces(std::span<const ReadPiece> pieces, uint64_t address,

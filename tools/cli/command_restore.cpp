@@ -126,7 +126,11 @@ int restore_command(const RestoreOptions& options) {
     log(LogLevel::kError, found.problem);
     return found.exit_code;
   }
-  const std::string difference = mismatch(launch, found.checkpoint, options);
+  // A program that brings its own state may be told so by its arguments.
+  const bool reloads =
+      options.mode.empty() ? launch.settings.reload : options.mode.starts_with("reload");
+  const std::string difference =
+      reloads ? std::string() : mismatch(launch, found.checkpoint, options);
   if (!difference.empty()) {
     log(LogLevel::kError, difference);
     return kExitMismatch;
@@ -141,6 +145,7 @@ int restore_command(const RestoreOptions& options) {
   if (library.empty()) return kExitInternal;
   launch.environment.set("GPUSNAP_RESTORE", found.checkpoint.id);
   launch.environment.set("GPUSNAP_JOB", found.checkpoint.job);
+  if (!options.mode.empty()) launch.environment.set("GPUSNAP_RESTORE_MODE", options.mode);
   if (!forced(options).empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", forced(options));
   log(LogLevel::kInfo, "restoring ", found.checkpoint.id);
   return become(launch, library);

@@ -23,7 +23,8 @@ struct LaunchOptions {
 
 struct RestoreOptions {
   LaunchOptions launch;
-  std::string id;  // "job@epoch", "job@latest", "job"; empty: the newest of the program's job
+  std::string id;    // "job@epoch", "job@latest", "job"; empty: the newest of the program's job
+  std::string mode;  // as GPUSNAP_RESTORE_MODE; empty: as that says
   bool or_start = false;
   bool force_program = false;
   bool force_arguments = false;

@@ -148,6 +148,18 @@ CLI::App* add_restore(CLI::App& app, RestoreOptions& options) {
                       "program's job)");
   command->add_flag("--or-start", options.or_start,
                     "start afresh where there is no complete checkpoint");
+  command
+      ->add_option("--mode", options.mode,
+                   "replay: the program runs again up to the checkpoint; reload, reload:N: it "
+                   "brings its own state of the host, and gets its device memory back before its "
+                   "first launch (or behind N of them)")
+      ->type_name("MODE")
+      ->check([](const std::string& text) {
+        const std::string variable = "GPUSNAP_RESTORE_MODE=" + text;
+        const char* const environment[] = {variable.c_str(), nullptr};
+        const auto errors = parse_settings(environment).errors;
+        return errors.empty() ? std::string() : errors[0];
+      });
   command->add_flag("--force-program", options.force_program,
                     "restore although the program's file is another one");
   command->add_flag("--force-arguments", options.force_arguments,

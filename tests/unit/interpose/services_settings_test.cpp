@@ -59,6 +59,20 @@ TEST(Settings, RanksWithBackendsOfTheirOwnShareTheNodesMemory) {
   EXPECT_EQ(host_cache("GPUSNAP_BACKEND=thread", "PMI_SIZE=1000000"), 64U << 20);
 }
 
+TEST(Settings, SayHowToRestore) {
+  const auto read = [](const char* mode) { return parse({mode}).settings; };
+  EXPECT_FALSE(parse({}).settings.reload);
+  EXPECT_FALSE(read("GPUSNAP_RESTORE_MODE=replay").reload);
+  EXPECT_TRUE(read("GPUSNAP_RESTORE_MODE=reload").reload);
+  EXPECT_EQ(read("GPUSNAP_RESTORE_MODE=reload").reload_behind, 0U);
+  EXPECT_TRUE(read("GPUSNAP_RESTORE_MODE=reload:3").reload);
+  EXPECT_EQ(read("GPUSNAP_RESTORE_MODE=reload:3").reload_behind, 3U);
+  for (const char* wrong : {"GPUSNAP_RESTORE_MODE=again", "GPUSNAP_RESTORE_MODE=reload:",
+                            "GPUSNAP_RESTORE_MODE=reload:-1", "GPUSNAP_RESTORE_MODE=reload3"}) {
+    EXPECT_NE(only_error(wrong), "") << wrong;
+  }
+}
+
 TEST(Settings, ReadEveryVariable) {
   const ParsedSettings parsed = parse(
       {"GPUSNAP_PFS=/scratch/my store", "GPUSNAP_EVERY=2h,syncs:50,signal:USR2", "GPUSNAP_ZONE=4K",

@@ -52,6 +52,23 @@ TEST(MemoryMap, ErasesByStart) {
   EXPECT_FALSE(map.erase(100));
 }
 
+TEST(MemoryMap, ListsAllocationsByIdentity) {
+  MemoryMap map;
+  const uint64_t none = map.lives();
+  MemoryRange first = range(100, 10);
+  first.identity = {7, 0};
+  MemoryRange second = range(200, 10);
+  second.identity = {7, 1};
+  MemoryRange pinned = range(300, 10, MemoryKind::kPinned);
+  pinned.identity = {7, 2};
+  for (const MemoryRange& each : {first, second, pinned}) ASSERT_TRUE(map.insert(each));
+  EXPECT_NE(map.lives(), none);
+  const auto known = map.by_identity();
+  ASSERT_EQ(known.size(), 2U);
+  EXPECT_EQ(known.at({7, 0})->address, 100U);
+  EXPECT_EQ(known.at({7, 1})->address, 200U);
+}
+
 TEST(MemoryMap, TellsQuicklyWhatIsNeverSaved) {
   MemoryMap map;
   EXPECT_FALSE(map.may_be_saved(0));

@@ -1,0 +1,73 @@
+// Reload: a checkpoint's device memory in a program that is no replay of it, but brings its own
+// host state.
+
+#include <algorithm>
+
+#include "interpose/services/log.h"
+#include "interpose/session.h"
+#include "interpose/snapshot/checkpointer.h"
+#include "interpose/text.h"
+
+namespace gpusnap {
+
+namespace {
+// An allocation of the checkpoint that is not there; empty where all are.
+std::string missing(const Manifest& manifest, const MemoryMap& memory) {
+  const auto known = memory.by_identity();
+  for (const SavedRange& saved : manifest.ranges) {
+    if (saved.kind != static_cast<uint8_t>(MemoryKind::kDevice)) continue;
+    const auto found = known.find({saved.call_site, saved.ordinal});
+    if (found != known.end() && found->second->size == saved.size) continue;
+    return "no allocation like number " + std::to_string(saved.ordinal + 1) +
+           " of the place in the program that made the checkpoint's " +
+           range_text(saved.address, saved.size) +
+           (found == known.end()
+                ? ""
+                : ": that has " + std::to_string(found->second->size) + " bytes here");
+  }
+  return {};
+}
+}  // namespace
+
+void Session::begin_reload() {
+  find_restored();
+  reload_ = std::make_unique<Reload>();
+  reload_->behind = settings_.reload_behind;
+}
+
+void Session::reload() {
+  if (reload_->looked_at == memory_.lives()) return;
+  const CheckpointInfo& checkpoint = restored_.checkpoint;
+  const Manifest& manifest = restored_.manifest();
+  reload_->missing = missing(manifest, memory_);
+  if (!reload_->missing.empty()) {
+    reload_->looked_at = memory_.lives();
+    return;
+  }
+  if (reload_->behind != 0) {
+    --reload_->behind;
+    return;
+  }
+  if (!close_admission()) {
+    impossible(kExitImpossible, checkpoint.id + " cannot be reloaded: other threads are in CUDA " +
+                                    "calls that do not end, or capture a stream");
+  }
+  lock_.unlock();
+  const Status status = checkpointer_->reload(checkpoint, manifest);
+  if (!status.ok()) {
+    impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
+               checkpoint.id + " cannot be reloaded: " + status.message());
+  }
+  log(LogLevel::kInfo, "reloaded ", checkpoint.id, ": ", manifest.bytes(),
+      " bytes of device memory");
+  lock_.lock();
+  reload_.reset();
+  open_admission();
+}
+
+void Session::say_nothing_reloaded() const {
+  log(LogLevel::kError, "nothing of ", restored_.checkpoint.id,
+      " was reloaded: ", reload_->missing.empty() ? "no kernel was launched" : reload_->missing);
+}
+
+}  // namespace gpusnap
