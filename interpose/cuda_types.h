@@ -190,6 +190,10 @@ typedef enum CUstreamWaitValue_flags {
 typedef enum CUstreamWriteValue_flags {
   CU_STREAM_WRITE_VALUE_DEFAULT = 0, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 1,
 } CUstreamWriteValue_flags;
+typedef enum CUstreamBatchMemOpType {
+  CU_STREAM_MEM_OP_WAIT_VALUE_32 = 1, CU_STREAM_MEM_OP_WRITE_VALUE_32 = 2, CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES = 3,
+  CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4, CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5, CU_STREAM_MEM_OP_BARRIER = 6,
+} CUstreamBatchMemOpType;
 typedef enum CUstreamUpdateCaptureDependencies_flags {
   CU_STREAM_ADD_CAPTURE_DEPENDENCIES = 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1,
 } CUstreamUpdateCaptureDependencies_flags;
@@ -249,6 +253,8 @@ typedef enum CUdevice_attribute {
   CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,
   CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED = 90,
   CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
+  CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 = 92, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1 = 93,
+  CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1 = 94,
   CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH = 95, CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH = 96,
   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
   CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES = 98,
@@ -520,7 +526,31 @@ typedef struct CUmemcpyAttributes_st {
   CUmemLocation dstLocHint;
   unsigned flags;
 } CUmemcpyAttributes;
-typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
+typedef enum CUmemcpy3DOperandType_enum {
+  CU_MEMCPY_OPERAND_TYPE_POINTER = 1, CU_MEMCPY_OPERAND_TYPE_ARRAY = 2, CU_MEMCPY_OPERAND_TYPE_MAX = 0x7fffffff,
+} CUmemcpy3DOperandType;
+typedef struct CUoffset3D_st { size_t x, y, z; } CUoffset3D;
+typedef struct CUextent3D_st { size_t width, height, depth; } CUextent3D;
+// The two forms of an operand, which have no names in the toolkit.
+struct CUmemcpy3DOperandPointer {
+  CUdeviceptr ptr;
+  size_t rowLength, layerHeight;
+  CUmemLocation locHint;
+};
+struct CUmemcpy3DOperandArray {
+  CUarray array;
+  CUoffset3D offset;
+};
+typedef struct CUmemcpy3DOperand_st {
+  CUmemcpy3DOperandType type;
+  union { CUmemcpy3DOperandPointer ptr; CUmemcpy3DOperandArray array; } op;
+} CUmemcpy3DOperand;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st {
+  CUmemcpy3DOperand src, dst;
+  CUextent3D extent;
+  CUmemcpySrcAccessOrder srcAccessOrder;
+  unsigned flags;
+} CUDA_MEMCPY3D_BATCH_OP;
 
 // ---- contexts, launches, streams ------------------------------------------------------------------
 typedef enum CUexecAffinityType { CU_EXEC_AFFINITY_TYPE_SM_COUNT = 0, CU_EXEC_AFFINITY_TYPE_MAX = 1 } CUexecAffinityType;
@@ -608,7 +638,15 @@ typedef CUlaunchAttributeValue CUkernelNodeAttrValue;
 typedef void (*CUhostFn)(void* user);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void* user);
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
-typedef union CUstreamBatchMemOpParams_union CUstreamBatchMemOpParams;
+// What writes or waits for 32 bits has them in the low half of value64.
+typedef union CUstreamBatchMemOpParams_union {
+  CUstreamBatchMemOpType operation;
+  struct { CUstreamBatchMemOpType operation; CUdeviceptr address; cuuint64_t value64; unsigned flags; CUdeviceptr alias; } waitValue;
+  struct { CUstreamBatchMemOpType operation; CUdeviceptr address; cuuint64_t value64; unsigned flags; CUdeviceptr alias; } writeValue;
+  struct { CUstreamBatchMemOpType operation; unsigned flags; } flushRemoteWrites;
+  struct { CUstreamBatchMemOpType operation; unsigned flags; } memoryBarrier;
+  cuuint64_t pad[6];
+} CUstreamBatchMemOpParams;
 
 typedef enum CUstreamCaptureStatus {
   CU_STREAM_CAPTURE_STATUS_NONE = 0, CU_STREAM_CAPTURE_STATUS_ACTIVE = 1, CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,

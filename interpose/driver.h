@@ -55,7 +55,12 @@ struct Driver {
 // Newer than the oldest driver that we support: null where the driver has none.
 #define GPUSNAP_OPTIONAL_DRIVER_FUNCTIONS(X) \
   X(cuLibraryGetGlobal)                      \
+  X(cuLibraryGetModule)                      \
+  X(cuLibraryGetKernelCount)                 \
+  X(cuModuleGetFunctionCount)                \
   X(cuKernelGetFunction)                     \
+  X(cuKernelGetName)                         \
+  X(cuFuncGetName)                           \
   X(cuStreamGetCtx)                          \
   X(cuStreamIsCapturing)                     \
   X(cuThreadExchangeStreamCaptureMode)       \

@@ -95,6 +95,17 @@ void Modules::met_function(CUfunction function) {
   }
 }
 
+void Modules::met_module(CUmodule module) {
+  if (number_of(module) != UINT64_MAX || driver_.cuLibraryGetModule == nullptr) return;
+  for (const Loaded& loaded : loaded_) {
+    CUmodule own = nullptr;
+    if (loaded.library != nullptr && loaded.used &&
+        driver_.cuLibraryGetModule(&own, loaded.library) == CUDA_SUCCESS && own == module) {
+      return use_library(loaded.library, module);
+    }
+  }
+}
+
 void Modules::load_function(CUfunction function) {
   if (driver_.cuFuncLoad == nullptr || !loaded_functions_.insert(function).second) return;
   // A kernel's handle is no function's to every driver; then it is loaded at its next launch.

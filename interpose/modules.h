@@ -51,6 +51,8 @@ class Modules {
   // The driver tells of a function of the current context that the program need not have asked
   // for: graphs hold such ones of libraries' kernels.
   void met_function(CUfunction function);
+  // The same of a module: it may be that of a library in the current context.
+  void met_module(CUmodule module);
   uint32_t function(const void* handle) const {
     auto it = functions_.find(handle);
     return it == functions_.end() ? kUnknownFunction : it->second;

@@ -159,12 +159,12 @@ void Recorder::append(uint16_t hook, const CallKey& key, int32_t result, uint8_t
   }
 }
 
-void Recorder::append_callback(uint16_t kind, uint64_t number, uint8_t flags,
+void Recorder::append_callback(uint16_t kind, uint64_t number, int32_t status, uint8_t flags,
                                std::span<const Delivery> deliveries) {
   end_polls();
   CallKey key;
   key.add(number);
-  append_whole(kind, key, CUDA_SUCCESS, flags, nullptr, deliveries);
+  append_whole(kind, key, status, flags, nullptr, deliveries);
 }
 
 void Recorder::append_outcome(std::string_view name, uint64_t number,

@@ -38,7 +38,7 @@ class Recorder {
   // a thread poll on without order and still answers each poll as it was answered.
   void append_poll(uint16_t hook);
   // kCallbackEntry or kCallbackEndEntry, by any thread.
-  void append_callback(uint16_t kind, uint64_t number, uint8_t flags,
+  void append_callback(uint16_t kind, uint64_t number, int32_t status, uint8_t flags,
                        std::span<const Delivery> deliveries);
   // What came of an MPI call (mpi/outcomes.h), of no thread, or of `count` such calls in a row. A
   // run of the same call that each time found nothing yet, told by a single zero, is one entry.

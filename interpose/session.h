@@ -78,16 +78,32 @@ struct Caller {
 
 class Session;
 
-// A host function in a stream, while recording; the driver's thread deletes it when it has run.
+// What a launch of before CUDA 4 is made with, as the program has set it beforehand.
+struct LegacyLaunch {
+  unsigned block_x = 1, block_y = 1, block_z = 1, shared_bytes = 0;
+  unsigned parameter_bytes = 0;
+  std::vector<std::byte> parameters;
+};
+
+// A function of the program that runs in a stream.
+struct HostFunction {
+  CUhostFn plain = nullptr;             // or
+  CUstreamCallback callback = nullptr;  // which is told
+  CUstream stream = nullptr;            // this, and whether all went well
+  void* user = nullptr;
+  void run(CUresult status) const;
+};
+
+// One of them while recording; the driver's thread deletes it when it has run.
 struct HostCallback {
   Session* session = nullptr;
-  CUhostFn function = nullptr;
-  void* user = nullptr;
+  HostFunction function;
   uint64_t number = 0;     // in the order of their launches
   bool journaled = false;  // the call that launched it
 };
-// What the driver is given in its place: a CUhostFn of a HostCallback.
+// What the driver is given in its place: a CUhostFn, or a CUstreamCallback, of a HostCallback.
 void run_host_callback(void* callback);
+void run_stream_callback(CUstream stream, CUresult status, void* callback);
 
 // What a context has to do for the program, and not for us: the driver's own synchronisation of a
 // context would wait for the copies of a snapshot, too.
@@ -187,6 +203,7 @@ class Session {
   Modules& modules() { return modules_; }
   AddressPlacement& placement() { return placement_; }
   Graphs& graphs() { return graphs_; }
+  std::map<CUfunction, LegacyLaunch>& legacy_launches() { return legacy_launches_; }
   Recorder& recorder() { return *recorder_; }
 
   // GPUSNAP_RESTORE_MODE=reload: device memory has still to be put back.
@@ -261,10 +278,10 @@ class Session {
   // Host functions. Recording: its launch has been journaled; on the driver's thread, without the
   // lock: it is about to run, it has run.
   void callback_launched(HostCallback& callback);
-  void callback_begins(HostCallback& callback);
+  void callback_begins(HostCallback& callback, CUresult status);
   void callback_ends(const HostCallback& callback);
   // Replay: one that is run when its entry comes up.
-  void remember_callback(CUhostFn function, void* user);
+  void remember_callback(const HostFunction& function);
   // Captures that are open: meanwhile no cut is made.
   bool capturing() const { return !captures_.empty(); }
   // By the stream that one began in.
@@ -446,6 +463,7 @@ class Session {
   Modules modules_;
   AddressPlacement placement_;
   Graphs graphs_;
+  std::map<CUfunction, LegacyLaunch> legacy_launches_;
   std::map<uint64_t, uint64_t> placed_pinned_;
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;
@@ -457,8 +475,8 @@ class Session {
   uint64_t callback_count_ = 0;
   std::condition_variable callback_changed_;
   struct ReplayedCallback {
-    CUhostFn function = nullptr;
-    void* user = nullptr;
+    HostFunction function;
+    CUresult status = CUDA_SUCCESS;  // that it is told, from its beginning on
     bool done = false;
   };
   std::map<uint64_t, ReplayedCallback> callbacks_;  // by number: launched, not yet known to be over

@@ -28,13 +28,13 @@ void Session::callback_launched(HostCallback& callback) {
   callback_changed_.notify_all();
 }
 
-void Session::remember_callback(CUhostFn function, void* user) {
-  callbacks_[callback_count_++] = {function, user, false};
+void Session::remember_callback(const HostFunction& function) {
+  callbacks_[callback_count_++].function = function;
 }
 
 // It may look at all that its stream has brought the host, and at what other streams have that it
 // comes after: all of it is compared, whether or not the copy has been delivered.
-void Session::callback_begins(HostCallback& callback) {
+void Session::callback_begins(HostCallback& callback, CUresult status) {
   lock_foreign();
   auto recording = [&] { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; };
   while (recording() && !callback.journaled) {
@@ -50,7 +50,7 @@ void Session::callback_begins(HostCallback& callback) {
     }
     deliveries_.clear();
     const uint8_t flags = host_memory_.capture(deliveries_);
-    recorder_->append_callback(kCallbackEntry, callback.number, flags, deliveries_);
+    recorder_->append_callback(kCallbackEntry, callback.number, status, flags, deliveries_);
   }
   lock_.unlock();
 }
@@ -58,7 +58,7 @@ void Session::callback_begins(HostCallback& callback) {
 void Session::callback_ends(const HostCallback& callback) {
   lock_foreign();
   if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && callback.journaled) {
-    recorder_->append_callback(kCallbackEndEntry, callback.number, 0, {});
+    recorder_->append_callback(kCallbackEndEntry, callback.number, CUDA_SUCCESS, 0, {});
   }
   lock_.unlock();
 }
@@ -75,6 +75,7 @@ void Session::pass_callbacks() {
     }
     if (kind == kCallbackEntry) {
       deliver(entry_);
+      found->second.status = static_cast<CUresult>(entry_.head.result);
       begin_callback(found->first);
     } else if (found->second.done) {
       callbacks_.erase(found);
@@ -98,7 +99,7 @@ void Session::run_callbacks() {
     ready_callbacks_.erase(ready_callbacks_.begin());
     const ReplayedCallback callback = callbacks_.at(number);
     lock_.unlock();
-    callback.function(callback.user);
+    callback.function.run(callback.status);
     lock_.lock();
     callbacks_.at(number).done = true;
     // A thread inside a call passes them at its end.
@@ -108,11 +109,20 @@ void Session::run_callbacks() {
   lock_.unlock();
 }
 
-void run_host_callback(void* user) {
+void HostFunction::run(CUresult status) const {
+  plain != nullptr ? plain(user) : callback(stream, status, user);
+}
+
+void run_stream_callback(CUstream stream, CUresult status, void* user) {
   const std::unique_ptr<HostCallback> callback(static_cast<HostCallback*>(user));
-  callback->session->callback_begins(*callback);
-  callback->function(callback->user);
+  callback->function.stream = stream;
+  callback->session->callback_begins(*callback, status);
+  callback->function.run(status);
   callback->session->callback_ends(*callback);
+}
+
+void run_host_callback(void* user) {
+  run_stream_callback(nullptr, CUDA_SUCCESS, user);
 }
 
 }  // namespace gpusnap

@@ -6,31 +6,56 @@
 
 namespace gpusnap::handle {
 
-CUresult host_function(const Call<CUresult(CUstream, CUhostFn, void*)>& call, CUstream stream,
-                       CUhostFn function, void* user) {
-  Step step(call);
-  if (step.off()) return call.real(stream, function, user);
+namespace {
+// `real(HostCallback*)` makes the call with what is to run in the place of the function.
+template <class Real>
+CUresult follow_function(Step& step, const HostFunction& function, Real&& real) {
   Session& session = step.session();
-  (void)step.stream(stream);
-  // In a capture it becomes a node; graphs with such nodes are not followed.
-  if (function == nullptr || step.captured()) {
-    return step.made_again([&] { return call.real(stream, function, user); });
-  }
   if (step.replaying()) {
     const CUresult recorded = step.expect();
-    if (recorded == CUDA_SUCCESS) session.remember_callback(function, user);
+    if (recorded == CUDA_SUCCESS) session.remember_callback(function);
     return recorded;
   }
   auto callback = std::make_unique<HostCallback>();
   callback->session = &session;
   callback->function = function;
-  callback->user = user;
   // From the call on it is the driver's thread's, which waits until the call has been journaled.
-  const CUresult result =
-      step.made([&] { return call.real(stream, run_host_callback, callback.get()); });
+  const CUresult result = step.made([&] { return real(callback.get()); });
   step.record(result);
   if (result == CUDA_SUCCESS) session.callback_launched(*callback.release());
   return result;
+}
+}  // namespace
+
+CUresult host_function(const Call<CUresult(CUstream, CUhostFn, void*)>& call, CUstream stream,
+                       CUhostFn function, void* user) {
+  Step step(call);
+  if (step.off()) return call.real(stream, function, user);
+  (void)step.stream(stream);
+  // In a capture it becomes a node; graphs with such nodes are not followed.
+  if (function == nullptr || step.captured()) {
+    return step.made_again([&] { return call.real(stream, function, user); });
+  }
+  const HostFunction followed{.plain = function, .user = user};
+  return follow_function(step, followed, [&](HostCallback* callback) {
+    return call.real(stream, run_host_callback, callback);
+  });
+}
+
+// Captured streams take none.
+CUresult stream_callback(const Call<decltype(cuStreamAddCallback)>& call, CUstream stream,
+                         CUstreamCallback function, void* user, unsigned flags) {
+  Step step(call);
+  if (step.off()) return call.real(stream, function, user, flags);
+  (void)step.stream(stream);
+  step.key.add(flags);
+  if (function == nullptr || step.captured()) {
+    return step.made_again([&] { return call.real(stream, function, user, flags); });
+  }
+  const HostFunction followed{.callback = function, .stream = stream, .user = user};
+  return follow_function(step, followed, [&](HostCallback* callback) {
+    return call.real(stream, run_stream_callback, callback, flags);
+  });
 }
 
 }  // namespace gpusnap::handle

@@ -1,6 +1,7 @@
 // Modules, libraries, kernels and their launches.
 
 #include "interpose/handlers/handlers.h"
+#include "interpose/handlers/launches.h"
 #include "tiers/checksum.h"
 #include "tiers/file_system.h"
 #include "tracker/image.h"
@@ -255,46 +256,97 @@ CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, 
 }
 
 namespace {
-struct Shape {
-  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
-};
-
-uint64_t packed(unsigned low, unsigned high) {
-  return low | static_cast<uint64_t>(high) << 32;
-}
-
-struct Arguments {
-  void** params;
-  void** extra;
-};
-
-// The hot path: one look-up and one append while recording.
-template <class Real>
-CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUstream stream,
-                       const Arguments& arguments, Real&& real) {
-  Session& session = step.session();
-  (void)step.stream(stream);
-  step.key.add(session.modules().function(function), packed(shape.grid_x, shape.grid_y),
-               packed(shape.grid_z, shape.block_x), packed(shape.block_y, shape.block_z),
-               shape.shared_bytes);
-  if (step.captured()) return step.made_again(real);
-  step.device_may_write();
+// A list of handles of kernels, which the program tells apart by their places in it, or by the
+// names that it asks for: both must be as they were. `count_of` and `name_of` are the driver's, or
+// null.
+template <class Handle, class Owner, class Count, class Name, class Real, class Add>
+CUresult list_kernels(Step& step, Handle* handles, unsigned capacity, Owner owner, Count count_of,
+                      Name name_of_handle, Real&& real, Add&& add) {
+  if (handles == nullptr) return step.made_again(real);
+  if (count_of == nullptr || name_of_handle == nullptr) {
+    return step.not_followed(name_of(step.hook()), real);
+  }
+  CUresult result;
   if (step.replaying()) {
-    const CUresult recorded = step.expect();
-    // Code that is loaded at its first launch is loaded where it was: now, not while live.
-    if (recorded == CUDA_SUCCESS) session.modules().load_function(function);
-    return recorded;
+    result = step.expect();
+    if (result == CUDA_SUCCESS) step.repeated(real);
+  } else {
+    result = step.made(real);
+    if (result != CUDA_SUCCESS) step.record(result);
   }
-  if (step.asks_writes()) [[unlikely]] {
-    session.modules().kernels().add_writes(function, arguments.params, arguments.extra,
-                                           session.memory(), step.writes);
+  if (result != CUDA_SUCCESS) return result;
+  std::vector<std::string> names;
+  (void)step.outside([&] {
+    unsigned count = 0;
+    if (count_of(&count, owner) != CUDA_SUCCESS) count = 0;
+    for (unsigned i = 0; i < std::min(count, capacity); ++i) {
+      const char* name = nullptr;
+      if (name_of_handle(&name, handles[i]) != CUDA_SUCCESS || name == nullptr) name = "";
+      names.emplace_back(name);
+    }
+    return CUDA_SUCCESS;
+  });
+  uint64_t hash = names.size();
+  for (const std::string& name : names) {
+    hash = hash * 31 + checksum(std::as_bytes(std::span(name)));
   }
-  const CUresult result = step.made(real);
-  if (result == CUDA_SUCCESS) session.recorder().count_launch();
-  step.record(result);
+  if (step.replaying()) {
+    uint64_t recorded = 0;
+    step.take_answer(&recorded, sizeof recorded);
+    if (recorded != hash) {
+      Session::impossible(
+          kExitImpossible,
+          std::string(name_of(step.hook())) +
+              " lists other kernels than when it was recorded, or in another order");
+    }
+  } else {
+    step.record_answer(result, &hash, sizeof hash);
+  }
+  for (size_t i = 0; i < names.size(); ++i) add(handles[i], names[i].c_str());
   return result;
 }
 }  // namespace
+
+CUresult enumerate_code(const Call<decltype(cuModuleEnumerateFunctions)>& call,
+                        CUfunction* functions, unsigned capacity, CUmodule module) {
+  auto real = [&] { return call.real(functions, capacity, module); };
+  Step step(call);
+  if (step.off()) return real();
+  Modules& modules = step.session().modules();
+  const Driver& driver = step.session().driver();
+  const uint64_t number = modules.number_of(module);
+  step.key.add(number, capacity);
+  return list_kernels(step, functions, capacity, module, driver.cuModuleGetFunctionCount,
+                      driver.cuFuncGetName, real, [&](CUfunction function, const char* name) {
+                        modules.add_function(function, number, name);
+                      });
+}
+
+CUresult enumerate_code(const Call<decltype(cuLibraryEnumerateKernels)>& call, CUkernel* kernels,
+                        unsigned capacity, CUlibrary library) {
+  auto real = [&] { return call.real(kernels, capacity, library); };
+  Step step(call);
+  if (step.off()) return real();
+  Modules& modules = step.session().modules();
+  const Driver& driver = step.session().driver();
+  const uint64_t number = modules.number_of(library);
+  step.key.add(number, capacity);
+  return list_kernels(step, kernels, capacity, library, driver.cuLibraryGetKernelCount,
+                      driver.cuKernelGetName, real, [&](CUkernel kernel, const char* name) {
+                        modules.add_kernel(kernel, number, name);
+                        modules.use_library(library);
+                      });
+}
+
+CUresult get_module(const Call<CUresult(CUmodule*, CUfunction)>& call, CUmodule* out,
+                    CUfunction function) {
+  Step step(call);
+  if (step.off()) return call.real(out, function);
+  step.key.add(step.session().modules().function(function));
+  const CUresult result = step.made_again([&] { return call.real(out, function); });
+  if (result == CUDA_SUCCESS) step.session().modules().met_module(*out);
+  return result;
+}
 
 CUresult launch(const Call<decltype(cuLaunchKernel)>& call, CUfunction function, unsigned grid_x,
                 unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,

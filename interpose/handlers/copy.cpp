@@ -2,6 +2,7 @@
 // loaded at the cut; into memory that the host sees they are what the host learnt.
 
 #include "interpose/handlers/handlers.h"
+#include "interpose/handlers/places.h"
 
 namespace gpusnap::handle {
 
@@ -16,19 +17,12 @@ struct Copy {
   CUstream stream = nullptr;
 };
 
-enum class Side { kDevice, kShared, kHost };
-
 Side side_of(Session& session, const Copy& copy) {
   const auto address = reinterpret_cast<uint64_t>(copy.to.start);
-  const MemoryRange* range = session.memory().find(address);
-  if (range == nullptr) {
-    if (copy.declared == Copy::Declared::kEither) {
-      return session.is_device_address(address) ? Side::kDevice : Side::kHost;
-    }
+  if (copy.declared != Copy::Declared::kEither && session.memory().find(address) == nullptr) {
     return copy.declared == Copy::Declared::kDevice ? Side::kDevice : Side::kHost;
   }
-  const bool device = is_saved(range->kind);
-  return device ? Side::kDevice : Side::kShared;
+  return handle::side_of(session, address);
 }
 
 CUresult replay_back(Step& step, const Copy& copy) {

@@ -173,6 +173,25 @@ CUresult launch(const Call<decltype(cuLaunchKernelEx)>& call, const CUlaunchConf
 CUresult launch(const Call<decltype(cuLaunchCooperativeKernel)>& call, CUfunction, unsigned,
                 unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**);
 
+CUresult enumerate_code(const Call<decltype(cuModuleEnumerateFunctions)>& call, CUfunction*,
+                        unsigned, CUmodule);
+CUresult enumerate_code(const Call<decltype(cuLibraryEnumerateKernels)>& call, CUkernel*, unsigned,
+                        CUlibrary);
+CUresult get_module(const Call<CUresult(CUmodule*, CUfunction)>& call, CUmodule*, CUfunction);
+
+// legacy.cpp
+CUresult legacy_shape(const Call<decltype(cuFuncSetBlockShape)>& call, CUfunction, int, int, int);
+CUresult legacy_shape(const Call<decltype(cuFuncSetSharedSize)>& call, CUfunction, unsigned);
+CUresult legacy_parameters(const Call<decltype(cuParamSetSize)>& call, CUfunction, unsigned);
+CUresult legacy_parameters(const Call<decltype(cuParamSeti)>& call, CUfunction, int, unsigned);
+CUresult legacy_parameters(const Call<decltype(cuParamSetf)>& call, CUfunction, int, float);
+CUresult legacy_parameters(const Call<decltype(cuParamSetv)>& call, CUfunction, int, void*,
+                           unsigned);
+CUresult legacy_launch(const Call<CUresult(CUfunction)>& call, CUfunction);
+CUresult legacy_launch(const Call<CUresult(CUfunction, int, int)>& call, CUfunction, int, int);
+CUresult legacy_launch(const Call<CUresult(CUfunction, int, int, CUstream)>& call, CUfunction, int,
+                       int, CUstream);
+
 // handlers_memory.cpp
 CUresult mem_alloc(const Call<CUresult(CUdeviceptr*, size_t)>& call, CUdeviceptr*, size_t);
 CUresult mem_alloc_pitch(
@@ -227,6 +246,28 @@ CUresult copy_peer(
     const Call<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)>& call,
     CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream);
 
+// batch.cpp
+CUresult copy_batch(const Call<decltype(cuMemcpyBatchAsync)>& call, CUdeviceptr*, CUdeviceptr*,
+                    size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t, size_t*, CUstream);
+CUresult copy_batch(const Call<decltype(cuMemcpyBatchAsync_v2)>& call, CUdeviceptr*, CUdeviceptr*,
+                    size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t, CUstream);
+CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync)>& call, size_t,
+                    CUDA_MEMCPY3D_BATCH_OP*, size_t*, unsigned long long, CUstream);
+CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync_v2)>& call, size_t,
+                    CUDA_MEMCPY3D_BATCH_OP*, unsigned long long, CUstream);
+
+// managed.cpp
+CUresult prefetch(const Call<decltype(cuMemPrefetchAsync)>& call, CUdeviceptr, size_t, CUdevice,
+                  CUstream);
+CUresult prefetch(const Call<decltype(cuMemPrefetchAsync_v2)>& call, CUdeviceptr, size_t,
+                  CUmemLocation, unsigned, CUstream);
+CUresult prefetch(const Call<decltype(cuMemPrefetchBatchAsync)>& call, CUdeviceptr*, size_t*,
+                  size_t, CUmemLocation*, size_t*, size_t, unsigned long long, CUstream);
+CUresult discard(const Call<decltype(cuMemDiscardBatchAsync)>& call, CUdeviceptr*, size_t*, size_t,
+                 unsigned long long, CUstream);
+CUresult discard(const Call<decltype(cuMemDiscardAndPrefetchBatchAsync)>& call, CUdeviceptr*,
+                 size_t*, size_t, CUmemLocation*, size_t*, size_t, unsigned long long, CUstream);
+
 // handlers_pool.cpp
 CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& call, CUdeviceptr*,
                          size_t, CUstream);
@@ -245,6 +286,20 @@ CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext,
 // handlers_callback.cpp
 CUresult host_function(const Call<CUresult(CUstream, CUhostFn, void*)>& call, CUstream, CUhostFn,
                        void*);
+CUresult stream_callback(const Call<decltype(cuStreamAddCallback)>& call, CUstream,
+                         CUstreamCallback, void*, unsigned);
+
+// stream_memory.cpp
+CUresult wait_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned)>& call,
+                    CUstream, CUdeviceptr, cuuint32_t, unsigned);
+CUresult wait_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint64_t, unsigned)>& call,
+                    CUstream, CUdeviceptr, cuuint64_t, unsigned);
+CUresult write_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned)>& call,
+                     CUstream, CUdeviceptr, cuuint32_t, unsigned);
+CUresult write_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint64_t, unsigned)>& call,
+                     CUstream, CUdeviceptr, cuuint64_t, unsigned);
+CUresult batch_memory_ops(const Call<decltype(cuStreamBatchMemOp_v2)>& call, CUstream, unsigned,
+                          CUstreamBatchMemOpParams*, unsigned);
 
 // handlers_graph.cpp
 CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream, CUgraph*);

@@ -18,6 +18,9 @@
 //   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
 //   host NAME STREAM       a host function that ends then; then says that it ran
 //   release NAME
+//   signal NAME STREAM     release by the stream itself; bring NAME STREAM: its words into the
+//   host's own
+//                          memory, by a batch
 //   wait STREAM OTHER      one stream for what is in another now
 //   sync STREAM            sync_all: the context
 //   capture STREAM         end_capture STREAM: says what came of it; launches what was captured
@@ -269,6 +272,11 @@ class Script {
       CHECK(cuStreamBeginCapture_v2(stream(line), CU_STREAM_CAPTURE_MODE_GLOBAL));
     } else if (name == "end_capture") {
       end_capture(stream(line));
+    } else if (name == "signal") {
+      const CUdeviceptr word = flag(line).seen_by_device.device_address();
+      CHECK(cuStreamWriteValue32_v2(stream(line), word, 1, 0));
+    } else if (name == "bring") {
+      bring(line);
     } else if (name == "host") {
       Flag& waited_for = flag(line);
       CHECK(cuLaunchHostFunc(stream(line), run_host_function, &waited_for));
@@ -343,6 +351,16 @@ class Script {
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuGraphExecDestroy(exec));
     CHECK(cuGraphDestroy(graph));
+  }
+
+  void bring(Line& line) {
+    const Memory& from = memory(line);
+    std::vector<unsigned> words(from.words);
+    CUdeviceptr to = reinterpret_cast<CUdeviceptr>(words.data()), start = from.address;
+    size_t bytes = from.bytes(), first = 0;
+    CUmemcpyAttributes how{};
+    how.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    CHECK(cuMemcpyBatchAsync_v2(&to, &start, &bytes, 1, &how, &first, 1, stream(line)));
   }
 
   static decltype(&cuMemsetD8Async) newer_set() {

@@ -440,6 +440,38 @@ class Rules(scripted.TestCase):
         self.refused(run, 'cuMemCreate', 1)
         self.assertEqual(len(self.warnings(run)), 1)
 
+    # ---- what is followed but not everywhere ----
+
+    def refused_once_done(self, command, name):
+        run = self.start_script('''
+            stream s
+            alloc a 1000
+            stir a 1 s
+            say begun
+            await cut
+            sync s
+            await go
+            %s
+            sync s
+            say done
+            await last
+            print a
+            ''' % command)
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for_complete(run, 1)
+        self.make('go')
+        self.wait_for(run, 'done')
+        self.refused(run, name, 1)
+        self.assertEqual(len(self.warnings(run)), 1)
+
+    def test_a_word_that_the_host_sees_is_refused_by_name(self):
+        """It may wait for that without any call."""
+        self.refused_once_done('signal f s', 'cuStreamWriteValue32_v2 to memory that the host sees')
+
+    def test_a_batch_into_pageable_memory_is_refused_by_name(self):
+        self.refused_once_done('bring a s', 'cuMemcpyBatchAsync_v2 into pageable memory')
+
     # ---- guesses ----
 
     ROUND = '''

@@ -46,11 +46,43 @@ void Program::set_step() {
   }
 }
 
+// By the stream itself, which then waits for what it has written.
+void Program::write_words() {
+  const CUstream stream = pick_stream();
+  const Part to = pick_part(draw_.chance(90) ? pick_memory() : *counters_);
+  if (to.size < 64) return;
+  touch(*to.memory, stream);
+  const auto [use_ptsz, given] = given_as(stream);
+  const CUdeviceptr at = (to.address + 7) / 8 * 8 + draw_.below(to.size / 8 - 3) * 8;
+  const uint64_t value = uint64_t{draw_.word()} << 32 | draw_.word();
+  const auto low = static_cast<cuuint32_t>(value);
+  CUstreamBatchMemOpParams both[2]{};
+  switch (draw_.below(3)) {
+    case 0:
+      CHECK((use_ptsz ? cuStreamWriteValue32_v2_ptsz : cuStreamWriteValue32_v2)(given, at + 4, low,
+                                                                                0));
+      CHECK((use_ptsz ? cuStreamWaitValue32_v2_ptsz : cuStreamWaitValue32_v2)(
+          given, at + 4, low, CU_STREAM_WAIT_VALUE_EQ));
+      break;
+    case 1:
+      CHECK(
+          (use_ptsz ? cuStreamWriteValue64_v2_ptsz : cuStreamWriteValue64_v2)(given, at, value, 0));
+      CHECK((use_ptsz ? cuStreamWaitValue64_v2_ptsz : cuStreamWaitValue64_v2)(
+          given, at, value, CU_STREAM_WAIT_VALUE_GEQ));
+      break;
+    default:
+      both[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_64, at, value, 0, 0};
+      both[1].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, at + 8, low, 0, 0};
+      CHECK((use_ptsz ? cuStreamBatchMemOp_v2_ptsz : cuStreamBatchMemOp_v2)(given, 2, both, 0));
+  }
+}
+
 void Program::copy_step() {
   const uint64_t kind = draw_.below(8);
   if (kind < 3) return copy_from_host();
   if (kind < 5) return copy_within();
   if (kind == 5) return look(pick_memory());
+  if (kind == 6) return copy_batch();
   copy_box();
 }
 
@@ -83,6 +115,55 @@ void Program::copy_within() {
   if (any) return AT_ONCE(cuMemcpy, stream, to.address, from.address, size);
   if (async) return IN_STREAM(cuMemcpyDtoDAsync_v2, stream, to.address, from.address, size);
   AT_ONCE(cuMemcpyDtoD_v2, stream, to.address, from.address, size);
+}
+
+// Some copies at once, which have no order: each into a part of its own.
+void Program::copy_batch() {
+  const CUstream stream = pick_stream();
+  const auto [from, to] = pick_two();
+  // No batches in the legacy default stream.
+  if (from.memory == nullptr || stream == CU_STREAM_LEGACY || stream == nullptr) return;
+  touch(*from.memory, stream);
+  touch(*to.memory, stream);
+  const uint64_t count = draw_.between(1, draw_.chance(20) ? 50 : 5);
+  const uint64_t each = std::min(from.size, to.size) / count / 4 * 4;
+  if (each == 0) return;
+  const auto [use_ptsz, given] = given_as(stream);
+  if (draw_.chance(40)) return copy_boxes(to, from, each, count, use_ptsz, given);
+  const bool from_host = draw_.chance(40);
+  std::vector<CUdeviceptr> targets, sources;
+  std::vector<size_t> sizes;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t size = draw_.between(1, each);
+    targets.push_back(to.address + i * each);
+    sources.push_back(from_host ? reinterpret_cast<CUdeviceptr>(host_bytes(size).data())
+                                : from.address + i * each);
+    sizes.push_back(size);
+  }
+  CUmemcpyAttributes how{};
+  how.srcAccessOrder = draw_.chance(50) ? CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+                                        : CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  size_t first = 0;
+  CHECK((use_ptsz ? cuMemcpyBatchAsync_v2_ptsz : cuMemcpyBatchAsync_v2)(
+      targets.data(), sources.data(), sizes.data(), count, &how, &first, 1, given));
+}
+
+// Likewise of boxes, within the device.
+void Program::copy_boxes(const Part& to, const Part& from, uint64_t each, uint64_t count,
+                         bool use_ptsz, CUstream given) {
+  const uint64_t height = draw_.between(1, std::min<uint64_t>(each / 4, 12));
+  const uint64_t pitch = each / height;
+  std::vector<CUDA_MEMCPY3D_BATCH_OP> boxes(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    boxes[i].dst.type = boxes[i].src.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    boxes[i].dst.op.ptr.ptr = to.address + i * each;
+    boxes[i].src.op.ptr.ptr = from.address + i * each;
+    boxes[i].dst.op.ptr.rowLength = boxes[i].src.op.ptr.rowLength = pitch;
+    boxes[i].extent = {draw_.between(1, pitch), height, 1};
+    boxes[i].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  }
+  CHECK((use_ptsz ? cuMemcpy3DBatchAsync_v2_ptsz : cuMemcpy3DBatchAsync_v2)(count, boxes.data(), 0,
+                                                                            given));
 }
 
 // Copies in two and three dimensions, from the host or within the device.

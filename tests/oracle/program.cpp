@@ -129,7 +129,7 @@ void Program::act() {
   } else if (kind < 56) {
     draw_.chance(50) ? captured_graph() : built_graph();
   } else if (kind < 63) {
-    set_step();
+    draw_.chance(70) ? set_step() : write_words();
   } else if (kind < 76) {
     copy_step();
   } else if (kind < 82) {

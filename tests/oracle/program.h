@@ -101,9 +101,13 @@ class Program : public Actor {
 
   // ---- copies and sets (copy_steps.cpp)
   void set_step();
+  void write_words();
   void copy_step();
   void copy_from_host();
   void copy_within();
+  void copy_batch();
+  void copy_boxes(const Part& to, const Part& from, uint64_t each, uint64_t count, bool use_ptsz,
+                  CUstream given);
   void copy_box();
   void shared_step();
   void host_function();

@@ -249,8 +249,8 @@ void count_up(void* counter) {
 HostCallback* new_callback(Session& session, std::atomic<int>& counter) {
   auto* callback = new HostCallback;
   callback->session = &session;
-  callback->function = count_up;
-  callback->user = &counter;
+  callback->function.plain = count_up;
+  callback->function.user = &counter;
   return callback;
 }
 

@@ -201,10 +201,19 @@ CUresult copy_linear(CUstream stream, uint64_t to, Place to_place, uint64_t from
 
 // One copy of a batch.
 struct BatchCopy {
-  uint64_t size = 0;
+  Box box;
+  End to, from;
+  CUmemcpySrcAccessOrder order = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
   Located target, source;
   std::shared_ptr<std::vector<std::byte>> staged;  // what the source held at the call
   Engine engine = Engine::kCopy;
+
+  void move() const {
+    const Rows packed{staged != nullptr ? staged->data() : nullptr, box.width,
+                      box.width * box.height};
+    const Rows in{source.host, from.pitch, from.slice};
+    move_rows(box, {target.host, to.pitch, to.slice}, staged != nullptr ? packed : in);
+  }
 };
 
 constexpr Engine kCopyEngines[] = {Engine::kToHost, Engine::kToDevice, Engine::kCopy};
@@ -212,6 +221,13 @@ constexpr Engine kCopyEngines[] = {Engine::kToHost, Engine::kToDevice, Engine::k
 bool uses(const std::vector<BatchCopy>& copies, Engine engine) {
   return std::any_of(copies.begin(), copies.end(),
                      [&](const BatchCopy& copy) { return copy.engine == engine; });
+}
+
+bool is_known(CUmemcpySrcAccessOrder order, unsigned flags) {
+  return (order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+          order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ||
+          order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY) &&
+         flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
 }
 
 // The order of access of each copy; false where the lists are not as they have to be.
@@ -224,41 +240,29 @@ bool spread_attributes(size_t count, const CUmemcpyAttributes* attributes, const
   for (size_t i = 0; i < attribute_count; ++i) {
     const size_t end = i + 1 < attribute_count ? firsts[i + 1] : count;
     const CUmemcpySrcAccessOrder order = attributes[i].srcAccessOrder;
-    const bool known = order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
-                       order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ||
-                       order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
-    const unsigned flags = attributes[i].flags;
-    if (!known || flags > CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE || end <= firsts[i] ||
-        end > count) {
-      return false;
-    }
+    if (!is_known(order, attributes[i].flags) || end <= firsts[i] || end > count) return false;
     orders->resize(end, order);
   }
   return true;
 }
 
-CUresult locate_batch(Driver& state, const Memory::Hold& hold, const CUdeviceptr* to,
-                      const CUdeviceptr* from, const size_t* sizes,
-                      const std::vector<CUmemcpySrcAccessOrder>& orders,
-                      std::vector<BatchCopy>* copies, size_t* at) {
-  for (size_t i = 0; i < orders.size(); ++i) {
-    *at = i;
-    BatchCopy copy;
-    copy.size = sizes[i];
-    const Box box{sizes[i]};
-    if (box.empty()) return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = locate(state.memory, hold, box, {to[i], 0, 0, Place::kAny}, &copy.target);
+CUresult locate_batch(Driver& state, const Memory::Hold& hold, std::vector<BatchCopy>* copies,
+                      size_t* at) {
+  for (*at = 0; *at < copies->size(); ++*at) {
+    BatchCopy& copy = (*copies)[*at];
+    if (copy.box.empty()) return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = locate(state.memory, hold, copy.box, copy.to, &copy.target);
     if (result == CUDA_SUCCESS) {
-      result = locate(state.memory, hold, box, {from[i], 0, 0, Place::kAny}, &copy.source);
+      result = locate(state.memory, hold, copy.box, copy.from, &copy.source);
     }
     if (result != CUDA_SUCCESS) return result;
     copy.engine = engine_for(copy.target, copy.source);
-    if (copy.source.pageable && orders[i] != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM) {
-      copy.staged =
-          std::make_shared<std::vector<std::byte>>(copy.source.host, copy.source.host + copy.size);
-    }
-    copies->push_back(std::move(copy));
+    if (!copy.source.pageable || copy.order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM) continue;
+    copy.staged = std::make_shared<std::vector<std::byte>>(copy.box.bytes());
+    move_rows(copy.box, {copy.staged->data(), copy.box.width, copy.box.width * copy.box.height},
+              {copy.source.host, copy.from.pitch, copy.from.slice});
   }
+  *at = SIZE_MAX;
   return CUDA_SUCCESS;
 }
 
@@ -272,11 +276,9 @@ WorkQueue::Task task_of_batch(Driver& state, Context& context, std::vector<Batch
         Effort effort{.copies = 0};
         for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
           if (copy->engine != engine) continue;
-          std::memmove(copy->target.host,
-                       copy->staged != nullptr ? copy->staged->data() : copy->source.host,
-                       copy->size);
-          count(state.stats, copy->target, copy->source, copy->size);
-          effort.bytes += copy->size;
+          copy->move();
+          count(state.stats, copy->target, copy->source, copy->box.bytes());
+          effort.bytes += copy->box.bytes();
           ++effort.copies;
         }
         return effort;
@@ -285,23 +287,18 @@ WorkQueue::Task task_of_batch(Driver& state, Context& context, std::vector<Batch
   };
 }
 
-CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* sizes,
-                    size_t count, const CUmemcpyAttributes* attributes, const size_t* firsts,
-                    size_t attribute_count, size_t* failed, CUstream handle) {
+// `describe(std::vector<BatchCopy>*)` says what is to be copied; false where that makes no sense.
+template <class Describe>
+CUresult copy_batch(CUstream handle, size_t* failed, Describe&& describe) {
   size_t at = SIZE_MAX;  // no copy in particular
   const CUresult result = queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
-    std::vector<CUmemcpySrcAccessOrder> orders;
-    if (stream.legacy || to == nullptr || from == nullptr || sizes == nullptr || count == 0 ||
-        !spread_attributes(count, attributes, firsts, attribute_count, &orders)) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
+    std::vector<BatchCopy> copies;
+    if (stream.legacy || !describe(&copies)) return CUDA_ERROR_INVALID_VALUE;
     Point until;
     {
       auto hold = state.memory.hold();
-      std::vector<BatchCopy> copies;
-      CUresult bad = locate_batch(state, hold, to, from, sizes, orders, &copies, &at);
+      CUresult bad = locate_batch(state, hold, &copies, &at);
       if (bad != CUDA_SUCCESS) return bad;
-      at = SIZE_MAX;
       for (Engine engine : kCopyEngines) {
         if (uses(copies, engine)) bad = injected(state.faults, engine);
         if (bad != CUDA_SUCCESS) return bad;
@@ -316,6 +313,56 @@ CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const size_t
   });
   if (result != CUDA_SUCCESS && failed != nullptr) *failed = at;
   return result;
+}
+
+CUresult copy_plain_batch(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* sizes,
+                          size_t count, const CUmemcpyAttributes* attributes, const size_t* firsts,
+                          size_t attribute_count, size_t* failed, CUstream stream) {
+  return copy_batch(stream, failed, [&](std::vector<BatchCopy>* copies) {
+    std::vector<CUmemcpySrcAccessOrder> orders;
+    if (to == nullptr || from == nullptr || sizes == nullptr || count == 0 ||
+        !spread_attributes(count, attributes, firsts, attribute_count, &orders)) {
+      return false;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      BatchCopy& copy = copies->emplace_back();
+      copy.box.width = sizes[i];
+      copy.to.address = to[i];
+      copy.from.address = from[i];
+      copy.order = orders[i];
+    }
+    return true;
+  });
+}
+
+// False where it is no pointer, or too narrow.
+bool describe_end(const CUmemcpy3DOperand& operand, const Box& box, End* end) {
+  const CUmemcpy3DOperandPointer& pointer = operand.op.ptr;
+  if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return false;  // there are no arrays
+  const uint64_t pitch = pointer.rowLength != 0 ? pointer.rowLength : box.width;
+  const uint64_t rows = pointer.layerHeight != 0 ? pointer.layerHeight : box.height;
+  constexpr uint64_t kMost = uint64_t{1} << 31;
+  if (pitch < box.width || rows < box.height || pitch > kMost || rows > kMost) return false;
+  *end = {pointer.ptr, pitch, pitch * rows, Place::kAny};
+  return true;
+}
+
+CUresult copy_box_batch(size_t count, const CUDA_MEMCPY3D_BATCH_OP* asked, size_t* failed,
+                        unsigned long long flags, CUstream stream) {
+  return copy_batch(stream, failed, [&](std::vector<BatchCopy>* copies) {
+    if (asked == nullptr || count == 0 || flags != 0) return false;
+    for (size_t i = 0; i < count; ++i) {
+      BatchCopy& copy = copies->emplace_back();
+      copy.box = {asked[i].extent.width, asked[i].extent.height, asked[i].extent.depth};
+      copy.order = asked[i].srcAccessOrder;
+      if (!is_known(copy.order, asked[i].flags) ||
+          !describe_end(asked[i].dst, copy.box, &copy.to) ||
+          !describe_end(asked[i].src, copy.box, &copy.from)) {
+        return false;
+      }
+    }
+    return true;
+  });
 }
 
 uint64_t number(const void* pointer) {
@@ -523,8 +570,9 @@ CUresult set_task(Driver& driver, Context& context, const Memory::Hold& hold,
 
 using simcuda::copy_2d;
 using simcuda::copy_3d;
-using simcuda::copy_batch;
+using simcuda::copy_box_batch;
 using simcuda::copy_linear;
+using simcuda::copy_plain_batch;
 using simcuda::number;
 using simcuda::Place;
 using simcuda::set;
@@ -602,13 +650,25 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* parameters, CUstream stre
 CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count,
                             CUmemcpyAttributes* attributes, size_t* firsts, size_t attribute_count,
                             size_t* failed, CUstream stream) {
-  return copy_batch(to, from, sizes, count, attributes, firsts, attribute_count, failed, stream);
+  return copy_plain_batch(to, from, sizes, count, attributes, firsts, attribute_count, failed,
+                          stream);
 }
 
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count,
                                CUmemcpyAttributes* attributes, size_t* firsts,
                                size_t attribute_count, CUstream stream) {
-  return copy_batch(to, from, sizes, count, attributes, firsts, attribute_count, nullptr, stream);
+  return copy_plain_batch(to, from, sizes, count, attributes, firsts, attribute_count, nullptr,
+                          stream);
+}
+
+CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* copies, size_t* failed,
+                              unsigned long long flags, CUstream stream) {
+  return copy_box_batch(count, copies, failed, flags, stream);
+}
+
+CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP* copies,
+                                 unsigned long long flags, CUstream stream) {
+  return copy_box_batch(count, copies, nullptr, flags, stream);
 }
 
 CUresult cuMemsetD8_v2(CUdeviceptr address, unsigned char value, size_t count) {

@@ -174,17 +174,6 @@ size_t attribute_bytes(CUpointer_attribute attribute) {
   }
 }
 
-// A call about managed memory whose advice changes nothing here.
-CUresult check_managed(CUdeviceptr address, size_t size) {
-  return in_context([&](Driver& state, Context&) {
-    auto hold = state.memory.hold();
-    const Allocation* found = state.memory.find(hold, address);
-    bool good = found != nullptr && found->type == MemoryType::kManaged && size != 0 &&
-                state.memory.resolve(hold, address, size) != nullptr;
-    return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  });
-}
-
 }  // namespace
 }  // namespace simcuda
 
@@ -353,25 +342,4 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
     found->sync_operations = wanted != 0;
     return CUDA_SUCCESS;
   });
-}
-
-CUresult cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise, CUdevice) {
-  return simcuda::check_managed(address, size);
-}
-
-CUresult cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise, CUmemLocation) {
-  return simcuda::check_managed(address, size);
-}
-
-CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice, CUstream) {
-  return simcuda::check_managed(address, size);
-}
-
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation, unsigned,
-                               CUstream) {
-  return simcuda::check_managed(address, size);
-}
-
-CUresult cuStreamAttachMemAsync(CUstream, CUdeviceptr address, size_t length, unsigned) {
-  return simcuda::check_managed(address, length == 0 ? 1 : length);
 }

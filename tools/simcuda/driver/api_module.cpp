@@ -1,7 +1,6 @@
 // Modules, libraries, kernels and functions.
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "tools/simcuda/driver/device_properties.h"
 #include "tools/simcuda/driver/driver.h"
 #include "tools/simcuda/driver/functions.h"
+#include "tools/simcuda/driver/jit_log.h"
 
 namespace simcuda {
 
@@ -36,43 +36,6 @@ CUresult function_in(Driver& state, Context& context, const LibraryKernel& kerne
 }
 
 namespace {
-
-// The error buffer that a program passed with a load, if it did.
-class ErrorBuffer {
- public:
-  ErrorBuffer(unsigned count, const CUjit_option* options, void** values) {
-    for (unsigned i = 0; options != nullptr && values != nullptr && i < count; ++i) {
-      if (options[i] == CU_JIT_ERROR_LOG_BUFFER) text_ = static_cast<char*>(values[i]);
-      if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) error_size_ = &values[i];
-      if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) info_size_ = &values[i];
-    }
-  }
-  // Writes the line, and tells the sizes that were used.
-  void write(const std::string& line) const {
-    if (info_size_ != nullptr) *info_size_ = nullptr;
-    if (error_size_ == nullptr) return;
-    size_t room = reinterpret_cast<uintptr_t>(*error_size_);
-    size_t used = 0;
-    if (text_ != nullptr && room != 0) {
-      used = std::min(line.size(), room - 1);
-      std::memcpy(text_, line.data(), used);
-      text_[used] = '\0';
-    }
-    *error_size_ = reinterpret_cast<void*>(used);
-  }
-
- private:
-  char* text_ = nullptr;
-  void** error_size_ = nullptr;
-  void** info_size_ = nullptr;
-};
-
-// Says what is wrong with an image where people and the program look.
-CUresult report(CUresult result, const LoadLog& log, const ErrorBuffer& buffer) {
-  buffer.write(result == CUDA_SUCCESS ? "" : log.error);
-  if (!log.error.empty()) std::fprintf(stderr, "simcuda: %s\n", log.error.c_str());
-  return result;
-}
 
 // pick(arch, ptx, log) finds the PTX of an image.
 template <class Pick>

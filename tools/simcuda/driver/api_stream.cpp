@@ -20,6 +20,19 @@ CUresult create_stream(CUstream* handle, unsigned flags, int priority) {
   });
 }
 
+bool is_stream_attribute(CUstreamAttrID attribute) {
+  switch (attribute) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // What a synchronisation with a stream waits for: its own work, and for the legacy default stream
 // also the work that its next operation would wait for.
 std::vector<Point> due(Context& context, Stream& stream) {
@@ -201,6 +214,47 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
 CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* out, CUgreenCtx* green) {
   if (green != nullptr) *green = nullptr;
   return cuStreamGetCtx(handle, out);
+}
+
+CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value) {
+  return in_stream(handle, [&](Driver&, Context& context, Stream& stream) {
+    if (value == nullptr || !simcuda::is_stream_attribute(attribute)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    const auto attributes = context.attributes_of(stream.id);
+    const auto found = attributes.find(attribute);
+    *value = found != attributes.end() ? found->second : CUstreamAttrValue{};
+    if (found != attributes.end()) return CUDA_SUCCESS;
+    if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) value->priority = stream.priority;
+    if (attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY) {
+      value->syncPolicy = CU_SYNC_POLICY_AUTO;
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
+                              const CUstreamAttrValue* value) {
+  return in_stream(handle, [&](Driver&, Context& context, Stream& stream) {
+    if (value == nullptr || !simcuda::is_stream_attribute(attribute)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    auto attributes = context.attributes_of(stream.id);
+    attributes[attribute] = *value;
+    context.set_attributes_of(stream.id, std::move(attributes));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
+  return in_stream(from, [&](Driver& state, Context& context, Stream& source) {
+    std::shared_ptr<Stream> target;
+    const CUresult result = state.stream(to, &target);
+    if (result != CUDA_SUCCESS) return result;
+    if (target->context.get() != &context) return CUDA_ERROR_INVALID_VALUE;
+    context.set_attributes_of(target->id, context.attributes_of(source.id));
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult cuStreamQuery(CUstream handle) {

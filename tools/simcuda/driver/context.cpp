@@ -72,6 +72,16 @@ std::shared_ptr<Stream> Context::make_stream(CUstream handle, unsigned stream_fl
   return stream;
 }
 
+Context::StreamAttributes Context::attributes_of(uint64_t stream) {
+  std::lock_guard lock(order_);
+  return attributes_[stream];
+}
+
+void Context::set_attributes_of(uint64_t stream, StreamAttributes attributes) {
+  std::lock_guard lock(order_);
+  attributes_[stream] = std::move(attributes);
+}
+
 std::shared_ptr<Stream> Context::legacy_stream() {
   auto stream = std::make_shared<Stream>();
   stream->queue = legacy_queue_;

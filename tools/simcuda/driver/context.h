@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -72,6 +73,11 @@ class Context : public std::enable_shared_from_this<Context> {
   bool fail(CUresult error, const std::string& line);
   const std::atomic<bool>& cancelled() const { return cancelled_; }
 
+  // Attributes of streams, by their ids; kept and told, nothing comes of them.
+  using StreamAttributes = std::map<CUstreamAttrID, CUstreamAttrValue>;
+  StreamAttributes attributes_of(uint64_t stream);
+  void set_attributes_of(uint64_t stream, StreamAttributes attributes);
+
   std::atomic<unsigned> flags;
   // Indexed by CUlimit; kept and told, nothing is limited by them.
   std::array<std::atomic<size_t>, 8> limits;
@@ -97,6 +103,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::mutex order_;  // makes collecting what to wait for and queueing one step
   std::shared_ptr<WorkQueue> legacy_queue_;
   std::vector<Member> members_;
+  std::map<uint64_t, StreamAttributes> attributes_;  // guarded by order_
 };
 
 // While it lives, the null stream means the calling thread's own: what the _ptsz and _ptds forms of

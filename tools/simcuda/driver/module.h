@@ -28,6 +28,15 @@ struct Function {
   std::string name;
   std::atomic<int> max_dynamic_shared{0};  // bytes; 0: the device's ordinary limit
   std::atomic<int> shared_carveout{-1};
+  // How cuLaunch and its like launch it, as set beforehand.
+  struct Legacy {
+    Dim3 block;
+    unsigned shared = 0;
+    unsigned parameter_bytes = 0;
+    std::vector<std::byte> parameters;
+  };
+  std::mutex mutex;
+  Legacy legacy;  // guarded by mutex
 };
 
 struct Variable {

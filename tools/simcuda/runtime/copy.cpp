@@ -320,3 +320,24 @@ CUDART_BOTH_STREAMS(cudaMemset3DAsync, _ptsz,
                       return streams.cuMemsetD2D8Async(address, pitchedDevPtr.pitch, byte_of(value),
                                                        extent.width, rows, stream);
                     }))
+
+// The runtime's structures are the driver's, under other names.
+static_assert(sizeof(cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes) &&
+              sizeof(cudaMemcpy3DBatchOp) == sizeof(CUDA_MEMCPY3D_BATCH_OP));
+
+CUDART_BOTH_STREAMS(
+    cudaMemcpyBatchAsync, _ptsz,
+    (void* const* dsts, const void* const* srcs, const size_t* sizes, size_t count,
+     cudaMemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, cudaStream_t stream),
+    streams.cuMemcpyBatchAsync(reinterpret_cast<CUdeviceptr*>(const_cast<void**>(dsts)),
+                               reinterpret_cast<CUdeviceptr*>(const_cast<void**>(srcs)),
+                               const_cast<size_t*>(sizes), count,
+                               reinterpret_cast<CUmemcpyAttributes*>(attrs), attrsIdxs, numAttrs,
+                               stream))
+
+CUDART_BOTH_STREAMS(cudaMemcpy3DBatchAsync, _ptsz,
+                    (size_t numOps, cudaMemcpy3DBatchOp* opList, unsigned long long flags,
+                     cudaStream_t stream),
+                    streams.cuMemcpy3DBatchAsync(numOps,
+                                                 reinterpret_cast<CUDA_MEMCPY3D_BATCH_OP*>(opList),
+                                                 flags, stream))

@@ -528,6 +528,76 @@ struct cudaFuncAttributes {
   int reserved[16];
 };
 
+// How the copies of a batch are made.
+enum cudaMemcpySrcAccessOrder {
+  cudaMemcpySrcAccessOrderInvalid = 0,
+  cudaMemcpySrcAccessOrderStream = 1,
+  cudaMemcpySrcAccessOrderDuringApiCall = 2,
+  cudaMemcpySrcAccessOrderAny = 3,
+  cudaMemcpySrcAccessOrderMax = 0x7fffffff,
+};
+
+struct cudaMemcpyAttributes {
+  enum cudaMemcpySrcAccessOrder srcAccessOrder;
+  struct cudaMemLocation srcLocHint;
+  struct cudaMemLocation dstLocHint;
+  unsigned int flags;
+};
+
+enum cudaMemcpy3DOperandType {
+  cudaMemcpyOperandTypePointer = 1,
+  cudaMemcpyOperandTypeArray = 2,
+  cudaMemcpyOperandTypeMax = 0x7fffffff,
+};
+
+struct cudaOffset3D {
+  size_t x, y, z;
+};
+
+struct cudaMemcpy3DOperand {
+  enum cudaMemcpy3DOperandType type;
+  union {
+    struct {
+      void* ptr;
+      size_t rowLength;
+      size_t layerHeight;
+      struct cudaMemLocation locHint;
+    } ptr;
+    struct {
+      cudaArray_t array;
+      struct cudaOffset3D offset;
+    } array;
+  } op;
+};
+
+struct cudaMemcpy3DBatchOp {
+  struct cudaMemcpy3DOperand src;
+  struct cudaMemcpy3DOperand dst;
+  struct cudaExtent extent;
+  enum cudaMemcpySrcAccessOrder srcAccessOrder;
+  unsigned int flags;
+};
+
+enum cudaMemRangeAttribute {
+  cudaMemRangeAttributeReadMostly = 1,
+  cudaMemRangeAttributePreferredLocation = 2,
+  cudaMemRangeAttributeAccessedBy = 3,
+  cudaMemRangeAttributeLastPrefetchLocation = 4,
+};
+
+enum cudaJitOption {
+  cudaJitMaxRegisters = 0,
+  cudaJitInfoLogBuffer = 3,
+  cudaJitInfoLogBufferSizeBytes = 4,
+  cudaJitErrorLogBuffer = 5,
+  cudaJitErrorLogBufferSizeBytes = 6,
+};
+
+enum cudaLibraryOption {
+  cudaLibraryHostUniversalFunctionAndDataTable = 0,
+  cudaLibraryBinaryIsPreserved = 1,
+};
+
 union alignas(8) cudaLaunchAttributeValue {
   char pad[64];
   int cooperative;
@@ -728,6 +798,22 @@ CUDART_API(cudaMemAdvise, (const void* devPtr, size_t count, enum cudaMemoryAdvi
 CUDART_API_SZ(cudaMemPrefetchAsync,
               (const void* devPtr, size_t count, struct cudaMemLocation location,
                unsigned int flags, cudaStream_t stream));
+CUDART_API_SZ(cudaMemPrefetchBatchAsync,
+              (void** dptrs, size_t* sizes, size_t count, struct cudaMemLocation* prefetchLocs,
+               size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+               cudaStream_t stream));
+CUDART_API_SZ(cudaMemDiscardBatchAsync, (void** dptrs, size_t* sizes, size_t count,
+                                         unsigned long long flags, cudaStream_t stream));
+CUDART_API_SZ(cudaMemDiscardAndPrefetchBatchAsync,
+              (void** dptrs, size_t* sizes, size_t count, struct cudaMemLocation* prefetchLocs,
+               size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+               cudaStream_t stream));
+CUDART_API(cudaMemRangeGetAttribute,
+           (void* data, size_t dataSize, enum cudaMemRangeAttribute attribute, const void* devPtr,
+            size_t count));
+CUDART_API(cudaMemRangeGetAttributes,
+           (void** data, size_t* dataSizes, enum cudaMemRangeAttribute* attributes,
+            size_t numAttributes, const void* devPtr, size_t count));
 CUDART_API(cudaGetSymbolAddress, (void** devPtr, const void* symbol));
 CUDART_API(cudaGetSymbolSize, (size_t * size, const void* symbol));
 
@@ -756,6 +842,12 @@ CUDART_API_SZ(cudaMemcpyToSymbolAsync,
 CUDART_API_SZ(cudaMemcpyFromSymbolAsync,
               (void* dst, const void* symbol, size_t count, size_t offset, enum cudaMemcpyKind kind,
                cudaStream_t stream));
+CUDART_API_SZ(cudaMemcpyBatchAsync,
+              (void* const* dsts, const void* const* srcs, const size_t* sizes, size_t count,
+               struct cudaMemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs,
+               cudaStream_t stream));
+CUDART_API_SZ(cudaMemcpy3DBatchAsync, (size_t numOps, struct cudaMemcpy3DBatchOp* opList,
+                                       unsigned long long flags, cudaStream_t stream));
 CUDART_API_DS(cudaMemset, (void* devPtr, int value, size_t count));
 CUDART_API_SZ(cudaMemsetAsync, (void* devPtr, int value, size_t count, cudaStream_t stream));
 CUDART_API_DS(cudaMemset2D, (void* devPtr, size_t pitch, int value, size_t width, size_t height));
@@ -776,6 +868,11 @@ CUDART_API_SZ(cudaStreamGetPriority, (cudaStream_t hStream, int* priority));
 CUDART_API_SZ(cudaStreamGetFlags, (cudaStream_t hStream, unsigned int* flags));
 CUDART_API_SZ(cudaStreamGetId, (cudaStream_t hStream, unsigned long long* streamId));
 CUDART_API_SZ(cudaStreamGetDevice, (cudaStream_t hStream, int* device));
+CUDART_API_SZ(cudaStreamGetAttribute, (cudaStream_t hStream, enum cudaLaunchAttributeID attr,
+                                       union cudaLaunchAttributeValue* value_out));
+CUDART_API_SZ(cudaStreamSetAttribute, (cudaStream_t hStream, enum cudaLaunchAttributeID attr,
+                                       const union cudaLaunchAttributeValue* value));
+CUDART_API_SZ(cudaStreamCopyAttributes, (cudaStream_t dst, cudaStream_t src));
 CUDART_API_SZ(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags));
 CUDART_API_SZ(cudaStreamSynchronize, (cudaStream_t stream));
 CUDART_API_SZ(cudaStreamQuery, (cudaStream_t stream));
@@ -877,3 +974,23 @@ CUDART_API(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
             unsigned int flags));
 CUDART_API(cudaOccupancyAvailableDynamicSMemPerBlock,
            (size_t * dynamicSmemSize, const void* func, int numBlocks, int blockSize));
+
+// Libraries.
+CUDART_API(cudaLibraryLoadData, (cudaLibrary_t * library, const void* code,
+                                 enum cudaJitOption* jitOptions, void** jitOptionsValues,
+                                 unsigned int numJitOptions, enum cudaLibraryOption* libraryOptions,
+                                 void** libraryOptionValues, unsigned int numLibraryOptions));
+CUDART_API(cudaLibraryLoadFromFile,
+           (cudaLibrary_t * library, const char* fileName, enum cudaJitOption* jitOptions,
+            void** jitOptionsValues, unsigned int numJitOptions,
+            enum cudaLibraryOption* libraryOptions, void** libraryOptionValues,
+            unsigned int numLibraryOptions));
+CUDART_API(cudaLibraryUnload, (cudaLibrary_t library));
+CUDART_API(cudaLibraryGetKernel, (cudaKernel_t * pKernel, cudaLibrary_t library, const char* name));
+CUDART_API(cudaLibraryGetKernelCount, (unsigned int* count, cudaLibrary_t lib));
+CUDART_API(cudaLibraryEnumerateKernels,
+           (cudaKernel_t * kernels, unsigned int numKernels, cudaLibrary_t lib));
+CUDART_API(cudaLibraryGetGlobal,
+           (void** dptr, size_t* bytes, cudaLibrary_t library, const char* name));
+CUDART_API(cudaLibraryGetManaged,
+           (void** dptr, size_t* bytes, cudaLibrary_t library, const char* name));

@@ -205,6 +205,50 @@ CUDART_BOTH_STREAMS(cudaMemPrefetchAsync, _ptsz,
                     streams.cuMemPrefetchAsync(device_address(devPtr), count,
                                                driver_location(location), flags, stream))
 
+CUDART_BOTH_STREAMS(cudaMemPrefetchBatchAsync, _ptsz,
+                    (void** dptrs, size_t* sizes, size_t count, cudaMemLocation* prefetchLocs,
+                     size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+                     cudaStream_t stream),
+                    streams.cuMemPrefetchBatchAsync(reinterpret_cast<CUdeviceptr*>(dptrs), sizes,
+                                                    count,
+                                                    reinterpret_cast<CUmemLocation*>(prefetchLocs),
+                                                    prefetchLocIdxs, numPrefetchLocs, flags,
+                                                    stream))
+
+CUDART_BOTH_STREAMS(cudaMemDiscardBatchAsync, _ptsz,
+                    (void** dptrs, size_t* sizes, size_t count, unsigned long long flags,
+                     cudaStream_t stream),
+                    streams.cuMemDiscardBatchAsync(reinterpret_cast<CUdeviceptr*>(dptrs), sizes,
+                                                   count, flags, stream))
+
+CUDART_BOTH_STREAMS(
+    cudaMemDiscardAndPrefetchBatchAsync, _ptsz,
+    (void** dptrs, size_t* sizes, size_t count, cudaMemLocation* prefetchLocs,
+     size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+     cudaStream_t stream),
+    streams.cuMemDiscardAndPrefetchBatchAsync(reinterpret_cast<CUdeviceptr*>(dptrs), sizes, count,
+                                              reinterpret_cast<CUmemLocation*>(prefetchLocs),
+                                              prefetchLocIdxs, numPrefetchLocs, flags, stream))
+
+cudaError_t cudaMemRangeGetAttribute(void* data, size_t dataSize, cudaMemRangeAttribute attribute,
+                                     const void* devPtr, size_t count) {
+  return with_context([&](const Driver& driver) {
+    return driver.cuMemRangeGetAttribute(data, dataSize,
+                                         static_cast<CUmem_range_attribute>(attribute),
+                                         device_address(devPtr), count);
+  });
+}
+
+cudaError_t cudaMemRangeGetAttributes(void** data, size_t* dataSizes,
+                                      cudaMemRangeAttribute* attributes, size_t numAttributes,
+                                      const void* devPtr, size_t count) {
+  return with_context([&](const Driver& driver) {
+    return driver.cuMemRangeGetAttributes(data, dataSizes,
+                                          reinterpret_cast<CUmem_range_attribute*>(attributes),
+                                          numAttributes, device_address(devPtr), count);
+  });
+}
+
 cudaError_t cudaGetSymbolAddress(void** devPtr, const void* symbol) {
   return with_context([&](const Driver& driver) { return symbol_address(driver, symbol, devPtr); });
 }

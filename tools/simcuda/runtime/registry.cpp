@@ -113,6 +113,11 @@ void Registry::forget_places() {
   for (const auto& [image, owner] : images_) image->managed_placed = false;
 }
 
+void Registry::add_kernel(CUkernel kernel) {
+  const std::lock_guard lock(mutex_);
+  kernels_.emplace(kernel, kernel);
+}
+
 cudaError_t Registry::find_kernel(const Driver& driver, const void* function, CUkernel* kernel) {
   const std::lock_guard lock(mutex_);
   const auto found = functions_.find(function);

@@ -37,6 +37,9 @@ class Registry {
   void add_variable(Image* image, const void* host_variable, const char* name);
   void add_managed(Image* image, void** host_pointer, const char* name);
 
+  // A kernel of a library that the program has loaded itself; known to the end of the process.
+  void add_kernel(CUkernel kernel);
+
   // The calls below need a current context.
 
   // Loads the image and makes its managed variables known to host code.

@@ -108,6 +108,21 @@ CUDART_BOTH_STREAMS(cudaStreamSynchronize, _ptsz, (cudaStream_t stream),
 
 CUDART_BOTH_STREAMS(cudaStreamQuery, _ptsz, (cudaStream_t stream), streams.cuStreamQuery(stream))
 
+CUDART_BOTH_STREAMS(cudaStreamGetAttribute, _ptsz,
+                    (cudaStream_t hStream, cudaLaunchAttributeID attr,
+                     cudaLaunchAttributeValue* value_out),
+                    streams.cuStreamGetAttribute(hStream, static_cast<CUstreamAttrID>(attr),
+                                                 reinterpret_cast<CUstreamAttrValue*>(value_out)))
+
+CUDART_BOTH_STREAMS(cudaStreamSetAttribute, _ptsz,
+                    (cudaStream_t hStream, cudaLaunchAttributeID attr,
+                     const cudaLaunchAttributeValue* value),
+                    streams.cuStreamSetAttribute(hStream, static_cast<CUstreamAttrID>(attr),
+                                                 reinterpret_cast<const CUstreamAttrValue*>(value)))
+
+CUDART_BOTH_STREAMS(cudaStreamCopyAttributes, _ptsz, (cudaStream_t dst, cudaStream_t src),
+                    streams.cuStreamCopyAttributes(dst, src))
+
 CUDART_BOTH_STREAMS(cudaStreamAddCallback, _ptsz,
                     (cudaStream_t stream, cudaStreamCallback_t callback, void* userData,
                      unsigned int flags),

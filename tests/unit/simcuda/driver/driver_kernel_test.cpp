@@ -440,5 +440,128 @@ TEST_F(KernelTest, AKernelReadsOnlyWhatItsDeviceMayRead) {
   EXPECT_OK(cuMemAddressFree(space, kGranule));
 }
 
+// ---- launches of before CUDA 4 ----
+
+TEST_F(KernelTest, LaunchesWithWhatWasSetBeforehand) {
+  CUdeviceptr memory = allocate(128 * 4);
+  ASSERT_OK(cuMemsetD32_v2(memory, 1, 128));
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuLaunch(fill_));  // nothing is set
+  EXPECT_OK(cuParamSetv(fill_, 0, &memory, sizeof memory));
+  EXPECT_OK(cuParamSeti(fill_, 8, 100));
+  EXPECT_OK(cuParamSeti(fill_, 12, 5));
+  EXPECT_OK(cuParamSetSize(fill_, 16));
+  EXPECT_OK(cuFuncSetBlockShape(fill_, 32, 1, 1));
+  EXPECT_OK(cuLaunch(fill_));
+  EXPECT_EQ(5u, word(memory + 31 * 4));
+  EXPECT_EQ(1u, word(memory + 32 * 4));
+  EXPECT_OK(cuLaunchGrid(fill_, 4, 1));
+  EXPECT_EQ(5u, word(memory + 99 * 4));
+  EXPECT_EQ(1u, word(memory + 100 * 4));
+  CUstream stream = nullptr;
+  ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  EXPECT_OK(cuParamSeti(fill_, 12, 6));
+  EXPECT_OK(cuLaunchGridAsync(fill_, 4, 1, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(6u, word(memory));
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuLaunchGrid(fill_, 0, 1));
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuParamSetv(fill_, -4, &memory, sizeof memory));
+}
+
+// ---- linking ----
+
+constexpr const char* kUser = R"(
+.version 7.0
+.target sm_60
+.address_size 64
+.extern .global .align 4 .u32 shared_count;  // what the other text has
+.extern .func (.param .b32 r) twice (.param .b32 v);
+.global .align 4 .u32 own = 3; /* as in the other { text */
+.visible .entry use(.param .u64 p) {
+  .reg .b32 %r<6>; .reg .b64 %d<3>;
+  ld.param.u64 %d1, [p];
+  ld.global.u32 %r1, [own];
+  ld.global.u32 %r2, [shared_count];
+  add.u32 %r3, %r1, %r2;
+  {
+    .param .b32 v; .param .b32 r;
+    st.param.b32 [v], %r3;
+    call.uni (r), twice, (v);
+    ld.param.b32 %r4, [r];
+  }
+  st.global.u32 [%d1], %r4;
+  ret;
+}
+)";
+constexpr const char* kGiver = R"(
+.version 7.1
+.target sm_70
+.address_size 64
+.visible .global .align 4 .u32 shared_count = 100;
+.global .align 4 .u32 own[2] = {20, 30};
+.visible .func (.param .b32 r) twice (.param .b32 v) {
+  .reg .b32 %r<5>;
+  ld.param.b32 %r1, [v];
+  ld.global.u32 %r2, [own];
+  mad.lo.u32 %r3, %r1, 2, %r2;
+  st.param.b32 [r], %r3;
+  ret;
+}
+)";
+
+class LinkTest : public DriverTest {
+ protected:
+  void SetUp() override {
+    DriverTest::SetUp();
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    values_[0] = log_;
+    values_[1] = reinterpret_cast<void*>(sizeof log_);
+    ASSERT_OK(cuLinkCreate_v2(2, options, values_, &link_));
+  }
+  void TearDown() override {
+    EXPECT_OK(cuLinkDestroy(link_));
+    EXPECT_CU(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(link_));
+    DriverTest::TearDown();
+  }
+  CUresult add(const char* text, const char* name) {
+    return cuLinkAddData_v2(link_, CU_JIT_INPUT_PTX, const_cast<char*>(text), std::strlen(text),
+                            name, 0, nullptr, nullptr);
+  }
+  char log_[200] = "";
+  void* values_[2] = {};
+  CUlinkState link_ = nullptr;
+  void* image_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+TEST_F(LinkTest, JoinsWhatIsExternAndKeepsApartWhatIsOwn) {
+  EXPECT_OK(add(kUser, "user"));
+  EXPECT_OK(add(kGiver, "giver"));
+  ASSERT_OK(cuLinkComplete(link_, &image_, &bytes_)) << log_;
+  CUmodule module = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, image_));
+  CUfunction use = nullptr;
+  ASSERT_OK(cuModuleGetFunction(&use, module, "use"));
+  CUdeviceptr memory = allocate(4);
+  void* parameters[] = {&memory};
+  EXPECT_OK(cuLaunchKernel(use, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
+  EXPECT_EQ((3 + 100) * 2 + 20u, word(memory));
+  int target = 0;
+  EXPECT_OK(cuFuncGetAttribute(&target, CU_FUNC_ATTRIBUTE_PTX_VERSION, use));
+  EXPECT_EQ(71, target);
+}
+
+TEST_F(LinkTest, SaysWhatIsDefinedNowhere) {
+  EXPECT_OK(add(kUser, "user"));
+  EXPECT_CU(CUDA_ERROR_INVALID_PTX, cuLinkComplete(link_, &image_, &bytes_));
+  EXPECT_STREQ("'shared_count', which user needs, is defined nowhere", log_);
+}
+
+TEST_F(LinkTest, SaysWhatIsDefinedTwice) {
+  EXPECT_OK(add(kGiver, "one"));
+  EXPECT_OK(add(kGiver, "other"));
+  EXPECT_CU(CUDA_ERROR_INVALID_PTX, cuLinkComplete(link_, &image_, &bytes_));
+  EXPECT_STREQ("'shared_count' is defined in one and in other", log_);
+}
+
 }  // namespace
 }  // namespace simcuda::test

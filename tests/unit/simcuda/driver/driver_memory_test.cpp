@@ -274,6 +274,75 @@ TEST_F(BatchTest, RefusesWhatIsNoBatch) {
                                        &first_, 1, stream_));
 }
 
+TEST_F(BatchTest, CopiesBoxes) {
+  std::vector<uint8_t> back(12);
+  CUDA_MEMCPY3D_BATCH_OP boxes[2]{};
+  for (CUDA_MEMCPY3D_BATCH_OP& box : boxes) {
+    box.src.type = box.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    box.extent = {3, 2, 2};
+    box.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  }
+  // Rows of 8 bytes and layers of 4 rows, packed into the host's memory, and within the device.
+  boxes[0].src.op.ptr = {memory_ + 1, 8, 4, {}};
+  boxes[0].dst.op.ptr = {reinterpret_cast<CUdeviceptr>(back.data()), 0, 0, {}};
+  boxes[1].src.op.ptr = {memory_, 0, 0, {}};
+  boxes[1].dst.op.ptr = {memory_ + 128, 16, 0, {}};
+  EXPECT_OK(cuMemcpy3DBatchAsync_v2(2, boxes, 0, stream_));
+  const std::vector<uint8_t> expected = {values_[1],  values_[2],  values_[3],  values_[9],
+                                         values_[10], values_[11], values_[33], values_[34],
+                                         values_[35], values_[41], values_[42], values_[43]};
+  EXPECT_EQ(expected, back);
+  auto all = download<uint8_t>(memory_, 256);
+  EXPECT_TRUE(std::equal(values_.begin() + 3, values_.begin() + 6, all.begin() + 144));
+  EXPECT_TRUE(std::equal(values_.begin() + 9, values_.begin() + 12, all.begin() + 176));
+  EXPECT_EQ(values_[131], all[131]);
+}
+
+TEST_F(BatchTest, RefusesBoxesThatAreNone) {
+  CUDA_MEMCPY3D_BATCH_OP box{};
+  box.src.type = box.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  box.src.op.ptr.ptr = memory_;
+  box.dst.op.ptr.ptr = memory_ + 128;
+  box.extent = {4, 2, 1};
+  box.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  EXPECT_OK(cuMemcpy3DBatchAsync_v2(1, &box, 0, stream_));
+  size_t failed = 0;
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemcpy3DBatchAsync_v2(1, &box, 1, stream_));
+  box.dst.op.ptr.rowLength = 3;
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemcpy3DBatchAsync(1, &box, &failed, 0, stream_));
+  EXPECT_EQ(SIZE_MAX, failed);
+  box.dst.op.ptr.rowLength = 200;  // the second row is beyond the end
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemcpy3DBatchAsync(1, &box, &failed, 0, stream_));
+  EXPECT_EQ(0u, failed);
+  box.dst.op.ptr.rowLength = 0;
+  box.src.type = CU_MEMCPY_OPERAND_TYPE_ARRAY;
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemcpy3DBatchAsync_v2(1, &box, 0, stream_));
+}
+
+TEST_F(BatchTest, WhatIsDiscardedIsJunk) {
+  CUdeviceptr managed[2] = {};
+  size_t sizes[2] = {64, 32}, first = 0;
+  CUmemLocation place{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  for (CUdeviceptr& each : managed) {
+    ASSERT_OK(cuMemAllocManaged(&each, 64, CU_MEM_ATTACH_GLOBAL));
+    std::memset(reinterpret_cast<void*>(each), 7, 64);
+  }
+  EXPECT_OK(cuMemPrefetchBatchAsync(managed, sizes, 2, &place, &first, 1, 0, stream_));
+  EXPECT_OK(cuStreamSynchronize(stream_));
+  const auto* bytes = reinterpret_cast<const uint8_t*>(managed[1]);
+  EXPECT_EQ(7, bytes[0]);
+  EXPECT_OK(cuMemDiscardAndPrefetchBatchAsync(managed, sizes, 2, &place, &first, 1, 0, stream_));
+  EXPECT_OK(cuStreamSynchronize(stream_));
+  EXPECT_NE(7, bytes[31]);
+  EXPECT_EQ(7, bytes[32]);
+  managed[1] = memory_;
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemDiscardBatchAsync(managed, sizes, 2, 0, stream_));
+  int mostly = 5;
+  EXPECT_OK(cuMemRangeGetAttribute(&mostly, sizeof mostly, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY,
+                                   managed[0], 64));
+  EXPECT_EQ(0, mostly);
+}
+
 TEST_F(MemoryTest, SetsComeInThreeWidthsAndTwoShapes) {
   CUdeviceptr address = allocate(64);
   EXPECT_OK(cuMemsetD8_v2(address, 1, 64));

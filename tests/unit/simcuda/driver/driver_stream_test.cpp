@@ -293,5 +293,82 @@ TEST_F(StreamTest, ThreadsMayShareEverything) {
   for (auto& thread : threads) thread.join();
 }
 
+// ---- words that streams write and wait for ----
+
+TEST_F(StreamTest, AStreamWaitsForAWordOfAnother) {
+  ASSERT_OK(cuMemsetD32_v2(memory_, 0, 1));
+  ASSERT_OK(cuStreamWaitValue32_v2(free_, memory_, 5, CU_STREAM_WAIT_VALUE_GEQ));
+  EXPECT_CU(CUDA_ERROR_NOT_READY, cuStreamQuery(free_));
+  CUstream other = nullptr;
+  ASSERT_OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  EXPECT_OK(cuStreamWriteValue32_v2(other, memory_, 4, 0));
+  EXPECT_OK(cuStreamSynchronize(other));
+  EXPECT_CU(CUDA_ERROR_NOT_READY, cuStreamQuery(free_));
+  EXPECT_OK(cuStreamWriteValue32(other, memory_, 6, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+  EXPECT_OK(cuStreamSynchronize(free_));
+  EXPECT_OK(cuStreamDestroy_v2(other));
+}
+
+TEST_F(StreamTest, AStreamWaitsForAWordOfTheHost) {
+  uint64_t* words = nullptr;
+  ASSERT_OK(cuMemHostAlloc(reinterpret_cast<void**>(&words), 16, CU_MEMHOSTALLOC_DEVICEMAP));
+  words[0] = words[1] = 0;
+  const auto address = reinterpret_cast<CUdeviceptr>(words);
+  const uint64_t high = uint64_t{1} << 40;
+  EXPECT_OK(cuStreamWaitValue64_v2(a_, address, high, CU_STREAM_WAIT_VALUE_AND));
+  EXPECT_OK(cuStreamWriteValue64_v2(a_, address + 8, high + 3, 0));
+  EXPECT_CU(CUDA_ERROR_NOT_READY, cuStreamQuery(a_));
+  EXPECT_EQ(0u, words[1]);
+  std::atomic_ref(words[0]).store(high | 1);
+  EXPECT_OK(cuStreamSynchronize(a_));
+  EXPECT_EQ(high + 3, words[1]);
+  EXPECT_OK(cuMemFreeHost(words));
+}
+
+TEST_F(StreamTest, ABatchOfWordsIsInOrder) {
+  const CUdeviceptr memory = allocate(16);
+  ASSERT_OK(cuMemsetD8_v2(memory, 0, 16));
+  CUstreamBatchMemOpParams ops[4]{};
+  ops[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_64, memory, 0x1122334455667788, 0, 0};
+  ops[1].waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32, memory, 0x55667788, CU_STREAM_WAIT_VALUE_EQ,
+                      0};
+  ops[2].memoryBarrier = {CU_STREAM_MEM_OP_BARRIER, 0};
+  ops[3].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, memory + 4, 9, 0, 0};
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(a_, 4, ops, 0));
+  EXPECT_OK(cuStreamBatchMemOp_v2(a_, 4, ops, 0));
+  EXPECT_OK(cuStreamSynchronize(a_));
+  EXPECT_EQ(0x55667788u, word(memory));
+  EXPECT_EQ(9u, word(memory + 4));
+}
+
+TEST_F(StreamTest, WordsMustBeWherePlacesForThemAre) {
+  CUdeviceptr managed = 0;
+  uint32_t own = 0;
+  ASSERT_OK(cuMemAllocManaged(&managed, 8, CU_MEM_ATTACH_GLOBAL));
+  for (CUdeviceptr bad : {managed, memory_ + 2, reinterpret_cast<CUdeviceptr>(&own)}) {
+    EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuStreamWriteValue32_v2(a_, bad, 1, 0));
+  }
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuStreamWriteValue64_v2(a_, memory_, 1, 0));
+  EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED,
+            cuStreamWaitValue32_v2(a_, memory_, 1, CU_STREAM_WAIT_VALUE_FLUSH));
+  EXPECT_OK(cuMemFree_v2(managed));
+}
+
+// ---- attributes ----
+
+TEST_F(StreamTest, AttributesAreKeptAndCopied) {
+  CUstreamAttrValue value{};
+  EXPECT_OK(cuStreamGetAttribute(a_, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
+  EXPECT_EQ(CU_SYNC_POLICY_AUTO, value.syncPolicy);
+  value.syncPolicy = CU_SYNC_POLICY_SPIN;
+  EXPECT_OK(cuStreamSetAttribute(a_, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
+  EXPECT_OK(cuStreamCopyAttributes(b_, a_));
+  value = {};
+  EXPECT_OK(cuStreamGetAttribute(b_, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
+  EXPECT_EQ(CU_SYNC_POLICY_SPIN, value.syncPolicy);
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE,
+            cuStreamGetAttribute(a_, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
+}
+
 }  // namespace
 }  // namespace simcuda::test

@@ -1,0 +1,132 @@
+// Batches of copies: what copy.cpp says of each, but that memory of the host is looked at when the
+// program synchronises.
+
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/places.h"
+
+namespace gpusnap::handle {
+
+namespace {
+// `for_each(visit)` calls visit(HostBlock to, uint64_t from) of each copy. `failed`: where the
+// driver tells which copy it could not make, or null. `array`: one of them is of an array.
+template <class ForEach, class Real>
+CUresult follow_batch(Step& step, CUstream stream, size_t* failed, bool array, ForEach&& for_each,
+                      Real&& real) {
+  Session& session = step.session();
+  (void)step.stream(stream);
+  const bool captured = step.captured(), asked = step.asks_writes();
+  bool shared = false, pageable = false;
+  uint64_t hash = 0;
+  for_each([&](const HostBlock& to, uint64_t from) {
+    const auto address = reinterpret_cast<uint64_t>(to.start);
+    mix(hash, {session.known(address), session.known(from), to.width, to.height, to.depth});
+    const Side side = side_of(session, address);
+    shared = shared || side == Side::kShared;
+    pageable = pageable || side == Side::kHost;
+    if (asked) step.writes.add_box(address, to.width, to.height, to.pitch, to.depth, to.slice);
+  });
+  step.key.add(hash);
+  if (captured) return step.made_again(real);
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if ((step.entry().head.flags & kHasAnswer) != 0) step.take_answer(failed, sizeof *failed);
+    return recorded;
+  }
+  if (array || pageable) {
+    return step.not_followed(
+        std::string(name_of(step.hook())) + (array ? " of an array" : " into pageable memory"),
+        real);
+  }
+  const CUresult result = step.made(real);
+  if (result != CUDA_SUCCESS && failed != nullptr) {
+    step.record_answer(result, failed, sizeof *failed);
+  } else {
+    step.record(result);
+  }
+  if (!shared) return result;
+  for_each([&](const HostBlock& to, uint64_t) {
+    WriteSet one;
+    one.add_box(reinterpret_cast<uint64_t>(to.start), to.width, to.height, to.pitch, to.depth,
+                to.slice);
+    session.device_may_write(one);
+  });
+  return result;
+}
+
+template <class F, class... A>
+CUresult plain_batch(const Call<F>& call, CUdeviceptr* to, CUdeviceptr* from, size_t* sizes,
+                     size_t count, CUstream stream, size_t* failed, A... args) {
+  auto real = [&] { return call.real(to, from, sizes, count, args...); };
+  Step step(call);
+  if (step.off()) return real();
+  return follow_batch(
+      step, stream, failed, false,
+      [&](auto&& visit) {
+        if (to == nullptr || from == nullptr || sizes == nullptr) return;
+        for (size_t i = 0; i < count; ++i) {
+          visit(plain_block(reinterpret_cast<const void*>(to[i]), sizes[i]), from[i]);
+        }
+      },
+      real);
+}
+
+bool is_array(const CUDA_MEMCPY3D_BATCH_OP& copy) {
+  return copy.src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ||
+         copy.dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
+}
+
+// Between pointers an element is a byte.
+HostBlock block_of(const CUDA_MEMCPY3D_BATCH_OP& copy) {
+  const CUmemcpy3DOperandPointer& to = copy.dst.op.ptr;
+  HostBlock block = plain_block(reinterpret_cast<const void*>(to.ptr), copy.extent.width);
+  block.height = copy.extent.height;
+  block.depth = copy.extent.depth;
+  block.pitch = to.rowLength != 0 ? to.rowLength : copy.extent.width;
+  block.slice = block.pitch * (to.layerHeight != 0 ? to.layerHeight : copy.extent.height);
+  return block;
+}
+
+template <class F, class... A>
+CUresult box_batch(const Call<F>& call, size_t count, CUDA_MEMCPY3D_BATCH_OP* copies,
+                   CUstream stream, size_t* failed, A... args) {
+  auto real = [&] { return call.real(count, copies, args...); };
+  Step step(call);
+  if (step.off()) return real();
+  const std::span all(copies, copies == nullptr ? 0 : count);
+  return follow_batch(
+      step, stream, failed, std::ranges::any_of(all, is_array),
+      [&](auto&& visit) {
+        for (const CUDA_MEMCPY3D_BATCH_OP& copy : all) {
+          if (!is_array(copy)) visit(block_of(copy), copy.src.op.ptr.ptr);
+        }
+      },
+      real);
+}
+}  // namespace
+
+CUresult copy_batch(const Call<decltype(cuMemcpyBatchAsync)>& call, CUdeviceptr* to,
+                    CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes* attributes,
+                    size_t* firsts, size_t attribute_count, size_t* failed, CUstream stream) {
+  return plain_batch(call, to, from, sizes, count, stream, failed, attributes, firsts,
+                     attribute_count, failed, stream);
+}
+
+CUresult copy_batch(const Call<decltype(cuMemcpyBatchAsync_v2)>& call, CUdeviceptr* to,
+                    CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes* attributes,
+                    size_t* firsts, size_t attribute_count, CUstream stream) {
+  return plain_batch(call, to, from, sizes, count, stream, nullptr, attributes, firsts,
+                     attribute_count, stream);
+}
+
+CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync)>& call, size_t count,
+                    CUDA_MEMCPY3D_BATCH_OP* copies, size_t* failed, unsigned long long flags,
+                    CUstream stream) {
+  return box_batch(call, count, copies, stream, failed, failed, flags, stream);
+}
+
+CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync_v2)>& call, size_t count,
+                    CUDA_MEMCPY3D_BATCH_OP* copies, unsigned long long flags, CUstream stream) {
+  return box_batch(call, count, copies, stream, nullptr, flags, stream);
+}
+
+}  // namespace gpusnap::handle

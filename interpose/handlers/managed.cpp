@@ -1,0 +1,94 @@
+// Where managed memory is to lie, and which of it nobody needs. Its bytes are state of the host's:
+// moving them changes nothing, discarding them is like writing something.
+
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/places.h"
+
+namespace gpusnap::handle {
+
+namespace {
+uint64_t hash_of(Session& session, const CUdeviceptr* addresses, const size_t* sizes,
+                 size_t count) {
+  uint64_t hash = count;
+  if (addresses == nullptr || sizes == nullptr) return hash;
+  for (size_t i = 0; i < count; ++i) mix(hash, {session.known(addresses[i]), sizes[i]});
+  return hash;
+}
+
+template <class F, class... A>
+CUresult follow_discard(const Call<F>& call, CUdeviceptr* addresses, size_t* sizes, size_t count,
+                        CUstream stream, A... args) {
+  auto real = [&] { return call.real(addresses, sizes, count, args...); };
+  Step step(call);
+  if (step.off()) return real();
+  Session& session = step.session();
+  (void)step.stream(stream);
+  step.key.add(hash_of(session, addresses, sizes, count));
+  const size_t given = addresses == nullptr || sizes == nullptr ? 0 : count;
+  bool pageable = false;
+  step.writes.add_nothing();
+  for (size_t i = 0; i < given; ++i) {
+    pageable = pageable || side_of(session, addresses[i]) == Side::kHost;
+    step.writes.add(addresses[i], sizes[i]);
+  }
+  if (pageable) {
+    return step.not_followed(std::string(name_of(call.hook.id)) + " of pageable memory", real);
+  }
+  const CUresult result = step.skipped(real);
+  if (step.replaying()) return result;
+  for (size_t i = 0; i < given; ++i) {
+    WriteSet one;
+    one.add(addresses[i], sizes[i]);
+    session.device_may_write(one);
+  }
+  return result;
+}
+}  // namespace
+
+CUresult prefetch(const Call<decltype(cuMemPrefetchAsync)>& call, CUdeviceptr address, size_t size,
+                  CUdevice device, CUstream stream) {
+  Step step(call);
+  if (step.off()) return call.real(address, size, device, stream);
+  (void)step.stream(stream);
+  step.key.add(step.session().known(address), size, static_cast<uint64_t>(device));
+  return step.skipped([&] { return call.real(address, size, device, stream); });
+}
+
+CUresult prefetch(const Call<decltype(cuMemPrefetchAsync_v2)>& call, CUdeviceptr address,
+                  size_t size, CUmemLocation location, unsigned flags, CUstream stream) {
+  Step step(call);
+  if (step.off()) return call.real(address, size, location, flags, stream);
+  (void)step.stream(stream);
+  step.key.add(step.session().known(address), size, static_cast<uint64_t>(location.type),
+               static_cast<uint64_t>(location.id), flags);
+  return step.skipped([&] { return call.real(address, size, location, flags, stream); });
+}
+
+CUresult prefetch(const Call<decltype(cuMemPrefetchBatchAsync)>& call, CUdeviceptr* addresses,
+                  size_t* sizes, size_t count, CUmemLocation* locations, size_t* location_indices,
+                  size_t location_count, unsigned long long flags, CUstream stream) {
+  auto real = [&] {
+    return call.real(addresses, sizes, count, locations, location_indices, location_count, flags,
+                     stream);
+  };
+  Step step(call);
+  if (step.off()) return real();
+  (void)step.stream(stream);
+  step.key.add(hash_of(step.session(), addresses, sizes, count), location_count, flags);
+  return step.skipped(real);
+}
+
+CUresult discard(const Call<decltype(cuMemDiscardBatchAsync)>& call, CUdeviceptr* addresses,
+                 size_t* sizes, size_t count, unsigned long long flags, CUstream stream) {
+  return follow_discard(call, addresses, sizes, count, stream, flags, stream);
+}
+
+CUresult discard(const Call<decltype(cuMemDiscardAndPrefetchBatchAsync)>& call,
+                 CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* locations,
+                 size_t* location_indices, size_t location_count, unsigned long long flags,
+                 CUstream stream) {
+  return follow_discard(call, addresses, sizes, count, stream, locations, location_indices,
+                        location_count, flags, stream);
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,20 @@
+// Whose memory an address of the program's is.
+#pragma once
+
+#include "interpose/session.h"
+
+namespace gpusnap::handle {
+
+enum class Side : uint8_t { kDevice, kShared, kHost };  // the device's, of both, the host's alone
+
+inline Side side_of(Session& session, uint64_t address) {
+  const MemoryRange* range = session.memory().find(address);
+  if (range != nullptr) return is_saved(range->kind) ? Side::kDevice : Side::kShared;
+  return session.is_device_address(address) ? Side::kDevice : Side::kHost;
+}
+
+inline void mix(uint64_t& hash, std::initializer_list<uint64_t> words) {
+  for (const uint64_t word : words) hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,115 @@
+// Words that streams write and wait for. A write to device memory is like a set; a wait is over
+// when the device is idle, so a replay skips it with the work that ends it.
+
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/places.h"
+
+namespace gpusnap::handle {
+
+namespace {
+// What the host sees of such a word it may take for a signal, without any call that could be found
+// in the journal.
+bool is_seen_by_host(Session& session, CUdeviceptr address) {
+  return side_of(session, address) != Side::kDevice;
+}
+
+constexpr const char* kSeenByHost = " to memory that the host sees";
+
+template <class Value>
+CUresult follow_wait(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned)>& call,
+                     CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
+  Step step(call);
+  if (step.off()) return call.real(stream, address, value, flags);
+  (void)step.stream(stream);
+  step.key.add(step.session().known(address), value, flags);
+  return step.skipped([&] { return call.real(stream, address, value, flags); });
+}
+
+template <class Value>
+CUresult follow_write(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned)>& call,
+                      CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
+  Step step(call);
+  if (step.off()) return call.real(stream, address, value, flags);
+  (void)step.stream(stream);
+  step.key.add(step.session().known(address), value, flags);
+  auto real = [&] { return call.real(stream, address, value, flags); };
+  // A node of a graph is looked at when that is instantiated.
+  if (step.captured()) return step.made_again(real);
+  if (is_seen_by_host(step.session(), address)) {
+    return step.not_followed(std::string(name_of(call.hook.id)) + kSeenByHost, real);
+  }
+  if (step.asks_writes()) step.writes.add(address, sizeof value);
+  return step.skipped(real);
+}
+
+// Puts what the operations say into the key, and what they write into the write set. Returns what
+// of them cannot be followed, or null.
+const char* look_at(Step& step, std::span<const CUstreamBatchMemOpParams> operations) {
+  uint64_t hash = operations.size();
+  const char* not_followed = nullptr;
+  step.writes.add_nothing();
+  for (const CUstreamBatchMemOpParams& one : operations) {
+    mix(hash, {one.operation});
+    switch (one.operation) {
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        break;
+      case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+      case CU_STREAM_MEM_OP_BARRIER:
+        mix(hash, {one.memoryBarrier.flags});
+        continue;
+      default:
+        return " of a kind that is not known";
+    }
+    // Writes and waits have one form.
+    const auto& [operation, address, value, flags, alias] = one.writeValue;
+    const bool wide =
+        operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    mix(hash,
+        {step.session().known(address), wide ? value : static_cast<cuuint32_t>(value), flags});
+    if (operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || operation == CU_STREAM_MEM_OP_WAIT_VALUE_64)
+      continue;
+    if (is_seen_by_host(step.session(), address)) not_followed = kSeenByHost;
+    step.writes.add(address, wide ? sizeof(cuuint64_t) : sizeof(cuuint32_t));
+  }
+  step.key.add(hash);
+  return not_followed;
+}
+}  // namespace
+
+CUresult wait_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned)>& call,
+                    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+  return follow_wait(call, stream, address, value, flags);
+}
+
+CUresult wait_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint64_t, unsigned)>& call,
+                    CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+  return follow_wait(call, stream, address, value, flags);
+}
+
+CUresult write_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned)>& call,
+                     CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+  return follow_write(call, stream, address, value, flags);
+}
+
+CUresult write_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint64_t, unsigned)>& call,
+                     CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+  return follow_write(call, stream, address, value, flags);
+}
+
+CUresult batch_memory_ops(const Call<decltype(cuStreamBatchMemOp_v2)>& call, CUstream stream,
+                          unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags) {
+  Step step(call);
+  auto real = [&] { return call.real(stream, count, operations, flags); };
+  if (step.off()) return real();
+  (void)step.stream(stream);
+  step.key.add(flags);
+  const char* not_followed = operations == nullptr ? nullptr : look_at(step, {operations, count});
+  if (step.captured()) return step.made_again(real);
+  if (not_followed == nullptr) return step.skipped(real);
+  return step.not_followed(std::string(name_of(call.hook.id)) + not_followed, real);
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,7 @@
+// What the host is told of.
+#include "notices.h"
+
+KERNEL void drift(unsigned* cells, unsigned by) {
+  const unsigned at = global_index();
+  if (at < kCells) cells[at] = drifted(cells[at], at, by);
+}
