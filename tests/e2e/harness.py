@@ -73,6 +73,7 @@ PROGRAMS = {
     'runtime/pendulum': ('200', 60),
     'runtime/pipeline': ('600', 150),
     'runtime/ordered': ('400', 60),
+    'runtime/ferry': ('300', 40),
     'runtime/threads': ('300', 150),
 }
 
