@@ -36,6 +36,7 @@ CUresult follow_write(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned
   // A node of a graph is looked at when that is instantiated.
   if (step.captured()) return step.made_again(real);
   if (is_seen_by_host(step.session(), address)) {
+    step.writes.add_nothing();  // that a snapshot would have
     return step.not_followed(std::string(name_of(call.hook.id)) + kSeenByHost, real);
   }
   if (step.asks_writes()) step.writes.add(address, sizeof value);

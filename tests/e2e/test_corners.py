@@ -80,7 +80,8 @@ class Corners(harness.TestCase):
 
     def test_what_cannot_be_followed_ends_the_snapshot_first(self):
         run = self.saved_while_held('leaves', GPUSNAP_DEVICE_CACHE='0')
-        self.assertIn('cuStreamAddCallback cannot be restored', run.errors)
+        self.assertIn('cuStreamWriteValue32_v2 to memory that the host sees cannot be restored',
+                      run.errors)
 
     def test_memory_that_the_program_needs_is_not_ours(self):
         for mode in ('crowded', 'crowded_pool'):

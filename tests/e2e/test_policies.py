@@ -68,8 +68,9 @@ class Policies(harness.TestCase):
     def test_unproven_kernel_beside_shared_memory_and_threads(self):
         self.ends_checkpointing('unproven_thread', 'in several threads')
 
-    def test_stream_callback(self):
-        self.ends_checkpointing('stream_callback', 'cuStreamAddCallback')
+    def test_word_for_the_host(self):
+        self.ends_checkpointing('word_for_host',
+                                'cuStreamWriteValue32_v2 to memory that the host sees')
 
     def test_journal_too_small(self):
         command = [CORNERS, 'plain', '2000']
