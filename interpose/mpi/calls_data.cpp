@@ -58,6 +58,7 @@ Part part_of(const Given& given, const Data& data, Handle communicator) {
   } else if (part.sent != nullptr && given.is_in_place(part.sent->buffer)) {
     part.sent = nullptr;
     part.fills_what_it_sends = part.filled != nullptr;
+    if (data.in_place.layout != Layout::kNone) part.filled = &data.in_place;
   }
   return part;
 }
@@ -241,8 +242,14 @@ constexpr Data kBcast = rooted(Root::kSendsOut, 4, {}, items(0, 1, 2));
 constexpr Data kReduce = rooted(Root::kFills, 6, items(0, 2, 3), items(1, 2, 3));
 constexpr Data kAllreduce = synchronising(collective(5, items(0, 2, 3), items(1, 2, 3)));
 constexpr Data kScan = collective(5, items(0, 2, 3), items(1, 2, 3));
-constexpr Data kReduceScatter = collective(5, of_all(0, 2, 3), of_own(1, 2, 3));
-constexpr Data kReduceScatterBlock = collective(5, of_each(0, 2, 3), items(1, 2, 3));
+constexpr Data in_place(Data data, const Side& side) {
+  data.in_place = side;
+  return data;
+}
+constexpr Data kReduceScatter =
+    in_place(collective(5, of_all(0, 2, 3), of_own(1, 2, 3)), of_all(1, 2, 3));
+constexpr Data kReduceScatterBlock =
+    in_place(collective(5, of_each(0, 2, 3), items(1, 2, 3)), of_each(1, 2, 3));
 constexpr Data kGather = rooted(Root::kFills, 7, items(0, 1, 2), kFromEach);
 constexpr Data kGatherv = rooted(Root::kFills, 8, items(0, 1, 2), blocks(3, 4, 5, 6));
 constexpr Data kScatter = rooted(Root::kSends, 7, kToEach, items(3, 4, 5));

@@ -81,6 +81,7 @@ struct Data {
   size_t arguments = 0;  // without Fortran's error
   int (*body)(Given&, const Data&) = nullptr;
   Side sent{}, filled{};
+  Side in_place{};                   // both in one, where it is not what is filled otherwise
   bool fills_what_it_sends = false;  // the buffer that is filled is sent, too
   int communicator = kNowhere;       // of a collective
   Root root_does = Root::kNone;
