@@ -907,6 +907,7 @@ class Handled {
                      counts.data(), places.data(), MPI_UNSIGNED, MPI_COMM_WORLD, &request);
     gpu_.advance(number(step));
     MPI_Wait(&request, MPI_STATUS_IGNORE);
+    gpu_.wait();
   }
 #else
   void large(int) {}
