@@ -40,9 +40,10 @@ struct Places {
 
 bool is_no_status(const void* address) {
   static constinit Places<6> places{
-      {"mpi_fortran_status_ignore_", "mpi_fortran_statuses_ignore_", "mpifcmb5_", "mpifcmb9_",
-       "MPIR_F08_MPI_STATUS_IGNORE_OBJ", "MPIR_F08_MPI_STATUSES_IGNORE_OBJ"},
-      {}};
+      {"mpi_fortran_status_ignore_", "mpi_fortran_statuses_ignore_", "MPI_F_STATUS_IGNORE",
+       "MPI_F_STATUSES_IGNORE", "MPIR_F08_MPI_STATUS_IGNORE_OBJ",
+       "MPIR_F08_MPI_STATUSES_IGNORE_OBJ"},
+      {false, false, true, true, false, false}};
   return places.have(address);
 }
 
