@@ -63,15 +63,18 @@ Part part_of(const Given& given, const Data& data, Handle communicator) {
   return part;
 }
 
-// Buffers of which no more is known than where they begin.
-void refuse_unknown(const Given& given, const Data& data) {
-  for (const Side* side : {&data.sent, &data.filled}) {
-    if (side->buffer == kNowhere) continue;
-    const void* const start = given.buffer(side->buffer);
-    process().refuse_device(given.name(), start);
-    const bool filled_later = side == &data.filled && data.request != kNowhere;
-    if (filled_later) process().refuse_seen(given.name(), start);
+// A buffer of which no more is known than where it begins.
+void refuse_unknown(const Given& given, const Data& data, const Side& side) {
+  if (side.buffer == kNowhere) return;
+  const void* const start = given.buffer(side.buffer);
+  process().refuse_device(given.name(), start);
+  if (&side != &data.sent && data.request != kNowhere) {
+    process().refuse_seen(given.name(), start);
   }
+}
+void refuse_unknown(const Given& given, const Data& data) {
+  refuse_unknown(given, data, data.sent);
+  refuse_unknown(given, data, data.filled);
 }
 bool are_plain(const Given& given, const Data& data) {
   const auto is_plain = [&](const Side& side) {
@@ -84,12 +87,16 @@ int moved(Given& given, const Data& data) {
   if (process().following() == nullptr) return made(given, data);
   const Handle communicator =
       data.communicator == kNowhere ? 0 : given.communicator(data.communicator);
-  if (!are_plain(given, data) ||
-      (data.communicator != kNowhere && process().is_between_groups(communicator))) {
+  if (data.communicator != kNowhere && process().is_between_groups(communicator)) {
     refuse_unknown(given, data);
     return made(given, data);
   }
-  const Part part = part_of(given, data, communicator);
+  Part part = part_of(given, data, communicator);
+  for (const Side** side : {&part.sent, &part.filled}) {
+    if (*side == nullptr || given.is_plain((*side)->buffer)) continue;
+    refuse_unknown(given, data, **side);
+    *side = nullptr;
+  }
   const Requests one = data.request == kNowhere ? Requests{} : given.requests(data.request, 1);
   const Requests* const request = data.request == kNowhere ? nullptr : &one;
   const auto fill = [&] {
