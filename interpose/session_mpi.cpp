@@ -226,7 +226,8 @@ bool Session::holds_device_memory(const void* address, uint64_t bytes) {
   const auto& ranges = s->memory_.ranges();
   const MemoryRange* const first = s->memory_.find(at);
   bool held = first != nullptr && is_saved(first->kind);
-  for (auto it = ranges.upper_bound(at); !held && it != ranges.end() && it->first < at + bytes; ++it) {
+  for (auto it = ranges.upper_bound(at); !held && it != ranges.end() && it->first < at + bytes;
+       ++it) {
     held = is_saved(it->second.kind);
   }
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;

@@ -31,8 +31,8 @@ Span hull_of(const Span& a, const Span& b) {
   if (a.bytes == 0) return b;
   if (b.bytes == 0) return a;
   const int64_t first = std::min(a.offset, b.offset);
-  const int64_t end = std::max(a.offset + static_cast<int64_t>(a.bytes),
-                               b.offset + static_cast<int64_t>(b.bytes));
+  const int64_t end =
+      std::max(a.offset + static_cast<int64_t>(a.bytes), b.offset + static_cast<int64_t>(b.bytes));
   return {first, static_cast<uint64_t>(end - first)};
 }
 
@@ -43,8 +43,7 @@ Span span_of_blocks(const Library& library, const Blocks& blocks, Handle type) {
   Span all;
   for (size_t i = 0; i < blocks.number; ++i) {
     if (blocks.counts[i] <= 0) continue;
-    Span one =
-        span_of_items(library, typed ? blocks.types.at(library, i) : type, blocks.counts[i]);
+    Span one = span_of_items(library, typed ? blocks.types.at(library, i) : type, blocks.counts[i]);
     one.offset += blocks.displacements[i] * extent;
     all = hull_of(all, one);
   }

@@ -19,8 +19,8 @@
 
 namespace gpusnap::mpi {
 
-// Whole numbers of an array that a call has been given: int, or 8 bytes wide in the forms with large
-// counts.
+// Whole numbers of an array that a call has been given: int, or 8 bytes wide in the forms with
+// large counts.
 struct Numbers {
   const void* first = nullptr;
   bool wide = false;
@@ -72,14 +72,15 @@ class Stand {
  public:
   Stand() = default;
   // For device memory: nothing comes of what is received.
-  explicit Stand(const Span& span) : offset_(span.offset), bytes_(span.bytes), used_(span.bytes != 0) {}
+  explicit Stand(const Span& span)
+      : offset_(span.offset), bytes_(span.bytes), used_(span.bytes != 0) {}
   // Of a buffer in host memory, for what is received: give_back() puts there what has come.
   static Stand aside_of(const Span& span, const Buffer& buffer);
   void give_back();
   // For another message.
   void begin_again();
-  // What has been received since begin(): the runs of bytes that have changed, or, where the whole of
-  // it is filled from its start on, all up to the last of them.
+  // What has been received since begin(): the runs of bytes that have changed, or, where the whole
+  // of it is filled from its start on, all up to the last of them.
   void begin() { before_ = bytes_; }
   std::vector<Span> received(bool dense) const;
 

@@ -1,5 +1,6 @@
-// The functions of MPI's C interface that are hooked (exports.list) and move no data: each says what
-// the call is, and process.h does the rest. Declared here and not in a header: every MPI library has its own.
+// The functions of MPI's C interface that are hooked (exports.list) and move no data: each says
+// what the call is, and process.h does the rest. Declared here and not in a header: every MPI
+// library has its own.
 
 #include "interpose/mpi/calls.h"
 

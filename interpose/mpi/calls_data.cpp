@@ -47,8 +47,8 @@ Part part_of(const Given& given, const Data& data, Handle communicator) {
     return side.layout == Layout::kNone ? nullptr : &side;
   };
   Part part{if_any(data.sent), if_any(data.filled), data.fills_what_it_sends};
-  const bool is_root = data.root_does != Root::kNone &&
-                       process().rank_in(communicator) == given.integer(data.root);
+  const bool is_root =
+      data.root_does != Root::kNone && process().rank_in(communicator) == given.integer(data.root);
   if (data.root_does == Root::kSendsOut && is_root) part = {part.filled, nullptr, false};
   if (data.root_does == Root::kSends && !is_root) part.sent = nullptr;
   if (data.root_does == Root::kFills && !is_root) part.filled = nullptr;
@@ -277,9 +277,8 @@ constexpr Data kNeighborAllgather = neighbours(kAllgather);
 constexpr Data kNeighborAllgatherv = neighbours(kAllgatherv);
 constexpr Data kNeighborAlltoall = neighbours(kAlltoall);
 constexpr Data kNeighborAlltoallv = neighbours(kAlltoallv);
-constexpr Data kNeighborAlltoallw =
-    neighbours(collective(8, blocks_of_types(0, 1, 2, 3).with_addresses(),
-                          blocks_of_types(4, 5, 6, 7).with_addresses()));
+constexpr Data kNeighborAlltoallw = neighbours(collective(
+    8, blocks_of_types(0, 1, 2, 3).with_addresses(), blocks_of_types(4, 5, 6, 7).with_addresses()));
 
 constexpr Data kReduceLocal{.arguments = 5,
                             .body = &move,

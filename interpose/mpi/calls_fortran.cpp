@@ -309,8 +309,7 @@ void request_free(int* request, int* error) {
   static constinit Named<int*> f = NAMES(request_free);
   f.of(from)(
       [&](auto make) {
-        process().give_up(request_of(request).at(0),
-                          "MPI_Request_free of a request that is open");
+        process().give_up(request_of(request).at(0), "MPI_Request_free of a request that is open");
         return make(request);
       },
       error, request);

@@ -33,8 +33,8 @@ Buffer buffer_of(const Given& given, const Side& side, Handle communicator) {
       buffer.count = given.count(side.count);
       break;
     case Layout::kItemsOfEach:
-      buffer.count = given.count(side.count) *
-                     static_cast<int64_t>(peers_of(side.peers, communicator));
+      buffer.count =
+          given.count(side.count) * static_cast<int64_t>(peers_of(side.peers, communicator));
       break;
     case Layout::kBlocksOfTypes:
       buffer.blocks.types = given.types(side.type);

@@ -86,10 +86,10 @@ struct Data {
   int communicator = kNowhere;       // of a collective
   Root root_does = Root::kNone;
   int root = kNowhere;
-  bool synchronises = false;   // no rank leaves it before all have entered it
-  int source = kNowhere;       // of a receive; its tag is the argument behind it
+  bool synchronises = false;  // no rank leaves it before all have entered it
+  int source = kNowhere;      // of a receive; its tag is the argument behind it
   int status = kNowhere;
-  int request = kNowhere;      // it returns before it is done
+  int request = kNowhere;  // it returns before it is done
 
   // The form that returns at once: the request is its last argument, in the place of a status if
   // there is one.

@@ -61,8 +61,7 @@ void Given::set_source(size_t at, int source, int tag) {
   from_[0] = source;
   from_[1] = tag;
   for (size_t i = 0; i < 2; ++i) {
-    now_[at + i] =
-        in_c() ? static_cast<uint32_t>(from_[i]) : reinterpret_cast<Word>(&from_[i]);
+    now_[at + i] = in_c() ? static_cast<uint32_t>(from_[i]) : reinterpret_cast<Word>(&from_[i]);
   }
 }
 

@@ -55,8 +55,7 @@ bool take_open_mpi(Library& library) {
   library.graph = 2;
   library.dist_graph = 3;
   return take(library.comm_f2c, "PMPI_Comm_f2c") && take(library.type_f2c, "PMPI_Type_f2c") &&
-         library.world != 0 && library.int_type != 0 &&
-         library.max != 0;
+         library.world != 0 && library.int_type != 0 && library.max != 0;
 }
 
 bool take_mpich(Library& library) {

@@ -352,9 +352,9 @@ void Process::arrived(Persistent& persistent) {
   if (persistent.memory == Memory::kSeenByDevice) return persistent.stand.give_back();
   if (!persistent.to_device) return;
   for (const Span& run : persistent.stand.received(persistent.dense)) {
-    must(Session::write_device(persistent.first + run.offset,
-                               persistent.stand.all().subspan(static_cast<size_t>(run.offset),
-                                                              run.bytes)),
+    must(Session::write_device(
+             persistent.first + run.offset,
+             persistent.stand.all().subspan(static_cast<size_t>(run.offset), run.bytes)),
          persistent.name);
   }
   persistent.to_device = false;

@@ -129,8 +129,8 @@ class Process {
 
   // ---- device memory ----
 
-  // Sends from a buffer; `make(void*)`. `request`: where a call that returns before it has been sent
-  // puts its own, or null.
+  // Sends from a buffer; `make(void*)`. `request`: where a call that returns before it has been
+  // sent puts its own, or null.
   template <class Make>
   int send(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
     const Library* l = following();

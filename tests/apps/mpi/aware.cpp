@@ -832,8 +832,8 @@ class Standing {
   unsigned seen_ = 0;
 };
 
-// Messages that are looked at before they are received, packed ones, and ones that are replaced; with
-// large counts where there is such a form.
+// Messages that are looked at before they are received, packed ones, and ones that are replaced;
+// with large counts where there is such a form.
 class Handled {
  public:
   Handled(const World& world, Gpu& gpu) : world_(world), gpu_(gpu) {}
@@ -961,8 +961,8 @@ class Rank {
                 parts_.seen(), standing_.seen(), handled_.seen());
   }
   void report_received(Report& report) const {
-    for (const auto& words : {neighbours_.received(), plate_.all(), together_.all(), parts_.all(),
-                              standing_.all()}) {
+    for (const auto& words :
+         {neighbours_.received(), plate_.all(), together_.all(), parts_.all(), standing_.all()}) {
       report.line("received: %016" PRIx64, digest(words));
     }
   }

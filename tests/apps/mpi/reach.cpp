@@ -1,5 +1,5 @@
-// The device's part of reach.F90, as functions that Fortran can call: memory of the device, as addresses
-// that MPI is given, and the kernels of `aware`.
+// The device's part of reach.F90, as functions that Fortran can call: memory of the device, as
+// addresses that MPI is given, and the kernels of `aware`.
 #include <optional>
 
 #include "aware_ptx.h"

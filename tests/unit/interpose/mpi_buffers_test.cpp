@@ -129,9 +129,8 @@ Span span_of_parts(const std::vector<int>& counts, const std::vector<int>& displ
                    const Type& type) {
   int unused = 0;
   Buffer buffer{.start = &unused, .type = handle_of(type)};
-  buffer.blocks = {.number = counts.size(),
-                   .counts = {counts.data()},
-                   .displacements = {displacements.data()}};
+  buffer.blocks = {
+      .number = counts.size(), .counts = {counts.data()}, .displacements = {displacements.data()}};
   return span_of(fake_library(), buffer);
 }
 void expect_parts(const Span& span, int64_t offset, uint64_t bytes) {
@@ -161,9 +160,8 @@ TEST(SpanOfBlocks, CountsMayBeWide) {
   const std::vector<int64_t> counts{1, INT64_C(3'000'000'000)}, displacements{0, 2};
   const Type type = plain(2);
   Buffer buffer{.type = handle_of(type)};
-  buffer.blocks = {.number = 2,
-                   .counts = {counts.data(), true},
-                   .displacements = {displacements.data(), true}};
+  buffer.blocks = {
+      .number = 2, .counts = {counts.data(), true}, .displacements = {displacements.data(), true}};
   expect_parts(span_of(fake_library(), buffer), 0, UINT64_C(6'000'000'004));
 }
 

@@ -1,8 +1,8 @@
 // Preloaded behind gpusnap's library, it makes an MPI take device memory that knows nothing of it.
 // It stands where the MPI library's own CUDA support would: what is sent is copied to the host
 // first, what is received is copied to the device when the call, or the request, is complete. For
-// programs whose MPI calls come from one thread. Under their profiling names, too, by which Fortran's
-// functions call C's.
+// programs whose MPI calls come from one thread. Under their profiling names, too, by which
+// Fortran's functions call C's.
 //
 // Handles that MPI gives to several requests are those of requests that are complete already; which
 // of them is meant makes no difference then. Requests with device memory are not freed or
@@ -48,10 +48,10 @@ F behind(const char* name) {
   std::fprintf(stderr, "cuda_aware: there is no %s\n", name);
   std::abort();
 }
-#define BEHIND(call) \
-  ([] { \
+#define BEHIND(call)                                             \
+  ([] {                                                          \
     static const auto function = behind<decltype(&call)>(#call); \
-    return function; \
+    return function;                                             \
   }())
 
 // From the first to the last byte that a call can touch.
@@ -358,7 +358,6 @@ int MPI_Testsome(int count, MPI_Request* handles, int* done, int* indices, MPI_S
   return result;
 }
 ALSO_AS(Testsome)
-
 
 int MPI_Start(MPI_Request* request) {
   started(*request);
