@@ -190,7 +190,7 @@ void* answer_mpi_dlvsym(void* handle, const char* symbol, const char* version) {
 
 bool is_of_mpi(void* handle, const char* symbol) {
   if (handle == RTLD_NEXT || symbol == nullptr) return false;
-  return std::strncmp(symbol, "MPI_", 4) == 0 || std::strncmp(symbol, "mpi_", 4) == 0;
+  return std::strncmp(symbol, "MPI", 3) == 0 || std::strncmp(symbol, "mpi", 3) == 0;
 }
 
 bool ours_to_answer(void* handle, const char* symbol) {

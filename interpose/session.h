@@ -150,9 +150,13 @@ class Session {
   // Whether it is memory of the program's that is the device's alone, and matters: not where no
   // more checkpoints are taken.
   static bool is_device_memory(const void* address);
+  // Whether any of these bytes is such memory.
+  static bool holds_device_memory(const void* address, uint64_t bytes);
   // Whether it is host memory that the device sees, too.
   static bool is_seen_by_device(const void* address);
   static Status read_device(const void* from, std::span<std::byte> to);
+  // Behind about_to_write.
+  static Status write_device(void* to, std::span<const std::byte> from);
   // Others than the program's calls are about to write there: a snapshot gets what it needs of it.
   static void about_to_write(const void* address, uint64_t bytes);
   // The program did what cannot be repeated. Any thread.
@@ -338,6 +342,8 @@ class Session {
 
  private:
   friend class Checkpointer;
+  template <class Copy>
+  static Status copy_for_mpi(const void* at, const char* what, Copy&& copy);
   struct PendingCopy {
     uint64_t ordinal = 0;
     HostBlock block;

@@ -218,6 +218,23 @@ bool Session::is_device_memory(const void* address) {
   return on_device && !off;
 }
 
+bool Session::holds_device_memory(const void* address, uint64_t bytes) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  const auto at = reinterpret_cast<uint64_t>(address);
+  if (s == nullptr || bytes == 0 || !s->memory_.may_be_saved(at, bytes)) return false;
+  s->lock_any();
+  const auto& ranges = s->memory_.ranges();
+  const MemoryRange* const first = s->memory_.find(at);
+  bool held = first != nullptr && is_saved(first->kind);
+  for (auto it = ranges.upper_bound(at); !held && it != ranges.end() && it->first < at + bytes;
+       ++it) {
+    held = is_saved(it->second.kind);
+  }
+  const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
+  s->lock_.unlock();
+  return held && !off;
+}
+
 bool Session::is_seen_by_device(const void* address) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
@@ -227,10 +244,12 @@ bool Session::is_seen_by_device(const void* address) {
   return seen;
 }
 
-Status Session::read_device(const void* from, std::span<std::byte> to) {
+// `copy(driver, address, stream)` begins one.
+template <class Copy>
+Status Session::copy_for_mpi(const void* at, const char* what, Copy&& copy) {
   Session* s = the_session_.load(std::memory_order_acquire);
-  if (s == nullptr || to.empty()) return {};
-  const auto address = reinterpret_cast<uint64_t>(from);
+  if (s == nullptr) return {};
+  const auto address = reinterpret_cast<uint64_t>(at);
   s->lock_any();
   const MemoryRange* const range = s->memory_.find(address);
   const auto context = range == nullptr ? nullptr : reinterpret_cast<CUcontext>(range->context);
@@ -241,9 +260,25 @@ Status Session::read_device(const void* from, std::span<std::byte> to) {
   const RelaxedCapture relaxed(driver);
   // MPI libraries copy on streams of their own: the program's kernels go on beside it.
   const CUstream stream = s->snapshots_->reading_stream(context);
-  CUresult result = driver.cuMemcpyDtoHAsync_v2(to.data(), address, to.size(), stream);
+  CUresult result = copy(driver, address, stream);
   if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream);
-  return driver_status(driver, "reading what is sent", result);
+  return driver_status(driver, what, result);
+}
+
+Status Session::read_device(const void* from, std::span<std::byte> to) {
+  if (to.empty()) return {};
+  return copy_for_mpi(from, "reading what is sent",
+                      [to](const Driver& driver, CUdeviceptr at, CUstream stream) {
+                        return driver.cuMemcpyDtoHAsync_v2(to.data(), at, to.size(), stream);
+                      });
+}
+
+Status Session::write_device(void* to, std::span<const std::byte> from) {
+  if (from.empty()) return {};
+  return copy_for_mpi(to, "writing what is received",
+                      [from](const Driver& driver, CUdeviceptr at, CUstream stream) {
+                        return driver.cuMemcpyHtoDAsync_v2(at, from.data(), from.size(), stream);
+                      });
 }
 
 void Session::about_to_write(const void* address, uint64_t bytes) {

@@ -62,6 +62,11 @@ class MemoryMap {
     return address >= lowest_.load(std::memory_order_relaxed) &&
            address < highest_.load(std::memory_order_relaxed);
   }
+  // The same of any of so many bytes.
+  bool may_be_saved(uint64_t address, uint64_t bytes) const {
+    return address + bytes > lowest_.load(std::memory_order_relaxed) &&
+           address < highest_.load(std::memory_order_relaxed);
+  }
   // The range that holds `address`, or null. Pointers stay valid until that range is erased.
   const MemoryRange* find(uint64_t address) const;
   // The range that starts at `address`, or null.

@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "interpose/mpi/library.h"
@@ -17,11 +19,43 @@
 
 namespace gpusnap::mpi {
 
+// Whole numbers of an array that a call has been given: int, or 8 bytes wide in the forms with
+// large counts.
+struct Numbers {
+  const void* first = nullptr;
+  bool wide = false;
+
+  int64_t operator[](size_t index) const {
+    return wide ? static_cast<const int64_t*>(first)[index] : static_cast<const int*>(first)[index];
+  }
+};
+
+// Types of such an array, which are Fortran's or C's.
+struct Types {
+  const void* first = nullptr;
+  bool of_fortran = false;
+
+  Handle at(const Library& library, size_t index) const;
+};
+
+// The parts of a buffer that go to several ranks, or come from them.
+struct Blocks {
+  size_t number = 0;  // 0: the buffer is one piece
+  Numbers counts;
+  Numbers displacements;
+  Types types;  // their own, with displacements in bytes; else the buffer's type and its extents
+};
+
 // What an MPI call is given to send or to fill.
 struct Buffer {
   void* start = nullptr;
   int64_t count = 0;  // of `type`
   Handle type = 0;
+  Blocks blocks{};
+  // Of memory without a type, as MPI_Pack and MPI_Unpack have it: `count` bytes behind so many.
+  std::optional<int64_t> behind{};
+
+  bool is_empty() const { return blocks.number == 0 && count <= 0; }
 };
 
 // The bytes from the first to the last that a buffer can touch, gaps included.
@@ -30,17 +64,29 @@ struct Span {
   uint64_t bytes = 0;
 };
 Span span_of(const Library& library, const Buffer& buffer);
+// Whether items of a buffer in one piece leave no gaps.
+bool is_dense(const Library& library, const Buffer& buffer);
 
 // Host memory in the place of a buffer, or none: then the buffer itself is used.
 class Stand {
  public:
   Stand() = default;
   // For device memory: nothing comes of what is received.
-  explicit Stand(const Span& span) : offset_(span.offset), bytes_(span.bytes), used_(true) {}
+  explicit Stand(const Span& span)
+      : offset_(span.offset), bytes_(span.bytes), used_(span.bytes != 0) {}
   // Of a buffer in host memory, for what is received: give_back() puts there what has come.
   static Stand aside_of(const Span& span, const Buffer& buffer);
-  void give_back() const;
+  void give_back();
+  // For another message.
+  void begin_again();
+  // What has been received since begin(): the runs of bytes that have changed, or, where the whole
+  // of it is filled from its start on, all up to the last of them.
+  void begin() { before_ = bytes_; }
+  std::vector<Span> received(bool dense) const;
 
+  bool is_used() const { return used_; }
+  std::span<std::byte> all() { return bytes_; }
+  const std::byte* bytes() const { return bytes_.data(); }
   std::byte* bytes() { return bytes_.data(); }
   // What the call is given.
   void* start(const Buffer& buffer) {

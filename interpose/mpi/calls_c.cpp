@@ -1,5 +1,6 @@
-// The functions of MPI's C interface that are hooked (exports.list): each says what the call is,
-// and process.h does the rest. Declared here and not in a header: every MPI library has its own.
+// The functions of MPI's C interface that are hooked (exports.list) and move no data: each says
+// what the call is, and process.h does the rest. Declared here and not in a header: every MPI
+// library has its own.
 
 #include "interpose/mpi/calls.h"
 
@@ -25,57 +26,6 @@ auto waiting(const Requests& requests) {
   return [requests](size_t index, int* status) {
     return wait_one.behind()(requests.place(index), status);
   };
-}
-
-// A collective that sends from one buffer and fills another, or does both in one.
-// `make(const void*, void*)`.
-template <class Make>
-int exchanged(const char* name, const void* send, Buffer from, const Buffer& into, Make&& make) {
-  if (process().is_in_place(send)) {
-    return process().send_and_fill(name, into, [&](void* both) { return make(send, both); });
-  }
-  from.start = const_cast<void*>(send);
-  return process().send(name, from, nullptr, [&](const void* sent) {
-    return process().fill(name, into, nullptr, [&](void* filled) { return make(sent, filled); });
-  });
-}
-
-template <class F>
-int sent(F& function, const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
-  return function(
-      [&](auto real) {
-        const Buffer from{const_cast<void*>(buffer), count, type};
-        return process().send(function.name, from, nullptr, [&](const void* start) {
-          return real(start, count, type, to, tag, comm);
-        });
-      },
-      buffer, count, type, to, tag, comm);
-}
-
-template <class F>
-int sent_later(F& function, const void* buffer, int count, Handle type, int to, int tag,
-               Handle comm, void* request) {
-  return function(
-      [&](auto real) {
-        const Requests one = requests_of(request, 1);
-        const Buffer from{const_cast<void*>(buffer), count, type};
-        return process().send(function.name, from, &one, [&](const void* start) {
-          return real(start, count, type, to, tag, comm, request);
-        });
-      },
-      buffer, count, type, to, tag, comm, request);
-}
-
-// Calls by which messages or memory go ways that are not followed.
-template <class F, class... A>
-int refused(F& function, const char* what, A... args) {
-  return function(
-      [&](auto real) {
-        const int result = real(args...);
-        if (result == kSuccess) process().refuse(what);
-        return result;
-      },
-      args...);
 }
 
 }  // namespace
@@ -125,131 +75,7 @@ int MPI_Barrier(Handle comm) {
       comm);
 }
 
-int MPI_Allreduce(const void* send, void* receive, int count, Handle type, Handle op, Handle comm) {
-  static constinit Function<const void*, void*, int, Handle, Handle, Handle> f{"MPI_Allreduce"};
-  return f(
-      [&](auto real) {
-        const auto make = [&](const void* from, void* into) {
-          return real(from, into, count, type, op, comm);
-        };
-        return process().collective(
-            "MPI_Allreduce", comm, count > 0,
-            exchanged("MPI_Allreduce", send, {nullptr, count, type}, {receive, count, type}, make));
-      },
-      send, receive, count, type, op, comm);
-}
-
-int MPI_Allgather(const void* send, int send_count, Handle send_type, void* receive,
-                  int receive_count, Handle receive_type, Handle comm) {
-  static constinit Function<const void*, int, Handle, void*, int, Handle, Handle> f{
-      "MPI_Allgather"};
-  return f(
-      [&](auto real) {
-        const auto make = [&](const void* from, void* into) {
-          return real(from, send_count, send_type, into, receive_count, receive_type, comm);
-        };
-        const int64_t ranks = process().size_of(comm);
-        return process().collective(
-            "MPI_Allgather", comm, receive_count > 0,
-            exchanged("MPI_Allgather", send, {nullptr, send_count, send_type},
-                      {receive, receive_count * ranks, receive_type}, make));
-      },
-      send, send_count, send_type, receive, receive_count, receive_type, comm);
-}
-
-int MPI_Alltoall(const void* send, int send_count, Handle send_type, void* receive,
-                 int receive_count, Handle receive_type, Handle comm) {
-  static constinit Function<const void*, int, Handle, void*, int, Handle, Handle> f{"MPI_Alltoall"};
-  return f(
-      [&](auto real) {
-        const auto make = [&](const void* from, void* into) {
-          return real(from, send_count, send_type, into, receive_count, receive_type, comm);
-        };
-        const int64_t ranks = process().size_of(comm);
-        return process().collective(
-            "MPI_Alltoall", comm, receive_count > 0,
-            exchanged("MPI_Alltoall", send, {nullptr, send_count * ranks, send_type},
-                      {receive, receive_count * ranks, receive_type}, make));
-      },
-      send, send_count, send_type, receive, receive_count, receive_type, comm);
-}
-
-// ---- messages from anybody ----
-
-int MPI_Recv(void* buffer, int count, Handle type, int source, int tag, Handle comm, int* status) {
-  static constinit Function<void*, int, Handle, int, int, Handle, int*> f{"MPI_Recv"};
-  return f(
-      [&](auto real) {
-        return process().fill("MPI_Recv", {buffer, count, type}, nullptr, [&](void* into) {
-          return process().receive("MPI_Recv", source, tag, status, [&](int s, int t, int* st) {
-            return real(into, count, type, s, t, comm, st);
-          });
-        });
-      },
-      buffer, count, type, source, tag, comm, status);
-}
-
-int MPI_Sendrecv(const void* send, int send_count, Handle send_type, int to, int send_tag,
-                 void* buffer, int count, Handle type, int source, int tag, Handle comm,
-                 int* status) {
-  static constinit Function<const void*, int, Handle, int, int, void*, int, Handle, int, int,
-                            Handle, int*>
-      f{"MPI_Sendrecv"};
-  return f(
-      [&](auto real) {
-        const auto make = [&](const void* from, void* into) {
-          return process().receive("MPI_Sendrecv", source, tag, status, [&](int s, int t, int* st) {
-            return real(from, send_count, send_type, to, send_tag, into, count, type, s, t, comm,
-                        st);
-          });
-        };
-        return exchanged("MPI_Sendrecv", send, {nullptr, send_count, send_type},
-                         {buffer, count, type}, make);
-      },
-      send, send_count, send_type, to, send_tag, buffer, count, type, source, tag, comm, status);
-}
-
-int MPI_Sendrecv_replace(void* buffer, int count, Handle type, int to, int send_tag, int source,
-                         int tag, Handle comm, int* status) {
-  static constinit Function<void*, int, Handle, int, int, int, int, Handle, int*> f{
-      "MPI_Sendrecv_replace"};
-  return f(
-      [&](auto real) {
-        process().refuse_device("MPI_Sendrecv_replace", buffer);
-        return process().receive("MPI_Sendrecv_replace", source, tag, status,
-                                 [&](int s, int t, int* st) {
-                                   return real(buffer, count, type, to, send_tag, s, t, comm, st);
-                                 });
-      },
-      buffer, count, type, to, send_tag, source, tag, comm, status);
-}
-
-int MPI_Irecv(void* buffer, int count, Handle type, int source, int tag, Handle comm,
-              void* request) {
-  static constinit Function<void*, int, Handle, int, int, Handle, void*> f{"MPI_Irecv"};
-  return f(
-      [&](auto real) {
-        const Requests one = requests_of(request, 1);
-        return process().fill("MPI_Irecv", {buffer, count, type}, &one, [&](void* into) {
-          return process().post_receive(source, tag, one, [&](int s, int t) {
-            return real(into, count, type, s, t, comm, request);
-          });
-        });
-      },
-      buffer, count, type, source, tag, comm, request);
-}
-
-int MPI_Recv_init(void* buffer, int count, Handle type, int source, int tag, Handle comm,
-                  void* request) {
-  static constinit Function<void*, int, Handle, int, int, Handle, void*> f{"MPI_Recv_init"};
-  return f(
-      [&](auto real) {
-        process().refuse_open(source, tag, "MPI_Recv_init from any source");
-        process().refuse_device("MPI_Recv_init", buffer);
-        return real(buffer, count, type, source, tag, comm, request);
-      },
-      buffer, count, type, source, tag, comm, request);
-}
+// ---- messages from anybody (those that are received: calls_data.cpp) ----
 
 int MPI_Probe(int source, int tag, Handle comm, int* status) {
   static constinit Function<int, int, Handle, int*> f{"MPI_Probe"};
@@ -294,82 +120,6 @@ int MPI_Improbe(int source, int tag, Handle comm, int* flag, void* message, int*
             [&](int s, int t, int* st) { return waiting_one.behind()(s, t, comm, message, st); });
       },
       source, tag, comm, flag, message, status);
-}
-
-// ---- what is sent ----
-
-int MPI_Send(const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
-  static constinit Function<const void*, int, Handle, int, int, Handle> f{"MPI_Send"};
-  return sent(f, buffer, count, type, to, tag, comm);
-}
-
-int MPI_Ssend(const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
-  static constinit Function<const void*, int, Handle, int, int, Handle> f{"MPI_Ssend"};
-  return sent(f, buffer, count, type, to, tag, comm);
-}
-
-int MPI_Bsend(const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
-  static constinit Function<const void*, int, Handle, int, int, Handle> f{"MPI_Bsend"};
-  return sent(f, buffer, count, type, to, tag, comm);
-}
-
-int MPI_Rsend(const void* buffer, int count, Handle type, int to, int tag, Handle comm) {
-  static constinit Function<const void*, int, Handle, int, int, Handle> f{"MPI_Rsend"};
-  return sent(f, buffer, count, type, to, tag, comm);
-}
-
-int MPI_Isend(const void* buffer, int count, Handle type, int to, int tag, Handle comm,
-              void* request) {
-  static constinit Function<const void*, int, Handle, int, int, Handle, void*> f{"MPI_Isend"};
-  return sent_later(f, buffer, count, type, to, tag, comm, request);
-}
-
-int MPI_Issend(const void* buffer, int count, Handle type, int to, int tag, Handle comm,
-               void* request) {
-  static constinit Function<const void*, int, Handle, int, int, Handle, void*> f{"MPI_Issend"};
-  return sent_later(f, buffer, count, type, to, tag, comm, request);
-}
-
-int MPI_Ibsend(const void* buffer, int count, Handle type, int to, int tag, Handle comm,
-               void* request) {
-  static constinit Function<const void*, int, Handle, int, int, Handle, void*> f{"MPI_Ibsend"};
-  return sent_later(f, buffer, count, type, to, tag, comm, request);
-}
-
-int MPI_Irsend(const void* buffer, int count, Handle type, int to, int tag, Handle comm,
-               void* request) {
-  static constinit Function<const void*, int, Handle, int, int, Handle, void*> f{"MPI_Irsend"};
-  return sent_later(f, buffer, count, type, to, tag, comm, request);
-}
-
-int MPI_Bcast(void* buffer, int count, Handle type, int root, Handle comm) {
-  static constinit Function<void*, int, Handle, int, Handle> f{"MPI_Bcast"};
-  return f(
-      [&](auto real) {
-        const Buffer whole{buffer, count, type};
-        const auto make = [&](const void* start) {
-          return real(const_cast<void*>(start), count, type, root, comm);
-        };
-        return process().rank_in(comm) == root ? process().send("MPI_Bcast", whole, nullptr, make)
-                                               : process().fill("MPI_Bcast", whole, nullptr, make);
-      },
-      buffer, count, type, root, comm);
-}
-
-int MPI_Reduce(const void* send, void* receive, int count, Handle type, Handle op, int root,
-               Handle comm) {
-  static constinit Function<const void*, void*, int, Handle, Handle, int, Handle> f{"MPI_Reduce"};
-  return f(
-      [&](auto real) {
-        const auto make = [&](const void* from, void* into) {
-          return real(from, into, count, type, op, root, comm);
-        };
-        // Elsewhere the second buffer means nothing.
-        const bool fills = process().rank_in(comm) == root;
-        return exchanged("MPI_Reduce", send, {nullptr, count, type},
-                         {receive, fills ? count : 0, type}, make);
-      },
-      send, receive, count, type, op, root, comm);
 }
 
 // ---- completion ----
@@ -470,7 +220,7 @@ int MPI_Request_get_status(Handle request, int* flag, int* status) {
   static constinit Function<Handle, int*, int*> f{"MPI_Request_get_status"};
   return f(
       [&](auto real) {
-        return process().look_at("MPI_Request_get_status", flag,
+        return process().look_at("MPI_Request_get_status", request, flag,
                                  [&] { return real(request, flag, status); });
       },
       request, flag, status);
@@ -481,7 +231,7 @@ int MPI_Request_free(void* request) {
   return f(
       [&](auto real) {
         process().give_up(requests_of(request, 1).at(0),
-                          "MPI_Request_free of a receive from any source");
+                          "MPI_Request_free of a request that is open");
         return real(request);
       },
       request);
@@ -490,7 +240,13 @@ int MPI_Request_free(void* request) {
 // Whether it comes before the message is a matter of time.
 int MPI_Cancel(void* request) {
   static constinit Function<void*> f{"MPI_Cancel"};
-  return refused(f, "MPI_Cancel", request);
+  return f(
+      [&](auto real) {
+        const int result = real(request);
+        if (result == kSuccess) process().refuse("MPI_Cancel");
+        return result;
+      },
+      request);
 }
 
 double MPI_Wtime() {
@@ -504,55 +260,6 @@ double MPI_Wtime() {
   if (gpusnap::Guard::held()) return now();
   const gpusnap::Guard guard;
   return process().time(now);
-}
-
-// ---- what is not followed ----
-
-int MPI_Win_create(void* base, intptr_t size, int unit, Handle info, Handle comm, void* window) {
-  static constinit Function<void*, intptr_t, int, Handle, Handle, void*> f{"MPI_Win_create"};
-  return refused(f, "MPI_Win_create", base, size, unit, info, comm, window);
-}
-
-int MPI_Win_allocate(intptr_t size, int unit, Handle info, Handle comm, void* base, void* window) {
-  static constinit Function<intptr_t, int, Handle, Handle, void*, void*> f{"MPI_Win_allocate"};
-  return refused(f, "MPI_Win_allocate", size, unit, info, comm, base, window);
-}
-
-int MPI_Win_allocate_shared(intptr_t size, int unit, Handle info, Handle comm, void* base,
-                            void* window) {
-  static constinit Function<intptr_t, int, Handle, Handle, void*, void*> f{
-      "MPI_Win_allocate_shared"};
-  return refused(f, "MPI_Win_allocate_shared", size, unit, info, comm, base, window);
-}
-
-int MPI_Win_create_dynamic(Handle info, Handle comm, void* window) {
-  static constinit Function<Handle, Handle, void*> f{"MPI_Win_create_dynamic"};
-  return refused(f, "MPI_Win_create_dynamic", info, comm, window);
-}
-
-int MPI_Comm_spawn(const char* command, char** arguments, int most, Handle info, int root,
-                   Handle comm, void* inter, int* errors) {
-  static constinit Function<const char*, char**, int, Handle, int, Handle, void*, int*> f{
-      "MPI_Comm_spawn"};
-  return refused(f, "MPI_Comm_spawn", command, arguments, most, info, root, comm, inter, errors);
-}
-
-int MPI_Comm_spawn_multiple(int count, char** commands, char*** arguments, const int* most,
-                            const void* infos, int root, Handle comm, void* inter, int* errors) {
-  static constinit Function<int, char**, char***, const int*, const void*, int, Handle, void*, int*>
-      f{"MPI_Comm_spawn_multiple"};
-  return refused(f, "MPI_Comm_spawn_multiple", count, commands, arguments, most, infos, root, comm,
-                 inter, errors);
-}
-
-int MPI_Comm_accept(const char* port, Handle info, int root, Handle comm, void* inter) {
-  static constinit Function<const char*, Handle, int, Handle, void*> f{"MPI_Comm_accept"};
-  return refused(f, "MPI_Comm_accept", port, info, root, comm, inter);
-}
-
-int MPI_Comm_connect(const char* port, Handle info, int root, Handle comm, void* inter) {
-  static constinit Function<const char*, Handle, int, Handle, void*> f{"MPI_Comm_connect"};
-  return refused(f, "MPI_Comm_connect", port, info, root, comm, inter);
 }
 }
 #pragma GCC visibility pop

@@ -3,12 +3,8 @@
 // they call of C's is not the program's doing any more: Open MPI's call C's by their profiling
 // names, MPICH's some by these and some by their own.
 
-#include <dlfcn.h>
-
-#include <algorithm>
-#include <iterator>
-
 #include "interpose/mpi/calls.h"
+#include "interpose/mpi/fortran.h"
 #include "interpose/resolve.h"
 
 namespace gpusnap::mpi {
@@ -20,8 +16,7 @@ Process& process() {
 
 Handle communicator_of(const int* comm) {
   const Library* const l = library();
-  return l == nullptr || l->comm_f2c == nullptr ? static_cast<Handle>(static_cast<uint32_t>(*comm))
-                                                : l->comm_f2c(*comm);
+  return l == nullptr ? 0 : l->communicator_of(*comm);
 }
 
 Requests requests_of(int* requests, const int* count) {
@@ -37,7 +32,7 @@ class Status {
  public:
   explicit Status(int* given) : given_(given) {
     const Library* const l = library();
-    if (l == nullptr || !stands_for_none(given)) return;
+    if (l == nullptr || !fortran::is_no_status(given)) return;
     none_ = reinterpret_cast<int*>(l->status_ignore);
     ignored_ = true;
   }
@@ -46,50 +41,21 @@ class Status {
   int* back(int* status) const { return ignored_ && status == none_ ? given_ : status; }
 
  private:
-  // Open MPI's, MPICH's of `use mpi`, MPICH's of `use mpi_f08`; of one status and of several.
-  static constexpr const char* kNone[] = {
-      "mpi_fortran_status_ignore_",     "mpi_fortran_statuses_ignore_",    "mpifcmb5_", "mpifcmb9_",
-      "MPIR_F08_MPI_STATUS_IGNORE_OBJ", "MPIR_F08_MPI_STATUSES_IGNORE_OBJ"};
-
-  static bool stands_for_none(const int* given) {
-    static constinit std::atomic<const int*> found[std::size(kNone)]{};
-    static constinit std::atomic<bool> looked{false};
-    if (!looked.load(std::memory_order_acquire)) {
-      for (size_t i = 0; i < std::size(kNone); ++i) {
-        found[i] = static_cast<const int*>(real_dlsym(RTLD_DEFAULT, kNone[i]));
-      }
-      looked.store(true, std::memory_order_release);
-    }
-    return std::ranges::any_of(found, [given](const auto& none) {
-      return given != nullptr && none.load(std::memory_order_relaxed) == given;
-    });
-  }
-
   int* given_;
   int* none_ = nullptr;
   bool ignored_ = false;
 };
 
-// `use mpi`, `use mpi_f08`, and that with buffers as descriptors, which are passed on as they are.
-enum class From : uint8_t { kMpi, kF08, kF08ts };
-
-// Of a buffer: descriptors begin with it.
-template <From from>
-const void* address_of(const void* buffer) {
-  if (from != From::kF08ts || buffer == nullptr) return buffer;
-  return *static_cast<void* const*>(buffer);
-}
+enum class From : uint8_t { kMpi, kF08 };
 
 // One subroutine under its names.
 template <class... A>
 struct Named {
-  Subroutine<A...> mpi, f08, f08ts;
-  Subroutine<A...>& of(From from) {
-    return from == From::kMpi ? mpi : from == From::kF08 ? f08 : f08ts;
-  }
+  Subroutine<A...> mpi, f08;
+  Subroutine<A...>& of(From from) { return from == From::kMpi ? mpi : f08; }
 };
 // clang-format off
-#define NAMES(name) {{"mpi_" #name "_"}, {"mpi_" #name "_f08_"}, {"mpi_" #name "_f08ts_"}}
+#define NAMES(name) {{"mpi_" #name "_"}, {"mpi_" #name "_f08_"}}
 // clang-format on
 
 constinit Named<int*, int*> wait_one = NAMES(wait);
@@ -149,128 +115,6 @@ void barrier(int* comm, int* error) {
 }
 
 template <From from>
-void allreduce(void* send, void* receive, int* count, int* type, int* op, int* comm, int* error) {
-  static constinit Named<void*, void*, int*, int*, int*, int*> f = NAMES(allreduce);
-  f.of(from)(
-      [&](auto make) {
-        process().refuse_device("MPI_Allreduce", address_of<from>(send));
-        process().refuse_device("MPI_Allreduce", address_of<from>(receive));
-        return process().collective("MPI_Allreduce", communicator_of(comm), *count > 0,
-                                    make(send, receive, count, type, op, comm));
-      },
-      error, send, receive, count, type, op, comm);
-}
-
-template <From from>
-void allgather(void* send, int* send_count, int* send_type, void* receive, int* receive_count,
-               int* receive_type, int* comm, int* error) {
-  static constinit Named<void*, int*, int*, void*, int*, int*, int*> f = NAMES(allgather);
-  f.of(from)(
-      [&](auto make) {
-        process().refuse_device("MPI_Allgather", address_of<from>(send));
-        process().refuse_device("MPI_Allgather", address_of<from>(receive));
-        return process().collective(
-            "MPI_Allgather", communicator_of(comm), *receive_count > 0,
-            make(send, send_count, send_type, receive, receive_count, receive_type, comm));
-      },
-      error, send, send_count, send_type, receive, receive_count, receive_type, comm);
-}
-
-template <From from>
-void alltoall(void* send, int* send_count, int* send_type, void* receive, int* receive_count,
-              int* receive_type, int* comm, int* error) {
-  static constinit Named<void*, int*, int*, void*, int*, int*, int*> f = NAMES(alltoall);
-  f.of(from)(
-      [&](auto make) {
-        process().refuse_device("MPI_Alltoall", address_of<from>(send));
-        process().refuse_device("MPI_Alltoall", address_of<from>(receive));
-        return process().collective(
-            "MPI_Alltoall", communicator_of(comm), *receive_count > 0,
-            make(send, send_count, send_type, receive, receive_count, receive_type, comm));
-      },
-      error, send, send_count, send_type, receive, receive_count, receive_type, comm);
-}
-
-template <From from>
-void recv(void* buffer, int* count, int* type, int* source, int* tag, int* comm, int* status,
-          int* error) {
-  static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(recv);
-  f.of(from)(
-      [&](auto make) {
-        process().refuse_device("MPI_Recv", address_of<from>(buffer));
-        const Status own(status);
-        return process().receive("MPI_Recv", *source, *tag, own.get(), [&](int s, int t, int* st) {
-          return make(buffer, count, type, &s, &t, comm, own.back(st));
-        });
-      },
-      error, buffer, count, type, source, tag, comm, status);
-}
-
-template <From from>
-void sendrecv(void* send, int* send_count, int* send_type, int* to, int* send_tag, void* buffer,
-              int* count, int* type, int* source, int* tag, int* comm, int* status, int* error) {
-  static constinit Named<void*, int*, int*, int*, int*, void*, int*, int*, int*, int*, int*, int*>
-      f = NAMES(sendrecv);
-  f.of(from)(
-      [&](auto make) {
-        process().refuse_device("MPI_Sendrecv", address_of<from>(send));
-        process().refuse_device("MPI_Sendrecv", address_of<from>(buffer));
-        const Status own(status);
-        return process().receive("MPI_Sendrecv", *source, *tag, own.get(),
-                                 [&](int s, int t, int* st) {
-                                   return make(send, send_count, send_type, to, send_tag, buffer,
-                                               count, type, &s, &t, comm, own.back(st));
-                                 });
-      },
-      error, send, send_count, send_type, to, send_tag, buffer, count, type, source, tag, comm,
-      status);
-}
-
-template <From from>
-void sendrecv_replace(void* buffer, int* count, int* type, int* to, int* send_tag, int* source,
-                      int* tag, int* comm, int* status, int* error) {
-  static constinit Named<void*, int*, int*, int*, int*, int*, int*, int*, int*> f =
-      NAMES(sendrecv_replace);
-  f.of(from)(
-      [&](auto make) {
-        process().refuse_device("MPI_Sendrecv_replace", address_of<from>(buffer));
-        const Status own(status);
-        return process().receive(
-            "MPI_Sendrecv_replace", *source, *tag, own.get(), [&](int s, int t, int* st) {
-              return make(buffer, count, type, to, send_tag, &s, &t, comm, own.back(st));
-            });
-      },
-      error, buffer, count, type, to, send_tag, source, tag, comm, status);
-}
-
-template <From from>
-void irecv(void* buffer, int* count, int* type, int* source, int* tag, int* comm, int* request,
-           int* error) {
-  static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(irecv);
-  f.of(from)(
-      [&](auto make) {
-        process().refuse_device("MPI_Irecv", address_of<from>(buffer));
-        return process().post_receive(*source, *tag, request_of(request), [&](int s, int t) {
-          return make(buffer, count, type, &s, &t, comm, request);
-        });
-      },
-      error, buffer, count, type, source, tag, comm, request);
-}
-
-template <From from>
-void recv_init(void* buffer, int* count, int* type, int* source, int* tag, int* comm, int* request,
-               int* error) {
-  static constinit Named<void*, int*, int*, int*, int*, int*, int*> f = NAMES(recv_init);
-  f.of(from)(
-      [&](auto make) {
-        process().refuse_device("MPI_Recv_init", address_of<from>(buffer));
-        process().refuse_open(*source, *tag, "MPI_Recv_init from any source");
-        return make(buffer, count, type, source, tag, comm, request);
-      },
-      error, buffer, count, type, source, tag, comm, request);
-}
-
-template <From from>
 void probe(int* source, int* tag, int* comm, int* status, int* error) {
   static constinit Named<int*, int*, int*, int*> f = NAMES(probe);
   f.of(from)(
@@ -300,6 +144,38 @@ void iprobe(int* source, int* tag, int* comm, int* flag, int* status, int* error
             });
       },
       error, source, tag, comm, flag, status);
+}
+
+template <From from>
+void mprobe(int* source, int* tag, int* comm, int* message, int* status, int* error) {
+  static constinit Named<int*, int*, int*, int*, int*> f = NAMES(mprobe);
+  f.of(from)(
+      [&](auto make) {
+        const Status own(status);
+        return process().receive(
+            "MPI_Mprobe", *source, *tag, own.get(),
+            [&](int s, int t, int* st) { return make(&s, &t, comm, message, own.back(st)); });
+      },
+      error, source, tag, comm, message, status);
+}
+
+template <From from>
+void improbe(int* source, int* tag, int* comm, int* flag, int* message, int* status, int* error) {
+  static constinit Named<int*, int*, int*, int*, int*, int*> f = NAMES(improbe);
+  static constinit Named<int*, int*, int*, int*, int*> waiting_one = NAMES(mprobe);
+  f.of(from)(
+      [&](auto make) {
+        const Status own(status);
+        return process().poll_message(
+            "MPI_Improbe", flag, own.get(),
+            [&](int* st) { return make(source, tag, comm, flag, message, own.back(st)); },
+            [&](int s, int t, int* st) {
+              int came = kSuccess;
+              waiting_one.of(from).behind()(&s, &t, comm, message, own.back(st), &came);
+              return came;
+            });
+      },
+      error, source, tag, comm, flag, message, status);
 }
 
 template <From from>
@@ -422,7 +298,7 @@ void request_get_status(int* request, int* flag, int* status, int* error) {
   static constinit Named<int*, int*, int*> f = NAMES(request_get_status);
   f.of(from)(
       [&](auto make) {
-        return process().look_at("MPI_Request_get_status", flag,
+        return process().look_at("MPI_Request_get_status", request_of(request).at(0), flag,
                                  [&] { return make(request, flag, status); });
       },
       error, request, flag, status);
@@ -433,8 +309,7 @@ void request_free(int* request, int* error) {
   static constinit Named<int*> f = NAMES(request_free);
   f.of(from)(
       [&](auto make) {
-        process().give_up(request_of(request).at(0),
-                          "MPI_Request_free of a receive from any source");
+        process().give_up(request_of(request).at(0), "MPI_Request_free of a request that is open");
         return make(request);
       },
       error, request);
@@ -469,7 +344,7 @@ double time_now(const char* name, std::atomic<double (*)()>& real) {
 
 #pragma GCC visibility push(default)
 
-// The exported names of one subroutine; of one with buffers.
+// The exported names of one subroutine.
 #define EXPORTED(name, parameters, arguments)               \
   extern "C" void mpi_##name##_ parameters {                \
     gpusnap::mpi::name<gpusnap::mpi::From::kMpi> arguments; \
@@ -477,38 +352,14 @@ double time_now(const char* name, std::atomic<double (*)()>& real) {
   extern "C" void mpi_##name##_f08_ parameters {            \
     gpusnap::mpi::name<gpusnap::mpi::From::kF08> arguments; \
   }
-#define EXPORTED_WITH_BUFFERS(name, parameters, arguments)    \
-  EXPORTED(name, parameters, arguments)                       \
-  extern "C" void mpi_##name##_f08ts_ parameters {            \
-    gpusnap::mpi::name<gpusnap::mpi::From::kF08ts> arguments; \
-  }
-
 EXPORTED(init, (int* e), (e))
 EXPORTED(init_thread, (int* a, int* b, int* e), (a, b, e))
 EXPORTED(finalize, (int* e), (e))
 EXPORTED(barrier, (int* a, int* e), (a, e))
-EXPORTED_WITH_BUFFERS(allreduce, (void* a, void* b, int* c, int* d, int* f, int* g, int* e),
-                      (a, b, c, d, f, g, e))
-EXPORTED_WITH_BUFFERS(allgather, (void* a, int* b, int* c, void* d, int* f, int* g, int* h, int* e),
-                      (a, b, c, d, f, g, h, e))
-EXPORTED_WITH_BUFFERS(alltoall, (void* a, int* b, int* c, void* d, int* f, int* g, int* h, int* e),
-                      (a, b, c, d, f, g, h, e))
-EXPORTED_WITH_BUFFERS(recv, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
-                      (a, b, c, d, f, g, h, e))
-EXPORTED_WITH_BUFFERS(sendrecv,
-                      (void* a, int* b, int* c, int* d, int* f, void* g, int* h, int* i, int* j,
-                       int* k, int* l, int* m, int* e),
-                      (a, b, c, d, f, g, h, i, j, k, l, m, e))
-EXPORTED_WITH_BUFFERS(sendrecv_replace,
-                      (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* i, int* j,
-                       int* e),
-                      (a, b, c, d, f, g, h, i, j, e))
-EXPORTED_WITH_BUFFERS(irecv, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
-                      (a, b, c, d, f, g, h, e))
-EXPORTED_WITH_BUFFERS(recv_init, (void* a, int* b, int* c, int* d, int* f, int* g, int* h, int* e),
-                      (a, b, c, d, f, g, h, e))
 EXPORTED(probe, (int* a, int* b, int* c, int* d, int* e), (a, b, c, d, e))
 EXPORTED(iprobe, (int* a, int* b, int* c, int* d, int* f, int* e), (a, b, c, d, f, e))
+EXPORTED(mprobe, (int* a, int* b, int* c, int* d, int* f, int* e), (a, b, c, d, f, e))
+EXPORTED(improbe, (int* a, int* b, int* c, int* d, int* f, int* g, int* e), (a, b, c, d, f, g, e))
 EXPORTED(wait, (int* a, int* b, int* e), (a, b, e))
 EXPORTED(waitall, (int* a, int* b, int* c, int* e), (a, b, c, e))
 EXPORTED(waitany, (int* a, int* b, int* c, int* d, int* e), (a, b, c, d, e))

@@ -31,7 +31,11 @@ bool take_functions(Library& library) {
          take(library.comm_dup, "PMPI_Comm_dup") && take(library.comm_free, "PMPI_Comm_free") &&
          take(library.allreduce, "PMPI_Allreduce") && take(library.iallreduce, "PMPI_Iallreduce") &&
          take(library.wait, "PMPI_Wait") && take(library.type_extent, "PMPI_Type_get_extent") &&
-         take(library.type_true_extent, "PMPI_Type_get_true_extent");
+         take(library.type_true_extent, "PMPI_Type_get_true_extent") &&
+         take(library.type_size, "PMPI_Type_size") && take(library.topo_test, "PMPI_Topo_test") &&
+         take(library.cartdim_get, "PMPI_Cartdim_get") &&
+         take(library.graph_neighbors_count, "PMPI_Graph_neighbors_count") &&
+         take(library.dist_graph_neighbors_count, "PMPI_Dist_graph_neighbors_count");
 }
 
 // The numbers are those of the libraries' public headers.
@@ -47,8 +51,11 @@ bool take_open_mpi(Library& library) {
   library.int_type = address_of("ompi_mpi_int");
   library.max = address_of("ompi_mpi_op_max");
   library.in_place = 1;
-  return take(library.comm_f2c, "PMPI_Comm_f2c") && library.world != 0 && library.int_type != 0 &&
-         library.max != 0;
+  library.cart = 1;
+  library.graph = 2;
+  library.dist_graph = 3;
+  return take(library.comm_f2c, "PMPI_Comm_f2c") && take(library.type_f2c, "PMPI_Type_f2c") &&
+         library.world != 0 && library.int_type != 0 && library.max != 0;
 }
 
 bool take_mpich(Library& library) {
@@ -63,6 +70,9 @@ bool take_mpich(Library& library) {
   library.int_type = 0x4c000405;
   library.max = 0x58000001;
   library.in_place = UINTPTR_MAX;
+  library.graph = 1;
+  library.cart = 2;
+  library.dist_graph = 3;
   return true;
 }
 

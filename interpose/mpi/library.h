@@ -29,6 +29,7 @@ struct Library {
   int any_source = 0, proc_null = 0;
   Handle world = 0, int_type = 0, max = 0;
   uintptr_t in_place = 0;
+  int graph = 0, cart = 0, dist_graph = 0;  // of MPI_Topo_test
 
   int (*comm_rank)(Handle, int*) = nullptr;
   int (*comm_size)(Handle, int*) = nullptr;
@@ -41,7 +42,21 @@ struct Library {
   int (*wait)(Handle*, void*) = nullptr;
   int (*type_extent)(Handle, intptr_t*, intptr_t*) = nullptr;
   int (*type_true_extent)(Handle, intptr_t*, intptr_t*) = nullptr;
-  Handle (*comm_f2c)(int) = nullptr;  // null: the handles of Fortran are those of C
+  int (*type_size)(Handle, int*) = nullptr;
+  int (*topo_test)(Handle, int*) = nullptr;
+  int (*cartdim_get)(Handle, int*) = nullptr;
+  int (*graph_neighbors_count)(Handle, int, int*) = nullptr;
+  int (*dist_graph_neighbors_count)(Handle, int*, int*, int*) = nullptr;
+  // Null: the handles of Fortran are those of C.
+  Handle (*comm_f2c)(int) = nullptr;
+  Handle (*type_f2c)(int) = nullptr;
+
+  Handle communicator_of(int fortran) const {
+    return comm_f2c == nullptr ? static_cast<uint32_t>(fortran) : comm_f2c(fortran);
+  }
+  Handle type_of(int fortran) const {
+    return type_f2c == nullptr ? static_cast<uint32_t>(fortran) : type_f2c(fortran);
+  }
 
   bool same(Handle a, Handle b) const {
     return handle_bytes == sizeof(Handle) ? a == b

@@ -29,6 +29,12 @@ bool Process::meet_thread() {
   const void* nobody = nullptr;
   if (thread_.compare_exchange_strong(nobody, &self_)) return true;
   refuse("MPI calls of several threads");
+  // What their requests send and receive would not be where they look for it.
+  if (has_bound_.load(std::memory_order_relaxed)) {
+    Session::impossible(kExitImpossible,
+                        "another thread makes MPI calls, and the restored run has persistent "
+                        "requests with device memory, which are followed for one thread only");
+  }
   return false;
 }
 
@@ -179,23 +185,65 @@ int Process::size_of(Handle communicator) const {
   return size;
 }
 
-bool Process::is_on_device(const Buffer& buffer) {
-  return buffer.count > 0 && Session::is_device_memory(buffer.start);
+bool Process::is_between_groups(Handle communicator) const {
+  int inter = 0;
+  if (library_ != nullptr) (void)library_->comm_test_inter(communicator, &inter);
+  return inter != 0;
 }
 
-bool Process::is_to_be_kept_aside(const Buffer& buffer) const {
-  return reader_ != nullptr && buffer.count > 0 && Session::is_seen_by_device(buffer.start);
+Process::Degrees Process::degrees_of(Handle communicator) const {
+  Degrees degrees;
+  int topology = kUndefined;
+  const Library* const l = library_;
+  if (l == nullptr || l->topo_test(communicator, &topology) != kSuccess) return degrees;
+  if (topology == l->cart) {
+    int dimensions = 0;
+    (void)l->cartdim_get(communicator, &dimensions);
+    degrees = {2 * dimensions, 2 * dimensions};
+  } else if (topology == l->graph) {
+    (void)l->graph_neighbors_count(communicator, rank_in(communicator), &degrees.in);
+    degrees.out = degrees.in;
+  } else if (topology == l->dist_graph) {
+    int weighted = 0;
+    (void)l->dist_graph_neighbors_count(communicator, &degrees.in, &degrees.out, &weighted);
+  }
+  return degrees;
+}
+
+bool Process::is_all_on_device(const Library& library, const char* name, const Buffer& buffer) {
+  const Span span = span_of(library, buffer);
+  auto* const first = static_cast<std::byte*>(buffer.start) + span.offset;
+  if (!Session::holds_device_memory(first, span.bytes)) return false;
+  // A type that says where memory is may have some of the host's, too.
+  if (buffer.start != nullptr && Session::is_device_memory(first) &&
+      Session::is_device_memory(first + span.bytes - 1)) {
+    return true;
+  }
+  refuse_device_in(name);
+  return false;
+}
+
+bool Process::is_to_be_kept_aside(const Library& library, const Buffer& buffer) const {
+  if (reader_ == nullptr || buffer.is_empty()) return false;
+  const Span span = span_of(library, buffer);
+  return span.bytes != 0 &&
+         Session::is_seen_by_device(static_cast<std::byte*>(buffer.start) + span.offset);
+}
+
+bool Process::repeat_read(const char* name, uint64_t number, std::span<std::byte> bytes) {
+  const auto recorded = this->recorded(name, number);
+  if (!recorded) return false;
+  const Status same = bytes_of(*recorded, bytes.data(), bytes.size());
+  if (!same.ok()) cannot_repeat(number, same);
+  return true;
 }
 
 Stand Process::read_once(const Library& library, const char* name, const Buffer& buffer) {
   const Span span = span_of(library, buffer);
   const uint64_t number = next_++;
-  if (const auto recorded = this->recorded(name, number)) {
+  if (reader_ != nullptr) {
     Stand stand(span);
-    if (Status same = bytes_of(*recorded, stand.bytes(), span.bytes); !same.ok()) {
-      cannot_repeat(number, same);
-    }
-    return stand;
+    if (repeat_read(name, number, stand.all())) return stand;
   }
   std::vector<std::byte> bytes(span.bytes);
   const Status read =
@@ -209,20 +257,125 @@ Stand Process::read_once(const Library& library, const char* name, const Buffer&
   return {};
 }
 
-Stand Process::written(const Library& library, const char* name, const Buffer& buffer) {
-  const Span span = span_of(library, buffer);
+bool Process::note_write(const char* name, const std::byte* first, uint64_t bytes) {
   const uint64_t number = next_++;
-  if (recorded(name, number)) return Stand(span);
+  if (recorded(name, number)) return true;
   record(name, number, {});
   // Behind the record, which waits for the cut that another thread may be making.
-  Session::about_to_write(static_cast<std::byte*>(buffer.start) + span.offset, span.bytes);
-  return {};
+  Session::about_to_write(first, bytes);
+  return false;
+}
+
+Stand Process::written(const Library& library, const char* name, const Buffer& buffer) {
+  const Span span = span_of(library, buffer);
+  const auto* const first = static_cast<std::byte*>(buffer.start) + span.offset;
+  return note_write(name, first, span.bytes) ? Stand(span) : Stand();
+}
+
+void Process::arrived(Handle request) {
+  const auto open = open_.find(request);
+  if (open == open_.end()) return;
+  for (Stand& stand : open->second.stands) stand.give_back();
+  const auto persistent = persistent_.find(request);
+  if (persistent != persistent_.end()) arrived(persistent->second);
+}
+
+// ---- requests that are started any number of times ----
+
+Process::Memory Process::memory_at(const std::byte* first, bool receives) {
+  if (Session::is_device_memory(first)) return Memory::kDevice;
+  return receives && Session::is_seen_by_device(first) ? Memory::kSeenByDevice : Memory::kHost;
+}
+
+Process::Persistent Process::persistent_of(const Library& library, const char* name,
+                                           const Buffer& buffer, bool receives) {
+  const Span span = span_of(library, buffer);
+  Persistent persistent{.name = name,
+                        .first = static_cast<std::byte*>(buffer.start) + span.offset,
+                        .bytes = span.bytes,
+                        .receives = receives};
+  if (span.bytes == 0) return persistent;
+  if (is_on_device(library, name, buffer)) {
+    persistent.memory = Memory::kDevice;
+    persistent.dense = is_dense(library, buffer);
+  } else if (memory_at(persistent.first, receives) == Memory::kSeenByDevice) {
+    persistent.memory = Memory::kSeenByDevice;
+  }
+  if (reader_ == nullptr) return persistent;
+  if (persistent.memory == Memory::kDevice) persistent.stand = Stand(span);
+  if (persistent.memory == Memory::kSeenByDevice) persistent.stand = Stand::aside_of(span, buffer);
+  if (persistent.stand.is_used()) has_bound_.store(true, std::memory_order_relaxed);
+  return persistent;
+}
+
+void Process::start_one(Handle request) {
+  const auto found = persistent_.find(request);
+  if (found == persistent_.end()) return;
+  Persistent& persistent = found->second;
+  const bool bound = persistent.stand.is_used();
+  if (!bound && memory_at(persistent.first, persistent.receives) != persistent.memory) {
+    refuse("a persistent request whose memory has changed hands since");
+    return;
+  }
+  if (persistent.memory == Memory::kHost) return;
+  // While recording, what comes into host memory is nobody's concern.
+  if (persistent.memory == Memory::kSeenByDevice && !bound) return;
+  persistent.receives ? start_receive(persistent) : start_send(persistent);
+  (void)opened(request);
+}
+
+void Process::start_send(Persistent& persistent) {
+  const uint64_t number = next_++;
+  Stand& stand = persistent.stand;
+  if (reader_ != nullptr && repeat_read(persistent.name, number, stand.all())) return;
+  std::vector<std::byte> bytes(persistent.bytes);
+  const Status read = Session::read_device(persistent.first, bytes);
+  if (stand.is_used()) {
+    must(read, persistent.name);
+    std::ranges::copy(bytes, stand.bytes());
+  }
+  if (!read.ok()) return refuse_device_in(persistent.name);
+  record(persistent.name, number, values_of(bytes));
+}
+
+void Process::start_receive(Persistent& persistent) {
+  Stand& stand = persistent.stand;
+  if (persistent.memory == Memory::kSeenByDevice) return stand.begin_again();
+  if (note_write(persistent.name, persistent.first, persistent.bytes)) return;
+  persistent.to_device = stand.is_used();
+  if (!persistent.to_device) return;
+  must(Session::read_device(persistent.first, stand.all()), persistent.name);
+  stand.begin();
+}
+
+void Process::arrived(Persistent& persistent) {
+  if (persistent.memory == Memory::kSeenByDevice) return persistent.stand.give_back();
+  if (!persistent.to_device) return;
+  for (const Span& run : persistent.stand.received(persistent.dense)) {
+    must(Session::write_device(
+             persistent.first + run.offset,
+             persistent.stand.all().subspan(static_cast<size_t>(run.offset), run.bytes)),
+         persistent.name);
+  }
+  persistent.to_device = false;
+}
+
+void Process::must(const Status& status, const char* name) {
+  if (status.ok()) return;
+  Session::impossible(kExitImpossible, std::string("device memory of a request by ") + name +
+                                           " cannot be copied: " + status.message());
 }
 
 void Process::refuse_device_in(const char* name) {
   // Said once, and then there is nothing more to say.
   static std::string what;
   if (what.empty()) what = std::string("device memory in ") + name;
+  refuse(what.c_str());
+}
+
+void Process::refuse_seen_in(const char* name) {
+  static std::string what;
+  if (what.empty()) what = std::string("host memory that the device sees in ") + name;
   refuse(what.c_str());
 }
 
@@ -265,7 +418,7 @@ void Process::Completed::note(size_t index, size_t place) {
     process_.record(kMatched, open->second.posted,
                     {status[library_.source_at], status[library_.tag_at]});
   }
-  open->second.stand.give_back();
+  process_.arrived(requests_[index]);
   process_.open_.erase(open);
   process_.tell_open();
 }

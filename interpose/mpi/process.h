@@ -21,6 +21,7 @@
 #include "interpose/mpi/library.h"
 #include "interpose/mpi/outcomes.h"
 #include "interpose/mpi/state.h"
+#include "interpose/session.h"
 
 namespace gpusnap::mpi {
 
@@ -128,52 +129,69 @@ class Process {
 
   // ---- device memory ----
 
-  // Sends from a buffer; `make(const void*)`. `request`: where a call that returns before it has
-  // been sent puts its own, or null.
+  // Sends from a buffer; `make(void*)`. `request`: where a call that returns before it has been
+  // sent puts its own, or null.
   template <class Make>
   int send(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
     const Library* l = following();
-    if (l == nullptr || !is_on_device(buffer)) return make(buffer.start);
+    if (l == nullptr || !is_on_device(*l, name, buffer)) return make(buffer.start);
     Stand stand = read_once(*l, name, buffer);
     const int result = make(stand.start(buffer));
-    if (result == kSuccess && request != nullptr) opened(request->at(0)).stand = std::move(stand);
+    if (result == kSuccess && request != nullptr) keep(*request, std::move(stand));
     return result;
   }
   // Fills a buffer; `make(void*)`.
   template <class Make>
   int fill(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
-    const Library* l = following();
-    if (l == nullptr) return make(buffer.start);
-    const bool on_device = is_on_device(buffer);
-    const bool aside = !on_device && request != nullptr && is_to_be_kept_aside(buffer);
-    if (!on_device && !aside) return make(buffer.start);
-    const Underway underway(*this);
-    Stand stand =
-        on_device ? written(*l, name, buffer) : Stand::aside_of(span_of(*l, buffer), buffer);
-    const int result = make(stand.start(buffer));
-    if (result == kSuccess && request != nullptr) opened(request->at(0)).stand = std::move(stand);
-    return result;
+    return fill_from(name, buffer, false, request, make);
   }
   // Both, of one buffer.
   template <class Make>
-  int send_and_fill(const char* name, const Buffer& buffer, Make&& make) {
-    const Library* l = following();
-    if (l == nullptr || !is_on_device(buffer)) return make(buffer.start);
-    const Underway underway(*this);
-    Stand stand = read_once(*l, name, buffer);
-    (void)written(*l, name, buffer);
-    return make(stand.start(buffer));
+  int send_and_fill(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
+    return fill_from(name, buffer, true, request, make);
   }
+
+  // Makes a request that is started any number of times, `request`; `make(void*)`.
+  template <class Make>
+  int make_persistent(const char* name, const Buffer& buffer, bool receives,
+                      const Requests& request, Make&& make) {
+    const Library* l = following();
+    if (l == nullptr) return make(buffer.start);
+    Persistent persistent = persistent_of(*l, name, buffer, receives);
+    const int result = make(persistent.stand.start(buffer));
+    if (result == kSuccess && persistent.bytes != 0) {
+      persistent_.insert_or_assign(request.at(0), std::move(persistent));
+    }
+    return result;
+  }
+  // Starts such requests, and others.
+  template <class Make>
+  int start(const Requests& requests, Make&& make) {
+    if (following() == nullptr || persistent_.empty()) return make();
+    const Underway underway(*this);
+    for (size_t i = 0; i < requests.count; ++i) start_one(requests.at(i));
+    return make();
+  }
+
   bool is_in_place(const void* buffer) const {
     return library_ != nullptr && reinterpret_cast<uintptr_t>(buffer) == library_->in_place;
   }
   int rank_in(Handle communicator) const;
   int size_of(Handle communicator) const;
+  bool is_between_groups(Handle communicator) const;
+  // Neighbours, by the communicator's topology.
+  struct Degrees {
+    int in = 0, out = 0;
+  };
+  Degrees degrees_of(Handle communicator) const;
+
   // In calls by which device memory is not followed.
   void refuse_device(const char* name, const void* buffer) {
-    if (following() != nullptr && is_on_device({const_cast<void*>(buffer), 1, 0})) {
-      refuse_device_in(name);
-    }
+    if (following() != nullptr && Session::is_device_memory(buffer)) refuse_device_in(name);
+  }
+  // Nor can host memory that the device sees be filled later by this call.
+  void refuse_seen(const char* name, const void* buffer) {
+    if (following() != nullptr && Session::is_seen_by_device(buffer)) refuse_seen_in(name);
   }
 
   // ---- completion ----
@@ -285,23 +303,28 @@ class Process {
 
   // Looks whether one is complete, which stays as it is.
   template <class Make>
-  int look_at(const char* name, int* flag, Make&& make) {
+  int look_at(const char* name, Handle request, int* flag, Make&& make) {
     if (following() == nullptr) return make();
     const uint64_t number = next_++;
     if (const auto recorded = this->recorded(name, number)) {
       *flag = 0;
       int result = kSuccess;
       while (first_of(*recorded) == 1 && *flag == 0 && result == kSuccess) result = make();
+      if (*flag != 0) arrived(request);
       return result;
     }
     const int result = make();
-    record(name, number, {result == kSuccess && *flag != 0 ? 1 : 0});
+    const bool complete = result == kSuccess && *flag != 0;
+    if (complete) arrived(request);
+    record(name, number, {complete ? 1 : 0});
     return result;
   }
 
   // The request is given up: whether a message had come is nobody's to know.
   void give_up(Handle request, const char* what) {
-    if (following() != nullptr && open_.contains(request)) refuse(what);
+    if (following() == nullptr) return;
+    if (open_.contains(request)) refuse(what);
+    persistent_.erase(request);
   }
 
   // For receives of a form that is not followed.
@@ -439,19 +462,84 @@ class Process {
   // What is to be known of a request until it is complete: no cut is made before.
   struct Open {
     uint64_t posted = 0;  // a receive from anybody: the call that posted it; 0: it is none
-    Stand stand;
+    // Several where the library has given one handle to several requests, which are complete then.
+    std::vector<Stand> stands;
   };
   Open& opened(Handle request);
+  void keep(const Requests& request, Stand stand) {
+    opened(request.at(0)).stands.push_back(std::move(stand));
+  }
+  // What has come is where the program looks for it.
+  void arrived(Handle request);
+
+  // A request that is started any number of times, with one buffer. What a replay has given the
+  // library in its place is used for ever: once the session is live it is filled from the buffer
+  // when a send is started, and goes there when a receive is complete.
+  enum class Memory : uint8_t { kHost, kSeenByDevice, kDevice };
+  struct Persistent {
+    const char* name = nullptr;
+    std::byte* first = nullptr;
+    uint64_t bytes = 0;  // 0: nothing is sent or received
+    bool receives = false;
+    bool dense = false;
+    Memory memory = Memory::kHost;
+    Stand stand;
+    bool to_device = false;  // what is being received goes there from the stand
+  };
+  static Memory memory_at(const std::byte* first, bool receives);
+  Persistent persistent_of(const Library& library, const char* name, const Buffer& buffer,
+                           bool receives);
+  void start_one(Handle request);
+  void start_send(Persistent& persistent);
+  void start_receive(Persistent& persistent);
+  static void arrived(Persistent& persistent);
+  // Ends the program: a restored run's message that is not where it should be is a wrong one.
+  static void must(const Status& status, const char* name);
   void tell_open() const { set_open_requests(open_.size() + underway_); }
 
-  static bool is_on_device(const Buffer& buffer);
+  // `sends`: what the buffer has is sent, too.
+  template <class Make>
+  int fill_from(const char* name, const Buffer& buffer, bool sends, const Requests* request,
+                Make& make) {
+    const Library* l = following();
+    if (l == nullptr) return make(buffer.start);
+    const bool on_device = is_on_device(*l, name, buffer);
+    const bool aside = !on_device && request != nullptr && is_to_be_kept_aside(*l, buffer);
+    if (!on_device && !aside) return make(buffer.start);
+    const Underway underway(*this);
+    Stand stand;
+    if (aside) stand = Stand::aside_of(span_of(*l, buffer), buffer);
+    if (on_device && sends) stand = read_once(*l, name, buffer);
+    if (on_device) {
+      Stand filled = written(*l, name, buffer);
+      if (!sends) stand = std::move(filled);
+    }
+    const int result = make(stand.start(buffer));
+    if (result == kSuccess && request != nullptr) keep(*request, std::move(stand));
+    return result;
+  }
+
+  // Where it is not known what is: refuses, and says no.
+  bool is_on_device(const Library& library, const char* name, const Buffer& buffer) {
+    if (buffer.is_empty()) return false;
+    const bool in_one_piece = buffer.blocks.number == 0 && !buffer.behind;
+    if (in_one_piece && buffer.start != nullptr) return Session::is_device_memory(buffer.start);
+    return is_all_on_device(library, name, buffer);
+  }
+  bool is_all_on_device(const Library& library, const char* name, const Buffer& buffer);
   // Of what a request will fill: whether it is host memory that a replay still writes to.
-  bool is_to_be_kept_aside(const Buffer& buffer) const;
+  bool is_to_be_kept_aside(const Library& library, const Buffer& buffer) const;
   // The bytes of a buffer that the call only reads: into the journal, or, in a replay, out of it.
   Stand read_once(const Library& library, const char* name, const Buffer& buffer);
+  // False: it was not recorded, and the session is live. Bytes that are sent, and what is written.
+  bool repeat_read(const char* name, uint64_t number, std::span<std::byte> bytes);
+  void record_read(const char* name, uint64_t number, const std::vector<std::byte>& bytes);
   // Those that it writes: in a replay another place for them.
   Stand written(const Library& library, const char* name, const Buffer& buffer);
+  // True: it was recorded.
+  bool note_write(const char* name, const std::byte* first, uint64_t bytes);
   void refuse_device_in(const char* name);
+  void refuse_seen_in(const char* name);
 
   const Library* library_ = nullptr;
   // The one that makes MPI calls, by where it has this variable of its own; null: none yet.
@@ -461,6 +549,8 @@ class Process {
   uint64_t next_ = 1;                      // number of the next call with an outcome
   std::unique_ptr<OutcomeReader> reader_;  // in a replay
   std::map<Handle, Open> open_;
+  std::map<Handle, Persistent> persistent_;
+  std::atomic<bool> has_bound_{false};  // one of them has its place in our memory
   size_t underway_ = 0;
   Uncut uncut_;
   double time_offset_ = 0;           // a restored run's clock goes on where it was

@@ -28,7 +28,11 @@ PROGRAMS = {
     'wave_mpi': ('250', 8, 1, (2, 4)),
     'wave_f08': ('250', 8, 4, (1, 2)),
     'aware': ('120', 10, 2, (1, 4)),
+    'reach_mpi': ('120', 10, 4, (1, 2)),
+    'reach_f08': ('120', 10, 2, (1, 4)),
 }
+# They pass device memory to MPI.
+AWARE = ('aware', 'reach_mpi', 'reach_f08')
 KILLS = 34 if harness.SOAK else 4
 VICTIMS = ['rank', 'ranks', 'launcher', 'backend']
 CHECK_ARRIVAL = os.path.join(harness.SOURCE, 'tests', 'apps', 'mpi', 'check_arrival.py')
@@ -70,7 +74,7 @@ class Program(mpi_job.TestCase):
         # Of the job that is killed and restored: its newest checkpoint, and for each epoch the files of
         # the run that took it.
         self.newest, self.origins = None, {}
-        if self.name == 'aware':
+        if self.name in AWARE:
             # The MPIs of distributions take no device memory by themselves.
             library = harness.app('mpi/%s/libcuda_aware.so' % self.mpi)
             for rank in range(8):
@@ -226,7 +230,7 @@ class Program(mpi_job.TestCase):
         ranks = self.random.choice([1, 2, 4])
         self.undisturbed(ranks)
         # Where nothing has to be set for each rank, as users write it.
-        directly = self.name != 'aware'
+        directly = self.name not in AWARE
         run = self.finish(self.start_saved(self.launched(ranks, self.command, directly=directly),
                                            GPUSNAP_EVERY=self.every, GPUSNAP_LOG='info'))
         self.assert_right(run, ranks)

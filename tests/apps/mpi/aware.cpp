@@ -583,6 +583,344 @@ class Together {
   unsigned seen_ = 0;
 };
 
+// One collective a step of those that give each rank a part of its own, and all others that return
+// before they are done. What comes goes to the device, or to the host.
+class Parts {
+ public:
+  Parts(const World& world, Gpu& gpu) : world_(world), gpu_(gpu) {
+    const int ranks[] = {world.size}, round[] = {1};
+    MPI_Cart_create(MPI_COMM_WORLD, 1, ranks, round, 0, &ring_);
+    const int left = world.left(), right = world.right();
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &left, MPI_UNWEIGHTED, 1, &right,
+                                   MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &chain_);
+    MPI_Type_vector(kMost / 2, 1, 2, MPI_UNSIGNED, &spread_);
+    MPI_Type_commit(&spread_);
+    types_.assign(count(), MPI_UNSIGNED);
+    for (size_t i = 0; i < count(); i += 2) types_[i] = spread_;
+  }
+  ~Parts() {
+    MPI_Type_free(&spread_);
+    MPI_Comm_free(&ring_);
+    MPI_Comm_free(&chain_);
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  void step(int step) {
+    gpu_.absorb(theirs_.at(0), words());
+    gpu_.pack(own_.at(0), words(), number(step) * 7 + seen_);
+    if (step % 5 == 0) gpu_.pack(theirs_.at(0), words(), number(step) * 9);
+    gpu_.wait();
+    send_ = step % 7 == 5 ? sent_by_host(step) : own_.at(0);
+    to_host_ = step % 3 == 1;
+    receive_ = to_host_ ? host_.data() : theirs_.at(0);
+    root_ = step % world_.size;
+    describe(step);
+    make(step);
+    if (to_host_) {
+      for (const unsigned word : host_) seen_ = stirred(seen_, word);
+    } else {
+      seen_ = stirred(seen_, Gpu::look(theirs_.at(offsets_[0])));
+    }
+  }
+  unsigned seen() const { return seen_; }
+  std::vector<unsigned> all() const { return theirs_.all(); }
+
+ private:
+  static constexpr unsigned kMost = 60;  // words of a part
+  static constexpr int kKinds = 19;
+
+  size_t count() const { return number(world_.size); }
+  unsigned words() const { return number(world_.size) * kMost + kMost; }
+  // From one rank to another.
+  static int length(int from, int to, int step) { return 5 + (from * 3 + to * 7 + step) % 40; }
+
+  // The parts lie in descending order, with gaps.
+  void describe(int step) {
+    for (size_t i = 0; i < count(); ++i) {
+      const int rank = static_cast<int>(i);
+      to_[i] = length(world_.rank, rank, step);
+      from_[i] = length(rank, world_.rank, step);
+      of_[i] = length(rank, 0, step);
+      // Of a rank alone MPICH 4.0 forgets displacements, and Open MPI 4.1 takes them for others.
+      offsets_[i] = count() == 1 ? 0 : static_cast<unsigned>((count() - 1 - i) * kMost + 3);
+      places_[i] = static_cast<int>(offsets_[i]);
+      bytes_[i] = places_[i] * static_cast<int>(sizeof(unsigned));
+      // Of types with gaps fewer fit.
+      to_typed_[i] = types_[i] == spread_ ? 1 : to_[i];
+      from_typed_[i] = types_[own()] == spread_ ? 1 : from_[i];
+      own_types_[i] = types_[own()];
+    }
+  }
+  size_t own() const { return number(world_.rank); }
+  int own_of() const { return of_[own()]; }
+  unsigned* sent_by_host(int step) {
+    for (unsigned i = 0; i < sent_.size(); ++i) sent_[i] = number(step) * i + seen_;
+    return sent_.data();
+  }
+
+  template <class Now, class Later, class... Given>
+  void call(int step, Now now, Later later, Given... given) {
+    if (step / kKinds % 2 == 0) {
+      now(given...);
+      return;
+    }
+    later(given..., requests_.at(0));
+    gpu_.advance(number(step));
+    requests_.wait(step / kKinds / 2 + step);
+  }
+
+  void make(int step) {
+    constexpr int kPart = kMost;
+    const auto type = MPI_UNSIGNED;
+    const MPI_Comm all = MPI_COMM_WORLD;
+    const bool in_place = step % 4 == 0;
+    const bool at_first = in_place && root_ == 0 && world_.rank == 0;  // as Together::reduce
+    const void* const send = at_first ? MPI_IN_PLACE : send_;
+    const void* const part = in_place ? MPI_IN_PLACE : send_;
+    switch (step % kKinds) {
+      case 0:
+        return call(step, MPI_Gather, MPI_Igather, send, 40, type, receive_, 40, type, root_, all);
+      case 1:
+        return call(step, MPI_Gatherv, MPI_Igatherv, send, own_of(), type, receive_, of_.data(),
+                    places_.data(), type, root_, all);
+      case 2:
+        return call(step, MPI_Scatter, MPI_Iscatter, send_, 40, type,
+                    at_first ? MPI_IN_PLACE : receive_, 40, type, root_, all);
+      case 3:
+        return call(step, MPI_Scatterv, MPI_Iscatterv, send_, of_.data(), places_.data(), type,
+                    at_first ? MPI_IN_PLACE : receive_, own_of(), type, root_, all);
+      case 4:
+        return call(step, MPI_Allgatherv, MPI_Iallgatherv, part, own_of(), type, receive_,
+                    of_.data(), places_.data(), type, all);
+      case 5:
+        return call(step, MPI_Alltoallv, MPI_Ialltoallv, send_, to_.data(), places_.data(), type,
+                    receive_, from_.data(), places_.data(), type, all);
+      case 6:
+        return typed(step, all);
+      case 7:
+        return call(step, MPI_Reduce_scatter, MPI_Ireduce_scatter, send_, receive_, of_.data(),
+                    type, MPI_SUM, all);
+      case 8:
+        return call(step, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, part, receive_, 40,
+                    type, MPI_SUM, all);
+      case 9:
+        return call(step, MPI_Scan, MPI_Iscan, part, receive_, kPart, type, MPI_SUM, all);
+      case 10:
+        return call(step, MPI_Exscan, MPI_Iexscan, send_, receive_, kPart, type, MPI_SUM, all);
+      case 11:
+        return call(step, MPI_Bcast, MPI_Ibcast, world_.rank == root_ ? send_ : receive_, kPart,
+                    type, root_, all);
+      case 12:
+        return call(step, MPI_Reduce, MPI_Ireduce, send, receive_, kPart, type, MPI_BXOR, root_,
+                    all);
+      case 13:
+        return call(step, MPI_Allreduce, MPI_Iallreduce, part, receive_, kPart, type, MPI_MAX, all);
+      case 14:
+        return call(step, MPI_Allgather, MPI_Iallgather, part, 40, type, receive_, 40, type, all);
+      case 15:
+        return call(step, MPI_Alltoall, MPI_Ialltoall, send_, 40, type, receive_, 40, type, all);
+      case 16:
+        return meet(step);
+      case 17:
+        return meet_two(step);
+      default:
+        return meet_one(step);
+    }
+  }
+
+  // Rank i sends types of its own to all.
+  void typed(int step, MPI_Comm all) {
+    call(step, MPI_Alltoallw, MPI_Ialltoallw, send_, to_typed_.data(), bytes_.data(), types_.data(),
+         receive_, from_typed_.data(), bytes_.data(), own_types_.data(), all);
+  }
+  void meet(int step) {
+    const int counts[] = {30, 30}, places[] = {50, 4};
+    if (step % 2 == 0) {
+      call(step, MPI_Neighbor_allgather, MPI_Ineighbor_allgather, send_, 30, MPI_UNSIGNED, receive_,
+           30, MPI_UNSIGNED, ring_);
+    } else {
+      call(step, MPI_Neighbor_allgatherv, MPI_Ineighbor_allgatherv, send_, 30, MPI_UNSIGNED,
+           receive_, counts, places, MPI_UNSIGNED, ring_);
+    }
+  }
+  void meet_two(int step) {
+    const int counts[] = {25, 25}, places[] = {60, 7};
+    if (step % 2 == 0) {
+      call(step, MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall, send_, 30, MPI_UNSIGNED, receive_,
+           30, MPI_UNSIGNED, ring_);
+    } else {
+      call(step, MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv, send_, counts, places,
+           MPI_UNSIGNED, receive_, counts, places, MPI_UNSIGNED, ring_);
+    }
+  }
+  void meet_one(int step) {
+    const int one = 1, several = static_cast<int>(kMost / 2);
+    const MPI_Aint from = 20, into = 60;
+    const MPI_Datatype words = MPI_UNSIGNED;
+    call(step, MPI_Neighbor_alltoallw, MPI_Ineighbor_alltoallw, send_, &several, &from, &words,
+         receive_, &one, &into, &spread_, chain_);
+  }
+
+  const World& world_;
+  Gpu& gpu_;
+  MPI_Comm ring_ = MPI_COMM_NULL, chain_ = MPI_COMM_NULL;
+  MPI_Datatype spread_ = MPI_DATATYPE_NULL;
+  std::vector<MPI_Datatype> types_, own_types_ = std::vector<MPI_Datatype>(count());
+  Words own_{words()}, theirs_{words()};
+  std::vector<unsigned> host_ = std::vector<unsigned>(words()), sent_ = host_;
+  std::vector<int> to_ = std::vector<int>(count()), from_ = to_, of_ = to_, places_ = to_,
+                   bytes_ = to_, to_typed_ = to_, from_typed_ = to_;
+  std::vector<unsigned> offsets_ = std::vector<unsigned>(count());
+  Requests<1> requests_;
+  unsigned *send_ = nullptr, *receive_ = nullptr;
+  bool to_host_ = false;
+  int root_ = 0;
+  unsigned seen_ = 0;
+};
+
+// Requests that are made once and started in each step: to the right out of device memory, from the
+// left into it, with gaps, and into host memory that the device sees.
+class Standing {
+ public:
+  Standing(const World& world, Gpu& gpu) : gpu_(gpu) {
+    MPI_Type_vector(kCount, 1, 2, MPI_UNSIGNED, &spread_);
+    MPI_Type_commit(&spread_);
+    MPI_Recv_init(theirs_.at(0), 1, spread_, world.left(), kTag, MPI_COMM_WORLD, requests_.at(0));
+    MPI_Recv_init(seen_by_both_.data(), kCount, MPI_UNSIGNED, world.left(), kTag + 1,
+                  MPI_COMM_WORLD, requests_.at(1));
+    MPI_Recv_init(theirs_.at(2 * kCount), kCount, MPI_UNSIGNED, world.left(), kTag + 2,
+                  MPI_COMM_WORLD, requests_.at(2));
+    MPI_Send_init(own_.at(0), kCount, MPI_UNSIGNED, world.right(), kTag, MPI_COMM_WORLD,
+                  requests_.at(3));
+    MPI_Send_init(own_.at(kCount), kCount, MPI_UNSIGNED, world.right(), kTag + 1, MPI_COMM_WORLD,
+                  requests_.at(4));
+    MPI_Ssend_init(own_.at(3), kCount / 2, MPI_UNSIGNED, world.right(), kTag + 2, MPI_COMM_WORLD,
+                   requests_.at(5));
+  }
+  ~Standing() {
+    for (size_t i = 0; i < kRequests; ++i) MPI_Request_free(requests_.at(i));
+    MPI_Type_free(&spread_);
+  }
+  Standing(const Standing&) = delete;
+  Standing& operator=(const Standing&) = delete;
+
+  void step(int step) {
+    gpu_.absorb(theirs_.at(0), 3 * kCount);
+    gpu_.pack(own_.at(0), 2 * kCount, number(step) + seen_);
+    gpu_.wait();
+    if (step % 2 == 0) {
+      MPI_Startall(kRequests, requests_.at(0));
+    } else {
+      for (size_t i = 0; i < kRequests; ++i) MPI_Start(requests_.at(i));
+    }
+    requests_.wait(step);
+    for (const unsigned word : seen_by_both_.span()) seen_ = stirred(seen_, word);
+  }
+  unsigned seen() const { return seen_; }
+  std::vector<unsigned> all() const { return theirs_.all(); }
+
+ private:
+  static constexpr int kTag = 60, kRequests = 6;
+  static constexpr unsigned kCount = 500;
+
+  Gpu& gpu_;
+  MPI_Datatype spread_ = MPI_DATATYPE_NULL;
+  Words own_{2 * kCount}, theirs_{3 * kCount};
+  Pinned<unsigned> seen_by_both_{kCount, CU_MEMHOSTALLOC_DEVICEMAP};
+  Requests<kRequests> requests_;
+  unsigned seen_ = 0;
+};
+
+// Messages that are looked at before they are received, packed ones, and ones that are replaced;
+// with large counts where there is such a form.
+class Handled {
+ public:
+  Handled(const World& world, Gpu& gpu) : world_(world), gpu_(gpu) {}
+
+  void step(int step) {
+    gpu_.absorb(theirs_.at(0), kCount);
+    gpu_.absorb(packed_.at(0), kCount);
+    gpu_.pack(own_.at(0), kCount, number(step) ^ seen_);
+    gpu_.wait();
+    MPI_Reduce_local(own_.at(0), theirs_.at(0), kCount, MPI_UNSIGNED, MPI_BXOR);
+    probe(step);
+    MPI_Sendrecv_replace(own_.at(0), kCount, MPI_UNSIGNED, world_.right(), kTag + 1, world_.left(),
+                         kTag + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    pack(step);
+    large(step);
+    seen_ = stirred(seen_, Gpu::look(theirs_.at(0)));
+  }
+  unsigned seen() const { return seen_; }
+
+ private:
+  static constexpr int kTag = 70, kCount = 600;
+  static constexpr int kBytes = kCount * static_cast<int>(sizeof(unsigned));
+
+  void probe(int step) {
+    MPI_Isend(own_.at(0), kCount, MPI_UNSIGNED, world_.right(), kTag, MPI_COMM_WORLD,
+              requests_.at(0));
+    MPI_Message message = MPI_MESSAGE_NULL;
+    const int from = step % 3 == 0 ? MPI_ANY_SOURCE : world_.left();
+    if (step % 2 == 0) {
+      MPI_Mprobe(from, kTag, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+    } else {
+      for (int found = 0; found == 0;) {
+        MPI_Improbe(from, kTag, MPI_COMM_WORLD, &found, &message, MPI_STATUS_IGNORE);
+        if (found == 0) rest();
+      }
+    }
+    if (step % 4 < 2) {
+      MPI_Mrecv(theirs_.at(0), kCount, MPI_UNSIGNED, &message, MPI_STATUS_IGNORE);
+      MPI_Irecv(nullptr, 0, MPI_UNSIGNED, MPI_PROC_NULL, kTag, MPI_COMM_WORLD, requests_.at(1));
+    } else {
+      MPI_Imrecv(theirs_.at(0), kCount, MPI_UNSIGNED, &message, requests_.at(1));
+    }
+    requests_.wait(step);
+  }
+
+  // On the host, or on the device.
+  void pack(int step) {
+    unsigned* const place = step % 2 == 0 ? on_host_.data() : packed_.at(0);
+    int at = 8, end = 8;
+    MPI_Pack(own_.at(0), kCount / 2, MPI_UNSIGNED, place, kBytes, &end, MPI_COMM_WORLD);
+    MPI_Pack(own_.at(9), kCount / 4, MPI_UNSIGNED, place, kBytes, &end, MPI_COMM_WORLD);
+    MPI_Unpack(place, kBytes, &at, theirs_.at(5), kCount / 2, MPI_UNSIGNED, MPI_COMM_WORLD);
+    MPI_Unpack(place, kBytes, &at, hosts_.data(), kCount / 4, MPI_UNSIGNED, MPI_COMM_WORLD);
+    for (const unsigned word : on_host_) seen_ = stirred(seen_, word);
+    for (const unsigned word : hosts_) seen_ = stirred(seen_, word);
+  }
+
+#if MPI_VERSION >= 4
+  void large(int step) {
+    const MPI_Count count = kCount;
+    MPI_Sendrecv_c(own_.at(0), count, MPI_UNSIGNED, world_.right(), kTag + 2, packed_.at(0), count,
+                   MPI_UNSIGNED, world_.left(), kTag + 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Allreduce_c(own_.at(3), hosts_.data(), count / 2, MPI_UNSIGNED, MPI_BXOR, MPI_COMM_WORLD);
+    seen_ = stirred(seen_, hosts_[7]);
+    const auto ranks = number(world_.size);
+    const std::vector<MPI_Count> counts(ranks, 11);
+    std::vector<MPI_Aint> places;
+    for (unsigned i = 0; i < ranks; ++i) places.push_back((ranks - 1 - i) * 12);
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ialltoallv_c(own_.at(0), counts.data(), places.data(), MPI_UNSIGNED, theirs_.at(0),
+                     counts.data(), places.data(), MPI_UNSIGNED, MPI_COMM_WORLD, &request);
+    gpu_.advance(number(step));
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    gpu_.wait();
+  }
+#else
+  void large(int) {}
+#endif
+
+  const World& world_;
+  Gpu& gpu_;
+  Words own_{kCount}, theirs_{kCount}, packed_{kCount};
+  std::vector<unsigned> on_host_ = std::vector<unsigned>(kCount), hosts_ = on_host_;
+  Requests<2> requests_;
+  unsigned seen_ = 0;
+};
+
 class Rank {
  public:
   explicit Rank(const World& world)
@@ -592,7 +930,10 @@ class Rank {
         blocking_(world, gpu_),
         crowd_(world, gpu_),
         shared_(world, gpu_),
-        together_(world, gpu_) {}
+        together_(world, gpu_),
+        parts_(world, gpu_),
+        standing_(world, gpu_),
+        handled_(world, gpu_) {}
 
   void step(int step) {
     gpu_.advance(number(step));
@@ -607,17 +948,23 @@ class Rank {
     crowd_.step(step);
     shared_.step(step);
     together_.step(step);
+    parts_.step(step);
+    standing_.step(step);
+    handled_.step(step);
     MPI_Barrier(MPI_COMM_WORLD);
     if (late) neighbours_.end(step);
   }
 
   void report(int step, Report& report) const {
-    report.line("step %d: digest %016" PRIx64 ", seen %08x %08x %08x", step, digest(gpu_.cells()),
-                neighbours_.seen(), shared_.seen(), together_.seen());
+    report.line("step %d: digest %016" PRIx64 ", seen %08x %08x %08x %08x %08x %08x", step,
+                digest(gpu_.cells()), neighbours_.seen(), shared_.seen(), together_.seen(),
+                parts_.seen(), standing_.seen(), handled_.seen());
   }
   void report_received(Report& report) const {
-    report.line("received: %016" PRIx64 " %016" PRIx64 " %016" PRIx64,
-                digest(neighbours_.received()), digest(plate_.all()), digest(together_.all()));
+    for (const auto& words :
+         {neighbours_.received(), plate_.all(), together_.all(), parts_.all(), standing_.all()}) {
+      report.line("received: %016" PRIx64, digest(words));
+    }
   }
 
  private:
@@ -628,6 +975,9 @@ class Rank {
   Crowd crowd_;
   Shared shared_;
   Together together_;
+  Parts parts_;
+  Standing standing_;
+  Handled handled_;
 };
 
 int run(int steps) {

@@ -123,6 +123,108 @@ TEST(SpanOf, IsFromTheFirstToTheLastByteOfAnyItem) {
   }
 }
 
+// ---- buffers in several parts ----
+
+Span span_of_parts(const std::vector<int>& counts, const std::vector<int>& displacements,
+                   const Type& type) {
+  int unused = 0;
+  Buffer buffer{.start = &unused, .type = handle_of(type)};
+  buffer.blocks = {
+      .number = counts.size(), .counts = {counts.data()}, .displacements = {displacements.data()}};
+  return span_of(fake_library(), buffer);
+}
+void expect_parts(const Span& span, int64_t offset, uint64_t bytes) {
+  EXPECT_EQ(span.offset, offset);
+  EXPECT_EQ(span.bytes, bytes);
+}
+
+TEST(SpanOfBlocks, IsAllOfThemWithWhatLiesBetween) {
+  expect_parts(span_of_parts({2, 3}, {0, 10}, plain(4)), 0, 52);
+  expect_parts(span_of_parts({2, 3}, {10, 0}, plain(4)), 0, 48);
+  expect_parts(span_of_parts({2, 3}, {7, 12}, plain(4)), 28, 32);
+  expect_parts(span_of_parts({1, 1}, {-3, 2}, plain(8)), -24, 48);
+}
+
+TEST(SpanOfBlocks, EmptyPartsAreNowhere) {
+  expect_parts(span_of_parts({0, 3, 0}, {-100, 5, 1000}, plain(4)), 20, 12);
+  expect_parts(span_of_parts({0, -1}, {-100, 5}, plain(4)), 0, 0);
+  expect_parts(span_of_parts({}, {}, plain(4)), 0, 0);
+}
+
+TEST(SpanOfBlocks, DisplacementsAreInExtentsAndTypesHaveGaps) {
+  const Type displaced{.true_lower = 40, .true_extent = 4, .lower = 0, .extent = 64};
+  expect_parts(span_of_parts({1, 2}, {3, 0}, displaced), 40, 196);
+}
+
+TEST(SpanOfBlocks, CountsMayBeWide) {
+  const std::vector<int64_t> counts{1, INT64_C(3'000'000'000)}, displacements{0, 2};
+  const Type type = plain(2);
+  Buffer buffer{.type = handle_of(type)};
+  buffer.blocks = {
+      .number = 2, .counts = {counts.data(), true}, .displacements = {displacements.data(), true}};
+  expect_parts(span_of(fake_library(), buffer), 0, UINT64_C(6'000'000'004));
+}
+
+TEST(SpanOfBlocks, WithTypesOfTheirOwnDisplacementsAreBytes) {
+  const Type bytes = plain(1), words = plain(8);
+  const std::vector<Handle> types{handle_of(words), handle_of(bytes)};
+  const std::vector<int> counts{2, 5}, displacements{3, 100};
+  Library library = fake_library();
+  library.handle_bytes = sizeof(Handle);
+  Buffer buffer;
+  buffer.blocks = {.number = 2,
+                   .counts = {counts.data()},
+                   .displacements = {displacements.data()},
+                   .types = {types.data()}};
+  expect_parts(span_of(library, buffer), 3, 102);
+}
+
+TEST(SpanOfBlocks, TypesOfFortranAreNumbers) {
+  static const Type kTypes[] = {plain(4), plain(16)};
+  Library library = fake_library();
+  library.type_f2c = [](int number) { return handle_of(kTypes[number]); };
+  const std::vector<int> types{1, 0}, counts{1, 1}, displacements{0, 20};
+  Buffer buffer;
+  buffer.blocks = {.number = 2,
+                   .counts = {counts.data()},
+                   .displacements = {displacements.data()},
+                   .types = {types.data(), true}};
+  expect_parts(span_of(library, buffer), 0, 24);
+}
+
+TEST(SpanOfBlocks, IsFromTheFirstToTheLastByteOfAnyItem) {
+  std::mt19937 random(23);
+  auto between = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  for (int round = 0; round < 1000; ++round) {
+    const Type type{.true_lower = between(-50, 50),
+                    .true_extent = between(1, 60),
+                    .lower = between(-50, 50),
+                    .extent = between(-80, 80)};
+    std::vector<int> counts, displacements;
+    int64_t first = INT64_MAX, end = INT64_MIN;
+    for (int part = between(1, 6); part > 0; --part) {
+      counts.push_back(between(0, 4));
+      displacements.push_back(between(-20, 20));
+      for (int64_t i = 0; i < counts.back(); ++i) {
+        const int64_t at = (displacements.back() + i) * type.extent + type.true_lower;
+        first = std::min(first, at);
+        end = std::max<int64_t>(end, at + type.true_extent);
+      }
+    }
+    const bool any = first != INT64_MAX;
+    expect_parts(span_of_parts(counts, displacements, type), any ? first : 0,
+                 any ? static_cast<uint64_t>(end - first) : 0);
+  }
+}
+
+TEST(SpanOfBytes, AreThoseBehindThePosition) {
+  int unused = 0;
+  expect_parts(span_of(fake_library(), {.start = &unused, .count = 92, .behind = 8}), 8, 92);
+  expect_parts(span_of(fake_library(), {.start = &unused, .count = -1, .behind = 8}), 8, 0);
+}
+
 TEST(StandTest, NoneIsTheBufferItself) {
   int there = 0;
   Stand none;
@@ -152,6 +254,49 @@ TEST(StandTest, WhatIsKeptAsideComesWithoutWhatLiesBetween) {
   memory[14] = 'H';
   aside.give_back();
   EXPECT_EQ(memory, "a:X:X:X:X:X:g:H:i:");
+}
+
+TEST(StandTest, AnotherMessageBeginsWithWhatIsThere) {
+  std::string memory = "abcd";
+  Stand aside = Stand::aside_of(Span{0, 4}, {memory.data(), 0, 0});
+  auto* const filled = static_cast<char*>(aside.start({}));
+  filled[1] = 'X';
+  aside.give_back();
+  memory[1] = 'b';
+  aside.give_back();
+  EXPECT_EQ(memory, "abcd");  // it has been given back once
+  memory[0] = 'A';
+  aside.begin_again();
+  EXPECT_EQ(aside.start({}), filled);
+  filled[2] = 'Y';
+  aside.give_back();
+  EXPECT_EQ(memory, "AbYd");
+}
+
+void expect_received(const Stand& stand, bool dense,
+                     const std::vector<std::pair<int64_t, uint64_t>>& expected) {
+  std::vector<std::pair<int64_t, uint64_t>> runs;
+  for (const Span& run : stand.received(dense)) runs.emplace_back(run.offset, run.bytes);
+  EXPECT_EQ(runs, expected);
+}
+
+TEST(StandTest, WhatHasBeenReceivedAreTheBytesThatChanged) {
+  Stand stand(Span{0, 10});
+  stand.begin();
+  expect_received(stand, false, {});
+  expect_received(stand, true, {});
+  for (size_t at : {2, 3, 7, 9}) stand.all()[at] = std::byte{1};
+  expect_received(stand, false, {{2, 2}, {7, 1}, {9, 1}});
+  stand.all()[9] = std::byte{0};
+  expect_received(stand, true, {{0, 8}});
+  stand.begin();
+  expect_received(stand, false, {});
+}
+
+TEST(StandTest, OfNoBytesIsTheBufferItself) {
+  int there = 0;
+  Stand empty(Span{0, 0});
+  EXPECT_EQ(empty.start({&there, 0, 0}), &there);
 }
 
 TEST(StandTest, OfDeviceMemoryNothingComesBack) {

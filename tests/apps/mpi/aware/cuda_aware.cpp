@@ -1,11 +1,13 @@
 // Preloaded behind gpusnap's library, it makes an MPI take device memory that knows nothing of it.
 // It stands where the MPI library's own CUDA support would: what is sent is copied to the host
 // first, what is received is copied to the device when the call, or the request, is complete. For
-// programs whose MPI calls come from one thread.
+// programs whose MPI calls come from one thread. Under their profiling names, too, by which
+// Fortran's functions call C's.
 //
 // Handles that MPI gives to several requests are those of requests that are complete already; which
 // of them is meant makes no difference then. Requests with device memory are not freed or
 // cancelled.
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <algorithm>
@@ -38,22 +40,83 @@ bool is_device(const void* address) {
          type == CU_MEMORYTYPE_DEVICE;
 }
 
-// Host memory in the place of a buffer on the device, from the first to the last byte that the call
-// can touch; for any other buffer, the buffer itself.
+// What the MPI library itself has.
+template <class F>
+F behind(const char* name) {
+  auto* const found = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+  if (found != nullptr) return found;
+  std::fprintf(stderr, "cuda_aware: there is no %s\n", name);
+  std::abort();
+}
+#define BEHIND(call)                                             \
+  ([] {                                                          \
+    static const auto function = behind<decltype(&call)>(#call); \
+    return function;                                             \
+  }())
+
+// From the first to the last byte that a call can touch.
+struct Extent {
+  MPI_Aint first = 0, end = 0;  // from the buffer's start
+
+  Extent with(const Extent& other) const {
+    if (first == end) return other;
+    if (other.first == other.end) return *this;
+    return {std::min(first, other.first), std::max(end, other.end)};
+  }
+};
+
+Extent bytes(int64_t count) {
+  return {0, count};
+}
+
+// `from`: where the first of them is, in bytes.
+Extent items(int64_t count, MPI_Datatype type, MPI_Aint from = 0) {
+  if (count <= 0) return {};
+  MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;
+  BEHIND(PMPI_Type_get_extent)(type, &lower, &extent);
+  BEHIND(PMPI_Type_get_true_extent)(type, &true_lower, &true_extent);
+  const Extent one{from + true_lower, from + true_lower + true_extent};
+  const MPI_Aint others = (count - 1) * extent;
+  return one.with({one.first + others, one.end + others});
+}
+
+template <class Count, class Offset>
+Extent blocks(int64_t number, const Count* counts, const Offset* offsets, MPI_Datatype type) {
+  Extent all;
+  MPI_Aint lower = 0, extent = 0;
+  if (number > 0) BEHIND(PMPI_Type_get_extent)(type, &lower, &extent);
+  for (int64_t i = 0; i < number; ++i) {
+    all = all.with(items(counts[i], type, static_cast<MPI_Aint>(offsets[i]) * extent));
+  }
+  return all;
+}
+template <class Count, class Offset>
+Extent blocks(int64_t number, const Count* counts, const Offset* offsets,
+              const MPI_Datatype* types) {
+  Extent all;
+  for (int64_t i = 0; i < number; ++i) {
+    all = all.with(items(counts[i], types[i], static_cast<MPI_Aint>(offsets[i])));
+  }
+  return all;
+}
+
+// Host memory in the place of a buffer on the device; for any other buffer, the buffer itself.
 class Stage {
  public:
-  Stage(const void* buffer, int64_t count, MPI_Datatype type) : buffer_(const_cast<void*>(buffer)) {
-    if (count <= 0 || !is_device(buffer)) return;
-    MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;
-    PMPI_Type_get_extent(type, &lower, &extent);
-    PMPI_Type_get_true_extent(type, &true_lower, &true_extent);
-    const MPI_Aint others = (count - 1) * extent;
-    offset_ = true_lower + std::min<MPI_Aint>(others, 0);
-    before_.resize(static_cast<size_t>(true_extent + std::abs(others)));
-    check(cuMemcpyDtoH_v2(before_.data(), first(), before_.size()), "cuMemcpyDtoH");
-    bytes_ = before_;
+  Stage(const void* buffer, const Extent& extent) : buffer_(const_cast<void*>(buffer)) {
+    offset_ = extent.first;
+    const auto size = static_cast<size_t>(extent.end - extent.first);
+    if (size == 0 || !is_device(reinterpret_cast<const void*>(first()))) return;
+    before_.resize(size);
+    bytes_.resize(size);
+    load();
   }
 
+  void load() {
+    if (!used()) return;
+    check(cuMemcpyDtoH_v2(before_.data(), first(), before_.size()), "cuMemcpyDtoH");
+    std::copy(before_.begin(), before_.end(), bytes_.begin());
+  }
   // What MPI is given.
   void* start() { return bytes_.empty() ? buffer_ : bytes_.data() - offset_; }
   // What MPI changed, to the device: what lies in gaps may have been changed there meanwhile.
@@ -90,11 +153,26 @@ std::multimap<MPI_Request, Pending>& pending() {
   return *all;
 }
 
+// Until they are freed.
+struct Standing : Pending {
+  bool is_active = false;
+};
+std::map<MPI_Request, Standing>& standing() {
+  static auto* const all = new std::map<MPI_Request, Standing>;
+  return *all;
+}
+
 void completed(MPI_Request request) {
-  const auto found = pending().find(request);
-  if (found == pending().end()) return;
-  if (found->second.receives) found->second.stage.store();
-  pending().erase(found);
+  const auto [first, last] = pending().equal_range(request);
+  const auto made = standing().find(request);
+  if (made != standing().end() && std::exchange(made->second.is_active, false) &&
+      made->second.receives) {
+    made->second.stage.store();
+  }
+  for (auto each = first; each != last; ++each) {
+    if (each->second.receives) each->second.stage.store();
+  }
+  pending().erase(first, last);
 }
 
 // The requests of a call that may complete them, and then forgets their handles.
@@ -117,189 +195,208 @@ class Requests {
 
 // A call that fills a buffer and returns when it is filled; `make(start)`.
 template <class Make>
-int filled(void* buffer, int64_t count, MPI_Datatype type, Make make) {
-  Stage stage(buffer, count, type);
+int filled(Stage stage, Make make) {
   const int result = make(stage.start());
   if (result == MPI_SUCCESS) stage.store();
   return result;
 }
 
-// A call that begins to send or to receive; nobody's buffer is nothing to us.
+void keep(MPI_Request request, Stage stage, bool receives) {
+  if (stage.used()) pending().emplace(request, Pending{std::move(stage), receives});
+}
+
+// A call that begins to send or to receive.
 template <class Make>
-int begun(const void* buffer, int count, MPI_Datatype type, int peer, bool receives,
-          MPI_Request* request, Make make) {
-  Stage stage(buffer, peer == MPI_PROC_NULL ? 0 : count, type);
+int begun(Stage stage, bool receives, MPI_Request* request, Make make) {
   const int result = make(stage.start());
-  if (result == MPI_SUCCESS && stage.used()) {
-    pending().emplace(*request, Pending{std::move(stage), receives});
+  if (result == MPI_SUCCESS) keep(*request, std::move(stage), receives);
+  return result;
+}
+
+// Does both, now or later; `make(from, into)`.
+template <class Make>
+int exchanged(Stage sent, Stage received, MPI_Request* request, Make make) {
+  const int result = make(sent.start(), received.start());
+  if (result != MPI_SUCCESS) return result;
+  if (request == nullptr) {
+    received.store();
+  } else {
+    keep(*request, std::move(received), true);
+    keep(*request, std::move(sent), false);
   }
   return result;
 }
 
+// Makes a request that is started any number of times.
+template <class Make>
+int made(Stage stage, bool receives, MPI_Request* request, Make make) {
+  const int result = make(stage.start());
+  if (result == MPI_SUCCESS && stage.used()) {
+    standing().insert_or_assign(*request, Standing{{std::move(stage), receives}});
+  }
+  return result;
+}
+void started(MPI_Request request) {
+  const auto found = standing().find(request);
+  if (found == standing().end()) return;
+  found->second.stage.load();
+  found->second.is_active = true;
+}
+
+// Nobody's buffer is nothing to us.
+Extent of_peer(int peer, const Extent& extent) {
+  return peer == MPI_PROC_NULL ? Extent{} : extent;
+}
+
 int rank_in(MPI_Comm comm) {
   int rank = 0;
-  PMPI_Comm_rank(comm, &rank);
+  BEHIND(PMPI_Comm_rank)(comm, &rank);
   return rank;
 }
 
 int64_t size_of(MPI_Comm comm) {
   int size = 0;
-  PMPI_Comm_size(comm, &size);
+  BEHIND(PMPI_Comm_size)(comm, &size);
   return size;
+}
+
+// Neighbours on a grid, or in a graph that says of each rank whom it knows.
+std::pair<int64_t, int64_t> neighbours(MPI_Comm comm) {
+  int topology = MPI_UNDEFINED, dimensions = 0, in = 0, out = 0, weighted = 0;
+  BEHIND(PMPI_Topo_test)(comm, &topology);
+  if (topology == MPI_CART) {
+    BEHIND(PMPI_Cartdim_get)(comm, &dimensions);
+    return {2 * dimensions, 2 * dimensions};
+  }
+  BEHIND(PMPI_Dist_graph_neighbors_count)(comm, &in, &out, &weighted);
+  return {in, out};
+}
+int64_t sources(MPI_Comm comm) {
+  return neighbours(comm).first;
+}
+int64_t destinations(MPI_Comm comm) {
+  return neighbours(comm).second;
+}
+
+template <class Count>
+int64_t sum(const Count* counts, int64_t number) {
+  int64_t all = 0;
+  for (int64_t i = 0; i < number; ++i) all += counts[i];
+  return all;
 }
 
 }  // namespace
 
+// Both names of a function of ours.
+#define ALSO_AS(call) \
+  extern "C" __attribute__((alias("MPI_" #call))) decltype(MPI_##call) PMPI_##call;
+
 extern "C" {
-
-// ---- messages ----
-
-// clang-format off
-#define SEND(Name) \
-  int MPI_##Name(const void* buffer, int count, MPI_Datatype type, int to, int tag, \
-                 MPI_Comm comm) { \
-    return PMPI_##Name(Stage(buffer, count, type).start(), count, type, to, tag, comm); \
-  }
-#define ISEND(Name) \
-  int MPI_##Name(const void* buffer, int count, MPI_Datatype type, int to, int tag, \
-                 MPI_Comm comm, MPI_Request* request) { \
-    return begun(buffer, count, type, to, false, request, [&](const void* start) { \
-      return PMPI_##Name(start, count, type, to, tag, comm, request); \
-    }); \
-  }
-// clang-format on
-SEND(Send)
-SEND(Ssend)
-SEND(Bsend)
-SEND(Rsend)
-ISEND(Isend)
-ISEND(Issend)
-ISEND(Ibsend)
-ISEND(Irsend)
-
-int MPI_Recv(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-             MPI_Status* status) {
-  return filled(buffer, count, type, [&](void* start) {
-    return PMPI_Recv(start, count, type, source, tag, comm, status);
-  });
-}
-
-int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-              MPI_Request* request) {
-  return begun(buffer, count, type, source, true, request, [&](void* start) {
-    return PMPI_Irecv(start, count, type, source, tag, comm, request);
-  });
-}
-
-int MPI_Sendrecv(const void* send, int send_count, MPI_Datatype send_type, int to, int send_tag,
-                 void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                 MPI_Status* status) {
-  Stage sent(send, send_count, send_type);
-  return filled(buffer, count, type, [&](void* start) {
-    return PMPI_Sendrecv(sent.start(), send_count, send_type, to, send_tag, start, count, type,
-                         source, tag, comm, status);
-  });
-}
 
 // ---- completion ----
 
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
   const Requests requests(1, request);
-  const int result = PMPI_Wait(request, status);
+  const int result = BEHIND(PMPI_Wait)(request, status);
   if (result == MPI_SUCCESS) requests.all_completed();
   return result;
 }
+ALSO_AS(Wait)
 
 int MPI_Waitall(int count, MPI_Request* handles, MPI_Status* statuses) {
   const Requests requests(count, handles);
-  const int result = PMPI_Waitall(count, handles, statuses);
+  const int result = BEHIND(PMPI_Waitall)(count, handles, statuses);
   if (result == MPI_SUCCESS) requests.all_completed();
   return result;
 }
+ALSO_AS(Waitall)
 
 int MPI_Waitany(int count, MPI_Request* handles, int* index, MPI_Status* status) {
   const Requests requests(count, handles);
-  const int result = PMPI_Waitany(count, handles, index, status);
+  const int result = BEHIND(PMPI_Waitany)(count, handles, index, status);
   if (result == MPI_SUCCESS) requests.completed(*index);
   return result;
 }
+ALSO_AS(Waitany)
 
 int MPI_Waitsome(int count, MPI_Request* handles, int* done, int* indices, MPI_Status* statuses) {
   const Requests requests(count, handles);
-  const int result = PMPI_Waitsome(count, handles, done, indices, statuses);
+  const int result = BEHIND(PMPI_Waitsome)(count, handles, done, indices, statuses);
   if (result == MPI_SUCCESS) requests.some_completed(*done, indices);
   return result;
 }
+ALSO_AS(Waitsome)
 
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   const Requests requests(1, request);
-  const int result = PMPI_Test(request, flag, status);
+  const int result = BEHIND(PMPI_Test)(request, flag, status);
   if (result == MPI_SUCCESS && *flag != 0) requests.all_completed();
   return result;
 }
+ALSO_AS(Test)
 
 int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status* statuses) {
   const Requests requests(count, handles);
-  const int result = PMPI_Testall(count, handles, flag, statuses);
+  const int result = BEHIND(PMPI_Testall)(count, handles, flag, statuses);
   if (result == MPI_SUCCESS && *flag != 0) requests.all_completed();
   return result;
 }
+ALSO_AS(Testall)
 
 int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag, MPI_Status* status) {
   const Requests requests(count, handles);
-  const int result = PMPI_Testany(count, handles, index, flag, status);
+  const int result = BEHIND(PMPI_Testany)(count, handles, index, flag, status);
   if (result == MPI_SUCCESS && *flag != 0) requests.completed(*index);
   return result;
 }
+ALSO_AS(Testany)
 
 int MPI_Testsome(int count, MPI_Request* handles, int* done, int* indices, MPI_Status* statuses) {
   const Requests requests(count, handles);
-  const int result = PMPI_Testsome(count, handles, done, indices, statuses);
+  const int result = BEHIND(PMPI_Testsome)(count, handles, done, indices, statuses);
   if (result == MPI_SUCCESS) requests.some_completed(*done, indices);
   return result;
 }
+ALSO_AS(Testsome)
 
-// ---- collectives ----
-
-int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
-  // At the root nothing is changed, so nothing is stored.
-  return filled(buffer, count, type,
-                [&](void* start) { return PMPI_Bcast(start, count, type, root, comm); });
+int MPI_Start(MPI_Request* request) {
+  started(*request);
+  return BEHIND(PMPI_Start)(request);
 }
+ALSO_AS(Start)
 
-int MPI_Reduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op, int root,
-               MPI_Comm comm) {
-  Stage sent(send, count, type);
-  // Elsewhere the second buffer means nothing.
-  return filled(receive, rank_in(comm) == root ? count : 0, type, [&](void* start) {
-    return PMPI_Reduce(sent.start(), start, count, type, op, root, comm);
-  });
+int MPI_Startall(int count, MPI_Request* requests) {
+  for (int i = 0; i < count; ++i) started(requests[i]);
+  return BEHIND(PMPI_Startall)(count, requests);
 }
+ALSO_AS(Startall)
 
-// In place, what is given to send is no device memory, and what is filled has what is sent.
-int MPI_Allreduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-                  MPI_Comm comm) {
-  Stage sent(send, count, type);
-  return filled(receive, count, type, [&](void* start) {
-    return PMPI_Allreduce(sent.start(), start, count, type, op, comm);
-  });
+int MPI_Request_free(MPI_Request* request) {
+  standing().erase(*request);
+  return BEHIND(PMPI_Request_free)(request);
 }
+ALSO_AS(Request_free)
 
-int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                  int receive_count, MPI_Datatype receive_type, MPI_Comm comm) {
-  Stage sent(send, send_count, send_type);
-  return filled(receive, receive_count * size_of(comm), receive_type, [&](void* start) {
-    return PMPI_Allgather(sent.start(), send_count, send_type, start, receive_count, receive_type,
-                          comm);
-  });
-}
+// ---- what has counts ----
 
-int MPI_Alltoall(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                 int receive_count, MPI_Datatype receive_type, MPI_Comm comm) {
-  Stage sent(send, send_count * size_of(comm), send_type);
-  return filled(receive, receive_count * size_of(comm), receive_type, [&](void* start) {
-    return PMPI_Alltoall(sent.start(), send_count, send_type, start, receive_count, receive_type,
-                         comm);
-  });
-}
+#define COUNT int
+#define OFFSET int
+#define MPI_(call) MPI_##call
+#define REAL(call) BEHIND(PMPI_##call)
+#define ALSO_AS_PMPI(call) ALSO_AS(call)
+#include "tests/apps/mpi/aware/counted_calls.inc"
+
+#if MPI_VERSION >= 4
+#undef COUNT
+#undef OFFSET
+#undef MPI_
+#undef REAL
+#undef ALSO_AS_PMPI
+#define COUNT MPI_Count
+#define OFFSET MPI_Aint
+#define MPI_(call) MPI_##call##_c
+#define REAL(call) BEHIND(PMPI_##call##_c)
+#define ALSO_AS_PMPI(call) ALSO_AS(call##_c)
+#include "tests/apps/mpi/aware/counted_calls.inc"
+#endif
 }
