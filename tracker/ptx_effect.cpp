@@ -11,7 +11,8 @@ struct Row {
   Effect effect;
 };
 
-// By opcode. What writes shared memory alone writes nothing that matters here. What is not in the
+// By opcode. What writes shared memory alone writes nothing that matters here, nor does what writes
+// surfaces: they are of arrays, which no address leads to. What is not in the
 // table, or is added to PTX later, counts as kOther.
 constexpr Row kRows[] = {
     {"abs", Effect::kNumber},
@@ -109,8 +110,8 @@ constexpr Row kRows[] = {
     {"subc", Effect::kSum},
     {"suld", Effect::kLoad},
     {"suq", Effect::kNumber},
-    {"sured", Effect::kStore},
-    {"sust", Effect::kStore},
+    {"sured", Effect::kNone},
+    {"sust", Effect::kNone},
     {"szext", Effect::kNumber},
     {"tanh", Effect::kNumber},
     {"tensormap", Effect::kStore},
@@ -187,9 +188,6 @@ Meaning meaning_of(const Instruction& instruction) {
   }
   if (instruction.opcode == "multimem" && has_modifier(instruction, "ld_reduce")) {
     meaning.effect = Effect::kLoad;
-  }
-  if (instruction.opcode == "sust" || instruction.opcode == "sured") {
-    meaning.refused = "it writes a surface";
   }
   return meaning;
 }
