@@ -55,6 +55,8 @@ PROGRAMS = {
     'graph': ('150', 30),
     'peers': ('150', 60),
     'callbacks': ('300', 20),
+    'textures': ('200', 30),
+    'surfaces': ('200', 30),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),
     'runtime/solver': ('3', 200),
@@ -66,6 +68,7 @@ PROGRAMS = {
     'runtime/pendulum': ('200', 60),
     'runtime/pipeline': ('600', 150),
     'runtime/ordered': ('400', 60),
+    'runtime/images': ('300', 40),
     'runtime/threads': ('300', 150),
 }
 
