@@ -165,6 +165,10 @@ cudaTextureDesc runtime_texture(const CUDA_TEXTURE_DESC& from) {
 
 }  // namespace
 
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind f) {
+  return {x, y, z, w, f};
+}
+
 cudaError_t cudaMallocArray(cudaArray_t* array, const cudaChannelFormatDesc* desc, size_t width,
                             size_t height, unsigned int flags) {
   return with_context([&](const Driver& driver) {

@@ -867,6 +867,8 @@ CUDART_API_SZ(cudaMemset3DAsync, (struct cudaPitchedPtr pitchedDevPtr, int value
 
 // Arrays, textures and surfaces.
 struct cudaResourceViewDesc;
+CUDART_LINKAGE struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                                  enum cudaChannelFormatKind f);
 CUDART_API(cudaMallocArray, (cudaArray_t * array, const struct cudaChannelFormatDesc* desc,
                              size_t width, size_t height, unsigned int flags));
 CUDART_API(cudaMalloc3DArray, (cudaArray_t * array, const struct cudaChannelFormatDesc* desc,
