@@ -77,7 +77,9 @@ struct Driver {
   X(cuFuncLoad)                              \
   X(cuMemcpyBatchAsync)                      \
   X(cuMemcpyBatchAsync_v2)                   \
-  X(cuMemHostGetDevicePointer_v2)
+  X(cuMemHostGetDevicePointer_v2)            \
+  X(cuMemcpy3DAsync_v2)                      \
+  X(cuMipmappedArrayGetLevel)
 
 #define X(name) decltype(&::name) name = nullptr;
   GPUSNAP_DRIVER_FUNCTIONS(X)

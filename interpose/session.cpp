@@ -41,7 +41,8 @@ Session::Session(const Driver& driver)
       call_sites_(reinterpret_cast<const void*>(&random_name)),
       modules_(driver),
       placement_(driver),
-      graphs_(driver, modules_, memory_) {}
+      graphs_(driver, modules_, memory_),
+      arrays_(driver, memory_) {}
 
 bool Session::start() {
   const char* missing = nullptr;
@@ -243,6 +244,7 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   set_mode(Mode::kOff);
   lock_.unlock();
   snapshots_->retire();
+  (void)give_up_copies({});
   lock_.lock();
   log(level, "no more checkpoints of this process, the program goes on: ", why);
   triggers_->end_cuts(why);
@@ -312,11 +314,24 @@ void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool
 }
 
 uint64_t Session::own_device_memory() const {
-  return snapshots_ == nullptr ? 0 : snapshots_->own_bytes(current_context());
+  if (snapshots_ == nullptr) return 0;
+  const CUcontext context = current_context();
+  return snapshots_->own_bytes(context) + arrays_.own_bytes(context);
 }
 
 bool Session::make_room() {
-  return snapshots_ != nullptr && snapshots_->make_room(current_context());
+  if (snapshots_ == nullptr) return false;
+  const CUcontext context = current_context();
+  const bool room = snapshots_->make_room(context);
+  return give_up_copies(context) || room;
+}
+
+bool Session::give_up_copies(std::optional<CUcontext> context) {
+  acquire();
+  const std::vector<MappedMemory> copies = arrays_.take_copies(context);
+  release();
+  for (const MappedMemory& copy : copies) unmap_memory(*driver_, copy);
+  return !copies.empty();
 }
 
 void Session::note_primary_context(CUdevice device, CUcontext context) {
@@ -407,6 +422,7 @@ void Session::forget_context(CUcontext context) {
   events_.erase(context);
   std::erase_if(pending_, [&](const PendingCopy& copy) { return copy.context == context; });
   modules_.remove_context(context, memory_);
+  const std::vector<MappedMemory> copies = arrays_.forget_context(context);
   std::vector<uint64_t> gone;
   bool outlives = false;
   for (const auto& [address, range] : memory_.ranges()) {
@@ -426,6 +442,7 @@ void Session::forget_context(CUcontext context) {
   auto lane = checkpointer_->forget_context(context);
   lock_.unlock();
   lane.reset();
+  for (const MappedMemory& copy : copies) unmap_memory(*driver_, copy);
   lock_.lock();
 }
 

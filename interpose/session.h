@@ -22,10 +22,12 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "interpose/arrays.h"
 #include "interpose/call_lock.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
@@ -208,6 +210,7 @@ class Session {
   AddressPlacement& placement() { return placement_; }
   Graphs& graphs() { return graphs_; }
   std::map<CUfunction, LegacyLaunch>& legacy_launches() { return legacy_launches_; }
+  Arrays& arrays() { return arrays_; }
   Recorder& recorder() { return *recorder_; }
 
   // GPUSNAP_RESTORE_MODE=reload: device memory has still to be put back.
@@ -232,6 +235,8 @@ class Session {
   // Snapshots use device memory too, which the program is not to miss.
   uint64_t own_device_memory() const;
   bool make_room();
+  // The copies of arrays, likewise; no snapshot is on its way. The caller holds no lock.
+  bool give_up_copies(std::optional<CUcontext> context);
 
   // While a snapshot is on its way: what a synchronisation of the context has to wait for; nothing
   // when none is, or the context is not the current one. Its mark goes back by give_mark().
@@ -470,6 +475,7 @@ class Session {
   AddressPlacement placement_;
   Graphs graphs_;
   std::map<CUfunction, LegacyLaunch> legacy_launches_;
+  Arrays arrays_;
   std::map<uint64_t, uint64_t> placed_pinned_;
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;

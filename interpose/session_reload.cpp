@@ -27,6 +27,16 @@ std::string missing(const Manifest& manifest, const MemoryMap& memory) {
   }
   return {};
 }
+
+// Empty, or what of the checkpoint or of this process cannot be reloaded.
+std::string not_reloaded(const Manifest& manifest, const Arrays& arrays) {
+  const bool has_array = std::ranges::any_of(manifest.ranges, [](const SavedRange& saved) {
+    return saved.kind == static_cast<uint8_t>(MemoryKind::kArray);
+  });
+  if (!has_array && !arrays.used()) return {};
+  return "arrays, textures and surfaces are not followed there: device memory may hold handles of "
+         "another process";
+}
 }  // namespace
 
 void Session::begin_reload() {
@@ -47,6 +57,10 @@ void Session::reload() {
   if (reload_->behind != 0) {
     --reload_->behind;
     return;
+  }
+  const std::string why_not = not_reloaded(manifest, arrays_);
+  if (!why_not.empty()) {
+    impossible(kExitImpossible, checkpoint.id + " cannot be reloaded: " + why_not);
   }
   if (!close_admission()) {
     impossible(kExitImpossible, checkpoint.id + " cannot be reloaded: other threads are in CUDA " +

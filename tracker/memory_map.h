@@ -19,6 +19,7 @@ enum class MemoryKind : uint8_t {
   kGlobal = 1,   // a __device__ or __constant__ variable: saved by snapshots
   kManaged = 2,  // seen by both sides: host state, journaled, never loaded
   kPinned = 3,   // host memory that the device can address: likewise
+  kArray = 4,    // our copy of an array, as it was at the last cut: saved by snapshots
 };
 
 // An allocation's identity over runs: where it was made, the how-manieth there, how large.
@@ -29,7 +30,7 @@ struct Identity {
 };
 
 constexpr bool is_saved(MemoryKind kind) {
-  return kind == MemoryKind::kDevice || kind == MemoryKind::kGlobal;
+  return kind == MemoryKind::kDevice || kind == MemoryKind::kGlobal || kind == MemoryKind::kArray;
 }
 
 struct MemoryRange {

@@ -131,18 +131,18 @@ struct PrototypeOperand {
 };  // in Function::prototypes
 struct Operand;
 // [base + offset]: the base is a register, a symbol, or nothing (an absolute address).
-// [base, {x, y}]: of a tensor, whose map is there.
+// [base, {x, y}]: of a tensor, whose map is there; of a texture or surface, whose handle it is.
 struct AddressOperand {
   std::variant<std::monostate, RegisterOperand, Symbol> base;
   int64_t offset = 0;
-  std::vector<Operand> coordinates;  // copies (cp) alone may have them
+  std::vector<Operand> coordinates;
 };
 struct VectorOperand {
   std::vector<Operand> elements;
 };  // {%r1, %r2, _, 3}
 struct PairOperand {
   std::vector<Operand> elements;
-};  // %p1|%p2 of setp, %r1|%p1 of shfl
+};  // %p1|%p2 of setp, %r1|%p1 of shfl, {...}|%p1 of tex
 struct ListOperand {
   std::vector<Operand> elements;
 };  // (param0, param1) of call

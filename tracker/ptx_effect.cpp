@@ -11,7 +11,8 @@ struct Row {
   Effect effect;
 };
 
-// By opcode. What writes shared memory alone writes nothing that matters here. What is not in the
+// By opcode. What writes shared memory alone writes nothing that matters here, nor does what writes
+// surfaces: they are of arrays, which no address leads to. What is not in the
 // table, or is added to PTX later, counts as kOther.
 constexpr Row kRows[] = {
     {"abs", Effect::kNumber},
@@ -107,16 +108,18 @@ constexpr Row kRows[] = {
     {"stmatrix", Effect::kNone},
     {"sub", Effect::kSum},
     {"subc", Effect::kSum},
-    {"suld", Effect::kNumber},
-    {"sured", Effect::kStore},
-    {"sust", Effect::kStore},
+    {"suld", Effect::kLoad},
+    {"suq", Effect::kNumber},
+    {"sured", Effect::kNone},
+    {"sust", Effect::kNone},
     {"szext", Effect::kNumber},
     {"tanh", Effect::kNumber},
     {"tensormap", Effect::kStore},
     {"testp", Effect::kNumber},
-    {"tex", Effect::kNumber},
-    {"tld4", Effect::kNumber},
+    {"tex", Effect::kLoad},
+    {"tld4", Effect::kLoad},
     {"trap", Effect::kNone},
+    {"txq", Effect::kNumber},
     {"vote", Effect::kNumber},
     {"wgmma", Effect::kNumber},
     {"wmma", Effect::kNumber},
@@ -185,9 +188,6 @@ Meaning meaning_of(const Instruction& instruction) {
   }
   if (instruction.opcode == "multimem" && has_modifier(instruction, "ld_reduce")) {
     meaning.effect = Effect::kLoad;
-  }
-  if (instruction.opcode == "sust" || instruction.opcode == "sured") {
-    meaning.refused = "it writes a surface";
   }
   return meaning;
 }

@@ -73,6 +73,14 @@ uint32_t component(std::string_view word) {
   return static_cast<uint32_t>(std::min({xyzw, rgba, size_t{4}}));
 }
 
+// Opcodes whose addresses may have coordinates.
+bool has_coordinates(std::string_view opcode) {
+  for (const std::string_view name : {"cp", "tex", "tld4", "suld", "sust", "sured"}) {
+    if (opcode == name) return true;
+  }
+  return false;
+}
+
 // Opcodes that take an array element by its address rather than by its contents.
 bool wants_address_value(std::string_view opcode) {
   return opcode == "mov" || opcode == "cvta";
@@ -160,12 +168,17 @@ bool OperandParser::parse_list(Instruction& instruction) {
 }
 
 bool OperandParser::parse_operand(Operand& operand, std::string_view opcode) {
-  if (cursor_.peek().is("{")) return parse_vector(operand);
+  if (cursor_.peek().is("{")) return parse_vector(operand) && parse_pair(operand, opcode);
   if (cursor_.peek().is("[")) return parse_address(operand, opcode);
   if (!parse_scalar(operand, opcode)) return false;
   const bool can_pair = std::holds_alternative<RegisterOperand>(operand.value) ||
                         std::holds_alternative<SinkOperand>(operand.value);
-  if (!can_pair || !cursor_.accept("|")) return true;
+  return can_pair ? parse_pair(operand, opcode) : true;
+}
+
+// "|second" behind an operand that may be the first of a pair.
+bool OperandParser::parse_pair(Operand& operand, std::string_view opcode) {
+  if (!cursor_.accept("|")) return true;
   PairOperand pair;
   Operand second;
   if (!parse_scalar(second, opcode)) return false;
@@ -305,7 +318,7 @@ bool OperandParser::parse_address(Operand& operand, std::string_view opcode) {
   AddressOperand address;
   cursor_.take();
   if (!parse_base(address)) return false;
-  if (opcode == "cp" && cursor_.accept(",")) {
+  if (has_coordinates(opcode) && cursor_.accept(",")) {
     Operand coordinates;
     if (!cursor_.peek().is("{")) return cursor_.fail("expected '{'");
     if (!parse_vector(coordinates)) return false;

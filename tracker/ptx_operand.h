@@ -41,6 +41,7 @@ class OperandParser {
   bool parse_operand(Operand& operand, std::string_view opcode);
   bool parse_scalar(Operand& operand, std::string_view opcode);
   bool parse_vector(Operand& operand);
+  bool parse_pair(Operand& operand, std::string_view opcode);
   bool parse_address(Operand& operand, std::string_view opcode);
   bool parse_base(AddressOperand& address);
   bool parse_named(Operand& operand, std::string_view opcode);

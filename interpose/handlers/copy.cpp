@@ -15,9 +15,13 @@ struct Copy {
   enum class Declared { kDevice, kHost, kEither } declared = Declared::kEither;
   bool async = false;
   CUstream stream = nullptr;
+  // Of an array instead: as a replay must repeat it.
+  uint64_t to_array = 0;
+  uint64_t from_array = 0;
 };
 
 Side side_of(Session& session, const Copy& copy) {
+  if (copy.to_array != 0) return Side::kDevice;
   const auto address = reinterpret_cast<uint64_t>(copy.to.start);
   if (copy.declared != Copy::Declared::kEither && session.memory().find(address) == nullptr) {
     return copy.declared == Copy::Declared::kDevice ? Side::kDevice : Side::kHost;
@@ -83,16 +87,19 @@ template <class Real>
 CUresult follow_copy(Step& step, const Copy& copy, Real&& real) {
   Session& session = step.session();
   const Side side = side_of(session, copy);
-  step.key.add(session.known(reinterpret_cast<uint64_t>(copy.to.start)));
-  step.key.add(session.known(copy.from));
+  const auto to = reinterpret_cast<uint64_t>(copy.to.start);
+  step.key.add(copy.to_array != 0 ? copy.to_array : session.known(to));
+  step.key.add(copy.from_array != 0 ? copy.from_array : session.known(copy.from));
   step.key.add(copy.to.width);
   step.key.add(copy.to.height);
   step.key.add(copy.to.depth);
   const CUstream stream = copy.async ? step.stream(copy.stream) : nullptr;
   if (copy.async && step.captured()) return step.made_again(real);
-  if (step.asks_writes()) {
-    step.writes.add_box(reinterpret_cast<uint64_t>(copy.to.start), copy.to.width, copy.to.height,
-                        copy.to.pitch, copy.to.depth, copy.to.slice);
+  if (step.asks_writes() && copy.to_array != 0) {
+    step.writes.add_nothing();  // a snapshot is of the array's copy
+  } else if (step.asks_writes()) {
+    step.writes.add_box(to, copy.to.width, copy.to.height, copy.to.pitch, copy.to.depth,
+                        copy.to.slice);
   }
   if (side == Side::kDevice) {
     if (copy.async) return step.skipped(real);
@@ -180,21 +187,33 @@ Copy::Declared declared(CUmemorytype type) {
   return type == CU_MEMORYTYPE_HOST ? Copy::Declared::kHost : Copy::Declared::kEither;
 }
 
+// A handle that is of no array, or that some call gave which we do not follow.
+template <class Real>
+CUresult unknown_array(Step& step, const Copy& copy, Real&& real) {
+  if (copy.async) (void)step.stream(copy.stream);
+  return step.not_followed(
+      std::string(name_of(step.hook())) + " of an array from a call that is not followed", real);
+}
+
 template <class F, class Shape, class... A>
 CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(const Shape&),
                   bool async, CUstream stream, A... args) {
   Step step(call);
   if (step.off()) return call.real(shape, args...);
   if (shape == nullptr) return step.skipped([&] { return call.real(shape, args...); });
-  if (shape->srcMemoryType == CU_MEMORYTYPE_ARRAY || shape->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-    (step.note_stream(args), ...);
-    return step.not_followed(std::string(name_of(call.hook.id)) + " of an array",
-                             [&] { return call.real(shape, args...); });
-  }
+  auto real = [&] { return call.real(shape, args...); };
   Copy copy = describe(*shape);
   copy.async = async;
   copy.stream = stream;
-  return follow_copy(step, copy, [&] { return call.real(shape, args...); });
+  const bool to_array = shape->dstMemoryType == CU_MEMORYTYPE_ARRAY;
+  const bool from_array = shape->srcMemoryType == CU_MEMORYTYPE_ARRAY;
+  const Arrays& arrays = step.session().arrays();
+  if (to_array) copy.to_array = arrays.known(shape->dstArray);
+  if (from_array) copy.from_array = arrays.known(shape->srcArray);
+  if ((to_array && copy.to_array == 0) || (from_array && copy.from_array == 0)) {
+    return unknown_array(step, copy, real);
+  }
+  return follow_copy(step, copy, real);
 }
 
 Copy describe_2d(const CUDA_MEMCPY2D& shape) {
@@ -275,6 +294,67 @@ CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*)>& call,
 CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*, CUstream)>& call,
                  const CUDA_MEMCPY3D_PEER* shape, CUstream stream) {
   return box_copy(call, shape, describe_3d<CUDA_MEMCPY3D_PEER>, true, stream, stream);
+}
+
+namespace {
+// Between a row of an array and memory, or of two arrays. What is not said in `copy` yet are the
+// arrays: null where that end has an address.
+template <class F, class... A>
+CUresult row_copy(const Call<F>& call, Copy copy, CUarray to, CUarray from, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  auto real = [&] { return call.real(args...); };
+  const Arrays& arrays = step.session().arrays();
+  copy.to_array = to != nullptr ? arrays.known(to) : 0;
+  copy.from_array = from != nullptr ? arrays.known(from) : 0;
+  if ((to != nullptr && copy.to_array == 0) || (from != nullptr && copy.from_array == 0)) {
+    return unknown_array(step, copy, real);
+  }
+  return follow_copy(step, copy, real);
+}
+}  // namespace
+
+CUresult copy_array(const Call<decltype(cuMemcpyDtoA_v2)>& call, CUarray to, size_t offset,
+                    CUdeviceptr from, size_t size) {
+  return row_copy(call, {plain(0, size), from, Copy::Declared::kDevice}, to, nullptr, to, offset,
+                  from, size);
+}
+
+CUresult copy_array(const Call<decltype(cuMemcpyAtoD_v2)>& call, CUdeviceptr to, CUarray from,
+                    size_t offset, size_t size) {
+  return row_copy(call, {plain(to, size), 0, Copy::Declared::kDevice}, nullptr, from, to, from,
+                  offset, size);
+}
+
+CUresult copy_array(const Call<decltype(cuMemcpyHtoA_v2)>& call, CUarray to, size_t offset,
+                    const void* from, size_t size) {
+  return row_copy(call, {plain(0, size), address_of(from), Copy::Declared::kDevice}, to, nullptr,
+                  to, offset, from, size);
+}
+
+CUresult copy_array(const Call<decltype(cuMemcpyAtoH_v2)>& call, void* to, CUarray from,
+                    size_t offset, size_t size) {
+  return row_copy(call, {plain_block(to, size), 0, Copy::Declared::kHost}, nullptr, from, to, from,
+                  offset, size);
+}
+
+CUresult copy_array(const Call<decltype(cuMemcpyAtoA_v2)>& call, CUarray to, size_t to_offset,
+                    CUarray from, size_t from_offset, size_t size) {
+  return row_copy(call, {plain(0, size), 0, Copy::Declared::kDevice}, to, from, to, to_offset, from,
+                  from_offset, size);
+}
+
+CUresult copy_array(const Call<decltype(cuMemcpyHtoAAsync_v2)>& call, CUarray to, size_t offset,
+                    const void* from, size_t size, CUstream stream) {
+  return row_copy(call,
+                  {plain(0, size), address_of(from), Copy::Declared::kDevice, true, stream}, to,
+                  nullptr, to, offset, from, size, stream);
+}
+
+CUresult copy_array(const Call<decltype(cuMemcpyAtoHAsync_v2)>& call, void* to, CUarray from,
+                    size_t offset, size_t size, CUstream stream) {
+  return row_copy(call, {plain_block(to, size), 0, Copy::Declared::kHost, true, stream}, nullptr,
+                  from, to, from, offset, size, stream);
 }
 
 }  // namespace gpusnap::handle

@@ -267,6 +267,35 @@ CUresult discard(const Call<decltype(cuMemDiscardBatchAsync)>& call, CUdeviceptr
                  unsigned long long, CUstream);
 CUresult discard(const Call<decltype(cuMemDiscardAndPrefetchBatchAsync)>& call, CUdeviceptr*,
                  size_t*, size_t, CUmemLocation*, size_t*, size_t, unsigned long long, CUstream);
+// handlers/array.cpp
+CUresult array_create(const Call<decltype(cuArrayCreate_v2)>& call, CUarray*,
+                      const CUDA_ARRAY_DESCRIPTOR*);
+CUresult array_create(const Call<decltype(cuArray3DCreate_v2)>& call, CUarray*,
+                      const CUDA_ARRAY3D_DESCRIPTOR*);
+CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipmappedArray*,
+                      const CUDA_ARRAY3D_DESCRIPTOR*, unsigned);
+CUresult array_level(const Call<decltype(cuMipmappedArrayGetLevel)>& call, CUarray*,
+                     CUmipmappedArray, unsigned);
+CUresult array_destroy(const Call<CUresult(CUarray)>& call, CUarray);
+CUresult array_destroy(const Call<CUresult(CUmipmappedArray)>& call, CUmipmappedArray);
+CUresult object_create(const Call<decltype(cuTexObjectCreate)>& call, CUtexObject*,
+                       const CUDA_RESOURCE_DESC*, const CUDA_TEXTURE_DESC*,
+                       const CUDA_RESOURCE_VIEW_DESC*);
+CUresult object_create(const Call<decltype(cuSurfObjectCreate)>& call, CUsurfObject*,
+                       const CUDA_RESOURCE_DESC*);
+CUresult copy_array(const Call<decltype(cuMemcpyDtoA_v2)>& call, CUarray, size_t, CUdeviceptr,
+                    size_t);
+CUresult copy_array(const Call<decltype(cuMemcpyAtoD_v2)>& call, CUdeviceptr, CUarray, size_t,
+                    size_t);
+CUresult copy_array(const Call<decltype(cuMemcpyHtoA_v2)>& call, CUarray, size_t, const void*,
+                    size_t);
+CUresult copy_array(const Call<decltype(cuMemcpyAtoH_v2)>& call, void*, CUarray, size_t, size_t);
+CUresult copy_array(const Call<decltype(cuMemcpyAtoA_v2)>& call, CUarray, size_t, CUarray, size_t,
+                    size_t);
+CUresult copy_array(const Call<decltype(cuMemcpyHtoAAsync_v2)>& call, CUarray, size_t, const void*,
+                    size_t, CUstream);
+CUresult copy_array(const Call<decltype(cuMemcpyAtoHAsync_v2)>& call, void*, CUarray, size_t,
+                    size_t, CUstream);
 
 // handlers_pool.cpp
 CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& call, CUdeviceptr*,

@@ -159,6 +159,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   Session& s = session_;
   if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
   if (Status status = drain(); !status.ok()) return status;
+  if (Status status = copy_arrays(Arrays::Direction::kToCopies); !status.ok()) return status;
 
   // The device has run empty: this is the cut. What it brought the host is journaled here.
   uint8_t flags = place.flags;
@@ -322,6 +323,17 @@ Status Checkpointer::drain() {
   return status;
 }
 
+// The device is idle.
+Status Checkpointer::copy_arrays(Arrays::Direction direction) {
+  Arrays& arrays = session_.arrays_;
+  Status status = arrays.make_copies();
+  for (const CUcontext context : arrays.contexts()) {
+    const CurrentContext current(session_.driver(), context);
+    if (status.ok()) status = arrays.move(direction, context, stream());
+  }
+  return status;
+}
+
 Manifest Checkpointer::describe_cut(uint64_t epoch) {
   const Session& s = session_;
   Manifest manifest;
@@ -455,20 +467,36 @@ uint64_t Checkpointer::find_variable(const SavedRange& saved) const {
                                        session_.context_of_number(saved.ordinal));
 }
 
+namespace {
+// Our copies of arrays are nobody else's business.
+bool may_be_pointed_to(const SavedRange& saved) {
+  return saved.kind != static_cast<uint8_t>(MemoryKind::kArray);
+}
+
+std::string text_of(const SavedRange& saved) {
+  if (saved.kind == static_cast<uint8_t>(MemoryKind::kArray)) {
+    return "array number " + std::to_string(saved.ordinal);
+  }
+  return saved.name.empty() ? "device memory " + range_text(saved.address, saved.size)
+                            : "the variable " + saved.name;
+}
+}  // namespace
+
 // Where each saved range is in this process; everything that can be refused is refused here.
 Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
                                      const Find& find, std::vector<uint64_t>& addresses) {
   bool moved = false;
   for (const SavedRange& saved : contents.chain.front().ranges) {
     const bool variable = saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal);
-    const uint64_t address = variable ? find_variable(saved) : find(saved);
+    const bool array = saved.kind == static_cast<uint8_t>(MemoryKind::kArray);
+    const uint64_t address = variable ? find_variable(saved)
+                             : array  ? session_.arrays_.copy_of(saved.ordinal, saved.size)
+                                      : find(saved);
     if (address == 0) {
       return {Code::kUnsupported,
-              (saved.name.empty() ? "device memory " + range_text(saved.address, saved.size)
-                                  : "the variable " + saved.name) +
-                  " of the checkpoint is not there in this process"};
+              text_of(saved) + " of the checkpoint is not there in this process"};
     }
-    moved = moved || address != saved.address;
+    moved = moved || (address != saved.address && may_be_pointed_to(saved));
     addresses.push_back(address);
   }
   return moved ? check_moved(checkpoint, contents, addresses) : Status();
@@ -501,7 +529,8 @@ Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Content
   const Manifest& manifest = contents.chain.front();
   std::vector<const SavedRange*> moved;
   for (size_t i = 0; i < addresses.size(); ++i) {
-    if (addresses[i] != manifest.ranges[i].address) moved.push_back(&manifest.ranges[i]);
+    const SavedRange& saved = manifest.ranges[i];
+    if (addresses[i] != saved.address && may_be_pointed_to(saved)) moved.push_back(&saved);
   }
   SlotBuffers buffers(session_.backend_->pool());
   return session_.store_->read_all(
@@ -545,6 +574,7 @@ Status Checkpointer::put_back(const CheckpointInfo& checkpoint, const Manifest& 
   // Events that the replay made again may be on their way still.
   Status status = drain();
   if (status.ok()) status = s.modules_.find_globals(s.contexts(), s.memory_);
+  if (status.ok()) status = s.arrays_.make_copies();
   if (!status.ok()) return status;
   const Result<Contents> contents = s.store_->resolve(checkpoint, manifest.rank);
   if (!contents.ok()) return contents.status();
@@ -554,13 +584,14 @@ Status Checkpointer::put_back(const CheckpointInfo& checkpoint, const Manifest& 
                                 checkpoint.job, contents->chain);
   LoadProgress progress(manifest.bytes(), near.counts);
   SlotBuffers buffers(s.backend_->pool());
-  return s.store_->read_all(
+  status = s.store_->read_all(
       checkpoint, contents.value(), buffers,
       [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
         for (const ReadPiece& piece : pieces) progress.add(piece.size);
         return load_pieces(pieces, addresses[pieces.front().range], bytes);
       },
       &near);
+  return status.ok() ? copy_arrays(Arrays::Direction::kFromCopies) : status;
 }
 
 // What changes from here on is told from the checkpoint that was loaded.

@@ -87,6 +87,7 @@ class Checkpointer {
   Status start_snapshot(const std::string& id, uint64_t epoch, int64_t started);
   bool wants_full(Place& last, bool& hold);
   CheckpointText describe_stream(uint64_t epoch) const;
+  Status copy_arrays(Arrays::Direction direction);
   Manifest describe_cut(uint64_t epoch);
   void describe_ranges(Manifest& manifest);
   // Any thread.

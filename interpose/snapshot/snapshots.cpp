@@ -173,6 +173,13 @@ Result<Snapshots::Cut> Snapshots::cut(const MemoryMap& memory, bool full) {
   if (!dirty_from_calls_) {
     if (Status status = fingerprint_all(); !status.ok()) return status;
   }
+  // Arrays are written by calls that do not say so.
+  for (const auto& [address, range] : memory.ranges()) {
+    if (!dirty_from_calls_ || range.kind != MemoryKind::kArray) continue;
+    WriteSet copy;
+    copy.add_range_of(address);
+    zones_.mark_dirty(copy);
+  }
   const uint64_t bytes = zones_.begin(full, [this](const TrackedRange& range, uint64_t zone) {
     return dirty_from_calls_ ? range.zones.is(ZoneBit::kDirty, zone)
                              : range.at_cut[zone] != range.saved[zone];

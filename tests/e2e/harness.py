@@ -62,6 +62,8 @@ PROGRAMS = {
     'legacy': ('400', 20),
     'catalog': ('400', 20),
     'linked': ('400', 20),
+    'textures': ('200', 30),
+    'surfaces': ('200', 30),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),
     'runtime/solver': ('3', 200),
@@ -74,6 +76,7 @@ PROGRAMS = {
     'runtime/pipeline': ('600', 150),
     'runtime/ordered': ('400', 60),
     'runtime/ferry': ('300', 40),
+    'runtime/images': ('300', 40),
     'runtime/threads': ('300', 150),
 }
 

@@ -99,7 +99,7 @@ void observe_cut(const CutView& cut) {
   File file(std::string(folder) + "/" + std::to_string(cut.epoch));
   std::vector<std::byte> bytes;
   for (const auto& [address, range] : cut.memory.ranges()) {
-    if (range.kind != MemoryKind::kDevice && range.kind != MemoryKind::kGlobal) continue;
+    if (!is_saved(range.kind)) continue;
     copy_back(cut.driver, range, bytes);
     const uint64_t head[] = {address, range.size};
     file.append(head, sizeof head);

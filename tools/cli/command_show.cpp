@@ -12,11 +12,15 @@
 namespace gpusnap {
 namespace {
 
+constexpr uint8_t kArray = 4;
+
 const char* name_of_kind(const SavedRange& range) {
+  if (range.kind == kArray) return "array";
   return range.kind == 0 ? "allocation" : "global";
 }
 
 std::string origin(const SavedRange& range) {
+  if (range.kind == kArray) return fmt::format("number {}", range.ordinal);
   if (range.kind != 0) return fmt::format("{} (module {})", printable(range.name), range.module);
   return fmt::format("{:016x} #{}", range.call_site, range.ordinal);
 }
@@ -138,7 +142,9 @@ void add_ranges(Json& json, const Manifest& rank) {
     json.key("own_bytes").value(own[i]);
     json.key("life").value(range.life);
     json.key("fresh").value(rank.parent == 0 || range.fresh);
-    if (range.kind == 0) {
+    if (range.kind == kArray) {
+      json.key("ordinal").value(uint64_t{range.ordinal});
+    } else if (range.kind == 0) {
       json.key("call_site").value(fmt::format("{:016x}", range.call_site));
       json.key("ordinal").value(uint64_t{range.ordinal});
     } else {

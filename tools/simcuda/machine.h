@@ -41,6 +41,8 @@ inline constexpr uint64_t kLocalWindow = kSharedWindow + (uint64_t{1} << 40);
 inline constexpr uint64_t kParameterWindow = kLocalWindow + (uint64_t{1} << 40);
 inline constexpr uint64_t kWindowBytes = uint64_t{1} << 32;
 
+struct ImageTable;  // tools/simcuda/images.h
+
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
@@ -100,13 +102,15 @@ struct Launch {
   const std::byte* parameters =
       nullptr;  // KernelInfo::parameter_bytes of them, alive until run() ends
   std::shared_ptr<const ExtentTable> memory;
+  std::shared_ptr<const ImageTable> images;  // null: there are no textures and surfaces
   // What %globaltimer says first, in nanoseconds; none: it says the host's time.
   std::optional<uint64_t> timer;
 };
 
 // What a launch came to. Memory is counted in sectors of 32 bytes: each access of a warp counts the
 // sectors of its lanes, in the order of the lanes one that follows its like only once. There is no
-// cache. An access that reaches several extents counts as the first lane's.
+// cache. An access that reaches several extents counts as the first lane's. Each lane's access to a
+// texture or surface counts as one sector.
 struct LaunchTotals {
   uint64_t device_bytes = 0;
   uint64_t host_bytes = 0;

@@ -72,7 +72,9 @@ def typedefs(text):
 
 def structs(text):
     for body, name in re.findall(r"^typedef (?:struct|union) \w+ " + BODY, text, re.S | re.M):
-        flat = re.sub(r"(struct|union) \{[^{}]*\}", "nested", body)
+        flat, nested = body, 1
+        while nested:
+            flat, nested = re.subn(r"(struct|union) \{[^{}]*\}", "nested", flat)
         members = []
         for declaration in flat.split(";"):
             declaration = re.sub(r"\[[^\]]*\]", "", declaration).strip()
@@ -88,7 +90,7 @@ def enumerators(text):
 
 
 def macros(text):
-    return re.findall(r"^#define (CU_(?:MEMHOST|LAUNCH_PARAM|DEVICE|STREAM)\w+) ", text, re.M)
+    return re.findall(r"^#define ((?:CU_(?:MEMHOST|LAUNCH_PARAM|DEVICE|STREAM|TRSF)|CUDA_ARRAY3D)\w+) ", text, re.M)
 
 
 def checks(types, functions, rows):

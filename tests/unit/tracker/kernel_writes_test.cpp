@@ -120,6 +120,16 @@ TEST(KernelWrites, WhatDoesNotWrite) {
            "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;",
            "bar.sync 0;",
            "membar.gl;",
+           // Surfaces are of arrays, which are copied within a cut.
+           "sust.b.2d.b32.trap [%rd1, {%r1, %r2}], {%r3};",
+           "sust.p.1d.v2.b32.clamp [%rd1, {%r1}], {%r3, %r4};",
+           "sured.b.add.2d.u32.trap [%rd1, {%r1, %r2}], %r3;",
+           "suld.b.a2d.v2.b32.zero {%r3, %r4}, [%rd1, {%r1, %r2, %r5, %r5}];",
+           "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%rd1, {%f5, %f6}];",
+           "tex.level.3d.v4.u32.f32 {%r1, %r2, _, %r4}, [%rd1, {%f5, %f6, %f1, %f1}], %f2;",
+           "tld4.g.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];",
+           "txq.width.b32 %r1, [%rd1];",
+           "suq.height.b32 %r1, [%rd1];",
        }) {
     EXPECT_EQ(writes(kP + instruction), "") << instruction;
   }
@@ -130,6 +140,15 @@ TEST(KernelWrites, WhatIsRefusedWhateverTheAddress) {
   EXPECT_NE(why_not(kP + "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd1], [%r2];")
                 .find("tensor map"),
             std::string::npos);
+}
+
+TEST(KernelWrites, AddressesOutOfTexturesAndSurfacesAreLoaded) {
+  for (const char* load : {
+           "suld.b.1d.b64.trap {%rd5}, [%rd1, {%r1}];",
+           "tex.1d.v4.u32.s32 {%r5, %r6, %r7, %r8}, [%rd1, {%r1}]; mov.b64 %rd5, {%r5, %r6};",
+       }) {
+    EXPECT_EQ(writes(kP + load + "st.global.u32 [%rd5], %r2;"), "?") << load;
+  }
 }
 
 // 128 bytes that no one but the device can read say where such a store goes.

@@ -29,11 +29,15 @@ struct End {
   uint64_t address = 0;
   uint64_t pitch = 0, slice = 0;
   Place place = Place::kAny;
+  // Of an array instead: where in it, x in bytes.
+  std::shared_ptr<const Array> array = nullptr;
+  uint64_t x = 0, y = 0, z = 0;
 };
 
 // One end as the host sees it.
 struct Located {
   std::byte* host = nullptr;
+  std::shared_ptr<const std::byte> bytes;  // keeps those of an array
   bool pageable = false;   // not known to the driver
   bool on_device = false;  // not host, pinned or managed memory
 };
@@ -47,6 +51,12 @@ uint64_t span_of(const Box& box, const End& end) {
 
 CUresult locate(const Memory& memory, const Memory::Hold& hold, const Box& box, const End& end,
                 Located* located) {
+  if (end.array != nullptr) {
+    located->host = end.array->image.host + end.z * end.slice + end.y * end.pitch + end.x;
+    located->bytes = end.array->bytes;
+    located->on_device = true;
+    return CUDA_SUCCESS;
+  }
   uint64_t span = span_of(box, end);
   if (span == 0 || end.address == 0) return CUDA_ERROR_INVALID_VALUE;
   if (const Allocation* found = memory.find(hold, end.address)) {
@@ -161,8 +171,20 @@ CUresult describe_copy(Driver& state, const Box& box, const End& to, const End& 
   auto pitch = [&](const End& end) { return end.pitch != 0 ? end.pitch : box.width; };
   auto rows = [&](const End& end) { return end.slice != 0 ? end.slice / pitch(end) : box.height; };
   CUDA_MEMCPY3D copy{};
-  copy.srcMemoryType = source.on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-  copy.dstMemoryType = target.on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  const auto type = [](const End& end, const Located& located) {
+    if (end.array != nullptr) return CU_MEMORYTYPE_ARRAY;
+    return located.on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  };
+  copy.srcMemoryType = type(from, source);
+  copy.dstMemoryType = type(to, target);
+  if (from.array != nullptr) copy.srcArray = from.array->handle;
+  if (to.array != nullptr) copy.dstArray = to.array->handle;
+  copy.srcXInBytes = from.x;
+  copy.srcY = from.y;
+  copy.srcZ = from.z;
+  copy.dstXInBytes = to.x;
+  copy.dstY = to.y;
+  copy.dstZ = to.z;
   if (source.on_device) copy.srcDevice = from.address;
   if (!source.on_device) copy.srcHost = reinterpret_cast<const void*>(from.address);
   if (target.on_device) copy.dstDevice = to.address;
@@ -374,9 +396,28 @@ struct Corner {
   CUmemorytype type;
   const void* host;
   CUdeviceptr device;
+  CUarray array;
   uint64_t pitch, rows;  // rows of a plane
   uint64_t x, y, z;
 };
+
+// Where the box fits into an array. 1D layers are planes of one row each.
+bool end_in_array(const Box& box, const Corner& corner, End* end) {
+  Driver* state = driver();
+  if (state != nullptr) end->array = state->arrays.arrays.find(corner.array);
+  if (end->array == nullptr) return false;
+  const Image& image = end->array->image;
+  const auto fits = [](uint64_t at, uint64_t size, uint64_t all) {
+    return at <= all && size <= all - at;
+  };
+  end->pitch = image.pitch;
+  end->slice = image.slice;
+  end->x = corner.x;
+  end->y = corner.y;
+  end->z = corner.z;
+  return fits(corner.x, box.width, image.row_bytes()) && fits(corner.y, box.height, image.height) &&
+         fits(corner.z, box.depth, image.depth);
+}
 
 bool end_of(const Box& box, Corner corner, End* end) {
   switch (corner.type) {
@@ -391,8 +432,10 @@ bool end_of(const Box& box, Corner corner, End* end) {
     case CU_MEMORYTYPE_UNIFIED:
       end->address = corner.device;
       break;
+    case CU_MEMORYTYPE_ARRAY:
+      return end_in_array(box, corner, end);
     default:
-      return false;  // there are no arrays
+      return false;
   }
   if (corner.pitch == 0) corner.pitch = corner.x + box.width;
   if (corner.rows == 0) corner.rows = corner.y + box.height;
@@ -418,16 +461,35 @@ CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Wait wait) {
   End to;
   End from;
   if (!box.empty() && (!end_of(box,
-                               {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch, 0,
+                               {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, c->dstPitch, 0,
                                 c->dstXInBytes, c->dstY, 0},
                                &to) ||
                        !end_of(box,
-                               {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch, 0,
+                               {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, c->srcPitch, 0,
                                 c->srcXInBytes, c->srcY, 0},
                                &from))) {
     return in_context([](auto&, auto&) { return CUDA_ERROR_INVALID_VALUE; });
   }
   return copy(stream, box, to, from, wait);
+}
+
+// `size` bytes between a row of an array and memory, or a row of another array.
+CUresult copy_row(CUmemorytype to_type, uint64_t to, CUarray to_array, CUmemorytype from_type,
+                  uint64_t from, CUarray from_array, size_t size, CUstream stream, Wait wait) {
+  CUDA_MEMCPY2D c{};
+  c.dstMemoryType = to_type;
+  c.srcMemoryType = from_type;
+  c.dstArray = to_array;
+  c.srcArray = from_array;
+  if (to_type == CU_MEMORYTYPE_ARRAY) c.dstXInBytes = to;
+  if (to_type == CU_MEMORYTYPE_DEVICE) c.dstDevice = to;
+  if (to_type == CU_MEMORYTYPE_HOST) c.dstHost = reinterpret_cast<void*>(to);
+  if (from_type == CU_MEMORYTYPE_ARRAY) c.srcXInBytes = from;
+  if (from_type == CU_MEMORYTYPE_DEVICE) c.srcDevice = from;
+  if (from_type == CU_MEMORYTYPE_HOST) c.srcHost = reinterpret_cast<const void*>(from);
+  c.WidthInBytes = size;
+  c.Height = 1;
+  return copy_2d(&c, stream, wait);
 }
 
 // For CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER: with one address space the contexts say nothing new.
@@ -437,12 +499,12 @@ bool ends_of(const Params& c, Box* box, End* to, End* from) {
   if (c.srcLOD != 0 || c.dstLOD != 0) return false;
   if (box->empty()) return true;
   return end_of(*box,
-                {c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes,
-                 c.dstY, c.dstZ},
+                {c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch, c.dstHeight,
+                 c.dstXInBytes, c.dstY, c.dstZ},
                 to) &&
          end_of(*box,
-                {c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes,
-                 c.srcY, c.srcZ},
+                {c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch, c.srcHeight,
+                 c.srcXInBytes, c.srcY, c.srcZ},
                 from);
 }
 
@@ -573,6 +635,7 @@ using simcuda::copy_3d;
 using simcuda::copy_box_batch;
 using simcuda::copy_linear;
 using simcuda::copy_plain_batch;
+using simcuda::copy_row;
 using simcuda::number;
 using simcuda::Place;
 using simcuda::set;
@@ -645,6 +708,44 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* parameters) {
 
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* parameters, CUstream stream) {
   return copy_3d(parameters, stream, Wait::kAsync);
+}
+
+CUresult cuMemcpyHtoA_v2(CUarray to, size_t offset, const void* from, size_t size) {
+  return copy_row(CU_MEMORYTYPE_ARRAY, offset, to, CU_MEMORYTYPE_HOST, number(from), nullptr, size,
+                  nullptr, Wait::kSync);
+}
+
+CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void* from, size_t size,
+                              CUstream stream) {
+  return copy_row(CU_MEMORYTYPE_ARRAY, offset, to, CU_MEMORYTYPE_HOST, number(from), nullptr, size,
+                  stream, Wait::kAsync);
+}
+
+CUresult cuMemcpyAtoH_v2(void* to, CUarray from, size_t offset, size_t size) {
+  return copy_row(CU_MEMORYTYPE_HOST, number(to), nullptr, CU_MEMORYTYPE_ARRAY, offset, from, size,
+                  nullptr, Wait::kSync);
+}
+
+CUresult cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t offset, size_t size,
+                              CUstream stream) {
+  return copy_row(CU_MEMORYTYPE_HOST, number(to), nullptr, CU_MEMORYTYPE_ARRAY, offset, from, size,
+                  stream, Wait::kAsync);
+}
+
+CUresult cuMemcpyDtoA_v2(CUarray to, size_t offset, CUdeviceptr from, size_t size) {
+  return copy_row(CU_MEMORYTYPE_ARRAY, offset, to, CU_MEMORYTYPE_DEVICE, from, nullptr, size,
+                  nullptr, Wait::kSync);
+}
+
+CUresult cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t offset, size_t size) {
+  return copy_row(CU_MEMORYTYPE_DEVICE, to, nullptr, CU_MEMORYTYPE_ARRAY, offset, from, size,
+                  nullptr, Wait::kSync);
+}
+
+CUresult cuMemcpyAtoA_v2(CUarray to, size_t to_offset, CUarray from, size_t from_offset,
+                         size_t size) {
+  return copy_row(CU_MEMORYTYPE_ARRAY, to_offset, to, CU_MEMORYTYPE_ARRAY, from_offset, from, size,
+                  nullptr, Wait::kSync);
 }
 
 CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count,

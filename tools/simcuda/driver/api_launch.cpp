@@ -97,6 +97,7 @@ struct QueuedKernel {
   std::vector<std::byte> parameters;
   // As it was when the launch was queued: memory that is freed later stays until this has run.
   std::shared_ptr<const ExtentTable> memory;
+  std::shared_ptr<const ImageTable> images;
 
   void operator()() const {
     Launch launch;
@@ -106,6 +107,7 @@ struct QueuedKernel {
     launch.dynamic_shared_bytes = shared;
     launch.parameters = parameters.data();
     launch.memory = memory;
+    launch.images = images;
     Fault fault;
     driver.engines.run(*context, Engine::kCompute, [&] {
       if (driver.engines.clock() != nullptr) {
@@ -228,7 +230,7 @@ CUresult kernel_task(Driver& driver, const KernelCall& call, WorkQueue::Task* ta
   auto memory = driver.memory.table(context->device());
   *task = QueuedKernel{driver,           std::move(context), std::move(module), std::move(function),
                        call.grid,        call.block,         call.shared,       call.values,
-                       std::move(memory)};
+                       std::move(memory), driver.arrays.table()};
   return CUDA_SUCCESS;
 }
 

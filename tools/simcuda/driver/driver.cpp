@@ -101,6 +101,7 @@ void Driver::destroy_context(const std::shared_ptr<Context>& context) {
   for (const auto& module : modules_gone) {
     for (const auto& [name, function] : module->functions) functions.remove(function);
   }
+  arrays.remove_all(handle);
   release(memory.retire_all(handle));
 }
 

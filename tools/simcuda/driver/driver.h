@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "tools/simcuda/driver/arrays.h"
 #include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/cuda.h"
@@ -45,6 +46,7 @@ struct Driver {
   Engines engines;
   Memory memory;
   Pools pools;
+  Arrays arrays;
 
   HandleTable<CUcontext, Context> contexts{0x1'0000'0000};
   HandleTable<CUstream, Stream> streams{0x2'0000'0000};

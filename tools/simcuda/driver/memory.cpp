@@ -78,6 +78,19 @@ CUresult Memory::allocate(Allocation wanted, uint64_t* address) {
   return CUDA_SUCCESS;
 }
 
+std::shared_ptr<std::byte> Memory::allocate_hidden(int device, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  DeviceHeap& heap = *heaps_[device];
+  const uint64_t bytes = round_up(size, kGranule);
+  if (!heap.commit(bytes)) return nullptr;
+  auto backing = std::make_shared<Backing>(Backing::junk(bytes));
+  std::byte* data = backing->data();
+  std::shared_ptr<std::byte> memory(data, [backing = std::move(backing), &heap, bytes](auto*) {
+    heap.uncommit(bytes);
+  });
+  return data == nullptr ? nullptr : memory;
+}
+
 CUresult Memory::register_host(Allocation wanted) {
   std::lock_guard lock(mutex_);
   if (wanted.size == 0 || wanted.address == 0 || wanted.address + wanted.size < wanted.address ||

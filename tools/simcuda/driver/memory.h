@@ -82,6 +82,9 @@ class Memory {
 
   // Makes an allocation of one of the types that own their bytes. Fills in address and host.
   CUresult allocate(Allocation wanted, uint64_t* address);
+  // Memory of a device that no address leads to, given back with the last pointer to it. Holds
+  // junk. Null when the device or the host is out of memory.
+  std::shared_ptr<std::byte> allocate_hidden(int device, uint64_t size);
   // Makes [address, address + size) of the program's own memory known to all devices.
   CUresult register_host(Allocation wanted);
 

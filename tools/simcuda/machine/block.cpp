@@ -54,6 +54,7 @@ Block::Block(LaunchContext& context)
       warp.extents = context.launch->memory->extents.data();
       warp.extent_count = context.launch->memory->extents.size();
     }
+    warp.images = context.launch->images.get();
     warp.hints = hints_.data();
     warp.traffic = &context.traffic;
     for (uint32_t i = 0; i < kLanes; ++i) {

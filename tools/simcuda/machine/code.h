@@ -2,6 +2,7 @@
 // immutable from then on.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -9,6 +10,7 @@
 
 #include "tools/simcuda/machine.h"
 #include "tools/simcuda/machine/op.h"
+#include "tools/simcuda/machine/texture.h"
 
 namespace simcuda {
 
@@ -85,6 +87,7 @@ struct CodeFunction {
   std::vector<Place> parameters, results;
   std::vector<CallSite> calls;
   std::vector<BarrierSite> barriers;
+  std::vector<std::unique_ptr<TextureSite>> textures;  // operations point to them
   std::vector<std::vector<uint32_t>> branch_targets;  // operations
 };
 

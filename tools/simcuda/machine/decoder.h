@@ -171,6 +171,20 @@ class Decoder {
   static std::optional<AtomicType> atomic_type_of(Type type);
   std::vector<const Operand*> elements(const Operand& operand, uint32_t count);
 
+  // decode_texture.cpp
+  void tex();
+  void tld4();
+  void txq();
+  void suld();
+  void sust();
+  void sured();
+  void emit_texture(const TextureSite& site);
+  const gpusnap::ptx::AddressOperand* image_handle(size_t index, TextureSite& site);
+  bool image_place(size_t index, Modifiers& mods, TextureSite& site, bool are_floats);
+  void texel_destination(TextureSite& site);
+  bool surface_access(Modifiers& mods, size_t place, TextureSite& site);
+  void surface_values(const Operand& list, const Shape& shape, TextureSite& site);
+
   // decode_control.cpp
   void bra();
   void brx();

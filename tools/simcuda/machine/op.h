@@ -13,6 +13,7 @@
 namespace simcuda {
 
 struct Extent;
+struct ImageTable;
 struct WarpView;
 struct Op;
 
@@ -102,6 +103,7 @@ struct WarpView {
   size_t extent_count = 0;
   const Extent** hints = nullptr;  // kHints of them: where an operation found its memory last
   Traffic* traffic = nullptr;
+  const ImageTable* images = nullptr;  // null: there are none
 
   // Set by a handler that returns false.
   AccessFault fault = AccessFault::kNone;

@@ -49,11 +49,11 @@ Stop fault(Warp& w, const Group& g, Fault::Kind kind, std::string reason) {
 Stop access_fault(Warp& w, const Group& g) {
   switch (w.fault) {
     case AccessFault::kMisaligned:
-      return fault(w, g, Fault::Kind::kMisalignedAddress, {});
+      return fault(w, g, Fault::Kind::kMisalignedAddress, std::move(w.fault_reason));
     case AccessFault::kStackOverflow:
-      return fault(w, g, Fault::Kind::kStackOverflow, {});
+      return fault(w, g, Fault::Kind::kStackOverflow, std::move(w.fault_reason));
     default:
-      return fault(w, g, Fault::Kind::kIllegalAddress, {});
+      return fault(w, g, Fault::Kind::kIllegalAddress, std::move(w.fault_reason));
   }
 }
 

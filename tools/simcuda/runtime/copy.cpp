@@ -1,4 +1,7 @@
 // Copies and sets in their linear, 2D, 3D and by-symbol forms.
+#include <algorithm>
+
+#include "tools/simcuda/runtime/array_format.h"
 #include "tools/simcuda/runtime/context.h"
 #include "tools/simcuda/runtime/registry.h"
 
@@ -111,16 +114,35 @@ cudaError_t copy_rows(const Rows& rows, const Call& call) {
   return status != cudaSuccess || empty ? status : call(&description);
 }
 
+// Bytes of an element of an array; 1 where there is none.
+cudaError_t element_bytes(const Driver& driver, cudaArray_t array, size_t* bytes) {
+  *bytes = 1;
+  if (array == nullptr) return cudaSuccess;
+  CUDA_ARRAY3D_DESCRIPTOR known = {};
+  const cudaError_t status =
+      driver.cuArray3DGetDescriptor(&known, reinterpret_cast<CUarray>(array));
+  if (status == cudaSuccess) *bytes = channel_bytes(known.Format) * known.NumChannels;
+  return status;
+}
+
+// With an array, widths and its own positions are counted in its elements.
 template <class Call>
-cudaError_t copy_box(const cudaMemcpy3DParms* p, const Call& call) {
+cudaError_t copy_box(const Driver& driver, const cudaMemcpy3DParms* p, const Call& call) {
   if (p == nullptr) return cudaErrorInvalidValue;
-  if (p->srcArray != nullptr || p->dstArray != nullptr) return cudaErrorNotSupported;
+  size_t source_element = 1;
+  size_t destination_element = 1;
+  cudaError_t status = element_bytes(driver, p->srcArray, &source_element);
+  if (status == cudaSuccess) status = element_bytes(driver, p->dstArray, &destination_element);
+  if (status != cudaSuccess) return status;
+  if (p->srcArray != nullptr && p->dstArray != nullptr && source_element != destination_element) {
+    return cudaErrorInvalidValue;
+  }
   if (!is_kind(p->kind)) return cudaErrorInvalidMemcpyDirection;
   if (p->extent.width == 0 || p->extent.height == 0 || p->extent.depth == 0) return cudaSuccess;
   const Side source = source_side(p->srcPtr.ptr, p->kind);
   const Side destination = destination_side(p->dstPtr.ptr, p->kind);
   CUDA_MEMCPY3D box = {};
-  box.srcXInBytes = p->srcPos.x;
+  box.srcXInBytes = p->srcPos.x * source_element;
   box.srcY = p->srcPos.y;
   box.srcZ = p->srcPos.z;
   box.srcMemoryType = source.type;
@@ -128,7 +150,7 @@ cudaError_t copy_box(const cudaMemcpy3DParms* p, const Call& call) {
   box.srcDevice = source.device;
   box.srcPitch = p->srcPtr.pitch;
   box.srcHeight = p->srcPtr.ysize;
-  box.dstXInBytes = p->dstPos.x;
+  box.dstXInBytes = p->dstPos.x * destination_element;
   box.dstY = p->dstPos.y;
   box.dstZ = p->dstPos.z;
   box.dstMemoryType = destination.type;
@@ -136,10 +158,63 @@ cudaError_t copy_box(const cudaMemcpy3DParms* p, const Call& call) {
   box.dstDevice = destination.device;
   box.dstPitch = p->dstPtr.pitch;
   box.dstHeight = p->dstPtr.ysize;
-  box.WidthInBytes = p->extent.width;
+  if (p->srcArray != nullptr) {
+    box.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    box.srcArray = reinterpret_cast<CUarray>(p->srcArray);
+  }
+  if (p->dstArray != nullptr) {
+    box.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    box.dstArray = reinterpret_cast<CUarray>(p->dstArray);
+  }
+  box.WidthInBytes = p->extent.width * std::max(source_element, destination_element);
   box.Height = p->extent.height;
   box.Depth = p->extent.depth;
   return call(&box);
+}
+
+// Rows between an array and memory, or of two arrays; offsets and widths in bytes.
+struct ArrayRows {
+  cudaArray_const_t dst_array;
+  void* dst;
+  size_t dst_pitch, dst_x, dst_y;
+  cudaArray_const_t src_array;
+  const void* src;
+  size_t src_pitch, src_x, src_y;
+  size_t width, height;
+  cudaMemcpyKind kind;
+};
+
+template <class Call>
+cudaError_t copy_array_rows(const ArrayRows& rows, const Call& call) {
+  if (!is_kind(rows.kind)) return cudaErrorInvalidMemcpyDirection;
+  if (rows.width == 0 || rows.height == 0) return cudaSuccess;
+  if ((rows.src_array == nullptr && rows.width > rows.src_pitch) ||
+      (rows.dst_array == nullptr && rows.width > rows.dst_pitch)) {
+    return cudaErrorInvalidPitchValue;
+  }
+  const Side source = source_side(rows.src, rows.kind);
+  const Side destination = destination_side(rows.dst, rows.kind);
+  const auto handle = [](cudaArray_const_t array) {
+    return reinterpret_cast<CUarray>(const_cast<cudaArray_t>(array));
+  };
+  CUDA_MEMCPY2D copy = {};
+  copy.srcMemoryType = rows.src_array != nullptr ? CU_MEMORYTYPE_ARRAY : source.type;
+  copy.srcArray = handle(rows.src_array);
+  copy.srcHost = source.host;
+  copy.srcDevice = source.device;
+  copy.srcPitch = rows.src_pitch;
+  copy.srcXInBytes = rows.src_x;
+  copy.srcY = rows.src_y;
+  copy.dstMemoryType = rows.dst_array != nullptr ? CU_MEMORYTYPE_ARRAY : destination.type;
+  copy.dstArray = handle(rows.dst_array);
+  copy.dstHost = destination.host;
+  copy.dstDevice = destination.device;
+  copy.dstPitch = rows.dst_pitch;
+  copy.dstXInBytes = rows.dst_x;
+  copy.dstY = rows.dst_y;
+  copy.WidthInBytes = rows.width;
+  copy.Height = rows.height;
+  return call(&copy);
 }
 
 // Finds `count` bytes at `offset` of a variable and hands their address to `call`.
@@ -247,12 +322,60 @@ CUDART_BOTH_STREAMS(cudaMemcpy2DAsync, _ptsz,
                               }))
 
 CUDART_BOTH_STREAMS(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p),
-                    copy_box(p, [&](const CUDA_MEMCPY3D* box) { return streams.cuMemcpy3D(box); }))
+                    copy_box(driver, p, [&](const CUDA_MEMCPY3D* box) { return streams.cuMemcpy3D(box); }))
 
 CUDART_BOTH_STREAMS(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream),
-                    copy_box(p, [&](const CUDA_MEMCPY3D* box) {
+                    copy_box(driver, p, [&](const CUDA_MEMCPY3D* box) {
                       return streams.cuMemcpy3DAsync(box, stream);
                     }))
+
+CUDART_BOTH_STREAMS(cudaMemcpy2DToArray, _ptds,
+                    (cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src,
+                     size_t spitch, size_t width, size_t height, cudaMemcpyKind kind),
+                    copy_array_rows({dst, nullptr, 0, wOffset, hOffset, nullptr, src, spitch, 0, 0,
+                                     width, height, kind},
+                                    [&](const CUDA_MEMCPY2D* rows) {
+                                      return streams.cuMemcpy2DUnaligned(rows);
+                                    }))
+
+CUDART_BOTH_STREAMS(cudaMemcpy2DToArrayAsync, _ptsz,
+                    (cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src,
+                     size_t spitch, size_t width, size_t height, cudaMemcpyKind kind,
+                     cudaStream_t stream),
+                    copy_array_rows({dst, nullptr, 0, wOffset, hOffset, nullptr, src, spitch, 0, 0,
+                                     width, height, kind},
+                                    [&](const CUDA_MEMCPY2D* rows) {
+                                      return streams.cuMemcpy2DAsync(rows, stream);
+                                    }))
+
+CUDART_BOTH_STREAMS(cudaMemcpy2DFromArray, _ptds,
+                    (void* dst, size_t dpitch, cudaArray_const_t src, size_t wOffset,
+                     size_t hOffset, size_t width, size_t height, cudaMemcpyKind kind),
+                    copy_array_rows({nullptr, dst, dpitch, 0, 0, src, nullptr, 0, wOffset, hOffset,
+                                     width, height, kind},
+                                    [&](const CUDA_MEMCPY2D* rows) {
+                                      return streams.cuMemcpy2DUnaligned(rows);
+                                    }))
+
+CUDART_BOTH_STREAMS(cudaMemcpy2DFromArrayAsync, _ptsz,
+                    (void* dst, size_t dpitch, cudaArray_const_t src, size_t wOffset,
+                     size_t hOffset, size_t width, size_t height, cudaMemcpyKind kind,
+                     cudaStream_t stream),
+                    copy_array_rows({nullptr, dst, dpitch, 0, 0, src, nullptr, 0, wOffset, hOffset,
+                                     width, height, kind},
+                                    [&](const CUDA_MEMCPY2D* rows) {
+                                      return streams.cuMemcpy2DAsync(rows, stream);
+                                    }))
+
+CUDART_BOTH_STREAMS(cudaMemcpy2DArrayToArray, _ptds,
+                    (cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst, cudaArray_const_t src,
+                     size_t wOffsetSrc, size_t hOffsetSrc, size_t width, size_t height,
+                     cudaMemcpyKind kind),
+                    copy_array_rows({dst, nullptr, 0, wOffsetDst, hOffsetDst, src, nullptr, 0,
+                                     wOffsetSrc, hOffsetSrc, width, height, kind},
+                                    [&](const CUDA_MEMCPY2D* rows) {
+                                      return streams.cuMemcpy2DUnaligned(rows);
+                                    }))
 
 CUDART_BOTH_STREAMS(cudaMemcpyToSymbol, _ptds,
                     (const void* symbol, const void* src, size_t count, size_t offset,

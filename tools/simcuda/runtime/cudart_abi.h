@@ -377,6 +377,11 @@ typedef struct CUlib_st* cudaLibrary_t;
 typedef struct CUgraph_st* cudaGraph_t;
 typedef struct CUgraphNode_st* cudaGraphNode_t;
 typedef struct cudaArray* cudaArray_t;
+typedef const struct cudaArray* cudaArray_const_t;
+typedef struct cudaMipmappedArray* cudaMipmappedArray_t;
+typedef const struct cudaMipmappedArray* cudaMipmappedArray_const_t;
+typedef unsigned long long cudaTextureObject_t;
+typedef unsigned long long cudaSurfaceObject_t;
 typedef struct CUmemPoolHandle_st* cudaMemPool_t;
 typedef struct cudaGraphEdgeData_st cudaGraphEdgeData;
 
@@ -421,6 +426,84 @@ struct cudaMemcpy3DParms {
   struct cudaPitchedPtr dstPtr;
   struct cudaExtent extent;
   enum cudaMemcpyKind kind;
+};
+
+enum cudaChannelFormatKind {
+  cudaChannelFormatKindSigned = 0,
+  cudaChannelFormatKindUnsigned = 1,
+  cudaChannelFormatKindFloat = 2,
+  cudaChannelFormatKindNone = 3,
+};
+
+struct cudaChannelFormatDesc {
+  int x, y, z, w;  // bits of each channel
+  enum cudaChannelFormatKind f;
+};
+
+enum cudaResourceType {
+  cudaResourceTypeArray = 0,
+  cudaResourceTypeMipmappedArray = 1,
+  cudaResourceTypeLinear = 2,
+  cudaResourceTypePitch2D = 3,
+};
+
+struct cudaResourceDesc {
+  enum cudaResourceType resType;
+  union {
+    struct {
+      cudaArray_t array;
+    } array;
+    struct {
+      cudaMipmappedArray_t mipmap;
+    } mipmap;
+    struct {
+      void* devPtr;
+      struct cudaChannelFormatDesc desc;
+      size_t sizeInBytes;
+    } linear;
+    struct {
+      void* devPtr;
+      struct cudaChannelFormatDesc desc;
+      size_t width, height, pitchInBytes;
+    } pitch2D;
+    struct {
+      int reserved[32];
+    } reserved;
+  } res;
+  unsigned int flags;
+};
+
+enum cudaTextureAddressMode {
+  cudaAddressModeWrap = 0,
+  cudaAddressModeClamp = 1,
+  cudaAddressModeMirror = 2,
+  cudaAddressModeBorder = 3,
+};
+
+enum cudaTextureFilterMode {
+  cudaFilterModePoint = 0,
+  cudaFilterModeLinear = 1,
+};
+
+enum cudaTextureReadMode {
+  cudaReadModeElementType = 0,
+  cudaReadModeNormalizedFloat = 1,
+};
+
+struct cudaTextureDesc {
+  enum cudaTextureAddressMode addressMode[3];
+  enum cudaTextureFilterMode filterMode;
+  enum cudaTextureReadMode readMode;
+  int sRGB;
+  float borderColor[4];
+  int normalizedCoords;
+  unsigned int maxAnisotropy;
+  enum cudaTextureFilterMode mipmapFilterMode;
+  float mipmapLevelBias;
+  float minMipmapLevelClamp;
+  float maxMipmapLevelClamp;
+  int disableTrilinearOptimization;
+  int seamlessCubemap;
 };
 
 struct cudaMemLocation {
@@ -832,6 +915,22 @@ CUDART_API_SZ(cudaMemcpy2DAsync,
                size_t height, enum cudaMemcpyKind kind, cudaStream_t stream));
 CUDART_API_DS(cudaMemcpy3D, (const struct cudaMemcpy3DParms* p));
 CUDART_API_SZ(cudaMemcpy3DAsync, (const struct cudaMemcpy3DParms* p, cudaStream_t stream));
+CUDART_API_DS(cudaMemcpy2DToArray,
+              (cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src, size_t spitch,
+               size_t width, size_t height, enum cudaMemcpyKind kind));
+CUDART_API_DS(cudaMemcpy2DFromArray,
+              (void* dst, size_t dpitch, cudaArray_const_t src, size_t wOffset, size_t hOffset,
+               size_t width, size_t height, enum cudaMemcpyKind kind));
+CUDART_API_DS(cudaMemcpy2DArrayToArray,
+              (cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst, cudaArray_const_t src,
+               size_t wOffsetSrc, size_t hOffsetSrc, size_t width, size_t height,
+               enum cudaMemcpyKind kind));
+CUDART_API_SZ(cudaMemcpy2DToArrayAsync,
+              (cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src, size_t spitch,
+               size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream));
+CUDART_API_SZ(cudaMemcpy2DFromArrayAsync,
+              (void* dst, size_t dpitch, cudaArray_const_t src, size_t wOffset, size_t hOffset,
+               size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream));
 CUDART_API_DS(cudaMemcpyToSymbol, (const void* symbol, const void* src, size_t count, size_t offset,
                                    enum cudaMemcpyKind kind));
 CUDART_API_DS(cudaMemcpyFromSymbol, (void* dst, const void* symbol, size_t count, size_t offset,
@@ -857,6 +956,40 @@ CUDART_API_DS(cudaMemset3D,
               (struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent));
 CUDART_API_SZ(cudaMemset3DAsync, (struct cudaPitchedPtr pitchedDevPtr, int value,
                                   struct cudaExtent extent, cudaStream_t stream));
+
+// Arrays, textures and surfaces.
+struct cudaResourceViewDesc;
+CUDART_LINKAGE struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                                  enum cudaChannelFormatKind f);
+CUDART_API(cudaMallocArray, (cudaArray_t * array, const struct cudaChannelFormatDesc* desc,
+                             size_t width, size_t height, unsigned int flags));
+CUDART_API(cudaMalloc3DArray, (cudaArray_t * array, const struct cudaChannelFormatDesc* desc,
+                               struct cudaExtent extent, unsigned int flags));
+CUDART_API(cudaFreeArray, (cudaArray_t array));
+CUDART_API(cudaMallocMipmappedArray,
+           (cudaMipmappedArray_t * mipmappedArray, const struct cudaChannelFormatDesc* desc,
+            struct cudaExtent extent, unsigned int numLevels, unsigned int flags));
+CUDART_API(cudaGetMipmappedArrayLevel,
+           (cudaArray_t * levelArray, cudaMipmappedArray_const_t mipmappedArray,
+            unsigned int level));
+CUDART_API(cudaFreeMipmappedArray, (cudaMipmappedArray_t mipmappedArray));
+CUDART_API(cudaArrayGetInfo, (struct cudaChannelFormatDesc * desc, struct cudaExtent* extent,
+                              unsigned int* flags, cudaArray_t array));
+CUDART_API(cudaGetChannelDesc, (struct cudaChannelFormatDesc * desc, cudaArray_const_t array));
+CUDART_API(cudaCreateTextureObject,
+           (cudaTextureObject_t * pTexObject, const struct cudaResourceDesc* pResDesc,
+            const struct cudaTextureDesc* pTexDesc,
+            const struct cudaResourceViewDesc* pResViewDesc));
+CUDART_API(cudaDestroyTextureObject, (cudaTextureObject_t texObject));
+CUDART_API(cudaGetTextureObjectResourceDesc,
+           (struct cudaResourceDesc * pResDesc, cudaTextureObject_t texObject));
+CUDART_API(cudaGetTextureObjectTextureDesc,
+           (struct cudaTextureDesc * pTexDesc, cudaTextureObject_t texObject));
+CUDART_API(cudaCreateSurfaceObject,
+           (cudaSurfaceObject_t * pSurfObject, const struct cudaResourceDesc* pResDesc));
+CUDART_API(cudaDestroySurfaceObject, (cudaSurfaceObject_t surfObject));
+CUDART_API(cudaGetSurfaceObjectResourceDesc,
+           (struct cudaResourceDesc * pResDesc, cudaSurfaceObject_t surfObject));
 
 // Streams.
 CUDART_API(cudaStreamCreate, (cudaStream_t * pStream));

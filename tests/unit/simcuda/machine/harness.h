@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/simcuda/images.h"
 #include "tools/simcuda/machine.h"
 #include "tracker/ptx.h"
 
@@ -46,6 +47,8 @@ class Machine {
   // Parameters are 8-byte words, in order.
   Fault launch(std::string_view kernel, Dim3 grid, Dim3 block,
                const std::vector<uint64_t>& parameters, uint64_t shared_bytes = 0);
+  // What launches reach by handles.
+  std::shared_ptr<ImageTable> images = std::make_shared<ImageTable>();
   Counters counters;
   std::atomic<bool> cancel{false};
 

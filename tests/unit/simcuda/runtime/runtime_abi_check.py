@@ -73,7 +73,9 @@ def enumerators(text):
 
 def structures(text):
     for name, body in re.findall(r'\b(?:struct|union)\s+(?:alignas\(\d+\)\s+)?(\w+)\s*\{(.*?)\n\};', text, re.S):
-        fields = []
+        fields, nested = [], 1
+        while nested:
+            body, nested = re.subn(r'(?:struct|union)\s*\{[^{}]*\}', 'nested', body)
         for line in body.split(';'):
             line = re.sub(r'\[[^\]]*\]', '', line).strip()
             if line:

@@ -1,0 +1,161 @@
+// Arrays, and textures and surfaces by their handles. A replay makes and destroys them as the
+// recording did; what an array holds is loaded at the cut.
+
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/memory_calls.h"
+#include "interpose/text.h"
+
+namespace gpusnap::handle {
+
+namespace {
+CUDA_ARRAY3D_DESCRIPTOR shape_of(const CUDA_ARRAY_DESCRIPTOR& wanted) {
+  return {wanted.Width, wanted.Height, 0, wanted.Format, wanted.NumChannels, 0};
+}
+CUDA_ARRAY3D_DESCRIPTOR shape_of(const CUDA_ARRAY3D_DESCRIPTOR& wanted) {
+  return wanted;
+}
+
+void add_shape(CallKey& key, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  key.add(shape.Width);
+  key.add(shape.Height);
+  key.add(shape.Depth);
+  key.add(static_cast<uint64_t>(shape.Format));
+  key.add(shape.NumChannels);
+  key.add(shape.Flags);
+}
+
+// False: it cannot be followed, and that has been said.
+bool is_followed(Session& session, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  const std::string why_not = Arrays::not_followed(shape);
+  if (!why_not.empty()) session.refuse(why_not);
+  return why_not.empty();
+}
+
+template <class F, class Wanted>
+CUresult make_array(const Call<F>& call, CUarray* out, const Wanted* wanted) {
+  Step step(call);
+  if (step.off()) return call.real(out, wanted);
+  Session& session = step.session();
+  CUDA_ARRAY3D_DESCRIPTOR shape{};
+  if (wanted != nullptr) shape = shape_of(*wanted);
+  add_shape(step.key, shape);
+  const CUresult result = step.made_again(
+      [&] { return with_room(session, [&] { return call.real(out, wanted); }); });
+  if (result == CUDA_SUCCESS && is_followed(session, shape)) {
+    session.note_context();
+    session.arrays().add(*out, shape, session.current_context());
+  }
+  return result;
+}
+
+// The device may hold the handle, so that it must be the same in a replay.
+template <class F, class... A>
+CUresult make_object(const Call<F>& call, unsigned long long* out,
+                     const CUDA_RESOURCE_DESC* resource, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(out, resource, args...);
+  Session& session = step.session();
+  if (resource != nullptr) {
+    step.check(resource->resType);
+    if (resource->resType == CU_RESOURCE_TYPE_ARRAY) {
+      step.key.add(session.arrays().known(resource->res.array.hArray));
+    } else if (resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
+      step.key.add(session.arrays().known(resource->res.mipmap.hMipmappedArray));
+    } else {
+      step.key.add(session.known(resource->res.linear.devPtr));
+    }
+  }
+  auto real = [&] { return call.real(out, resource, args...); };
+  session.arrays().note_object();
+  if (!step.replaying()) {
+    const CUresult result = step.made(real);
+    if (result != CUDA_SUCCESS) {
+      step.record(result);
+    } else {
+      step.record_answer(result, out, sizeof *out);
+    }
+    return result;
+  }
+  const CUresult recorded = step.expect();
+  if (recorded != CUDA_SUCCESS) return recorded;
+  step.repeated(real);
+  unsigned long long before = 0;
+  step.take_answer(&before, sizeof before);
+  if (before != *out) {
+    Session::impossible(kExitImpossible, "the texture or surface that was " + hex_text(before) +
+                                             " is " + hex_text(*out) +
+                                             " now, and device memory may hold its handle");
+  }
+  return recorded;
+}
+}  // namespace
+
+CUresult array_create(const Call<decltype(cuArrayCreate_v2)>& call, CUarray* out,
+                      const CUDA_ARRAY_DESCRIPTOR* wanted) {
+  return make_array(call, out, wanted);
+}
+
+CUresult array_create(const Call<decltype(cuArray3DCreate_v2)>& call, CUarray* out,
+                      const CUDA_ARRAY3D_DESCRIPTOR* wanted) {
+  return make_array(call, out, wanted);
+}
+
+CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipmappedArray* out,
+                      const CUDA_ARRAY3D_DESCRIPTOR* wanted, unsigned levels) {
+  Step step(call);
+  if (step.off()) return call.real(out, wanted, levels);
+  Session& session = step.session();
+  CUDA_ARRAY3D_DESCRIPTOR shape{};
+  if (wanted != nullptr) shape = *wanted;
+  add_shape(step.key, shape);
+  step.check(levels);
+  const CUresult result = step.made_again(
+      [&] { return with_room(session, [&] { return call.real(out, wanted, levels); }); });
+  if (result == CUDA_SUCCESS && is_followed(session, shape)) {
+    session.note_context();
+    session.arrays().add(*out, shape, levels, session.current_context());
+  }
+  return result;
+}
+
+CUresult array_level(const Call<decltype(cuMipmappedArrayGetLevel)>& call, CUarray* out,
+                     CUmipmappedArray array, unsigned level) {
+  Step step(call);
+  if (step.off()) return call.real(out, array, level);
+  step.key.add(step.session().arrays().known(array));
+  step.check(level);
+  const CUresult result = step.made_again([&] { return call.real(out, array, level); });
+  if (result == CUDA_SUCCESS) step.session().arrays().add_level(*out, array, level);
+  return result;
+}
+
+CUresult array_destroy(const Call<CUresult(CUarray)>& call, CUarray array) {
+  Step step(call);
+  if (step.off()) return call.real(array);
+  step.key.add(step.session().arrays().known(array));
+  const CUresult result = step.made_again([&] { return call.real(array); });
+  if (result == CUDA_SUCCESS) step.session().arrays().remove(array);
+  return result;
+}
+
+CUresult array_destroy(const Call<CUresult(CUmipmappedArray)>& call, CUmipmappedArray array) {
+  Step step(call);
+  if (step.off()) return call.real(array);
+  step.key.add(step.session().arrays().known(array));
+  const CUresult result = step.made_again([&] { return call.real(array); });
+  if (result == CUDA_SUCCESS) step.session().arrays().remove(array);
+  return result;
+}
+
+CUresult object_create(const Call<decltype(cuTexObjectCreate)>& call, CUtexObject* out,
+                       const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC* texture,
+                       const CUDA_RESOURCE_VIEW_DESC* view) {
+  return make_object(call, out, resource, texture, view);
+}
+
+CUresult object_create(const Call<decltype(cuSurfObjectCreate)>& call, CUsurfObject* out,
+                       const CUDA_RESOURCE_DESC* resource) {
+  return make_object(call, out, resource);
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,75 @@
+// Arrays, and textures and surfaces, by handle. An array is device memory without an address.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tools/simcuda/driver/cuda.h"
+#include "tools/simcuda/driver/handles.h"
+#include "tools/simcuda/images.h"
+
+namespace simcuda {
+
+struct Array {
+  CUarray handle = nullptr;
+  CUcontext context = nullptr;  // that made it
+  CUDA_ARRAY3D_DESCRIPTOR descriptor{};
+  Image image;
+  std::shared_ptr<std::byte> bytes;
+  bool is_level = false;  // of a mipmapped array, with which it goes
+};
+
+struct MipmappedArray {
+  CUcontext context = nullptr;
+  std::vector<std::shared_ptr<Array>> levels;
+};
+
+struct TextureObject {
+  CUcontext context = nullptr;
+  CUDA_RESOURCE_DESC resource{};
+  CUDA_TEXTURE_DESC description{};
+  Sampler sampler;
+  Image memory;  // where it is of device memory
+  std::vector<std::weak_ptr<Array>> levels;
+};
+
+struct SurfaceObject {
+  CUcontext context = nullptr;
+  CUDA_RESOURCE_DESC resource{};
+  std::weak_ptr<Array> array;
+};
+
+// Thread-safe.
+class Arrays {
+ public:
+  HandleTable<CUarray, Array> arrays{0xc'0000'0000};
+  HandleTable<CUmipmappedArray, MipmappedArray> mipmapped{0xd'0000'0000};
+
+  CUtexObject add(TextureObject texture);
+  CUsurfObject add(SurfaceObject surface);
+  // False: there is none of that handle.
+  bool find(CUtexObject handle, TextureObject* texture) const;
+  bool find_surface(CUsurfObject handle, SurfaceObject* surface) const;
+  bool remove(CUtexObject handle);
+  bool remove_surface(CUsurfObject handle);
+  // Takes away all that a context made.
+  void remove_all(CUcontext context);
+
+  // What kernels that are launched now can reach. Keeps the bytes of arrays.
+  std::shared_ptr<const ImageTable> table() const;
+
+ private:
+  mutable std::mutex mutex_;
+  uint64_t next_ = 0x1000;
+  std::map<uint64_t, TextureObject> textures_;
+  std::map<uint64_t, SurfaceObject> surfaces_;
+};
+
+// False: not a format that arrays have here.
+bool texel_format(CUarray_format format, unsigned channels, TexelFormat* texel);
+
+}  // namespace simcuda
