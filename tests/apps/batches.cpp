@@ -64,6 +64,7 @@ class Program {
     if (number % 3 == 2) look(number);
   }
   void compare() const {
+    CHECK(cuStreamSynchronize(stream_));
     must_equal("cells", cells_.download(), host_cells_);
     must_equal("scattered", scattered_.download(), host_scattered_);
     must_equal("volume", volume_.download(), host_volume_);

@@ -1,9 +1,6 @@
 // Code that the program links itself, of two texts: variables of both carry state.
 #include "linked.h"
 
-#include <cstring>
-#include <string_view>
-
 #include "app.h"
 #include "linked_parts_ptx.h"
 #include "linked_ptx.h"
@@ -12,22 +9,6 @@ namespace app {
 
 constexpr unsigned kThreads = 128;
 constexpr Shape kShape{kCells / kThreads, kThreads};
-
-// One text is not enough, and the log says of what there is a lack.
-void fail_to_link() {
-  char log[200] = "";
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
-  CUlinkState link = nullptr;
-  CHECK(cuLinkCreate_v2(2, options, values, &link));
-  CHECK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<unsigned char*>(kLinkedPtx),
-                         sizeof kLinkedPtx, "linked", 0, nullptr, nullptr));
-  void* image = nullptr;
-  size_t bytes = 0;
-  if (cuLinkComplete(link, &image, &bytes) == CUDA_SUCCESS) fail("link", "a half is no whole");
-  if (std::strstr(log, "steps_taken") == nullptr) fail("link", log);
-  CHECK(cuLinkDestroy(link));
-}
 
 CUmodule load_linked() {
   CUlinkState link = nullptr;
@@ -47,7 +28,6 @@ CUmodule load_linked() {
 
 int run(int steps) {
   const Device device(ContextKind::kPrimary);
-  fail_to_link();
   const CUmodule module = load_linked();
   CUfunction take_step = nullptr, count_step = nullptr, change_salt = nullptr;
   CHECK(cuModuleGetFunction(&take_step, module, "take_step"));

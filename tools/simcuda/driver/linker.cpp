@@ -241,13 +241,18 @@ Linker::Linked Linker::link() const {
       const bool known = statement.kind != Kind::kOther && found != definitions.end();
       const bool is_it = known && found->second.second == &statement;
       const bool is_own = statement.linkage == Linkage::kOwn;
-      if (known && !is_it && !is_own) continue;  // another one's, or a weak one that is not needed
-      const std::string text = renamed(statement.text, names) + "\n";
+      const bool is_declaration = statement.kind == Kind::kDeclaration;
+      // Another one's, or a weak one that is not needed. Functions are declared before their use.
+      if (known && !is_it && !is_own && !is_declaration) continue;
+      std::string text = renamed(statement.text, names) + "\n";
+      if (known && is_declaration && statement.linkage == Linkage::kExtern) {
+        text.replace(text.find(".extern"), 7, ".visible");
+      }
       if (statement.kind == Kind::kOther) {
         others += text;
       } else if (statement.kind == Kind::kFunction) {
         functions += text;
-      } else if (statement.kind == Kind::kDeclaration) {
+      } else if (is_declaration) {
         if (is_own || declared.insert(statement.name).second) declarations += text;
       } else if (!statement.defines() && !has_directive(statement.text, ".shared")) {
         return {{},
