@@ -176,8 +176,8 @@ CUresult Arrays::copy_level(Direction direction, const Array& array, size_t numb
   const Level& level = array.levels[number];
   CUarray handle = array.handle;
   if (handle == nullptr) {
-    const CUresult found = driver_.cuMipmappedArrayGetLevel(&handle, array.mipmapped,
-                                                            static_cast<unsigned>(number));
+    const CUresult found =
+        driver_.cuMipmappedArrayGetLevel(&handle, array.mipmapped, static_cast<unsigned>(number));
     if (found != CUDA_SUCCESS) return found;
   }
   CUDA_MEMCPY3D copy{};

@@ -1,7 +1,8 @@
-// Arrays of the program: device memory that no address leads to, so that neither kernels of ours nor
-// plain copies reach it. For each there is a copy in memory of ours, which is a range of the memory
-// map like any other: the snapshot is of that. Within each cut, while the device is idle, the copies
-// are brought up to date; nothing else writes them, so no call has to say that it writes an array.
+// Arrays of the program: device memory that no address leads to, so that neither kernels of ours
+// nor plain copies reach it. For each there is a copy in memory of ours, which is a range of the
+// memory map like any other: the snapshot is of that. Within each cut, while the device is idle,
+// the copies are brought up to date; nothing else writes them, so no call has to say that it writes
+// an array.
 //
 // Under the session's lock, but for what says otherwise.
 #pragma once

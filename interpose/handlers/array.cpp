@@ -39,8 +39,8 @@ CUresult make_array(const Call<F>& call, CUarray* out, const Wanted* wanted) {
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   if (wanted != nullptr) shape = shape_of(*wanted);
   add_shape(step.key, shape);
-  const CUresult result = step.made_again(
-      [&] { return with_room(session, [&] { return call.real(out, wanted); }); });
+  const CUresult result =
+      step.made_again([&] { return with_room(session, [&] { return call.real(out, wanted); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
     session.arrays().add(*out, shape, session.current_context());

@@ -346,9 +346,8 @@ CUresult copy_array(const Call<decltype(cuMemcpyAtoA_v2)>& call, CUarray to, siz
 
 CUresult copy_array(const Call<decltype(cuMemcpyHtoAAsync_v2)>& call, CUarray to, size_t offset,
                     const void* from, size_t size, CUstream stream) {
-  return row_copy(call,
-                  {plain(0, size), address_of(from), Copy::Declared::kDevice, true, stream}, to,
-                  nullptr, to, offset, from, size, stream);
+  return row_copy(call, {plain(0, size), address_of(from), Copy::Declared::kDevice, true, stream},
+                  to, nullptr, to, offset, from, size, stream);
 }
 
 CUresult copy_array(const Call<decltype(cuMemcpyAtoHAsync_v2)>& call, void* to, CUarray from,

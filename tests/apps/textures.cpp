@@ -1,5 +1,5 @@
-// Textures of an array, of a mipmapped array and of device memory. What each step brought is kept in
-// the arrays alone: the memory that it came through is cleared.
+// Textures of an array, of a mipmapped array and of device memory. What each step brought is kept
+// in the arrays alone: the memory that it came through is cleared.
 #include "textures.h"
 
 #include "app.h"
@@ -45,8 +45,7 @@ struct Host {
         const float four = field[y * kSide + x] + field[y * kSide + right] +
                            field[below * kSide + x] + field[below * kSide + right];
         const size_t side = side_of(level);
-        const float of_level =
-            levels[level][y * side / kSide * side + x * side / kSide];
+        const float of_level = levels[level][y * side / kSide * side + x * side / kSide];
         next[y * kSide + x] =
             mixed(four, of_level, weights[(x + y) % kWeights], static_cast<int>(x));
       }

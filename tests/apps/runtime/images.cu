@@ -139,8 +139,7 @@ int main(int argc, char** argv) {
     if (step % 8 == 0) {
       std::vector<float> found(host.size());
       copy_layers(now.array, found, cudaMemcpyDeviceToHost);
-      std::printf("step %d hash %016llx\n", step,
-                  static_cast<unsigned long long>(hash_of(found)));
+      std::printf("step %d hash %016llx\n", step, static_cast<unsigned long long>(hash_of(found)));
       expect_same("the wave", found, host);
     }
   }

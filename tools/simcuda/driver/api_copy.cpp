@@ -38,8 +38,8 @@ struct End {
 struct Located {
   std::byte* host = nullptr;
   std::shared_ptr<const std::byte> bytes;  // keeps those of an array
-  bool pageable = false;   // not known to the driver
-  bool on_device = false;  // not host, pinned or managed memory
+  bool pageable = false;                   // not known to the driver
+  bool on_device = false;                  // not host, pinned or managed memory
 };
 
 // Bytes from the first to the end of the last that an end of the box spans; 0 where that overflows.
@@ -461,12 +461,12 @@ CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Wait wait) {
   End to;
   End from;
   if (!box.empty() && (!end_of(box,
-                               {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, c->dstPitch, 0,
-                                c->dstXInBytes, c->dstY, 0},
+                               {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray,
+                                c->dstPitch, 0, c->dstXInBytes, c->dstY, 0},
                                &to) ||
                        !end_of(box,
-                               {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, c->srcPitch, 0,
-                                c->srcXInBytes, c->srcY, 0},
+                               {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray,
+                                c->srcPitch, 0, c->srcXInBytes, c->srcY, 0},
                                &from))) {
     return in_context([](auto&, auto&) { return CUDA_ERROR_INVALID_VALUE; });
   }
@@ -726,8 +726,7 @@ CUresult cuMemcpyAtoH_v2(void* to, CUarray from, size_t offset, size_t size) {
                   nullptr, Wait::kSync);
 }
 
-CUresult cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t offset, size_t size,
-                              CUstream stream) {
+CUresult cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t offset, size_t size, CUstream stream) {
   return copy_row(CU_MEMORYTYPE_HOST, number(to), nullptr, CU_MEMORYTYPE_ARRAY, offset, from, size,
                   stream, Wait::kAsync);
 }

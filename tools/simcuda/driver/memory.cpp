@@ -85,9 +85,8 @@ std::shared_ptr<std::byte> Memory::allocate_hidden(int device, uint64_t size) {
   if (!heap.commit(bytes)) return nullptr;
   auto backing = std::make_shared<Backing>(Backing::junk(bytes));
   std::byte* data = backing->data();
-  std::shared_ptr<std::byte> memory(data, [backing = std::move(backing), &heap, bytes](auto*) {
-    heap.uncommit(bytes);
-  });
+  std::shared_ptr<std::byte> memory(
+      data, [backing = std::move(backing), &heap, bytes](auto*) { heap.uncommit(bytes); });
   return data == nullptr ? nullptr : memory;
 }
 

@@ -88,7 +88,7 @@ struct CodeFunction {
   std::vector<CallSite> calls;
   std::vector<BarrierSite> barriers;
   std::vector<std::unique_ptr<TextureSite>> textures;  // operations point to them
-  std::vector<std::vector<uint32_t>> branch_targets;  // operations
+  std::vector<std::vector<uint32_t>> branch_targets;   // operations
 };
 
 struct Code;

@@ -1,5 +1,5 @@
-// Texture fetches, as the CUDA programming guide defines them. Weights of linear filters have 8 bits
-// behind the point. Coordinates and sums are computed in double precision, and rounded once.
+// Texture fetches, as the CUDA programming guide defines them. Weights of linear filters have 8
+// bits behind the point. Coordinates and sums are computed in double precision, and rounded once.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -164,8 +164,9 @@ void sample_level(const Image& image, const Sampler& sampler, const Coordinates&
 
 template <class T>
 const T* find_handle(const std::vector<T>& all, uint64_t handle) {
-  const auto at = std::lower_bound(all.begin(), all.end(), handle,
-                                   [](const T& one, uint64_t wanted) { return one.handle < wanted; });
+  const auto at =
+      std::lower_bound(all.begin(), all.end(), handle,
+                       [](const T& one, uint64_t wanted) { return one.handle < wanted; });
   return at == all.end() || at->handle != handle ? nullptr : &*at;
 }
 

@@ -227,16 +227,16 @@ template <class T, class S>
 void reduce(std::byte* place, const TextureSite& site, bool is_signed, T value) {
   std::atomic_ref<T> word(*reinterpret_cast<T*>(place));
   T old = word.load(std::memory_order_relaxed);
-  while (!word.compare_exchange_weak(
-      old, reduced<T, S>(site.reduction, is_signed, old, value), std::memory_order_relaxed)) {
+  while (!word.compare_exchange_weak(old, reduced<T, S>(site.reduction, is_signed, old, value),
+                                     std::memory_order_relaxed)) {
   }
 }
 
 void access(WarpView& w, const TextureSite& site, const Image& image, uint32_t lane,
             std::byte* place) {
   const TexelFormat& format = image.format;
-  const uint32_t count = site.formatted ? std::min(site.value_count, format.channels)
-                                        : site.value_count;
+  const uint32_t count =
+      site.formatted ? std::min(site.value_count, format.channels) : site.value_count;
   const uint32_t bytes = site.formatted ? format.channel_bytes : site.bytes;
   for (uint32_t v = 0; v < count; ++v) {
     std::byte* at = place + size_t{v} * bytes;
@@ -279,8 +279,7 @@ bool run_surface(WarpView& w, const TextureSite& site, uint32_t mask) {
       return fail(w, lane, AccessFault::kMisaligned,
                   "a formatted reduction needs elements of one 32-bit channel");
     }
-    const uint32_t bytes =
-        site.formatted ? image.format.bytes() : site.bytes * site.value_count;
+    const uint32_t bytes = site.formatted ? image.format.bytes() : site.bytes * site.value_count;
     std::byte* place = nullptr;
     const Reach reached = reach(w, site, image, bytes, lane, &place);
     if (reached == Reach::kMisaligned) {

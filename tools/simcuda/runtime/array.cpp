@@ -104,8 +104,7 @@ cudaResourceDesc runtime_resource(const CUDA_RESOURCE_DESC& from) {
   if (from.resType == CU_RESOURCE_TYPE_ARRAY) {
     to.res.array.array = reinterpret_cast<cudaArray_t>(from.res.array.hArray);
   } else if (from.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
-    to.res.mipmap.mipmap =
-        reinterpret_cast<cudaMipmappedArray_t>(from.res.mipmap.hMipmappedArray);
+    to.res.mipmap.mipmap = reinterpret_cast<cudaMipmappedArray_t>(from.res.mipmap.hMipmappedArray);
   } else if (from.resType == CU_RESOURCE_TYPE_LINEAR) {
     const auto& memory = from.res.linear;
     to.res.linear.devPtr = reinterpret_cast<void*>(memory.devPtr);
@@ -251,8 +250,7 @@ cudaError_t cudaCreateTextureObject(cudaTextureObject_t* pTexObject,
 }
 
 cudaError_t cudaDestroyTextureObject(cudaTextureObject_t texObject) {
-  return with_context(
-      [&](const Driver& driver) { return driver.cuTexObjectDestroy(texObject); });
+  return with_context([&](const Driver& driver) { return driver.cuTexObjectDestroy(texObject); });
 }
 
 cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* pResDesc,
@@ -288,8 +286,7 @@ cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* pSurfObject,
 }
 
 cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t surfObject) {
-  return with_context(
-      [&](const Driver& driver) { return driver.cuSurfObjectDestroy(surfObject); });
+  return with_context([&](const Driver& driver) { return driver.cuSurfObjectDestroy(surfObject); });
 }
 
 cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* pResDesc,

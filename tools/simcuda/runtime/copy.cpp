@@ -322,7 +322,8 @@ CUDART_BOTH_STREAMS(cudaMemcpy2DAsync, _ptsz,
                               }))
 
 CUDART_BOTH_STREAMS(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p),
-                    copy_box(driver, p, [&](const CUDA_MEMCPY3D* box) { return streams.cuMemcpy3D(box); }))
+                    copy_box(driver, p,
+                             [&](const CUDA_MEMCPY3D* box) { return streams.cuMemcpy3D(box); }))
 
 CUDART_BOTH_STREAMS(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream),
                     copy_box(driver, p, [&](const CUDA_MEMCPY3D* box) {
@@ -367,15 +368,13 @@ CUDART_BOTH_STREAMS(cudaMemcpy2DFromArrayAsync, _ptsz,
                                       return streams.cuMemcpy2DAsync(rows, stream);
                                     }))
 
-CUDART_BOTH_STREAMS(cudaMemcpy2DArrayToArray, _ptds,
-                    (cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst, cudaArray_const_t src,
-                     size_t wOffsetSrc, size_t hOffsetSrc, size_t width, size_t height,
-                     cudaMemcpyKind kind),
-                    copy_array_rows({dst, nullptr, 0, wOffsetDst, hOffsetDst, src, nullptr, 0,
-                                     wOffsetSrc, hOffsetSrc, width, height, kind},
-                                    [&](const CUDA_MEMCPY2D* rows) {
-                                      return streams.cuMemcpy2DUnaligned(rows);
-                                    }))
+CUDART_BOTH_STREAMS(
+    cudaMemcpy2DArrayToArray, _ptds,
+    (cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst, cudaArray_const_t src,
+     size_t wOffsetSrc, size_t hOffsetSrc, size_t width, size_t height, cudaMemcpyKind kind),
+    copy_array_rows({dst, nullptr, 0, wOffsetDst, hOffsetDst, src, nullptr, 0, wOffsetSrc,
+                     hOffsetSrc, width, height, kind},
+                    [&](const CUDA_MEMCPY2D* rows) { return streams.cuMemcpy2DUnaligned(rows); }))
 
 CUDART_BOTH_STREAMS(cudaMemcpyToSymbol, _ptds,
                     (const void* symbol, const void* src, size_t count, size_t offset,

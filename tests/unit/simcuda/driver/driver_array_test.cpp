@@ -143,7 +143,8 @@ TEST_F(ArrayTest, RowsFromAndToEverywhere) {
 
 TEST_F(ArrayTest, WhatCannotBe) {
   CUarray array = nullptr;
-  for (const auto& wanted : {shape(0, 1, 0), shape(4, 0, 4), shape(4, 4, 0, CUDA_ARRAY3D_LAYERED)}) {
+  for (const auto& wanted :
+       {shape(0, 1, 0), shape(4, 0, 4), shape(4, 4, 0, CUDA_ARRAY3D_LAYERED)}) {
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate_v2(&array, &wanted));
   }
   auto cube = shape(4, 4, 6, CUDA_ARRAY3D_CUBEMAP);

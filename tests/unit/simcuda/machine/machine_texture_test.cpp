@@ -50,8 +50,8 @@ Image float_image(uint32_t dimensions, uint32_t width, uint32_t height, uint32_t
   return image;
 }
 
-// Runs `instruction` once for each row of `inputs`, whose words are %f0, %f1, ... (and, as integers,
-// %i0, ...). It writes %r0 to %r3.
+// Runs `instruction` once for each row of `inputs`, whose words are %f0, %f1, ... (and, as
+// integers, %i0, ...). It writes %r0 to %r3.
 std::vector<std::array<uint32_t, 4>> run_rows(Machine& machine, size_t words,
                                               const std::vector<std::vector<float>>& inputs,
                                               uint64_t handle, Fault* fault = nullptr) {
@@ -160,10 +160,10 @@ double expected(Image& image, const Sampler& s, const std::vector<float>& where)
       border = border || at[d] < 0;
     }
     if (share == 0) continue;
-    sum += share * (border ? s.border[0]
-                           : element<float>(image, static_cast<uint32_t>(at[0]),
-                                            static_cast<uint32_t>(at[1]),
-                                            static_cast<uint32_t>(at[2])));
+    sum += share *
+           (border ? s.border[0]
+                   : element<float>(image, static_cast<uint32_t>(at[0]),
+                                    static_cast<uint32_t>(at[1]), static_cast<uint32_t>(at[2])));
   }
   return sum;
 }
@@ -239,7 +239,8 @@ TEST_F(TextureTest, ReadModes) {
 
 TEST_F(TextureTest, ChannelsAndResidency) {
   Image image = image_of({TexelKind::kUnsigned, 1, 4}, 1, 2, 1, 1, bytes);
-  for (uint32_t c = 0; c < 4; ++c) element<uint8_t>(image, 1, 0, 0, c) = static_cast<uint8_t>(c + 1);
+  for (uint32_t c = 0; c < 4; ++c)
+    element<uint8_t>(image, 1, 0, 0, c) = static_cast<uint8_t>(c + 1);
   texture.levels = {image};
   texture.sampler.as_integer = true;
   const auto got = fetch_all(
@@ -406,8 +407,8 @@ TEST_F(SurfaceTest, BeyondTheEdge) {
     for (uint32_t x = 0; x < 3; ++x) element<uint32_t>(image, x, y) = 10 * y + x;
   }
   const std::vector<std::vector<float>> outside = {{12, 0}, {-4, 1}, {4, 2}, {4, -1}};
-  const auto zeros = run_all("mov.b32 %r0, 9; suld.b.2d.b32.zero {%r0}, [%t, {%i0, %i1}];", 2,
-                             outside);
+  const auto zeros =
+      run_all("mov.b32 %r0, 9; suld.b.2d.b32.zero {%r0}, [%t, {%i0, %i1}];", 2, outside);
   for (const auto& row : zeros) EXPECT_EQ(row[0], 0u);
   const auto nearest = run_all("suld.b.2d.b32.clamp {%r0}, [%t, {%i0, %i1}];", 2, outside);
   EXPECT_EQ(nearest[0][0], 2u);
