@@ -547,7 +547,7 @@ TEST_F(LinkTest, JoinsWhatIsExternAndKeepsApartWhatIsOwn) {
   EXPECT_EQ((3 + 100) * 2 + 20u, word(memory));
   int target = 0;
   EXPECT_OK(cuFuncGetAttribute(&target, CU_FUNC_ATTRIBUTE_PTX_VERSION, use));
-  EXPECT_EQ(71, target);
+  EXPECT_EQ(70, target);
 }
 
 TEST_F(LinkTest, SaysWhatIsDefinedNowhere) {

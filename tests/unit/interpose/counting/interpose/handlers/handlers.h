@@ -21,7 +21,9 @@ namespace handle {
   X(kernel_get_function) X(stream_create) X(stream_destroy) X(mem_alloc_async) X(mem_free_async) \
   X(pool_get) X(pool_access) X(peer_access) X(copy_peer) X(capture_begin) X(capture_end) \
   X(graph_instantiate) X(graph_update) X(graph_set_node) X(graph_exec_destroy) X(graph_launch) \
-  X(host_function)
+  X(host_function) X(stream_callback) X(wait_value) X(write_value) X(batch_memory_ops) X(copy_batch) \
+  X(prefetch) X(discard) X(legacy_shape) X(legacy_parameters) X(legacy_launch) X(enumerate_code) \
+  X(get_module) X(array_create) X(array_level) X(array_destroy) X(object_create) X(copy_array)
 // clang-format on
 #define X(kind)                                    \
   template <class F, class... A>                   \
