@@ -10,6 +10,10 @@
 #include "tools/simcuda/images.h"
 #include "tools/simcuda/machine/warp.h"
 
+// Conversions of halves, for any processor.
+#define SIMCUDA_ISA formats
+#include "tools/simcuda/machine/half_bits.h"
+
 namespace simcuda {
 namespace {
 
@@ -184,7 +188,7 @@ Reach reach(const WarpView& w, const TextureSite& site, const Image& image, uint
 }
 
 uint16_t half_bits(float value) {
-  return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  return formats::narrowed<formats::F16>(value, Rounding::kNearest);
 }
 
 // What a formatted store makes of a value in a channel.
