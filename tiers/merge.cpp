@@ -262,7 +262,7 @@ class Merge {
     if (Status named = choose_run(); !named.ok()) return named;
     Progressing progressing;
     SegmentStore::Options options = request_.segments;
-    options.on_failure = [&progressing] { progressing.fail(); };
+    options.on_failure = [&progressing](const Status&) { progressing.fail(); };
     auto segments = SegmentStore::start(
         files_, folder_, {request_.job.folder_name, run_, request_.epoch, request_.rank}, options,
         compression_, spawn_);

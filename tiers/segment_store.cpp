@@ -600,8 +600,9 @@ class Writer final : public SegmentStore {
       release(block, false);
       lock.lock();
     }
+    const Status why = status_;
     lock.unlock();
-    if (options_.on_failure) options_.on_failure();
+    if (options_.on_failure) options_.on_failure(why);
     lock.lock();
   }
 

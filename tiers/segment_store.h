@@ -102,8 +102,9 @@ class SegmentStore {
     uint32_t workers = 1;
     uint32_t writes = 8;         // on their way at the same time
     uint32_t first_segment = 0;  // the number in the first one's name
-    // Called once where it fails or is abandoned, by any thread, without a lock held.
-    std::function<void()> on_failure;
+    // Called once where it fails or is abandoned, by any thread, without a lock held; also by a
+    // start() that fails, before anybody has the store.
+    std::function<void(const Status& why)> on_failure;
     // Notes for good (as far as this process goes) where blocks lie, in a file and with its bytes
     // written. By one thread at a time. Not ok fails the whole.
     std::function<Status(std::span<const StoredBlock>)> log;

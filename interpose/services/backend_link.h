@@ -7,6 +7,7 @@
 #include <string>
 
 #include "interpose/services/settings.h"
+#include "tiers/backend/backend.h"
 #include "tiers/spawn.h"
 #include "tiers/staging/client.h"
 #include "tiers/staging/memory.h"
@@ -16,11 +17,9 @@
 
 namespace gpusnap {
 
-class Backend;
-
 // Threads of a backend in this process that look after checkpoints and journals; those that
 // compress and those that move bytes come besides.
-inline constexpr int kBackendThreads = 4;
+inline constexpr int kBackendThreads = 1 + Backend::kThreads;
 
 // Thread-safe. Never destroyed: what has been handed over goes on as long as the process lives.
 class BackendLink {

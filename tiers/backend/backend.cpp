@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -202,7 +203,7 @@ class Server final : public Backend {
 
   bool handle_news() {
     const StagingServer::News news = server_.look();
-    for (const uint32_t stream : news.opened) open(stream);
+    give_up_and_open(news);
     for (const StagingServer::Arrival& arrival : news.arrived) arrive(arrival);
     if (!before_.empty()) {
       for (const auto& [index, stream] : streams_) {
@@ -211,11 +212,20 @@ class Server final : public Backend {
       before_.clear();
     }
     for (const uint32_t stream : news.sealed) seal(stream);
-    for (const uint32_t stream : news.abandoned) {
-      give_up(stream, {Code::kInvalid, "the checkpoint was abandoned"});
-    }
     return !news.opened.empty() || !news.arrived.empty() || !news.sealed.empty() ||
            !news.abandoned.empty();
+  }
+
+  // A program may have begun and given up many since the last look: one at a time.
+  void give_up_and_open(const StagingServer::News& news) {
+    const Status why(Code::kInvalid, "the checkpoint was abandoned");
+    std::set<uint32_t> abandoned(news.abandoned.begin(), news.abandoned.end());
+    for (const uint32_t stream : news.opened) abandoned.erase(stream);
+    for (const uint32_t stream : abandoned) give_up(stream, why);
+    for (const uint32_t stream : news.opened) {
+      open(stream);
+      if (std::ranges::find(news.abandoned, stream) != news.abandoned.end()) give_up(stream, why);
+    }
   }
 
   void open(uint32_t index) {
@@ -435,7 +445,11 @@ class Server final : public Backend {
     if (found == streams_.end()) return server_.end(index, why);
     if (found->second.part) {
       found->second.abandoned = true;
-      return found->second.part->fail(why);
+      found->second.part->fail(why);
+      // The next one may be given up as soon, and the one after it: their threads would be too
+      // many.
+      if (options_.spawn) found->second.part->wait();
+      return;
     }
     // A journal that its client does not want: what is in the file stays.
     const std::shared_ptr<IncomingJournal> journal = take_out(index).journal;
@@ -476,7 +490,8 @@ class Server final : public Backend {
   }
 
   void merge_later(const CheckpointText& text) {
-    const IncomingCheckpoint::Setting setting = setting_for(text);
+    IncomingCheckpoint::Setting setting = setting_for(text);
+    if (options_.spawn) setting.store.workers = 1;
     const Status added = background_.add([this, setting] {
       const Status merged = in_background(
           files_, setting.text, setting.store, *setting.compression, setting.spawn,

@@ -42,8 +42,12 @@ inline constexpr double kUncalibratedBytesPerSecond = 1e9;
 
 class Backend {
  public:
+  // At most as many at the same time, besides those that run() is called on, a checkpoint's workers
+  // and kIoThreads: a journal's, a checkpoint's, those of one that is being given up, which has one
+  // worker more, and those of merging, which has one, too.
+  static constexpr int kThreads = 6;
   struct Options {
-    Spawn spawn;
+    Spawn spawn;  // where it is given: of no more threads than kThreads and those besides
     uint64_t chunk_bytes = 64 << 20;  // GPUSNAP_CHUNK
     // Of the staging area, what chunks may wait in: the cache; 0: as much of it as is sensible.
     uint64_t cache_bytes = 0;

@@ -251,7 +251,7 @@ class Part final : public IncomingCheckpoint {
     SegmentStore::Options options = setting_.store;
     options.segment_bytes = setting_.text.segment_bytes;
     options.first_segment = found_part_.next_segment;
-    options.on_failure = [this] { note_failure(); };
+    options.on_failure = [this](const Status& why) { note_failure(why); };
     options.log = [this](std::span<const SegmentStore::StoredBlock> blocks) {
       return note_stored(blocks);
     };
@@ -270,8 +270,7 @@ class Part final : public IncomingCheckpoint {
     return status_;  // where it was to end before there were any
   }
 
-  void note_failure() {
-    const Status why = segments_->status();
+  void note_failure(const Status& why) {
     const std::lock_guard lock(mutex_);
     if (status_.ok()) status_ = why;
     changed_.notify_all();

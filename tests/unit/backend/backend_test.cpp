@@ -1,8 +1,12 @@
 #include "tiers/backend/backend.h"
 
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <thread>
 
 #include "backend_support.h"
+#include "tiers/io/io_options.h"
 
 namespace gpusnap::test {
 namespace {
@@ -99,6 +103,68 @@ TEST_F(BackendTest, AbandonedCheckpointsLeaveNothing) {
   expect_back(4);
   for (const std::string& path : files_.paths()) {
     EXPECT_NE(path.find("/e4/"), std::string::npos) << path;
+  }
+}
+
+// No more threads than so many at the same time.
+class FewThreads {
+ public:
+  explicit FewThreads(int most) : most_(most) {}
+  Spawn spawn() {
+    return [this](std::function<void()> body) -> Join {
+      if (++running_ > most_) {
+        --running_;
+        return {};
+      }
+      auto thread = std::make_shared<std::thread>(std::move(body));
+      return [this, thread] {
+        thread->join();
+        --running_;
+      };
+    };
+  }
+
+ private:
+  const int most_;
+  std::atomic<int> running_{0};
+};
+
+TEST_F(BackendTest, AsManyThreadsAsItNamesAreEnough) {
+  constexpr uint64_t kGivenUp = 300;
+  Backend::Options options;
+  FewThreads threads(Backend::kThreads + static_cast<int>(options.workers) + kIoThreads);
+  options.spawn = threads.spawn();
+  Saver saver(*memory_, "/store", job_);
+  const auto give_up = [&](uint64_t epoch) {
+    const auto stream = saver.client().open(StreamKind::kCheckpoint, encode(saver.text(epoch)));
+    ASSERT_TRUE(stream.ok()) << stream.status().message();
+    saver.client().abandon(stream.value());
+  };
+  // Before the backend's first look, and as fast as it goes.
+  for (uint64_t epoch = 1; epoch <= kGivenUp; ++epoch) give_up(epoch);
+  start(std::move(options));
+  while (backend_->counters().failed < kGivenUp) std::this_thread::sleep_for(1ms);
+  for (uint64_t epoch = 1; epoch <= kGivenUp; ++epoch) give_up(epoch);
+  const Status saved = saver.wait(saver.save(kGivenUp + 1));
+  EXPECT_TRUE(saved.ok()) << saved.message();
+  saver.go();
+  drain();
+  EXPECT_EQ(warnings_with("thread"), 0U);
+  expect_back(kGivenUp + 1);
+}
+
+TEST_F(BackendTest, WithTooFewThreadsACheckpointFails) {
+  for (int most = 0; most < 2; ++most) {
+    FewThreads threads(most);
+    Backend::Options options;
+    options.spawn = threads.spawn();
+    start(std::move(options));
+    Saver saver(*memory_, "/store", job_);
+    const Status saved = saver.wait(saver.save(1));
+    EXPECT_NE(saved.message().find("cannot start the checkpoint thread"), std::string::npos)
+        << saved.message();
+    saver.go();
+    drain();
   }
 }
 

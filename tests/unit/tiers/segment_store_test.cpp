@@ -178,7 +178,7 @@ TEST_F(SegmentStoreTest, EveryFailureIsReportedAndNothingIsHeld) {
     SegmentStore::Options options;
     options.segment_bytes = 3 * kBlock;
     std::atomic<int> failures{0};
-    options.on_failure = [&] { ++failures; };
+    options.on_failure = [&](const Status& why) { failures += why.ok() ? 0 : 1; };
     auto store = start(options, "1");
     for (unsigned i = 0; i < 8; ++i) add(*store, i);
     const Status status = store->finish();
