@@ -185,6 +185,7 @@ CUresult copy(CUstream handle, const Box& box, const End& to, const End& from, W
     CUresult result = queue_copy(state, context, stream, box, to, from, wait, &until);
     if (result != CUDA_SUCCESS) return result;
     until.wait();
+    if (until.queue != nullptr) context.show_printed();
     return context.error();
   };
   if (wait == Wait::kSync) return queue_and_wait(handle, body);
@@ -312,6 +313,7 @@ CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const size_t
       if (waits) until = std::move(point);
     }
     until.wait();
+    if (until.queue != nullptr) context.show_printed();
     return context.error();
   });
   if (result != CUDA_SUCCESS && failed != nullptr) *failed = at;
@@ -480,6 +482,7 @@ CUresult set(CUstream handle, CUdeviceptr address, size_t pitch, T value, size_t
       if (wait == Wait::kSync && !target.on_device) until = std::move(point);
     }
     until.wait();
+    if (until.queue != nullptr) context.show_printed();
     return context.error();
   };
   if (wait == Wait::kSync) return queue_and_wait(handle, body);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/simcuda/machine/block.h"
+#include "tools/simcuda/machine/print.h"
 
 namespace simcuda {
 namespace {
@@ -153,6 +154,8 @@ class Turn {
   void give_back(size_t index, uint32_t mask);
   void barrier(size_t index, const Op& op, uint32_t mask);
   void sync(size_t index, const Op& op, uint32_t mask);
+  bool aligned(size_t index, const Op& op, uint32_t mask);
+  void print(size_t index, const CallSite& site);
   bool fail(size_t index, Fault::Kind kind, std::string reason) {
     const Group& g = w_.groups[index];
     w_.fault_lane = static_cast<uint32_t>(std::countr_zero(g.mask));
@@ -325,7 +328,13 @@ bool Turn::control(size_t index, const Op& op, uint32_t mask) {
       return true;
     case OpKind::kTrap:
       return fail(split_guarded(w_, index, mask), Fault::Kind::kTrap, "the kernel trapped");
+    case OpKind::kAligned:
+      return aligned(index, op, mask);
     case OpKind::kYield:
+      if (!op.run(w_, op, mask)) {
+        access_fault(w_, w_.groups[index]);
+        return false;
+      }
       ++w_.groups[index].next;
       // Whoever is waited for may be in this warp or in another.
       w_.spent += kGroupTurn;
@@ -370,6 +379,10 @@ bool Turn::call(size_t index, const Op& op, uint32_t mask) {
   if (site.function != UINT32_MAX) {
     const CodeFunction& target = code.functions[site.function];
     const size_t mine = split_guarded(w_, index, mask);
+    if (!target.decoded && target.source->name == kPrintFunction) {
+      print(mine, site);
+      return true;
+    }
     if (!target.decoded) return fail(mine, Fault::Kind::kAssert, failed_assertion(mine, site));
     return enter_function(mine, site, target);
   }
@@ -407,6 +420,28 @@ std::string Turn::failed_assertion(size_t index, const CallSite& site) {
   }
   return "assertion '" + text_at(w_, values[0]) + "' failed at " + text_at(w_, values[1]) + ":" +
          std::to_string(static_cast<uint32_t>(values[2])) + " in " + text_at(w_, values[3]);
+}
+
+// vprintf(format, arguments): the lanes one after the other.
+void Turn::print(size_t index, const CallSite& site) {
+  Group& g = w_.groups[index];
+  std::string text;
+  for (uint32_t left = g.mask; left != 0; left &= left - 1) {
+    const auto i = static_cast<uint32_t>(std::countr_zero(left));
+    uint64_t values[2] = {};
+    for (size_t k = 0; k < std::size(values) && k < site.arguments.size(); ++k) {
+      std::memcpy(&values[k], place_in(w_, *g.frame, site.arguments[k], i), sizeof values[k]);
+    }
+    const int32_t result = format(w_, i, values[0], values[1], text);
+    for (const Place& place : site.results) {
+      std::byte* to = place.in_register ? g.frame->registers + place.slot + i * slot_bytes(place)
+                                        : local_of(w_, i, g.frame->local_base + place.offset);
+      std::memcpy(to, &result, std::min<uint64_t>(place.size, sizeof result));
+    }
+  }
+  const Launch& launch = *w_.block->context().launch;
+  if (launch.print) launch.print(text);
+  ++g.next;
 }
 
 bool Turn::enter_function(size_t index, const CallSite& site, const CodeFunction& target) {
@@ -479,6 +514,29 @@ void Turn::sync(size_t index, const Op& op, uint32_t mask) {
     p->state = Group::State::kReady;
     ++p->next;
   }
+}
+
+// Groups that come to one place become one there: the last lane's coming makes it whole.
+bool Turn::aligned(size_t index, const Op& op, uint32_t mask) {
+  Group& g = w_.groups[index];
+  if (mask != w_.live) {
+    if (g.mask != mask) {
+      return fail(index, Fault::Kind::kIllegalInstruction,
+                  "not all threads of the warp do it, as they must");
+    }
+    g.state = Group::State::kAtSync;
+    g.members = 0;  // no part of any other synchronisation
+    return true;
+  }
+  if (mask != kAllLanes) {
+    return fail(index, Fault::Kind::kIllegalInstruction, "it needs all 32 threads of the warp");
+  }
+  if (!op.run(w_, op, mask)) {
+    access_fault(w_, g);
+    return false;
+  }
+  ++g.next;
+  return true;
 }
 
 }  // namespace

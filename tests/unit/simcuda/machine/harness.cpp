@@ -107,6 +107,8 @@ Fault Machine::launch(std::string_view kernel, Dim3 grid, Dim3 block,
   launch.dynamic_shared_bytes = shared_bytes;
   launch.parameters = bytes.data();
   launch.memory = table_;
+  launch.cooperative = cooperative;
+  launch.print = [this](std::string_view text) { printed += text; };
   return run(launch, counters, cancel);
 }
 

@@ -46,6 +46,8 @@ class Machine {
   // Parameters are 8-byte words, in order.
   Fault launch(std::string_view kernel, Dim3 grid, Dim3 block,
                const std::vector<uint64_t>& parameters, uint64_t shared_bytes = 0);
+  bool cooperative = false;  // how launch() launches
+  std::string printed;       // by all launches
   Counters counters;
   std::atomic<bool> cancel{false};
 
