@@ -170,14 +170,19 @@ class Turn {
   bool yielded_ = false;
 };
 
+// Who waits at a barrier, or for lanes that it has named, is found there.
+bool waits_for_members(const Group& g) {
+  return g.state == Group::State::kAtBarrier ||
+         (g.state == Group::State::kAtSync && g.members != 0);
+}
+
 // Groups at one place of one call become one.
 void Turn::merge() {
   for (size_t i = 0; i < w_.groups.size(); ++i) {
     for (size_t k = i + 1; k < w_.groups.size();) {
       Group& a = w_.groups[i];
       const Group& b = w_.groups[k];
-      if (a.frame != b.frame || a.next != b.next || a.state == Group::State::kAtBarrier ||
-          b.state == Group::State::kAtBarrier) {
+      if (a.frame != b.frame || a.next != b.next || waits_for_members(a) || waits_for_members(b)) {
         ++k;
         continue;
       }
@@ -488,13 +493,21 @@ void Turn::barrier(size_t index, const Op& op, uint32_t mask) {
 }
 
 void Turn::sync(size_t index, const Op& op, uint32_t mask) {
-  const size_t mine = split_guarded(w_, index, mask);
-  Group& g = w_.groups[mine];
+  size_t mine = split_guarded(w_, index, mask);
   uint32_t members = mask;
   if (op.slot[5] != kNoSlot) {
+    // Lanes that name different members do it apart, one after the other.
     const auto first = static_cast<uint32_t>(std::countr_zero(mask));
-    members = (lane<uint32_t>(w_, op.slot[5], first) & w_.live) | mask;
+    const auto named = lane<uint32_t>(w_, op.slot[5], first);
+    uint32_t same = 0;
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+      const auto i = static_cast<uint32_t>(std::countr_zero(left));
+      if (lane<uint32_t>(w_, op.slot[5], i) == named) same |= 1u << i;
+    }
+    mine = split(w_, mine, same);
+    members = (named & w_.live) | same;
   }
+  Group& g = w_.groups[mine];
   g.members = members;
   std::vector<Group*> participants;
   uint32_t there = 0;

@@ -166,6 +166,25 @@ TEST(Async, BulkCopiesBothWays) {
   EXPECT_EQ(run(within, in), in);
 }
 
+// Lanes that go through one instruction with different members are told only of their own.
+TEST(Members, AreThoseThatEachLaneNames) {
+  const auto got = run(R"(
+  and.b32 %r4, %r0, 31; shr.u32 %r5, %r4, 3; shl.b32 %r5, %r5, 3; mov.u32 %r6, 255; shl.b32 %r6, %r6, %r5;
+  redux.sync.add.u32 %r10, %r0, %r6;
+  and.b32 %r7, %r0, 3; setp.eq.u32 %p, %r7, 1; vote.sync.ballot.b32 %r11, %p, %r6;
+  setp.lt.u32 %p, %r4, 8; vote.sync.all.pred %p, %p, %r6; selp.u32 %r12, 1, 0, %p;
+  match.any.sync.b32 %r13, %r7, %r6; elect.sync %r14|%p, %r6; @%p add.u32 %r12, %r12, 2;
+  st.shared.v4.u32 [%r2], {%r10, %r11, %r12, %r13};
+)", numbers(256));
+  for (uint32_t t = 0; t < kThreads; ++t) {
+    const uint32_t lane = t % 32, first = t / 8 * 8, shift = lane / 8 * 8;
+    EXPECT_EQ(got[t * 4], first * 8 + 28) << t;
+    EXPECT_EQ(got[t * 4 + 1], 0x22u << shift) << t;
+    EXPECT_EQ(got[t * 4 + 2], (lane < 8 ? 1u : 0u) + (t % 8 == 0 ? 2u : 0u)) << t;
+    EXPECT_EQ(got[t * 4 + 3], 0x11u << (t % 4) << shift) << t;
+  }
+}
+
 TEST(Cluster, IsOneBlock) {
   const auto got = run(R"(
   mov.u32 %r10, %cluster_ctarank; mov.u32 %r11, %cluster_nctarank; mov.u32 %r12, %nclusterid.x;
