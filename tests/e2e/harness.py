@@ -67,6 +67,9 @@ PROGRAMS = {
     'runtime/pipeline': ('600', 150),
     'runtime/ordered': ('400', 60),
     'runtime/threads': ('300', 150),
+    'runtime/algorithms': ('60', 30),
+    'runtime/groups': ('160', 40),
+    'runtime/matrices': ('120', 40),
 }
 
 # Their kernels write through pointers that device memory holds, or may: the first snapshot is torn.
