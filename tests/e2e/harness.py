@@ -78,6 +78,9 @@ PROGRAMS = {
     'runtime/ferry': ('300', 40),
     'runtime/images': ('300', 40),
     'runtime/threads': ('300', 150),
+    'runtime/algorithms': ('60', 30),
+    'runtime/groups': ('160', 40),
+    'runtime/matrices': ('120', 40),
 }
 
 # Their kernels write through pointers that device memory holds, or may: the first snapshot is torn.

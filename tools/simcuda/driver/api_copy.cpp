@@ -207,6 +207,7 @@ CUresult copy(CUstream handle, const Box& box, const End& to, const End& from, W
     CUresult result = queue_copy(state, context, stream, box, to, from, wait, &until);
     if (result != CUDA_SUCCESS) return result;
     until.wait();
+    if (until.queue != nullptr) context.show_printed();
     return context.error();
   };
   if (wait == Wait::kSync) return queue_and_wait(handle, body);
@@ -331,6 +332,7 @@ CUresult copy_batch(CUstream handle, size_t* failed, Describe&& describe) {
       if (waits) until = std::move(point);
     }
     until.wait();
+    if (until.queue != nullptr) context.show_printed();
     return context.error();
   });
   if (result != CUDA_SUCCESS && failed != nullptr) *failed = at;
@@ -589,6 +591,7 @@ CUresult set(CUstream handle, CUdeviceptr address, size_t pitch, T value, size_t
       if (wait == Wait::kSync && !target.on_device) until = std::move(point);
     }
     until.wait();
+    if (until.queue != nullptr) context.show_printed();
     return context.error();
   };
   if (wait == Wait::kSync) return queue_and_wait(handle, body);

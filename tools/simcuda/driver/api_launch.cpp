@@ -95,6 +95,7 @@ struct QueuedKernel {
   Dim3 grid, block;
   uint64_t shared;
   std::vector<std::byte> parameters;
+  bool cooperative;
   // As it was when the launch was queued: memory that is freed later stays until this has run.
   std::shared_ptr<const ExtentTable> memory;
   std::shared_ptr<const ImageTable> images;
@@ -108,6 +109,8 @@ struct QueuedKernel {
     launch.parameters = parameters.data();
     launch.memory = memory;
     launch.images = images;
+    launch.cooperative = cooperative;
+    launch.print = [this](std::string_view text) { context->printed(text); };
     Fault fault;
     driver.engines.run(*context, Engine::kCompute, [&] {
       if (driver.engines.clock() != nullptr) {
@@ -124,10 +127,12 @@ struct QueuedKernel {
 };
 
 CUresult launch(CUfunction handle, const Dim3& grid, const Dim3& block, uint64_t shared,
-                CUstream stream_handle, void** parameters, void** extra) {
+                CUstream stream_handle, void** parameters, void** extra, bool cooperative) {
   KernelCall call;
   auto check = [&](Driver& state, Context& context) {
-    return check_kernel(state, context, handle, grid, block, shared, parameters, extra, &call);
+    const CUresult bad =
+        check_kernel(state, context, handle, grid, block, shared, parameters, extra, &call);
+    return bad != CUDA_SUCCESS || !cooperative ? bad : make_cooperative(state, &call);
   };
   return queue_or_capture(
       stream_handle,
@@ -147,15 +152,15 @@ CUresult launch(CUfunction handle, const Dim3& grid, const Dim3& block, uint64_t
       });
 }
 
-// Attributes that ask for what a plain launch does not give.
-CUresult check_attributes(const CUlaunchConfig& config) {
+// Attributes that ask for what a launch does not give here.
+CUresult check_attributes(const CUlaunchConfig& config, bool* cooperative) {
   if (config.numAttrs != 0 && config.attrs == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config.attrs[i];
     const auto& cluster = attribute.value.clusterDim;
     switch (attribute.id) {
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        if (attribute.value.cooperative != 0) return CUDA_ERROR_NOT_SUPPORTED;
+        *cooperative = attribute.value.cooperative != 0;
         break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         if (cluster.x > 1 || cluster.y > 1 || cluster.z > 1) return CUDA_ERROR_NOT_SUPPORTED;
@@ -218,7 +223,18 @@ CUresult check_kernel(Driver& driver, Context& context, CUfunction handle, const
   std::vector<std::byte> values(kernel.parameter_bytes);
   result = extra != nullptr ? unpack(extra, &values) : gather(kernel, parameters, &values);
   if (result != CUDA_SUCCESS) return result;
-  *call = {function->handle, context.handle(), grid, block, shared, std::move(values)};
+  *call = {function->handle, context.handle(), grid, block, shared, std::move(values), false};
+  return CUDA_SUCCESS;
+}
+
+CUresult make_cooperative(Driver& driver, KernelCall* call) {
+  const auto function = driver.functions.find(call->function);
+  if (!function) return CUDA_ERROR_INVALID_HANDLE;
+  const uint64_t blocks = uint64_t{call->grid.x} * call->grid.y * call->grid.z;
+  const auto threads = static_cast<int>(call->block.x * call->block.y * call->block.z);
+  const auto fit = static_cast<uint64_t>(blocks_that_fit(driver, *function, threads, call->shared));
+  if (blocks > fit * kMultiprocessors) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  call->cooperative = true;
   return CUDA_SUCCESS;
 }
 
@@ -236,6 +252,7 @@ CUresult kernel_task(Driver& driver, const KernelCall& call, WorkQueue::Task* ta
                        call.block,
                        call.shared,
                        call.values,
+                       call.cooperative,
                        std::move(memory),
                        driver.arrays.table()};
   return CUDA_SUCCESS;
@@ -251,24 +268,27 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                         CUstream stream, void** params, void** extra) {
   return simcuda::launch(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
-                         shared_bytes, stream, params, extra);
+                         shared_bytes, stream, params, extra, false);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
                           void** extra) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult bad = simcuda::check_attributes(*config); bad != CUDA_SUCCESS) {
+  bool cooperative = false;
+  if (CUresult bad = simcuda::check_attributes(*config, &cooperative); bad != CUDA_SUCCESS) {
     return simcuda::in_context([bad](auto&, auto&) { return bad; });
   }
   return simcuda::launch(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
                          {config->blockDimX, config->blockDimY, config->blockDimZ},
-                         config->sharedMemBytes, config->hStream, params, extra);
+                         config->sharedMemBytes, config->hStream, params, extra, cooperative);
 }
 
-// The blocks of a grid run one after the other: a barrier over the grid would wait for ever.
-CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                   unsigned, unsigned, CUstream, void**) {
-  return simcuda::in_context([](auto&, auto&) { return CUDA_ERROR_NOT_SUPPORTED; });
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned shared_bytes, CUstream stream,
+                                   void** params) {
+  return simcuda::launch(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
+                         shared_bytes, stream, params, nullptr, true);
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function,

@@ -273,6 +273,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
     const auto points = simcuda::due(context, stream);
     for (const Point& point : points) point.wait();
     for (const Point& point : points) state.pools.synchronised(point);
+    context.show_printed();
     return context.error();
   });
 }
@@ -373,6 +374,7 @@ CUresult cuEventSynchronize(CUevent handle) {
     const Point point = event.latest().point;
     point.wait();
     state.pools.synchronised(point);
+    if (const auto context = state.contexts.find(event.context)) context->show_printed();
     return CUDA_SUCCESS;
   });
 }

@@ -137,6 +137,23 @@ Point Context::submit(const Stream& stream, WorkQueue::Task task, When when,
 
 void Context::synchronize() {
   for (const Point& point : pending(true)) point.wait();
+  show_printed();
+}
+
+// Unlike CUDA's, which lets go of the oldest, so that no more is kept than fits.
+void Context::printed(std::string_view text) {
+  const size_t most = limits[CU_LIMIT_PRINTF_FIFO_SIZE];
+  std::lock_guard lock(printed_mutex_);
+  printed_.append(text.substr(0, printed_.size() < most ? most - printed_.size() : 0));
+}
+
+void Context::show_printed() {
+  std::string text;
+  {
+    std::lock_guard lock(printed_mutex_);
+    text.swap(printed_);
+  }
+  if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 bool Context::fail(CUresult error, const std::string& line) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/simcuda/driver/cuda.h"
@@ -63,8 +64,12 @@ class Context : public std::enable_shared_from_this<Context> {
   // What a legacy default stream operation would wait for: everything in blocking streams; with
   // `all`, every stream.
   std::vector<Point> pending(bool all);
-  // Waits for all that has been queued.
+  // Waits for all that has been queued, and shows what kernels have printed.
   void synchronize();
+  // Keeps what a kernel prints until show_printed(), up to what the limit for it says.
+  void printed(std::string_view text);
+  // As CUDA does at synchronisations. On standard output, through the program's own stream.
+  void show_printed();
 
   // The error that every call returns from the first fault on; CUDA_SUCCESS before.
   CUresult error() const { return error_.load(std::memory_order_acquire); }
@@ -100,6 +105,8 @@ class Context : public std::enable_shared_from_this<Context> {
   std::atomic<CUresult> error_{CUDA_SUCCESS};
   std::atomic<bool> cancelled_{false};
 
+  std::mutex printed_mutex_;
+  std::string printed_;
   std::mutex order_;  // makes collecting what to wait for and queueing one step
   std::shared_ptr<WorkQueue> legacy_queue_;
   std::vector<Member> members_;

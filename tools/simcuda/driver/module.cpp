@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/simcuda/driver/driver.h"
+#include "tracker/cubin.h"
 #include "tracker/image.h"
 #include "tracker/ptx.h"
 
@@ -25,6 +26,26 @@ unsigned target_number(const std::string& target) {
     number = number * 10 + static_cast<unsigned>(target[i] - '0');
   }
   return number;
+}
+
+// ": kernel 'a', kernel 'b'", as far as they fit on a line.
+std::string kernels_in(const ImageContents& contents) {
+  constexpr size_t kMost = 500;
+  std::string list;
+  for (const ImageEntry& entry : contents.entries) {
+    std::vector<gpusnap::CubinKernel> kernels;
+    if (entry.kind == ImageEntry::Kind::kPtx ||
+        !gpusnap::read_cubin_kernels(std::as_bytes(std::span(entry.bytes)), kernels).empty()) {
+      continue;
+    }
+    for (const gpusnap::CubinKernel& kernel : kernels) {
+      const std::string name = "kernel '" + kernel.name + "'";
+      if (list.find(name) != std::string::npos) continue;
+      if (list.size() + name.size() > kMost) return list + ", ...";
+      list += (list.empty() ? ": " : ", ") + name;
+    }
+  }
+  return list;
 }
 
 CUresult select(const ImageContents& contents, int arch, std::string* ptx_text, LoadLog* log) {
@@ -45,7 +66,7 @@ CUresult select(const ImageContents& contents, int arch, std::string* ptx_text, 
     return CUDA_SUCCESS;
   }
   log->error = newer ? "the image's PTX is for newer devices than this one; SIMCUDA_ARCH sets it"
-                     : "the image holds no PTX, and machine code cannot run here";
+                     : "the image holds no PTX, and machine code cannot run here" + kernels_in(contents);
   for (const std::string& line : contents.unreadable) log->error += "; " + line;
   return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }

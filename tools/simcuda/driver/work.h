@@ -24,6 +24,7 @@ struct KernelCall {
   Dim3 grid, block;
   uint64_t shared = 0;
   std::vector<std::byte> values;  // the parameter block
+  bool cooperative = false;
 };
 struct CopyCall {
   CUDA_MEMCPY3D copy{};
@@ -53,6 +54,8 @@ using Work = std::variant<EmptyCall, KernelCall, CopyCall, SetCall, HostCall, Re
 CUresult check_kernel(Driver& driver, Context& context, CUfunction function, const Dim3& grid,
                       const Dim3& block, uint64_t shared, void** parameters, void** extra,
                       KernelCall* call);
+// Makes the launch a cooperative one, where all its blocks fit on the device at once.
+CUresult make_cooperative(Driver& driver, KernelCall* call);
 // Tasks for a stream. Those of copies and sets are bound to memory: whoever gets them keeps the
 // Hold until they are queued, in a stream of `context`. A kernel's takes Memory's lock itself.
 CUresult kernel_task(Driver& driver, const KernelCall& call, WorkQueue::Task* task);

@@ -8,9 +8,6 @@
 namespace simcuda {
 namespace {
 
-// Operations of a warp before the next one has its turn.
-constexpr uint64_t kWarpTurn = 20000;
-
 uint32_t lane_u32(const Frame& frame, int32_t slot, uint32_t lane) {
   const std::byte* constants =
       frame.code->constant_bytes.data() + frame.code->constant_bytes.size();
@@ -50,9 +47,9 @@ Block::Block(LaunchContext& context)
     for (const Kernel& kernel : context.code->kernels) {
       if (&kernel == context.launch->kernel) warp.parameter_bytes = kernel.info.parameter_bytes;
     }
-    if (context.launch->memory) {
-      warp.extents = context.launch->memory->extents.data();
-      warp.extent_count = context.launch->memory->extents.size();
+    if (context.memory != nullptr) {
+      warp.extents = context.memory->extents.data();
+      warp.extent_count = context.memory->extents.size();
     }
     warp.images = context.launch->images.get();
     warp.hints = hints_.data();
@@ -84,7 +81,7 @@ void Block::start(Dim3 index) {
   }
 }
 
-Stop Block::run(uint32_t slices) {
+Stop Block::run(uint32_t slices, uint64_t turn) {
   for (uint32_t slice = 0; slice < slices; ++slice) {
     bool moved = false, left = false;
     for (Warp& warp : warps_) {
@@ -94,7 +91,7 @@ Stop Block::run(uint32_t slices) {
         return Stop::kFault;
       }
       uint64_t operations = 0;
-      const Stop stop = run_warp(warp, kWarpTurn, &context_.instructions, &operations);
+      const Stop stop = run_warp(warp, turn, &context_.instructions, &operations);
       context_.operations += operations;
       moved = moved || operations > 0;
       if (stop == Stop::kFault) {
@@ -134,7 +131,8 @@ uint32_t Block::live_threads() const {
 void Block::arrive(Warp& warp, Group& group, const BarrierSite& site) {
   const Frame& frame = *group.frame;
   const auto lane = static_cast<uint32_t>(std::countr_zero(group.mask));
-  const uint32_t id = lane_u32(frame, site.id_slot, lane) % kBarriers;
+  const uint32_t id =
+      site.of_cluster ? kOfCluster : lane_u32(frame, site.id_slot, lane) % kNumbered;
   Barrier& barrier = barriers_[id];
   const bool counted = site.count_slot != kNoSlot;
   if (counted) barrier.expected = lane_u32(frame, site.count_slot, lane);

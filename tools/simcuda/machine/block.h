@@ -12,10 +12,12 @@ namespace simcuda {
 // What all blocks of a launch share.
 struct LaunchContext {
   const Launch* launch = nullptr;
+  const ExtentTable* memory = nullptr;  // the launch's, and the workspace
   const Code* code = nullptr;
   const CodeFunction* kernel = nullptr;
   uint32_t threads = 0;       // of a block
-  uint64_t shared_bytes = 0;  // static and dynamic
+  uint64_t shared_bytes = 0;  // static, dynamic and reserved
+  uint64_t reserved_shared = 0;  // where the reserved part begins
   uint64_t local_bytes = 0;   // of a thread
   uint64_t grid_id = 0;
   uint64_t operations = 0;    // executed so far: the clock
@@ -32,8 +34,8 @@ class Block {
   Block& operator=(const Block&) = delete;
 
   void start(Dim3 index);
-  // About `slices` turns of each warp. kBlocked: nothing can ever move again.
-  Stop run(uint32_t slices);
+  // About `slices` turns of each warp, each of about `operations`. kBlocked: nothing can ever move again.
+  Stop run(uint32_t slices, uint64_t operations);
   const Fault& fault() const { return fault_; }
 
   // For the warps.
@@ -43,7 +45,9 @@ class Block {
   Dim3 index() const { return index_; }
 
  private:
-  static constexpr uint32_t kBarriers = 16;
+  static constexpr uint32_t kNumbered = 16;  // as bar and barrier name them
+  static constexpr uint32_t kOfCluster = kNumbered;
+  static constexpr uint32_t kBarriers = kNumbered + 1;
   struct Barrier {
     uint32_t arrived = 0;   // threads
     uint32_t expected = 0;  // 0: all that have not exited

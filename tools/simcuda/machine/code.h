@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/simcuda/machine.h"
+#include "tools/simcuda/machine/matrix.h"
 #include "tools/simcuda/machine/op.h"
 #include "tools/simcuda/machine/texture.h"
 
@@ -17,6 +18,11 @@ namespace simcuda {
 // Where functions live, 16 bytes apart: no memory is there, the addresses only name code.
 inline constexpr uint64_t kCodeWindow = kParameterWindow + (uint64_t{1} << 40);
 inline constexpr uint64_t kCodeStep = 16;
+// Of a cooperative launch, for what its blocks wait for one another with: only it has memory there.
+inline constexpr uint64_t kWorkspace = kCodeWindow + (uint64_t{1} << 40);
+inline constexpr uint64_t kWorkspaceBytes = 64;
+// Bytes of shared memory behind the block's own that code of NVIDIA's headers may use.
+inline constexpr uint64_t kReservedShared = 1024;
 
 // Where a function's argument or result is: in a register's slot or in the frame's local memory.
 struct Place {
@@ -34,6 +40,7 @@ struct CallSite {
 
 struct BarrierSite {
   enum class Reduce : uint8_t { kNone, kPopc, kAnd, kOr };
+  bool of_cluster = false;  // of all threads of the cluster: it has no number
   int32_t id_slot = kNoSlot;
   int32_t count_slot = kNoSlot;  // none: all threads of the block
   bool arrive = false;           // counts but does not wait
@@ -63,6 +70,7 @@ enum class SyncOp : uint8_t {
   kReduceAnd,
   kReduceOr,
   kReduceXor,
+  kElect,
 };
 
 // A register's 32 values in the constants: filled with `value`, or at bind() with a variable's
@@ -89,6 +97,7 @@ struct CodeFunction {
   std::vector<BarrierSite> barriers;
   std::vector<std::unique_ptr<TextureSite>> textures;  // operations point to them
   std::vector<std::vector<uint32_t>> branch_targets;   // operations
+  std::vector<std::unique_ptr<const MatrixSite>> matrices;
 };
 
 struct Code;
@@ -104,7 +113,8 @@ struct Code {
   std::unique_ptr<const gpusnap::ptx::Module> module;
   std::vector<CodeFunction> functions;  // as in the module
   std::vector<GlobalPlacement> globals;
-  uint64_t dynamic_shared_base = 0;  // where `.extern .shared` variables begin, in every kernel
+  bool uses_reserved_shared = false;  // any of them asks where it is
+  uint64_t dynamic_shared_base = 0;   // where `.extern .shared` variables begin, in every kernel
   std::vector<Kernel> kernels;
 
   // Null: no function has that address.

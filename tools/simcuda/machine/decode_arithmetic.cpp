@@ -95,6 +95,11 @@ void Decoder::with_carry(IntOp op, const Shape& shape, size_t sources) {
 bool Decoder::integer_pair(IntOp op, Modifiers& mods) {
   const int type = mods.take_one({"u16x2", "s16x2"});
   if (type < 0) return false;
+  if (op != IntOp::kAddX2 && type == 1 && mods.take("relu")) {
+    finished(mods);
+    relu(*shape_of(Type::kB32), op, Num::kS16);
+    return true;
+  }
   finished(mods);
   const Num num = type == 0 ? Num::kU16 : Num::kS16;
   elementwise(handlers_.integer(op, num), *shape_of(Type::kB32), 2);
@@ -251,6 +256,10 @@ void Decoder::min_max() {
     return elementwise(handlers_.floating(op, shape.num, flags), shape, 2);
   }
   if (integer_pair(least ? IntOp::kMinX2 : IntOp::kMaxX2, mods)) return;
+  if (type == Type::kS32 && mods.take("relu")) {
+    finished(mods);
+    return relu(*shape_of(type), least ? IntOp::kMin : IntOp::kMax, Num::kS32);
+  }
   finished(mods);
   if (!is_integer(type)) return fail("no such type for this instruction");
   const Shape shape = *shape_of(type);
@@ -306,10 +315,54 @@ void Decoder::root_and_reciprocal() {
   elementwise(handlers_.floating(op, shape.num, flags), shape, 1, rounding);
 }
 
+// Computed as an f32 and rounded: nearer than the approximation has to be.
+void Decoder::half_by_single(FloatOp op, Modifiers& mods, Type type) {
+  const Half half = *half_of(type);
+  const bool brain = half == Half::kBF16 || half == Half::kBF16x2;
+  // bf16 has denormals where f32 has them: the f32 form flushes both.
+  const bool flush = mods.take("ftz");
+  finished(mods);
+  if (flush && (!brain || op != FloatOp::kEx2)) return fail("no such form of the instruction");
+  if (!expect_operands(2, 2)) return;
+  const bool pair = half == Half::kF16x2 || half == Half::kBF16x2;
+  const uint32_t bits = pair ? 32 : 16;
+  const int32_t d = written(0, bits);
+  const int32_t a = read(1, bits);
+  const Handler handler = handlers_.floating(op, Num::kF32, flush ? kFlush : 0);
+  int32_t result[2] = {kNoSlot, kNoSlot};
+  for (size_t i = 0; i < (pair ? 2 : 1); ++i) {
+    const int32_t single = single_of(a, type, i == 1);
+    result[i] = new_slot(32);
+    emit(handler, {result[i], single});
+  }
+  if (pair) {
+    emit(handlers_.to_half(Num::kF32, half), {d, result[1], result[0]});
+  } else {
+    emit(handlers_.to_half(Num::kF32, half), {d, result[0]});
+  }
+}
+
+// An integer minimum or maximum, and 0 where it is negative.
+void Decoder::relu(const Shape& shape, IntOp op, Num num) {
+  const bool pair = op == IntOp::kMinX2 || op == IntOp::kMaxX2;
+  if (!expect_operands(3, 3)) return;
+  const int32_t d = written(0, shape.bits);
+  const int32_t a = read(1, shape.bits);
+  const int32_t b = read(2, shape.bits);
+  const int32_t result = new_slot(shape.bits);
+  emit(handlers_.integer(op, num), {result, a, b});
+  emit(handlers_.integer(pair ? IntOp::kMaxX2 : IntOp::kMax, num),
+       {d, result, constant(0, shape.bits)});
+}
+
 void Decoder::approximate() {
   Modifiers mods(in_->modifiers);
   const Type type = mods.take_type();
   const bool named = mods.take("approx");
+  const bool is_half = half_of(type) && (in_->opcode == "ex2" || in_->opcode == "tanh");
+  if (named && is_half) {
+    return half_by_single(in_->opcode == "ex2" ? FloatOp::kEx2 : FloatOp::kTanh, mods, type);
+  }
   const uint8_t flags = mods.take("ftz") ? kFlush : 0;
   finished(mods);
   if (!named || type != Type::kF32) return fail("no such form of the instruction");

@@ -14,6 +14,28 @@ bool is_untyped(ptx::Type type) {
   return type == ptx::Type::kB16 || type == ptx::Type::kB32 || type == ptx::Type::kB64;
 }
 
+bool is_half(ptx::Type type) {
+  return type == ptx::Type::kF16 || type == ptx::Type::kBF16;
+}
+bool is_half_pair(ptx::Type type) {
+  return type == ptx::Type::kF16x2 || type == ptx::Type::kBF16x2;
+}
+// 1.0 as a comparison gives it; all ones for integers.
+uint64_t truth(ptx::Type type) {
+  switch (type) {
+    case ptx::Type::kF32:
+      return 0x3f800000;
+    case ptx::Type::kF16:
+    case ptx::Type::kF16x2:
+      return 0x3c00;
+    case ptx::Type::kBF16:
+    case ptx::Type::kBF16x2:
+      return 0x3f80;
+    default:
+      return UINT64_MAX;
+  }
+}
+
 constexpr uint8_t kTableNot = 0b0011;  // not a: for (a, b) = 00 and 01
 constexpr uint8_t kTableCopy = 0b1100;
 constexpr uint8_t kTableAnd = 0b1000;
@@ -162,6 +184,61 @@ void Decoder::prmt() {
   elementwise(handlers_.integer(kModes[mode + 1], Num::kU32), *shape_of(type), 3);
 }
 
+// A mask of b bits from bit a on.
+void Decoder::bit_mask() {
+  Modifiers mods(in_->modifiers);
+  const int mode = mods.take_one({"clamp", "wrap"});
+  const Type type = mods.take_type();
+  finished(mods);
+  if (mode < 0 || type != Type::kB32) return fail("no such form of the instruction");
+  if (!expect_operands(3, 3)) return;
+  const int32_t d = written(0, 32);
+  int32_t from[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const int32_t value = read(i + 1, 32);
+    from[i] = new_slot(32);
+    emit(handlers_.integer(mode == 0 ? IntOp::kMin : IntOp::kAnd, Num::kU32),
+         {from[i], value, constant(mode == 0 ? 32 : 31, 32)});
+  }
+  emit(handlers_.integer(IntOp::kBfi, Num::kU32),
+       {d, constant(UINT32_MAX, 32), constant(0, 32), from[0], from[1]});
+}
+
+// The low b bits of a, extended.
+void Decoder::sign_extend() {
+  Modifiers mods(in_->modifiers);
+  const int mode = mods.take_one({"clamp", "wrap"});
+  const Type type = mods.take_type();
+  finished(mods);
+  if (mode < 0 || (type != Type::kU32 && type != Type::kS32)) {
+    return fail("no such form of the instruction");
+  }
+  if (!expect_operands(3, 3)) return;
+  const int32_t d = written(0, 32);
+  const int32_t a = read(1, 32);
+  const int32_t b = read(2, 32);
+  const int32_t length = new_slot(32);
+  emit(handlers_.integer(mode == 0 ? IntOp::kMin : IntOp::kAnd, Num::kU32),
+       {length, b, constant(mode == 0 ? 32 : 31, 32)});
+  emit(handlers_.integer(IntOp::kBfe, shape_of(type)->num), {d, a, constant(0, 32), length});
+}
+
+// vabsdiff4: of four bytes each how far they are apart, or with .add the sum of that and c.
+void Decoder::bytes_apart() {
+  Modifiers mods(in_->modifiers);
+  const bool sum = mods.take("add");
+  const Type to = mods.take_type();
+  const Type a = mods.take_type();
+  const Type b = mods.take_type();
+  finished(mods);
+  const auto is_word = [](Type t) { return t == Type::kU32 || t == Type::kS32; };
+  if (!is_word(to) || !is_word(a) || a != b) return fail("no such form of the instruction");
+  const bool sign = a == Type::kS32;
+  elementwise(handlers_.integer(sum ? IntOp::kSumApart4 : IntOp::kApart4,
+                                sign ? Num::kS32 : Num::kU32),
+              *shape_of(Type::kB32), 3);
+}
+
 void Decoder::dot_product() {
   Modifiers mods(in_->modifiers);
   const bool four = in_->opcode == "dp4a";
@@ -185,7 +262,11 @@ void Decoder::move_vector(const ptx::VectorOperand& parts, const Operand& whole,
   const auto count = static_cast<uint32_t>(parts.elements.size());
   const uint32_t part_bits = count == 0 ? 0 : bits / count;
   if (count != 2 && count != 4) return fail("no such number of parts");
-  if (part_bits != 16 && part_bits != 32) return fail("parts of that size are not supported");
+  if (part_bits != 8 && part_bits != 16 && part_bits != 32) {
+    return fail("parts of that size are not supported");
+  }
+  const uint32_t slot_bits = std::max(part_bits, 16u);
+  const Num part_type = part_bits == 8 ? Num::kU8 : unsigned_of(part_bits);
   const int32_t whole_slot = pack ? written(whole, bits) : read(whole, bits);
   // The destination may be among the sources.
   int32_t sum = kNoSlot;
@@ -194,8 +275,8 @@ void Decoder::move_vector(const ptx::VectorOperand& parts, const Operand& whole,
     const uint32_t at = i * part_bits;
     const int32_t shifted = new_slot(bits);
     if (pack) {
-      const int32_t part = read(parts.elements[i], part_bits);
-      emit(handlers_.resize(unsigned_of(part_bits), part_bits, bits), {shifted, part});
+      const int32_t part = read(parts.elements[i], slot_bits);
+      emit(handlers_.resize(part_type, slot_bits, bits), {shifted, part});
       const int32_t moved = new_slot(bits);
       emit(handlers_.integer(IntOp::kShl, unsigned_of(bits)), {moved, shifted, constant(at, 32)});
       if (i == 0) {
@@ -212,8 +293,31 @@ void Decoder::move_vector(const ptx::VectorOperand& parts, const Operand& whole,
     }
   }
   for (uint32_t i = 0; i < count && !pack; ++i) {
-    const int32_t to = written(parts.elements[i], part_bits);
-    emit(handlers_.resize(unsigned_of(part_bits), bits, part_bits), {to, values[i]});
+    const int32_t to = written(parts.elements[i], slot_bits);
+    emit(handlers_.resize(part_type, bits, slot_bits), {to, values[i]});
+  }
+}
+
+void Decoder::move_wide(const Operand& to, const Operand& from) {
+  const auto halves = [this](const ptx::VectorOperand& parts, auto&& slot_for) {
+    std::pair<int32_t, int32_t> slots{kNoSlot, kNoSlot};
+    if (parts.elements.size() != 2) {
+      fail("no such number of parts");
+      return slots;
+    }
+    slots.first = slot_for(parts.elements[0]);
+    slots.second = slot_for(parts.elements[1]);
+    return slots;
+  };
+  if (const auto* parts = std::get_if<ptx::VectorOperand>(&from.value)) {
+    const auto [low, high] = halves(*parts, [&](const Operand& o) { return read(o, 64); });
+    emit(handlers_.pack_wide, {written(to, 128), low, high});
+  } else if (const auto* whole = std::get_if<ptx::VectorOperand>(&to.value)) {
+    const auto [low, high] = halves(*whole, [&](const Operand& o) { return written(o, 64); });
+    emit(handlers_.unpack_wide, {low, high, read(from, 128)});
+  } else {
+    const int32_t d = written(to, 128);
+    emit(handlers_.move_wide, {d, read(from, 128)});
   }
 }
 
@@ -230,6 +334,7 @@ void Decoder::mov() {
     emit(handlers_.predicate, {p, a, kNoSlot}).code = with_negated(kTableCopy, negated, false);
     return;
   }
+  if (type == Type::kB128) return move_wide(operand(0), operand(1));
   const std::optional<Shape> shape = shape_of(type);
   if (!shape || ptx::size_of(type) < 2) return fail("no such type for this instruction");
   const auto* from = std::get_if<ptx::VectorOperand>(&operand(1).value);
@@ -300,8 +405,7 @@ void Decoder::compare(Modifiers& mods, int32_t p, int32_t q, size_t first, Combi
   const uint8_t flags = type == Type::kF32 && mods.take("ftz") ? kFlush : 0;
   finished(mods);
   const std::optional<Shape> shape = shape_of(type);
-  if (!shape || ptx::size_of(type) < 2 || type == Type::kF16 || type == Type::kBF16 ||
-      type == Type::kF16x2 || type == Type::kBF16x2) {
+  if (!shape || ptx::size_of(type) < 2 || is_half_pair(type)) {
     return fail("no such type for this instruction");
   }
   if (is_untyped(type) && compare_op != Compare::kEq && compare_op != Compare::kNe) {
@@ -310,18 +414,61 @@ void Decoder::compare(Modifiers& mods, int32_t p, int32_t q, size_t first, Combi
   const bool unsigned_only = std::any_of(
       in_->modifiers.begin(), in_->modifiers.end(),
       [](std::string_view m) { return m == "lo" || m == "ls" || m == "hi" || m == "hs"; });
-  if (unsigned_only && (shape->is_signed || shape->is_float)) {
+  if (unsigned_only && (shape->is_signed || shape->is_float || is_half(type))) {
     return fail("no such comparison for this type");
   }
   const size_t last = first + (combine == Combine::kNone ? 2 : 3);
   if (!expect_operands(last, last)) return;
   bool negated = false;
-  const int32_t a = read(first, shape->bits, shape->is_float);
-  const int32_t b = read(first + 1, shape->bits, shape->is_float);
+  int32_t a = read(first, shape->bits, shape->is_float);
+  int32_t b = read(first + 1, shape->bits, shape->is_float);
+  Num num = shape->num;
+  if (is_half(type)) {
+    a = single_of(a, type);
+    b = single_of(b, type);
+    num = Num::kF32;
+  }
   const int32_t c =
       combine == Combine::kNone ? kNoSlot : read_predicate(operand(first + 2), &negated);
-  Op& op = emit(handlers_.compare(compare_op, shape->num, flags), {p, q, a, b, c});
+  Op& op = emit(handlers_.compare(compare_op, num, flags), {p, q, a, b, c});
   op.code = static_cast<uint8_t>(static_cast<uint8_t>(combine) | (negated ? 0x80 : 0));
+}
+
+int32_t Decoder::single_of(int32_t slot, Type type, bool upper) {
+  const bool brain = type == Type::kBF16 || type == Type::kBF16x2;
+  if (is_half_pair(type)) {
+    int32_t word = slot;
+    if (upper) {
+      word = new_slot(32);
+      emit(handlers_.integer(IntOp::kShr, Num::kU32), {word, slot, constant(16, 32)});
+    }
+    slot = new_slot(16);
+    emit(handlers_.resize(Num::kU16, 32, 16), {slot, word});
+  }
+  const int32_t single = new_slot(32);
+  emit(handlers_.from_half(brain ? Half::kBF16 : Half::kF16, Num::kF32), {single, slot});
+  return single;
+}
+
+// p from the lower halves, q from the upper ones.
+void Decoder::setp_pair(Modifiers& mods, Compare compare_op, Combine combine, Type type) {
+  finished(mods);
+  const auto* pair = std::get_if<ptx::PairOperand>(&operand(0).value);
+  if (pair == nullptr) return fail("two predicates are wanted");
+  const size_t last = combine == Combine::kNone ? 3 : 4;
+  if (!expect_operands(last, last)) return;
+  bool negated = false;
+  const int32_t a = read(1, 32);
+  const int32_t b = read(2, 32);
+  const int32_t c = combine == Combine::kNone ? kNoSlot : read_predicate(operand(3), &negated);
+  for (size_t i = 0; i < 2; ++i) {
+    if (std::holds_alternative<ptx::SinkOperand>(pair->elements[i].value)) continue;
+    const int32_t left = single_of(a, type, i == 1);
+    const int32_t right = single_of(b, type, i == 1);
+    const int32_t p = written_predicate(pair->elements[i]);
+    Op& op = emit(handlers_.compare(compare_op, Num::kF32, 0), {p, kNoSlot, left, right, c});
+    op.code = static_cast<uint8_t>(static_cast<uint8_t>(combine) | (negated ? 0x80 : 0));
+  }
 }
 
 void Decoder::setp() {
@@ -331,6 +478,7 @@ void Decoder::setp() {
   const Type type = mods.take_type();
   if (!compare_op) return fail("no comparison is named");
   if (!expect_operands(3, 4)) return;
+  if (is_half_pair(type)) return setp_pair(mods, *compare_op, combine, type);
   int32_t p = kNoSlot, q = kNoSlot;
   if (const auto* pair = std::get_if<ptx::PairOperand>(&operand(0).value)) {
     p = written_predicate(pair->elements[0]);
@@ -341,6 +489,26 @@ void Decoder::setp() {
   compare(mods, p, q, 1, combine, *compare_op, type);
 }
 
+// Each half on its own.
+void Decoder::set_half_pair(Compare compare_op, Type to, Type type) {
+  if (!expect_operands(3, 3)) return;
+  const int32_t d = written(0, 32);
+  const int32_t a = read(1, 32);
+  const int32_t b = read(2, 32);
+  const int32_t none = constant(0, 32);
+  int32_t part[2];
+  for (uint32_t i = 0; i < 2; ++i) {
+    const int32_t left = single_of(a, type, i == 1);
+    const int32_t right = single_of(b, type, i == 1);
+    const int32_t p = new_slot(1);
+    emit(handlers_.compare(compare_op, Num::kF32, 0), {p, kNoSlot, left, right, kNoSlot});
+    part[i] = new_slot(32);
+    emit(handlers_.integer(IntOp::kSelect, Num::kU32),
+         {part[i], constant((truth(to) & 0xffff) << (16 * i), 32), none, p});
+  }
+  emit(handlers_.integer(IntOp::kOr, Num::kU32), {d, part[0], part[1]});
+}
+
 // All ones or 1.0 where the comparison holds.
 void Decoder::set() {
   Modifiers mods(in_->modifiers);
@@ -348,16 +516,22 @@ void Decoder::set() {
   const Combine combine = take_combine(mods);
   const Type to = mods.take_type();
   const Type type = mods.take_type();
-  if (!compare_op || (to != Type::kU32 && to != Type::kS32 && to != Type::kF32)) {
+  const bool word = to == Type::kU32 || to == Type::kS32;
+  if (compare_op && is_half_pair(type) && (word || to == type) && combine == Combine::kNone) {
+    finished(mods);
+    return set_half_pair(*compare_op, to, type);
+  }
+  const bool small = is_half(to) || to == Type::kU16 || to == Type::kS16;
+  if (!compare_op || (!word && to != Type::kF32 && !(small && is_half(type)))) {
     return fail("no such form of the instruction");
   }
   if (!expect_operands(3, 4)) return;
+  const uint32_t bits = small ? 16 : 32;
   const int32_t p = new_slot(1);
-  const int32_t d = written(0, 32);
+  const int32_t d = written(0, bits);
   compare(mods, p, kNoSlot, 1, combine, *compare_op, type);
-  constexpr uint64_t kOneAsFloat = 0x3f800000;
-  const int32_t yes = constant(to == Type::kF32 ? kOneAsFloat : UINT32_MAX, 32);
-  emit(handlers_.integer(IntOp::kSelect, Num::kU32), {d, yes, constant(0, 32), p});
+  emit(handlers_.integer(IntOp::kSelect, unsigned_of(bits)),
+       {d, constant(truth(to), bits), constant(0, bits), p});
 }
 
 }  // namespace simcuda

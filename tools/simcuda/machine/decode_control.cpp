@@ -1,5 +1,6 @@
 // Branches, calls, barriers and the operations that a warp does together.
 #include "tools/simcuda/machine/decoder.h"
+#include "tools/simcuda/machine/print.h"
 #include "tools/simcuda/machine/special.h"
 
 namespace simcuda {
@@ -76,7 +77,7 @@ void Decoder::call() {
   const std::vector<ptx::Variable>* formals = nullptr;
   if (const auto* symbol = std::get_if<ptx::SymbolOperand>(&callee.value)) {
     const ptx::Function& f = module_.functions[symbol->symbol.index];
-    if (!f.has_body && f.name != "__assertfail") {
+    if (!f.has_body && f.name != "__assertfail" && f.name != kPrintFunction) {
       return fail("function " + f.name + " is not defined in the module");
     }
     site.function = symbol->symbol.index;
@@ -133,6 +134,7 @@ void Decoder::bar() {
   Modifiers mods(in_->modifiers);
   mods.take("cta");
   if (mods.take("warp")) return barrier_warp();
+  if (mods.take("cluster")) return cluster_barrier();
   mods.take("aligned");
   const int kind = mods.take_one({"sync", "arrive", "red"});
   const int reduce = kind == 2 ? mods.take_one({"popc", "and", "or"}) : -1;
@@ -291,8 +293,58 @@ void Decoder::nanosleep() {
   emit_control(OpKind::kYield);
 }
 
-void Decoder::pragma() {
+// Says something about performance, or about launches that depend on one another: those wait for
+// the whole of the one before.
+void Decoder::nothing() {
+  Modifiers mods(in_->modifiers);
+  if (in_->opcode == "griddepcontrol") mods.take_one({"wait", "launch_dependents"});
+  if (in_->opcode == "setmaxnreg") {
+    mods.take_one({"inc", "dec"});
+    mods.take("sync");
+    mods.take("aligned");
+    mods.take_type();
+  }
+  if (in_->opcode == "pmevent") mods.take("mask");
+  finished(mods);
   emit_control(OpKind::kPlain);
+}
+
+// The lane that stands for the others.
+void Decoder::elect() {
+  Modifiers mods(in_->modifiers);
+  const bool sync = mods.take("sync");
+  finished(mods);
+  if (!sync) return fail("no such form of the instruction");
+  if (!expect_operands(2, 2)) return;
+  const auto* pair = std::get_if<ptx::PairOperand>(&operand(0).value);
+  if (pair == nullptr) return fail("a register and a predicate are wanted");
+  const bool unused = std::holds_alternative<ptx::SinkOperand>(pair->elements[0].value);
+  const int32_t d = unused ? kNoSlot : written(pair->elements[0], 32);
+  const int32_t p = written_predicate(pair->elements[1]);
+  const int32_t members = read(1, 32);
+  emit_sync(SyncOp::kElect, {d, p, kNoSlot, kNoSlot, kNoSlot, members});
+}
+
+// A cluster is one block here. Who has arrived waits in `wait` for the others to come there: that is
+// later than it would have to be, never earlier.
+void Decoder::cluster_barrier() {
+  Modifiers mods(in_->modifiers);
+  mods.take("cluster");
+  const int kind = mods.take_one({"arrive", "wait"});
+  mods.take_one({"release", "relaxed", "acquire"});
+  mods.take("aligned");
+  finished(mods);
+  if (kind < 0) return fail("no such form of the instruction");
+  if (!expect_operands(0, 0)) return;
+  if (kind == 0) {
+    emit(fence_handler());
+    return;
+  }
+  BarrierSite site;
+  site.of_cluster = true;
+  Op& op = emit_control(OpKind::kBarrier);
+  op.target = static_cast<uint32_t>(out_.barriers.size());
+  out_.barriers.push_back(site);
 }
 
 }  // namespace simcuda

@@ -1,6 +1,8 @@
 // cvt. A source register may be wider than the source type (its low bits count) and a destination
 // wider than its type (the value is extended): both are operations of their own around the
 // conversion proper.
+#include <iterator>
+
 #include "tools/simcuda/machine/decoder.h"
 
 namespace simcuda {
@@ -111,11 +113,14 @@ void Decoder::convert_to_float(Type to, Type from, Rounding rounding, uint8_t fl
     emit_rounded(handlers_.integer_to_float(num, shape_of(to)->num, flags), rounding, {d, source});
     return;
   }
-  // Any integer that a double cannot hold is beyond f16 in every rounding mode, but not beyond
-  // bf16.
-  if (to == Type::kBF16 && bits_of(from) == 64) return fail("that conversion is not supported");
-  const int32_t wide = new_slot(64);
   const int32_t d = written(0, 16);
+  if (bits_of(from) == 64) {
+    Op& op = emit(handlers_.to_half(num, half_of(to)), {d, source});
+    op.flags = flags;
+    op.rounding = rounding;
+    return;
+  }
+  const int32_t wide = new_slot(64);
   emit(handlers_.integer_to_float(num, Num::kF64, 0), {wide, source});
   Op& op = emit(handlers_.to_half(Num::kF64, half_of(to)), {d, wide});
   op.flags = flags;
@@ -189,8 +194,64 @@ void Decoder::convert_pair(Type to, Rounding rounding, uint8_t flags) {
   op.rounding = rounding;
 }
 
+// Conversions to and from formats that no register has: e4m3x2, e5m2x2 and tf32. False: it is none.
+bool Decoder::convert_small(Modifiers& mods) {
+  constexpr size_t kTf32 = 2;
+  size_t found = SIZE_MAX;
+  bool first = false;
+  for (const std::string_view name : in_->modifiers) {
+    constexpr std::string_view kNames[] = {"e4m3x2", "e5m2x2", "tf32"};
+    for (size_t i = 0; i < std::size(kNames) && found == SIZE_MAX; ++i) {
+      if (name == kNames[i]) found = i;
+    }
+    if (found != SIZE_MAX) {
+      first = !failed() && ptx::type_from_name(in_->modifiers.back()) != Type::kNone;
+      mods.take(name);
+      break;
+    }
+  }
+  if (found == SIZE_MAX) return false;
+  const Type other = mods.take_type();
+  const bool away = mods.take("rna");
+  const bool even = !away && mods.take("rn");
+  const bool finite = mods.take("satfinite");
+  const uint8_t flags = mods.take("relu") ? kRelu : 0;
+  finished(mods);
+  if (found == kTf32) {
+    const bool known = first && other == Type::kF32 && (away || even) && !finite && flags == 0;
+    if (!known || !expect_operands(2, 2)) return fail("no such form of the instruction"), true;
+    const int32_t d = written(0, 32);
+    emit(handlers_.to_tf32(away), {d, read(1, 32, true)});
+    return true;
+  }
+  const auto format = static_cast<Float8>(found);
+  if (!even || finite != first) return fail("no such form of the instruction"), true;
+  if (!first) {
+    if (other != Type::kF16x2 || !expect_operands(2, 2)) {
+      return fail("no such form of the instruction"), true;
+    }
+    const int32_t d = written(0, 32);
+    emit(handlers_.from_float8(format), {d, read(1, 16)}).flags = flags;
+    return true;
+  }
+  int32_t upper = kNoSlot, lower = kNoSlot;
+  if (other == Type::kF32 && expect_operands(3, 3)) {
+    upper = read(1, 32, true);
+    lower = read(2, 32, true);
+  } else if (other == Type::kF16x2 && expect_operands(2, 2)) {
+    const int32_t pair = read(1, 32);
+    upper = single_of(pair, other, true);
+    lower = single_of(pair, other);
+  } else {
+    return fail("no such form of the instruction"), true;
+  }
+  emit(handlers_.to_float8(format), {written(0, 16), upper, lower}).flags = flags;
+  return true;
+}
+
 void Decoder::cvt() {
   Modifiers mods(in_->modifiers);
+  if (convert_small(mods)) return;
   bool named = false;
   const Rounding rounding = take_rounding(mods, &named);
   const int integral_mode = mods.take_one({"rni", "rzi", "rmi", "rpi"});

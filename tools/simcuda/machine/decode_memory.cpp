@@ -26,19 +26,25 @@ MemorySpace memory_space(ptx::Space space, bool kernel) {
   }
 }
 
+std::optional<Shape> memory_shape(ptx::Type type, bool vector) {
+  if (type == ptx::Type::kB128 && !vector) return Shape{Num::kU64, 128, false, false};
+  return shape_of(type);
+}
+
 }  // namespace
 
 ptx::Space Decoder::take_space(Modifiers& mods) {
   const int index = mods.take_one({"global", "shared", "local", "const", "param", "shared::cta",
-                                   "param::entry", "param::func"});
+                                   "param::entry", "param::func", "shared::cluster"});
   constexpr ptx::Space kSpaces[] = {ptx::Space::kGlobal, ptx::Space::kShared, ptx::Space::kLocal,
                                     ptx::Space::kConst,  ptx::Space::kParam,  ptx::Space::kShared,
-                                    ptx::Space::kParam,  ptx::Space::kParam};
+                                    ptx::Space::kParam,  ptx::Space::kParam, ptx::Space::kShared};
   return index < 0 ? ptx::Space::kGeneric : kSpaces[index];
 }
 
 bool Decoder::take_access_modifiers(Modifiers& mods) {
-  const int order = mods.take_one({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"});
+  mods.take("mmio");  // comes with an order
+  const int order = mods.take_one({"volatile", "relaxed", "acquire", "release", "acq_rel"});
   mods.take("weak");
   mods.take_one({"cta", "cluster", "gpu", "sys"});
   mods.take_one({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
@@ -50,6 +56,54 @@ bool Decoder::take_access_modifiers(Modifiers& mods) {
     }
   }
   return order >= 0;
+}
+
+// A cache policy, which is the last operand, changes nothing.
+bool Decoder::take_policy(Modifiers& mods) {
+  if (!mods.take("L2::cache_hint")) return true;
+  if (operands() == 0) {
+    fail("wrong number of operands");
+    return false;
+  }
+  read(operands() - 1, 64);
+  hints_ = 1;
+  return !failed();
+}
+
+void Decoder::create_policy() {
+  Modifiers mods(in_->modifiers);
+  const int kind = mods.take_one({"fractional", "range", "cvt"});
+  mods.take("L2");
+  take_space(mods);
+  for (const std::string_view name : in_->modifiers) {
+    if (name.starts_with("L2::evict")) mods.take(name);
+  }
+  const Type type = mods.take_type();
+  finished(mods);
+  if (kind < 0 || type != Type::kB64) return fail("no such form of the instruction");
+  if (!expect_operands(1, 4)) return;
+  emit(handlers_.integer(IntOp::kMove, Num::kU64), {written(0, 64), constant(0, 64)});
+}
+
+// A cluster is one block: what is at an address in its shared memory is in the block of rank 0.
+void Decoder::map_rank() {
+  Modifiers mods(in_->modifiers);
+  const bool map = in_->opcode == "mapa";
+  take_space(mods);
+  const Type type = mods.take_type();
+  finished(mods);
+  if (type != Type::kU32 && type != Type::kU64) return fail("no such form of the instruction");
+  const size_t count = map ? 3 : 2;
+  if (!expect_operands(count, count)) return;
+  const uint32_t bits = ptx::size_of(type) * 8;
+  if (!map) {
+    emit(handlers_.integer(IntOp::kMove, Num::kU32), {written(0, 32), constant(0, 32)});
+    read(1, bits);
+    return;
+  }
+  read(2, 32);
+  const int32_t d = written(0, bits);
+  emit(handlers_.integer(IntOp::kMove, unsigned_of(bits)), {d, read(1, bits)});
 }
 
 bool Decoder::address(const Operand& operand, Space space, Op& op) {
@@ -117,8 +171,9 @@ void Decoder::ld() {
   const Space space = take_space(mods);
   const int vector = mods.take_one({"v2", "v4"});
   const Type type = mods.take_type();
+  if (!take_policy(mods)) return;
   finished(mods);
-  const std::optional<Shape> shape = shape_of(type);
+  const std::optional<Shape> shape = memory_shape(type, vector >= 0);
   if (!shape) return fail("no such type for this instruction");
   if (!expect_operands(2, 2)) return;
   const uint32_t count = vector < 0 ? 1 : vector == 0 ? 2 : 4;
@@ -150,8 +205,9 @@ void Decoder::st() {
   const Space space = take_space(mods);
   const int vector = mods.take_one({"v2", "v4"});
   const Type type = mods.take_type();
+  if (!take_policy(mods)) return;
   finished(mods);
-  const std::optional<Shape> shape = shape_of(type);
+  const std::optional<Shape> shape = memory_shape(type, vector >= 0);
   if (!shape) return fail("no such type for this instruction");
   if (space == Space::kConst) return fail("constant memory cannot be written");
   if (!expect_operands(2, 2)) return;
@@ -194,6 +250,13 @@ void Decoder::fence() {
   mods.take_one({"cta", "gl", "sys", "gpu", "cluster"});
   mods.take_one({"sc", "acq_rel", "acquire", "release"});
   mods.take_one({"cta", "gpu", "sys", "cluster"});
+  mods.take("mbarrier_init");
+  // Every kind of access sees memory as the others do.
+  if (mods.take("proxy")) {
+    mods.take_one({"alias", "async", "async::generic"});
+    take_space(mods);
+  }
+  mods.take_one({"sync_restrict::shared::cta", "sync_restrict::shared::cluster"});
   finished(mods);
   if (!expect_operands(0, 0)) return;
   emit(fence_handler());
@@ -248,8 +311,73 @@ void Decoder::isspacep() {
       // All that lies in none of the windows, which follow one another.
       return in_window(kSharedWindow, Compare::kGe, kParameterWindow + kWindowBytes - kSharedWindow,
                        p);
+    case Space::kConst: {
+      // Its variables are among those in global memory.
+      emit(handlers_.predicate, {p, p, kNoSlot}).code = 0;
+      for (uint32_t i = 0; i < code_.globals.size(); ++i) {
+        const ptx::Variable& v = *code_.globals[i].variable;
+        if (v.space != Space::kConst) continue;
+        const int32_t within = new_slot(1);
+        emit(handlers_.integer(IntOp::kSub, Num::kU64), {offset, a, symbol_constant(i, 0, 64)});
+        emit(handlers_.compare(Compare::kLt, Num::kU64, 0),
+             {within, kNoSlot, offset, constant(v.size, 64)});
+        constexpr uint8_t kEither = 0b1110;
+        emit(handlers_.predicate, {p, p, within}).code = kEither;
+      }
+      return;
+    }
     default:
       return fail("no such space");
+  }
+}
+
+// Where it is in the generic space, in a register of its own.
+int32_t Decoder::generic_address(const Operand& operand, Space space) {
+  Op access;
+  if (!address(operand, space, access)) return 0;
+  if ((access.flags & kFrameRelative) != 0) {
+    fail("local memory cannot be accessed so");
+    return 0;
+  }
+  const uint64_t window = access.code == static_cast<uint8_t>(MemorySpace::kShared) ? kSharedWindow
+                                                                                    : 0;
+  const auto offset = static_cast<uint64_t>(access.immediate);
+  int32_t base = access.slot[kAddressSlot];
+  if (base == kNoSlot) return constant(offset + window, 64);
+  if ((access.flags & kAddress32) != 0) {
+    const int32_t wide = new_slot(64);
+    emit(handlers_.resize(Num::kU32, 32, 64), {wide, base});
+    base = wide;
+  }
+  const int32_t sum = new_slot(64);
+  emit(handlers_.integer(IntOp::kAdd, Num::kU64), {sum, base, constant(offset + window, 64)});
+  return sum;
+}
+
+// Each element is an atomic operation of its own.
+void Decoder::vector_atom(AtomicOp op, AtomicType type, const Shape& shape, uint32_t count) {
+  const bool reduction = in_->opcode == "red";
+  const size_t first = reduction ? 0 : 1;
+  if (!expect_operands(first + 2, first + 2)) return;
+  const int32_t base = generic_address(operand(first), Space::kGlobal);
+  if (failed()) return;
+  std::vector<int32_t> results;
+  const std::vector<const Operand*> values = elements(operand(first + 1), count);
+  for (uint32_t i = 0; i < count && !failed(); ++i) {
+    results.push_back(new_slot(shape.bits));
+    const int32_t b = read(*values[i], shape.bits, shape.is_float);
+    Op& made = emit(handlers_.atomic(op, type), {results[i], b});
+    made.slot[kAddressSlot] = base;
+    made.immediate = i * (shape.bits / 8);
+    made.code = static_cast<uint8_t>(MemorySpace::kGlobal);
+    made.hint = memory_ops_++;
+  }
+  if (reduction || failed()) return;
+  const std::vector<const Operand*> to = elements(operand(0), count);
+  for (uint32_t i = 0; i < count && !failed(); ++i) {
+    if (std::holds_alternative<ptx::SinkOperand>(to[i]->value)) continue;
+    emit(handlers_.integer(IntOp::kMove, unsigned_of(shape.bits)),
+         {written(*to[i], shape.bits), results[i]});
   }
 }
 
@@ -261,7 +389,9 @@ void Decoder::atom() {
   const int name =
       mods.take_one({"add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec"});
   const bool keeps_denormals = mods.take("noftz");
+  const int vector = mods.take_one({"v2", "v4", "v8"});
   const Type type = mods.take_type();
+  if (!take_policy(mods)) return;
   finished(mods);
   const bool half =
       type == Type::kF16 || type == Type::kF16x2 || type == Type::kBF16 || type == Type::kBF16x2;
@@ -274,9 +404,15 @@ void Decoder::atom() {
   if (reduction && (op_code == AtomicOp::kExchange || op_code == AtomicOp::kCas)) {
     return fail("no such operation");
   }
-  const std::optional<Shape> shape = shape_of(type);
+  const std::optional<Shape> shape = memory_shape(type, false);
   const std::optional<AtomicType> atomic_type = atomic_type_of(type);
   if (!shape || !atomic_type) return fail("no such type for this instruction");
+  if (vector >= 0) {
+    if (space != Space::kGlobal || (type != Type::kF32 && !half) || op_code == AtomicOp::kCas) {
+      return fail("no such form of the instruction");
+    }
+    return vector_atom(op_code, *atomic_type, *shape, 2u << vector);
+  }
   const size_t sources = op_code == AtomicOp::kCas ? 2 : 1;
   const size_t first = reduction ? 0 : 1;
   if (!expect_operands(first + 1 + sources, first + 1 + sources)) return;
@@ -322,6 +458,8 @@ std::optional<AtomicType> Decoder::atomic_type_of(Type type) {
       return AtomicType::kBF16;
     case Type::kBF16x2:
       return AtomicType::kBF16x2;
+    case Type::kB128:
+      return AtomicType::kB128;
     default:
       return std::nullopt;
   }

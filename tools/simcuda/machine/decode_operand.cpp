@@ -65,8 +65,7 @@ uint32_t Decoder::register_bits(ptx::RegisterIndex index) const {
 int32_t Decoder::register_slot(ptx::RegisterIndex index) {
   if (slots_[index] == kNoSlot) {
     const uint32_t bits = register_bits(index);
-    if (bits > 64) fail("128-bit registers are not supported");
-    slots_[index] = new_slot(bits > 64 ? 64 : bits);
+    slots_[index] = new_slot(bits);
   }
   return slots_[index];
 }
@@ -146,6 +145,7 @@ int32_t Decoder::special(std::string_view name, uint32_t bits) {
     fail("special register " + std::string(name) + " is not supported");
     return 0;
   }
+  code_.uses_reserved_shared |= found->code >= Special::kReservedBegin;
   // A narrower read takes the low bits, a wider one is extended with zeros.
   const int32_t slot = new_slot(found->bits);
   Op& op = emit(special_handler(found->bits), {slot});
@@ -202,6 +202,9 @@ int32_t Decoder::read_predicate(const Operand& operand, bool* negated) {
   if (const auto* integer = std::get_if<ptx::IntegerOperand>(&operand.value)) {
     return constant(integer->value != 0 ? 1 : 0, 1);
   }
+  const auto* reg = std::get_if<ptx::SpecialOperand>(&operand.value);
+  // Launches that name the size of their clusters have clusters of one block, too.
+  if (reg != nullptr && reg->name == "%is_explicit_cluster") return constant(0, 1);
   fail("a predicate is wanted");
   return 0;
 }

@@ -144,6 +144,9 @@ const std::vector<Decoder::Entry>& Decoder::table() {
       {"bfe", &D::bit_field},
       {"bfi", &D::bit_field},
       {"prmt", &D::prmt},
+      {"bmsk", &D::bit_mask},
+      {"szext", &D::sign_extend},
+      {"vabsdiff4", &D::bytes_apart},
       {"dp4a", &D::dot_product},
       {"dp2a", &D::dot_product},
       {"mov", &D::mov},
@@ -163,6 +166,16 @@ const std::vector<Decoder::Entry>& Decoder::table() {
       {"fence", &D::fence},
       {"cvta", &D::cvta},
       {"isspacep", &D::isspacep},
+      {"createpolicy", &D::create_policy},
+      {"mapa", &D::map_rank},
+      {"getctarank", &D::map_rank},
+      {"cp", &D::copy_async},
+      {"mbarrier", &D::message_barrier},
+      {"mma", &D::mma},
+      {"wmma", &D::wmma},
+      {"ldmatrix", &D::ldmatrix},
+      {"stmatrix", &D::stmatrix},
+      {"movmatrix", &D::movmatrix},
       {"atom", &D::atom},
       {"red", &D::atom},
       {"tex", &D::tex},
@@ -185,9 +198,13 @@ const std::vector<Decoder::Entry>& Decoder::table() {
       {"vote", &D::vote},
       {"match", &D::match},
       {"redux", &D::redux},
+      {"elect", &D::elect},
       {"activemask", &D::activemask},
       {"nanosleep", &D::nanosleep},
-      {"pragma", &D::pragma},
+      {"pragma", &D::nothing},
+      {"griddepcontrol", &D::nothing},
+      {"setmaxnreg", &D::nothing},
+      {"pmevent", &D::nothing},
   };
   return kTable;
 }
@@ -204,6 +221,7 @@ void Decoder::instruction(uint32_t index) {
   }();
   in_ = &function_.instructions[index];
   in_index_ = index;
+  hints_ = 0;
   first_op_.push_back(static_cast<uint32_t>(out_.ops.size()));
   const auto found = kByName.find(in_->opcode);
   if (found == kByName.end()) return fail("unknown instruction");

@@ -12,6 +12,7 @@
 #include "tools/simcuda/machine/code.h"
 #include "tools/simcuda/machine/handlers.h"
 #include "tools/simcuda/machine/layout.h"
+#include "tools/simcuda/machine/matrix.h"
 
 namespace simcuda {
 
@@ -70,7 +71,7 @@ class Decoder {
   void finish();
 
   // decode_operand.cpp: operands to slots
-  size_t operands() const { return in_->operands.size(); }
+  size_t operands() const { return in_->operands.size() - hints_; }
   bool expect_operands(size_t least, size_t most);
   const Operand& operand(size_t index) const { return in_->operands[index]; }
   int32_t new_slot(uint32_t bits);
@@ -111,6 +112,8 @@ class Decoder {
   void approximate();
   void copysign();
   void testp();
+  void half_by_single(FloatOp op, Modifiers& mods, Type type);
+  void relu(const Shape& shape, IntOp op, Num num);
   // Destination and `sources` operands, all of the shape.
   void elementwise(Handler handler, const Shape& shape, size_t sources,
                    Rounding rounding = Rounding::kNearest);
@@ -129,6 +132,9 @@ class Decoder {
   void count_bits();
   void bit_field();
   void prmt();
+  void bit_mask();
+  void sign_extend();
+  void bytes_apart();
   void dot_product();
   void mov();
   void move_vector(const gpusnap::ptx::VectorOperand& parts, const Operand& whole, bool pack,
@@ -137,6 +143,11 @@ class Decoder {
   void slct();
   void setp();
   void set();
+  void move_wide(const Operand& to, const Operand& from);
+  void setp_pair(Modifiers& mods, Compare compare_op, Combine combine, Type type);
+  void set_half_pair(Compare compare_op, Type to, Type type);
+  // One of the two values of a pair, or a half-precision value, as an f32.
+  int32_t single_of(int32_t slot, Type type, bool upper = false);
   void compare(Modifiers& mods, int32_t p, int32_t q, size_t first, Combine combine,
                Compare compare_op, Type type);
   std::optional<Compare> take_compare(Modifiers& mods);
@@ -150,6 +161,7 @@ class Decoder {
   void convert_floats(Type to, Type from, std::optional<Integral> integral, Rounding rounding,
                       uint8_t flags);
   void convert_pair(Type to, Rounding rounding, uint8_t flags);
+  bool convert_small(Modifiers& mods);
   int32_t exact_source(size_t index, Type type);
   int32_t exact_destination(Type type, uint32_t* bits, int32_t* real);
   void finish_destination(Type type, int32_t exact, uint32_t bits, int32_t real);
@@ -162,6 +174,40 @@ class Decoder {
   void cvta();
   void isspacep();
   void atom();
+  void vector_atom(AtomicOp op, AtomicType type, const Shape& shape, uint32_t count);
+  void create_policy();
+  void map_rank();
+  int32_t generic_address(const Operand& operand, Space space);
+  bool take_policy(Modifiers& mods);
+
+  // decode_async.cpp
+  void copy_async();
+  void copy_bulk(Modifiers& mods);
+  void message_barrier();
+
+  // decode_matrix.cpp
+  void mma();
+  void wmma();
+  void wmma_product();
+  struct ProductTypes {
+    MatrixSite::Element a, b, c, d;
+  };
+  struct MatrixSize {
+    uint32_t m, n, k;
+  };
+  struct MatrixUse {
+    bool opaque, written;
+  };
+  MatrixSite::Matrix matrix(const Operand& operand, MatrixSite::Element element,
+                            MatrixSite::Role role, uint32_t rows, uint32_t columns, MatrixUse use);
+  void product(MatrixSite site, const ProductTypes& types, const MatrixSize& size);
+  Op& emit_matrix(Handler handler, MatrixSite site);
+  // Looks at all but the registers. False: failed.
+  bool row_matrices(Modifiers& mods, size_t address_at, Op* op);
+  void emit_row_matrices(Handler handler, const Op& access);
+  void ldmatrix();
+  void stmatrix();
+  void movmatrix();
   // Scopes, cache and eviction hints, which change nothing here; true: a strong access.
   bool take_access_modifiers(Modifiers& mods);
   Space take_space(Modifiers& mods);
@@ -198,9 +244,11 @@ class Decoder {
   void vote();
   void match();
   void redux();
+  void elect();
   void activemask();
+  void nothing();
+  void cluster_barrier();
   void nanosleep();
-  void pragma();
   Op& emit_sync(SyncOp code, std::initializer_list<int32_t> slots);
   bool place_of(const Operand& operand, const gpusnap::ptx::Variable& formal, Place& place);
 
@@ -222,6 +270,7 @@ class Decoder {
   int64_t predicate_room_ = 0;  // bytes left in the last line of predicates
   int32_t constant_bytes_ = 0;
   int32_t condition_code_ = kNoSlot;
+  size_t hints_ = 0;  // operands at the end that are cache policies
   uint16_t memory_ops_ = 0;
 };
 

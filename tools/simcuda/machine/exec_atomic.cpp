@@ -142,6 +142,25 @@ bool compare_and_swap(WarpView& w, const Op& op, uint32_t mask) {
   return true;
 }
 
+template <bool kExchange>
+bool wide_swap(WarpView& w, const Op& op, uint32_t mask) {
+  std::byte* at[kLanes];
+  if (!locate(w, op, mask, sizeof(Unsigned128), true, at)) return false;
+  const auto* b = source<Unsigned128>(w, op.slot[1]);
+  const auto* c = kExchange ? b : source<Unsigned128>(w, op.slot[2]);
+  auto* d = op.slot[0] == kNoSlot ? nullptr : destination<Unsigned128>(w, op.slot[0]);
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    const auto i = uint32_t(__builtin_ctz(left));
+    Unsigned128 old = swap_wide(at[i], b[i], c[i]);
+    if (kExchange) {
+      for (Unsigned128 seen = old; (old = swap_wide(at[i], seen, b[i])) != seen; seen = old) {
+      }
+    }
+    if (d != nullptr) d[i] = old;
+  }
+  return true;
+}
+
 template <class T>
 Handler bits(AtomicOp op) {
   switch (op) {
@@ -214,6 +233,10 @@ Handler atomic_handler(AtomicOp op, AtomicType type) {
       return add ? atomic<AddHalf<BF16>, uint16_t> : nullptr;
     case AtomicType::kBF16x2:
       return add ? atomic<AddHalf<BF16>, uint32_t> : nullptr;
+    case AtomicType::kB128:
+      return op == AtomicOp::kCas        ? wide_swap<false>
+             : op == AtomicOp::kExchange ? wide_swap<true>
+                                         : nullptr;
   }
   return nullptr;
 }

@@ -112,12 +112,29 @@ Handler choose(HalfOp op) {
   return nullptr;
 }
 
+// As an f64, its last bit set where that is not exact: it is rounded once more.
+inline double to_odd(uint64_t a) {
+  const int beyond = a == 0 ? 0 : 11 - __builtin_clzll(a);  // bits that f64 has no place for
+  if (beyond <= 0) return double(a);
+  const uint64_t rest = a & ((uint64_t(1) << beyond) - 1);
+  return double((a >> beyond | uint64_t(rest != 0)) << beyond);
+}
+inline double to_odd(int64_t a) {
+  return a < 0 ? -to_odd(0 - uint64_t(a)) : to_odd(uint64_t(a));
+}
+inline double to_odd(double a) {
+  return a;
+}
+inline double to_odd(float a) {
+  return double(a);
+}
+
 template <class F, class From>
 bool narrow(WarpView& w, const Op& op, uint32_t mask) {
   const From* a = source<From>(w, op.slot[1]);
   alignas(64) uint16_t r[kLanes];
   for (uint32_t i = 0; i < kLanes; ++i) {
-    double x = double(a[i]);
+    double x = to_odd(a[i]);
     if (op.flags & kSaturate) x = saturated(x);
     if ((op.flags & kRelu) && x <= 0) x = 0;
     r[i] = narrowed<F>(x, op.rounding);
@@ -181,6 +198,8 @@ Handler to_half_handler(Num from, Half to) {
   if (to == Half::kBF16x2) return from == Num::kF32 ? narrow_pair<BF16> : nullptr;
   if (from == Num::kF32) return to == Half::kF16 ? narrow<F16, float> : narrow<BF16, float>;
   if (from == Num::kF64) return to == Half::kF16 ? narrow<F16, double> : narrow<BF16, double>;
+  if (from == Num::kS64) return to == Half::kF16 ? narrow<F16, int64_t> : narrow<BF16, int64_t>;
+  if (from == Num::kU64) return to == Half::kF16 ? narrow<F16, uint64_t> : narrow<BF16, uint64_t>;
   return nullptr;
 }
 

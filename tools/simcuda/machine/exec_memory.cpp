@@ -320,6 +320,41 @@ bool store(WarpView& w, const Op& op, uint32_t mask) {
   return true;
 }
 
+bool load_wide(WarpView& w, const Op& op, uint32_t mask) {
+  std::byte* at[kLanes];
+  if (!locate(w, op, mask, 2 * sizeof(uint64_t), false, at)) return false;
+  if (op.slot[0] == kNoSlot) return true;
+  std::byte* to = w.registers + op.slot[0];
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    const auto i = uint32_t(__builtin_ctz(left));
+    if (op.flags & kStrong) {
+      const Unsigned128 value = swap_wide(at[i], 0, 0);
+      __builtin_memcpy(to + 16 * i, &value, 16);
+    } else {
+      __builtin_memcpy(to + 16 * i, at[i], 16);
+    }
+  }
+  return true;
+}
+
+bool store_wide(WarpView& w, const Op& op, uint32_t mask) {
+  std::byte* at[kLanes];
+  if (!locate(w, op, mask, 2 * sizeof(uint64_t), true, at)) return false;
+  const auto* from = source<std::byte>(w, op.slot[0]);
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    const auto i = uint32_t(__builtin_ctz(left));
+    if (op.flags & kStrong) {
+      Unsigned128 value, old = 0;
+      __builtin_memcpy(&value, from + 16 * i, 16);
+      for (Unsigned128 seen = 0; (old = swap_wide(at[i], seen, value)) != seen; seen = old) {
+      }
+    } else {
+      __builtin_memcpy(at[i], from + 16 * i, 16);
+    }
+  }
+  return true;
+}
+
 template <class T>
 Handler load_as(uint32_t bits) {
   if constexpr (sizeof(T) <= 2) {
@@ -344,7 +379,40 @@ Handler store_as(uint32_t bits) {
 
 }  // namespace
 
+bool pack_wide(WarpView& w, const Op& op, uint32_t mask) {
+  const uint64_t* low = source<uint64_t>(w, op.slot[1]);
+  const uint64_t* high = source<uint64_t>(w, op.slot[2]);
+  uint64_t* to = destination<uint64_t>(w, op.slot[0]);
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    const auto i = uint32_t(__builtin_ctz(left));
+    to[2 * i] = low[i];
+    to[2 * i + 1] = high[i];
+  }
+  return true;
+}
+
+bool unpack_wide(WarpView& w, const Op& op, uint32_t mask) {
+  const uint64_t* from = source<uint64_t>(w, op.slot[2]);
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    const auto i = uint32_t(__builtin_ctz(left));
+    for (uint32_t half = 0; half < 2; ++half) {
+      if (op.slot[half] != kNoSlot) destination<uint64_t>(w, op.slot[half])[i] = from[2 * i + half];
+    }
+  }
+  return true;
+}
+
+bool move_wide(WarpView& w, const Op& op, uint32_t mask) {
+  const std::byte* from = source<std::byte>(w, op.slot[1]);
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    const auto i = uint32_t(__builtin_ctz(left));
+    __builtin_memmove(w.registers + op.slot[0] + 16 * i, from + 16 * i, 16);
+  }
+  return true;
+}
+
 Handler load_handler(Num type, uint32_t bits) {
+  if (bits == 128) return type == Num::kU64 ? load_wide : nullptr;
   switch (type) {
     case Num::kU8:
       return load_as<uint8_t>(bits);
@@ -377,6 +445,8 @@ Handler store_handler(uint32_t bytes, uint32_t bits) {
       return store_as<uint32_t>(bits);
     case 8:
       return store_as<uint64_t>(bits);
+    case 16:
+      return bits == 128 ? store_wide : nullptr;
     default:
       return nullptr;
   }

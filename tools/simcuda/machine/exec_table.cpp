@@ -17,11 +17,18 @@ const Handlers kHandlers = {
     .float_to_float = float_to_float_handler,
     .to_half = to_half_handler,
     .from_half = from_half_handler,
+    .to_float8 = to_float8_handler,
+    .from_float8 = from_float8_handler,
+    .to_tf32 = to_tf32_handler,
     .rounded = rounded,
     .predicate = predicate,
     .load = load_handler,
     .store = store_handler,
     .atomic = atomic_handler,
+    .pack_wide = pack_wide,
+    .unpack_wide = unpack_wide,
+    .move_wide = move_wide,
+    .locate = locate,
 };
 
 }  // namespace simcuda::SIMCUDA_ISA

@@ -92,6 +92,8 @@ enum class IntOp : uint8_t {
   kAddX2,
   kMinX2,
   kMaxX2,
+  kApart4,
+  kSumApart4,
 };
 
 enum class FloatOp : uint8_t {
@@ -157,6 +159,9 @@ enum class HalfOp : uint8_t {
   kNeg,
 };
 
+// Formats of 8 bits; always two values in a 16-bit slot.
+enum class Float8 : uint8_t { kE4M3, kE5M2 };
+
 inline constexpr uint8_t kFlush = 1;     // .ftz
 inline constexpr uint8_t kSaturate = 2;  // .sat
 inline constexpr uint8_t kRelu = 4;      // .relu
@@ -182,6 +187,7 @@ enum class AtomicType : uint8_t {
   kF16x2,
   kBF16,
   kBF16x2,
+  kB128,
 };
 
 inline constexpr uint32_t kAddressSlot = 4;
@@ -202,9 +208,15 @@ struct Handlers {
   Handler (*float_to_integer)(Num from, Num to, Integral rounding, uint8_t flags, bool zero_nan);
   Handler (*integral)(Num type, Integral rounding, uint8_t flags);
   Handler (*float_to_float)(Num from, Num to, uint8_t flags);
-  // f32 or f64 to half formats; the x2 forms take two f32, the first for the upper half.
+  // f32, f64 or a 64-bit integer to half formats; the x2 forms take two f32, the first for the upper
+  // half.
   Handler (*to_half)(Num from, Half to);
   Handler (*from_half)(Half from, Num to);
+  // Two f32, the first for the upper half. What is too large becomes the largest number.
+  Handler (*to_float8)(Float8 to);
+  Handler (*from_float8)(Float8 from);  // to f16x2
+  // f32 to the nearest of its numbers that have 10 bits of mantissa. Ties: to even, or away from 0.
+  Handler (*to_tf32)(bool ties_away);
   // Runs Op::inner under Op::rounding.
   Handler rounded;
   // slots: predicates; `code` is a truth table over (a, b): bit a*2+b.
@@ -216,6 +228,12 @@ struct Handlers {
   Handler (*store)(uint32_t bytes, uint32_t bits);
   // slots: old value (or none), operand, second operand of cas; the address as for load.
   Handler (*atomic)(AtomicOp op, AtomicType type);
+  // 128-bit slots: from two of 64 bits, to two, and a copy.
+  Handler pack_wide, unpack_wide, move_wide;
+  // The places in host memory of one access of `bytes` a lane (`at[lane]`, for the lanes of the
+  // mask), checked as load and store check them; the address as for load.
+  bool (*locate)(WarpView& w, const Op& op, uint32_t mask, uint32_t bytes, bool write,
+                 std::byte** at);
 };
 
 // The set that any x86-64 can run, and the best one that this host can.

@@ -139,6 +139,12 @@ template <class T>
 inline constexpr T kHighest = kIsSigned<T> ? T(~(typename Related<T>::U(1) << (kBits<T> - 1)))
                                            : T(~T(0));
 
+// The host's own operation on 16 bytes, which every x86-64 since 2005 has: what was there.
+__attribute__((target("cx16"))) inline Unsigned128 swap_wide(std::byte* at, Unsigned128 expected,
+                                                             Unsigned128 wanted) {
+  return __sync_val_compare_and_swap(reinterpret_cast<Unsigned128*>(at), expected, wanted);
+}
+
 Handler integer_handler(IntOp op, Num type);
 Handler bits_handler(IntOp op, Num type);
 Handler floating_handler(FloatOp op, Num type, uint8_t flags);
@@ -146,6 +152,12 @@ Handler approximate_handler(FloatOp op, Num type, uint8_t flags);
 Handler half_handler(HalfOp op, Half type);
 Handler to_half_handler(Num from, Half to);
 Handler from_half_handler(Half from, Num to);
+Handler to_float8_handler(Float8 to);
+Handler from_float8_handler(Float8 from);
+Handler to_tf32_handler(bool ties_away);
+bool pack_wide(WarpView& w, const Op& op, uint32_t mask);
+bool unpack_wide(WarpView& w, const Op& op, uint32_t mask);
+bool move_wide(WarpView& w, const Op& op, uint32_t mask);
 Handler compare_handler(Compare compare, Num type, uint8_t flags);
 Handler test_handler(Test test, Num type);
 Handler resize_handler(Num type, uint32_t from_bits, uint32_t to_bits);
@@ -159,8 +171,6 @@ bool predicate(WarpView& w, const Op& op, uint32_t mask);
 Handler load_handler(Num type, uint32_t bits);
 Handler store_handler(uint32_t bytes, uint32_t bits);
 Handler atomic_handler(AtomicOp op, AtomicType type);
-// The places in host memory of one access of `bytes` a lane (`at[lane]`, for the lanes of the
-// mask), checked as load and store check them.
 bool locate(WarpView& w, const Op& op, uint32_t mask, uint32_t bytes, bool write, std::byte** at);
 
 }  // namespace simcuda::SIMCUDA_ISA

@@ -36,7 +36,8 @@ enum class OpKind : uint8_t {
   kBarrier,   // of the block
   kWarpSync,  // of the warp: completes when every named lane is there
   kTrap,
-  kYield,  // a hint that others should run (nanosleep)
+  kYield,    // call the handler and let others run: nanosleep, or what asks for something again
+  kAligned,  // call the handler once all lanes of the warp are there
 };
 
 enum class Rounding : uint8_t { kNearest, kZero, kDown, kUp };

@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kMostRegisters = 255;
 constexpr uint32_t kDefaultMaxThreads = 1024;
+constexpr uint32_t kRegistersOfBlock = 65536;
 
 // A value for each lane; a predicate is one mask.
 void lay_out(std::vector<std::byte>& bytes, const Constant& constant, uint64_t value) {
@@ -87,8 +88,6 @@ class DecodedProgram final : public Program {
       }
       kernel.info.static_shared_bytes = code_.functions[f].shared_bytes;
       kernel.info.local_bytes = code_.functions[f].stack_bytes;
-      kernel.info.registers =
-          std::min(kMostRegisters, static_cast<uint32_t>(source.registers.size()) + 1);
       const uint32_t* limit =
           source.required_threads[0] != 0 ? source.required_threads : source.max_threads;
       uint64_t threads = 1;
@@ -96,6 +95,11 @@ class DecodedProgram final : public Program {
       kernel.info.max_threads_per_block =
           limit[0] == 0 ? kDefaultMaxThreads
                         : static_cast<uint32_t>(std::min<uint64_t>(threads, kDefaultMaxThreads));
+      // As a compiler does, no more than leave room for the largest block: the PTX names far more
+      // registers than are needed at a time.
+      const uint32_t room = kRegistersOfBlock / kernel.info.max_threads_per_block;
+      kernel.info.registers = std::min(
+          {kMostRegisters, room, static_cast<uint32_t>(source.registers.size()) + 1});
     }
   }
 

@@ -1,4 +1,6 @@
 // A launch: its blocks in order, one at a time unless one waits for others.
+#include <algorithm>
+#include <cstring>
 #include <deque>
 
 #include "tools/simcuda/machine/block.h"
@@ -11,6 +13,9 @@ namespace {
 constexpr uint32_t kBlockTurn = 100;
 // A grid whose blocks wait for one another is resident as a whole.
 constexpr uint32_t kSharedTurn = 1;
+// Operations of a warp before the next one has its turn: fewer where blocks may only be waiting.
+constexpr uint64_t kWarpTurn = 20000;
+constexpr uint64_t kSharedWarpTurn = 1000;
 constexpr size_t kMostResident = 4096;
 
 Dim3 block_index(uint64_t number, Dim3 grid) {
@@ -27,7 +32,8 @@ class Runner {
 
   Fault run() {
     while (next_ < blocks_ || !resident_.empty()) {
-      if (next_ < blocks_ && resident_.size() < kMostResident) begin();
+      const size_t most = context_.launch->cooperative ? blocks_ : resident_.size() + 1;
+      while (next_ < blocks_ && resident_.size() < std::min(most, kMostResident)) begin();
       if (!turn()) return fault_;
     }
     return {};
@@ -48,9 +54,9 @@ class Runner {
 
   // One turn of each resident block; false on a fault.
   bool turn() {
-    const uint32_t slices = resident_.size() == 1 ? kBlockTurn : kSharedTurn;
+    const bool alone = resident_.size() == 1;
     for (size_t i = 0; i < resident_.size();) {
-      const Stop stop = resident_[i]->run(slices);
+      const Stop stop = resident_[i]->run(alone ? kBlockTurn : kSharedTurn, alone ? kWarpTurn : kSharedWarpTurn);
       if (stop == Stop::kFault) {
         fault_ = resident_[i]->fault();
         return false;
@@ -73,18 +79,44 @@ class Runner {
   Fault fault_;
 };
 
+// What the blocks of a cooperative launch wait for one another with: its size, and a barrier.
+struct Workspace {
+  alignas(16) std::byte bytes[kWorkspaceBytes] = {};
+  void add_to(ExtentTable& table) {
+    constexpr uint32_t kSize = kWorkspaceBytes;
+    std::memcpy(bytes, &kSize, sizeof kSize);
+    const Extent extent{kWorkspace, kWorkspaceBytes, bytes};
+    const auto after =
+        std::upper_bound(table.extents.begin(), table.extents.end(), extent,
+                         [](const Extent& a, const Extent& b) { return a.address < b.address; });
+    table.extents.insert(after, extent);
+  }
+};
+
 }  // namespace
 
 Fault run(const Launch& launch, Counters& counters, const std::atomic<bool>& cancel,
           LaunchTotals* totals) {
   LaunchContext context;
   context.launch = &launch;
+  Workspace workspace;
+  ExtentTable with_workspace;
+  context.memory = launch.memory.get();
+  if (launch.cooperative) {
+    if (launch.memory) with_workspace = *launch.memory;
+    workspace.add_to(with_workspace);
+    context.memory = &with_workspace;
+  }
   context.code = launch.kernel->code;
   context.kernel = &context.code->functions[launch.kernel->function];
   context.threads = launch.block.x * launch.block.y * launch.block.z;
   context.shared_bytes = launch.dynamic_shared_bytes > 0
                              ? context.code->dynamic_shared_base + launch.dynamic_shared_bytes
                              : context.kernel->shared_bytes;
+  if (context.code->uses_reserved_shared) {
+    context.reserved_shared = (context.shared_bytes + 15) / 16 * 16;
+    context.shared_bytes = context.reserved_shared + kReservedShared;
+  }
   context.local_bytes = (context.kernel->stack_bytes + 15) / 16 * 16;
   context.grid_id = counters.launches.fetch_add(1, std::memory_order_relaxed) + 1;
   context.cancel = &cancel;

@@ -57,6 +57,29 @@ const std::unordered_map<std::string_view, SpecialRegister>& names() {
       {"%total_smem_size", {Special::kTotalSharedBytes, 32}},
       {"%aggr_smem_size", {Special::kTotalSharedBytes, 32}},
       {"WARP_SZ", {Special::kWarpSize, 32}},
+      // A cluster is one block.
+      {"%clusterid.x", {Special::kCtaidX, 32}},
+      {"%clusterid.y", {Special::kCtaidY, 32}},
+      {"%clusterid.z", {Special::kCtaidZ, 32}},
+      {"%nclusterid.x", {Special::kNctaidX, 32}},
+      {"%nclusterid.y", {Special::kNctaidY, 32}},
+      {"%nclusterid.z", {Special::kNctaidZ, 32}},
+      {"%cluster_ctaid.x", {Special::kZero, 32}},
+      {"%cluster_ctaid.y", {Special::kZero, 32}},
+      {"%cluster_ctaid.z", {Special::kZero, 32}},
+      {"%cluster_nctaid.x", {Special::kOne, 32}},
+      {"%cluster_nctaid.y", {Special::kOne, 32}},
+      {"%cluster_nctaid.z", {Special::kOne, 32}},
+      {"%cluster_ctarank", {Special::kZero, 32}},
+      {"%cluster_nctarank", {Special::kOne, 32}},
+      {"%current_graph_exec", {Special::kZero, 64}},
+      {"%envreg1", {Special::kWorkspaceHigh, 32}},
+      {"%envreg2", {Special::kWorkspaceLow, 32}},
+      {"%reserved_smem_offset_begin", {Special::kReservedBegin, 32}},
+      {"%reserved_smem_offset_0", {Special::kReservedBegin, 32}},
+      {"%reserved_smem_offset_1", {Special::kReservedGroups, 32}},
+      {"%reserved_smem_offset_end", {Special::kReservedEnd, 32}},
+      {"%reserved_smem_offset_cap", {Special::kReservedEnd, 32}},
   };
   return kNames;
 }
@@ -106,6 +129,17 @@ uint64_t uniform_value(Special code, const Warp& warp) {
       return nanoseconds(context) >> 32;
     case Special::kDynamicSharedBytes:
       return launch.dynamic_shared_bytes;
+    // Where the barrier of a cooperative launch is.
+    case Special::kWorkspaceHigh:
+      return launch.cooperative ? kWorkspace >> 32 : 0;
+    case Special::kWorkspaceLow:
+      return launch.cooperative ? kWorkspace & UINT32_MAX : 0;
+    case Special::kReservedBegin:
+      return context.reserved_shared;
+    case Special::kReservedGroups:
+      return context.reserved_shared + kReservedShared / 2;
+    case Special::kReservedEnd:
+      return context.reserved_shared + kReservedShared;
     case Special::kTotalSharedBytes:
       return context.kernel->shared_bytes + launch.dynamic_shared_bytes;
     case Special::kOne:

@@ -43,6 +43,11 @@ enum class Special : uint8_t {
   kZero,
   kOne,
   kWarpSize,
+  kWorkspaceHigh,
+  kWorkspaceLow,
+  kReservedBegin,
+  kReservedGroups,
+  kReservedEnd,
 };
 
 struct SpecialRegister {

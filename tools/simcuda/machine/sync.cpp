@@ -56,6 +56,7 @@ void gather(const Group& g, const Op& op, Exchange& x) {
     x.predicate |= p & g.mask;
     return;
   }
+  if (code == SyncOp::kElect) return;
   for_each_lane(g.mask, [&](uint32_t i) {
     x.a[i] = op.vector == 64 ? value<uint64_t>(frame, op.slot[2], i)
                              : value<uint32_t>(frame, op.slot[2], i);
@@ -189,6 +190,9 @@ void synchronise(Warp&, const std::vector<Group*>& participants) {
     shuffle(code, x);
   } else if (is_vote(code)) {
     vote(code, x);
+  } else if (code == SyncOp::kElect) {
+    x.predicate = x.lanes & (~x.lanes + 1);
+    for_each_lane(x.lanes, [&](uint32_t i) { x.result[i] = static_cast<uint64_t>(std::countr_zero(x.lanes)); });
   } else if (code == SyncOp::kMatchAny || code == SyncOp::kMatchAll) {
     match(code, x);
   } else {

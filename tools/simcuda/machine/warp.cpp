@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/simcuda/machine/block.h"
+#include "tools/simcuda/machine/print.h"
 
 namespace simcuda {
 namespace {
@@ -153,6 +154,8 @@ class Turn {
   void give_back(size_t index, uint32_t mask);
   void barrier(size_t index, const Op& op, uint32_t mask);
   void sync(size_t index, const Op& op, uint32_t mask);
+  bool aligned(size_t index, const Op& op, uint32_t mask);
+  void print(size_t index, const CallSite& site);
   bool fail(size_t index, Fault::Kind kind, std::string reason) {
     const Group& g = w_.groups[index];
     w_.fault_lane = static_cast<uint32_t>(std::countr_zero(g.mask));
@@ -167,14 +170,19 @@ class Turn {
   bool yielded_ = false;
 };
 
+// Who waits at a barrier, or for lanes that it has named, is found there.
+bool waits_for_members(const Group& g) {
+  return g.state == Group::State::kAtBarrier ||
+         (g.state == Group::State::kAtSync && g.members != 0);
+}
+
 // Groups at one place of one call become one.
 void Turn::merge() {
   for (size_t i = 0; i < w_.groups.size(); ++i) {
     for (size_t k = i + 1; k < w_.groups.size();) {
       Group& a = w_.groups[i];
       const Group& b = w_.groups[k];
-      if (a.frame != b.frame || a.next != b.next || a.state == Group::State::kAtBarrier ||
-          b.state == Group::State::kAtBarrier) {
+      if (a.frame != b.frame || a.next != b.next || waits_for_members(a) || waits_for_members(b)) {
         ++k;
         continue;
       }
@@ -325,7 +333,13 @@ bool Turn::control(size_t index, const Op& op, uint32_t mask) {
       return true;
     case OpKind::kTrap:
       return fail(split_guarded(w_, index, mask), Fault::Kind::kTrap, "the kernel trapped");
+    case OpKind::kAligned:
+      return aligned(index, op, mask);
     case OpKind::kYield:
+      if (!op.run(w_, op, mask)) {
+        access_fault(w_, w_.groups[index]);
+        return false;
+      }
       ++w_.groups[index].next;
       // Whoever is waited for may be in this warp or in another.
       w_.spent += kGroupTurn;
@@ -370,6 +384,10 @@ bool Turn::call(size_t index, const Op& op, uint32_t mask) {
   if (site.function != UINT32_MAX) {
     const CodeFunction& target = code.functions[site.function];
     const size_t mine = split_guarded(w_, index, mask);
+    if (!target.decoded && target.source->name == kPrintFunction) {
+      print(mine, site);
+      return true;
+    }
     if (!target.decoded) return fail(mine, Fault::Kind::kAssert, failed_assertion(mine, site));
     return enter_function(mine, site, target);
   }
@@ -407,6 +425,28 @@ std::string Turn::failed_assertion(size_t index, const CallSite& site) {
   }
   return "assertion '" + text_at(w_, values[0]) + "' failed at " + text_at(w_, values[1]) + ":" +
          std::to_string(static_cast<uint32_t>(values[2])) + " in " + text_at(w_, values[3]);
+}
+
+// vprintf(format, arguments): the lanes one after the other.
+void Turn::print(size_t index, const CallSite& site) {
+  Group& g = w_.groups[index];
+  std::string text;
+  for (uint32_t left = g.mask; left != 0; left &= left - 1) {
+    const auto i = static_cast<uint32_t>(std::countr_zero(left));
+    uint64_t values[2] = {};
+    for (size_t k = 0; k < std::size(values) && k < site.arguments.size(); ++k) {
+      std::memcpy(&values[k], place_in(w_, *g.frame, site.arguments[k], i), sizeof values[k]);
+    }
+    const int32_t result = format(w_, i, values[0], values[1], text);
+    for (const Place& place : site.results) {
+      std::byte* to = place.in_register ? g.frame->registers + place.slot + i * slot_bytes(place)
+                                        : local_of(w_, i, g.frame->local_base + place.offset);
+      std::memcpy(to, &result, std::min<uint64_t>(place.size, sizeof result));
+    }
+  }
+  const Launch& launch = *w_.block->context().launch;
+  if (launch.print) launch.print(text);
+  ++g.next;
 }
 
 bool Turn::enter_function(size_t index, const CallSite& site, const CodeFunction& target) {
@@ -453,13 +493,21 @@ void Turn::barrier(size_t index, const Op& op, uint32_t mask) {
 }
 
 void Turn::sync(size_t index, const Op& op, uint32_t mask) {
-  const size_t mine = split_guarded(w_, index, mask);
-  Group& g = w_.groups[mine];
+  size_t mine = split_guarded(w_, index, mask);
   uint32_t members = mask;
   if (op.slot[5] != kNoSlot) {
+    // Lanes that name different members do it apart, one after the other.
     const auto first = static_cast<uint32_t>(std::countr_zero(mask));
-    members = (lane<uint32_t>(w_, op.slot[5], first) & w_.live) | mask;
+    const auto named = lane<uint32_t>(w_, op.slot[5], first);
+    uint32_t same = 0;
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+      const auto i = static_cast<uint32_t>(std::countr_zero(left));
+      if (lane<uint32_t>(w_, op.slot[5], i) == named) same |= 1u << i;
+    }
+    mine = split(w_, mine, same);
+    members = (named & w_.live) | same;
   }
+  Group& g = w_.groups[mine];
   g.members = members;
   std::vector<Group*> participants;
   uint32_t there = 0;
@@ -479,6 +527,29 @@ void Turn::sync(size_t index, const Op& op, uint32_t mask) {
     p->state = Group::State::kReady;
     ++p->next;
   }
+}
+
+// Groups that come to one place become one there: the last lane's coming makes it whole.
+bool Turn::aligned(size_t index, const Op& op, uint32_t mask) {
+  Group& g = w_.groups[index];
+  if (mask != w_.live) {
+    if (g.mask != mask) {
+      return fail(index, Fault::Kind::kIllegalInstruction,
+                  "not all threads of the warp do it, as they must");
+    }
+    g.state = Group::State::kAtSync;
+    g.members = 0;  // no part of any other synchronisation
+    return true;
+  }
+  if (mask != kAllLanes) {
+    return fail(index, Fault::Kind::kIllegalInstruction, "it needs all 32 threads of the warp");
+  }
+  if (!op.run(w_, op, mask)) {
+    access_fault(w_, g);
+    return false;
+  }
+  ++g.next;
+  return true;
 }
 
 }  // namespace

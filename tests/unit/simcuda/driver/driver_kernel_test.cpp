@@ -73,8 +73,56 @@ TEST_F(KernelTest, LaunchExTakesHintsAndRefusesClusters) {
   attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
   attribute.value.clusterDim = {2, 1, 1};
   EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED, cuLaunchKernelEx(&config, fill_, parameters, nullptr));
-  EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED,
-            cuLaunchCooperativeKernel(fill_, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters));
+}
+
+TEST_F(KernelTest, CooperativeLaunchesFitOnTheDeviceAtOnce) {
+  CUdeviceptr memory = allocate(4);
+  uint32_t count = 1;
+  uint32_t value = 6;
+  void* parameters[] = {&memory, &count, &value};
+  int multiprocessors = 0, supported = 0, fit = 0;
+  EXPECT_OK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 0));
+  EXPECT_EQ(1, supported);
+  EXPECT_OK(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  EXPECT_OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&fit, fill_, 64, 0));
+  const auto most = static_cast<unsigned>(fit * multiprocessors);
+  EXPECT_OK(cuLaunchCooperativeKernel(fill_, most, 1, 1, 64, 1, 1, 0, nullptr, parameters));
+  EXPECT_EQ(6u, word(memory));
+  EXPECT_CU(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+            cuLaunchCooperativeKernel(fill_, most + 1, 1, 1, 64, 1, 1, 0, nullptr, parameters));
+  EXPECT_OK(cuLaunchKernel(fill_, most + 1, 1, 1, 64, 1, 1, 0, nullptr, parameters, nullptr));
+}
+
+TEST_F(KernelTest, WhatKernelsPrintIsShownAtSynchronisations) {
+  const std::string code = R"(.version 8.0
+.target sm_75
+.address_size 64
+.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);
+.global .align 1 .b8 text[] = {104, 105, 32, 37, 100, 10, 0};
+.visible .entry say(.param .u32 n) {
+  .reg .b32 %r<3>; .reg .b64 %x<4>; .local .align 8 .b8 a[8];
+  ld.param.u32 %r1, [n]; st.local.u32 [a], %r1; mov.u64 %x1, a; cvta.local.u64 %x1, %x1;
+  mov.u64 %x2, text; cvta.global.u64 %x2, %x2;
+  { .param .b64 p; .param .b64 q; .param .b32 r; st.param.b64 [p], %x2; st.param.b64 [q], %x1;
+    call.uni (r), vprintf, (p, q); }
+  ret;
+})";
+  CUmodule module = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, code.c_str()));
+  CUfunction say = nullptr;
+  ASSERT_OK(cuModuleGetFunction(&say, module, "say"));
+  testing::internal::CaptureStdout();
+  std::vector<int (*)()> ways = {[] { return static_cast<int>(cuCtxSynchronize()); },
+                                 [] { return static_cast<int>(cuStreamSynchronize(nullptr)); }};
+  std::string want;
+  for (uint32_t n = 0; n < ways.size(); ++n) {
+    void* parameters[] = {&n};
+    EXPECT_OK(cuLaunchKernel(say, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
+    EXPECT_EQ(0, ways[n]());
+    std::printf("host %u\n", n);
+    want += "hi " + std::to_string(n) + "\nhost " + std::to_string(n) + "\n";
+  }
+  EXPECT_EQ(want, testing::internal::GetCapturedStdout());
 }
 
 TEST_F(KernelTest, ShapesAreChecked) {

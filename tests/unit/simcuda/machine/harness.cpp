@@ -108,6 +108,8 @@ Fault Machine::launch(std::string_view kernel, Dim3 grid, Dim3 block,
   launch.parameters = bytes.data();
   launch.memory = table_;
   launch.images = images;
+  launch.cooperative = cooperative;
+  launch.print = [this](std::string_view text) { printed += text; };
   return run(launch, counters, cancel);
 }
 

@@ -49,6 +49,8 @@ class Machine {
                const std::vector<uint64_t>& parameters, uint64_t shared_bytes = 0);
   // What launches reach by handles.
   std::shared_ptr<ImageTable> images = std::make_shared<ImageTable>();
+  bool cooperative = false;  // how launch() launches
+  std::string printed;       // by all launches
   Counters counters;
   std::atomic<bool> cancel{false};
 

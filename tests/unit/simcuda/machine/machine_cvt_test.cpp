@@ -61,10 +61,7 @@ bool legal(const Form& c) {
 
 // Forms of PTX that the machine refuses.
 bool absent(const Form& c) {
-  if (c.to->real && c.from->real && c.to != c.from && c.to->bits == 16 && c.from->bits == 16) {
-    return true;
-  }
-  return is(*c.to, "bf16") && !c.from->real && c.from->bits == 64;
+  return c.to->real && c.from->real && c.to != c.from && c.to->bits == 16 && c.from->bits == 16;
 }
 
 uint64_t low(Big v, uint32_t w) {
