@@ -53,6 +53,8 @@ PROGRAMS = {
     'two_devices': ('60', 120),
     'pools': ('200', 20),
     'graph': ('150', 30),
+    'graph_nodes': ('120', 40),
+    'graph_memory': ('150', 20),
     'peers': ('150', 60),
     'callbacks': ('300', 20),
     'signals': ('300', 15),
@@ -77,6 +79,7 @@ PROGRAMS = {
     'runtime/ordered': ('400', 60),
     'runtime/ferry': ('300', 40),
     'runtime/images': ('300', 40),
+    'runtime/graphs': ('300', 100),
     'runtime/threads': ('300', 150),
 }
 
