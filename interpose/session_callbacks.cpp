@@ -81,7 +81,9 @@ void Session::run_in_graph(GraphCallback& callback) {
   lock_.unlock();
   callback.function(callback.user);
   lock_foreign();
-  if (recording() && known) recorder_->append_callback(kCallbackEndEntry, number, CUDA_SUCCESS, 0, {});
+  if (recording() && known) {
+    recorder_->append_callback(kCallbackEndEntry, number, CUDA_SUCCESS, 0, {});
+  }
   --callback.running;
   lock_.unlock();
 }

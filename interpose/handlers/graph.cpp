@@ -378,7 +378,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
     for (CUevent event : graphs.events(exec)) (void)session.driver().cuEventRecord(event, stream);
     brought.remember();
     for (const GraphCallback* callback : graphs.callbacks(exec)) {
-      session.remember_callback(callback->function, callback->user);
+      session.remember_callback({.plain = callback->function, .user = callback->user});
     }
     return recorded;
   }
