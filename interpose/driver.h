@@ -74,6 +74,13 @@ struct Driver {
   X(cuGraphMemsetNodeGetParams)              \
   X(cuGraphEventRecordNodeGetEvent)          \
   X(cuGraphChildGraphNodeGetGraph)           \
+  X(cuGraphHostNodeGetParams)                \
+  X(cuGraphHostNodeSetParams)                \
+  X(cuGraphMemAllocNodeGetParams)            \
+  X(cuGraphMemFreeNodeGetParams)             \
+  X(cuGraphAddEmptyNode)                     \
+  X(cuStreamGetCaptureInfo_v2)               \
+  X(cuStreamUpdateCaptureDependencies)       \
   X(cuFuncLoad)                              \
   X(cuMemcpyBatchAsync)                      \
   X(cuMemcpyBatchAsync_v2)                   \

@@ -1,5 +1,6 @@
 #include "interpose/graphs.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -10,13 +11,10 @@ namespace {
 const char* unfollowed_name(CUgraphNodeType type) {
   switch (type) {
     case CU_GRAPH_NODE_TYPE_HOST:
-      return "a graph that calls a host function";
+      return "a graph with a host function that cannot be replaced by ours";
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
       return "a graph that uses external semaphores";
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
-      return "memory that is allocated in a graph";
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return "a graph that waits for or writes values";
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
@@ -26,6 +24,28 @@ const char* unfollowed_name(CUgraphNodeType type) {
   }
 }
 constexpr const char* kUnreadable = "a graph that the driver does not describe";
+constexpr const char* kMixedUp =
+    "a graph that is changed as a whole and then node by node, and reaches memory or functions of "
+    "the "
+    "host";
+
+// Where a copy leads, as the driver has it.
+struct Target {
+  uint64_t address, pitch, slice;
+};
+Target target_of(const CUDA_MEMCPY3D& copy) {
+  const uint64_t base = copy.dstMemoryType == CU_MEMORYTYPE_HOST
+                            ? reinterpret_cast<uint64_t>(copy.dstHost)
+                            : copy.dstDevice;
+  const uint64_t pitch = copy.dstPitch != 0 ? copy.dstPitch : copy.WidthInBytes;
+  const uint64_t slice = pitch * (copy.dstHeight != 0 ? copy.dstHeight : copy.Height);
+  return {base + copy.dstZ * slice + copy.dstY * pitch + copy.dstXInBytes, pitch, slice};
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T>& from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
 }  // namespace
 
 void Graphs::take(const WriteSet& set, Node& node) {
@@ -37,9 +57,13 @@ void Graphs::fold(std::vector<Node> nodes, Node& into) {
   for (Node& node : nodes) {
     into.kernels += node.kernels;
     into.everything = into.everything || node.everything;
-    std::move(node.calls.begin(), node.calls.end(), std::back_inserter(into.calls));
-    into.writes.insert(into.writes.end(), node.writes.begin(), node.writes.end());
-    into.events.insert(into.events.end(), node.events.begin(), node.events.end());
+    append(into.calls, node.calls);
+    append(into.writes, node.writes);
+    append(into.events, node.events);
+    append(into.copies, node.copies);
+    append(into.callbacks, node.callbacks);
+    append(into.allocated, node.allocated);
+    append(into.freed, node.freed);
   }
 }
 
@@ -73,31 +97,65 @@ void Graphs::read_memset(const CUDA_MEMSET_NODE_PARAMS& params, Node& node) {
   take(set, node);
 }
 
-// Memory that the host sees is compared with its mirror when the program synchronises; plain memory
-// of the program has none, and would be written behind our back.
-std::string Graphs::read_copy(const CUDA_MEMCPY3D& copy, Node& node) const {
+std::string Graphs::read_copy(const CUDA_MEMCPY3D& copy, Node& node) {
   // What an array holds is looked at in each cut.
-  if (copy.dstMemoryType == CU_MEMORYTYPE_ARRAY) return {};
-  const uint64_t base = copy.dstMemoryType == CU_MEMORYTYPE_HOST
-                            ? reinterpret_cast<uint64_t>(copy.dstHost)
-                            : copy.dstDevice;
-  const uint64_t pitch = copy.dstPitch != 0 ? copy.dstPitch : copy.WidthInBytes;
-  const uint64_t slice = pitch * (copy.dstHeight != 0 ? copy.dstHeight : copy.Height);
-  const uint64_t to = base + copy.dstZ * slice + copy.dstY * pitch + copy.dstXInBytes;
-  if (memory_.find(to) == nullptr && copy.dstMemoryType != CU_MEMORYTYPE_DEVICE) {
-    return "a graph that copies into host memory that is not page-locked";
-  }
-  WriteSet set;
-  set.add_box(to, copy.WidthInBytes, copy.Height, pitch, copy.Depth, slice);
-  take(set, node);
+  if (copy.dstMemoryType != CU_MEMORYTYPE_ARRAY) node.copies.push_back(copy);
   return {};
 }
 
-std::string Graphs::read_node(CUgraphNode handle, Node& node) const {
+// Memory that the host sees and the map holds is compared with its mirror when the program
+// synchronises; any other memory of the program has none.
+bool Graphs::is_pageable(CUmemorytype type, uint64_t to) const {
+  if (type == CU_MEMORYTYPE_DEVICE || memory_.find(to) != nullptr) return false;
+  if (type == CU_MEMORYTYPE_HOST) return true;
+  unsigned where = 0;
+  return driver_.cuPointerGetAttribute == nullptr ||
+         driver_.cuPointerGetAttribute(&where, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, to) !=
+             CUDA_SUCCESS ||
+         where != CU_MEMORYTYPE_DEVICE;
+}
+
+std::string Graphs::read_memory(CUgraphNode handle, bool allocates, Node& node) const {
+  StandIns::Node stand_in;
+  CUDA_MEM_ALLOC_NODE_PARAMS params{};
+  CUdeviceptr address = 0;
+  if (stand_ins_.find(handle, &stand_in)) {
+    params = stand_in.params;
+    address = stand_in.address;
+  } else if (allocates) {
+    if (driver_.cuGraphMemAllocNodeGetParams == nullptr ||
+        driver_.cuGraphMemAllocNodeGetParams(handle, &params) != CUDA_SUCCESS) {
+      return kUnreadable;
+    }
+    address = params.dptr;
+  } else if (driver_.cuGraphMemFreeNodeGetParams == nullptr ||
+             driver_.cuGraphMemFreeNodeGetParams(handle, &address) != CUDA_SUCCESS) {
+    return kUnreadable;
+  }
+  if (allocates) {
+    node.allocated.push_back({address, params.bytesize, params.poolProps.location.id});
+  } else {
+    node.freed.push_back(address);
+  }
+  return {};
+}
+
+std::string Graphs::read_node(CUgraphNode handle, const Hosts& hosts, Node& node) const {
   node.handle = handle;
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  StandIns::Node stand_in;
+  if (stand_ins_.find(handle, &stand_in)) return read_memory(handle, stand_in.allocates, node);
   if (driver_.cuGraphNodeGetType(handle, &type) != CUDA_SUCCESS) return kUnreadable;
   switch (type) {
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return read_memory(handle, type == CU_GRAPH_NODE_TYPE_MEM_ALLOC, node);
+    case CU_GRAPH_NODE_TYPE_HOST: {
+      const auto found = std::ranges::find(hosts, handle, &HostNodes::Node::handle);
+      if (found == hosts.end()) return unfollowed_name(type);
+      node.callbacks.push_back(found->callback.get());
+      return {};
+    }
     case CU_GRAPH_NODE_TYPE_EMPTY:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       return {};
@@ -134,8 +192,11 @@ std::string Graphs::read_node(CUgraphNode handle, Node& node) const {
       CUgraph child = nullptr;
       if (driver_.cuGraphChildGraphNodeGetGraph(handle, &child) != CUDA_SUCCESS) return kUnreadable;
       std::vector<Node> inside;
-      std::string unfollowed = read_graph(child, inside);
+      std::string unfollowed = read_graph(child, hosts, inside);
       fold(std::move(inside), node);
+      if (unfollowed.empty() && !(node.allocated.empty() && node.freed.empty())) {
+        return "a graph within a graph that allocates or frees memory";
+      }
       return unfollowed;
     }
     default:
@@ -143,7 +204,7 @@ std::string Graphs::read_node(CUgraphNode handle, Node& node) const {
   }
 }
 
-std::string Graphs::read_graph(CUgraph graph, std::vector<Node>& nodes) const {
+std::string Graphs::read_graph(CUgraph graph, const Hosts& hosts, std::vector<Node>& nodes) const {
   if (driver_.cuGraphGetNodes == nullptr) return kUnreadable;
   size_t count = 0;
   if (driver_.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return kUnreadable;
@@ -154,46 +215,83 @@ std::string Graphs::read_graph(CUgraph graph, std::vector<Node>& nodes) const {
   std::string unfollowed;
   for (CUgraphNode handle : handles) {
     Node node;
-    std::string why = read_node(handle, node);
+    std::string why = read_node(handle, hosts, node);
     if (unfollowed.empty()) unfollowed = std::move(why);
     nodes.push_back(std::move(node));
   }
   return unfollowed;
 }
 
-std::string Graphs::instantiated(CUgraphExec exec, CUgraph graph) {
+void Graphs::own(Exec& exec, Hosts hosts) {
+  for (HostNodes::Node& node : hosts) exec.owned.push_back(std::move(node.callback));
+}
+
+void Graphs::retire(std::vector<std::unique_ptr<GraphCallback>> callbacks) {
+  append(retired_, callbacks);
+  std::erase_if(retired_, [](const auto& callback) { return callback->idle(); });
+}
+
+// The driver has it, for a graph that we do not know.
+void Graphs::keep(std::unique_ptr<GraphCallback> callback) {
+  callback->kept = true;
+  retired_.push_back(std::move(callback));
+}
+
+std::string Graphs::instantiated(CUgraphExec exec, CUgraph graph, Hosts hosts, bool anew) {
   Exec fresh;
-  std::string unfollowed = read_graph(graph, fresh.nodes);
+  std::string unfollowed = read_graph(graph, hosts, fresh.nodes);
   fresh.number = count_++;
+  fresh.anew = anew;
+  own(fresh, std::move(hosts));
   execs_[exec] = std::move(fresh);
   return unfollowed;
 }
 
-std::string Graphs::updated(CUgraphExec exec, CUgraph graph) {
+std::string Graphs::updated(CUgraphExec exec, CUgraph graph, Hosts hosts) {
   auto found = execs_.find(exec);
-  if (found == execs_.end()) return {};
+  if (found == execs_.end()) {
+    for (HostNodes::Node& node : hosts) keep(std::move(node.callback));
+    return {};
+  }
   std::vector<Node> nodes;
-  std::string unfollowed = read_graph(graph, nodes);
+  std::string unfollowed = read_graph(graph, hosts, nodes);
+  retire(std::exchange(found->second.owned, {}));
+  own(found->second, std::move(hosts));
   found->second.nodes = std::move(nodes);
   found->second.paired = false;
   return unfollowed;
 }
 
-void Graphs::put(CUgraphExec exec, Node node) {
+void Graphs::destroyed(CUgraphExec exec) {
   auto found = execs_.find(exec);
   if (found == execs_.end()) return;
+  retire(std::move(found->second.owned));
+  execs_.erase(found);
+}
+
+void Graphs::share(CUgraphExec exec) {
+  auto found = execs_.find(exec);
+  if (found == execs_.end()) return;
+  for (const auto& callback : found->second.owned) callback->kept = true;
+}
+
+std::string Graphs::put(CUgraphExec exec, Node node) {
+  auto found = execs_.find(exec);
+  if (found == execs_.end()) return {};
   Exec& known = found->second;
   if (known.paired) {
     for (Node& one : known.nodes) {
       if (one.handle != node.handle) continue;
       node.enabled = one.enabled;
       one = std::move(node);
-      return;
+      return {};
     }
   }
+  const bool reaches_host = node.reaches_host();
   // The kernel that it replaces has been counted.
   node.kernels = 0;
   known.nodes.push_back(std::move(node));
+  return reaches_host ? kMixedUp : "";
 }
 
 std::string Graphs::set_kernel(CUgraphExec exec, CUgraphNode handle,
@@ -201,49 +299,74 @@ std::string Graphs::set_kernel(CUgraphExec exec, CUgraphNode handle,
   Node node;
   node.handle = handle;
   read_kernel(params, node);
-  put(exec, std::move(node));
-  return {};
+  return put(exec, std::move(node));
 }
 
 std::string Graphs::set_copy(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D& copy) {
   Node node;
   node.handle = handle;
   std::string unfollowed = read_copy(copy, node);
-  put(exec, std::move(node));
-  return unfollowed;
+  std::string mixed_up = put(exec, std::move(node));
+  return unfollowed.empty() ? mixed_up : unfollowed;
 }
 
-void Graphs::set_memset(CUgraphExec exec, CUgraphNode handle,
-                        const CUDA_MEMSET_NODE_PARAMS& params) {
+std::string Graphs::set_memset(CUgraphExec exec, CUgraphNode handle,
+                               const CUDA_MEMSET_NODE_PARAMS& params) {
   Node node;
   node.handle = handle;
   read_memset(params, node);
-  put(exec, std::move(node));
+  return put(exec, std::move(node));
 }
 
-void Graphs::set_record(CUgraphExec exec, CUgraphNode handle, CUevent event) {
+std::string Graphs::set_record(CUgraphExec exec, CUgraphNode handle, CUevent event) {
   Node node;
   node.handle = handle;
   node.events.push_back(event);
-  put(exec, std::move(node));
+  return put(exec, std::move(node));
 }
 
-std::string Graphs::set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child) {
+std::string Graphs::set_host(CUgraphExec exec, CUgraphNode handle,
+                             std::unique_ptr<GraphCallback> callback) {
+  auto found = execs_.find(exec);
+  if (found == execs_.end()) {
+    keep(std::move(callback));
+    return {};
+  }
+  Node node;
+  node.handle = handle;
+  node.callbacks.push_back(callback.get());
+  // The one that it replaces may run still.
+  found->second.owned.push_back(std::move(callback));
+  return put(exec, std::move(node));
+}
+
+std::string Graphs::set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child, Hosts hosts) {
+  auto found = execs_.find(exec);
+  if (found == execs_.end()) {
+    for (HostNodes::Node& node : hosts) keep(std::move(node.callback));
+    return {};
+  }
   std::vector<Node> inside;
-  std::string unfollowed = read_graph(child, inside);
+  std::string unfollowed = read_graph(child, hosts, inside);
   Node node;
   node.handle = handle;
   fold(std::move(inside), node);
-  put(exec, std::move(node));
-  return unfollowed;
+  own(found->second, std::move(hosts));
+  std::string mixed_up = put(exec, std::move(node));
+  return unfollowed.empty() ? mixed_up : unfollowed;
 }
 
-void Graphs::set_enabled(CUgraphExec exec, CUgraphNode handle, bool enabled) {
+std::string Graphs::set_enabled(CUgraphExec exec, CUgraphNode handle, bool enabled) {
   auto found = execs_.find(exec);
-  if (found == execs_.end()) return;
+  if (found == execs_.end()) return {};
+  bool copies = false;
   for (Node& node : found->second.nodes) {
-    if (node.handle == handle) node.enabled = enabled;
+    copies = copies || !node.copies.empty();
+    if (node.handle != handle) continue;
+    node.enabled = enabled;
+    return {};
   }
+  return copies ? kMixedUp : "";
 }
 
 void Graphs::add_writes(CUgraphExec exec, WriteSet& writes) const {
@@ -258,6 +381,10 @@ void Graphs::add_writes(CUgraphExec exec, WriteSet& writes) const {
     if (!node.enabled) continue;
     if (node.everything) writes.add_everything();
     for (const WriteSet::Range& range : node.writes) writes.add(range.address, range.size);
+    for (const CUDA_MEMCPY3D& copy : node.copies) {
+      const Target to = target_of(copy);
+      writes.add_box(to.address, copy.WidthInBytes, copy.Height, to.pitch, copy.Depth, to.slice);
+    }
     for (const KernelCall& call : node.calls) {
       modules_.kernels().add_writes(call.function, const_cast<void**>(call.params.data()), nullptr,
                                     memory_, writes);
@@ -288,6 +415,66 @@ std::vector<CUevent> Graphs::events(CUgraphExec exec) const {
     events.insert(events.end(), node.events.begin(), node.events.end());
   }
   return events;
+}
+
+std::vector<HostBlock> Graphs::brought_to_host(CUgraphExec exec) const {
+  std::vector<HostBlock> blocks;
+  auto found = execs_.find(exec);
+  if (found == execs_.end()) return blocks;
+  for (const Node& node : found->second.nodes) {
+    if (!node.enabled) continue;
+    for (const CUDA_MEMCPY3D& copy : node.copies) {
+      const Target to = target_of(copy);
+      if (!is_pageable(copy.dstMemoryType, to.address)) continue;
+      blocks.push_back({reinterpret_cast<std::byte*>(to.address), copy.WidthInBytes, copy.Height,
+                        copy.Depth, to.pitch, to.slice});
+    }
+  }
+  return blocks;
+}
+
+std::vector<GraphCallback*> Graphs::callbacks(CUgraphExec exec) const {
+  std::vector<GraphCallback*> callbacks;
+  auto found = execs_.find(exec);
+  if (found == execs_.end()) return callbacks;
+  for (const Node& node : found->second.nodes) {
+    callbacks.insert(callbacks.end(), node.callbacks.begin(), node.callbacks.end());
+  }
+  return callbacks;
+}
+
+Graphs::Memory Graphs::memory(CUgraphExec exec) const {
+  Memory memory;
+  auto found = execs_.find(exec);
+  if (found == execs_.end()) return memory;
+  memory.anew = found->second.anew;
+  for (const Node& node : found->second.nodes) {
+    memory.freed.insert(memory.freed.end(), node.freed.begin(), node.freed.end());
+  }
+  for (const Node& node : found->second.nodes) {
+    for (const Allocation& allocation : node.allocated) {
+      const auto freed = std::ranges::find(memory.freed, allocation.address);
+      if (freed == memory.freed.end()) {
+        memory.lasting.push_back(allocation);
+      } else {
+        memory.freed.erase(freed);
+        memory.transient.push_back(allocation);
+      }
+    }
+  }
+  return memory;
+}
+
+bool Graphs::allocates(uint64_t address) const {
+  for (const auto& [exec, known] : execs_) {
+    for (const Node& node : known.nodes) {
+      if (std::ranges::find(node.allocated, address, &Allocation::address) !=
+          node.allocated.end()) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 }  // namespace gpusnap

@@ -168,6 +168,13 @@ class Session {
   // The outcomes of the checkpoint that is to be restored, and its epoch; 0 where there is none.
   static Result<std::unique_ptr<mpi::OutcomeReader>> open_outcomes(uint64_t& epoch);
 
+  // Nodes of graphs that are not what the driver says; null where there is no session. Any thread:
+  // what they are.
+  static const StandIns* stand_ins() {
+    Session* s = the_session_.load(std::memory_order_acquire);
+    return s == nullptr ? nullptr : &s->graphs_.stand_ins();
+  }
+
   // At the beginning of a hooked call: the session, with its lock held, unless it is off. Takes the
   // checkpoint that is due; in a replay waits for the thread's turn, and goes live at the cut.
   [[gnu::always_inline]] static Session* enter(HookId hook) {
@@ -289,6 +296,9 @@ class Session {
   void callback_launched(HostCallback& callback);
   void callback_begins(HostCallback& callback, CUresult status);
   void callback_ends(const HostCallback& callback);
+  // The same of a graph: a launch of it has been journaled; on the driver's thread, its run.
+  void graph_launched(const std::vector<GraphCallback*>& callbacks);
+  void run_in_graph(GraphCallback& callback);
   // Replay: one that is run when its entry comes up.
   void remember_callback(const HostFunction& function);
   // Captures that are open: meanwhile no cut is made.
@@ -394,6 +404,8 @@ class Session {
   // For threads that make no hooked calls.
   void lock_foreign();
   void pass_callbacks();
+  void journal_callback(uint64_t number, CUresult status);
+  bool recording() const { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; }
   void begin_callback(uint64_t number);
   void run_callbacks();
   void take_turn(HookId hook);

@@ -34,30 +34,68 @@ void Session::remember_callback(const HostFunction& function) {
 
 // It may look at all that its stream has brought the host, and at what other streams have that it
 // comes after: all of it is compared, whether or not the copy has been delivered.
+void Session::journal_callback(uint64_t number, CUresult status) {
+  for (const PendingCopy& copy : pending_) {
+    const HostBlock& block = copy.block;
+    // There is no mirror to compare it with.
+    if (memory_.find(reinterpret_cast<uint64_t>(block.start)) == nullptr) {
+      foreign_.store("a host function beside a graph's copy into memory that is not page-locked",
+                     std::memory_order_relaxed);
+    }
+    WriteSet set;
+    set.add_box(reinterpret_cast<uint64_t>(block.start), block.width, block.height, block.pitch,
+                block.depth, block.slice);
+    host_memory_.may_change(set);
+  }
+  deliveries_.clear();
+  const uint8_t flags = host_memory_.capture(deliveries_);
+  recorder_->append_callback(kCallbackEntry, number, status, flags, deliveries_);
+}
+
 void Session::callback_begins(HostCallback& callback, CUresult status) {
   lock_foreign();
-  auto recording = [&] { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; };
   while (recording() && !callback.journaled) {
     (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
   }
-  if (recording()) {
-    for (const PendingCopy& copy : pending_) {
-      const HostBlock& block = copy.block;
-      WriteSet set;
-      set.add_box(reinterpret_cast<uint64_t>(block.start), block.width, block.height, block.pitch,
-                  block.depth, block.slice);
-      host_memory_.may_change(set);
-    }
-    deliveries_.clear();
-    const uint8_t flags = host_memory_.capture(deliveries_);
-    recorder_->append_callback(kCallbackEntry, callback.number, status, flags, deliveries_);
-  }
+  if (recording()) journal_callback(callback.number, status);
   lock_.unlock();
+}
+
+void Session::graph_launched(const std::vector<GraphCallback*>& callbacks) {
+  if (callbacks.empty()) return;
+  for (GraphCallback* callback : callbacks) callback->launched.push_back(callback_count_++);
+  callback_changed_.notify_all();
+}
+
+// The launches of one executable graph run one after the other, so its runs are theirs in order.
+void Session::run_in_graph(GraphCallback& callback) {
+  lock_foreign();
+  while (recording() && callback.launched.empty()) {
+    (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
+  }
+  const bool known = !callback.launched.empty();
+  const uint64_t number = known ? callback.launched.front() : 0;
+  if (known) callback.launched.pop_front();
+  ++callback.running;
+  if (recording() && known) journal_callback(number, CUDA_SUCCESS);
+  lock_.unlock();
+  callback.function(callback.user);
+  lock_foreign();
+  if (recording() && known) {
+    recorder_->append_callback(kCallbackEndEntry, number, CUDA_SUCCESS, 0, {});
+  }
+  --callback.running;
+  lock_.unlock();
+}
+
+void run_graph_callback(void* user) {
+  auto& callback = *static_cast<GraphCallback*>(user);
+  callback.session->run_in_graph(callback);
 }
 
 void Session::callback_ends(const HostCallback& callback) {
   lock_foreign();
-  if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && callback.journaled) {
+  if (recording() && callback.journaled) {
     recorder_->append_callback(kCallbackEndEntry, callback.number, CUDA_SUCCESS, 0, {});
   }
   lock_.unlock();

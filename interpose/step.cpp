@@ -43,6 +43,16 @@ void Step::reload() {
   if (launches && !captured_) session_->reload();
 }
 
+void Step::before_free(const WriteSet& set) {
+  if (!session_->snapshot_pending() || replaying() || captured_) return;
+  session_->release();
+  {
+    const RelaxedCapture relaxed(session_->driver());
+    session_->before_write(set, stream_, Hold::kStream, true);
+  }
+  session_->acquire();
+}
+
 CUresult Step::expect() {
   entry_ = &session_->expect(hook_, key);
   if ((entry_->head.flags & kHasAnswer) == 0) session_->deliver(*entry_);

@@ -71,6 +71,9 @@ class Step {
     }
   }
 
+  // Part of what the call may write is memory that goes away with it, when its stream comes there.
+  void before_free(const WriteSet& set);
+
   // The device may write to memory that the host sees as soon as the call is made.
   void device_may_write() { lets_device_write_ = true; }
 

@@ -32,7 +32,7 @@ CUresult host_function(const Call<CUresult(CUstream, CUhostFn, void*)>& call, CU
   Step step(call);
   if (step.off()) return call.real(stream, function, user);
   (void)step.stream(stream);
-  // In a capture it becomes a node; graphs with such nodes are not followed.
+  // In a capture it becomes a node (graph_callback.h).
   if (function == nullptr || step.captured()) {
     return step.made_again([&] { return call.real(stream, function, user); });
   }

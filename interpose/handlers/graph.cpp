@@ -1,6 +1,11 @@
 // Captures and graphs. How a graph is built is the program's own affair: the calls pass through, in
 // a recording and in a replay. What counts is what a launch does.
 
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "interpose/handlers/graph_memory.h"
 #include "interpose/handlers/handlers.h"
 
 namespace gpusnap::handle {
@@ -62,34 +67,89 @@ CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream st
   return result;
 }
 
-CUresult graph_instantiated(Step& step, CUresult result, const CUgraphExec* exec, CUgraph graph) {
+CUresult graph_instantiated(Step& step, CUresult result, CUgraphExec exec, CUgraph graph,
+                            HostNodes& hosts, uint64_t flags) {
+  if (result != CUDA_SUCCESS) return result;
+  const bool anew = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+  Graphs& graphs = step.session().graphs();
+  refuse_unless_followed(step, graphs.instantiated(exec, graph, hosts.take(), anew));
+  if (graphs.stand_ins().has_nodes_of(graph)) graphs.take(graph, exec);
+  return result;
+}
+
+bool is_taken(Step& step, CUgraph graph) {
+  return !step.replaying() && step.session().graphs().is_taken(graph);
+}
+
+CUresult graph_edit(const Call<decltype(cuGraphClone)>& call, CUgraph* clone, CUgraph graph) {
+  Step step(call);
+  if (step.off()) return call.real(clone, graph);
+  const bool has_memory = step.session().graphs().stand_ins().has_nodes_of(graph);
+  return step.made_again(
+      [&] { return has_memory ? CUDA_ERROR_NOT_SUPPORTED : call.real(clone, graph); });
+}
+
+CUresult graph_edit(const Call<decltype(cuGraphAddChildGraphNode)>& call, CUgraphNode* node,
+                    CUgraph graph, const CUgraphNode* dependencies, size_t count, CUgraph child) {
+  Step step(call);
+  if (step.off()) return call.real(node, graph, dependencies, count, child);
+  const bool has_memory = step.session().graphs().stand_ins().has_nodes_of(child);
+  return step.made_again([&] {
+    return has_memory ? CUDA_ERROR_NOT_SUPPORTED
+                      : call.real(node, graph, dependencies, count, child);
+  });
+}
+
+CUresult graph_destroy(const Call<decltype(cuGraphDestroy)>& call, CUgraph graph) {
+  Step step(call);
+  if (step.off()) return call.real(graph);
+  const CUresult result = step.made_again([&] { return call.real(graph); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().instantiated(*exec, graph));
+    step.session().graphs().graph_destroyed(graph);
+    drop_graph_memory(step);
   }
   return result;
 }
+
+namespace {
+// An update that failed fails again by itself, unless memory of the graph is not the driver's.
+template <class Info, class Real>
+CUresult update(Step& step, CUgraphExec exec, CUgraph graph, Info fail, Real&& real) {
+  Graphs& graphs = step.session().graphs();
+  HostNodes hosts(step.session().driver(), &step.session());
+  const bool ours = graphs.stand_ins().has_nodes_of(graph) || graphs.has_memory(exec);
+  const CUresult result = made_whatever(step, [&] {
+    if (step.replaying() && ours && step.entry().head.result != CUDA_SUCCESS) {
+      fail();
+      return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    }
+    return hosts.replaced(graph, real);
+  });
+  if (result == CUDA_SUCCESS) {
+    refuse_unless_followed(step, graphs.updated(exec, graph, hosts.take()));
+  }
+  return result;
+}
+}  // namespace
 
 CUresult graph_update(const Call<decltype(cuGraphExecUpdate)>& call, CUgraphExec exec,
                       CUgraph graph, CUgraphNode* error_node, CUgraphExecUpdateResult* outcome) {
   Step step(call);
   if (step.off()) return call.real(exec, graph, error_node, outcome);
-  const CUresult result =
-      made_whatever(step, [&] { return call.real(exec, graph, error_node, outcome); });
-  if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().updated(exec, graph));
-  }
-  return result;
+  auto fail = [&] {
+    if (error_node != nullptr) *error_node = nullptr;
+    *outcome = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+  };
+  return update(step, exec, graph, fail,
+                [&] { return call.real(exec, graph, error_node, outcome); });
 }
 
 CUresult graph_update(const Call<decltype(cuGraphExecUpdate_v2)>& call, CUgraphExec exec,
                       CUgraph graph, CUgraphExecUpdateResultInfo* info) {
   Step step(call);
   if (step.off()) return call.real(exec, graph, info);
-  const CUresult result = made_whatever(step, [&] { return call.real(exec, graph, info); });
-  if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().updated(exec, graph));
-  }
-  return result;
+  auto fail = [&] { *info = {CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, nullptr, nullptr}; };
+  return update(step, exec, graph, fail, [&] { return call.real(exec, graph, info); });
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecKernelNodeSetParams)>& call,
@@ -128,7 +188,9 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecMemsetNodeSetParams)>& ca
   Step step(call);
   if (step.off()) return call.real(exec, node, params, context);
   const CUresult result = step.made_again([&] { return call.real(exec, node, params, context); });
-  if (result == CUDA_SUCCESS) step.session().graphs().set_memset(exec, node, *params);
+  if (result == CUDA_SUCCESS) {
+    refuse_unless_followed(step, step.session().graphs().set_memset(exec, node, *params));
+  }
   return result;
 }
 
@@ -137,19 +199,96 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecEventRecordNodeSetEvent)>
   Step step(call);
   if (step.off()) return call.real(exec, node, event);
   const CUresult result = step.made_again([&] { return call.real(exec, node, event); });
-  if (result == CUDA_SUCCESS) step.session().graphs().set_record(exec, node, event);
+  if (result == CUDA_SUCCESS) {
+    refuse_unless_followed(step, step.session().graphs().set_record(exec, node, event));
+  }
   return result;
 }
+
+namespace {
+template <class Real>
+CUresult set_child(Step& step, CUgraphExec exec, CUgraphNode node, CUgraph child, Real&& real) {
+  HostNodes hosts(step.session().driver(), &step.session());
+  const CUresult result = step.made_again([&] { return hosts.replaced(child, real); });
+  if (result == CUDA_SUCCESS) {
+    refuse_unless_followed(step,
+                           step.session().graphs().set_child(exec, node, child, hosts.take()));
+  }
+  return result;
+}
+
+// real(fn, user): with these in the place of the program's.
+template <class Real>
+CUresult set_host(Step& step, CUgraphExec exec, CUgraphNode node,
+                  const CUDA_HOST_NODE_PARAMS& params, Real&& real) {
+  auto callback = make_graph_callback(&step.session(), params);
+  const CUDA_HOST_NODE_PARAMS ours{run_graph_callback, callback.get()};
+  const CUresult result = step.made_again([&] { return real(ours); });
+  if (result == CUDA_SUCCESS) {
+    refuse_unless_followed(step, step.session().graphs().set_host(exec, node, std::move(callback)));
+  }
+  return result;
+}
+}  // namespace
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecChildGraphNodeSetParams)>& call,
                         CUgraphExec exec, CUgraphNode node, CUgraph child) {
   Step step(call);
   if (step.off()) return call.real(exec, node, child);
-  const CUresult result = step.made_again([&] { return call.real(exec, node, child); });
-  if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().set_child(exec, node, child));
+  return set_child(step, exec, node, child, [&] { return call.real(exec, node, child); });
+}
+
+CUresult graph_set_node(const Call<decltype(cuGraphExecHostNodeSetParams)>& call, CUgraphExec exec,
+                        CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
+  Step step(call);
+  if (step.off()) return call.real(exec, node, params);
+  if (params == nullptr || params->fn == nullptr) {
+    return step.made_again([&] { return call.real(exec, node, params); });
   }
-  return result;
+  return set_host(step, exec, node, *params,
+                  [&](const auto& ours) { return call.real(exec, node, &ours); });
+}
+
+CUresult graph_set_node(const Call<decltype(cuGraphExecNodeSetParams)>& call, CUgraphExec exec,
+                        CUgraphNode node, CUgraphNodeParams* params) {
+  Step step(call);
+  if (step.off()) return call.real(exec, node, params);
+  Graphs& graphs = step.session().graphs();
+  auto real = [&] { return call.real(exec, node, params); };
+  auto followed = [&](auto&& note) {
+    const CUresult result = step.made_again(real);
+    if (result == CUDA_SUCCESS) refuse_unless_followed(step, note());
+    return result;
+  };
+  if (params == nullptr) return step.made_again(real);
+  step.check(params->type);
+  switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return set_kernel(step, step.made_again(real), exec, node, &params->kernel);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return followed([&] { return graphs.set_copy(exec, node, params->memcpy.copyParams); });
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return followed([&] {
+        const CUDA_MEMSET_NODE_PARAMS_v2& set = params->memset;
+        return graphs.set_memset(
+            exec, node, {set.dst, set.pitch, set.value, set.elementSize, set.width, set.height});
+      });
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      return followed([&] { return graphs.set_record(exec, node, params->eventRecord.event); });
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return step.made_again(real);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return set_child(step, exec, node, params->graph.graph, real);
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return set_host(step, exec, node, params->host, [&](const auto& ours) {
+        CUgraphNodeParams replaced = *params;
+        replaced.host = ours;
+        return call.real(exec, node, &replaced);
+      });
+    default:
+      return step.not_followed("cuGraphExecNodeSetParams of such a node", real);
+  }
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphNodeSetEnabled)>& call, CUgraphExec exec,
@@ -158,7 +297,9 @@ CUresult graph_set_node(const Call<decltype(cuGraphNodeSetEnabled)>& call, CUgra
   if (step.off()) return call.real(exec, node, enabled);
   step.check(enabled);
   const CUresult result = step.made_again([&] { return call.real(exec, node, enabled); });
-  if (result == CUDA_SUCCESS) step.session().graphs().set_enabled(exec, node, enabled != 0);
+  if (result == CUDA_SUCCESS) {
+    refuse_unless_followed(step, step.session().graphs().set_enabled(exec, node, enabled != 0));
+  }
   return result;
 }
 
@@ -166,32 +307,103 @@ CUresult graph_exec_destroy(const Call<CUresult(CUgraphExec)>& call, CUgraphExec
   Step step(call);
   if (step.off()) return call.real(exec);
   const CUresult result = step.made_again([&] { return call.real(exec); });
-  if (result == CUDA_SUCCESS) step.session().graphs().destroyed(exec);
+  if (result == CUDA_SUCCESS) {
+    step.session().graphs().destroyed(exec);
+    drop_graph_memory(step);
+  }
   return result;
 }
+
+namespace {
+// Copies of a launch into plain memory of the host: they are delivered when they are done.
+class Brought {
+ public:
+  Brought(Session& session, CUgraphExec exec)
+      : session_(session), blocks_(session.graphs().brought_to_host(exec)) {}
+
+  void take_marks() {
+    for (size_t i = 0; i < blocks_.size(); ++i) marks_.push_back(session_.take_mark());
+  }
+  // Right behind the launch, without the session's lock.
+  void mark(CUstream stream) {
+    for (CUevent mark : marks_) {
+      marked_ = marked_ && mark != nullptr &&
+                session_.driver().cuEventRecord(mark, stream) == CUDA_SUCCESS;
+    }
+  }
+  void defer() {
+    if (!marked_) return session_.refuse("a copy back without an event of our own to follow it");
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      session_.defer(blocks_[i], marks_[i], session_.own_copy());
+    }
+  }
+  void give_marks_back() {
+    for (CUevent mark : marks_) {
+      if (mark != nullptr) session_.give_mark(mark);
+    }
+  }
+  void remember() {
+    for (const HostBlock& block : blocks_) session_.remember_deferred(block);
+  }
+
+ private:
+  Session& session_;
+  const std::vector<HostBlock> blocks_;
+  std::vector<CUevent> marks_;
+  bool marked_ = true;
+};
+}  // namespace
 
 CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraphExec exec,
                       CUstream given) {
   Step step(call);
   if (step.off()) return call.real(exec, given);
   Session& session = step.session();
-  const Graphs& graphs = session.graphs();
+  Graphs& graphs = session.graphs();
   const CUstream stream = step.stream(given);
   step.key.add(graphs.number(exec));
   auto real = [&] { return call.real(exec, given); };
-  if (step.captured()) return step.made_again(real);
+  if (step.captured()) {
+    graphs.share(exec);
+    return step.made_again(real);
+  }
   step.device_may_write();
+  LaunchedMemory memory(step, graphs.memory(exec), stream);
+  Brought brought(session, exec);
   if (step.replaying()) {
     const CUresult recorded = step.expect();
     if (recorded != CUDA_SUCCESS) return recorded;
+    memory.launched();
     // Later calls may ask for the time of an event that only this launch records.
     for (CUevent event : graphs.events(exec)) (void)session.driver().cuEventRecord(event, stream);
+    brought.remember();
+    for (const GraphCallback* callback : graphs.callbacks(exec)) {
+      session.remember_callback({.plain = callback->function, .user = callback->user});
+    }
     return recorded;
   }
+  if (memory.is_refused()) {
+    step.record(CUDA_ERROR_INVALID_VALUE);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  memory.before_launch();
   if (step.asks_writes()) graphs.add_writes(exec, step.writes);
-  const CUresult result = step.made(real);
+  brought.take_marks();
+  const CUresult result = step.made([&] {
+    const CUresult launched = real();
+    if (launched == CUDA_SUCCESS) brought.mark(stream);
+    return launched;
+  });
   if (result == CUDA_SUCCESS) session.recorder().count_launches(graphs.kernels(exec));
   step.record(result);
+  memory.after_launch();
+  if (result != CUDA_SUCCESS) {
+    brought.give_marks_back();
+    return result;
+  }
+  memory.launched();
+  brought.defer();
+  session.graph_launched(graphs.callbacks(exec));
   return result;
 }
 

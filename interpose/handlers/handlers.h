@@ -44,16 +44,67 @@ CUresult capture_begin(const Call<CUresult(CUstream, A...)>& call, CUstream stre
 }
 
 // handlers_graph.cpp
-CUresult graph_instantiated(Step& step, CUresult result, const CUgraphExec* exec, CUgraph graph);
+CUresult graph_instantiated(Step& step, CUresult result, CUgraphExec exec, CUgraph graph,
+                            HostNodes& hosts, uint64_t flags);
+// A graph whose memory has been put where it was has one executable graph at most, as the driver's
+// own has; nor is it copied.
+bool is_taken(Step& step, CUgraph graph);
+
+inline uint64_t flags_of(unsigned long long flags) {
+  return flags;
+}
+inline uint64_t flags_of(const CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+  return params == nullptr ? 0 : params->flags;
+}
+inline uint64_t flags_of(const CUgraphNode*, const char*, size_t) {
+  return 0;
+}
 
 template <class... A>
 CUresult graph_instantiate(const Call<CUresult(CUgraphExec*, CUgraph, A...)>& call,
                            CUgraphExec* exec, CUgraph graph, A... args) {
   Step step(call);
   if (step.off()) return call.real(exec, graph, args...);
-  const CUresult result = step.made_again([&] { return call.real(exec, graph, args...); });
-  return graph_instantiated(step, result, exec, graph);
+  HostNodes hosts(step.session().driver(), &step.session());
+  const bool taken = is_taken(step, graph);
+  const CUresult result = step.made_again([&] {
+    return taken ? CUDA_ERROR_NOT_SUPPORTED
+                 : hosts.replaced(graph, [&] { return call.real(exec, graph, args...); });
+  });
+  return graph_instantiated(step, result, result == CUDA_SUCCESS ? *exec : nullptr, graph, hosts,
+                            flags_of(args...));
 }
+
+// Changes that the driver does not allow where a graph has memory: what failed fails again.
+template <class... A>
+CUresult graph_edit(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  (step.check(args), ...);
+  return step.made_again([&] { return call.real(args...); });
+}
+CUresult graph_edit(const Call<decltype(cuGraphClone)>& call, CUgraph*, CUgraph);
+CUresult graph_edit(const Call<decltype(cuGraphAddChildGraphNode)>& call, CUgraphNode*, CUgraph,
+                    const CUgraphNode*, size_t, CUgraph);
+CUresult graph_destroy(const Call<decltype(cuGraphDestroy)>& call, CUgraph);
+
+// handlers_graph_memory.cpp
+CUresult graph_add_memory(const Call<decltype(cuGraphAddMemAllocNode)>& call, CUgraphNode*, CUgraph,
+                          const CUgraphNode*, size_t, CUDA_MEM_ALLOC_NODE_PARAMS*);
+CUresult graph_add_memory(const Call<decltype(cuGraphAddMemFreeNode)>& call, CUgraphNode*, CUgraph,
+                          const CUgraphNode*, size_t, CUdeviceptr);
+CUresult graph_add_node(const Call<decltype(cuGraphAddNode)>& call, CUgraphNode*, CUgraph,
+                        const CUgraphNode*, size_t, CUgraphNodeParams*);
+CUresult graph_add_node(const Call<decltype(cuGraphAddNode_v2)>& call, CUgraphNode*, CUgraph,
+                        const CUgraphNode*, const CUgraphEdgeData*, size_t, CUgraphNodeParams*);
+CUresult graph_describe(const Call<decltype(cuGraphNodeGetType)>& call, CUgraphNode,
+                        CUgraphNodeType*);
+CUresult graph_describe(const Call<decltype(cuGraphMemAllocNodeGetParams)>& call, CUgraphNode,
+                        CUDA_MEM_ALLOC_NODE_PARAMS*);
+CUresult graph_describe(const Call<decltype(cuGraphMemFreeNodeGetParams)>& call, CUgraphNode,
+                        CUdeviceptr*);
+CUresult graph_memory_get(const Call<decltype(cuDeviceGetGraphMemAttribute)>& call, CUdevice,
+                          CUgraphMem_attribute, void*);
 
 // What a set writes, from its arguments behind the address.
 template <class Value>
@@ -348,6 +399,10 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecEventRecordNodeSetEvent)>
                         CUgraphNode, CUevent);
 CUresult graph_set_node(const Call<decltype(cuGraphExecChildGraphNodeSetParams)>& call, CUgraphExec,
                         CUgraphNode, CUgraph);
+CUresult graph_set_node(const Call<decltype(cuGraphExecHostNodeSetParams)>& call, CUgraphExec,
+                        CUgraphNode, const CUDA_HOST_NODE_PARAMS*);
+CUresult graph_set_node(const Call<decltype(cuGraphExecNodeSetParams)>& call, CUgraphExec,
+                        CUgraphNode, CUgraphNodeParams*);
 CUresult graph_set_node(const Call<decltype(cuGraphNodeSetEnabled)>& call, CUgraphExec, CUgraphNode,
                         unsigned);
 CUresult graph_exec_destroy(const Call<CUresult(CUgraphExec)>& call, CUgraphExec);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "interpose/handlers/graph_memory.h"
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
 #include "interpose/text.h"
@@ -199,10 +200,16 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   // Before the call: what the host sees at it is no longer looked for in this memory.
   const CUcontext context = context_of(session, address);
   const uint64_t size = free_range(step, address);
+  // Of a graph that goes on using it: it stays.
+  const bool of_graph = session.graphs().stand_ins().has_memory(address);
   const bool placed = session.placement().owns(address);
-  auto real = [&] { return placed ? wait_for_users(session, context) : call.real(address); };
+  auto real = [&] {
+    if (of_graph && size == 0) return CUDA_ERROR_INVALID_VALUE;
+    return placed ? wait_for_users(session, context) : call.real(address);
+  };
   const CUresult result = give_back(step, address, size, real);
-  if (placed) end_placed(step, address);
+  if (placed && !of_graph) end_placed(step, address);
+  if (of_graph) drop_graph_memory(step);
   return result;
 }
 

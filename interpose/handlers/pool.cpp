@@ -2,6 +2,7 @@
 // calls; what a pool holds follows from these calls and from synchronisations, which are made again
 // for it.
 
+#include "interpose/handlers/graph_memory.h"
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
 
@@ -36,21 +37,11 @@ void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, ui
   *address = recorded;
 }
 
-CUcontext context_of(Session& session, CUstream stream) {
-  CUcontext context = session.current_context();
-  const bool special =
-      stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-  if (!special && session.driver().cuStreamGetCtx != nullptr) {
-    (void)session.driver().cuStreamGetCtx(stream, &context);
-  }
-  return context;
-}
-
 template <class Real>
 CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUstream given, Real&& real) {
   const CUstream stream = step.stream(given);
   step.key.add(size);
-  if (step.captured()) return step.not_followed("memory that is allocated in a graph", real);
+  if (step.captured()) return capture_alloc(step, out, size, stream, real);
   step.session().use_pools();
   // The memory is on the stream's device, whatever is current.
   const CurrentContext current(step.session().driver(), context_of(step.session(), stream));
@@ -81,12 +72,16 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
   Session& session = step.session();
   const CUstream stream = step.stream(given);
   step.key.add(session.known(address));
-  const bool placed = session.placement().owns(address);
+  // Of a graph that goes on using it.
+  const bool of_graph = session.graphs().stand_ins().has_memory(address);
+  const bool placed = !of_graph && session.placement().owns(address);
+  const bool there = session.memory().at(address) != nullptr;
   auto real = [&] {
+    if (of_graph) return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     // What still runs in the stream may use memory that is ours to give back.
     return placed ? session.driver().cuStreamSynchronize(stream) : call.real(address, given);
   };
-  if (step.captured()) return step.not_followed("memory that is freed in a graph", real);
+  if (step.captured()) return capture_free(step, address, stream, real);
   const uint64_t size = free_range(step, address);
   CUresult result;
   if (step.replaying()) {
@@ -100,6 +95,7 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
     order.end_free(address);
   }
   if (placed) end_placed(step, address);
+  if (of_graph) drop_graph_memory(step);
   return result;
 }
 

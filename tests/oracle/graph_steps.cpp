@@ -1,5 +1,5 @@
-// Graphs: captured ones, which another capture changes, and ones that are built and then changed
-// node by node or as a whole. Their nodes come one after the other.
+// Graphs: captured ones, which another capture changes, ones that are built and then changed node
+// by node or as a whole, and ones that allocate memory. Their nodes come one after the other.
 #include <tuple>
 
 #include "tests/oracle/program.h"
@@ -14,7 +14,14 @@ struct Program::Recipe {
   Part inner;  // a set again, by a graph within the graph
   unsigned value = 0;
   CUevent end = nullptr;
+  uint64_t* calls = nullptr;  // counted by a function of the host, where there is one
+  bool twice = false;
 
+  CUDA_HOST_NODE_PARAMS host() const {
+    return {twice ? [](void* count) { *static_cast<uint64_t*>(count) += 2; }
+                  : [](void* count) { *static_cast<uint64_t*>(count) += 1; },
+            calls};
+  }
   std::vector<Part> parts() const { return {from, to, set, mixed, inner}; }
   CUDA_MEMCPY3D copy() const {
     CUDA_MEMCPY3D box{};
@@ -37,6 +44,7 @@ struct Program::BuiltGraph {
   BuiltGraph& operator=(const BuiltGraph&) = delete;
   CUgraph graph = nullptr;
   CUgraphNode copy = nullptr, set = nullptr, kernel = nullptr, inner = nullptr, end = nullptr;
+  CUgraphNode host = nullptr;
 };
 
 namespace {
@@ -139,6 +147,12 @@ void Program::add_nodes(BuiltGraph& built, const Recipe& recipe) {
   CHECK(cuGraphAddKernelNode_v2(&built.kernel, built.graph, &built.set, 1, &kernel.node));
   CHECK(cuGraphAddChildGraphNode(&built.inner, built.graph, &built.kernel, 1, inner));
   CHECK(cuGraphAddEventRecordNode(&built.end, built.graph, &built.inner, 1, recipe.end));
+  if (recipe.calls != nullptr) {
+    CUgraphNodeParams host{};
+    host.type = CU_GRAPH_NODE_TYPE_HOST;
+    host.host = recipe.host();
+    CHECK(cuGraphAddNode_v2(&built.host, built.graph, &built.end, nullptr, 1, &host));
+  }
   CHECK(cuGraphDestroy(inner));
 }
 
@@ -154,7 +168,17 @@ void Program::change_nodes(const BuiltGraph& built, CUgraphExec exec, Recipe& re
   if (draw_.chance(50)) {
     recipe.set = other.set;
     const CUDA_MEMSET_NODE_PARAMS set = recipe.set_of(recipe.set);
-    CHECK(cuGraphExecMemsetNodeSetParams(exec, built.set, &set, context_));
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_MEMSET;
+    params.memset = {set.dst,   set.pitch,  set.value, set.elementSize,
+                     set.width, set.height, context_};
+    CHECK(draw_.chance(50) ? cuGraphExecNodeSetParams(exec, built.set, &params)
+                           : cuGraphExecMemsetNodeSetParams(exec, built.set, &set, context_));
+  }
+  if (recipe.calls != nullptr && draw_.chance(40)) {
+    recipe.twice = !recipe.twice;
+    const CUDA_HOST_NODE_PARAMS host = recipe.host();
+    CHECK(cuGraphExecHostNodeSetParams(exec, built.host, &host));
   }
   if (draw_.chance(50)) {
     recipe.mixed = other.mixed;
@@ -183,6 +207,8 @@ void Program::built_graph() {
   for (CUevent& end : ends) CHECK(cuEventCreate(&end, CU_EVENT_DISABLE_TIMING));
   BuiltGraph built;
   Recipe recipe = draw_recipe(ends[0]);
+  uint64_t* const calls = exchange_.shared ? &calls_.emplace_back(0) : nullptr;
+  recipe.calls = calls;
   add_nodes(built, recipe);
   CUgraphExec exec = nullptr;
   CHECK(cuGraphInstantiateWithFlags(&exec, built.graph, 0));
@@ -195,13 +221,76 @@ void Program::built_graph() {
   if (draw_.chance(30)) {
     BuiltGraph other;
     recipe = draw_recipe(ends[1]);
+    recipe.calls = calls;
     add_nodes(other, recipe);
     CUgraphExecUpdateResultInfo info{};
     CHECK(cuGraphExecUpdate_v2(exec, other.graph, &info));
     run_graph(exec, recipe.parts());
   }
+  if (calls != nullptr) {
+    wait_for_all();
+    see(calls, sizeof *calls);
+  }
   CHECK(cuGraphExecDestroy(exec));
   for (CUevent end : ends) CHECK(cuEventDestroy_v2(end));
+}
+
+// A graph that fills memory of its own, by way of memory that is there only while it runs. Null
+// where there was no memory to be had.
+CUgraph Program::capture_memory(const Part& from, Memory& lasting) {
+  const CUstream stream = streams_[draw_.between(1, streams_.size() - 1)];
+  const auto words = static_cast<unsigned>(lasting.words());
+  CUdeviceptr inside = 0;
+  CUgraph graph = nullptr;
+  CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  const bool there =
+      TRY(in_stream(cuMemAllocAsync, cuMemAllocAsync_ptsz, stream, &lasting.address,
+                    lasting.size)) &&
+      TRY(in_stream(cuMemAllocAsync, cuMemAllocAsync_ptsz, stream, &inside, lasting.size));
+  if (there) {
+    IN_STREAM(cuMemcpyDtoDAsync_v2, stream, inside, from.address, lasting.size);
+    launch("fill", stream, words / 2, reinterpret_cast<unsigned*>(inside), words / 2, 5u);
+    const unsigned value = draw_.word();
+    IN_STREAM(cuMemsetD32Async, stream, lasting.address, value, words);
+    launch("move", stream, words,
+           Moved{reinterpret_cast<unsigned*>(inside), reinterpret_cast<unsigned*>(lasting.address),
+                 words, draw_.word()});
+    IN_STREAM(cuMemFreeAsync, stream, inside);
+  }
+  CHECK(cuStreamEndCapture(stream, &graph));
+  if (there) return graph;
+  CHECK(cuGraphDestroy(graph));
+  return nullptr;
+}
+
+void Program::memory_graph() {
+  const auto [from, to] = pick_two();
+  if (from.memory == nullptr || from.words() < 2 || exchange_.shared_contexts || !uses_pools_) {
+    return built_graph();
+  }
+  Memory lasting;
+  lasting.size = from.size / 4 * 4;
+  const CUgraph graph = capture_memory(from, lasting);
+  if (graph == nullptr) return;
+  CUgraphExec exec = nullptr;
+  CHECK(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
+  const Part made{&lasting, lasting.address, lasting.size};
+  run_graph(exec, {from, made});
+  const CUstream stream = pick_stream();
+  touch(lasting, stream);
+  touch(*to.memory, stream);
+  IN_STREAM(cuMemcpyDtoDAsync_v2, stream, to.address, lasting.address,
+            std::min(to.size, lasting.size));
+  if (draw_.chance(60)) wait_step();
+  if (draw_.chance(50)) {
+    const CUstream last = pick_stream();
+    touch(lasting, last);
+    IN_STREAM(cuMemFreeAsync, last, lasting.address);
+  } else {
+    CHECK(cuMemFree_v2(lasting.address));
+  }
+  CHECK(cuGraphExecDestroy(exec));
+  CHECK(cuGraphDestroy(graph));
 }
 
 }  // namespace oracle

@@ -127,7 +127,8 @@ void Program::act() {
   } else if (kind < 52) {
     exchange_.guesses ? launch_through_memory() : launch_step();
   } else if (kind < 56) {
-    draw_.chance(50) ? captured_graph() : built_graph();
+    const uint64_t graph = draw_.below(5);
+    graph < 2 ? captured_graph() : graph < 4 ? built_graph() : memory_graph();
   } else if (kind < 63) {
     draw_.chance(70) ? set_step() : write_words();
   } else if (kind < 76) {

@@ -98,6 +98,8 @@ class Program : public Actor {
   void add_nodes(BuiltGraph& built, const Recipe& recipe);
   void change_nodes(const BuiltGraph& built, CUgraphExec exec, Recipe& recipe, const Recipe& other);
   void run_graph(CUgraphExec exec, const std::vector<Part>& parts);
+  void memory_graph();
+  CUgraph capture_memory(const Part& from, Memory& lasting);
 
   // ---- copies and sets (copy_steps.cpp)
   void set_step();
@@ -126,6 +128,7 @@ class Program : public Actor {
     unsigned value;
   };
   std::deque<Note> notes_;
+  std::deque<uint64_t> calls_;  // of host functions in graphs
 };
 
 template <class... A>

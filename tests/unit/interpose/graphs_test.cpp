@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <utility>
 
 namespace gpusnap {
@@ -24,6 +25,8 @@ struct FakeNode {
   CUDA_MEMSET_NODE_PARAMS memset{};
   CUevent event = nullptr;
   CUgraph child = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS alloc{};
+  CUdeviceptr freed = 0;
   bool told = true;  // false: the driver does not say what is in it
 };
 std::map<CUgraph, std::vector<FakeNode*>> graphs;
@@ -107,6 +110,8 @@ class GraphsTest : public testing::Test {
     driver_.cuGraphMemsetNodeGetParams = get<&FakeNode::memset>;
     driver_.cuGraphEventRecordNodeGetEvent = get<&FakeNode::event>;
     driver_.cuGraphChildGraphNodeGetGraph = get<&FakeNode::child>;
+    driver_.cuGraphMemAllocNodeGetParams = get<&FakeNode::alloc>;
+    driver_.cuGraphMemFreeNodeGetParams = get<&FakeNode::freed>;
     for (uint64_t address : {kFirst, kSecond}) {
       EXPECT_TRUE(memory_.insert({address, kBytes, MemoryKind::kDevice, {}, 0, 0, ""}));
     }
@@ -153,6 +158,32 @@ class GraphsTest : public testing::Test {
     FakeNode node;
     node.type = type;
     return node;
+  }
+  static FakeNode alloc(uint64_t address, size_t bytes, int device = 0) {
+    FakeNode node;
+    node.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    node.alloc.dptr = address;
+    node.alloc.bytesize = bytes;
+    node.alloc.poolProps.location.id = device;
+    return node;
+  }
+  static FakeNode free(uint64_t address) {
+    FakeNode node;
+    node.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
+    node.freed = address;
+    return node;
+  }
+  // A function of the host, as it is while ours is in its place.
+  static HostNodes::Node host(FakeNode& node) {
+    HostNodes::Node host;
+    host.handle = handle_of(node);
+    host.callback = std::make_unique<GraphCallback>();
+    return host;
+  }
+  static std::vector<HostNodes::Node> hosts(std::vector<FakeNode*> nodes) {
+    std::vector<HostNodes::Node> hosts;
+    for (FakeNode* node : nodes) hosts.push_back(host(*node));
+    return hosts;
   }
   std::string instantiate(std::vector<FakeNode*> nodes, uintptr_t number = 1) {
     graphs[graph_of(number)] = std::move(nodes);
@@ -249,9 +280,8 @@ TEST_F(GraphsTest, KnowsKernelsOfLibrariesByTheirFunctions) {
 
 TEST_F(GraphsTest, RefusesByName) {
   const std::pair<CUgraphNodeType, const char*> kinds[] = {
-      {CU_GRAPH_NODE_TYPE_HOST, "a graph that calls a host function"},
+      {CU_GRAPH_NODE_TYPE_HOST, "a graph with a host function that cannot be replaced by ours"},
       {CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT, "a graph that uses external semaphores"},
-      {CU_GRAPH_NODE_TYPE_MEM_ALLOC, "memory that is allocated in a graph"},
       {CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, "a graph that waits for or writes values"},
       {CU_GRAPH_NODE_TYPE_CONDITIONAL, "a graph with conditions"},
       {static_cast<CUgraphNodeType>(77),
@@ -262,11 +292,6 @@ TEST_F(GraphsTest, RefusesByName) {
   }
   FakeNode array = copy(CU_MEMORYTYPE_ARRAY, kFirst, 16);
   EXPECT_EQ(instantiate({&array}), "");
-  FakeNode pageable = copy(CU_MEMORYTYPE_HOST, 0x7fff0000, 16);
-  EXPECT_EQ(instantiate({&pageable}),
-            "a graph that copies into host memory that is not page-locked");
-  FakeNode pinned = copy(CU_MEMORYTYPE_HOST, kPinned + 4, 16);
-  EXPECT_EQ(instantiate({&pinned}), "");
   FakeNode silent = set(kFirst, 4);
   silent.told = false;
   EXPECT_EQ(instantiate({&silent}), "a graph that the driver does not describe");
@@ -285,7 +310,7 @@ TEST_F(GraphsTest, AChildIsANodeThatDoesAllThatItsOwnDo) {
   EXPECT_EQ(ranges_of(launch()).front().first, kFirst);
   graphs[graph_of(6)] = {&hidden};
   EXPECT_EQ(graphs_.set_child(exec_of(1), handle_of(parent), graph_of(6)),
-            "a graph that calls a host function");
+            "a graph with a host function that cannot be replaced by ours");
 }
 
 TEST_F(GraphsTest, OneNodeMayChange) {
@@ -332,6 +357,116 @@ TEST_F(GraphsTest, AfterAnUpdateWhatIsSetComesOnTop) {
                                          {kSecond, WriteSet::kWholeRange},
                                          {kFirst, WriteSet::kWholeRange}}));
   EXPECT_EQ(graphs_.kernels(exec_of(1)), 1u);
+}
+
+TEST_F(GraphsTest, BringsWhatNoAllocationHoldsToTheHost) {
+  constexpr uint64_t kPlain = 0x7fff0000;
+  FakeNode pinned = copy(CU_MEMORYTYPE_HOST, kPinned + 4, 16),
+           plain = copy(CU_MEMORYTYPE_HOST, kPlain, 16), device = copy(CU_MEMORYTYPE_DEVICE, 5, 16);
+  plain.copy.Height = 3;
+  plain.copy.dstPitch = 64;
+  plain.copy.dstXInBytes = 8;
+  plain.copy.dstY = 1;
+  EXPECT_EQ(instantiate({&pinned, &plain, &device}), "");
+  auto blocks = graphs_.brought_to_host(exec_of(1));
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(blocks[0].start), kPlain + 72);
+  EXPECT_EQ(blocks[0].bytes(), 48u);
+  EXPECT_EQ(blocks[0].pitch, 64u);
+  EXPECT_EQ(ranges_of(launch()).front(), (std::pair<uint64_t, uint64_t>{kPinned + 4, 16}));
+  // What it is counts when it is launched.
+  EXPECT_TRUE(memory_.insert({kPlain, kBytes, MemoryKind::kPinned, {}, 0, 0, ""}));
+  EXPECT_TRUE(graphs_.brought_to_host(exec_of(1)).empty());
+  EXPECT_TRUE(memory_.erase(kPlain));
+  EXPECT_EQ(graphs_.set_enabled(exec_of(1), handle_of(plain), false), "");
+  EXPECT_TRUE(graphs_.brought_to_host(exec_of(1)).empty());
+}
+
+TEST_F(GraphsTest, KnowsFunctionsOfTheHostAlsoOfGraphsWithin) {
+  FakeNode a = plain(CU_GRAPH_NODE_TYPE_HOST), b = plain(CU_GRAPH_NODE_TYPE_HOST),
+           parent = plain(CU_GRAPH_NODE_TYPE_GRAPH);
+  parent.child = graph_of(5);
+  graphs[graph_of(5)] = {&b};
+  graphs[graph_of(1)] = {&a, &parent};
+  auto known = hosts({&b, &a});
+  const std::vector<GraphCallback*> order = {known[1].callback.get(), known[0].callback.get()};
+  EXPECT_EQ(graphs_.instantiated(exec_of(1), graph_of(1), std::move(known)), "");
+  EXPECT_EQ(graphs_.callbacks(exec_of(1)), order);
+  auto changed = std::make_unique<GraphCallback>();
+  GraphCallback* const other = changed.get();
+  EXPECT_EQ(graphs_.set_host(exec_of(1), handle_of(a), std::move(changed)), "");
+  EXPECT_EQ(graphs_.callbacks(exec_of(1)), (std::vector{other, order[1]}));
+}
+
+// One whose run is still to come stays.
+TEST_F(GraphsTest, KeepsFunctionsUntilTheyHaveRun) {
+  FakeNode a = plain(CU_GRAPH_NODE_TYPE_HOST);
+  graphs[graph_of(1)] = {&a};
+  auto known = hosts({&a});
+  GraphCallback* const callback = known[0].callback.get();
+  EXPECT_EQ(graphs_.instantiated(exec_of(1), graph_of(1), std::move(known)), "");
+  callback->launched.push_back(3);
+  graphs_.destroyed(exec_of(1));
+  EXPECT_EQ(callback->launched.front(), 3u);
+  EXPECT_TRUE(graphs_.callbacks(exec_of(1)).empty());
+}
+
+TEST_F(GraphsTest, TellsMemoryThatLastsFromMemoryThatDoesNot) {
+  FakeNode lasts = alloc(0x50000000, 512, 1), passes = alloc(0x60000000, 256),
+           freed = free(0x60000000), older = free(0x70000000);
+  EXPECT_EQ(instantiate({&lasts, &passes, &freed, &older}), "");
+  const Graphs::Memory memory = graphs_.memory(exec_of(1));
+  ASSERT_EQ(memory.lasting.size(), 1u);
+  EXPECT_EQ(memory.lasting[0].address, 0x50000000u);
+  EXPECT_EQ(memory.lasting[0].size, 512u);
+  EXPECT_EQ(memory.lasting[0].device, 1);
+  ASSERT_EQ(memory.transient.size(), 1u);
+  EXPECT_EQ(memory.transient[0].address, 0x60000000u);
+  EXPECT_EQ(memory.freed, std::vector<uint64_t>{0x70000000});
+  EXPECT_TRUE(graphs_.allocates(0x60000000));
+  EXPECT_FALSE(graphs_.allocates(0x70000000));
+  // The same address twice, one after the other: what is left is the second.
+  FakeNode again = alloc(0x60000000, 1024);
+  EXPECT_EQ(instantiate({&passes, &freed, &again}, 2), "");
+  EXPECT_EQ(graphs_.memory(exec_of(2)).transient.size(), 1u);
+  ASSERT_EQ(graphs_.memory(exec_of(2)).lasting.size(), 1u);
+  EXPECT_EQ(graphs_.memory(exec_of(2)).lasting[0].size, 1024u);
+}
+
+TEST_F(GraphsTest, MemoryOfAGraphWithinIsRefused) {
+  FakeNode lasts = alloc(0x50000000, 512), parent = plain(CU_GRAPH_NODE_TYPE_GRAPH);
+  parent.child = graph_of(5);
+  graphs[graph_of(5)] = {&lasts};
+  EXPECT_EQ(instantiate({&parent}), "a graph within a graph that allocates or frees memory");
+}
+
+// In a replay the driver has empty nodes there.
+TEST_F(GraphsTest, NodesThatStandInAreWhatTheyStandFor) {
+  FakeNode a = plain(CU_GRAPH_NODE_TYPE_EMPTY), b = plain(CU_GRAPH_NODE_TYPE_EMPTY);
+  StandIns::Node node;
+  node.graph = graph_of(1);
+  node.address = 0x50000000;
+  graphs_.stand_ins().add(handle_of(b), node);
+  node.allocates = true;
+  node.params.bytesize = 512;
+  graphs_.stand_ins().add(handle_of(a), node);
+  EXPECT_EQ(instantiate({&a, &b}), "");
+  EXPECT_EQ(graphs_.memory(exec_of(1)).transient.size(), 1u);
+  graphs_.stand_ins().note_memory(0x50000000, {512, 0});
+  EXPECT_TRUE(graphs_.stand_ins().without_node().empty());
+  EXPECT_TRUE(graphs_.stand_ins().has_nodes_of(graph_of(1)));
+  graphs_.stand_ins().forget(graph_of(1));
+  EXPECT_EQ(graphs_.stand_ins().without_node(), std::vector<uint64_t>{0x50000000});
+}
+
+TEST_F(GraphsTest, AfterAnUpdateNothingThatReachesTheHostIsMistaken) {
+  FakeNode a = copy(CU_MEMORYTYPE_HOST, 0x7fff0000, 16);
+  instantiate({&a});
+  EXPECT_EQ(graphs_.set_copy(exec_of(1), handle_of(a), a.copy), "");
+  EXPECT_EQ(graphs_.updated(exec_of(1), graph_of(1)), "");
+  EXPECT_NE(graphs_.set_copy(exec_of(1), handle_of(a), a.copy), "");
+  FakeNode b = copy(CU_MEMORYTYPE_HOST, 0x7fff0000, 16);
+  EXPECT_NE(graphs_.set_enabled(exec_of(1), handle_of(b), false), "");
 }
 
 TEST_F(GraphsTest, AreNumberedInTheOrderOfTheirInstantiations) {

@@ -1,8 +1,11 @@
 // Streams are captured.
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/graph_calls.h"
 
 namespace simcuda {
 namespace {
@@ -23,9 +26,39 @@ CUresult capture_info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t
   });
 }
 
+CUresult begin_in_graph(CUstream handle, CUgraph graph_handle, const CUgraphNode* nodes,
+                        const CUgraphEdgeData* edges, size_t count, CUstreamCaptureMode mode) {
+  return in_stream(handle, [&](Driver& state, Context&, Stream& stream) {
+    std::vector<std::shared_ptr<GraphNode>> heads;
+    auto graph = state.graphs.graphs.find(graph_handle);
+    if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || !graph || graph->child ||
+        (count != 0 && nodes == nullptr)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!plain(edges, count)) return CUDA_ERROR_NOT_SUPPORTED;
+    for (size_t i = 0; i < count; ++i) {
+      auto node = state.graphs.nodes.find(nodes[i]);
+      if (!node || node->graph.lock() != graph) return CUDA_ERROR_INVALID_VALUE;
+      heads.push_back(std::move(node));
+    }
+    return state.captures.begin(stream, mode, graph, std::move(heads));
+  });
+}
+
+CUresult set_heads(CUstream handle, const CUgraphNode* nodes, size_t count, unsigned flags) {
+  return in_stream(handle, [&](Driver& state, Context&, Stream& stream) {
+    if ((count != 0 && nodes == nullptr) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    return state.captures.set_heads(stream, nodes, count,
+                                    flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+  });
+}
+
 }  // namespace
 }  // namespace simcuda
 
+using simcuda::begin_in_graph;
 using simcuda::capture_info;
 using simcuda::Context;
 using simcuda::Driver;
@@ -42,6 +75,24 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
 
 CUresult cuStreamBeginCapture(CUstream stream) {
   return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* nodes,
+                                     const CUgraphEdgeData* edges, size_t count,
+                                     CUstreamCaptureMode mode) {
+  return begin_in_graph(stream, graph, nodes, edges, count, mode);
+}
+
+CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode* nodes, size_t count,
+                                           unsigned flags) {
+  return simcuda::set_heads(stream, nodes, count, flags);
+}
+
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* nodes,
+                                              const CUgraphEdgeData* edges, size_t count,
+                                              unsigned flags) {
+  if (!simcuda::plain(edges, count)) return CUDA_ERROR_NOT_SUPPORTED;
+  return simcuda::set_heads(stream, nodes, count, flags);
 }
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {

@@ -162,11 +162,11 @@ CUresult queue_copy(Driver& state, Context& context, Stream& stream, const Box& 
 // A copy as a node of a graph says it.
 CUresult describe_copy(Driver& state, const Box& box, const End& to, const End& from, Work* work) {
   if (box.empty()) return CUDA_SUCCESS;
-  auto hold = state.memory.hold();
+  const Memory::Plan plan(state.memory);
   Located target;
   Located source;
-  CUresult result = locate(state.memory, hold, box, to, &target);
-  if (result == CUDA_SUCCESS) result = locate(state.memory, hold, box, from, &source);
+  CUresult result = locate(state.memory, plan.hold, box, to, &target);
+  if (result == CUDA_SUCCESS) result = locate(state.memory, plan.hold, box, from, &source);
   if (result != CUDA_SUCCESS) return result;
   auto pitch = [&](const End& end) { return end.pitch != 0 ? end.pitch : box.width; };
   auto rows = [&](const End& end) { return end.slice != 0 ? end.slice / pitch(end) : box.height; };
@@ -596,10 +596,10 @@ CUresult set(CUstream handle, CUdeviceptr address, size_t pitch, T value, size_t
   };
   if (wait == Wait::kSync) return queue_and_wait(handle, body);
   auto describe = [&](Driver& state, Context& context, Work* work) {
-    auto hold = state.memory.hold();
+    const Memory::Plan plan(state.memory);
     Located target;
     WorkQueue::Task task;
-    CUresult result = make_set(state, context, hold, set, &task, &target);
+    CUresult result = make_set(state, context, plan.hold, set, &task, &target);
     if (result == CUDA_SUCCESS && task) *work = SetCall{set};
     return result;
   };

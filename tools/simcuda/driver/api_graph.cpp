@@ -1,12 +1,10 @@
 // Graphs: made by hand, changed, and asked about.
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "tools/simcuda/driver/driver.h"
-#include "tools/simcuda/driver/node_work.h"
+#include "tools/simcuda/driver/graph_calls.h"
 
 namespace simcuda {
 
@@ -47,9 +45,9 @@ CUresult work_of(Driver& state, const CUDA_KERNEL_NODE_PARAMS_v1& params, Work* 
 CUresult work_of(Driver& state, const CUDA_MEMCPY3D& copy, Work* work) {
   std::shared_ptr<Context> context;
   if (CUresult result = state.current(&context); result != CUDA_SUCCESS) return result;
-  auto hold = state.memory.hold();
+  const Memory::Plan plan(state.memory);
   WorkQueue::Task task;
-  CUresult result = copy_task(state, *context, hold, copy, &task);
+  CUresult result = copy_task(state, *context, plan.hold, copy, &task);
   if (result == CUDA_SUCCESS) *work = CopyCall{copy};
   return result;
 }
@@ -57,11 +55,35 @@ CUresult work_of(Driver& state, const CUDA_MEMCPY3D& copy, Work* work) {
 CUresult work_of(Driver& state, const CUDA_MEMSET_NODE_PARAMS& set, Work* work) {
   std::shared_ptr<Context> context;
   if (CUresult result = state.current(&context); result != CUDA_SUCCESS) return result;
-  auto hold = state.memory.hold();
+  const Memory::Plan plan(state.memory);
   WorkQueue::Task task;
-  CUresult result = set_task(state, *context, hold, set, &task);
+  CUresult result = set_task(state, *context, plan.hold, set, &task);
   if (result == CUDA_SUCCESS) *work = SetCall{set};
   return result;
+}
+
+CUresult work_of(Driver& state, const CUDA_CHILD_GRAPH_NODE_PARAMS& params, Work* work) {
+  auto graph = state.graphs.graphs.find(params.graph);
+  if (!graph) return CUDA_ERROR_INVALID_VALUE;
+  if (params.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) {
+    if (graph->child) return CUDA_ERROR_INVALID_VALUE;
+  } else {
+    if (has_memory(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    graph = state.graphs.clone(*graph);
+  }
+  graph->child = true;
+  *work = ChildCall{std::move(graph)};
+  return CUDA_SUCCESS;
+}
+
+CUresult work_of(Driver& state, const CUDA_EVENT_RECORD_NODE_PARAMS& params, Work* work) {
+  *work = RecordCall{params.event};
+  return state.events.find(params.event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult work_of(Driver& state, const CUDA_EVENT_WAIT_NODE_PARAMS& params, Work* work) {
+  *work = WaitCall{params.event};
+  return state.events.find(params.event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult work_of(Driver&, const CUDA_HOST_NODE_PARAMS& params, Work* work) {
@@ -71,79 +93,6 @@ CUresult work_of(Driver&, const CUDA_HOST_NODE_PARAMS& params, Work* work) {
 }
 
 namespace {
-
-// body(Driver&) with the lock of all graphs.
-template <class Body>
-CUresult with_graphs(Body&& body) {
-  return in_driver([&](Driver& state) {
-    auto hold = state.graphs.hold();
-    return static_cast<CUresult>(body(state));
-  });
-}
-
-template <class Body>
-CUresult with_graph(CUgraph handle, Body&& body) {
-  return with_graphs([&](Driver& state) {
-    auto graph = state.graphs.graphs.find(handle);
-    return graph ? static_cast<CUresult>(body(state, graph)) : CUDA_ERROR_INVALID_VALUE;
-  });
-}
-
-template <class Body>
-CUresult with_node(CUgraphNode handle, Body&& body) {
-  return with_graphs([&](Driver& state) {
-    auto node = state.graphs.nodes.find(handle);
-    return node ? static_cast<CUresult>(body(state, node)) : CUDA_ERROR_INVALID_VALUE;
-  });
-}
-
-// make(Driver&, Work*) says what the node does.
-template <class Make>
-CUresult add_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count,
-                  Make&& make) {
-  return with_graph(handle, [&](Driver& state, const auto& graph) {
-    if (out == nullptr || (count != 0 && dependencies == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-    std::vector<std::shared_ptr<GraphNode>> after;
-    for (size_t i = 0; i < count; ++i) after.push_back(state.graphs.nodes.find(dependencies[i]));
-    Work work;
-    CUresult result = make(state, &work);
-    if (result != CUDA_SUCCESS) return result;
-    auto node = state.graphs.add(graph, std::move(after), std::move(work));
-    if (!node) return CUDA_ERROR_INVALID_VALUE;
-    *out = node->handle;
-    return CUDA_SUCCESS;
-  });
-}
-
-template <class Params>
-CUresult add_with_params(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies,
-                         size_t count, const Params* params) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return add_node(out, graph, dependencies, count,
-                  [&](Driver& state, Work* work) { return work_of(state, *params, work); });
-}
-
-template <class Params>
-CUresult set_params(CUgraphNode handle, const Params* params) {
-  return with_node(handle, [&](Driver& state, const auto& node) {
-    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Work work;
-    CUresult result = work_of(state, *params, &work);
-    if (result != CUDA_SUCCESS) return result;
-    if (work.index() != node->work.index()) return CUDA_ERROR_INVALID_VALUE;
-    node->work = std::move(work);
-    return CUDA_SUCCESS;
-  });
-}
-
-// body(Call&, GraphNode&) for a node that does a Call.
-template <class Call, class Body>
-CUresult with_call(CUgraphNode handle, Body&& body) {
-  return with_node(handle, [&](Driver&, const auto& node) {
-    auto* call = std::get_if<Call>(&node->work);
-    return call == nullptr ? CUDA_ERROR_INVALID_VALUE : static_cast<CUresult>(body(*call, *node));
-  });
-}
 
 template <class Params>
 CUresult kernel_params(Driver& state, KernelCall& call, GraphNode& node, Params* out) {
@@ -212,6 +161,7 @@ CUresult change_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode
                       bool add) {
   return with_graph(handle, [&](Driver& state, const auto& graph) {
     if (count != 0 && (from == nullptr || to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+    if (!add && has_memory(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
     for (size_t i = 0; i < count; ++i) {
       auto before = state.graphs.nodes.find(from[i]);
       auto after = state.graphs.nodes.find(to[i]);
@@ -229,14 +179,6 @@ CUresult change_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode
     }
     return CUDA_SUCCESS;
   });
-}
-
-// Edges with data of their own are for what kernels signal in the middle, which there is not.
-bool plain(const CUgraphEdgeData* edges, size_t count) {
-  for (size_t i = 0; edges != nullptr && i < count; ++i) {
-    if (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0) return false;
-  }
-  return true;
 }
 
 void clear_edges(CUgraphEdgeData* edges, const CUgraphNode* out, const size_t* count) {
@@ -266,16 +208,19 @@ CUresult cuGraphCreate(CUgraph* graph, unsigned flags) {
 }
 
 CUresult cuGraphDestroy(CUgraph handle) {
-  return with_graph(handle, [&](Driver& state, const auto& graph) {
+  const CUresult result = with_graph(handle, [&](Driver& state, const auto& graph) {
     if (graph->child) return CUDA_ERROR_INVALID_VALUE;
     state.graphs.destroy(graph);
     return CUDA_SUCCESS;
   });
+  simcuda::clean_up_graphs();
+  return result;
 }
 
 CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
   return with_graph(original, [&](Driver& state, const auto& graph) {
     if (clone == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (simcuda::has_memory(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
     *clone = state.graphs.clone(*graph)->handle;
     return CUDA_SUCCESS;
   });
@@ -385,6 +330,8 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* from, co
 
 CUresult cuGraphDestroyNode(CUgraphNode handle) {
   return with_node(handle, [&](Driver& state, const auto& node) {
+    const auto graph = node->graph.lock();
+    if (graph && simcuda::has_memory(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
     state.graphs.destroy_node(node);
     return CUDA_SUCCESS;
   });
@@ -470,12 +417,9 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS*
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                                   size_t count, CUgraph child) {
   return add_node(node, graph, dependencies, count, [&](Driver& state, Work* work) {
-    auto found = state.graphs.graphs.find(child);
-    if (!found || child == graph) return CUDA_ERROR_INVALID_VALUE;
-    auto copy = state.graphs.clone(*found);
-    copy->child = true;
-    *work = simcuda::ChildCall{std::move(copy)};
-    return CUDA_SUCCESS;
+    if (child == graph) return CUDA_ERROR_INVALID_VALUE;
+    return simcuda::work_of(
+        state, CUDA_CHILD_GRAPH_NODE_PARAMS{child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE}, work);
   });
 }
 
@@ -495,8 +439,7 @@ CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode
 CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph,
                                    const CUgraphNode* dependencies, size_t count, CUevent event) {
   return add_node(node, graph, dependencies, count, [&](Driver& state, Work* work) {
-    *work = simcuda::RecordCall{event};
-    return state.events.find(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return simcuda::work_of(state, CUDA_EVENT_RECORD_NODE_PARAMS{event}, work);
   });
 }
 
@@ -518,8 +461,7 @@ CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
 CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                                  size_t count, CUevent event) {
   return add_node(node, graph, dependencies, count, [&](Driver& state, Work* work) {
-    *work = simcuda::WaitCall{event};
-    return state.events.find(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return simcuda::work_of(state, CUDA_EVENT_WAIT_NODE_PARAMS{event}, work);
   });
 }
 

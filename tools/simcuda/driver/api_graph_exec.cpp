@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/backing.h"
 #include "tools/simcuda/driver/event.h"
-#include "tools/simcuda/driver/node_work.h"
+#include "tools/simcuda/driver/graph_calls.h"
 
 namespace simcuda {
 namespace {
@@ -15,8 +15,7 @@ using Step = GraphExec::Step;
 // body(Driver&, GraphExec&) with the lock of all graphs.
 template <class Body>
 CUresult with_exec(CUgraphExec handle, Body&& body) {
-  return in_driver([&](Driver& state) {
-    auto hold = state.graphs.hold();
+  return with_graphs([&](Driver& state) {
     auto exec = state.graphs.execs.find(handle);
     return exec ? static_cast<CUresult>(body(state, *exec)) : CUDA_ERROR_INVALID_VALUE;
   });
@@ -36,8 +35,17 @@ CUresult exchange_work(Step& step, Work work) {
   return CUDA_SUCCESS;
 }
 
+CUresult exchange_child(Driver& state, Step& step, CUgraph handle) {
+  auto graph = state.graphs.graphs.find(handle);
+  CUgraphNode wrong = nullptr;
+  if (!graph || !step.child) return CUDA_ERROR_INVALID_VALUE;
+  return state.graphs.update(*step.child, *graph, &wrong) == CU_GRAPH_EXEC_UPDATE_SUCCESS
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
 template <class Params>
-CUresult set_params(CUgraphExec exec, CUgraphNode node, const Params* params) {
+CUresult set_step(CUgraphExec exec, CUgraphNode node, const Params* params) {
   return with_step(exec, node, [&](Driver& state, Step& step) {
     if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Work work;
@@ -55,8 +63,11 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, uint64_t flags, CUgraphNo
     auto graph = state.graphs.graphs.find(handle);
     if (out == nullptr || !graph) return CUDA_ERROR_INVALID_VALUE;
     if ((flags & ~kKnown) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+    // Memory is in one place.
+    if (has_memory(*graph) && graph->exec.lock()) return CUDA_ERROR_NOT_SUPPORTED;
     auto exec = state.graphs.instantiate(*graph, flags, wrong);
     if (!exec) return CUDA_ERROR_INVALID_VALUE;
+    graph->exec = exec;
     *out = exec->handle;
     return CUDA_SUCCESS;
   });
@@ -85,8 +96,64 @@ CUresult bind_to_memory(Driver& state, Context& context, const Memory::Hold& hol
   if (const auto* host = std::get_if<HostCall>(&work)) {
     *task = [&state, call = *host] { run_host_function(state, call.function, call.user); };
   }
+  const auto* alloc = std::get_if<AllocCall>(&work);
+  const auto* free = std::get_if<FreeCall>(&work);
+  if (alloc != nullptr || free != nullptr) {
+    *task = [block = alloc != nullptr ? alloc->block : free->block,
+             seed = alloc != nullptr ? 0 : 1] {
+      fill_with_junk(block->host, block->size, static_cast<uint64_t>(seed));
+    };
+  }
   return CUDA_SUCCESS;
 }
+
+// What a launch does with memory of graphs, by the order of the calls: all that it allocates is
+// there while its work is queued. Put back where the launch fails.
+class LaunchMemory {
+ public:
+  LaunchMemory(GraphMemory& memory, const std::vector<const Step*>& steps) : memory_(memory) {
+    for (const Step* step : steps) {
+      if (const auto* alloc = std::get_if<AllocCall>(&step->work))
+        allocated_.push_back(alloc->block);
+      if (const auto* free = std::get_if<FreeCall>(&step->work)) freed_.push_back(free->block);
+    }
+  }
+  ~LaunchMemory() {
+    for (const auto& block : taken_) memory_.free(*block);
+    for (const auto& block : dropped_) memory_.allocate(*block);
+  }
+  LaunchMemory(const LaunchMemory&) = delete;
+  LaunchMemory& operator=(const LaunchMemory&) = delete;
+
+  // `anew`: what is left of the launch before is freed first.
+  CUresult take(bool anew) {
+    for (const auto& block : allocated_) {
+      if (!block->live) continue;
+      if (!anew) return CUDA_ERROR_INVALID_VALUE;
+      memory_.free(*block);
+      dropped_.push_back(block);
+    }
+    for (const auto& block : allocated_) {
+      memory_.allocate(*block);
+      taken_.push_back(block);
+    }
+    for (const auto& block : freed_) {
+      if (!block->live) return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+  }
+  void commit() {
+    taken_.clear();
+    dropped_.clear();
+    for (const auto& block : freed_) memory_.free(*block);
+  }
+
+ private:
+  using Blocks = std::vector<std::shared_ptr<GraphBlock>>;
+  GraphMemory& memory_;
+  Blocks allocated_, freed_;
+  Blocks taken_, dropped_;  // until it is committed
+};
 
 Point submit_step(Driver& state, Context& context, const Stream& stream, const Work& work,
                   WorkQueue::Task task, std::vector<Point> after) {
@@ -108,22 +175,31 @@ Point submit_step(Driver& state, Context& context, const Stream& stream, const W
 CUresult launch(Driver& state, Context& context, const Stream& stream, GraphExec& exec) {
   std::vector<const Step*> steps;
   flatten(exec, &steps);
+  LaunchMemory memory(state.graph_memory, steps);
+  const bool anew = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+  if (CUresult result = memory.take(anew); result != CUDA_SUCCESS) return result;
   std::vector<WorkQueue::Task> tasks(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto* kernel = std::get_if<KernelCall>(&steps[i]->work);
     CUresult result = kernel == nullptr ? CUDA_SUCCESS : kernel_task(state, *kernel, &tasks[i]);
     if (result != CUDA_SUCCESS) return result;
   }
-  auto hold = state.memory.hold();
-  for (size_t i = 0; i < steps.size(); ++i) {
-    CUresult result = bind_to_memory(state, context, hold, steps[i]->work, &tasks[i]);
-    if (result != CUDA_SUCCESS) return result;
+  {
+    auto hold = state.memory.hold();
+    for (size_t i = 0; i < steps.size(); ++i) {
+      CUresult result = bind_to_memory(state, context, hold, steps[i]->work, &tasks[i]);
+      if (result != CUDA_SUCCESS) {
+        hold.unlock();
+        return result;
+      }
+    }
+    // A graph never runs beside itself.
+    exec.last = context.submit(stream, [] {}, Context::When::kAlways, {exec.last});
+    for (size_t i = 0; i < steps.size(); ++i) {
+      exec.last = submit_step(state, context, stream, steps[i]->work, std::move(tasks[i]), {});
+    }
   }
-  // A graph never runs beside itself.
-  exec.last = context.submit(stream, [] {}, Context::When::kAlways, {exec.last});
-  for (size_t i = 0; i < steps.size(); ++i) {
-    exec.last = submit_step(state, context, stream, steps[i]->work, std::move(tasks[i]), {});
-  }
+  memory.commit();
   return CUDA_SUCCESS;
 }
 
@@ -133,7 +209,7 @@ CUresult launch(Driver& state, Context& context, const Stream& stream, GraphExec
 using simcuda::Context;
 using simcuda::Driver;
 using simcuda::GraphExec;
-using simcuda::set_params;
+using simcuda::set_step;
 using simcuda::Step;
 using simcuda::Stream;
 using simcuda::with_exec;
@@ -181,38 +257,40 @@ CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
 
 CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  return set_params(exec, node, params);
+  return set_step(exec, node, params);
 }
 
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                            const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-  return set_params(exec, node, params);
+  return set_step(exec, node, params);
 }
 
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_MEMCPY3D* copy, CUcontext) {
-  return set_params(exec, node, copy);
+  return set_step(exec, node, copy);
 }
 
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
-  return set_params(exec, node, params);
+  return set_step(exec, node, params);
 }
 
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                       const CUDA_HOST_NODE_PARAMS* params) {
-  return set_params(exec, node, params);
+  return set_step(exec, node, params);
 }
 
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   return with_step(exec, node, [&](Driver& state, Step& step) {
-    auto graph = state.graphs.graphs.find(child);
-    CUgraphNode wrong = nullptr;
-    if (!graph || !step.child) return CUDA_ERROR_INVALID_VALUE;
-    return state.graphs.update(*step.child, *graph, &wrong) == CU_GRAPH_EXEC_UPDATE_SUCCESS
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
+    return simcuda::exchange_child(state, step, child);
   });
+}
+
+CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* params) {
+  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+    return cuGraphExecChildGraphNodeSetParams(exec, node, params->graph.graph);
+  }
+  return set_step(exec, node, params);
 }
 
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
@@ -267,10 +345,18 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned* ena
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec handle) {
-  return with_exec(handle, [&](Driver& state, GraphExec&) {
-    state.graphs.execs.remove(handle);
+  simcuda::Point last;
+  const CUresult result = simcuda::with_graphs([&](Driver& state) {
+    const auto exec = state.graphs.execs.find(handle);
+    if (!exec) return CUDA_ERROR_INVALID_VALUE;
+    // What its launches use is not destroyed under them.
+    if (!exec->objects.empty()) last = exec->last;
+    state.graphs.destroy(exec);
     return CUDA_SUCCESS;
   });
+  last.wait();
+  simcuda::clean_up_graphs();
+  return result;
 }
 
 CUresult cuGraphUpload(CUgraphExec handle, CUstream stream) {
@@ -285,6 +371,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
       [&](Driver& state, Context&, Work* work) {
         auto exec = state.graphs.execs.find(handle);
         if (!exec) return CUDA_ERROR_INVALID_VALUE;
+        if (exec->has_memory()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         *work = simcuda::ChildCall{state.graphs.graph_of(*exec)};
         return CUDA_SUCCESS;
       },

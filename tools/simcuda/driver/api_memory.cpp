@@ -10,6 +10,7 @@
 
 #include "tools/simcuda/driver/device_properties.h"
 #include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/node_work.h"
 
 namespace simcuda {
 namespace {
@@ -71,6 +72,11 @@ CUresult allocate_pinned(void** memory, size_t size, unsigned flags) {
 CUresult free_memory(uint64_t address, unsigned types, CUresult unknown) {
   return in_context([&](Driver& state, Context& context) {
     if (CUresult bad = state.captures.check_unsafe(); bad != CUDA_SUCCESS) return bad;
+    if (auto freed = free_graph_memory(state, address, nullptr)) {
+      state.wait_for_all();
+      clean_up_graphs();
+      return *freed == CUDA_SUCCESS ? context.error() : *freed;
+    }
     if (state.memory.of_pool(address)) {
       state.wait_for_all();
       if (!state.pools.give_back_now(address)) return unknown;

@@ -1,8 +1,10 @@
 // Stream-ordered allocation and its pools.
 
 #include <utility>
+#include <vector>
 
 #include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/node_work.h"
 
 namespace simcuda {
 namespace {
@@ -37,9 +39,47 @@ CUresult allocate_from(Driver& state, Pool& pool, Stream& stream, size_t size,
   return CUDA_SUCCESS;
 }
 
+// In a capture it is a node of the graph, whose memory comes from no pool.
+CUresult describe_alloc(Driver& state, const Pool& pool, const Stream& stream, size_t size,
+                        CUdeviceptr* address, Work* work) {
+  std::vector<CUmemAccessDesc> accesses;
+  for (int device = 0; device < state.settings.devices; ++device) {
+    const CUmemAccess_flags flags =
+        (pool.writers >> device & 1u) != 0   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        : (pool.readers >> device & 1u) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                             : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
+    accesses.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, device}, flags});
+  }
+  CUDA_MEM_ALLOC_NODE_PARAMS params{};
+  params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, pool.device};
+  params.accessDescs = accesses.data();
+  params.accessDescCount = accesses.size();
+  params.bytesize = size;
+  CUresult result = alloc_work(state, state.captures.graph_of(stream), &params, work);
+  if (result == CUDA_SUCCESS) *address = params.dptr;
+  return result;
+}
+
 bool is_pool_place(const CUmemLocation* location, CUmemAllocationType type) {
   return location != nullptr && location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
          type == CU_MEM_ALLOCATION_TYPE_PINNED;
+}
+
+// pool_of(Driver&, Context&): where from; null: no such pool.
+template <class PoolOf>
+CUresult take_memory(CUstream handle, size_t size, CUdeviceptr* address, PoolOf&& pool_of) {
+  auto describe = [&](Driver& state, Context& context, const Stream& stream, Work* work) {
+    const auto pool = pool_of(state, context);
+    if (address == nullptr || !pool) return CUDA_ERROR_INVALID_VALUE;
+    return describe_alloc(state, *pool, stream, size, address, work);
+  };
+  return queue_or_capture(handle, describe, [&](Driver& state, Context& context, Stream& stream) {
+    const auto pool = pool_of(state, context);
+    if (address == nullptr || !pool) return CUDA_ERROR_INVALID_VALUE;
+    return allocate_from(state, *pool, stream, size, address);
+  });
 }
 
 }  // namespace
@@ -49,30 +89,29 @@ using simcuda::Context;
 using simcuda::Driver;
 using simcuda::in_driver;
 using simcuda::on_device;
-using simcuda::queue_in;
 using simcuda::Stream;
 using simcuda::with_pool;
+using simcuda::Work;
 
 CUresult cuMemAllocAsync(CUdeviceptr* address, size_t size, CUstream handle) {
-  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
-    if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    auto pool = state.pools.current(context.device());
-    return simcuda::allocate_from(state, *pool, stream, size, address);
+  return simcuda::take_memory(handle, size, address, [](Driver& state, Context& context) {
+    return state.pools.current(context.device());
   });
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t size, CUmemoryPool handle,
                                  CUstream stream_handle) {
-  return queue_in(stream_handle, [&](Driver& state, Context&, Stream& stream) {
-    auto pool = state.pools.find(handle);
-    if (address == nullptr || !pool) return CUDA_ERROR_INVALID_VALUE;
-    return simcuda::allocate_from(state, *pool, stream, size, address);
-  });
+  return simcuda::take_memory(stream_handle, size, address,
+                              [&](Driver& state, Context&) { return state.pools.find(handle); });
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
-  return queue_in(handle, [&](Driver& state, Context&, Stream& stream) {
+  auto describe = [&](Driver& state, Context&, const Stream& stream, Work* work) {
+    return simcuda::free_work(state, state.captures.graph_of(stream), address, work);
+  };
+  return simcuda::queue_or_capture(handle, describe, [&](Driver& state, Context&, Stream& stream) {
     if (address == 0) return CUDA_SUCCESS;
+    if (auto freed = simcuda::free_graph_memory(state, address, &stream)) return *freed;
     CUresult result = state.pools.give_back(address, stream);
     if (result == CUDA_SUCCESS) ++state.stats.frees;
     return result;

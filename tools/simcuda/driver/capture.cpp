@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace simcuda {
 namespace {
@@ -85,7 +86,9 @@ void Captures::close(Capture* capture) {
   --count_;
 }
 
-CUresult Captures::begin(const Stream& stream, CUstreamCaptureMode mode) {
+CUresult Captures::begin(const Stream& stream, CUstreamCaptureMode mode,
+                         const std::shared_ptr<Graph>& graph,
+                         std::vector<std::shared_ptr<GraphNode>> heads) {
   auto hold = graphs_.hold();
   if (stream.legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (find(stream) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
@@ -93,10 +96,11 @@ CUresult Captures::begin(const Stream& stream, CUstreamCaptureMode mode) {
   capture->id = next_id_++;
   capture->mode = mode;
   capture->thread = std::this_thread::get_id();
-  capture->graph = graphs_.create();
+  capture->given = graph != nullptr;
+  capture->graph = capture->given ? graph : graphs_.create();
   capture->origin = stream.queue.get();
   capture->members[capture->origin] = {
-      stream.queue, stream.context->handle(), stream.blocking(), {}, {}};
+      stream.queue, stream.context->handle(), stream.blocking(), std::move(heads), {}};
   open_.push_back(std::move(capture));
   ++count_;
   return CUDA_SUCCESS;
@@ -116,16 +120,35 @@ CUresult Captures::end(const Stream& stream, CUgraph* graph) {
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   }
   const auto captured = found->graph;
+  const bool given = found->given;
   const CUresult result = found->invalid    ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                           : !joined(*found) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                             : CUDA_SUCCESS;
   close(found);
   if (result == CUDA_SUCCESS) {
     *graph = captured->handle;
-  } else {
+  } else if (!given) {
     graphs_.destroy(captured);
   }
   return result;
+}
+
+CUresult Captures::set_heads(const Stream& stream, const CUgraphNode* nodes, size_t count,
+                             bool replace) {
+  auto hold = graphs_.hold();
+  Capture* capture = find(stream);
+  if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  auto& heads = capture->members.at(stream.queue.get()).heads;
+  std::vector<std::shared_ptr<GraphNode>> wanted;
+  if (!replace) wanted = heads;
+  for (size_t i = 0; i < count; ++i) {
+    auto node = graphs_.nodes.find(nodes[i]);
+    if (!node || node->graph.lock() != capture->graph) return CUDA_ERROR_INVALID_VALUE;
+    if (!contains(wanted, node)) wanted.push_back(std::move(node));
+  }
+  heads = std::move(wanted);
+  return CUDA_SUCCESS;
 }
 
 CUresult Captures::info(const Stream& stream, Info* info) {

@@ -31,6 +31,7 @@ struct Capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;  // that began it
   std::shared_ptr<Graph> graph;
+  bool given = false;  // the graph is the program's, and only grows
   const WorkQueue* origin = nullptr;
   bool invalid = false;
   bool open = true;
@@ -48,7 +49,12 @@ class Captures {
 
   explicit Captures(Graphs& graphs) : graphs_(graphs) {}
 
-  CUresult begin(const Stream& stream, CUstreamCaptureMode mode);
+  // `graph`: that what is captured becomes part of, behind `heads`; null: a new one.
+  CUresult begin(const Stream& stream, CUstreamCaptureMode mode,
+                 const std::shared_ptr<Graph>& graph = nullptr,
+                 std::vector<std::shared_ptr<GraphNode>> heads = {});
+  // What the stream's next node comes after is `nodes`, too, or these alone.
+  CUresult set_heads(const Stream& stream, const CUgraphNode* nodes, size_t count, bool replace);
   CUresult end(const Stream& stream, CUgraph* graph);
   CUresult info(const Stream& stream, Info* info);
   // The stream is gone, and a capture that it was in is worth nothing.
@@ -71,6 +77,8 @@ class Captures {
     if (result == CUDA_SUCCESS) add(*capture, stream, std::move(work));
     return result;
   }
+  // For describe(): of a stream that is captured.
+  CUgraph graph_of(const Stream& stream) { return find(stream)->graph->handle; }
   // The same for an event that is recorded, and for a wait for one, which may bring the stream in.
   std::optional<CUresult> record_event(const Stream& stream, Event& event);
   std::optional<CUresult> wait_event(const Stream& stream, Event& event);

@@ -76,7 +76,8 @@ Driver::Driver(Settings settings_, Stats& stats_)
       faults(settings.engines.faults),
       engines(settings.engines, settings.devices, stats, faults),
       memory(settings),
-      pools(memory, settings.devices) {
+      pools(memory, settings.devices),
+      graph_memory(memory, settings.devices) {
   primaries.resize(static_cast<size_t>(settings.devices));
 }
 
@@ -107,6 +108,12 @@ void Driver::destroy_context(const std::shared_ptr<Context>& context) {
 
 void Driver::wait_for_all() {
   for (const auto& context : contexts.all()) context->synchronize();
+}
+
+void Driver::drop_unused_graph_memory() {
+  if (!graph_memory.has_unused()) return;
+  wait_for_all();
+  graph_memory.drop_unused();
 }
 
 void Driver::release(const std::vector<Allocation>& retired) {

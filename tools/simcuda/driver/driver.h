@@ -16,6 +16,7 @@
 #include "tools/simcuda/driver/engines.h"
 #include "tools/simcuda/driver/faults.h"
 #include "tools/simcuda/driver/graph.h"
+#include "tools/simcuda/driver/graph_memory.h"
 #include "tools/simcuda/driver/handles.h"
 #include "tools/simcuda/driver/memory.h"
 #include "tools/simcuda/driver/module.h"
@@ -55,7 +56,9 @@ struct Driver {
   HandleTable<CUfunction, Function> functions{0x5'0000'0000};
   HandleTable<CUlibrary, Library> libraries{0x6'0000'0000};
   HandleTable<CUkernel, LibraryKernel> kernels{0x7'0000'0000};
+  HandleTable<CUuserObject, UserObject> user_objects{0xc'0000'0000};
   Graphs graphs;
+  GraphMemory graph_memory;  // guarded by the lock of graphs
   Captures captures{graphs};
 
   std::mutex primary_mutex;
@@ -67,6 +70,8 @@ struct Driver {
   void destroy_context(const std::shared_ptr<Context>& context);
   // Waits for all that is queued in all contexts: memory that was retired before is then unused.
   void wait_for_all();
+  // Memory of graphs that none needs any more. The lock of graphs is the caller's to hold.
+  void drop_unused_graph_memory();
   // Releases allocations that were retired, after waiting.
   void release(const std::vector<Allocation>& retired);
 
@@ -154,12 +159,18 @@ CUresult queue_and_wait(CUstream handle, Body&& body) {
 }
 
 // For calls that queue work, or become a node where the stream is captured: then
-// describe(Driver&, Context&, Work*) says of what, instead of body.
+// describe(Driver&, Context&, Work*) says of what, instead of body; it may ask for the Stream, too,
+// before the Work.
 template <class Describe, class Body>
 CUresult queue_or_capture(CUstream handle, Describe&& describe, Body&& body) {
   return in_stream(handle, [&](Driver& state, Context& context, Stream& stream) {
-    auto captured = state.captures.record(
-        stream, [&](Work* work) { return static_cast<CUresult>(describe(state, context, work)); });
+    auto captured = state.captures.record(stream, [&](Work* work) {
+      if constexpr (requires { describe(state, context, stream, work); }) {
+        return static_cast<CUresult>(describe(state, context, stream, work));
+      } else {
+        return static_cast<CUresult>(describe(state, context, work));
+      }
+    });
     if (captured) return *captured;
     stream.queue->wait_for_room();
     return static_cast<CUresult>(body(state, context, stream));

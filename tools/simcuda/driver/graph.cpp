@@ -112,8 +112,25 @@ CUgraphNodeType type_of(const Work& work) {
   constexpr CUgraphNodeType kTypes[] = {
       CU_GRAPH_NODE_TYPE_EMPTY,      CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_MEMCPY,
       CU_GRAPH_NODE_TYPE_MEMSET,     CU_GRAPH_NODE_TYPE_HOST,   CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-      CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_GRAPH};
+      CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_GRAPH,  CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+      CU_GRAPH_NODE_TYPE_MEM_FREE};
   return kTypes[work.index()];
+}
+
+bool has_memory(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+    const auto* child = std::get_if<ChildCall>(&node->work);
+    return std::holds_alternative<AllocCall>(node->work) ||
+           std::holds_alternative<FreeCall>(node->work) ||
+           (child != nullptr && has_memory(*child->graph));
+  });
+}
+
+bool GraphExec::has_memory() const {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    return std::holds_alternative<AllocCall>(step.work) ||
+           std::holds_alternative<FreeCall>(step.work) || (step.child && step.child->has_memory());
+  });
 }
 
 bool exchangeable(const Work& before, const Work& after) {
@@ -125,6 +142,13 @@ bool exchangeable(const Work& before, const Work& after) {
   }
   if (const auto* kernel = std::get_if<KernelCall>(&before)) {
     return kernel->context == std::get<KernelCall>(after).context;
+  }
+  // Where its memory is cannot change.
+  if (const auto* alloc = std::get_if<AllocCall>(&before)) {
+    return alloc->block == std::get<AllocCall>(after).block;
+  }
+  if (const auto* free = std::get_if<FreeCall>(&before)) {
+    return free->block == std::get<FreeCall>(after).block;
   }
   return true;
 }
@@ -176,11 +200,13 @@ std::shared_ptr<Graph> Graphs::clone(const Graph& graph) {
     }
     auto twin = add(copy, {}, std::move(work));
     twin->original = node->handle;
+    twin->attributes = node->attributes;
     twins[node.get()] = std::move(twin);
   }
   for (const auto& node : graph.nodes) {
     for (const auto& before : node->after) twins[node.get()]->after.push_back(twins[before.get()]);
   }
+  for (const auto& [object, count] : graph.objects) refer(copy->objects, object, count);
   return copy;
 }
 
@@ -190,6 +216,28 @@ void Graphs::destroy(const std::shared_ptr<Graph>& graph) {
     nodes.remove(node->handle);
     if (auto* child = std::get_if<ChildCall>(&node->work)) destroy(child->graph);
   }
+  release_all(graph->objects);
+}
+
+void Graphs::destroy(const std::shared_ptr<GraphExec>& exec) {
+  execs.remove(exec->handle);
+  release_all(exec->objects);
+}
+
+void Graphs::refer(UserObjects& objects, const std::shared_ptr<UserObject>& object,
+                   unsigned count) {
+  objects[object] += count;
+  object->references += count;
+}
+
+void Graphs::release(const std::shared_ptr<UserObject>& object, uint64_t count) {
+  object->references -= count;
+  if (object->references == 0) unreferenced_.push_back(object);
+}
+
+void Graphs::release_all(UserObjects& objects) {
+  for (const auto& [object, count] : objects) release(object, count);
+  objects.clear();
 }
 
 void Graphs::destroy_node(const std::shared_ptr<GraphNode>& node) {
@@ -206,6 +254,7 @@ std::shared_ptr<GraphExec> Graphs::instantiate(const Graph& graph, uint64_t flag
   auto exec = exec_of(graph, wrong);
   if (!exec) return nullptr;
   exec->flags = flags;
+  for (const auto& [object, count] : graph.objects) refer(exec->objects, object, 1);
   exec->handle = execs.reserve();
   execs.insert(exec->handle, exec);
   return exec;

@@ -4,14 +4,27 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "tools/simcuda/driver/handles.h"
 #include "tools/simcuda/driver/work.h"
 
 namespace simcuda {
+
+struct GraphExec;
+
+// Something of the program's that graphs keep alive.
+struct UserObject {
+  CUuserObject handle = nullptr;
+  CUhostFn destroy = nullptr;
+  void* user = nullptr;
+  uint64_t references = 0;
+};
+using UserObjects = std::map<std::shared_ptr<UserObject>, unsigned>;
 
 struct GraphNode {
   CUgraphNode handle = nullptr;
@@ -20,12 +33,15 @@ struct GraphNode {
   std::vector<std::shared_ptr<GraphNode>> after;  // each once, in the order they were added
   CUgraphNode original = nullptr;                 // that it was cloned from
   std::vector<void*> parameters;                  // what was last told of a kernel's parameters
+  std::map<CUkernelNodeAttrID, CUkernelNodeAttrValue> attributes;  // that were set
 };
 
 struct Graph {
   CUgraph handle = nullptr;
   CUgraph original = nullptr;                     // that it was cloned from
   bool child = false;                             // belongs to a node
+  std::weak_ptr<GraphExec> exec;                  // made from it last
+  UserObjects objects;                            // that it refers to
   std::vector<std::shared_ptr<GraphNode>> nodes;  // in the order they were added
 };
 
@@ -42,13 +58,17 @@ struct GraphExec {
   uint64_t flags = 0;
   std::vector<Step> steps;    // in the order of the graph's nodes
   std::vector<size_t> order;  // in which they run
+  UserObjects objects;        // that it refers to
   Point last;                 // of its newest launch, which the next one waits for
 
   // Null: no such node, also not in children.
   Step* find(CUgraphNode node);
+  bool has_memory() const;
 };
 
 CUgraphNodeType type_of(const Work& work);
+// Whether it allocates or frees memory, or a graph in it does: much is not allowed then.
+bool has_memory(const Graph& graph);
 // Whether a launched graph may have its work exchanged for this: of the same type, and between the
 // same kinds of memory.
 bool exchangeable(const Work& before, const Work& after);
@@ -67,6 +87,7 @@ class Graphs {
   // Null where a dependency is no node of the graph, or there twice.
   std::shared_ptr<GraphNode> add(const std::shared_ptr<Graph>& graph,
                                  std::vector<std::shared_ptr<GraphNode>> after, Work work);
+  // Of a graph without memory.
   std::shared_ptr<Graph> clone(const Graph& graph);
   // Takes its handles away, and those of its nodes and their children.
   void destroy(const std::shared_ptr<Graph>& graph);
@@ -76,8 +97,21 @@ class Graphs {
   // A graph that does what the executable one does, for captures of its launch.
   std::shared_ptr<Graph> graph_of(const GraphExec& exec);
   CUgraphExecUpdateResult update(GraphExec& exec, const Graph& graph, CUgraphNode* wrong);
+  void destroy(const std::shared_ptr<GraphExec>& exec);
+
+  // References to an object of the program's.
+  static void refer(UserObjects& objects, const std::shared_ptr<UserObject>& object,
+                    unsigned count);
+  void release(const std::shared_ptr<UserObject>& object, uint64_t count);
+  // Those that nothing refers to any more; to be destroyed without the lock.
+  std::vector<std::shared_ptr<UserObject>> take_unreferenced() {
+    return std::exchange(unreferenced_, {});
+  }
 
  private:
+  void release_all(UserObjects& objects);
+
+  std::vector<std::shared_ptr<UserObject>> unreferenced_;
   std::mutex mutex_;
 };
 

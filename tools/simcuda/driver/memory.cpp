@@ -64,6 +64,7 @@ CUresult Memory::allocate(Allocation wanted, uint64_t* address) {
   } else {
     auto use = wanted.type == MemoryType::kVariable ? DeviceHeap::Use::kVariables
                : wanted.pool != nullptr             ? DeviceHeap::Use::kPool
+               : wanted.of_graph                    ? DeviceHeap::Use::kGraph
                                                     : DeviceHeap::Use::kData;
     auto block = heaps_[wanted.device]->allocate(wanted.size, use);
     if (!block) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -104,7 +105,9 @@ CUresult Memory::register_host(Allocation wanted) {
 std::optional<Allocation> Memory::retire(uint64_t address, unsigned types) {
   std::lock_guard lock(mutex_);
   auto found = allocations_.find(address);
-  if (found == allocations_.end() || found->second.given_back) return std::nullopt;
+  if (found == allocations_.end() || found->second.given_back || found->second.of_graph) {
+    return std::nullopt;
+  }
   if ((types & (1u << static_cast<unsigned>(found->second.type))) == 0) return std::nullopt;
   Allocation allocation = std::move(found->second);
   allocations_.erase(found);
@@ -133,7 +136,7 @@ std::optional<Allocation> Memory::give_back(uint64_t address) {
   std::lock_guard lock(mutex_);
   auto found = allocations_.find(address);
   if (found == allocations_.end() || found->second.type != MemoryType::kDevice ||
-      found->second.given_back) {
+      found->second.given_back || found->second.of_graph) {
     return std::nullopt;
   }
   found->second.given_back = true;
@@ -159,6 +162,25 @@ void Memory::drop_given_back(uint64_t address) {
   heaps_[found->second.device]->free(address);
   allocations_.erase(found);
   changed();
+}
+
+void Memory::show(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  Allocation& allocation = allocations_.at(address);
+  allocation.hidden = false;
+  allocation.id = next_id_++;
+  changed();
+}
+
+void Memory::hide(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  allocations_.at(address).hidden = true;
+  changed();
+}
+
+std::byte* Memory::host_of_hidden(uint64_t address) const {
+  std::lock_guard lock(mutex_);
+  return allocations_.at(address).host;
 }
 
 bool Memory::of_pool(uint64_t address) const {
@@ -219,14 +241,15 @@ bool Memory::reads(int device, const Allocation& allocation) const {
 bool Memory::writes(int device, const Allocation& allocation) const {
   return (allocation.writers & (1u << device)) != 0 ||
          (allocation.type == MemoryType::kDevice && reads(device, allocation) &&
-          allocation.pool == nullptr);
+          allocation.pool == nullptr && !allocation.of_graph);
 }
 
 const Allocation* Memory::find(const Hold&, uint64_t address) const {
   auto next = allocations_.upper_bound(address);
   if (next == allocations_.begin()) return nullptr;
   const Allocation& before = std::prev(next)->second;
-  return address - before.address < before.size && !before.given_back ? &before : nullptr;
+  const bool there = !before.given_back && (!before.hidden || plans_);
+  return address - before.address < before.size && there ? &before : nullptr;
 }
 
 Allocation* Memory::find(const Hold& hold, uint64_t address) {
@@ -256,8 +279,8 @@ std::shared_ptr<const ExtentTable> Memory::table(int device) {
   auto fresh = std::make_shared<OwningTable>();
   fresh->extents.reserve(allocations_.size());
   for (const auto& [address, allocation] : allocations_) {
-    if (!reads(device, allocation)) continue;
-    if (allocation.pool != nullptr || allocation.given_back)
+    if (allocation.hidden || !reads(device, allocation)) continue;
+    if (allocation.pool != nullptr || allocation.given_back || allocation.of_graph)
       fresh->bytes.push_back(allocation.bytes);
     Extent extent{address, allocation.size, allocation.host, writes(device, allocation),
                   allocation.type >= MemoryType::kPinned};

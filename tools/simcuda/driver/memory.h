@@ -61,6 +61,9 @@ struct Allocation {
   // program's, but stays where it is, for work that is queued, until the pool lets go of it.
   CUmemoryPool pool = nullptr;
   bool given_back = false;
+  // Memory of a graph: it has its address all the time, but is there only while it is allocated.
+  bool of_graph = false;
+  bool hidden = false;
   uint64_t capacity = 0;               // bytes that it may be used for again
   std::shared_ptr<const void> bytes;   // keeps what is at `host`; null where nothing need
   std::shared_ptr<Physical> physical;  // kMapped
@@ -79,6 +82,15 @@ class Memory {
   explicit Memory(const Settings& settings);
 
   Hold hold() const { return Hold(mutex_); }
+  // A Hold for work that becomes a graph's node: memory of graphs counts, there or not.
+  struct Plan {
+    explicit Plan(Memory& memory_) : memory(memory_), hold(memory_.mutex_) { memory.plans_ = true; }
+    ~Plan() { memory.plans_ = false; }
+    Plan(const Plan&) = delete;
+    Plan& operator=(const Plan&) = delete;
+    Memory& memory;
+    Hold hold;
+  };
 
   // Makes an allocation of one of the types that own their bytes. Fills in address and host.
   CUresult allocate(Allocation wanted, uint64_t* address);
@@ -102,9 +114,13 @@ class Memory {
   std::optional<Allocation> give_back(uint64_t address);
   // Memory that was given back is an allocation again, of `size` bytes; the host's view of it.
   std::byte* reuse(uint64_t address, uint64_t size);
-  // Memory that was given back is gone: an illegal address from now on. Work that is queued keeps
-  // the bytes.
+  // Memory that was given back, or of a graph, is gone: an illegal address from now on. Work that
+  // is queued keeps the bytes.
   void drop_given_back(uint64_t address);
+  // Memory of a graph, which starts at `address`, is there from now on, or is not.
+  void show(uint64_t address);
+  void hide(uint64_t address);
+  std::byte* host_of_hidden(uint64_t address) const;
   // Whether an allocation of a pool starts at `address`.
   bool of_pool(uint64_t address) const;
   // Who may use all memory of a pool, a bit for each device.
@@ -164,6 +180,7 @@ class Memory {
   std::vector<Allocation*> mappings(uint64_t address, uint64_t size);
 
   mutable std::mutex mutex_;
+  bool plans_ = false;
   uint64_t low_;
   uint64_t high_;
   uint64_t next_id_ = 1;

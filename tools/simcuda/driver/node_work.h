@@ -2,6 +2,8 @@
 // those calls do.
 #pragma once
 
+#include <optional>
+
 #include "tools/simcuda/driver/driver.h"
 
 namespace simcuda {
@@ -11,5 +13,19 @@ CUresult work_of(Driver& state, const CUDA_KERNEL_NODE_PARAMS_v2& params, Work* 
 CUresult work_of(Driver& state, const CUDA_MEMCPY3D& copy, Work* work);
 CUresult work_of(Driver& state, const CUDA_MEMSET_NODE_PARAMS& set, Work* work);
 CUresult work_of(Driver& state, const CUDA_HOST_NODE_PARAMS& params, Work* work);
+CUresult work_of(Driver& state, const CUDA_CHILD_GRAPH_NODE_PARAMS& params, Work* work);
+CUresult work_of(Driver& state, const CUDA_EVENT_RECORD_NODE_PARAMS& params, Work* work);
+CUresult work_of(Driver& state, const CUDA_EVENT_WAIT_NODE_PARAMS& params, Work* work);
+// Of the kinds above; CUDA_ERROR_NOT_SUPPORTED for others that there are.
+CUresult work_of(Driver& state, const CUgraphNodeParams& params, Work* work);
+
+// Of a node of `graph` that allocates memory, whose address is told.
+CUresult alloc_work(Driver& state, CUgraph graph, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work);
+CUresult free_work(Driver& state, CUgraph graph, CUdeviceptr address, Work* work);
+
+// Where memory of a graph starts: frees it, by a call. Nothing: it is no such address.
+std::optional<CUresult> free_graph_memory(Driver& state, CUdeviceptr address, const Stream* stream);
+// Destroys what no graph refers to any more, and gives back memory that none needs.
+void clean_up_graphs();
 
 }  // namespace simcuda

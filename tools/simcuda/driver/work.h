@@ -17,6 +17,7 @@ namespace simcuda {
 
 struct Driver;
 struct Graph;
+struct GraphBlock;
 
 struct KernelCall {
   CUfunction function = nullptr;  // never a library's kernel
@@ -46,9 +47,16 @@ struct ChildCall {
   std::shared_ptr<Graph> graph;
 };
 struct EmptyCall {};
+// Memory of a graph: there from the one to the other.
+struct AllocCall {
+  std::shared_ptr<GraphBlock> block;
+};
+struct FreeCall {
+  std::shared_ptr<GraphBlock> block;
+};
 
 using Work = std::variant<EmptyCall, KernelCall, CopyCall, SetCall, HostCall, RecordCall, WaitCall,
-                          ChildCall>;
+                          ChildCall, AllocCall, FreeCall>;
 
 // Checks a launch and gathers its parameters.
 CUresult check_kernel(Driver& driver, Context& context, CUfunction function, const Dim3& grid,

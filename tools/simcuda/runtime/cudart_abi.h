@@ -383,6 +383,7 @@ typedef const struct cudaMipmappedArray* cudaMipmappedArray_const_t;
 typedef unsigned long long cudaTextureObject_t;
 typedef unsigned long long cudaSurfaceObject_t;
 typedef struct CUmemPoolHandle_st* cudaMemPool_t;
+typedef struct CUuserObject_st* cudaUserObject_t;
 typedef struct cudaGraphEdgeData_st cudaGraphEdgeData;
 
 typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, void* userData);
@@ -533,6 +534,43 @@ enum cudaMemPoolAttr {
   cudaMemPoolAttrUsedMemHigh = 8,
 };
 
+enum cudaGraphNodeType {
+  cudaGraphNodeTypeKernel = 0,
+  cudaGraphNodeTypeMemcpy = 1,
+  cudaGraphNodeTypeMemset = 2,
+  cudaGraphNodeTypeHost = 3,
+  cudaGraphNodeTypeGraph = 4,
+  cudaGraphNodeTypeEmpty = 5,
+  cudaGraphNodeTypeWaitEvent = 6,
+  cudaGraphNodeTypeEventRecord = 7,
+  cudaGraphNodeTypeMemAlloc = 10,
+  cudaGraphNodeTypeMemFree = 11,
+};
+
+enum cudaGraphMemAttributeType {
+  cudaGraphMemAttrUsedMemCurrent = 0,
+  cudaGraphMemAttrUsedMemHigh = 1,
+  cudaGraphMemAttrReservedMemCurrent = 2,
+  cudaGraphMemAttrReservedMemHigh = 3,
+};
+
+enum cudaGraphInstantiateResult {
+  cudaGraphInstantiateSuccess = 0,
+  cudaGraphInstantiateError = 1,
+  cudaGraphInstantiateInvalidStructure = 2,
+};
+
+enum cudaGraphChildGraphNodeOwnership {
+  cudaGraphChildGraphOwnershipClone = 0,
+  cudaGraphChildGraphOwnershipMove = 1,
+};
+
+enum cudaMemAccessFlags {
+  cudaMemAccessFlagsProtNone = 0,
+  cudaMemAccessFlagsProtRead = 1,
+  cudaMemAccessFlagsProtReadWrite = 3,
+};
+
 enum cudaGraphExecUpdateResult {
   cudaGraphExecUpdateSuccess = 0,
   cudaGraphExecUpdateError = 1,
@@ -575,6 +613,76 @@ struct cudaHostNodeParams {
 };
 
 typedef struct CUgraphExec_st* cudaGraphExec_t;
+
+struct cudaGraphEdgeData_st {
+  unsigned char from_port;
+  unsigned char to_port;
+  unsigned char type;
+  unsigned char reserved[5];
+};
+
+struct cudaMemAccessDesc {
+  struct cudaMemLocation location;
+  enum cudaMemAccessFlags flags;
+};
+
+struct cudaMemAllocNodeParams {
+  struct cudaMemPoolProps poolProps;
+  const struct cudaMemAccessDesc* accessDescs;
+  size_t accessDescCount;
+  size_t bytesize;
+  void* dptr;
+};
+
+struct cudaMemcpyNodeParams {
+  int flags;
+  int reserved[3];
+  struct cudaMemcpy3DParms copyParams;
+};
+
+struct cudaChildGraphNodeParams {
+  cudaGraph_t graph;
+  enum cudaGraphChildGraphNodeOwnership ownership;
+};
+
+struct cudaEventWaitNodeParams {
+  cudaEvent_t event;
+};
+
+struct cudaEventRecordNodeParams {
+  cudaEvent_t event;
+};
+
+struct cudaMemFreeNodeParams {
+  void* dptr;
+};
+
+// Kinds that are not simulated are left out.
+struct cudaGraphNodeParams {
+  enum cudaGraphNodeType type;
+  int reserved0[3];
+  union {
+    long long reserved1[29];
+    struct cudaKernelNodeParams kernel;
+    struct cudaMemcpyNodeParams memcpy;
+    struct cudaMemsetParams memset;
+    struct cudaHostNodeParams host;
+    struct cudaChildGraphNodeParams graph;
+    struct cudaEventWaitNodeParams eventWait;
+    struct cudaEventRecordNodeParams eventRecord;
+    struct cudaMemAllocNodeParams alloc;
+    struct cudaMemFreeNodeParams free;
+  };
+  long long reserved2;
+};
+
+struct cudaGraphInstantiateParams_st {
+  unsigned long long flags;
+  cudaStream_t uploadStream;
+  cudaGraphNode_t errNode_out;
+  enum cudaGraphInstantiateResult result_out;
+};
+typedef struct cudaGraphInstantiateParams_st cudaGraphInstantiateParams;
 
 struct cudaGraphExecUpdateResultInfo_st {
   enum cudaGraphExecUpdateResult result;
@@ -1058,6 +1166,144 @@ CUDART_API(cudaGraphExecUpdate, (cudaGraphExec_t hGraphExec, cudaGraph_t hGraph,
 CUDART_API(cudaGraphExecDestroy, (cudaGraphExec_t graphExec));
 CUDART_API_SZ(cudaGraphUpload, (cudaGraphExec_t graphExec, cudaStream_t stream));
 CUDART_API_SZ(cudaGraphLaunch, (cudaGraphExec_t graphExec, cudaStream_t stream));
+
+CUDART_API(cudaDeviceGetGraphMemAttribute,
+           (int device, enum cudaGraphMemAttributeType attr, void* value));
+CUDART_API(cudaDeviceGraphMemTrim, (int device));
+CUDART_API(cudaDeviceSetGraphMemAttribute,
+           (int device, enum cudaGraphMemAttributeType attr, void* value));
+CUDART_API(cudaGraphAddChildGraphNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, cudaGraph_t childGraph));
+CUDART_API(cudaGraphAddDependencies,
+           (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+            const cudaGraphEdgeData* edgeData, size_t numDependencies));
+CUDART_API(cudaGraphAddEventRecordNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, cudaEvent_t event));
+CUDART_API(cudaGraphAddEventWaitNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, cudaEvent_t event));
+CUDART_API(cudaGraphAddMemAllocNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, struct cudaMemAllocNodeParams* nodeParams));
+CUDART_API(cudaGraphAddMemFreeNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, void* dptr));
+CUDART_API(cudaGraphAddMemcpyNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, const struct cudaMemcpy3DParms* pCopyParams));
+CUDART_API(cudaGraphAddMemcpyNodeFromSymbol,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, void* dst, const void* symbol, size_t count, size_t offset,
+            enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphAddMemcpyNodeToSymbol,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            size_t numDependencies, const void* symbol, const void* src, size_t count,
+            size_t offset, enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphAddNode,
+           (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies,
+            const cudaGraphEdgeData* dependencyData, size_t numDependencies,
+            struct cudaGraphNodeParams* nodeParams));
+CUDART_API(cudaGraphChildGraphNodeGetGraph, (cudaGraphNode_t node, cudaGraph_t* pGraph));
+CUDART_API(cudaGraphDebugDotPrint, (cudaGraph_t graph, const char* path, unsigned int flags));
+CUDART_API(cudaGraphDestroyNode, (cudaGraphNode_t node));
+CUDART_API(cudaGraphEventRecordNodeGetEvent, (cudaGraphNode_t node, cudaEvent_t* event_out));
+CUDART_API(cudaGraphEventRecordNodeSetEvent, (cudaGraphNode_t node, cudaEvent_t event));
+CUDART_API(cudaGraphEventWaitNodeGetEvent, (cudaGraphNode_t node, cudaEvent_t* event_out));
+CUDART_API(cudaGraphEventWaitNodeSetEvent, (cudaGraphNode_t node, cudaEvent_t event));
+CUDART_API(cudaGraphExecChildGraphNodeSetParams,
+           (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, cudaGraph_t childGraph));
+CUDART_API(cudaGraphExecEventRecordNodeSetEvent,
+           (cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, cudaEvent_t event));
+CUDART_API(cudaGraphExecEventWaitNodeSetEvent,
+           (cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, cudaEvent_t event));
+CUDART_API(cudaGraphExecGetFlags, (cudaGraphExec_t graphExec, unsigned long long* flags));
+CUDART_API(cudaGraphExecHostNodeSetParams, (cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
+                                            const struct cudaHostNodeParams* pNodeParams));
+CUDART_API(cudaGraphExecMemcpyNodeSetParams, (cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
+                                              const struct cudaMemcpy3DParms* pNodeParams));
+CUDART_API(cudaGraphExecMemcpyNodeSetParams1D,
+           (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, void* dst, const void* src,
+            size_t count, enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphExecMemcpyNodeSetParamsFromSymbol,
+           (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, void* dst, const void* symbol,
+            size_t count, size_t offset, enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphExecMemcpyNodeSetParamsToSymbol,
+           (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, const void* symbol, const void* src,
+            size_t count, size_t offset, enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphExecNodeSetParams, (cudaGraphExec_t graphExec, cudaGraphNode_t node,
+                                        struct cudaGraphNodeParams* nodeParams));
+CUDART_API(cudaGraphGetEdges, (cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                               cudaGraphEdgeData* edgeData, size_t* numEdges));
+CUDART_API(cudaGraphGetRootNodes,
+           (cudaGraph_t graph, cudaGraphNode_t* pRootNodes, size_t* pNumRootNodes));
+CUDART_API(cudaGraphHostNodeGetParams,
+           (cudaGraphNode_t node, struct cudaHostNodeParams* pNodeParams));
+CUDART_API(cudaGraphHostNodeSetParams,
+           (cudaGraphNode_t node, const struct cudaHostNodeParams* pNodeParams));
+CUDART_API(cudaGraphKernelNodeCopyAttributes, (cudaGraphNode_t hDst, cudaGraphNode_t hSrc));
+CUDART_API(cudaGraphKernelNodeGetAttribute, (cudaGraphNode_t hNode, enum cudaLaunchAttributeID attr,
+                                             union cudaLaunchAttributeValue* value_out));
+CUDART_API(cudaGraphKernelNodeGetParams,
+           (cudaGraphNode_t node, struct cudaKernelNodeParams* pNodeParams));
+CUDART_API(cudaGraphKernelNodeSetAttribute, (cudaGraphNode_t hNode, enum cudaLaunchAttributeID attr,
+                                             const union cudaLaunchAttributeValue* value));
+CUDART_API(cudaGraphKernelNodeSetParams,
+           (cudaGraphNode_t node, const struct cudaKernelNodeParams* pNodeParams));
+CUDART_API(cudaGraphMemAllocNodeGetParams,
+           (cudaGraphNode_t node, struct cudaMemAllocNodeParams* params_out));
+CUDART_API(cudaGraphMemFreeNodeGetParams, (cudaGraphNode_t node, void* dptr_out));
+CUDART_API(cudaGraphMemcpyNodeGetParams,
+           (cudaGraphNode_t node, struct cudaMemcpy3DParms* pNodeParams));
+CUDART_API(cudaGraphMemcpyNodeSetParams,
+           (cudaGraphNode_t node, const struct cudaMemcpy3DParms* pNodeParams));
+CUDART_API(cudaGraphMemcpyNodeSetParams1D, (cudaGraphNode_t node, void* dst, const void* src,
+                                            size_t count, enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphMemcpyNodeSetParamsFromSymbol,
+           (cudaGraphNode_t node, void* dst, const void* symbol, size_t count, size_t offset,
+            enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphMemcpyNodeSetParamsToSymbol,
+           (cudaGraphNode_t node, const void* symbol, const void* src, size_t count, size_t offset,
+            enum cudaMemcpyKind kind));
+CUDART_API(cudaGraphMemsetNodeGetParams,
+           (cudaGraphNode_t node, struct cudaMemsetParams* pNodeParams));
+CUDART_API(cudaGraphMemsetNodeSetParams,
+           (cudaGraphNode_t node, const struct cudaMemsetParams* pNodeParams));
+CUDART_API(cudaGraphNodeFindInClone,
+           (cudaGraphNode_t * pNode, cudaGraphNode_t originalNode, cudaGraph_t clonedGraph));
+CUDART_API(cudaGraphNodeGetDependencies, (cudaGraphNode_t node, cudaGraphNode_t* pDependencies,
+                                          cudaGraphEdgeData* edgeData, size_t* pNumDependencies));
+CUDART_API(cudaGraphNodeGetDependentNodes,
+           (cudaGraphNode_t node, cudaGraphNode_t* pDependentNodes, cudaGraphEdgeData* edgeData,
+            size_t* pNumDependentNodes));
+CUDART_API(cudaGraphNodeGetEnabled,
+           (cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, unsigned int* isEnabled));
+CUDART_API(cudaGraphNodeGetType, (cudaGraphNode_t node, enum cudaGraphNodeType* pType));
+CUDART_API(cudaGraphNodeSetEnabled,
+           (cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, unsigned int isEnabled));
+CUDART_API(cudaGraphNodeSetParams, (cudaGraphNode_t node, struct cudaGraphNodeParams* nodeParams));
+CUDART_API(cudaGraphReleaseUserObject,
+           (cudaGraph_t graph, cudaUserObject_t object, unsigned int count));
+CUDART_API(cudaGraphRemoveDependencies,
+           (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+            const cudaGraphEdgeData* edgeData, size_t numDependencies));
+CUDART_API(cudaGraphRetainUserObject,
+           (cudaGraph_t graph, cudaUserObject_t object, unsigned int count, unsigned int flags));
+CUDART_API(cudaUserObjectCreate, (cudaUserObject_t * object_out, void* ptr, cudaHostFn_t destroy,
+                                  unsigned int initialRefcount, unsigned int flags));
+CUDART_API(cudaUserObjectRelease, (cudaUserObject_t object, unsigned int count));
+CUDART_API(cudaUserObjectRetain, (cudaUserObject_t object, unsigned int count));
+CUDART_API_SZ(cudaGraphInstantiateWithParams, (cudaGraphExec_t * pGraphExec, cudaGraph_t graph,
+                                               cudaGraphInstantiateParams* instantiateParams));
+CUDART_API_SZ(cudaStreamBeginCaptureToGraph,
+              (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+               const cudaGraphEdgeData* dependencyData, size_t numDependencies,
+               enum cudaStreamCaptureMode mode));
+CUDART_API_SZ(cudaStreamUpdateCaptureDependencies,
+              (cudaStream_t stream, cudaGraphNode_t* dependencies,
+               const cudaGraphEdgeData* dependencyData, size_t numDependencies,
+               unsigned int flags));
 
 // Pools.
 CUDART_API_SZ(cudaMallocFromPoolAsync,

@@ -1,38 +1,11 @@
 // Captures, graphs, and pools of memory: the driver's own, with the runtime's parameters.
 #include "tools/simcuda/runtime/context.h"
+#include "tools/simcuda/runtime/graph_params.h"
 #include "tools/simcuda/runtime/registry.h"
 
 using namespace simcuda::runtime;
 
 namespace {
-
-CUdeviceptr address_of(const void* pointer) {
-  return reinterpret_cast<CUdeviceptr>(pointer);
-}
-
-// A kernel as the driver takes it.
-cudaError_t kernel_params(const Driver& driver, const cudaKernelNodeParams* params,
-                          CUDA_KERNEL_NODE_PARAMS_v2* out) {
-  if (params == nullptr) return cudaErrorInvalidValue;
-  *out = {};
-  const cudaError_t found = registry().find_kernel(driver, params->func, &out->kern);
-  if (found != cudaSuccess) return found;
-  out->gridDimX = params->gridDim.x;
-  out->gridDimY = params->gridDim.y;
-  out->gridDimZ = params->gridDim.z;
-  out->blockDimX = params->blockDim.x;
-  out->blockDimY = params->blockDim.y;
-  out->blockDimZ = params->blockDim.z;
-  out->sharedMemBytes = params->sharedMemBytes;
-  out->kernelParams = params->kernelParams;
-  out->extra = params->extra;
-  return cudaSuccess;
-}
-
-CUDA_MEMSET_NODE_PARAMS memset_params(const cudaMemsetParams& params) {
-  return {address_of(params.dst), params.pitch, params.value,
-          params.elementSize,     params.width, params.height};
-}
 
 cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
   return with_context(
@@ -50,17 +23,11 @@ cudaError_t update(const Driver& driver, cudaGraphExec_t exec, cudaGraph_t graph
   return result;
 }
 
-// The pointers say where they are: with one address space the kind says nothing new.
 cudaError_t add_copy(const Driver& driver, cudaGraphNode_t* node, cudaGraph_t graph,
                      const cudaGraphNode_t* dependencies, size_t count, void* to, const void* from,
                      size_t bytes) {
   CUcontext context = nullptr;
-  CUDA_MEMCPY3D copy{};
-  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-  copy.srcDevice = address_of(from);
-  copy.dstDevice = address_of(to);
-  copy.WidthInBytes = bytes;
-  copy.Height = copy.Depth = 1;
+  const CUDA_MEMCPY3D copy = line_of(to, from, bytes);
   const cudaError_t current = driver.cuCtxGetCurrent(&context);
   return current == cudaSuccess
              ? driver.cuGraphAddMemcpyNode(node, graph, dependencies, count, &copy, context)

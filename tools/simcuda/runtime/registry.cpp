@@ -139,6 +139,18 @@ cudaError_t Registry::find_kernel(const Driver& driver, const void* function, CU
   return cudaSuccess;
 }
 
+const void* Registry::function_of(const Driver& driver, CUfunction function) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [handle, host_function] : kernels_) {
+    CUfunction found = nullptr;
+    auto* const kernel = static_cast<CUkernel>(const_cast<void*>(handle));
+    if (driver.cuKernelGetFunction(&found, kernel) == cudaSuccess && found == function) {
+      return host_function;
+    }
+  }
+  return nullptr;
+}
+
 cudaError_t Registry::find_variable(const Driver& driver, const void* symbol, CUdeviceptr* address,
                                     size_t* bytes) {
   const std::lock_guard lock(mutex_);

@@ -47,6 +47,9 @@ class Registry {
   // `function` is what host code calls a kernel by, or a kernel handle that was given out before;
   // cudaErrorInvalidDeviceFunction if it is neither.
   cudaError_t find_kernel(const Driver& driver, const void* function, CUkernel* kernel);
+  // What find_kernel() knows the kernel by that has this function in the current context; null: it
+  // knows none.
+  const void* function_of(const Driver& driver, CUfunction function);
   // `symbol` is the variable in host code; cudaErrorInvalidSymbol if it is none.
   cudaError_t find_variable(const Driver& driver, const void* symbol, CUdeviceptr* address,
                             size_t* bytes);

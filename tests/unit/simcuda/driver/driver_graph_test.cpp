@@ -331,8 +331,6 @@ TEST_F(CaptureTest, WhatACaptureCannotHoldMakesItInvalid) {
   invalidated(
       "malloc", [&] { return cuMemAlloc_v2(&p, 16); }, unsupported);
   invalidated(
-      "pool", [&] { return cuMemAllocAsync(&p, 16, a_); }, unsupported);
-  invalidated(
       "event", [&] { return cuEventQuery(outside); }, unsupported);
   invalidated(
       "isolation", [&] { return cuStreamWaitEvent(a_, outside, 0); },

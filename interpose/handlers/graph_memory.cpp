@@ -1,0 +1,375 @@
+// Nodes that allocate and free memory. While recording they are the driver's. In a replay, and in
+// the run that goes on from it, those that were made before the cut are empty nodes (stand_ins.h).
+
+#include "interpose/handlers/graph_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/memory_calls.h"
+
+namespace gpusnap::handle {
+
+namespace {
+CUdevice device_of(Session& session, CUcontext context) {
+  CUdevice device = 0;
+  const CurrentContext current(session.driver(), context);
+  (void)session.driver().cuCtxGetDevice(&device);
+  return device;
+}
+
+// Any context on that device; null: there is none.
+CUcontext context_on(Session& session, CUdevice device) {
+  for (const KnownContext& known : session.contexts()) {
+    if (device_of(session, known.handle) == device) return known.handle;
+  }
+  return nullptr;
+}
+
+// Two nodes of a graph may have the same address, one after the other.
+void place_graph_memory(Step& step, uint64_t address, uint64_t size, CUdevice device) {
+  Session& session = step.session();
+  StandIns& stand_ins = session.graphs().stand_ins();
+  session.note_context();
+  const CUcontext context = context_on(session, device);
+  if (context == nullptr) cannot_place(address, size, "no context is on its device");
+  const CurrentContext current(session.driver(), context);
+  const RelaxedCapture relaxed(session.driver());
+  const Status status = session.placement().place(address, size);
+  if (!status.ok()) cannot_place(address, size, status.message());
+  stand_ins.note_memory(address, {size, device});
+}
+
+// Puts an empty node where the recording had one that allocates or frees.
+template <class Add>
+CUresult stand_in(Step& step, CUgraphNode* out, StandIns::Node node, uint64_t size, Add&& add) {
+  Session& session = step.session();
+  if (session.driver().cuGraphAddEmptyNode == nullptr) {
+    Session::impossible(kExitImpossible, "this CUDA driver is too old for graphs with memory");
+  }
+  step.repeated(add);
+  if (node.allocates) {
+    place_graph_memory(step, node.address, size, node.params.poolProps.location.id);
+    for (const CUmemAccessDesc& access : node.accesses) {
+      if (access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
+      session.placement().allow(access.location.id);
+    }
+  }
+  session.graphs().stand_ins().add(*out, std::move(node));
+  return CUDA_SUCCESS;
+}
+
+StandIns::Node alloc_node(CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS& params) {
+  StandIns::Node node;
+  node.graph = graph;
+  node.allocates = true;
+  node.address = params.dptr;
+  node.params = params;
+  node.accesses.assign(params.accessDescs, params.accessDescs + params.accessDescCount);
+  return node;
+}
+
+// `add`: an empty node instead.
+template <class Real, class Add>
+CUresult add_alloc(Step& step, CUgraphNode* out, CUgraph graph, CUDA_MEM_ALLOC_NODE_PARAMS* params,
+                   Real&& real, Add&& add) {
+  step.key.add(params->bytesize);
+  if (!step.replaying()) {
+    const CUresult result = step.made(real);
+    if (result != CUDA_SUCCESS) {
+      step.record(result);
+      return result;
+    }
+    const uint64_t address = params->dptr;
+    step.record_answer(result, &address, sizeof address);
+    return result;
+  }
+  const CUresult recorded = step.expect();
+  if (recorded != CUDA_SUCCESS) return recorded;
+  uint64_t address = 0;
+  step.take_answer(&address, sizeof address);
+  params->dptr = address;
+  return stand_in(step, out, alloc_node(graph, *params), params->bytesize, add);
+}
+
+template <class Real, class Add>
+CUresult add_free(Step& step, CUgraphNode* out, CUgraph graph, CUdeviceptr address, Real&& real,
+                  Add&& add) {
+  if (!step.replaying()) {
+    // The driver has no such memory, if it was allocated before the cut.
+    const bool ours = step.session().graphs().stand_ins().has_memory(address);
+    const CUresult result = step.made([&] { return ours ? add() : real(); });
+    step.record(result);
+    if (result == CUDA_SUCCESS && ours) {
+      StandIns::Node node;
+      node.graph = graph;
+      node.address = address;
+      step.session().graphs().stand_ins().add(*out, std::move(node));
+    }
+    return result;
+  }
+  const CUresult recorded = step.expect();
+  if (recorded != CUDA_SUCCESS) return recorded;
+  StandIns::Node node;
+  node.graph = graph;
+  node.address = address;
+  return stand_in(step, out, std::move(node), 0, add);
+}
+}  // namespace
+
+CUcontext context_of(Session& session, CUstream stream) {
+  CUcontext context = session.current_context();
+  const bool special =
+      stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (!special && session.driver().cuStreamGetCtx != nullptr) {
+    (void)session.driver().cuStreamGetCtx(stream, &context);
+  }
+  return context;
+}
+
+bool LaunchedMemory::is_there(uint64_t address) const {
+  return step_.session().memory().at(address) != nullptr;
+}
+
+bool LaunchedMemory::is_refused() const {
+  const StandIns& stand_ins = step_.session().graphs().stand_ins();
+  const bool taken = std::ranges::any_of(memory_.lasting, [&](const Graphs::Allocation& one) {
+    return stand_ins.has_memory(one.address) && !memory_.anew && is_there(one.address);
+  });
+  return taken || std::ranges::any_of(memory_.freed, [&](uint64_t address) {
+           return stand_ins.has_memory(address) && !is_there(address);
+         });
+}
+
+void LaunchedMemory::before_launch() {
+  if (memory_.none()) return;
+  Session& session = step_.session();
+  WriteSet freed;
+  for (uint64_t address : memory_.freed) freed.add_range_of(address);
+  for (const Graphs::Allocation& one : memory_.lasting) {
+    if (memory_.anew && is_there(one.address)) freed.add_range_of(one.address);
+  }
+  if (!freed.empty()) step_.before_free(freed);
+  const auto context = reinterpret_cast<uint64_t>(context_of(session, stream_));
+  for (const auto* list : {&memory_.lasting, &memory_.transient}) {
+    for (const Graphs::Allocation& one : *list) {
+      MemoryRange range;
+      range.address = one.address;
+      range.size = one.size;
+      range.context = context;
+      if (session.memory().insert(std::move(range))) added_.push_back(one.address);
+    }
+  }
+}
+
+void LaunchedMemory::after_launch() {
+  for (uint64_t address : added_) (void)erase_range(step_.session(), address);
+}
+
+void LaunchedMemory::launched() {
+  if (memory_.none()) return;
+  Session& session = step_.session();
+  for (uint64_t address : memory_.freed) (void)erase_range(session, address);
+  const CUcontext context = context_of(session, stream_);
+  const CurrentContext current(session.driver(), context);
+  for (const Graphs::Allocation& one : memory_.lasting) {
+    (void)erase_range(session, one.address);  // by a launch that frees what the one before left
+    if (!step_.replaying() && device_of(session, context) != one.device) {
+      session.refuse("memory of another device that a graph allocates");
+    }
+    insert_range(session, one.address, one.size, MemoryKind::kDevice, true);
+  }
+}
+
+void capture_stand_in(Step& step, CUstream stream, StandIns::Node node, uint64_t size) {
+  Session& session = step.session();
+  const Driver& driver = session.driver();
+  if (driver.cuStreamGetCaptureInfo_v2 == nullptr ||
+      driver.cuStreamUpdateCaptureDependencies == nullptr) {
+    Session::impossible(kExitImpossible, "this CUDA driver is too old for graphs with memory");
+  }
+  node.params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  node.params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE,
+                                    device_of(session, context_of(session, stream))};
+  node.params.bytesize = size;
+  node.params.dptr = node.address;
+  CUgraph graph = nullptr;
+  CUgraphNode added = nullptr;
+  (void)stand_in(step, &added, node, size, [&] {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    const CUgraphNode* dependencies = nullptr;
+    size_t count = 0;
+    CUresult result =
+        driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count);
+    if (result == CUDA_SUCCESS) {
+      result = driver.cuGraphAddEmptyNode(&added, graph, dependencies, count);
+    }
+    return result == CUDA_SUCCESS ? driver.cuStreamUpdateCaptureDependencies(
+                                        stream, &added, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+                                  : result;
+  });
+  node.graph = graph;
+  session.graphs().stand_ins().add(added, std::move(node));
+}
+
+void drop_graph_memory(Step& step) {
+  Session& session = step.session();
+  StandIns& stand_ins = session.graphs().stand_ins();
+  std::vector<uint64_t> gone = stand_ins.without_node();
+  std::erase_if(gone, [&](uint64_t address) {
+    return session.graphs().allocates(address) || session.memory().at(address) != nullptr;
+  });
+  // Nothing can be waited for while a stream is captured: then it goes another time.
+  if (gone.empty() || session.capturing()) return;
+  const Driver& driver = session.driver();
+  for (const KnownContext& known : session.contexts()) {
+    (void)step.outside([&] {
+      const CurrentContext current(driver, known.handle);
+      return driver.cuCtxSynchronize();
+    });
+  }
+  for (uint64_t address : gone) {
+    stand_ins.forget_memory(address);
+    end_placed(step, address);
+  }
+}
+
+CUresult graph_add_memory(const Call<decltype(cuGraphAddMemAllocNode)>& call, CUgraphNode* node,
+                          CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                          CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  if (node == nullptr || params == nullptr) {
+    return call.real(node, graph, dependencies, count, params);
+  }
+  Step step(call);
+  if (step.off()) return call.real(node, graph, dependencies, count, params);
+  return add_alloc(
+      step, node, graph, params,
+      [&] { return call.real(node, graph, dependencies, count, params); },
+      [&] {
+        return step.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
+      });
+}
+
+CUresult graph_add_memory(const Call<decltype(cuGraphAddMemFreeNode)>& call, CUgraphNode* node,
+                          CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                          CUdeviceptr address) {
+  Step step(call);
+  if (step.off()) return call.real(node, graph, dependencies, count, address);
+  return add_free(
+      step, node, graph, address,
+      [&] { return call.real(node, graph, dependencies, count, address); },
+      [&] {
+        return step.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
+      });
+}
+
+namespace {
+// Nodes of other kinds pass through, as they do by calls of their own.
+template <class F, class... A>
+CUresult add_any(const Call<F>& call, CUgraphNode* node, CUgraph graph,
+                 const CUgraphNode* dependencies, size_t count, CUgraphNodeParams* params,
+                 A... args) {
+  const bool allocates = params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+  const bool frees = params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+  if (node == nullptr || (!allocates && !frees)) return call.real(args...);
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  auto real = [&] { return call.real(args...); };
+  auto add = [&] {
+    return step.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
+  };
+  return allocates ? add_alloc(step, node, graph, &params->alloc, real, add)
+                   : add_free(step, node, graph, params->free.dptr, real, add);
+}
+}  // namespace
+
+CUresult graph_add_node(const Call<decltype(cuGraphAddNode)>& call, CUgraphNode* node,
+                        CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                        CUgraphNodeParams* params) {
+  return add_any(call, node, graph, dependencies, count, params, node, graph, dependencies, count,
+                 params);
+}
+
+CUresult graph_add_node(const Call<decltype(cuGraphAddNode_v2)>& call, CUgraphNode* node,
+                        CUgraph graph, const CUgraphNode* dependencies,
+                        const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
+  return add_any(call, node, graph, dependencies, count, params, node, graph, dependencies, edges,
+                 count, params);
+}
+
+CUresult graph_describe(const Call<decltype(cuGraphNodeGetType)>& call, CUgraphNode node,
+                        CUgraphNodeType* type) {
+  const CUresult result = call.real(node, type);
+  const StandIns* stand_ins = Session::stand_ins();
+  StandIns::Node found;
+  if (result == CUDA_SUCCESS && stand_ins != nullptr && stand_ins->find(node, &found)) {
+    *type = found.allocates ? CU_GRAPH_NODE_TYPE_MEM_ALLOC : CU_GRAPH_NODE_TYPE_MEM_FREE;
+  }
+  return result;
+}
+
+CUresult graph_describe(const Call<decltype(cuGraphMemAllocNodeGetParams)>& call, CUgraphNode node,
+                        CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  const StandIns* stand_ins = Session::stand_ins();
+  StandIns::Node found;
+  if (params == nullptr || stand_ins == nullptr || !stand_ins->find(node, &found) ||
+      !found.allocates) {
+    return call.real(node, params);
+  }
+  *params = found.params;
+  return CUDA_SUCCESS;
+}
+
+CUresult graph_describe(const Call<decltype(cuGraphMemFreeNodeGetParams)>& call, CUgraphNode node,
+                        CUdeviceptr* address) {
+  const StandIns* stand_ins = Session::stand_ins();
+  StandIns::Node found;
+  if (address == nullptr || stand_ins == nullptr || !stand_ins->find(node, &found) ||
+      found.allocates) {
+    return call.real(node, address);
+  }
+  *address = found.address;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+// What the driver does not count: it keeps what is used now apart from what there was.
+uint64_t stand_in_bytes(Session& session, CUdevice device, bool used_now) {
+  uint64_t bytes = 0;
+  for (const auto& [address, memory] : session.graphs().stand_ins().memory()) {
+    const bool counts = !used_now || session.memory().at(address) != nullptr;
+    if (counts && memory.device == device) bytes += memory.size;
+  }
+  return bytes;
+}
+}  // namespace
+
+// How much there is depends on what else uses the device, and on where it is from.
+CUresult graph_memory_get(const Call<decltype(cuDeviceGetGraphMemAttribute)>& call, CUdevice device,
+                          CUgraphMem_attribute attribute, void* value) {
+  Step step(call);
+  if (step.off()) return call.real(device, attribute, value);
+  step.check(attribute);
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded == CUDA_SUCCESS) step.take_answer(value, sizeof(cuuint64_t));
+    return recorded;
+  }
+  const CUresult result = step.made([&] { return call.real(device, attribute, value); });
+  if (result == CUDA_SUCCESS) {
+    cuuint64_t bytes = 0;
+    std::memcpy(&bytes, value, sizeof bytes);
+    bytes +=
+        stand_in_bytes(step.session(), device, attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
+    std::memcpy(value, &bytes, sizeof bytes);
+    step.record_answer(result, value, sizeof(cuuint64_t));
+  } else {
+    step.record(result);
+  }
+  return result;
+}
+
+}  // namespace gpusnap::handle

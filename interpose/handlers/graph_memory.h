@@ -1,0 +1,90 @@
+// Memory that graphs allocate: what launches, frees and a replay's nodes do with it. The session's
+// lock is held.
+#pragma once
+
+#include "interpose/step.h"
+
+namespace gpusnap::handle {
+
+// Around one launch. Memory that the launch frees again is in the map only while it is asked what
+// the launch writes.
+class LaunchedMemory {
+ public:
+  LaunchedMemory(Step& step, Graphs::Memory memory, CUstream stream)
+      : step_(step), memory_(std::move(memory)), stream_(stream) {}
+
+  // The driver has none of this memory, so it is on us to say that it is there already.
+  bool is_refused() const;
+  void before_launch();
+  void after_launch();
+  // The launch has been made, or was when it was recorded: what is there from now on.
+  void launched();
+
+ private:
+  bool is_there(uint64_t address) const;
+
+  Step& step_;
+  Graphs::Memory memory_;
+  CUstream stream_;
+  std::vector<uint64_t> added_;
+};
+
+// The context of a stream.
+CUcontext context_of(Session& session, CUstream stream);
+// Captured calls that get and give back memory.
+template <class Real>
+CUresult capture_alloc(Step& step, CUdeviceptr* out, uint64_t size, CUstream stream, Real&& real);
+template <class Real>
+CUresult capture_free(Step& step, CUdeviceptr address, CUstream stream, Real&& real);
+// In a replay: the node, and its memory.
+void capture_stand_in(Step& step, CUstream stream, StandIns::Node node, uint64_t size);
+// What stood at its recorded address for graphs that are gone.
+void drop_graph_memory(Step& step);
+
+template <class Real>
+CUresult capture_alloc(Step& step, CUdeviceptr* out, uint64_t size, CUstream stream, Real&& real) {
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    uint64_t address = 0;
+    step.take_answer(&address, sizeof address);
+    StandIns::Node node;
+    node.allocates = true;
+    node.address = address;
+    capture_stand_in(step, stream, std::move(node), size);
+    *out = address;
+    return recorded;
+  }
+  const CUresult result = step.made(real);
+  if (result != CUDA_SUCCESS) {
+    step.record(result);
+    return result;
+  }
+  const uint64_t address = *out;
+  step.record_answer(result, &address, sizeof address);
+  return result;
+}
+
+template <class Real>
+CUresult capture_free(Step& step, CUdeviceptr address, CUstream stream, Real&& real) {
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    StandIns::Node node;
+    node.address = address;
+    capture_stand_in(step, stream, std::move(node), 0);
+    return recorded;
+  }
+  if (step.session().graphs().stand_ins().has_memory(address)) {
+    StandIns::Node node;
+    node.address = address;
+    capture_stand_in(step, stream, std::move(node), 0);
+    step.record(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+  }
+  const CUresult result = step.made(real);
+  step.record(result);
+  return result;
+}
+
+}  // namespace gpusnap::handle
