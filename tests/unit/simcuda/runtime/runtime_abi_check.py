@@ -78,7 +78,7 @@ def structures(text):
             body, nested = re.subn(r'(?:struct|union)\s*\{[^{}]*\}', 'nested', body)
         for line in body.split(';'):
             line = re.sub(r'\[[^\]]*\]', '', line).strip()
-            if re.search(r'\w', line):
+            if re.search(r'\w', line) and line != 'nested':  # by itself: it has no name
                 first, *more = line.split(',')
                 fields += [re.findall(r'\w+', first)[-1]] + [f.strip() for f in more]
         yield name, fields
