@@ -52,6 +52,7 @@ PROGRAMS = {
     'workers': ('200', 150),
     'two_devices': ('60', 120),
     'pools': ('200', 20),
+    'expandable': ('120', 25),
     'graph': ('150', 30),
     'peers': ('150', 60),
     'callbacks': ('300', 20),
@@ -86,6 +87,7 @@ TEARING = {'pointers', 'runtime/pointers', 'runtime/globals'}
 PROGRAM_SETTINGS = {
     'two_devices': {'SIMCUDA_DEVICES': '2'},
     'peers': {'SIMCUDA_DEVICES': '2'},
+    'expandable': {'SIMCUDA_DEVICES': '2'},
 }
 
 
