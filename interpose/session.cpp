@@ -41,6 +41,7 @@ Session::Session(const Driver& driver)
       call_sites_(reinterpret_cast<const void*>(&random_name)),
       modules_(driver),
       placement_(driver),
+      own_mappings_(driver),
       graphs_(driver, modules_, memory_),
       arrays_(driver, memory_) {}
 
@@ -246,6 +247,7 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   snapshots_->retire();
   (void)give_up_copies({});
   lock_.lock();
+  end_own_mappings();
   log(level, "no more checkpoints of this process, the program goes on: ", why);
   triggers_->end_cuts(why);
   if (settings_.strict) impossible(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
@@ -271,6 +273,7 @@ void Session::note_context() {
   if (context == nullptr || driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
   if (!streams_.try_emplace(context).second) return;
   context_numbers_[context] = context_count_++;
+  context_devices_[context] = device;
   if (device >= devices_) {
     devices_ = device + 1;
     program_.device = device_names(devices_);
@@ -370,6 +373,46 @@ CUcontext Session::context_of_number(uint32_t number) const {
   return nullptr;
 }
 
+CUcontext Session::context_on(CUdevice device) const {
+  const auto current = context_devices_.find(current_context());
+  if (current != context_devices_.end() && current->second == device) return current->first;
+  // The oldest, which is the same in every run.
+  CUcontext found = nullptr;
+  for (const auto& [context, own] : context_devices_) {
+    if (own != device) continue;
+    if (found == nullptr || number_of(context) < number_of(found)) found = context;
+  }
+  return found;
+}
+
+Status Session::give_physical_contexts() {
+  for (const auto& [number, memory] : physical_.all()) {
+    const MemoryRange* range = memory_.at(memory.address);
+    if (memory.is_doubtful) {
+      return {Code::kUnsupported,
+              "memory of cuMemCreate has outlived the context in which it was made"};
+    }
+    if (range == nullptr || range->context != 0) continue;
+    memory_.set_context(memory.address, reinterpret_cast<uint64_t>(context_on(range->device)));
+  }
+  return {};
+}
+
+void Session::end_own_mappings() {
+  std::vector<PhysicalMemory> memories;
+  for (const auto& [number, memory] : physical_.all()) memories.push_back(memory);
+  const auto chunks = own_mappings_.take_chunks();
+  lock_.unlock();
+  {
+    const RelaxedCapture relaxed(*driver_);
+    for (const PhysicalMemory& memory : memories) {
+      own_mappings_.unmap(memory.address, memory.size);
+    }
+    for (const auto& [address, size] : chunks) (void)driver_->cuMemAddressFree(address, size);
+  }
+  lock_.lock();
+}
+
 void Session::release_memory(uint64_t address, MemoryKind kind) {
   if (kind == MemoryKind::kPinned) {
     (void)driver_->cuMemFreeHost(reinterpret_cast<void*>(address));
@@ -419,6 +462,7 @@ void Session::remove_stream(CUstream stream) {
 void Session::forget_context(CUcontext context) {
   streams_.erase(context);
   context_numbers_.erase(context);
+  context_devices_.erase(context);
   events_.erase(context);
   std::erase_if(pending_, [&](const PendingCopy& copy) { return copy.context == context; });
   modules_.remove_context(context, memory_);
@@ -427,6 +471,12 @@ void Session::forget_context(CUcontext context) {
   bool outlives = false;
   for (const auto& [address, range] : memory_.ranges()) {
     if (range.context != reinterpret_cast<uint64_t>(context)) continue;
+    // It may be there still, or not: nobody tells.
+    if (PhysicalMemory* memory = physical_.numbered(range.module);
+        range.kind == MemoryKind::kPhysical && memory != nullptr) {
+      memory->is_doubtful = true;
+      continue;
+    }
     gone.push_back(address);
     outlives = outlives || range.of_pool;
   }

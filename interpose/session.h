@@ -36,6 +36,7 @@
 #include "interpose/host_memory.h"
 #include "interpose/memory_order.h"
 #include "interpose/modules.h"
+#include "interpose/own_mappings.h"
 #include "interpose/placement.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
@@ -52,6 +53,7 @@
 #include "tiers/io/io_options.h"
 #include "tiers/store.h"
 #include "tracker/memory_map.h"
+#include "tracker/physical_memory.h"
 #include "tracker/write_set.h"
 
 namespace gpusnap {
@@ -215,6 +217,8 @@ class Session {
   HostMemory& host_memory() { return host_memory_; }
   Modules& modules() { return modules_; }
   AddressPlacement& placement() { return placement_; }
+  PhysicalMemories& physical() { return physical_; }
+  OwnMappings& own_mappings() { return own_mappings_; }
   Graphs& graphs() { return graphs_; }
   std::map<CUfunction, LegacyLaunch>& legacy_launches() { return legacy_launches_; }
   Arrays& arrays() { return arrays_; }
@@ -265,6 +269,8 @@ class Session {
   uint32_t number_of(CUcontext context) const;
   CUcontext context_of_number(uint32_t number) const;  // null: there is none
   bool has_one_context() const { return streams_.size() == 1; }
+  // A context on that device, the current one where it is; null: there is none.
+  CUcontext context_on(CUdevice device) const;
 
   // The address, where it is one that a replay must repeat; 0 for any other.
   // A module's variable may lie elsewhere in a replay: it counts by its name.
@@ -437,6 +443,11 @@ class Session {
   bool all_made() const;
   void go_live();
   void release_aside();
+  // Physical memory may be made where there is no context on its device yet. Refuses where the one
+  // that it had has ended.
+  Status give_physical_contexts();
+  // The program's memory is its own again. Lets go of the lock meanwhile.
+  void end_own_mappings();
   void finish_replay();
   CUevent take_event(CUcontext context);
 
@@ -485,6 +496,8 @@ class Session {
   HostMemory host_memory_;
   Modules modules_;
   AddressPlacement placement_;
+  PhysicalMemories physical_;
+  OwnMappings own_mappings_;
   Graphs graphs_;
   std::map<CUfunction, LegacyLaunch> legacy_launches_;
   Arrays arrays_;
@@ -492,6 +505,7 @@ class Session {
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;
   std::map<CUcontext, uint32_t> context_numbers_;  // of the same contexts
+  std::map<CUcontext, CUdevice> context_devices_;  // likewise
   uint32_t context_count_ = 0;                     // seen so far
   int devices_ = 1;  // whose names are in program_, from the first on: all that are used
 

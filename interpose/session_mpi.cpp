@@ -209,10 +209,10 @@ bool Session::is_device_memory(const void* address) {
   Session* s = the_session_.load(std::memory_order_acquire);
   const auto at = reinterpret_cast<uint64_t>(address);
   // Most of what MPI calls get is none, and a lock costs as much as a small message does.
-  if (s == nullptr || !s->memory_.may_be_saved(at)) return false;
+  if (s == nullptr || !s->memory_.may_be_on_device(at)) return false;
   s->lock_any();
   const MemoryRange* const range = s->memory_.find(at);
-  const bool on_device = range != nullptr && is_saved(range->kind);
+  const bool on_device = range != nullptr && is_on_device(range->kind);
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   s->lock_.unlock();
   return on_device && !off;
@@ -221,14 +221,14 @@ bool Session::is_device_memory(const void* address) {
 bool Session::holds_device_memory(const void* address, uint64_t bytes) {
   Session* s = the_session_.load(std::memory_order_acquire);
   const auto at = reinterpret_cast<uint64_t>(address);
-  if (s == nullptr || bytes == 0 || !s->memory_.may_be_saved(at, bytes)) return false;
+  if (s == nullptr || bytes == 0 || !s->memory_.may_be_on_device(at, bytes)) return false;
   s->lock_any();
   const auto& ranges = s->memory_.ranges();
   const MemoryRange* const first = s->memory_.find(at);
-  bool held = first != nullptr && is_saved(first->kind);
+  bool held = first != nullptr && is_on_device(first->kind);
   for (auto it = ranges.upper_bound(at); !held && it != ranges.end() && it->first < at + bytes;
        ++it) {
-    held = is_saved(it->second.kind);
+    held = is_on_device(it->second.kind);
   }
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   s->lock_.unlock();
@@ -251,7 +251,9 @@ Status Session::copy_for_mpi(const void* at, const char* what, Copy&& copy) {
   if (s == nullptr) return {};
   const auto address = reinterpret_cast<uint64_t>(at);
   s->lock_any();
-  const MemoryRange* const range = s->memory_.find(address);
+  const MemoryRange* range = s->memory_.find(address);
+  // Who can reach it where we have it can where the program has.
+  if (range != nullptr && range->kind == MemoryKind::kView) range = s->memory_.find(range->origin);
   const auto context = range == nullptr ? nullptr : reinterpret_cast<CUcontext>(range->context);
   s->lock_.unlock();
   if (context == nullptr) return {Code::kInvalid, "it is no device memory"};
@@ -286,6 +288,9 @@ void Session::about_to_write(const void* address, uint64_t bytes) {
   if (s == nullptr || s->replaying() || !s->snapshot_pending()) return;
   WriteSet set;
   set.add(reinterpret_cast<uint64_t>(address), bytes);
+  s->lock_any();
+  s->memory_.lead(set);
+  s->lock_.unlock();
   const RelaxedCapture relaxed(s->driver());
   s->before_write(set, CU_STREAM_LEGACY, Hold::kHost, false);
 }

@@ -30,6 +30,12 @@ std::string missing(const Manifest& manifest, const MemoryMap& memory) {
 
 // Empty, or what of the checkpoint or of this process cannot be reloaded.
 std::string not_reloaded(const Manifest& manifest, const Arrays& arrays) {
+  const bool has_physical = std::ranges::any_of(manifest.ranges, [](const SavedRange& saved) {
+    return saved.kind == static_cast<uint8_t>(MemoryKind::kPhysical);
+  });
+  if (has_physical) {
+    return "memory of cuMemCreate is not followed there: nobody tells where it is to be mapped";
+  }
   const bool has_array = std::ranges::any_of(manifest.ranges, [](const SavedRange& saved) {
     return saved.kind == static_cast<uint8_t>(MemoryKind::kArray);
   });

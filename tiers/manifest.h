@@ -14,12 +14,13 @@ namespace gpusnap {
 
 // A range of device memory at the cut.
 struct SavedRange {
-  uint8_t kind = 0;  // 0 device allocation, 1 module global
+  // 0 device allocation, 1 module global, 4 an array, 5 physical memory of cuMemCreate
+  uint8_t kind = 0;
   uint64_t address = 0;
   uint64_t size = 0;       // bytes
   uint64_t call_site = 0;  // hash; kind 0
   uint32_t ordinal = 0;    // kind 0
-  uint64_t module = 0;     // ordinal; kind 1
+  uint64_t module = 0;     // ordinal; kind 1; number of the memory; kind 5
   std::string name;        // kind 1
   // Which allocation this is of all that were ever made at its address: unique along a chain, 0
   // where it is not known. A range of an increment is the parent's range of the same address, size

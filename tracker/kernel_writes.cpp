@@ -261,30 +261,30 @@ class Arguments {
   size_t bytes_ = 0;
 };
 
-// The range that an address means: also one just behind it, as the end of an iteration is.
+// The range, or space, that an address means: also one just behind it, as the end of an iteration
+// is.
 class Ranges {
  public:
   Ranges(const MemoryMap& memory, WriteSet& writes) : memory_(memory), writes_(writes) {}
 
   bool points(uint64_t address) const {
-    return memory_.find(address) != nullptr ||
-           (address != 0 && memory_.find(address - 1) != nullptr);
+    return memory_.start_of(address) || (address != 0 && memory_.start_of(address - 1));
   }
   // Returns whether it points into memory.
   bool add(uint64_t address) {
-    const bool inside = add_range(memory_.find(address));
-    const bool behind = address != 0 && add_range(memory_.find(address - 1));
+    const bool inside = add_range(memory_.start_of(address));
+    const bool behind = address != 0 && add_range(memory_.start_of(address - 1));
     return inside || behind;
   }
 
  private:
-  bool add_range(const MemoryRange* range) {
-    if (range == nullptr) return false;
-    const auto same = [range](const WriteSet::Range& there) {
-      return there.address == range->address && there.size == WriteSet::kWholeRange;
+  bool add_range(std::optional<uint64_t> start) {
+    if (!start) return false;
+    const auto same = [start](const WriteSet::Range& there) {
+      return there.address == *start && there.size == WriteSet::kWholeRange;
     };
     if (std::find_if(writes_.begin(), writes_.end(), same) == writes_.end()) {
-      writes_.add_range_of(range->address);
+      writes_.add_range_of(*start);
     }
     return true;
   }

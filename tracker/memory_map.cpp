@@ -13,7 +13,7 @@ bool MemoryMap::insert(MemoryRange range) {
   if (next != ranges_.begin() && std::prev(next)->second.end() > range.address) return false;
   const uint64_t address = range.address;
   range.life = next_life_++;
-  if (is_saved(range.kind)) {
+  if (is_on_device(range.kind)) {
     lowest_.store(std::min(lowest_.load(std::memory_order_relaxed), address),
                   std::memory_order_relaxed);
     highest_.store(std::max(highest_.load(std::memory_order_relaxed), range.end()),
@@ -40,6 +40,24 @@ void MemoryMap::erase_module(uint64_t module) {
   });
 }
 
+std::vector<uint64_t> MemoryMap::erase_views(uint64_t address, uint64_t size) {
+  std::vector<uint64_t> numbers;
+  for (auto it = ranges_.lower_bound(address); it != ranges_.end() && it->first - address < size;) {
+    if (it->second.kind != MemoryKind::kView) {
+      ++it;
+      continue;
+    }
+    numbers.push_back(it->second.module);
+    it = ranges_.erase(it);
+  }
+  return numbers;
+}
+
+void MemoryMap::set_context(uint64_t address, uint64_t context) {
+  const auto it = ranges_.find(address);
+  if (it != ranges_.end()) it->second.context = context;
+}
+
 const MemoryRange* MemoryMap::find(uint64_t address) const {
   const auto next = ranges_.upper_bound(address);
   if (next == ranges_.begin()) return nullptr;
@@ -58,6 +76,65 @@ std::map<Identity, const MemoryRange*> MemoryMap::by_identity() const {
     if (range.kind == MemoryKind::kDevice) found.emplace(range.identity, &range);
   }
   return found;
+}
+
+MemoryMap::Space MemoryMap::space_of(uint64_t address) const {
+  auto it = spaces_.upper_bound(address);
+  if (it == spaces_.begin()) return {};
+  --it;
+  if (address - it->first >= it->second) return {};
+  Space space{it->first, it->first + it->second};
+  for (auto before = it; before != spaces_.begin();) {
+    --before;
+    if (before->first + before->second != space.begin) break;
+    space.begin = before->first;
+  }
+  for (auto next = std::next(it); next != spaces_.end() && next->first == space.end; ++next) {
+    space.end += next->second;
+  }
+  return space;
+}
+
+std::optional<uint64_t> MemoryMap::start_of(uint64_t address) const {
+  if (const Space space = space_of(address); space.end != 0) return space.begin;
+  const MemoryRange* range = find(address);
+  return range == nullptr ? std::nullopt : std::optional(range->address);
+}
+
+// Memory that was made and mapped in one order lies side by side at our addresses, too: one range.
+void MemoryMap::lead(Space part, WriteSet& writes) const {
+  Space led;
+  auto it = ranges_.upper_bound(part.begin);
+  if (it != ranges_.begin() && std::prev(it)->second.end() > part.begin) --it;
+  for (; it != ranges_.end() && it->first < part.end && !writes.everything(); ++it) {
+    const MemoryRange& view = it->second;
+    if (view.kind != MemoryKind::kView) continue;
+    const uint64_t from = std::max(view.address, part.begin);
+    const uint64_t size = std::min(view.end(), part.end) - from;
+    const uint64_t at = view.origin + (from - view.address);
+    if (at != led.end) {
+      writes.add(led.begin, led.end - led.begin);
+      led = {at, at};
+    }
+    led.end += size;
+  }
+  writes.add(led.begin, led.end - led.begin);
+}
+
+void MemoryMap::lead(WriteSet& writes) const {
+  if (spaces_.empty() || writes.everything()) return;
+  const WriteSet given = writes;
+  writes.clear_ranges();
+  for (const WriteSet::Range& range : given) {
+    const Space space = space_of(range.address);
+    const bool whole = range.size == WriteSet::kWholeRange;
+    if (space.end == 0) writes.add(range.address, range.size);
+    if (!whole) {
+      lead({range.address, range.address + range.size}, writes);
+    } else if (space.end != 0) {
+      lead(space, writes);
+    }
+  }
 }
 
 uint64_t MemoryMap::bytes_of(MemoryKind kind) const {

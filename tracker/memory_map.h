@@ -1,7 +1,11 @@
 // What memory of the program the device can write: allocations, module globals, and memory that
 // host and device both see. Ranges never overlap.
 //
-// Pure logic: no CUDA, no threads, no I/O. Not thread-safe but for may_be_saved(); the owner
+// Memory of virtual memory management is a range at an address of ours, whatever the program maps
+// it at, since it may be at several addresses or at none. Each place where the program has it is a
+// view, a range that leads there; views lie in the spaces that the program has reserved.
+//
+// Pure logic: no CUDA, no threads, no I/O. Not thread-safe but for may_be_on_device(); the owner
 // serialises.
 #pragma once
 
@@ -9,17 +13,22 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "tracker/write_set.h"
 
 namespace gpusnap {
 
 enum class MemoryKind : uint8_t {
-  kDevice = 0,   // cuMemAlloc and its like: saved by snapshots
-  kGlobal = 1,   // a __device__ or __constant__ variable: saved by snapshots
-  kManaged = 2,  // seen by both sides: host state, journaled, never loaded
-  kPinned = 3,   // host memory that the device can address: likewise
-  kArray = 4,    // our copy of an array, as it was at the last cut: saved by snapshots
+  kDevice = 0,    // cuMemAlloc and its like: saved by snapshots
+  kGlobal = 1,    // a __device__ or __constant__ variable: saved by snapshots
+  kManaged = 2,   // seen by both sides: host state, journaled, never loaded
+  kPinned = 3,    // host memory that the device can address: likewise
+  kArray = 4,     // our copy of an array, as it was at the last cut: saved by snapshots
+  kPhysical = 5,  // of cuMemCreate, where we have mapped it: saved by snapshots
+  kView = 6,      // where the program has mapped such memory
 };
 
 // An allocation's identity over runs: where it was made, the how-manieth there, how large.
@@ -30,7 +39,12 @@ struct Identity {
 };
 
 constexpr bool is_saved(MemoryKind kind) {
-  return kind == MemoryKind::kDevice || kind == MemoryKind::kGlobal || kind == MemoryKind::kArray;
+  return kind == MemoryKind::kDevice || kind == MemoryKind::kGlobal || kind == MemoryKind::kArray ||
+         kind == MemoryKind::kPhysical;
+}
+// The device's alone, as the program sees it.
+constexpr bool is_on_device(MemoryKind kind) {
+  return is_saved(kind) || kind == MemoryKind::kView;
 }
 
 struct MemoryRange {
@@ -39,9 +53,13 @@ struct MemoryRange {
   MemoryKind kind = MemoryKind::kDevice;
   Identity identity;
   uint64_t context = 0;  // the driver's handle of the owning context
-  uint64_t module = 0;   // kGlobal: the ordinal of its module or library, counted from 0 by loads
+  // kGlobal: the ordinal of its module or library, counted from 0 by loads. kPhysical, kView: the
+  // number of the memory, see PhysicalMemory.
+  uint64_t module = 0;
   std::string name;      // kGlobal: the symbol
   bool of_pool = false;  // kDevice: stream-ordered memory, which does not end with its context
+  uint64_t origin = 0;   // kView: the address in the kPhysical range that it begins with
+  int device = 0;        // kPhysical: that it is on
   // No two ranges of a run have the same, also not at the same address; given by the map.
   uint64_t life = 0;
   uint64_t end() const { return address + size; }
@@ -57,14 +75,22 @@ class MemoryMap {
   bool erase(uint64_t address);
   // Removes the globals of one module.
   void erase_module(uint64_t module);
+  // Removes the views in [address, address + size): the numbers of the memory that each led to.
+  std::vector<uint64_t> erase_views(uint64_t address, uint64_t size);
+  // 0: none at present.
+  void set_context(uint64_t address, uint64_t context);
 
-  // False: no range that snapshots save has ever held `address`. Any thread; costs next to nothing.
-  bool may_be_saved(uint64_t address) const {
+  // Addresses that the program has reserved, or gives back.
+  void add_space(uint64_t address, uint64_t size) { spaces_[address] = size; }
+  void remove_space(uint64_t address) { spaces_.erase(address); }
+
+  // False: no range on the device has ever held `address`. Any thread; costs next to nothing.
+  bool may_be_on_device(uint64_t address) const {
     return address >= lowest_.load(std::memory_order_relaxed) &&
            address < highest_.load(std::memory_order_relaxed);
   }
   // The same of any of so many bytes.
-  bool may_be_saved(uint64_t address, uint64_t bytes) const {
+  bool may_be_on_device(uint64_t address, uint64_t bytes) const {
     return address + bytes > lowest_.load(std::memory_order_relaxed) &&
            address < highest_.load(std::memory_order_relaxed);
   }
@@ -76,6 +102,13 @@ class MemoryMap {
   // All allocations of device memory.
   std::map<Identity, const MemoryRange*> by_identity() const;
 
+  // Where what an address points into begins: a range or, whether memory is mapped there or not, a
+  // space. Spaces without a gap between them are one, as the program sees it. None: neither.
+  std::optional<uint64_t> start_of(uint64_t address) const;
+  // In place of views, the set has what they lead to. A whole range in a space is all that is
+  // mapped in that space.
+  void lead(WriteSet& writes) const;
+
   // How many ranges there have been: no more is there now than when it was the same.
   uint64_t lives() const { return next_life_; }
   // In order of address.
@@ -83,9 +116,16 @@ class MemoryMap {
   uint64_t bytes_of(MemoryKind kind) const;
 
  private:
+  struct Space {
+    uint64_t begin = 0, end = 0;
+  };
+  Space space_of(uint64_t address) const;  // empty: there is none
+  void lead(Space part, WriteSet& writes) const;
+
   std::map<uint64_t, MemoryRange> ranges_;  // by address
+  std::map<uint64_t, uint64_t> spaces_;     // address -> size
   uint64_t next_life_ = 1;
-  // Of all that was ever saved.
+  // Of all that was ever on the device.
   std::atomic<uint64_t> lowest_{UINT64_MAX};
   std::atomic<uint64_t> highest_{0};
 };

@@ -52,6 +52,7 @@ void SnapshotZones::update(const MemoryMap& memory, uint64_t zone_bytes) {
     while (old != before.end() && old->address < address) ++old;
     if (old != before.end() && old->address == address && old->life == range.life) {
       ranges_.push_back(std::move(*old++));
+      ranges_.back().context = range.context;
       continue;
     }
     TrackedRange fresh{

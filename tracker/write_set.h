@@ -37,6 +37,8 @@ class WriteSet {
   void add_everything() { said_ = everything_ = true; }
   // Says that there may be nothing: the set is given, and stays empty.
   void add_nothing() { said_ = true; }
+  // All else that was said stays.
+  void clear_ranges() { count_ = 0; }
 
   // False: nobody has said anything, so anything may be written.
   bool said() const { return said_; }

@@ -360,6 +360,19 @@ CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>
 CUresult pool_access(const Call<CUresult(CUmemoryPool, const CUmemAccessDesc*, size_t)>& call,
                      CUmemoryPool, const CUmemAccessDesc*, size_t);
 
+// handlers_virtual_memory.cpp
+CUresult address_reserve(const Call<decltype(cuMemAddressReserve)>& call, CUdeviceptr*, size_t,
+                         size_t, CUdeviceptr, unsigned long long);
+CUresult address_free(const Call<decltype(cuMemAddressFree)>& call, CUdeviceptr, size_t);
+CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAllocationHandle*,
+                         size_t, const CUmemAllocationProp*, unsigned long long);
+CUresult physical_release(const Call<decltype(cuMemRelease)>& call, CUmemGenericAllocationHandle);
+CUresult physical_retain(const Call<decltype(cuMemRetainAllocationHandle)>& call,
+                         CUmemGenericAllocationHandle*, void*);
+CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr, size_t, size_t,
+                      CUmemGenericAllocationHandle, unsigned long long);
+CUresult physical_unmap(const Call<decltype(cuMemUnmap)>& call, CUdeviceptr, size_t);
+
 // handlers_context.cpp
 CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext, unsigned);
 

@@ -9,7 +9,7 @@ enum class Side : uint8_t { kDevice, kShared, kHost };  // the device's, of both
 
 inline Side side_of(Session& session, uint64_t address) {
   const MemoryRange* range = session.memory().find(address);
-  if (range != nullptr) return is_saved(range->kind) ? Side::kDevice : Side::kShared;
+  if (range != nullptr) return is_on_device(range->kind) ? Side::kDevice : Side::kShared;
   return session.is_device_address(address) ? Side::kDevice : Side::kHost;
 }
 

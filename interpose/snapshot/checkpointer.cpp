@@ -158,6 +158,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   const int64_t started = clock_ns(CLOCK_MONOTONIC);
   Session& s = session_;
   if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
+  if (Status status = s.give_physical_contexts(); !status.ok()) return status;
   if (Status status = drain(); !status.ok()) return status;
   if (Status status = copy_arrays(Arrays::Direction::kToCopies); !status.ok()) return status;
 
@@ -468,14 +469,18 @@ uint64_t Checkpointer::find_variable(const SavedRange& saved) const {
 }
 
 namespace {
-// Our copies of arrays are nobody else's business.
+// Our copies of arrays, and where we have mapped physical memory, are nobody else's business.
 bool may_be_pointed_to(const SavedRange& saved) {
-  return saved.kind != static_cast<uint8_t>(MemoryKind::kArray);
+  return saved.kind != static_cast<uint8_t>(MemoryKind::kArray) &&
+         saved.kind != static_cast<uint8_t>(MemoryKind::kPhysical);
 }
 
 std::string text_of(const SavedRange& saved) {
   if (saved.kind == static_cast<uint8_t>(MemoryKind::kArray)) {
     return "array number " + std::to_string(saved.ordinal);
+  }
+  if (saved.kind == static_cast<uint8_t>(MemoryKind::kPhysical)) {
+    return "memory number " + std::to_string(saved.module) + " of cuMemCreate";
   }
   return saved.name.empty() ? "device memory " + range_text(saved.address, saved.size)
                             : "the variable " + saved.name;
@@ -547,6 +552,10 @@ Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Content
 
 Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
   const auto repeated = [this](const SavedRange& saved) {
+    if (saved.kind == static_cast<uint8_t>(MemoryKind::kPhysical)) {
+      const PhysicalMemory* memory = session_.physical_.numbered(saved.module);
+      return memory != nullptr && memory->size == saved.size ? memory->address : 0;
+    }
     const MemoryRange* range = session_.memory_.at(saved.address);
     const bool is_it =
         range != nullptr && range->size == saved.size && range->kind == MemoryKind::kDevice;
@@ -575,6 +584,7 @@ Status Checkpointer::put_back(const CheckpointInfo& checkpoint, const Manifest& 
   Status status = drain();
   if (status.ok()) status = s.modules_.find_globals(s.contexts(), s.memory_);
   if (status.ok()) status = s.arrays_.make_copies();
+  if (status.ok()) status = s.give_physical_contexts();
   if (!status.ok()) return status;
   const Result<Contents> contents = s.store_->resolve(checkpoint, manifest.rank);
   if (!contents.ok()) return contents.status();

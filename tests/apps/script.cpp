@@ -26,7 +26,8 @@
 //   capture STREAM         end_capture STREAM: says what came of it; launches what was captured
 //   trim                   what the default pool can let go of
 //   load  unload           the module
-//   map NAME OTHER BYTES   one piece of physical memory at two addresses
+//   physical NAME BYTES    drop NAME: the program has it no longer, but where it is mapped
+//   map NAME PHYSICAL      an address for it, one of several perhaps; unmap NAME
 //   context   end_context  a second one, current meanwhile; what was made in it ends with it
 //   primary                says whether the device's primary context is in use
 //   print NAME             a digest of its words, when all is done that was begun
@@ -137,6 +138,10 @@ class Script {
     unsigned words = 0;
     size_t bytes() const { return words * sizeof(unsigned); }
   };
+  struct Physical {
+    CUmemGenericAllocationHandle handle = 0;
+    size_t bytes = 0;
+  };
   // One line, as it is being read.
   class Line {
    public:
@@ -204,8 +209,17 @@ class Script {
       CUmemoryPool pool = nullptr;
       CHECK(cuDeviceGetMemPool(&pool, 0));
       CHECK(cuMemPoolTrimTo(pool, 0));
+    } else if (name == "physical") {
+      make_physical(line);
+    } else if (name == "drop") {
+      CHECK(cuMemRelease(physical_.at(line.word()).handle));
     } else if (name == "map") {
-      map_twice(line);
+      Memory& memory = memory_[line.word()];
+      memory = mapped(physical_.at(line.word()));
+    } else if (name == "unmap") {
+      const Memory gone = take(line);
+      CHECK(cuMemUnmap(gone.address, gone.bytes()));
+      CHECK(cuMemAddressFree(gone.address, gone.bytes()));
     } else if (name == "print") {
       const std::string what = line.word();
       const Memory& from = memory_.at(what);
@@ -370,22 +384,26 @@ class Script {
     return reinterpret_cast<decltype(&cuMemsetD8Async)>(found);
   }
 
-  void map_twice(Line& line) {
-    Memory* const maps[] = {&memory_[line.word()], &memory_[line.word()]};
+  static CUmemAllocationProp kind_of_physical() {
     CUmemAllocationProp kind{};
     kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-    const size_t bytes = line.number();
-    CUmemGenericAllocationHandle handle = 0;
-    CHECK(cuMemCreate(&handle, bytes, &kind, 0));
-    for (Memory* map : maps) {
-      const CUmemAccessDesc access{kind.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-      map->words = static_cast<unsigned>(bytes / sizeof(unsigned));
-      CHECK(cuMemAddressReserve(&map->address, bytes, 0, 0, 0));
-      CHECK(cuMemMap(map->address, bytes, 0, handle, 0));
-      CHECK(cuMemSetAccess(map->address, bytes, &access, 1));
-    }
-    fill(*maps[0]);
+    return kind;
+  }
+  void make_physical(Line& line) {
+    Physical& physical = physical_[line.word()];
+    physical.bytes = line.number();
+    const CUmemAllocationProp kind = kind_of_physical();
+    CHECK(cuMemCreate(&physical.handle, physical.bytes, &kind, 0));
+  }
+  static Memory mapped(const Physical& physical) {
+    const CUmemAccessDesc access{kind_of_physical().location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    Memory memory;
+    memory.words = static_cast<unsigned>(physical.bytes / sizeof(unsigned));
+    CHECK(cuMemAddressReserve(&memory.address, physical.bytes, 0, 0, 0));
+    CHECK(cuMemMap(memory.address, physical.bytes, 0, physical.handle, 0));
+    CHECK(cuMemSetAccess(memory.address, physical.bytes, &access, 1));
+    return memory;
   }
 
   void fill(const Memory& memory) {
@@ -411,6 +429,7 @@ class Script {
   // What threads use has been made by the first one, but for flags.
   std::map<std::string, CUstream> streams_;
   std::map<std::string, Memory> memory_;
+  std::map<std::string, Physical> physical_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Flag>> flags_;
   Random random_{17};

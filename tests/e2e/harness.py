@@ -52,6 +52,7 @@ PROGRAMS = {
     'workers': ('200', 150),
     'two_devices': ('60', 120),
     'pools': ('200', 20),
+    'expandable': ('120', 25),
     'graph': ('150', 30),
     'graph_nodes': ('120', 40),
     'graph_memory': ('150', 20),
@@ -92,6 +93,7 @@ TEARING = {'pointers', 'runtime/pointers', 'runtime/globals'}
 PROGRAM_SETTINGS = {
     'two_devices': {'SIMCUDA_DEVICES': '2'},
     'peers': {'SIMCUDA_DEVICES': '2'},
+    'expandable': {'SIMCUDA_DEVICES': '2'},
 }
 
 

@@ -411,19 +411,67 @@ class Rules(scripted.TestCase):
         self.assertIn('CUDA_ERROR_ILLEGAL_ADDRESS', self.reference_run.errors)
         self.assertEqual(len(self.complete()), 1)
 
-    # ---- memory at two addresses ----
+    # ---- physical memory, wherever it is mapped ----
 
-    def test_memory_that_is_mapped_twice_ends_checkpoints_by_name(self):
+    PHYSICAL = {'first': 'physical p 2097152\nmap m p\nset m 3 s', 'second': 'stir_part m 0 5000 4 s'}
+    OTHER = '\nphysical q 2097152\nmap c q\nset c 9 s\nmix b c s'
+
+    def test_memory_that_is_unmapped_for_good_while_it_is_pending(self):
+        self.memory_goes('drop p\nunmap m' + self.OTHER, waits=True, **self.PHYSICAL)
+
+    def test_memory_that_is_dropped_while_it_is_pending(self):
+        self.memory_goes('unmap m\ndrop p' + self.OTHER, waits=True, **self.PHYSICAL)
+
+    def test_memory_that_is_unmapped_where_there_is_no_room(self):
+        self.memory_goes('drop p\nunmap m' + self.OTHER, waits=True, GPUSNAP_ORG='nb+i+h',
+                         **self.PHYSICAL)
+
+    def test_memory_that_moves_while_it_is_pending(self):
+        self.memory_goes('unmap m\nmap n p\nstir_part n 0 5000 7 s\nmix b n s', last='print n',
+                         waits=True, **self.PHYSICAL)
+
+    def test_memory_that_is_mapped_twice_has_its_zones_once(self):
+        """A write to one place is a write to the other."""
+        self.memory_goes('map n p\nstir_part n 0 5000 7 s\nmix b m s', last='print m\nprint n',
+                         **self.PHYSICAL)
+
+    def test_memory_that_is_mapped_twice_where_calls_tell_what_is_dirty(self):
+        self.memory_goes('map n p\nstir_part n 0 5000 7 s\nmix b m s', last='print m\nprint n',
+                         GPUSNAP_DIRTY='calls', **self.PHYSICAL)
+
+    def test_physical_memory_that_outlives_its_context_is_refused_by_name(self):
+        """As long as it is there."""
+        run = self.start_pending('end_context\nstir b 2 s' + self.GONE + 'drop p\nsay dropped\n'
+                                 'await again\nsync s\nprint a\nawait end\n',
+                                 second='context\nphysical p 2097152')
+        self.let_go()
+        self.wait_for(run, 'gone')
+        self.wait_for_complete(run, 2)
+        self.go_on_with_a_checkpoint(run, 'last')
+        self.wait_for_given_up(run, 1)
+        self.wait_for(run, 'dropped')
+        self.assertIn('memory of cuMemCreate has outlived the context in which it was made',
+                      self.warnings(run)[-1])
+        self.go_on_with_a_checkpoint(run, 'again')
+        self.wait_for_complete(run, 3)
+        self.make('end')
+        self.all_is_right(run, 3)
+        self.assertEqual(len(self.warnings(run)), 1)
+
+    def test_memory_that_is_mapped_nowhere_is_saved(self):
         run = self.start_script('''
             stream s
             alloc a 1000
-            stir a 1 s
+            physical p 2097152
+            map one p
+            set one 3 s
+            stir_part one 0 1000 1 s
+            sync s
+            unmap one
             say begun
             await cut
             sync s
-            await map
-            map one two 2097152
-            stir one 1 s
+            map two p
             mix a two s
             sync s
             say mapped
@@ -435,10 +483,10 @@ class Rules(scripted.TestCase):
         self.wait_for(run, 'begun')
         self.go_on_with_a_checkpoint(run, 'cut')
         self.wait_for_complete(run, 1)
-        self.make('map')
         self.wait_for(run, 'mapped')
-        self.refused(run, 'cuMemCreate', 1)
-        self.assertEqual(len(self.warnings(run)), 1)
+        self.make('last')
+        self.all_is_right(run, 1)
+        self.assertEqual(self.warnings(run), [])
 
     # ---- what is followed but not everywhere ----
 

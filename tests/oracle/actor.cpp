@@ -1,12 +1,18 @@
 #include "tests/oracle/actor.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace oracle {
 
 namespace {
 constexpr uint64_t kMostBytes = 1 << 20;  // allocated at a time by one actor
 constexpr size_t kMostStreams = 5;
+constexpr size_t kPieceBytes = 2 << 20;
+
+void drop(const Mapped& mapped) {
+  for (CUmemGenericAllocationHandle piece : mapped.pieces) CHECK(cuMemRelease(piece));
+}
 }  // namespace
 
 void Actor::add_stream() {
@@ -169,11 +175,98 @@ void Actor::trim_pools() {
       cuMemPoolTrimTo(draw_.chance(50) && pool_ != nullptr ? pool_ : common, draw_.below(3) << 15));
 }
 
+CUdeviceptr Actor::map(const Mapped& mapped) {
+  const size_t bytes = mapped.pieces.size() * kPieceBytes;
+  CUdeviceptr address = 0;
+  CHECK(cuMemAddressReserve(&address, bytes, 0, 0, 0));
+  for (size_t i = 0; i < mapped.pieces.size(); ++i) {
+    CHECK(cuMemMap(address + i * kPieceBytes, kPieceBytes, 0, mapped.pieces[i], 0));
+  }
+  int devices = 0;
+  CHECK(cuDeviceGetCount(&devices));
+  std::vector<CUmemAccessDesc> all;
+  for (CUdevice device = 0; device < devices; ++device) {
+    all.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  }
+  CHECK(cuMemSetAccess(address, bytes, all.data(), all.size()));
+  return address;
+}
+
+void Actor::unmap(const Mapped& mapped, CUdeviceptr address) {
+  const size_t bytes = mapped.pieces.size() * kPieceBytes;
+  CHECK(cuMemUnmap(address, bytes));
+  CHECK(cuMemAddressFree(address, bytes));
+}
+
+void Actor::hold(Mapped& mapped) {
+  for (size_t i = 0; !mapped.held && i < mapped.pieces.size(); ++i) {
+    void* const at = reinterpret_cast<void*>(mapped.address + i * kPieceBytes);
+    CHECK(cuMemRetainAllocationHandle(&mapped.pieces[i], at));
+  }
+  mapped.held = true;
+}
+
+Memory& Actor::allocate_mapped() {
+  auto mapped = std::make_unique<Mapped>();
+  CUmemAllocationProp kind{};
+  kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CHECK(cuCtxGetDevice(&kind.location.id));
+  mapped->pieces.resize(draw_.between(1, 2));
+  for (CUmemGenericAllocationHandle& piece : mapped->pieces) {
+    AGAIN(cuMemCreate(&piece, kPieceBytes, &kind, 0));
+  }
+  mapped->address = map(*mapped);
+  mapped->held = draw_.chance(60);
+  if (!mapped->held) drop(*mapped);
+  auto memory = std::make_unique<Memory>();
+  memory->size = random_size();
+  const uint64_t before =
+      mapped->pieces.size() == 1 ? memory->size : draw_.between(1, memory->size);
+  memory->address = mapped->address + kPieceBytes - (before + 15) / 16 * 16;
+  memory->mapped = std::move(mapped);
+  memories_.push_back(std::move(memory));
+  return *memories_.back();
+}
+
+void Actor::remap(Memory& memory) {
+  Mapped& mapped = *memory.mapped;
+  if (mapped.twin != 0) {
+    unmap(mapped, std::exchange(mapped.twin, 0));
+    return;
+  }
+  hold(mapped);
+  if (draw_.chance(40)) {
+    mapped.twin = map(mapped);
+    return;
+  }
+  const uint64_t offset = memory.address - mapped.address;
+  wait_for(memory);
+  unmap(mapped, mapped.address);
+  // Checkpoints are taken at synchronisations.
+  if (draw_.chance(60)) wait_for(pick_stream());
+  mapped.address = map(mapped);
+  memory.address = mapped.address + offset;
+}
+
+// Any of the addresses that it has.
+CUdeviceptr Actor::place_of(const Memory& memory) {
+  const bool twice = memory.mapped != nullptr && memory.mapped->twin != 0;
+  return twice && draw_.chance(50) ? memory.twin() : memory.address;
+}
+
 // The driver waits for what is queued before memory goes; of a pool it goes in its stream's order.
 void Actor::release(size_t index) {
   Memory& memory = *memories_[index];
   if (draw_.chance(50)) wait_for(memory);
-  if (memory.pool && draw_.chance(80)) {
+  if (memory.mapped != nullptr) {
+    const Mapped& mapped = *memory.mapped;
+    const bool early = mapped.held && draw_.chance(50);
+    if (early) drop(mapped);
+    if (mapped.twin != 0) unmap(mapped, mapped.twin);
+    unmap(mapped, mapped.address);
+    if (mapped.held && !early) drop(mapped);
+  } else if (memory.pool && draw_.chance(80)) {
     const CUstream stream = pick_stream();
     touch(memory, stream);
     IN_STREAM(cuMemFreeAsync, stream, memory.address);
@@ -185,10 +278,11 @@ void Actor::release(size_t index) {
 
 Part Actor::pick_part(Memory& memory) {
   const uint64_t words = memory.words();
-  if (draw_.chance(30)) return {&memory, memory.address, words * 4};
+  const CUdeviceptr address = place_of(memory);
+  if (draw_.chance(30)) return {&memory, address, words * 4};
   const uint64_t first = draw_.below(words);
   const uint64_t most = draw_.chance(50) ? words - first : std::min<uint64_t>(words - first, 1500);
-  return {&memory, memory.address + first * 4, draw_.between(1, most) * 4};
+  return {&memory, address + first * 4, draw_.between(1, most) * 4};
 }
 
 std::pair<Part, Part> Actor::pick_two() {
@@ -196,7 +290,7 @@ std::pair<Part, Part> Actor::pick_two() {
   if (&one != &other) return {pick_part(one), pick_part(other)};
   const uint64_t half = one.words() / 2 * 4;
   if (half == 0) return {};
-  return {{&one, one.address, half}, {&one, one.address + half, half}};
+  return {{&one, place_of(one), half}, {&one, place_of(one) + half, half}};
 }
 
 std::vector<unsigned char>& Actor::host_bytes(uint64_t size) {

@@ -66,17 +66,28 @@ class Draw {
   std::mt19937_64 engine_;
 };
 
+// Physical memory and where it is mapped: pieces in a row, at one range of addresses or at two.
+struct Mapped {
+  std::vector<CUmemGenericAllocationHandle> pieces;
+  bool held = true;  // beside its mappings
+  CUdeviceptr address = 0;
+  CUdeviceptr twin = 0;  // 0: it has none
+};
+
 // Bytes that the device can reach, and the stream that touched them last.
 struct Memory {
   enum class Kind { kDevice, kVariable, kPinned, kManaged };
   Kind kind = Kind::kDevice;
   CUdeviceptr address = 0;
-  uint64_t size = 0;  // bytes
-  bool pool = false;  // stream-ordered
+  uint64_t size = 0;               // bytes
+  bool pool = false;               // stream-ordered
+  std::unique_ptr<Mapped> mapped;  // virtual memory management's
   CUstream last = nullptr;
   bool touched = false;  // since the host last waited for `last`
 
   uint64_t words() const { return size / 4; }
+  // Where it is a second time.
+  CUdeviceptr twin() const { return mapped->twin + (address - mapped->address); }
 };
 
 // A part of a memory.
@@ -140,6 +151,10 @@ class Actor {
   void release(size_t index);
   void add_pool();
   void drop_pool();
+  // A few bytes around the border of two pieces of physical memory, or at the end of one.
+  Memory& allocate_mapped();
+  // Goes elsewhere, is mapped a second time, or is nowhere for some time.
+  void remap(Memory& memory);
   // Pools let go of what nobody uses.
   void trim_pools();
   uint64_t random_size();
@@ -169,6 +184,10 @@ class Actor {
 
  private:
   void allocate_ordered(Memory& memory);
+  CUdeviceptr map(const Mapped& mapped);
+  static void unmap(const Mapped& mapped, CUdeviceptr address);
+  void hold(Mapped& mapped);
+  CUdeviceptr place_of(const Memory& memory);
   bool ordered_anyway(CUstream one, CUstream other) const;
   template <class Is>
   void settle(const Is& is_settled);

@@ -141,6 +141,7 @@ void Program::act() {
 }
 
 void Program::memory_step() {
+  if (exchange_.mapped && draw_.chance(40)) return mapped_step();
   const uint64_t kind = draw_.below(14);
   if (kind < 4) {
     fill(allocate(random_size()));
@@ -164,6 +165,14 @@ void Program::memory_step() {
     unload_module();
     load_module();
   }
+}
+
+void Program::mapped_step() {
+  const auto found =
+      std::ranges::find_if(memories_, [](const auto& memory) { return memory->mapped != nullptr; });
+  if (found == memories_.end()) return fill(allocate_mapped());
+  if (draw_.chance(80)) return remap(**found);
+  if (memories_.size() > 1) release(static_cast<size_t>(found - memories_.begin()));
 }
 
 void Program::allocate_pitched() {

@@ -20,6 +20,7 @@ struct Exchange {
   // Whether they have several contexts: what one has then stays in its context, and is lent.
   bool lends = false;
   // What the program does not do, where it is one that does without.
+  bool mapped = false;  // virtual memory management: a checkpoint has megabytes more for it
   bool pools = true;    // stream-ordered memory
   bool shared = true;   // memory that the host sees too
   bool guesses = true;  // kernels whose writes nobody can tell
@@ -56,6 +57,7 @@ class Program : public Actor {
   // ---- one step
   void act();
   void memory_step();
+  void mapped_step();
   void allocate_pitched();
   void other_context();
   void wait_step();

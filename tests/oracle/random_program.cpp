@@ -1,8 +1,8 @@
 // random_program SEED [--threads N] [--contexts N] [--steps N] [--no-pools] [--no-shared]
-// [--no-guesses] [--faults] [--threads-stay] [--trace]: a program that does at random whatever can
-// be done to device memory, and prints one number that all of it went into. The same seed gives the
-// same program and the same number, wherever its memory lies: what it computes is of no address,
-// and of no memory that it has not written.
+// [--no-guesses] [--mapped] [--faults] [--threads-stay] [--trace]: a program that does at random
+// whatever can be done to device memory, and prints one number that all of it went into. The same
+// seed gives the same program and the same number, wherever its memory lies: what it computes is of
+// no address, and of no memory that it has not written.
 #include <unistd.h>
 
 #include <latch>
@@ -18,6 +18,7 @@ struct Options {
   uint64_t seed = 0, threads = 1, contexts = 1, steps = 120;
   // Stream-ordered memory; memory that the host sees too; kernels whose writes nobody can tell.
   bool no_pools = false, no_shared = false, no_guesses = false;
+  bool mapped = false;  // memory of virtual memory management, too
   // The threads stay to the end of the process: ThreadSanitizer does not bear the end of one in
   // which the unwinder has been.
   bool threads_stay = false;
@@ -75,6 +76,7 @@ int run(const Options& options) {
   const Contexts contexts(options.contexts);
   Exchange exchange(threads);
   exchange.lends = options.contexts > 1;
+  exchange.mapped = options.mapped;
   exchange.pools = !options.no_pools;
   exchange.shared = !options.no_shared;
   exchange.guesses = !options.no_guesses;
@@ -108,6 +110,7 @@ bool read_options(int argc, char** argv, Options& options) {
     const std::string_view word = argv[i];
     bool* flag = word == "--trace"          ? &tracing
                  : word == "--faults"       ? &tolerant
+                 : word == "--mapped"       ? &options.mapped
                  : word == "--no-pools"     ? &options.no_pools
                  : word == "--no-shared"    ? &options.no_shared
                  : word == "--no-guesses"   ? &options.no_guesses
@@ -141,7 +144,7 @@ int main(int argc, char** argv) {
   if (!oracle::read_options(argc, argv, options)) {
     std::fprintf(stderr,
                  "usage: random_program SEED [--threads N] [--contexts N] [--steps N] [--no-pools] "
-                 "[--no-shared] [--no-guesses] [--faults] [--threads-stay] [--trace]\n");
+                 "[--no-shared] [--no-guesses] [--mapped] [--faults] [--threads-stay] [--trace]\n");
     return 64;
   }
   return oracle::run(options);

@@ -75,6 +75,10 @@ def settings_of(seed):
                                   ('copy_to_device', 60), ('launch', 100), ('context', 400)])
         settings['SIMCUDA_FAULT'] = '%s:%d' % (name, draw.randint(1, most))
         arguments += ['--faults']
+    if draw.random() < 0.12:
+        # Each piece is 2 MiB, in every checkpoint and in its copy: not for long.
+        arguments[1] = '60'
+        arguments += ['--mapped']
     return settings, arguments
 
 

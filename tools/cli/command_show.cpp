@@ -12,15 +12,17 @@
 namespace gpusnap {
 namespace {
 
-constexpr uint8_t kArray = 4;
+constexpr uint8_t kArray = 4, kPhysical = 5;
 
 const char* name_of_kind(const SavedRange& range) {
   if (range.kind == kArray) return "array";
+  if (range.kind == kPhysical) return "physical";
   return range.kind == 0 ? "allocation" : "global";
 }
 
 std::string origin(const SavedRange& range) {
   if (range.kind == kArray) return fmt::format("number {}", range.ordinal);
+  if (range.kind == kPhysical) return fmt::format("cuMemCreate #{}", range.module);
   if (range.kind != 0) return fmt::format("{} (module {})", printable(range.name), range.module);
   return fmt::format("{:016x} #{}", range.call_site, range.ordinal);
 }
@@ -147,6 +149,8 @@ void add_ranges(Json& json, const Manifest& rank) {
     } else if (range.kind == 0) {
       json.key("call_site").value(fmt::format("{:016x}", range.call_site));
       json.key("ordinal").value(uint64_t{range.ordinal});
+    } else if (range.kind == kPhysical) {
+      json.key("number").value(range.module);
     } else {
       json.key("name").value(range.name);
       json.key("module").value(range.module);

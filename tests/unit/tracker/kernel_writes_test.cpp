@@ -716,6 +716,16 @@ TEST_F(Launch, AnEndMeansTheRangeBeforeIt) {
   EXPECT_EQ(collect(), "542");
 }
 
+TEST_F(Launch, APointerIntoASpaceMeansAllOfIt) {
+  memory_.add_space(0x40000000, 0x2000);
+  p_ = 0x40001234;
+  EXPECT_EQ(collect(), "42");
+  p_ = 0x40002000;
+  EXPECT_EQ(collect(), "42");
+  p_ = 0x40002001;
+  EXPECT_EQ(collect(), "23?");
+}
+
 TEST_F(Launch, NullPointersWriteNothing) {
   p_ = 0;
   EXPECT_EQ(collect(), "2");

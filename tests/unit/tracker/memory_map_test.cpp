@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace gpusnap {
 namespace {
 
@@ -71,19 +75,19 @@ TEST(MemoryMap, ListsAllocationsByIdentity) {
 
 TEST(MemoryMap, TellsQuicklyWhatIsNeverSaved) {
   MemoryMap map;
-  EXPECT_FALSE(map.may_be_saved(0));
-  EXPECT_FALSE(map.may_be_saved(100));
+  EXPECT_FALSE(map.may_be_on_device(0));
+  EXPECT_FALSE(map.may_be_on_device(100));
   ASSERT_TRUE(map.insert(range(50, 10, MemoryKind::kPinned)));
   ASSERT_TRUE(map.insert(range(70, 10, MemoryKind::kManaged)));
-  EXPECT_FALSE(map.may_be_saved(55));
+  EXPECT_FALSE(map.may_be_on_device(55));
   ASSERT_TRUE(map.insert(range(200, 10, MemoryKind::kGlobal)));
   ASSERT_TRUE(map.insert(range(100, 10)));
-  EXPECT_FALSE(map.may_be_saved(99));
-  EXPECT_TRUE(map.may_be_saved(100));
-  EXPECT_TRUE(map.may_be_saved(209));
-  EXPECT_FALSE(map.may_be_saved(210));
+  EXPECT_FALSE(map.may_be_on_device(99));
+  EXPECT_TRUE(map.may_be_on_device(100));
+  EXPECT_TRUE(map.may_be_on_device(209));
+  EXPECT_FALSE(map.may_be_on_device(210));
   ASSERT_TRUE(map.erase(200));
-  EXPECT_TRUE(map.may_be_saved(109));
+  EXPECT_TRUE(map.may_be_on_device(109));
 }
 
 TEST(MemoryMap, ErasesTheGlobalsOfOneModule) {
@@ -102,6 +106,119 @@ TEST(MemoryMap, ErasesTheGlobalsOfOneModule) {
   EXPECT_EQ(map.bytes_of(MemoryKind::kGlobal), 20U);
   EXPECT_EQ(map.bytes_of(MemoryKind::kDevice), 30U);
   EXPECT_EQ(map.bytes_of(MemoryKind::kPinned), 0U);
+}
+
+// Physical memory that we have mapped one after the other, from 0x100000 on.
+class Views : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kOwn = 0x100000, kSize = 0x1000;
+
+  void view(uint64_t address, uint64_t number) {
+    MemoryRange made = range(address, kSize, MemoryKind::kView);
+    made.module = number;
+    made.origin = kOwn + number * kSize;
+    ASSERT_TRUE(map_.insert(made));
+  }
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+  Ranges led(uint64_t address, uint64_t size) const {
+    WriteSet set;
+    set.add(address, size);
+    return led(set);
+  }
+  Ranges led(WriteSet set) const {
+    map_.lead(set);
+    Ranges ranges;
+    for (const WriteSet::Range& each : set) ranges.emplace_back(each.address, each.size);
+    return ranges;
+  }
+  static Ranges own(uint64_t number, uint64_t count = 1) {
+    return {{kOwn + number * kSize, count * kSize}};
+  }
+
+  MemoryMap map_;
+};
+
+TEST_F(Views, WithoutSpacesASetStaysAsItIs) {
+  ASSERT_TRUE(map_.insert(range(0x5000, 64)));
+  EXPECT_EQ(led(0x5000, WriteSet::kWholeRange), (Ranges{{0x5000, WriteSet::kWholeRange}}));
+}
+
+TEST_F(Views, LeadByteForByte) {
+  map_.add_space(0x10000, 4 * kSize);
+  view(0x10000, 2);
+  view(0x11000, 0);
+  EXPECT_EQ(led(0x10010, 16), (Ranges{{kOwn + 2 * kSize + 0x10, 16}}));
+  EXPECT_EQ(led(0x10ff0, 32), (Ranges{{kOwn + 3 * kSize - 16, 16}, {kOwn, 16}}));
+  EXPECT_EQ(led(0x11ff0, 64), (Ranges{{kOwn + kSize - 16, 16}}));
+  EXPECT_EQ(led(0x12000, 64), Ranges());
+}
+
+TEST_F(Views, APointerReachesAllThatIsMappedInItsSpace) {
+  map_.add_space(0x10000, 8 * kSize);
+  view(0x10000, 0);
+  view(0x11000, 1);
+  view(0x13000, 2);
+  view(0x16000, 5);
+  const Ranges all = {{kOwn, 3 * kSize}, {kOwn + 5 * kSize, kSize}};
+  EXPECT_EQ(led(0x10000, WriteSet::kWholeRange), all);
+  EXPECT_EQ(led(0x14000, WriteSet::kWholeRange), all);
+  EXPECT_EQ(map_.start_of(0x14abc), 0x10000U);
+  EXPECT_EQ(map_.start_of(0x18000), std::nullopt);
+}
+
+TEST_F(Views, SpacesSideBySideAreOne) {
+  map_.add_space(0x10000, kSize);
+  map_.add_space(0x11000, kSize);
+  map_.add_space(0x12000, kSize);
+  map_.add_space(0x14000, kSize);
+  view(0x10000, 0);
+  view(0x12000, 1);
+  view(0x14000, 7);
+  EXPECT_EQ(led(0x11000, WriteSet::kWholeRange), own(0, 2));
+  EXPECT_EQ(led(0x14000, WriteSet::kWholeRange), own(7));
+  map_.remove_space(0x11000);
+  EXPECT_EQ(led(0x12000, WriteSet::kWholeRange), own(1));
+  EXPECT_EQ(map_.start_of(0x11000), std::nullopt);
+}
+
+TEST_F(Views, OfOneMemoryLeadToTheSame) {
+  map_.add_space(0x10000, kSize);
+  map_.add_space(0x20000, kSize);
+  view(0x10000, 3);
+  view(0x20000, 3);
+  EXPECT_EQ(led(0x10100, 8), led(0x20100, 8));
+  EXPECT_EQ(led(0x20000, WriteSet::kWholeRange), own(3));
+  EXPECT_EQ(map_.erase_views(0x10000, kSize), std::vector<uint64_t>{3});
+  EXPECT_EQ(led(0x10100, 8), Ranges());
+  EXPECT_EQ(led(0x20000, WriteSet::kWholeRange), own(3));
+}
+
+TEST_F(Views, WhatElseTheSetSaysStays) {
+  map_.add_space(0x10000, 64 * kSize);
+  for (uint64_t i = 0; i < 40; ++i) view(0x10000 + i * kSize, 2 * i);
+  ASSERT_TRUE(map_.insert(range(0x5000, 64)));
+  WriteSet set;
+  set.add_launch();
+  set.add_guess(4);
+  set.add(0x5000, 8);
+  set.add(0x10000, 8);
+  EXPECT_EQ(led(set), (Ranges{{0x5000, 8}, {kOwn, 8}}));
+  map_.lead(set);
+  EXPECT_TRUE(set.launch());
+  EXPECT_FALSE(set.proven());
+  // More than a set can hold.
+  set.add_range_of(0x10000);
+  EXPECT_FALSE(set.everything());
+  map_.lead(set);
+  EXPECT_TRUE(set.everything());
+}
+
+TEST_F(Views, AreOnTheDeviceAndNotSaved) {
+  map_.add_space(0x10000, kSize);
+  view(0x10000, 0);
+  EXPECT_TRUE(map_.may_be_on_device(0x10000));
+  EXPECT_TRUE(is_on_device(map_.at(0x10000)->kind));
+  EXPECT_FALSE(is_saved(map_.at(0x10000)->kind));
 }
 
 }  // namespace

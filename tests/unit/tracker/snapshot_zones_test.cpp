@@ -77,6 +77,19 @@ TEST(SnapshotZones, NothingIsAskedWhenAllIsSaved) {
   EXPECT_FALSE(zones.busy(kContext));
 }
 
+TEST(SnapshotZones, ARangeMayGetItsContextLater) {
+  MemoryMap memory;
+  MemoryRange range = device_range(0x10000, kZone);
+  range.context = 0;
+  memory.insert(range);
+  SnapshotZones zones;
+  zones.update(memory, kZone);
+  EXPECT_EQ(zones.ranges().front().context, 0U);
+  memory.set_context(0x10000, kContext);
+  zones.update(memory, kZone);
+  EXPECT_EQ(zones.ranges().front().context, kContext);
+}
+
 TEST(SnapshotZones, ACallWaitsForCopiesOfOthersAndClaimsTheRest) {
   PendingMemory memory(8 * kZone);
   SnapshotZones& zones = memory.zones;

@@ -1,0 +1,285 @@
+// Virtual memory management: addresses, physical memory, and what maps one to the other.
+//
+// A replay makes all of these calls. What is saved is the physical memory, through a mapping of our
+// own (own_mappings.h); where the program has it are views, which lead there.
+
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/memory_calls.h"
+#include "interpose/snapshot/snapshots.h"
+#include "interpose/text.h"
+
+namespace gpusnap::handle {
+
+namespace {
+// A call that uses addresses which another thread's call may be about to give back.
+template <class Real>
+CUresult made_at(Step& step, uint64_t address, uint64_t size, Real&& real) {
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded == CUDA_SUCCESS) step.repeated(real);
+    return recorded;
+  }
+  const CUresult result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
+  if (result == CUDA_SUCCESS) step.session().memory_order().wait_for_frees(address, size);
+  step.record(result);
+  return result;
+}
+
+// One that gives addresses back. `forget`: what the session knew of them goes.
+template <class Real, class Forget>
+CUresult given_back(Step& step, uint64_t address, uint64_t size, Real&& real, Forget&& forget) {
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    step.repeated(real);
+    forget();
+    return recorded;
+  }
+  MemoryOrder& order = step.session().memory_order();
+  order.begin_free(address, size);
+  const CUresult result = step.made_in_order(MemoryOrder::Kind::kMayWait, real);
+  // It may have waited for the device, so the host may look at the rest of what that did.
+  step.record_visible(result, false, nullptr);
+  if (result == CUDA_SUCCESS) forget();
+  order.end_free(address);
+  return result;
+}
+
+uint64_t number_of(Session& session, CUmemGenericAllocationHandle handle) {
+  const PhysicalMemory* memory = session.physical().find(handle);
+  return memory == nullptr ? 0 : memory->number;
+}
+
+// The program neither holds it nor has it mapped: it ends with our own mapping, as soon as a
+// snapshot has what it needs of it.
+void end_physical(Step& step, uint64_t number) {
+  Session& session = step.session();
+  const PhysicalMemory* found = session.physical().numbered(number);
+  // Ours have gone already where no more checkpoints are taken.
+  if (found == nullptr || !found->ended() || session.mode() == Session::Mode::kOff) return;
+  const PhysicalMemory memory = *found;
+  session.physical().erase(number);
+  const bool asked = session.snapshot_pending() && !step.replaying();
+  (void)step.outside([&] {
+    const RelaxedCapture relaxed(session.driver());
+    if (asked) {
+      WriteSet all;
+      all.add_range_of(memory.address);
+      session.before_write(all, nullptr, Hold::kHost, true);
+    }
+    session.own_mappings().unmap(memory.address, memory.size);
+    return CUDA_SUCCESS;
+  });
+  session.memory().erase(memory.address);
+  session.own_mappings().give_back(memory.address, memory.size);
+}
+
+// Maps what the program has just made at an address of ours, in a replay at the one that it had.
+Result<OwnMappings::Place> map_own(Step& step, CUmemGenericAllocationHandle handle, size_t size,
+                                   int device, const OwnMappings::Place* wanted) {
+  Session& session = step.session();
+  OwnMappings& own = session.own_mappings();
+  const auto outside = [&](auto&& call) {
+    return step.outside([&] {
+      const RelaxedCapture relaxed(session.driver());
+      return call();
+    });
+  };
+  auto place = own.find_place(size, wanted, outside);
+  if (!place.ok()) return place;
+  const uint64_t address = place->address;
+  const CUresult result = outside([&] { return own.map(address, size, handle, device); });
+  if (result == CUDA_SUCCESS) return place;
+  own.give_back(address, size);
+  return driver_status(session.driver(), "mapping it for a checkpoint", result);
+}
+
+void insert_physical(Session& session, CUmemGenericAllocationHandle handle, uint64_t address,
+                     size_t size, int device) {
+  MemoryRange range;
+  range.address = address;
+  range.size = size;
+  range.kind = MemoryKind::kPhysical;
+  range.module = session.physical().add(handle, address, size).number;
+  session.note_context();
+  range.context = reinterpret_cast<uint64_t>(session.context_on(device));
+  range.device = device;
+  session.memory().insert(std::move(range));
+}
+
+bool is_device_memory(const CUmemAllocationProp* properties) {
+  return properties->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+         properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+}  // namespace
+
+// A replay asks for the recorded addresses, which lets it have them whatever else there is.
+CUresult address_reserve(const Call<decltype(cuMemAddressReserve)>& call, CUdeviceptr* out,
+                         size_t size, size_t alignment, CUdeviceptr hint,
+                         unsigned long long flags) {
+  Step step(call);
+  if (step.off()) return call.real(out, size, alignment, hint, flags);
+  step.key.add(size, alignment, flags);
+  Session& session = step.session();
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    uint64_t before = 0;
+    step.take_answer(&before, sizeof before);
+    step.repeated([&] { return call.real(out, size, alignment, before, flags); });
+    if (*out != before) cannot_place(before, size, "the range is taken in this process");
+  } else {
+    const CUresult result = step.made_in_order(
+        MemoryOrder::Kind::kQuick, [&] { return call.real(out, size, alignment, hint, flags); });
+    if (result != CUDA_SUCCESS) {
+      step.record(result);
+      return result;
+    }
+    session.memory_order().wait_for_frees(*out, size);
+    const uint64_t address = *out;
+    step.record_answer(result, &address, sizeof address);
+  }
+  session.memory().add_space(*out, size);
+  return CUDA_SUCCESS;
+}
+
+CUresult address_free(const Call<decltype(cuMemAddressFree)>& call, CUdeviceptr address,
+                      size_t size) {
+  Step step(call);
+  if (step.off()) return call.real(address, size);
+  step.key.add(address, size);
+  return given_back(
+      step, address, size, [&] { return call.real(address, size); },
+      [&] { step.session().memory().remove_space(address); });
+}
+
+CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAllocationHandle* out,
+                         size_t size, const CUmemAllocationProp* properties,
+                         unsigned long long flags) {
+  Step step(call);
+  if (step.off()) return call.real(out, size, properties, flags);
+  Session& session = step.session();
+  step.key.add(size, flags);
+  const auto real = [&] {
+    return with_room(session, [&] { return call.real(out, size, properties, flags); });
+  };
+  // What is null fails.
+  if (properties != nullptr && !is_device_memory(properties)) {
+    return step.not_followed("cuMemCreate of memory that is not a device's", real);
+  }
+  const int device = properties == nullptr ? 0 : properties->location.id;
+  step.key.add(static_cast<uint64_t>(device));
+  OwnMappings::Place place;
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    step.take_answer(&place, sizeof place);
+    step.repeated(real);
+    const auto own = map_own(step, *out, size, device, &place);
+    if (!own.ok()) cannot_place(place.address, size, own.status().message());
+    insert_physical(session, *out, own->address, size, device);
+    return recorded;
+  }
+  const CUresult result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
+  if (result != CUDA_SUCCESS) {
+    step.record(result);
+    return result;
+  }
+  const auto own = map_own(step, *out, size, device, nullptr);
+  // Another thread may have ended the recording.
+  if (session.mode() == Session::Mode::kOff) {
+    if (own.ok()) session.own_mappings().unmap(own->address, size);
+    return result;
+  }
+  if (!own.ok()) {
+    session.refuse("cuMemCreate (" + own.status().message() + ")");
+    return result;
+  }
+  place = own.value();
+  step.record_answer(result, &place, sizeof place);
+  insert_physical(session, *out, place.address, size, device);
+  return result;
+}
+
+CUresult physical_release(const Call<decltype(cuMemRelease)>& call,
+                          CUmemGenericAllocationHandle handle) {
+  Step step(call);
+  if (step.off()) return call.real(handle);
+  Session& session = step.session();
+  const uint64_t number = number_of(session, handle);
+  step.key.add(number);
+  step.writes.add_nothing();  // until it is known to end
+  const CUresult result = step.made_again_in_order([&] { return call.real(handle); });
+  PhysicalMemory* memory = session.physical().numbered(number);
+  if (result != CUDA_SUCCESS || memory == nullptr) return result;
+  --memory->references;
+  end_physical(step, number);
+  return result;
+}
+
+CUresult physical_retain(const Call<decltype(cuMemRetainAllocationHandle)>& call,
+                         CUmemGenericAllocationHandle* out, void* address) {
+  Step step(call);
+  if (step.off()) return call.real(out, address);
+  Session& session = step.session();
+  const auto at = reinterpret_cast<uint64_t>(address);
+  step.key.add(session.known(at));
+  const CUresult result = step.made_again([&] { return call.real(out, address); });
+  if (result != CUDA_SUCCESS) return result;
+  const MemoryRange* view = session.memory().find(at);
+  PhysicalMemory* memory = view == nullptr || view->kind != MemoryKind::kView
+                               ? nullptr
+                               : session.physical().numbered(view->module);
+  if (memory != nullptr) {
+    session.physical().retained(*memory, *out);
+  } else {
+    session.refuse("cuMemRetainAllocationHandle of memory that no cuMemMap has mapped");
+  }
+  return result;
+}
+
+CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr address, size_t size,
+                      size_t offset, CUmemGenericAllocationHandle handle,
+                      unsigned long long flags) {
+  Step step(call);
+  if (step.off()) return call.real(address, size, offset, handle, flags);
+  Session& session = step.session();
+  const uint64_t number = number_of(session, handle);
+  step.key.add(address, size, offset, number, flags);
+  const CUresult result =
+      made_at(step, address, size, [&] { return call.real(address, size, offset, handle, flags); });
+  if (result != CUDA_SUCCESS || session.mode() == Session::Mode::kOff) return result;
+  PhysicalMemory* memory = session.physical().numbered(number);
+  if (memory == nullptr) {
+    session.refuse("cuMemMap of memory that no cuMemCreate has made");
+    return result;
+  }
+  ++memory->mappings;
+  MemoryRange view;
+  view.address = address;
+  view.size = size;
+  view.kind = MemoryKind::kView;
+  view.module = number;
+  view.origin = memory->address + offset;
+  session.memory().insert(std::move(view));
+  return result;
+}
+
+CUresult physical_unmap(const Call<decltype(cuMemUnmap)>& call, CUdeviceptr address, size_t size) {
+  Step step(call);
+  if (step.off()) return call.real(address, size);
+  Session& session = step.session();
+  step.key.add(address, size);
+  step.writes.add_nothing();  // until it is known what ends
+  std::vector<uint64_t> numbers;
+  const CUresult result = given_back(
+      step, address, size, [&] { return call.real(address, size); },
+      [&] { numbers = session.memory().erase_views(address, size); });
+  for (uint64_t number : numbers) {
+    if (PhysicalMemory* memory = session.physical().numbered(number)) --memory->mappings;
+    end_physical(step, number);
+  }
+  return result;
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "device.h"
+
+constexpr unsigned kPieceBytes = 2 << 20;
+constexpr unsigned kPieceWords = kPieceBytes / 4;
+// Of each piece of the vector only so many words count, spread over all of it.
+constexpr unsigned kCells = 400;
+constexpr unsigned kStep = kPieceWords / kCells;
+
+BOTH unsigned stirred(unsigned value, unsigned next, unsigned salt) {
+  value = (value ^ (next >> 7)) * 2654435761u + salt;
+  return value ^ (value >> 15);
+}
+// The word of a cell, of all cells of a vector.
+BOTH unsigned word_of(unsigned cell) {
+  return cell / kCells * kPieceWords + cell % kCells * kStep;
+}
