@@ -17,6 +17,8 @@
 // dlsym and dlvsym must reach the C library with the caller's own return address: RTLD_NEXT means
 // 'behind the caller'. So the exported functions only choose, and jump. They carry the C library's
 // versions, so that other interposing libraries, which ask for 'dlsym' by version, find them too.
+// dlopen looks where its caller's library says, so it is likewise jumped to, without RTLD_DEEPBIND
+// (8).
 asm(R"(
   .text
   .type gpusnap_dlsym, @function
@@ -63,15 +65,43 @@ gpusnap_dlvsym:
   .cfi_endproc
   .size gpusnap_dlvsym, . - gpusnap_dlvsym
 
+  .type gpusnap_dlopen, @function
+  .p2align 4
+gpusnap_dlopen:
+  .cfi_startproc
+  endbr64
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  pushq %rsi
+  .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call gpusnap_choose_dlopen
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  andl $~8, %esi
+  jmp *%rax
+  .cfi_endproc
+  .size gpusnap_dlopen, . - gpusnap_dlopen
+
   .globl gpusnap_dlsym_new, gpusnap_dlsym_old, gpusnap_dlvsym_new, gpusnap_dlvsym_old
+  .globl gpusnap_dlopen_new, gpusnap_dlopen_old
   .set gpusnap_dlsym_new, gpusnap_dlsym
   .set gpusnap_dlsym_old, gpusnap_dlsym
   .set gpusnap_dlvsym_new, gpusnap_dlvsym
   .set gpusnap_dlvsym_old, gpusnap_dlvsym
+  .set gpusnap_dlopen_new, gpusnap_dlopen
+  .set gpusnap_dlopen_old, gpusnap_dlopen
   .symver gpusnap_dlsym_new, dlsym@@GLIBC_2.34, remove
   .symver gpusnap_dlsym_old, dlsym@GLIBC_2.2.5, remove
   .symver gpusnap_dlvsym_new, dlvsym@@GLIBC_2.34, remove
   .symver gpusnap_dlvsym_old, dlvsym@GLIBC_2.2.5, remove
+  .symver gpusnap_dlopen_new, dlopen@@GLIBC_2.34, remove
+  .symver gpusnap_dlopen_old, dlopen@GLIBC_2.2.5, remove
 )");
 
 namespace gpusnap {
@@ -79,6 +109,8 @@ namespace {
 
 using Dlsym = void* (*)(void*, const char*);
 using Dlvsym = void* (*)(void*, const char*, const char*);
+using Dlopen = void* (*)(const char*, int);
+static_assert(RTLD_DEEPBIND == 8);  // as the trampoline has it
 
 // A call made as the last act of a function is a jump, and the C library would take our caller for
 // its own.
@@ -115,6 +147,11 @@ Dlsym next_dlsym() {
 Dlvsym next_dlvsym() {
   static constinit std::atomic<Dlvsym> cached{nullptr};
   return next_resolver("dlvsym", cached);
+}
+
+Dlopen next_dlopen() {
+  static constinit std::atomic<Dlopen> cached{nullptr};
+  return next_resolver("dlopen", cached);
 }
 
 // The symbol among the libraries that the library of this code was opened with.
@@ -301,5 +338,13 @@ extern "C" {
   if (next == nullptr) return reinterpret_cast<void*>(answer_nothing);
   if (is_of_mpi(handle, symbol)) return reinterpret_cast<void*>(answer_mpi_dlvsym);
   return reinterpret_cast<void*>(ours_to_answer(handle, symbol) ? answer_dlvsym : next);
+}
+
+// A library opened with RTLD_DEEPBIND would find the C library's dlsym and the driver's own calls
+// before ours, and nothing that it does could be followed.
+[[gnu::visibility("hidden"), gnu::used]] void* gpusnap_choose_dlopen(const char*, int) {
+  using namespace gpusnap;
+  const Dlopen next = next_dlopen();
+  return next == nullptr ? reinterpret_cast<void*>(answer_nothing) : reinterpret_cast<void*>(next);
 }
 }

@@ -2,6 +2,9 @@
 // exports and answers with wrappers for hooked calls, and otherwise exactly as without us. The real
 // resolver is always asked first; what it finds becomes the hook's real function.
 //
+// dlopen is exported, too, and passed on without RTLD_DEEPBIND: a library that is bound to what
+// stands beside it before what was preloaded would not be seen.
+//
 // A lookup by RTLD_NEXT is never answered by us: it is how another interposing library finds what
 // stands behind itself.
 #pragma once

@@ -17,6 +17,8 @@ HELPERS = pathlib.Path(os.environ['HELPERS'])
 SECOND = str(HELPERS / 'libsecond_interposer.so')
 NEXT_USER = str(HELPERS / 'libnext_user.so')
 REACH = str(HELPERS / 'reach_driver')
+DEEP_OPENER = str(HELPERS / 'deep_opener')
+DEEP_BOUND = str(HELPERS / 'libdeep_bound.so')
 LINKED = str(HELPERS / 'linked_to_driver')
 
 
@@ -99,7 +101,7 @@ class Library(unittest.TestCase):
                                stdout=subprocess.PIPE).stdout.decode().splitlines()
         functions = {line.split()[2].split('@')[0] for line in lines if line.split()[1] != 'A'}
         self.assertEqual(functions, set(table_symbols()) | mpi_symbols() |
-                         {'dlsym', 'dlvsym', 'pthread_create', 'thrd_create'})
+                         {'dlopen', 'dlsym', 'dlvsym', 'pthread_create', 'thrd_create'})
 
     def test_needs_the_c_library_alone(self):
         text = subprocess.run(['readelf', '-d', LIBRARY], check=True,
@@ -126,6 +128,15 @@ class OtherLibraries(unittest.TestCase):
         self.assertIn('cuMemAlloc_v2 from libcounting.so', lines)
         self.assertIn('cuDriverGetVersion from libcuda.so.1', lines)
         self.assertIn('handled: 1', lines)
+
+    def test_from_a_library_that_is_bound_deeply(self):
+        deep = run([DEEP_OPENER, DEEP_BOUND], driver=True)
+        self.assertEqual(deep, (0, 'cuInit from libcuda.so.1\n', ''))
+        for order in ((COUNTING,), (COUNTING, SECOND), (SECOND, COUNTING)):
+            with self.subTest(order=order):
+                code, output, errors = run([DEEP_OPENER, DEEP_BOUND], *order, driver=True)
+                self.assertEqual((code, errors), (0, ''))
+                self.assertIn('cuInit from libcounting.so', output.splitlines())
 
     def test_before_another_interposer(self):
         lines = self.reach(COUNTING, SECOND)

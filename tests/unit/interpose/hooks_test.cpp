@@ -65,6 +65,7 @@ TEST(NoDriver, OurResolversAreFoundByVersionToo) {
   // How other interposing libraries ask.
   for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5"}) {
     EXPECT_EQ(dlvsym(RTLD_NEXT, "dlsym", version), reinterpret_cast<void*>(&dlsym)) << version;
+    EXPECT_EQ(dlvsym(RTLD_NEXT, "dlopen", version), reinterpret_cast<void*>(&dlopen)) << version;
   }
   Dl_info info{};
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&dlsym), &info), 0);

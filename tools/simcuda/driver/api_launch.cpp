@@ -117,7 +117,10 @@ struct QueuedKernel {
         launch.timer = static_cast<uint64_t>(driver.engines.now());
       }
       LaunchTotals totals;
-      fault = run(launch, driver.counters_for(function->name), context->cancelled(), &totals);
+      Counters& counters = driver.counters_for(function->name);
+      const bool counted = &counters == &driver.stats.machine;
+      if (counted && !function->launched.exchange(true)) ++driver.stats.kernels;
+      fault = run(launch, counters, context->cancelled(), &totals);
       return Effort{totals.device_bytes, totals.host_bytes, totals.instructions,
                     totals.timer_nanoseconds};
     });

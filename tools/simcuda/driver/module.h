@@ -28,6 +28,7 @@ struct Function {
   std::string name;
   std::atomic<int> max_dynamic_shared{0};  // bytes; 0: the device's ordinary limit
   std::atomic<int> shared_carveout{-1};
+  std::atomic<bool> launched{false};  // has begun to run at least once
   // How cuLaunch and its like launch it, as set beforehand.
   struct Legacy {
     Dim3 block;

@@ -98,6 +98,19 @@ TEST(EntryPoints, ThereAreNoExportTables) {
   EXPECT_EQ(nullptr, table);
 }
 
+TEST(EntryPoints, NothingIsImported) {
+  ASSERT_OK(cuInit(0));
+  CUcontext context = nullptr;
+  ASSERT_OK(cuCtxCreate_v2(&context, 0, 0));
+  CUexternalMemory memory = nullptr;
+  CUexternalSemaphore semaphore = nullptr;
+  EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED, cuImportExternalMemory(&memory, nullptr));
+  EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED, cuImportExternalSemaphore(&semaphore, nullptr));
+  EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED,
+            cuWaitExternalSemaphoresAsync(&semaphore, nullptr, 1, nullptr));
+  EXPECT_OK(cuCtxDestroy_v2(context));
+}
+
 // In a process of its own, where nothing has called cuInit yet.
 int calls_before_init() {
   CUcontext context = nullptr;

@@ -136,7 +136,7 @@ TEST(Settings, ATraceTellsOperations) {
 }
 
 std::vector<uint64_t> counters(const std::string& file) {
-  std::vector<uint64_t> values(10);
+  std::vector<uint64_t> values(16);
   std::ifstream in(file, std::ios::binary);
   in.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(8 * values.size()));
   EXPECT_EQ(static_cast<std::streamsize>(8 * values.size()), in.gcount());
@@ -155,8 +155,13 @@ TEST(Settings, StatisticsSurviveAKillAndAddUp) {
   EXPECT_EQ(3u, after[6]);
   EXPECT_EQ(0u, after[7]);
   EXPECT_EQ(1u, after[8]);
+  EXPECT_EQ(1u, after[15]);
   EXPECT_EQ(0, probe("SIMCUDA_STATS=" + file, "2").status);
   EXPECT_EQ(7u, counters(file)[0]);
+  EXPECT_EQ(2u, counters(file)[15]);
+  EXPECT_EQ(0, probe("SIMCUDA_UNCOUNTED=noth SIMCUDA_STATS=" + file, "2").status);
+  EXPECT_EQ(7u, counters(file)[0]);
+  EXPECT_EQ(2u, counters(file)[15]);
   std::remove(file.c_str());
 }
 
