@@ -77,7 +77,8 @@ struct Driver {
   X(cuFuncLoad)                              \
   X(cuMemcpyBatchAsync)                      \
   X(cuMemcpyBatchAsync_v2)                   \
-  X(cuMemHostGetDevicePointer_v2)
+  X(cuMemHostGetDevicePointer_v2)            \
+  X(cuDeviceTotalMem_v2)
 
 #define X(name) decltype(&::name) name = nullptr;
   GPUSNAP_DRIVER_FUNCTIONS(X)
