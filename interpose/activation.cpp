@@ -4,6 +4,8 @@
 
 #include <mutex>
 
+#include "interpose/opened_files.h"
+
 namespace gpusnap {
 
 constinit std::atomic<bool> process_active{false};
@@ -19,6 +21,7 @@ void become_inert() {
   forked.store(true, std::memory_order_relaxed);
   process_active.store(false, std::memory_order_relaxed);
   session_abandon_after_fork();
+  stop_noting_opened();
 }
 
 }  // namespace
@@ -29,7 +32,11 @@ void activate(const Guard& guard) {
   if (started) return;
   started = true;
   pthread_atfork(nullptr, nullptr, become_inert);
-  if (session_start(guard)) process_active.store(true, std::memory_order_release);
+  if (session_start(guard)) {
+    process_active.store(true, std::memory_order_release);
+  } else {
+    stop_noting_opened();
+  }
 }
 
 }  // namespace gpusnap

@@ -86,7 +86,8 @@ struct Driver {
   X(cuMemcpyBatchAsync_v2)                   \
   X(cuMemHostGetDevicePointer_v2)            \
   X(cuMemcpy3DAsync_v2)                      \
-  X(cuMipmappedArrayGetLevel)
+  X(cuMipmappedArrayGetLevel)                \
+  X(cuDeviceTotalMem_v2)
 
 #define X(name) decltype(&::name) name = nullptr;
   GPUSNAP_DRIVER_FUNCTIONS(X)

@@ -230,7 +230,8 @@ def version_script(hooks, more):
     they have, and their like."""
     names = "".join(f"    {name};\n" for name in sorted([h.symbol for h in hooks] + more))
     return (f"GPUSNAP {{\n  global:\n{names}  local:\n    *;\n}};\n"
-            "GLIBC_2.2.5 { };\nGLIBC_2.28 { } GLIBC_2.2.5;\nGLIBC_2.34 { } GLIBC_2.28;\n")
+            "GLIBC_2.2.5 { };\nGLIBC_2.4 { } GLIBC_2.2.5;\nGLIBC_2.7 { } GLIBC_2.4;\n"
+            "GLIBC_2.28 { } GLIBC_2.7;\nGLIBC_2.34 { } GLIBC_2.28;\n")
 
 
 def main():

@@ -11,7 +11,11 @@
 #include "interpose/activation.h"
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/mpi/state.h"
+#include "interpose/opened_files.h"
+#include "interpose/replay_output.h"
+#include "interpose/services/build_id.h"
 #include "interpose/services/call_site.h"
+#include "interpose/services/inputs.h"
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
 #include "interpose/snapshot/checkpointer.h"
@@ -115,8 +119,13 @@ bool Session::configure() {
   }
   int version = 0;
   (void)driver_->cuDriverGetVersion(&version);
-  program_.device = device_names(devices_);
   program_.driver_version = static_cast<uint32_t>(version);
+  int count = 0;
+  (void)driver_->cuDeviceGetCount(&count);
+  program_.device_count = static_cast<uint32_t>(count);
+  note_devices(devices_);
+  note_standard_input();
+  look_around();
   job_ = job_of(settings_, program_);
   run_ = random_name();
   ranks_ = mpi::ranks();
@@ -135,6 +144,41 @@ std::string Session::device_names(int count) const {
     names += name;
   }
   return names;
+}
+
+std::vector<SavedDevice> Session::describe_devices(int count) const {
+  std::vector<SavedDevice> devices;
+  for (CUdevice device = 0; device < count; ++device) {
+    char name[256] = "";
+    size_t memory = 0;
+    int major = 0, minor = 0;
+    (void)driver_->cuDeviceGetName(name, sizeof name, device);
+    (void)driver_->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                        device);
+    (void)driver_->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                        device);
+    if (driver_->cuDeviceTotalMem_v2 != nullptr) {
+      (void)driver_->cuDeviceTotalMem_v2(&memory, device);
+    }
+    devices.push_back({name, memory, static_cast<uint16_t>(major), static_cast<uint16_t>(minor)});
+  }
+  return devices;
+}
+
+void Session::note_devices(int used) {
+  devices_ = used;
+  program_.device = device_names(used);
+  program_.devices = describe_devices(used);
+}
+
+void Session::look_around() {
+  for (size_t i = program_.inputs.size(); i < opened_files(); ++i) {
+    const ReadFile file = opened_file(i);
+    InputFile input{file.path, file.size, file.modified_ns, 0, false};
+    unsummed_input_ -= add_checksum(input, unsummed_input_);
+    program_.inputs.push_back(std::move(input));
+  }
+  program_.libraries = loaded_libraries();
 }
 
 Status Session::open_store() {
@@ -206,22 +250,42 @@ void Session::begin_replay() {
   find_restored();
   const std::string& id = restored_.checkpoint.id;
   const Manifest& manifest = restored_.manifest();
-  const std::string difference =
-      difference_of(manifest.program, program_, settings_.force_program, settings_.force_arguments);
-  if (!difference.empty()) impossible(kExitOtherProgram, id + ": " + difference);
-  constexpr int kMostDevices = 64;
-  devices_ = 1;
-  while (manifest.program.device != device_names(devices_)) {
-    if (++devices_ <= kMostDevices) continue;
-    impossible(kExitImpossible, id + ": it was saved from a " + manifest.program.device +
-                                    ", this device is a " + program_.device);
-  }
-  program_.device = manifest.program.device;
+  compare_with(manifest, id);
   auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
                                  manifest.calls);
   if (!replayer.ok()) impossible(kExitDamaged, replayer.status().message());
   replayer_ = std::move(replayer.value());
   set_mode(Mode::kReplay);
+}
+
+// What the tool has compared already, where it could, so that nothing had to be begun.
+void Session::compare_with(const Manifest& manifest, const std::string& id) {
+  const ProgramIdentity& saved = manifest.program;
+  PassOver& pass_over = settings_.pass_over;
+  std::string difference = program_difference(saved, program_, pass_over);
+  if (difference.empty()) difference = input_difference(saved, pass_over);
+  if (!difference.empty()) impossible(kExitOtherProgram, id + ": " + difference);
+  const auto used = static_cast<int>(saved.devices.size());
+  if (used == 0) return compare_device_names(saved, id);
+  ProgramIdentity now = program_;
+  now.devices = describe_devices(std::min(used, static_cast<int>(program_.device_count)));
+  difference = device_difference(saved, now, pass_over);
+  if (!difference.empty()) impossible(kExitImpossible, id + ": " + difference);
+  const LogLevel level = ranks_.rank == 0 ? LogLevel::kWarn : LogLevel::kInfo;
+  for (const std::string& line : doubts(saved, now, pass_over)) log(level, line);
+  note_devices(static_cast<int>(now.devices.size()));
+}
+
+// Earlier releases saved no more of devices than their names.
+void Session::compare_device_names(const ProgramIdentity& saved, const std::string& id) {
+  constexpr int kMostDevices = 64;
+  int used = 1;
+  while (!settings_.pass_over.device && saved.device != device_names(used)) {
+    if (++used <= kMostDevices) continue;
+    impossible(kExitImpossible, id + ": it was saved from a " + saved.device +
+                                    ", this device is a " + program_.device);
+  }
+  note_devices(used);
 }
 
 void Session::warn_if_randomised() const {
@@ -243,6 +307,7 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   // Another thread may have come to the same meanwhile.
   if (mode_ != Mode::kRecord) return;
   set_mode(Mode::kOff);
+  stop_noting_opened();
   lock_.unlock();
   snapshots_->retire();
   (void)give_up_copies({});
@@ -274,10 +339,7 @@ void Session::note_context() {
   if (!streams_.try_emplace(context).second) return;
   context_numbers_[context] = context_count_++;
   context_devices_[context] = device;
-  if (device >= devices_) {
-    devices_ = device + 1;
-    program_.device = device_names(devices_);
-  }
+  if (device >= devices_) note_devices(device + 1);
   if (checkpointer_ == nullptr) return;
   lock_.unlock();
   checkpointer_->add_context(context);
@@ -634,6 +696,8 @@ std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count
 }
 
 void Session::diverged(const std::string& expected, const std::string& got) {
+  // It may have said why.
+  show_output();
   impossible(kExitDiverged, "the program does not repeat itself: " + own_name() + ", call " +
                                 std::to_string(replayer_->calls_read()) + ": expected " + expected +
                                 ", got " + got + "; nothing was changed in the store");
@@ -645,7 +709,10 @@ void Session::impossible(int exit_code, const std::string& why) {
 }
 
 bool session_start(const Guard&) {
-  return Session::start();
+  if (Session::start()) return true;
+  // There is no replay.
+  show_output();
+  return false;
 }
 
 void session_abandon_after_fork() {

@@ -380,6 +380,13 @@ class Session {
   static constinit inline std::atomic<Session*> the_session_{nullptr};
 
   std::string device_names(int count) const;
+  std::vector<SavedDevice> describe_devices(int count) const;
+  void note_devices(int used);
+  // What it has read and loaded by now.
+  void look_around();
+  // Ends the process where this one cannot go on from there.
+  void compare_with(const Manifest& manifest, const std::string& id);
+  void compare_device_names(const ProgramIdentity& saved, const std::string& id);
   // By the triggers' thread, from the moment on at which there are triggers.
   ProcessStatus status() const;
   void set_mode(Mode mode);
@@ -430,6 +437,7 @@ class Session {
   void say_who_is_awaited(const char* call);
   void wake();
   void deliver_cut(bool last);
+  void note_cut();
   std::string describe_next();
   // What came of MPI calls before there was a journal; of one call. The caller holds no lock.
   void journal_early_outcomes();
@@ -468,6 +476,8 @@ class Session {
   std::string job_;
   std::string run_;  // random, names this process's files
   ProgramIdentity program_;
+  uint64_t held_output_ = 0;            // at the cut that is restored (replay_output.h)
+  uint64_t unsummed_input_ = 64 << 20;  // bytes of its input that may still be summed
   Ranks ranks_;
   // One of several ranks: cuts are made at MPI collectives alone, by all of them.
   bool coordinated_ = false;

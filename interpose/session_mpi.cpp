@@ -341,7 +341,7 @@ Result<std::unique_ptr<mpi::OutcomeReader>> Session::open_outcomes(uint64_t& epo
   const auto found = find_rank(*store.value(), restore_id(settings, job), mpi::ranks());
   if (!found.ok()) return found.status();
   const Manifest& manifest = found->manifest();
-  if (manifest.program.path != program.path && !settings.force_program) {
+  if (manifest.program.path != program.path && !settings.pass_over.program) {
     return Status(Code::kInvalid, "it is the checkpoint of " + manifest.program.path);
   }
   epoch = found->checkpoint.epoch;

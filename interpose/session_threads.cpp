@@ -7,6 +7,7 @@
 
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/mpi/state.h"
+#include "interpose/replay_output.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"
@@ -222,9 +223,14 @@ void Session::read_next() {
 
 // `last`: the one that the checkpoint was made at, not of an earlier one.
 void Session::deliver_cut(bool last) {
+  if (last) note_cut();
   deliver(entry_);
   entry_read_ = false;
   cut_delivered_ = last;
+}
+
+void Session::note_cut() {
+  held_output_ = entry_.words.empty() ? 0 : entry_.words[0];
 }
 
 // Every call of the recording; what may be left is the entry of the cut itself.
@@ -257,7 +263,8 @@ Session::Next Session::look_for_turn(const std::string& path) {
 void Session::begin_turn() {
   turn_taken_ = true;
   own_.has_turn = true;
-  ++turns_;
+  constexpr uint64_t kTrimEvery = 4096;
+  if (++turns_ % kTrimEvery == 0) trim_output();
 }
 
 void Session::take_turn(HookId hook) {
@@ -443,6 +450,7 @@ void Session::go_live() {
     impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
                checkpoint.id + " cannot be restored: " + status.message());
   }
+  go_on_with_output(held_output_);
   log(LogLevel::kInfo, "restored ", checkpoint.id, ": ", manifest.calls, " calls repeated, ",
       manifest.bytes(), " bytes of device memory loaded");
   lock_.lock();
@@ -472,7 +480,10 @@ void Session::finish_replay() {
   for (;;) {
     if (!replaying() || cut_delivered_) return;
     if (!turn_taken_) pass_callbacks();
-    if (all_made()) return;
+    if (all_made()) {
+      if (entry_read_) note_cut();
+      return;
+    }
     const bool mine =
         !turn_taken_ && replayer_->thread() == own_path() && entry_.head.hook != kCallbackEndEntry;
     if (mine || turns == turns_) break;
@@ -489,13 +500,19 @@ void Session::finish_replay() {
 
 void Session::finish() {
   Session* s = the_session_.load(std::memory_order_acquire);
-  if (s == nullptr) return;
+  if (s == nullptr) {
+    show_output();
+    return;
+  }
   if (own_.met) {
     s->lock_.lock();
   } else {
     s->meet();
   }
-  if (s->replaying()) s->finish_replay();
+  if (s->replaying()) {
+    s->finish_replay();
+    go_on_with_output(s->held_output_);
+  }
   if (s->reload_pending()) s->say_nothing_reloaded();
   s->let_snapshot_end(&Snapshots::wait_end);
   s->set_mode(Mode::kOff);

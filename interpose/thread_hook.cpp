@@ -5,7 +5,6 @@
 // memory: the program's heap stays as it would be without us, and processes that are never followed
 // get nothing from us. A slot is free again as soon as its thread has begun.
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <threads.h>
@@ -14,7 +13,7 @@
 #include <atomic>
 
 #include "interpose/hook.h"
-#include "interpose/resolve.h"
+#include "interpose/next_function.h"
 #include "interpose/thread_path.h"
 
 // Under the C library's own versions: a program asks for them by version.
@@ -94,16 +93,6 @@ int make_thread(Result (*routine)(void*), void* argument, Make&& make) {
   }
   if (result == kMade) ++own.children;
   return result;
-}
-
-template <class F>
-F next_function(const char* name, std::atomic<F>& cached) {
-  F found = cached.load(std::memory_order_acquire);
-  if (found == nullptr) {
-    found = reinterpret_cast<F>(real_dlsym(RTLD_NEXT, name));
-    cached.store(found, std::memory_order_release);
-  }
-  return found;
 }
 
 using PthreadCreate = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

@@ -34,6 +34,9 @@ bool fits(const Manifest& m) {
   for (const SegmentRef& segment : m.segments) add(segment.file);
   for (const JournalPart& part : m.journal) add(part.file);
   for (const std::string& argument : m.program.arguments) add(argument);
+  for (const SavedDevice& device : m.program.devices) add(device.name);
+  for (const SavedLibrary& library : m.program.libraries) add(library.path + library.build_id);
+  for (const InputFile& input : m.program.inputs) add(input.path);
   for (const std::string* text : {&m.job, &m.run, &m.host, &m.library_version, &m.program.path,
                                   &m.program.folder, &m.program.device}) {
     add(*text);
@@ -41,11 +44,31 @@ bool fits(const Manifest& m) {
   return bytes < kLimit;
 }
 
+// One offset for each; `put` makes it.
+template <class T, class Put>
+auto put_each(FlatBufferBuilder& builder, const std::vector<T>& all, const Put& put) {
+  std::vector<decltype(put(all.front()))> offsets;
+  offsets.reserve(all.size());
+  for (const T& one : all) offsets.push_back(put(one));
+  return builder.CreateVector(offsets);
+}
+
 Offset<stored::Program> put_program(FlatBufferBuilder& builder, const ProgramIdentity& program) {
-  return stored::CreateProgram(builder, builder.CreateString(program.path), program.size,
-                               program.hash, builder.CreateVectorOfStrings(program.arguments),
-                               builder.CreateString(program.folder),
-                               builder.CreateString(program.device), program.driver_version);
+  const auto text = [&](const std::string& string) { return builder.CreateString(string); };
+  const auto devices = put_each(builder, program.devices, [&](const SavedDevice& d) {
+    return stored::CreateDevice(builder, text(d.name), d.memory, d.major, d.minor);
+  });
+  const auto libraries = put_each(builder, program.libraries, [&](const SavedLibrary& l) {
+    return stored::CreateLibrary(builder, text(l.path), text(l.build_id));
+  });
+  const auto inputs = put_each(builder, program.inputs, [&](const InputFile& i) {
+    return stored::CreateInput(builder, text(i.path), i.size, i.modified_ns, i.checksum,
+                               i.has_checksum);
+  });
+  return stored::CreateProgram(builder, text(program.path), program.size, program.hash,
+                               builder.CreateVectorOfStrings(program.arguments),
+                               text(program.folder), text(program.device), program.driver_version,
+                               devices, program.device_count, libraries, inputs);
 }
 
 auto put_ranges(FlatBufferBuilder& builder, const std::vector<SavedRange>& ranges) {
@@ -267,6 +290,17 @@ class Taker {
     program.folder = text(from.folder());
     program.device = text(from.device());
     program.driver_version = from.driver_version();
+    each(from.devices(), [&](const stored::Device* d) {
+      program.devices.push_back({text(d->name()), d->memory(), d->major(), d->minor()});
+    });
+    program.device_count = from.device_count();
+    each(from.libraries(), [&](const stored::Library* l) {
+      program.libraries.push_back({text(l->path()), text(l->build_id())});
+    });
+    each(from.inputs(), [&](const stored::Input* i) {
+      program.inputs.push_back(
+          {text(i->path()), i->size(), i->modified_ns(), i->checksum(), i->has_checksum()});
+    });
     return program;
   }
 

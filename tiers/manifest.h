@@ -79,6 +79,27 @@ struct JournalPart {
   uint64_t entries = 0;       // hooked calls in them
 };
 
+struct SavedDevice {
+  std::string name;
+  uint64_t memory = 0;  // bytes
+  uint16_t major = 0;   // compute capability
+  uint16_t minor = 0;
+};
+
+struct SavedLibrary {
+  std::string path;
+  std::string build_id;  // in hexadecimal digits; empty: it has none
+};
+
+// A file that the program had opened for reading, as it was then.
+struct InputFile {
+  std::string path;  // absolute
+  uint64_t size = 0;
+  int64_t modified_ns = 0;  // since 1970
+  uint64_t checksum = 0;    // XXH3 64 of its bytes, where has_checksum
+  bool has_checksum = false;
+};
+
 // What the program was, so that a restore under another one is refused before it starts.
 struct ProgramIdentity {
   std::string path;                    // absolute, of the executable
@@ -88,6 +109,12 @@ struct ProgramIdentity {
   std::string folder;                  // working directory
   std::string device;                  // name of the GPU
   uint32_t driver_version = 0;         // as cuDriverGetVersion gives it
+  // Those that it used and the ones before them; empty where it is not known, as in manifests of
+  // earlier releases.
+  std::vector<SavedDevice> devices;
+  uint32_t device_count = 0;  // how many it saw; 0: not known
+  std::vector<SavedLibrary> libraries;
+  std::vector<InputFile> inputs;
 };
 
 // How the program's calls fared that could write while zones of this checkpoint had still to be

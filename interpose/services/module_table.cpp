@@ -1,11 +1,11 @@
 #include "interpose/services/module_table.h"
 
-#include <elf.h>
 #include <link.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
+
+#include "interpose/services/build_id.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -17,31 +17,13 @@ uint64_t generation_of(const dl_phdr_info& info) {
   return info.dlpi_adds + info.dlpi_subs;
 }
 
-// Name, description: each padded to four bytes.
-uint64_t build_id_in(const char* notes, size_t bytes) {
-  while (bytes >= sizeof(ElfW(Nhdr))) {
-    ElfW(Nhdr) note;
-    std::memcpy(&note, notes, sizeof note);
-    const size_t name_bytes = (size_t{note.n_namesz} + 3) & ~size_t{3};
-    const size_t all_bytes = sizeof note + name_bytes + ((size_t{note.n_descsz} + 3) & ~size_t{3});
-    if (all_bytes > bytes) break;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-        std::memcmp(notes + sizeof note, "GNU", 4) == 0) {
-      return XXH3_64bits(notes + sizeof note + name_bytes, note.n_descsz);
-    }
-    notes += all_bytes;
-    bytes -= all_bytes;
-  }
-  return 0;
-}
-
 uint64_t identity_of(const dl_phdr_info& info) {
   for (size_t i = 0; i < info.dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = info.dlpi_phdr[i];
     if (part.p_type != PT_NOTE) continue;
-    const uint64_t identity =
+    const std::string_view id =
         build_id_in(reinterpret_cast<const char*>(info.dlpi_addr + part.p_vaddr), part.p_memsz);
-    if (identity != 0) return identity;
+    if (!id.empty()) return XXH3_64bits(id.data(), id.size());
   }
   const std::string_view path(info.dlpi_name != nullptr ? info.dlpi_name : "");
   const std::string_view name = path.substr(path.rfind('/') + 1);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +13,9 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "interpose/services/build_id.h"
+#include "interpose/services/inputs.h"
 
 namespace gpusnap {
 namespace {
@@ -89,6 +93,14 @@ const char* lookup(const char* const* environment, std::string_view name) {
   return nullptr;
 }
 
+// Drivers differ in how much of the memory they keep for themselves.
+bool same_model(const SavedDevice& saved, const SavedDevice& now) {
+  const uint64_t more = std::max(saved.memory, now.memory),
+                 less = std::min(saved.memory, now.memory);
+  return saved.name == now.name && saved.major == now.major && saved.minor == now.minor &&
+         more - less <= more / 16;
+}
+
 }  // namespace
 
 Result<ProgramIdentity> identify_program() {
@@ -131,15 +143,15 @@ std::string default_job_name(const std::string& program_path, const std::string&
   return file_name(program_path) + hash.data();
 }
 
-std::string difference_of(const ProgramIdentity& saved, const ProgramIdentity& now,
-                          bool force_program, bool force_arguments) {
-  if (!force_program && (saved.hash != now.hash || saved.size != now.size)) {
+std::string program_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
+                               const PassOver& pass_over) {
+  if (!pass_over.program && (saved.hash != now.hash || saved.size != now.size)) {
     const bool same_name = saved.path == now.path;
     return "the checkpoint was made by " + (same_name ? "another build of " : std::string()) +
            saved.path + (same_name ? std::string() : ", this is " + now.path) +
            "; start that program, or pass over it with --force-program";
   }
-  if (force_arguments) return {};
+  if (pass_over.arguments) return {};
   if (saved.arguments.size() != now.arguments.size()) {
     return "the checkpoint was made with " + std::to_string(saved.arguments.size()) +
            " arguments (the program's name is the first), not " +
@@ -154,6 +166,68 @@ std::string difference_of(const ProgramIdentity& saved, const ProgramIdentity& n
            "' now; give the same, or pass over it with --force-arguments";
   }
   return {};
+}
+
+std::string input_difference(const ProgramIdentity& saved, const PassOver& pass_over) {
+  if (pass_over.inputs) return {};
+  const std::string changed = changed_inputs(saved.inputs);
+  if (changed.empty()) return {};
+  return "not what the checkpoint's run has read: " + changed +
+         "; put it back, or pass over it with --force-inputs";
+}
+
+std::string device_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
+                              const PassOver& pass_over) {
+  const size_t wanted = saved.devices.size();
+  if (now.device_count == 0) return {};
+  if (!pass_over.devices && now.device_count < wanted) {
+    return "it was saved from " + std::to_string(wanted) + " devices, here are " +
+           std::to_string(now.device_count) +
+           "; give it as many, or pass over it with --force-devices";
+  }
+  for (size_t i = 0; !pass_over.device && i < std::min(wanted, now.devices.size()); ++i) {
+    if (same_model(saved.devices[i], now.devices[i])) continue;
+    return "it was saved from " + text_of(saved.devices[i]) + ", device " + std::to_string(i) +
+           " here is " + text_of(now.devices[i]) +
+           "; give it such a one, or pass over it with --force-device";
+  }
+  return {};
+}
+
+std::vector<std::string> doubts(const ProgramIdentity& saved, const ProgramIdentity& now,
+                                PassOver& pass_over) {
+  std::vector<std::string> lines;
+  const auto doubt = [&lines](bool& passed_over, bool differs, const auto&... parts) {
+    if (passed_over || !differs) return;
+    passed_over = true;
+    lines.push_back((std::string() + ... + parts));
+  };
+  doubt(pass_over.folder, saved.folder != now.folder, "the checkpoint's run worked in ",
+        saved.folder, ", this one works in ", now.folder,
+        ": files named without a folder may be others");
+  doubt(pass_over.driver,
+        now.driver_version != 0 && saved.driver_version != 0 &&
+            saved.driver_version != now.driver_version,
+        "the checkpoint's run had driver ", version_text(saved.driver_version), ", here is ",
+        version_text(now.driver_version), ": its answers may be others");
+  doubt(pass_over.devices,
+        now.device_count != 0 && saved.device_count != 0 && saved.device_count != now.device_count,
+        "the checkpoint's run saw ", std::to_string(saved.device_count), " device(s), here are ",
+        std::to_string(now.device_count), ": a program that counts them may not repeat itself");
+  const std::string libraries =
+      pass_over.libraries ? std::string() : changed_libraries(saved.libraries);
+  doubt(pass_over.libraries, !libraries.empty(), "of the libraries of the checkpoint's run ",
+        libraries, ": what they do may be something else");
+  return lines;
+}
+
+std::string text_of(const SavedDevice& device) {
+  return "a " + device.name + " (compute capability " + std::to_string(device.major) + "." +
+         std::to_string(device.minor) + ", " + std::to_string(device.memory >> 20) + " MiB)";
+}
+
+std::string version_text(uint32_t driver_version) {
+  return std::to_string(driver_version / 1000) + "." + std::to_string(driver_version % 1000 / 10);
 }
 
 }  // namespace gpusnap

@@ -22,9 +22,24 @@ Result<ProgramIdentity> identify_program(const std::string& path,
 std::string default_job_name(const std::string& program_path, const std::string& folder,
                              const char* const* environment);
 
-// Empty where `now` may continue what `saved` was; else one line that names the difference and the
-// way around it. The settings' force_* pass over a difference.
-std::string difference_of(const ProgramIdentity& saved, const ProgramIdentity& now,
-                          bool force_program, bool force_arguments);
+// What a restore compares. Each is empty where `now` may continue what `saved` was; else one line
+// that names the difference and the way around it.
+//
+// The program's file and its arguments.
+std::string program_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
+                               const PassOver& pass_over);
+// The files that it had read, as they are on this node.
+std::string input_difference(const ProgramIdentity& saved, const PassOver& pass_over);
+// The devices. What is not known of either is not compared.
+std::string device_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
+                              const PassOver& pass_over);
+// What may make a difference and is no reason not to begin: a line for each. What has been told is
+// then to be passed over. Of libraries, those that `saved` names are looked at.
+std::vector<std::string> doubts(const ProgramIdentity& saved, const ProgramIdentity& now,
+                                PassOver& pass_over);
+
+// "a NVIDIA H200 (compute capability 9.0, 143771 MiB)"; "12.4".
+std::string text_of(const SavedDevice& device);
+std::string version_text(uint32_t driver_version);
 
 }  // namespace gpusnap

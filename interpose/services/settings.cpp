@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "interpose/services/program_mark.h"
 #include "interpose/services/ranks.h"
 
 namespace gpusnap {
@@ -401,19 +402,42 @@ std::string read_restore_mode(std::string_view value, ParsedSettings& into) {
   return "not replay, reload or reload:N";
 }
 
+struct PassOverWord {
+  std::string_view word;
+  bool PassOver::*member;
+};
+constexpr std::array<PassOverWord, 8> kPassOverWords = {{{"program", &PassOver::program},
+                                                         {"arguments", &PassOver::arguments},
+                                                         {"inputs", &PassOver::inputs},
+                                                         {"device", &PassOver::device},
+                                                         {"devices", &PassOver::devices},
+                                                         {"folder", &PassOver::folder},
+                                                         {"driver", &PassOver::driver},
+                                                         {"libraries", &PassOver::libraries}}};
+
 std::string read_force(std::string_view value, ParsedSettings& into) {
+  PassOver pass_over;
   while (!value.empty()) {
     const size_t comma = std::min(value.find(','), value.size());
     const std::string_view word = value.substr(0, comma);
-    if (word == "program") {
-      into.settings.force_program = true;
-    } else if (word == "arguments") {
-      into.settings.force_arguments = true;
-    } else {
-      return "not program, arguments or program,arguments";
+    const auto* const known = std::ranges::find(kPassOverWords, word, &PassOverWord::word);
+    if (known == kPassOverWords.end()) {
+      return "not program, arguments, inputs, device, devices, folder, driver or libraries, or "
+             "several of them joined by commas";
     }
+    pass_over.*known->member = true;
     value.remove_prefix(std::min(comma + 1, value.size()));
   }
+  into.settings.pass_over = pass_over;
+  return {};
+}
+
+std::string read_replay_output(std::string_view value, ParsedSettings&) {
+  return value == "once" || value == "again" ? "" : "not once or again";
+}
+
+// The tool's own.
+std::string read_nothing(std::string_view, ParsedSettings&) {
   return {};
 }
 
@@ -441,7 +465,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 32> kVariables = {
+constexpr std::array<Variable, 34> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
@@ -471,6 +495,8 @@ constexpr std::array<Variable, 32> kVariables = {
      {"GPUSNAP_RESTORE", read_restore},
      {"GPUSNAP_RESTORE_MODE", read_restore_mode},
      {"GPUSNAP_RESTORE_FORCE", read_force},
+     {kRestoredProgram, read_nothing},
+     {"GPUSNAP_REPLAY_OUTPUT", read_replay_output},
      {"GPUSNAP_JOB", read_job},
      {"GPUSNAP_LOG", read_log},
      {"GPUSNAP_STRICT", read_strict}}};
@@ -521,6 +547,16 @@ void warn_unknown(std::string_view name, ParsedSettings& into) {
 }
 
 }  // namespace
+
+std::string words_of(const PassOver& pass_over) {
+  std::string words;
+  for (const PassOverWord& each : kPassOverWords) {
+    if (!(pass_over.*each.member)) continue;
+    if (!words.empty()) words += ',';
+    words += each.word;
+  }
+  return words;
+}
 
 bool parse_size(std::string_view text, uint64_t& bytes) {
   const auto number = take_number(text);

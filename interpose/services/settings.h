@@ -35,6 +35,20 @@ struct Organisation {
 inline constexpr uint32_t kMostCompressWorkers = 8;
 inline constexpr uint32_t kMostWrites = 64;
 
+// GPUSNAP_RESTORE_FORCE: what may differ from the checkpoint's run, and is passed over in silence.
+struct PassOver {
+  bool program = false;  // its file
+  bool arguments = false;
+  bool inputs = false;     // files that it had read
+  bool device = false;     // the model
+  bool devices = false;    // how many there are
+  bool folder = false;     // that it works in
+  bool driver = false;     // its version
+  bool libraries = false;  // their files
+};
+// "program,arguments"; empty: nothing.
+std::string words_of(const PassOver& pass_over);
+
 struct Settings {
   std::string pfs = "./gpusnap";  // durable folder
   Every every{std::chrono::minutes(10)};
@@ -74,10 +88,8 @@ struct Settings {
   // state, before its first launch but so many at which that memory is there.
   bool reload = false;
   uint64_t reload_behind = 0;
-  // Restore although the program's file, or its arguments, are not those of the checkpoint.
-  bool force_program = false;
-  bool force_arguments = false;
-  std::string job;  // as given; empty: default_job_name()
+  PassOver pass_over;  // in a restore
+  std::string job;     // as given; empty: default_job_name()
   LogLevel log = LogLevel::kWarn;
   bool strict = false;
 };

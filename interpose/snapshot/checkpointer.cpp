@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "interpose/replay_output.h"
 #include "interpose/services/log.h"
 #include "interpose/snapshot/cut_observer.h"
 #include "interpose/text.h"
@@ -169,7 +170,9 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
     const int32_t is_cut = 1;
     s.recorder_->append_outcome(place.collective, place.number, {&is_cut, 1});
   }
-  s.recorder_->append(kCutEntry, {}, 0, flags, nullptr, deliveries);
+  CallKey key;
+  key.add(held_output());
+  s.recorder_->append(kCutEntry, key, 0, flags, nullptr, deliveries);
   s.forget_collected();
   cut = true;
 
@@ -336,7 +339,8 @@ Status Checkpointer::copy_arrays(Arrays::Direction direction) {
 }
 
 Manifest Checkpointer::describe_cut(uint64_t epoch) {
-  const Session& s = session_;
+  Session& s = session_;
+  s.look_around();
   Manifest manifest;
   manifest.job = s.job_;
   manifest.epoch = epoch;

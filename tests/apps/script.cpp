@@ -32,6 +32,8 @@
 //   primary                says whether the device's primary context is in use
 //   print NAME             a digest of its words, when all is done that was begun
 //   await FILE             goes on when there is such a file; make FILE makes one
+//   write FILE TEXT        a file of that line alone; append FILE TEXT
+//   read FILE              says its first line
 //   say TEXT
 //   exit                   ends the program as it stands, with all that is on its way
 //
@@ -331,6 +333,14 @@ class Script {
       }
     } else if (name == "make") {
       std::ofstream(line.word()).put('\n');
+    } else if (name == "read") {
+      std::string first;
+      std::getline(std::ifstream(line.word()), first);
+      std::puts(first.c_str());
+    } else if (name == "write" || name == "append") {
+      const std::string file = line.word();
+      std::ofstream(file, name == "append" ? std::ios::app : std::ios::trunc)
+          << line.rest() << '\n';
     } else if (name == "join") {
       workers_.at(line.word())->join();
     } else if (name == "say") {

@@ -213,7 +213,9 @@ class TestCase(unittest.TestCase):
                      'GPUSNAP_MAX_STALL': '1h',
                      # Backends of other tests are on other nodes.
                      'GPUSNAP_NODE': self.folder, 'XDG_RUNTIME_DIR': self.folder,
-                     'GPUSNAP_BACKEND_IDLE': '2s'},
+                     'GPUSNAP_BACKEND_IDLE': '2s',
+                     # A restored run puts out what a whole one does.
+                     'GPUSNAP_REPLAY_OUTPUT': 'again'},
                     **settings)
 
     def start_saved(self, command, **settings):

@@ -3,8 +3,10 @@
 
 #include "interpose/services/log.h"
 #include "interpose/services/program.h"
+#include "interpose/services/program_mark.h"
 #include "tiers/store.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/devices.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/node.h"
@@ -56,39 +58,73 @@ bool starts_another(const ProgramFile& file, const ProgramIdentity& saved) {
   return file.path != saved.path && (!file.is_elf || (file.may_use_cuda && !file.shows_cuda));
 }
 
-// One line where the checkpoint is another program's.
-std::string mismatch(const Program& program, const ProgramIdentity& saved,
-                     const RestoreOptions& options) {
-  if (starts_another(program.file, saved)) return {};
-  const Result<ProgramIdentity> now =
-      identify_program(program.file.path, program.arguments, program.folder);
-  if (!now.ok()) return now.status().message();
-  if (saved.folder != program.folder) {
-    log(LogLevel::kWarn, "the checkpoint's run worked in ", saved.folder, ", this one works in ",
-        program.folder, ": files named without a folder may be others");
+// Why the checkpoint cannot be gone on from; `problem` is empty where it can.
+struct Mismatch {
+  std::string problem;
+  int exit_code = kExitMismatch;
+};
+
+// What is to be started, as far as it can be told before it is.
+ProgramIdentity identity_of(const Program& program, const ProgramIdentity& saved, Launch& launch) {
+  ProgramIdentity now;
+  now.folder = program.folder;
+  const bool devices_matter = !saved.devices.empty() && !launch.launcher;
+  if (devices_matter) {
+    ask_for_devices(launch.environment, launch.simcuda, saved.devices.size(), now);
   }
-  return difference_of(saved, now.value(), options.force_program, options.force_arguments);
+  return now;
+}
+
+Mismatch mismatch(const Program& program, const ProgramIdentity& saved, Launch& launch,
+                  PassOver& pass_over) {
+  const bool another = starts_another(program.file, saved);
+  if (!another) {
+    const Result<ProgramIdentity> now =
+        identify_program(program.file.path, program.arguments, program.folder);
+    if (!now.ok()) return {now.status().message()};
+    const std::string difference = program_difference(saved, now.value(), pass_over);
+    if (!difference.empty()) return {difference};
+  }
+  const ProgramIdentity now = identity_of(program, saved, launch);
+  // Processes of a launcher may have other nodes; they look at what is there by themselves.
+  if (!launch.launcher) {
+    const std::string input = input_difference(saved, pass_over);
+    if (!input.empty()) return {input};
+  }
+  const std::string device = device_difference(saved, now, pass_over);
+  if (!device.empty()) return {device, kExitImpossible};
+  PassOver told = pass_over;
+  told.libraries |= launch.launcher.has_value();
+  told.folder |= another;
+  for (const std::string& line : doubts(saved, now, told)) log(LogLevel::kWarn, line);
+  // The library is not to say it again.
+  if (!another) pass_over.folder = told.folder;
+  pass_over.driver = told.driver;
+  pass_over.devices = told.devices;
+  if (!launch.launcher) pass_over.libraries = told.libraries;
+  return {};
 }
 
 std::string ranks_text(uint64_t ranks) {
   return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
 }
 
-// One line where the checkpoint is not of what the command starts.
-std::string mismatch(const Launch& launch, const CheckpointInfo& checkpoint,
-                     const RestoreOptions& options) {
+Mismatch mismatch(Launch& launch, const CheckpointInfo& checkpoint, PassOver& pass_over) {
   const uint64_t saved = checkpoint.ranks.front().ranks;
   const auto ranks = launch.launcher ? launch.launcher->ranks() : std::nullopt;
   if (ranks && *ranks != saved) {
-    return checkpoint.id + " is of " + ranks_text(saved) + ", this command starts " +
-           std::to_string(*ranks) + "; start as many";
+    return {checkpoint.id + " is of " + ranks_text(saved) + ", this command starts " +
+            std::to_string(*ranks) + "; start as many"};
   }
   // Of each program the first rank is compared, where it is known which one that is.
   size_t rank = 0;
   for (size_t i = 0; i < launch.programs.size() && rank < checkpoint.ranks.size(); ++i) {
-    const std::string difference =
-        mismatch(launch.programs[i], checkpoint.ranks[rank].program, options);
-    if (!difference.empty()) return checkpoint.id + ": " + difference;
+    Mismatch found =
+        mismatch(launch.programs[i], checkpoint.ranks[rank].program, launch, pass_over);
+    if (!found.problem.empty()) {
+      found.problem.insert(0, checkpoint.id + ": ");
+      return found;
+    }
     if (!launch.launcher || !launch.launcher->programs[i].ranks) break;
     rank += *launch.launcher->programs[i].ranks;
   }
@@ -102,9 +138,28 @@ void wait_for_what_was_handed_over(const Settings& settings, const std::string& 
   if (!durable.ok()) log(LogLevel::kWarn, durable.message());
 }
 
-std::string forced(const RestoreOptions& options) {
-  if (options.force_program && options.force_arguments) return "program,arguments";
-  return options.force_program ? "program" : options.force_arguments ? "arguments" : "";
+// As the options and the environment say.
+PassOver pass_over_in(const RestoreOptions& options, const Settings& settings) {
+  PassOver all = settings.pass_over;
+  all.program |= options.pass_over.program;
+  all.arguments |= options.pass_over.arguments;
+  all.inputs |= options.pass_over.inputs;
+  all.device |= options.pass_over.device;
+  all.devices |= options.pass_over.devices;
+  return all;
+}
+
+// What it has printed before the cut is not to be printed again: it knows itself by its mark. Where
+// a launcher starts several programs they all print again.
+void mark_program(Launch& launch, const ProgramIdentity& saved) {
+  if (launch.programs.size() != 1 || launch.environment.get("GPUSNAP_REPLAY_OUTPUT") == "again") {
+    return;
+  }
+  const Program& program = launch.programs.front();
+  launch.environment.set(kRestoredProgram,
+                         starts_another(program.file, saved)
+                             ? program_mark(saved.path, saved.arguments)
+                             : program_mark(program.file.path, program.arguments));
 }
 
 }  // namespace
@@ -129,11 +184,11 @@ int restore_command(const RestoreOptions& options) {
   // A program that brings its own state may be told so by its arguments.
   const bool reloads =
       options.mode.empty() ? launch.settings.reload : options.mode.starts_with("reload");
-  const std::string difference =
-      reloads ? std::string() : mismatch(launch, found.checkpoint, options);
-  if (!difference.empty()) {
-    log(LogLevel::kError, difference);
-    return kExitMismatch;
+  PassOver pass_over = pass_over_in(options, launch.settings);
+  const Mismatch mismatched = reloads ? Mismatch() : mismatch(launch, found.checkpoint, pass_over);
+  if (!mismatched.problem.empty()) {
+    log(LogLevel::kError, mismatched.problem);
+    return mismatched.exit_code;
   }
   for (const Program& program : launch.programs) {
     if (program.file.cannot_preload.empty()) continue;
@@ -146,7 +201,10 @@ int restore_command(const RestoreOptions& options) {
   launch.environment.set("GPUSNAP_RESTORE", found.checkpoint.id);
   launch.environment.set("GPUSNAP_JOB", found.checkpoint.job);
   if (!options.mode.empty()) launch.environment.set("GPUSNAP_RESTORE_MODE", options.mode);
-  if (!forced(options).empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", forced(options));
+  const std::string words = words_of(pass_over);
+  if (!words.empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", words);
+  // There is no replay in a reload.
+  if (!reloads) mark_program(launch, found.checkpoint.ranks.front().program);
   log(LogLevel::kInfo, "restoring ", found.checkpoint.id);
   return become(launch, library);
 }

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "interpose/services/program.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/store_access.h"
 #include "tools/cli/text.h"
@@ -60,6 +62,35 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
+void print_devices(const ProgramIdentity& program) {
+  fmt::print("  device     {}, driver {}\n", printable(program.device),
+             version_text(program.driver_version));
+  for (const SavedDevice& device : program.devices) {
+    fmt::print("  of these   {}, compute capability {}.{}, {}\n", printable(device.name),
+               device.major, device.minor, show_bytes(device.memory));
+  }
+  if (program.device_count > program.devices.size()) {
+    fmt::print("             of {} that it saw\n", program.device_count);
+  }
+}
+
+void print_inputs(const ProgramIdentity& program) {
+  constexpr size_t kMost = 10;
+  if (!program.libraries.empty()) {
+    fmt::print("  libraries  {}; --json lists them\n", program.libraries.size());
+  }
+  for (size_t i = 0; i < std::min(program.inputs.size(), kMost); ++i) {
+    const InputFile& input = program.inputs[i];
+    fmt::print("  has read   {} ({}, {})\n", printable(input.path), show_bytes(input.size),
+               input.has_checksum ? fmt::format("XXH3 {:016x}", input.checksum)
+                                  : show_local_time(input.modified_ns));
+  }
+  if (program.inputs.size() > kMost) {
+    fmt::print("             and {} more files; --json lists them\n",
+               program.inputs.size() - kMost);
+  }
+}
+
 void print_rank(const Manifest& rank) {
   const ProgramIdentity& program = rank.program;
   fmt::print("\nrank {} of {}, on {}, run {}, library {}\n", rank.rank, rank.ranks,
@@ -68,8 +99,8 @@ void print_rank(const Manifest& rank) {
              show_bytes(program.size), program.hash);
   fmt::print("  arguments  {}\n", join(program.arguments));
   fmt::print("  folder     {}\n", printable(program.folder));
-  fmt::print("  device     {}, driver {}.{}\n", printable(program.device),
-             program.driver_version / 1000, program.driver_version % 1000 / 10);
+  print_devices(program);
+  print_inputs(program);
   fmt::print("  cut        {}, held {}, after {} calls, {} of them launches\n",
              show_local_time(rank.cut_unix_ns), show_nanoseconds(rank.stall_ns), rank.calls,
              rank.launches);
@@ -118,6 +149,39 @@ void print(const CheckpointInfo& checkpoint) {
   for (const Manifest& rank : checkpoint.ranks) print_rank(rank);
 }
 
+void add_devices(Json& json, const ProgramIdentity& program) {
+  json.key("devices").begin_array();
+  for (const SavedDevice& device : program.devices) {
+    json.begin_object();
+    json.key("name").value(device.name);
+    json.key("memory").value(device.memory);
+    json.key("compute_capability").value(fmt::format("{}.{}", device.major, device.minor));
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void add_read_files(Json& json, const ProgramIdentity& program) {
+  json.key("libraries").begin_array();
+  for (const SavedLibrary& library : program.libraries) {
+    json.begin_object();
+    json.key("path").value(library.path);
+    json.key("build_id").value(library.build_id);
+    json.end_object();
+  }
+  json.end_array();
+  json.key("inputs").begin_array();
+  for (const InputFile& input : program.inputs) {
+    json.begin_object();
+    json.key("path").value(input.path);
+    json.key("size").value(input.size);
+    json.key("modified").value(show_iso_time(input.modified_ns));
+    json.key("hash").value(input.has_checksum ? fmt::format("{:016x}", input.checksum) : "");
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void add_program(Json& json, const ProgramIdentity& program) {
   json.begin_object();
   json.key("path").value(program.path);
@@ -129,6 +193,9 @@ void add_program(Json& json, const ProgramIdentity& program) {
   json.key("folder").value(program.folder);
   json.key("device").value(program.device);
   json.key("driver_version").value(uint64_t{program.driver_version});
+  json.key("device_count").value(uint64_t{program.device_count});
+  add_devices(json, program);
+  add_read_files(json, program);
   json.end_object();
 }
 

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "interpose/services/settings.h"
+
 namespace gpusnap {
 
 // A setting given as an option: the variable that says the same, and the value.
@@ -26,8 +28,7 @@ struct RestoreOptions {
   std::string id;    // "job@epoch", "job@latest", "job"; empty: the newest of the program's job
   std::string mode;  // as GPUSNAP_RESTORE_MODE; empty: as that says
   bool or_start = false;
-  bool force_program = false;
-  bool force_arguments = false;
+  PassOver pass_over;
 };
 
 struct RankOptions {

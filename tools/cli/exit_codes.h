@@ -10,7 +10,7 @@ enum ExitCode : int {
   kExitNoCheckpoint = 66,  // no complete checkpoint, or no store to look in
   kExitNoDeviceCode = 66,  // explain: nothing to explain
   kExitNoJob = 66,         // status: nothing of that job runs here
-  kExitMismatch = 69,      // not the program, the arguments or the ranks of the checkpoint
+  kExitMismatch = 69,      // not the program, arguments, input or ranks of the checkpoint
   kExitInternal = 70,      // anything else; no checkpoint was taken
   kExitImpossible = 72,    // this program cannot be restored here
   kExitStore = 73,         // the store cannot be written
@@ -24,7 +24,7 @@ inline constexpr const char* kExitCodesHelp =
     "Exit status:\n"
     "  0 ok, 64 usage, 65 damaged checkpoint, 66 no complete checkpoint (or nothing to explain,\n"
     "  or nothing of the job runs here),\n"
-    "  69 not the program, arguments or ranks of the checkpoint, 70 any other failure,\n"
+    "  69 not the program, arguments, input or ranks of the checkpoint, 70 any other failure,\n"
     "  71 the program does not repeat itself,\n"
     "  72 cannot be restored here, 73 store cannot be written, 75 not durable in time, 78 bad "
     "setting (with --strict),\n"

@@ -63,6 +63,8 @@ constexpr SettingHelp kSettings[] = {
     {"--journal", "GPUSNAP_JOURNAL", "most the replay journal may grow to (default 16G)"},
     {"--max-stall", "GPUSNAP_MAX_STALL", "longest wait for buffers (default 1s)"},
     {"--drain", "GPUSNAP_DRAIN", "longest wait for the device to run empty at a cut (default 30s)"},
+    {"--replay-output", "GPUSNAP_REPLAY_OUTPUT",
+     "what was printed before the cut: once (default), or again by a restore"},
     {"--log", "GPUSNAP_LOG", "error, warn, info, debug or trace (default warn)"},
 };
 
@@ -160,10 +162,17 @@ CLI::App* add_restore(CLI::App& app, RestoreOptions& options) {
         const auto errors = parse_settings(environment).errors;
         return errors.empty() ? std::string() : errors[0];
       });
-  command->add_flag("--force-program", options.force_program,
+  PassOver& pass_over = options.pass_over;
+  command->add_flag("--force-program", pass_over.program,
                     "restore although the program's file is another one");
-  command->add_flag("--force-arguments", options.force_arguments,
+  command->add_flag("--force-arguments", pass_over.arguments,
                     "restore although the arguments are others");
+  command->add_flag("--force-inputs", pass_over.inputs,
+                    "restore although files have changed that the program had read");
+  command->add_flag("--force-device", pass_over.device,
+                    "restore although the device is of another model");
+  command->add_flag("--force-devices", pass_over.devices,
+                    "restore although there are fewer devices than the program used");
   add_launch_options(*command, options.launch);
   end_help(*command,
            "Give the program and the options as to 'gpusnap run'.\n\n"

@@ -45,8 +45,7 @@ TEST(Settings, HaveTheDocumentedDefaults) {
     EXPECT_EQ(settings.job, "");
     EXPECT_EQ(settings.log, LogLevel::kWarn);
     EXPECT_FALSE(settings.strict);
-    EXPECT_FALSE(settings.force_program);
-    EXPECT_FALSE(settings.force_arguments);
+    EXPECT_EQ(words_of(settings.pass_over), "");
   }
 }
 
@@ -93,11 +92,19 @@ TEST(Settings, ReadEveryVariable) {
   EXPECT_EQ(settings.max_stall, milliseconds(20));
   EXPECT_EQ(settings.drain, milliseconds(180000));
   EXPECT_EQ(settings.restore, "wave@12");
-  EXPECT_TRUE(settings.force_program);
-  EXPECT_TRUE(settings.force_arguments);
+  EXPECT_EQ(words_of(settings.pass_over), "program,arguments");
   EXPECT_EQ(settings.job, "wave");
   EXPECT_EQ(settings.log, LogLevel::kTrace);
   EXPECT_TRUE(settings.strict);
+}
+
+TEST(Settings, WhatIsPassedOverComesBackAsWords) {
+  constexpr std::string_view kAll =
+      "program,arguments,inputs,device,devices,folder,driver,libraries";
+  const std::string variable = "GPUSNAP_RESTORE_FORCE=" + std::string(kAll);
+  EXPECT_EQ(words_of(parse({variable.c_str()}).settings.pass_over), kAll);
+  EXPECT_NE(only_error("GPUSNAP_RESTORE_FORCE=inputs,all").find("not program, arguments, inputs"),
+            std::string::npos);
 }
 
 TEST(Settings, NameTheVariableTheValueAndWhatWouldBeRight) {

@@ -35,6 +35,19 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(back->segments[1].size, 4300U);
   EXPECT_EQ(back->journal[0].entries, 10U);
   EXPECT_EQ(back->program.arguments, m.program.arguments);
+  ASSERT_EQ(back->program.devices.size(), 1U);
+  EXPECT_EQ(back->program.devices[0].memory, 1U << 30);
+  EXPECT_EQ(back->program.devices[0].major, 9);
+  EXPECT_EQ(back->program.device_count, 2U);
+  ASSERT_EQ(back->program.libraries.size(), 2U);
+  EXPECT_EQ(back->program.libraries[0].build_id, "0a1b");
+  ASSERT_EQ(back->program.inputs.size(), 2U);
+  EXPECT_EQ(back->program.inputs[0].path, "/data/big.cfg");
+  EXPECT_EQ(back->program.inputs[0].checksum, 56U);
+  EXPECT_TRUE(back->program.inputs[0].has_checksum);
+  EXPECT_EQ(back->program.inputs[1].size, 78U);
+  EXPECT_EQ(back->program.inputs[1].modified_ns, 90);
+  EXPECT_FALSE(back->program.inputs[1].has_checksum);
   EXPECT_EQ(back->host, "host");
   EXPECT_EQ(back->cut_unix_ns, 4'000'000'000);
 }

@@ -51,7 +51,17 @@ inline Manifest manifest_of(const Job& job, uint64_t epoch) {
   manifest.calls = 100 * epoch;
   manifest.launches = 10 * epoch;
   manifest.meanwhile = {6, 5, 4, 3, 2, epoch};
-  manifest.program = {"/bin/solver", 3, 4, {"solver", "", "a b\n"}, "/tmp", "GPU", 13000};
+  manifest.program = {"/bin/solver",
+                      3,
+                      4,
+                      {"solver", "", "a b\n"},
+                      "/tmp",
+                      "GPU",
+                      13000,
+                      {{"GPU", 1 << 30, 9, 0}},
+                      2,
+                      {{"/lib/libm.so.6", "0a1b"}, {"/lib/libplain.so", ""}},
+                      {{"/data/big.cfg", 12, 34, 56, true}, {"/data/mesh", 78, 90, 0, false}}};
   for (size_t i = 0; i < job.ranges.size(); ++i) {
     SavedRange range;
     range.kind = i == 3 ? 1 : 0;

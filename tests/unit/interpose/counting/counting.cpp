@@ -6,6 +6,7 @@
 #include "interpose/activation.h"
 #include "interpose/handlers/handlers.h"
 #include "interpose/hook_table.h"
+#include "interpose/opened_files.h"
 #include "interpose/thread_path.h"
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
@@ -65,6 +66,9 @@ EXPORT void counting_thread_path(char* text, unsigned long size) {
   char path[gpusnap::kThreadPathText];
   (void)gpusnap::text_of(gpusnap::own_thread_path(), path);
   std::snprintf(text, size, "%s", path);
+}
+EXPORT const char* counting_opened_file(unsigned long number) {
+  return number < gpusnap::opened_files() ? gpusnap::opened_file(number).path : nullptr;
 }
 EXPORT void counting_with_guard(void (*body)()) {
   const gpusnap::Guard guard;

@@ -12,6 +12,8 @@ const char* counting_lost_sight();           // last name reported; "" for none
 void* counting_wrapper(const char* symbol);  // null: not hooked
 // Of the calling thread, as text.
 void counting_thread_path(char* text, unsigned long size);
+// The files that were opened for reading, in order; null behind the last one.
+const char* counting_opened_file(unsigned long number);
 // Runs `body` as a handler would: with the guard held.
 void counting_with_guard(void (*body)());
 }

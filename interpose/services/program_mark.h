@@ -1,0 +1,18 @@
+// By what a process knows, before anything else of it is known, that it is the program of the
+// checkpoint that is restored, and not one beside it: its file and its arguments.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gpusnap {
+
+// Set by `gpusnap restore` to the mark of the program.
+inline constexpr const char* kRestoredProgram = "GPUSNAP_RESTORE_PROGRAM";
+
+// `path`: of the program's file, absolute, links resolved. How it was called does not matter.
+std::string program_mark(const std::string& path, const std::vector<std::string>& arguments);
+// Of this process.
+std::string own_program_mark();
+
+}  // namespace gpusnap
