@@ -32,6 +32,12 @@ class Saver {
     EXPECT_TRUE(client.ok()) << client.status().message();
     if (client.ok()) client_ = std::move(client.value());
   }
+  // `client`: of that memory.
+  Saver(StagingMemory& memory, std::string store, Job job, std::unique_ptr<StagingClient> client)
+      : memory_(memory),
+        store_(std::move(store)),
+        job_(std::move(job)),
+        client_(std::move(client)) {}
 
   StagingClient& client() { return *client_; }
   void go() { client_.reset(); }
