@@ -12,6 +12,9 @@
 #include "tests/unit/simcuda/runtime/fake_driver.h"
 #include "tools/simcuda/runtime/cudart_abi.h"
 
+// One of those that are not: there they have no arguments.
+extern "C" cudaError_t cudaGLGetDevices(void);
+
 namespace {
 
 fake::Driver& driver() {
@@ -304,6 +307,14 @@ TEST_F(Runtime, CallbacksGetARuntimeError) {
 TEST_F(Runtime, WhatTheDriverLacksIsNotCalled) {
   cudaEvent_t event = nullptr;
   EXPECT_EQ(cudaEventCreate(&event), cudaErrorCallRequiresNewerDriver);
+}
+
+TEST_F(Runtime, WhatIsNotSimulatedSaysSo) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(cudaGLGetDevices(), cudaErrorNotSupported);
+  EXPECT_EQ(cudaGLGetDevices(), cudaErrorNotSupported);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "simcuda: cudaGLGetDevices is not simulated\n");
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
 }
 
 TEST_F(Runtime, FillsInDeviceProperties) {
