@@ -93,7 +93,7 @@ class Policies(harness.TestCase):
         before = harness.fingerprint(self.store)
         with open(size, 'w') as file:
             file.write('1001\n')
-        run = self.start_restored(command)
+        run = self.start_restored(command, GPUSNAP_RESTORE_FORCE='inputs')
         self.assertEqual(run.wait(self.timeout), harness.DIVERGED, run.errors)
         self.one_line(run, 'expected cuMemAlloc_v2(4000)', 'got cuMemAlloc_v2(4004)')
         self.assertEqual(harness.fingerprint(self.store), before)
