@@ -16,15 +16,27 @@ class Preload(harness.TestCase):
             **self.settings(**settings)))
 
     def test_saved_killed_and_restored(self):
-        reference = self.reference(self.command)
-        run = self.preloaded(self.command, GPUSNAP_EVERY='syncs:40')
+        self.saved_killed_and_restored(self.command, 'syncs:40')
+
+    def test_a_program_with_another_runtime(self):
+        """Its own libstdc++ and operator new, exported: neither uses anything of the other's."""
+        program = os.path.join(harness.HELPERS, 'own_runtime')
+        symbols = subprocess.run(['nm', '-DC', '--defined-only', program], check=True,
+                                 stdout=subprocess.PIPE).stdout.decode()
+        self.assertIn('operator new(unsigned long)', symbols)
+        self.assertIn(' std::ostream::', symbols)
+        self.saved_killed_and_restored([program, '2000'], 'syncs:100')
+
+    def saved_killed_and_restored(self, command, every):
+        reference = self.reference(command)
+        run = self.preloaded(command, GPUSNAP_EVERY=every)
         self.assertTrue(self.wait_for_checkpoint(run), run.errors)
         # On a busy machine it may have ended by itself: what it saved is there all the same.
         run.kill()
         self.settle()
         newest = self.complete()[0]['id']
         for wanted in ('job@latest', newest):
-            run = self.finish(self.preloaded(self.command, GPUSNAP_RESTORE=wanted))
+            run = self.finish(self.preloaded(command, GPUSNAP_RESTORE=wanted))
             self.assert_same_output(run, reference)
 
     def test_inert_in_programs_without_cuda(self):
