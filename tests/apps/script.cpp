@@ -18,9 +18,8 @@
 //   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
 //   host NAME STREAM       a host function that ends then; then says that it ran
 //   release NAME
-//   signal NAME STREAM     release by the stream itself; bring NAME STREAM: its words into the
-//   host's own
-//                          memory, by a batch
+//   signal NAME STREAM     release by the stream itself
+//   bring NAME STREAM      its words into the host's own memory, by a batch
 //   wait STREAM OTHER      one stream for what is in another now
 //   sync STREAM            sync_all: the context
 //   capture STREAM         end_capture STREAM: says what came of it; launches what was captured

@@ -231,18 +231,20 @@ class OneProcess(StatusTest):
 
     def test_what_ends_checkpoints_is_said(self):
         run = self.start_script('''
+            context
             stream s
-            map one two 2097152
-            stir one 1 s
+            alloc_async one 1000 s
             sync s
-            say mapped
+            end_context
+            say outlives
             await last
             ''')
-        self.wait_for(run, 'mapped')
+        self.wait_for(run, 'outlives')
         process = self.until(run, 'its end', lambda process: process['state'] == 'off')
-        self.assertEqual(process['reason'], 'cuMemCreate cannot be restored by this version')
+        why = 'stream-ordered memory that outlives its context cannot be restored by this version'
+        self.assertEqual(process['reason'], why)
         self.assertEqual(process['due'], 'not')
-        self.assertRegex(self.text(), r' off .* cuMemCreate cannot be restored by this version\n')
+        self.assertRegex(self.text(), r' off .* %s\n' % why)
 
     def test_a_program_that_was_killed_is_gone(self):
         run = self.start_script()
