@@ -12,10 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "interpose/services/data_digest.h"
+
 namespace gpusnap {
 
 // Raised with every change of what entries mean.
-inline constexpr uint32_t kJournalVersion = 4;
+inline constexpr uint32_t kJournalVersion = 5;
 
 // Values of EntryHead::hook that are no hook.
 inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
@@ -49,6 +51,7 @@ enum EntryFlags : uint8_t {
   kPartlyCaptured = 16,  // only memory that has a delivery, be it of no bytes, was looked at
   kAtCollective = 32,  // a cut that was made at the end of an MPI collective; its outcome is right
                        // before it
+  kHasData = 64,   // one word more: a digest of what the program gave to the device (services/data_digest.h)
   kAtCallEnd = 8,  // a cut that was made at the end of the call before it, not before the next: the
                    // program ran host code after it, which must find what the cut delivered
 };
@@ -98,8 +101,13 @@ struct Delivery {
 // The checked part of a call, built on the stack of its handler.
 struct CallKey {
   uint64_t words[kMaxWords];
+  uint64_t data = 0;  // digest of what the program gives to the device; 0: it is not compared
+  std::span<const std::byte> given;  // host memory that is given; look() makes its digest
   uint8_t count = 0;
   std::string_view name;
+  void look() {
+    if (!given.empty()) data = data_digest(given);
+  }
   // All of them or, where there is no room for all, none.
   template <std::convertible_to<uint64_t>... Words>
   void add(Words... more) {
@@ -114,6 +122,7 @@ struct CallKey {
 struct Entry {
   EntryHead head;
   std::vector<uint64_t> words;
+  uint64_t data = 0;  // as the key's
   std::string name;
   std::vector<std::byte> answer;
 };

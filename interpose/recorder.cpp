@@ -25,6 +25,10 @@ void write(const EntryHead& head, std::byte* at) {
   std::memcpy(at + offsetof(EntryHead, name_bytes), &head.name_bytes, sizeof head.name_bytes);
   std::memcpy(at + offsetof(EntryHead, deliveries), &head.deliveries, sizeof head.deliveries);
 }
+
+uint8_t flags_of(const CallKey& key, uint8_t flags) {
+  return key.data != 0 ? static_cast<uint8_t>(flags | kHasData) : flags;
+}
 }  // namespace
 
 Recorder::Recorder(std::unique_ptr<JournalWriter> writer, std::vector<JournalPart> before,
@@ -121,13 +125,15 @@ void Recorder::write_polls() {
 }
 
 bool Recorder::append_in_place(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags) {
-  std::byte* const room = writer_->room(sizeof(EntryHead) + sizeof key.words);
+  std::byte* const room = writer_->room(sizeof(EntryHead) + sizeof key.words + sizeof key.data);
   if (room == nullptr) [[unlikely]]
     return false;
-  write({hook, key.count, flags, result, 0, 0}, room);
+  write({hook, key.count, flags_of(key, flags), result, 0, 0}, room);
   // Of a fixed size it is a handful of moves; the next entry covers what is too much.
   std::memcpy(room + sizeof(EntryHead), key.words, sizeof key.words);
-  writer_->add(sizeof(EntryHead) + key.count * sizeof(uint64_t), 1);
+  const size_t words = sizeof(EntryHead) + key.count * sizeof(uint64_t);
+  std::memcpy(room + words, &key.data, sizeof key.data);
+  writer_->add(words + (key.data != 0 ? sizeof key.data : 0), 1);
   return true;
 }
 
@@ -208,12 +214,13 @@ void Recorder::append_whole(uint16_t hook, const CallKey& key, int32_t result, u
   EntryHead head;
   head.hook = hook;
   head.words = key.count;
-  head.flags = static_cast<uint8_t>(flags | (answer != nullptr ? kHasAnswer : 0));
+  head.flags = flags_of(key, static_cast<uint8_t>(flags | (answer != nullptr ? kHasAnswer : 0)));
   head.result = result;
   head.name_bytes = static_cast<uint32_t>(std::min(key.name.size(), kMaxNameBytes));
   head.deliveries = static_cast<uint32_t>(deliveries.size());
   append_bytes(&head, sizeof head);
   append_bytes(key.words, key.count * sizeof(uint64_t));
+  if (key.data != 0) append_bytes(&key.data, sizeof key.data);
   append_bytes(key.name.data(), head.name_bytes);
   if (answer != nullptr) {
     const uint64_t size = answer->bytes();

@@ -116,6 +116,8 @@ Status Replayer::read_body(Entry& entry) {
   entry.name.resize(entry.head.name_bytes);
   entry.answer.clear();
   Status status = read(std::as_writable_bytes(std::span(entry.words)));
+  entry.data = 0;
+  if (status.ok() && (entry.head.flags & kHasData) != 0) status = read_value(entry.data);
   if (status.ok()) status = read(std::as_writable_bytes(std::span(entry.name)));
   if (!status.ok() || (entry.head.flags & kHasAnswer) == 0) return status;
   uint64_t size = 0;

@@ -639,7 +639,17 @@ const Entry& Session::expect(HookId hook, const CallKey& key) {
     diverged(describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
              describe(static_cast<uint16_t>(hook), key.words, key.count, key.name));
   }
+  if (entry_.data != 0 && !settings_.pass_over.data) compare_data(hook, key);
   return entry_;
+}
+
+void Session::compare_data(HookId hook, const CallKey& key) {
+  const uint64_t now = key.given.empty() ? key.data : data_digest(key.given);
+  // What could not be looked at in one of both runs is not known to differ.
+  if (now == 0 || now == entry_.data) return;
+  diverged(describe(static_cast<uint16_t>(hook), key.words, key.count, key.name) +
+               " with the data of the recorded run",
+           "the call with other data (--force-data passes over that)");
 }
 
 void Session::remember_deferred(const HostBlock& block) {

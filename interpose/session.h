@@ -439,6 +439,8 @@ class Session {
   void deliver_cut(bool last);
   void note_cut();
   std::string describe_next();
+  // Of the call that is just expected; ends the process where it is another.
+  void compare_data(HookId hook, const CallKey& key);
   // What came of MPI calls before there was a journal; of one call. The caller holds no lock.
   void journal_early_outcomes();
   void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,

@@ -246,6 +246,15 @@ class Arguments {
     std::memcpy(&value, from, sizeof value);
     return value;
   }
+  // A parameter of at most a word's size; 0 where there is none.
+  uint64_t number(uint32_t parameter) const {
+    const KernelWrites::Parameter& where = kernel_.parameters[parameter];
+    const void* const from =
+        params_ != nullptr ? params_[parameter] : static_cast<const void*>(buffer_ + where.offset);
+    uint64_t value = 0;
+    if (from != nullptr) std::memcpy(&value, from, where.size);
+    return value;
+  }
   template <class Visit>
   void for_each_word(uint32_t parameter, Visit&& visit) const {
     const uint32_t size = kernel_.parameters[parameter].size;
@@ -315,6 +324,20 @@ bool add_pointer(const KernelWrites::Pointer& pointer, const Arguments& argument
 }
 
 }  // namespace
+
+uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extra) {
+  constexpr uint64_t kOdd =
+      0x9e3779b97f4a7c15;  // the golden ratio's bits: it spreads what it meets
+  const Arguments arguments(kernel, params, extra);
+  if (!arguments.known()) return 0;
+  uint64_t digest = kernel.parameters.size() + 1;
+  for (uint32_t i = 0; i < kernel.parameters.size(); ++i) {
+    if (kernel.parameters[i].size > kPointerBytes) continue;
+    digest = (digest ^ arguments.number(i)) * kOdd;
+    digest ^= digest >> 32;
+  }
+  return digest == 0 ? 1 : digest;
+}
 
 bool collect_writes(const KernelWrites& kernel, void** params, void** extra,
                     const MemoryMap& memory, WriteSet& writes) {

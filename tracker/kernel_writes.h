@@ -86,4 +86,9 @@ class KernelCode {
 bool collect_writes(const KernelWrites& kernel, void** params, void** extra,
                     const MemoryMap& memory, WriteSet& writes);
 
+// A digest of those of a launch's arguments that are single numbers or pointers, never 0; 0 where
+// the kernel's parameters are not known. Structures do not count: they may have bytes that nobody
+// sets. Allocates nothing.
+uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extra);
+
 }  // namespace gpusnap

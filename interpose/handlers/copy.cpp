@@ -1,6 +1,8 @@
 // Copies. What matters is where the bytes go: into device memory they are skipped in a replay, and
 // loaded at the cut; into memory that the host sees they are what the host learnt.
 
+#include <span>
+
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/places.h"
 
@@ -15,6 +17,7 @@ struct Copy {
   enum class Declared { kDevice, kHost, kEither } declared = Declared::kEither;
   bool async = false;
   CUstream stream = nullptr;
+  bool from_host = false;  // as the call says
   // Of an array instead: as a replay must repeat it.
   uint64_t to_array = 0;
   uint64_t from_array = 0;
@@ -27,6 +30,14 @@ Side side_of(Session& session, const Copy& copy) {
     return copy.declared == Copy::Declared::kDevice ? Side::kDevice : Side::kHost;
   }
   return handle::side_of(session, address);
+}
+
+// What a copy gives to the device out of memory that is the host's alone: the driver has read it
+// when the call returns. What the device sees, too, may be on its way there still. Of a box, its
+// first row.
+std::span<const std::byte> given(Session& session, const Copy& copy) {
+  if (!copy.from_host || session.memory().find(copy.from) != nullptr) return {};
+  return {reinterpret_cast<const std::byte*>(copy.from), copy.to.width};
 }
 
 CUresult replay_back(Step& step, const Copy& copy) {
@@ -102,8 +113,15 @@ CUresult follow_copy(Step& step, const Copy& copy, Real&& real) {
                         copy.to.slice);
   }
   if (side == Side::kDevice) {
-    if (copy.async) return step.skipped(real);
-    return step.synchronised(false, real);
+    step.key.given = given(session, copy);
+    // Not before: what it says may be no memory at all.
+    const auto looked_at = [&] {
+      const CUresult result = real();
+      if (result == CUDA_SUCCESS && !step.replaying()) step.key.look();
+      return result;
+    };
+    if (copy.async) return step.skipped(looked_at);
+    return step.synchronised(false, looked_at);
   }
   return step.replaying() ? replay_back(step, copy) : record_back(step, side, copy, stream, real);
 }
@@ -126,16 +144,16 @@ uint64_t address_of(const void* host) {
 
 CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t)>& call, CUdeviceptr to,
                  const void* from, size_t size) {
-  return plain_copy(call,
-                    {plain(to, size), address_of(from), Copy::Declared::kDevice, false, nullptr},
-                    to, from, size);
+  return plain_copy(
+      call, {plain(to, size), address_of(from), Copy::Declared::kDevice, false, nullptr, true}, to,
+      from, size);
 }
 
 CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t, CUstream)>& call,
                  CUdeviceptr to, const void* from, size_t size, CUstream stream) {
-  return plain_copy(call,
-                    {plain(to, size), address_of(from), Copy::Declared::kDevice, true, stream}, to,
-                    from, size, stream);
+  return plain_copy(
+      call, {plain(to, size), address_of(from), Copy::Declared::kDevice, true, stream, true}, to,
+      from, size, stream);
 }
 
 CUresult copy_back(const Call<CUresult(void*, CUdeviceptr, size_t)>& call, void* to,
@@ -205,6 +223,7 @@ CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(cons
   Copy copy = describe(*shape);
   copy.async = async;
   copy.stream = stream;
+  copy.from_host = shape->srcMemoryType == CU_MEMORYTYPE_HOST;
   const bool to_array = shape->dstMemoryType == CU_MEMORYTYPE_ARRAY;
   const bool from_array = shape->srcMemoryType == CU_MEMORYTYPE_ARRAY;
   const Arrays& arrays = step.session().arrays();

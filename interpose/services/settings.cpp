@@ -406,14 +406,15 @@ struct PassOverWord {
   std::string_view word;
   bool PassOver::*member;
 };
-constexpr std::array<PassOverWord, 8> kPassOverWords = {{{"program", &PassOver::program},
+constexpr std::array<PassOverWord, 9> kPassOverWords = {{{"program", &PassOver::program},
                                                          {"arguments", &PassOver::arguments},
                                                          {"inputs", &PassOver::inputs},
                                                          {"device", &PassOver::device},
                                                          {"devices", &PassOver::devices},
                                                          {"folder", &PassOver::folder},
                                                          {"driver", &PassOver::driver},
-                                                         {"libraries", &PassOver::libraries}}};
+                                                         {"libraries", &PassOver::libraries},
+                                                         {"data", &PassOver::data}}};
 
 std::string read_force(std::string_view value, ParsedSettings& into) {
   PassOver pass_over;
@@ -422,8 +423,8 @@ std::string read_force(std::string_view value, ParsedSettings& into) {
     const std::string_view word = value.substr(0, comma);
     const auto* const known = std::ranges::find(kPassOverWords, word, &PassOverWord::word);
     if (known == kPassOverWords.end()) {
-      return "not program, arguments, inputs, device, devices, folder, driver or libraries, or "
-             "several of them joined by commas";
+      return "not program, arguments, inputs, device, devices, folder, driver, libraries or data, "
+             "or several of them joined by commas";
     }
     pass_over.*known->member = true;
     value.remove_prefix(std::min(comma + 1, value.size()));

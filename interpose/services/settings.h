@@ -45,6 +45,7 @@ struct PassOver {
   bool folder = false;     // that it works in
   bool driver = false;     // its version
   bool libraries = false;  // their files
+  bool data = false;       // what it gives to the device
 };
 // "program,arguments"; empty: nothing.
 std::string words_of(const PassOver& pass_over);

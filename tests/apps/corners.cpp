@@ -588,6 +588,24 @@ void by_file(int steps) {
   plain(steps);
 }
 
+// What it gives to the device is what a file in the working folder says: as bytes, or as a kernel's
+// argument.
+unsigned from_file() {
+  unsigned value = 0;
+  std::ifstream("value.txt") >> value;
+  return value;
+}
+
+void data_by_file(int steps) {
+  std::vector<unsigned> words(20'000, from_file());
+  const Buffer<unsigned> given(words);
+  plain(steps);
+}
+
+void argument_by_file(int steps) {
+  mixed_with(steps, [](Cells& cells) { cells.mix(from_file()); });
+}
+
 void second_thread(int steps) {
   mixed_with(steps, [](Cells& cells) {
     CUcontext context = nullptr;
@@ -743,6 +761,8 @@ int run(const std::string& mode, int steps) {
       {"plain_sets", plain_sets},
       {"plain", plain},
       {"by_file", by_file},
+      {"data_by_file", data_by_file},
+      {"argument_by_file", argument_by_file},
       {"thread", second_thread},
       {"unproven_thread", unproven_thread},
       {"word_for_host", word_for_host},

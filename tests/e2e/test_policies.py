@@ -101,6 +101,31 @@ class Policies(harness.TestCase):
             file.write('1000\n')
         self.restores(command, reference)
 
+    def test_other_data(self):
+        """The calls are the same; what they give to the device is not."""
+        value = os.path.join(self.working_folder, 'value.txt')
+        for mode, call in (('data_by_file', 'cuMemcpyHtoD_v2'),
+                           ('argument_by_file', 'cuLaunchKernel')):
+            with self.subTest(mode=mode):
+                command = [CORNERS, mode, '200']
+                with open(value, 'w') as file:
+                    file.write('4\n')
+                reference = self.reference(command)
+                self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:50', GPUSNAP_JOB=mode))
+                with open(value, 'w') as file:
+                    file.write('5\n')
+                run = self.start_restored(command, GPUSNAP_RESTORE_FORCE='inputs',
+                                          GPUSNAP_JOB=mode)
+                self.assertEqual(run.wait(self.timeout), harness.DIVERGED, run.errors)
+                self.one_line(run, 'expected ' + call, 'with the data of the recorded run',
+                              '--force-data')
+                self.finish(self.start_restored(command, GPUSNAP_RESTORE_FORCE='inputs,data',
+                                                GPUSNAP_JOB=mode))
+                with open(value, 'w') as file:
+                    file.write('4\n')
+                run = self.finish(self.start_restored(command, GPUSNAP_JOB=mode))
+                self.assert_same_output(run, reference)
+
     def test_forks(self):
         command = [CORNERS, 'forks', '200']
         reference = self.reference(command)

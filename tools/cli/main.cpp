@@ -173,6 +173,8 @@ CLI::App* add_restore(CLI::App& app, RestoreOptions& options) {
                     "restore although the device is of another model");
   command->add_flag("--force-devices", pass_over.devices,
                     "restore although there are fewer devices than the program used");
+  command->add_flag("--force-data", pass_over.data,
+                    "restore although the program gives other data to the device than it did");
   add_launch_options(*command, options.launch);
   end_help(*command,
            "Give the program and the options as to 'gpusnap run'.\n\n"

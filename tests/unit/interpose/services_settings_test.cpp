@@ -100,7 +100,7 @@ TEST(Settings, ReadEveryVariable) {
 
 TEST(Settings, WhatIsPassedOverComesBackAsWords) {
   constexpr std::string_view kAll =
-      "program,arguments,inputs,device,devices,folder,driver,libraries";
+      "program,arguments,inputs,device,devices,folder,driver,libraries,data";
   const std::string variable = "GPUSNAP_RESTORE_FORCE=" + std::string(kAll);
   EXPECT_EQ(words_of(parse({variable.c_str()}).settings.pass_over), kAll);
   EXPECT_NE(only_error("GPUSNAP_RESTORE_FORCE=inputs,all").find("not program, arguments, inputs"),

@@ -823,6 +823,39 @@ TEST_F(Launch, ArgumentsInOneBuffer) {
   EXPECT_TRUE(less.everything());
 }
 
+TEST_F(Launch, TheDigestIsOfNumbersAndPointers) {
+  void* params[] = {&p_, &q_, &n_, words_, &m_};
+  const auto digest = [&] { return digest_arguments(kernel_, params, nullptr); };
+  const uint64_t first = digest();
+  EXPECT_NE(first, 0U);
+  const auto differs_with = [&](auto& argument) {
+    ++argument;
+    const bool differs = digest() != first;
+    --argument;
+    return differs;
+  };
+  EXPECT_TRUE(differs_with(p_));
+  EXPECT_TRUE(differs_with(n_));
+  EXPECT_TRUE(differs_with(m_));
+  EXPECT_FALSE(differs_with(words_[3]));
+  std::swap(p_, q_);
+  EXPECT_NE(digest(), first);
+  std::swap(p_, q_);
+  EXPECT_EQ(digest(), first);
+  struct {
+    uint64_t p, q;
+    uint32_t n, padding;
+    uint64_t words[5];
+    uint64_t m;
+  } block = {p_, q_, n_, 0, {}, m_};
+  size_t bytes = sizeof block;
+  void* extra[] = {reinterpret_cast<void*>(1), &block, reinterpret_cast<void*>(2), &bytes, nullptr};
+  EXPECT_EQ(digest_arguments(kernel_, nullptr, extra), first);
+  EXPECT_EQ(digest_arguments(kernel_, nullptr, nullptr), 0U);
+  kernel_.layout_known = false;
+  EXPECT_EQ(digest(), 0U);
+}
+
 // What compilers make of C++.
 TEST(KernelWrites, ClangsCode) {
   const auto files = device_code(".ptx");
