@@ -65,9 +65,10 @@ const KernelWrites* Kernels::find(const void* handle) const {
   return at == handles_.end() ? nullptr : &kernels_[at->second].writes;
 }
 
-uint64_t Kernels::digest(const void* handle, void** params, void** extra) const {
+uint64_t Kernels::digest(const void* handle, void** params, void** extra,
+                         const MemoryMap& memory) const {
   const KernelWrites* const kernel = find(handle);
-  return kernel == nullptr ? 0 : digest_arguments(*kernel, params, extra);
+  return kernel == nullptr ? 0 : digest_arguments(*kernel, params, extra, memory);
 }
 
 void Kernels::add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,

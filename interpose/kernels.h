@@ -39,9 +39,8 @@ class Kernels {
   // guess that is where it is not proven. Allocates nothing.
   void add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,
                   WriteSet& writes) const;
-  // Of the numbers and pointers among a launch's arguments; 0: they are not known. What structures
-  // hold does not count: there are bytes in them that nobody sets. Allocates nothing.
-  uint64_t digest(const void* handle, void** params, void** extra) const;
+  // digest_arguments() of a launch of `handle`.
+  uint64_t digest(const void* handle, void** params, void** extra, const MemoryMap& memory) const;
   // The kernel behind a handle; null: not known.
   const KernelWrites* find(const void* handle) const;
   // By WriteSet::guesses(): the same number for all handles of a kernel.

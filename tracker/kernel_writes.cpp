@@ -325,18 +325,26 @@ bool add_pointer(const KernelWrites::Pointer& pointer, const Arguments& argument
 
 }  // namespace
 
-uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extra) {
-  constexpr uint64_t kOdd =
-      0x9e3779b97f4a7c15;  // the golden ratio's bits: it spreads what it meets
+uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extra,
+                          const MemoryMap& memory) {
+  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // an odd number whose bits are as if drawn
+  // Where numbers end, mostly, and addresses do that a process may have.
+  constexpr uint64_t kNumbersEnd = uint64_t{1} << 32, kAddressesEnd = uint64_t{1} << 47;
+  constexpr uint32_t kMostPointers = 16;
   const Arguments arguments(kernel, params, extra);
   if (!arguments.known()) return 0;
-  uint64_t digest = kernel.parameters.size() + 1;
+  uint64_t digest = kernel.parameters.size() + 1, pointers = 0;
   for (uint32_t i = 0; i < kernel.parameters.size(); ++i) {
     if (kernel.parameters[i].size > kPointerBytes) continue;
-    digest = (digest ^ arguments.number(i)) * kOdd;
+    const uint64_t value = arguments.number(i);
+    if (value >= kNumbersEnd && value < kAddressesEnd) {
+      if (i >= kMostPointers || !memory.may_be_on_device(value)) continue;
+      pointers |= uint64_t{1} << i;
+    }
+    digest = (digest ^ value) * kGolden;
     digest ^= digest >> 32;
   }
-  return digest == 0 ? 1 : digest;
+  return ((digest | (kDigestMask + 1)) & ~kDigestMask) | pointers;
 }
 
 bool collect_writes(const KernelWrites& kernel, void** params, void** extra,

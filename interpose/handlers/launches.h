@@ -28,7 +28,8 @@ CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUst
                packed(shape.grid_z, shape.block_x), packed(shape.block_y, shape.block_z),
                shape.shared_bytes);
   if (step.captured()) return step.made_again(real);
-  step.key.data = session.modules().kernels().digest(function, arguments.params, arguments.extra);
+  step.key.data = session.modules().kernels().digest(function, arguments.params, arguments.extra,
+                                                     session.memory());
   step.device_may_write();
   if (step.replaying()) {
     const CUresult recorded = step.expect();

@@ -825,7 +825,7 @@ TEST_F(Launch, ArgumentsInOneBuffer) {
 
 TEST_F(Launch, TheDigestIsOfNumbersAndPointers) {
   void* params[] = {&p_, &q_, &n_, words_, &m_};
-  const auto digest = [&] { return digest_arguments(kernel_, params, nullptr); };
+  const auto digest = [&] { return digest_arguments(kernel_, params, nullptr, memory_); };
   const uint64_t first = digest();
   EXPECT_NE(first, 0U);
   const auto differs_with = [&](auto& argument) {
@@ -850,8 +850,19 @@ TEST_F(Launch, TheDigestIsOfNumbersAndPointers) {
   } block = {p_, q_, n_, 0, {}, m_};
   size_t bytes = sizeof block;
   void* extra[] = {reinterpret_cast<void*>(1), &block, reinterpret_cast<void*>(2), &bytes, nullptr};
-  EXPECT_EQ(digest_arguments(kernel_, nullptr, extra), first);
-  EXPECT_EQ(digest_arguments(kernel_, nullptr, nullptr), 0U);
+  EXPECT_EQ(digest_arguments(kernel_, nullptr, extra, memory_), first);
+  EXPECT_EQ(digest_arguments(kernel_, nullptr, nullptr, memory_), 0U);
+  // Addresses of the host: any. Of the device: as far as they are known.
+  m_ = 0x7fff12345678;
+  const uint64_t host = digest();
+  m_ = 0x555512345678;
+  EXPECT_EQ(digest(), host);
+  EXPECT_EQ(digest() & kDigestMask, 0U);
+  EXPECT_TRUE(memory_.insert({0x555500000000, 0x100000000, MemoryKind::kDevice, {}, 0, 0, ""}));
+  EXPECT_EQ(digest() & kDigestMask, 1U << 4);
+  const uint64_t device = digest();
+  ++m_;
+  EXPECT_NE(digest(), device);
   kernel_.layout_known = false;
   EXPECT_EQ(digest(), 0U);
 }
