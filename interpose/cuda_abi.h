@@ -27,6 +27,10 @@ decltype(cuGetProcAddress_v2) cuGetProcAddress_v2_ptsz;
 CUresult cuGetExportTable(const void** table, const CUuuid* id);
 CUresult cuProfilerStart();
 CUresult cuProfilerStop();
+CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* args);
+CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* args);
+CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs* args);
+CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* args);
 
 // ---- devices --------------------------------------------------------------------------------------
 CUresult cuDeviceGet(CUdevice* device, int ordinal);

@@ -415,6 +415,10 @@ typedef struct CUDA_RESOURCE_VIEW_DESC_st {
 #define CU_TRSF_NORMALIZED_COORDINATES 0x02
 #define CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION 0x20
 typedef struct CUarrayMapInfo_st CUarrayMapInfo;
+typedef struct CUcheckpointLockArgs_st CUcheckpointLockArgs;
+typedef struct CUcheckpointCheckpointArgs_st CUcheckpointCheckpointArgs;
+typedef struct CUcheckpointRestoreArgs_st CUcheckpointRestoreArgs;
+typedef struct CUcheckpointUnlockArgs_st CUcheckpointUnlockArgs;
 
 // ---- memory -----------------------------------------------------------------------------------------
 typedef struct CUuuid_st { char bytes[16]; } CUuuid;

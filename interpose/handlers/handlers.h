@@ -2,6 +2,8 @@
 // and its arguments, and calls the real function when and as it must.
 #pragma once
 
+#include <unistd.h>
+
 #include <string>
 
 #include "interpose/hook.h"
@@ -30,6 +32,17 @@ CUresult unsupported(const Call<CUresult(A...)>& call, A... args) {
   if (step.off()) return call.real(args...);
   (step.note_stream(args), ...);
   return step.not_followed(name_of(call.hook.id), [&] { return call.real(args...); });
+}
+
+// The driver's own checkpoints are of other processes, which is their business. A process that is
+// about to stop itself loses ours first: while it is locked we could not even give them up.
+template <class... A>
+CUresult driver_checkpoint(const Call<CUresult(int, A...)>& call, int pid, A... args) {
+  if (pid != getpid()) return call.real(pid, args...);
+  Step step(call);
+  if (step.off()) return call.real(pid, args...);
+  step.session().refuse(std::string(name_of(call.hook.id)) + " of the program itself");
+  return step.outside([&] { return call.real(pid, args...); });
 }
 
 template <class... A>

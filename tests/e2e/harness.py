@@ -56,6 +56,7 @@ PROGRAMS = {
     'graph': ('150', 30),
     'graph_nodes': ('120', 40),
     'graph_memory': ('150', 20),
+    'keepers': ('300', 20),
     'peers': ('150', 60),
     'callbacks': ('300', 20),
     'signals': ('300', 15),

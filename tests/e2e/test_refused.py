@@ -50,6 +50,19 @@ class Refused(harness.TestCase):
                               'goes on: ' + why, said)
         self.assertEqual(len(said), len(symbols))
 
+    def test_the_drivers_own_checkpoints(self):
+        """Of other processes they are none of our business."""
+        symbols = ['cuCheckpointProcess' + what for what in ('Lock', 'Checkpoint', 'Restore', 'Unlock')]
+        found, said = self.calls(NOOP, symbols)
+        self.assertEqual(found, {symbol: ['0', 'ok'] for symbol in symbols})
+        self.assertEqual(said, [])
+        found, said = self.calls(NOOP, [symbol + ':self' for symbol in symbols])
+        for symbol in symbols:
+            with self.subTest(symbol):
+                why = '%s of the program itself cannot be restored by this version' % symbol
+                self.assertEqual(found[symbol + ':self'], ['0', why])
+        self.assertEqual(len(said), len(symbols))
+
     def test_what_fails_has_done_nothing(self):
         """Programs try calls to see whether a device has them: checkpoints go on."""
         found, said = self.calls(harness.SIMCUDA, list(unsupported()))

@@ -1,7 +1,8 @@
 // Makes each of the driver's calls that are its arguments, with nothing but zeros, in a process of
-// its own; then asks that process for a checkpoint, as the tool would, and goes on calling CUDA
-// until there is an answer. Prints "CALL<tab>RESULT<tab>ANSWER", where the answer is "ok" or the
-// reason why there is none; "CALL<tab>absent" where the driver has none of that name.
+// its own, or, where ":self" follows the name, with that process's number and zeros; then asks that
+// process for a checkpoint, as the tool would, and goes on calling CUDA until there is an answer.
+// Prints "CALL<tab>RESULT<tab>ANSWER", where the answer is "ok" or the reason why there is none;
+// "CALL<tab>absent" where the driver has none of that name.
 #include <dlfcn.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "interpose/cuda_abi.h"
 #include "interpose/services/control.h"
@@ -17,6 +19,7 @@
 namespace {
 
 constexpr int kPatienceMs = 20'000;
+constexpr std::string_view kSelf = ":self";
 
 // More arguments than any call has. What it makes of those that it has not is nothing.
 using AnyCall = CUresult (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
@@ -49,12 +52,15 @@ std::string ask(decltype(&cuCtxSynchronize) synchronise) {
 }
 
 // In the child.
-int call_and_ask(const char* symbol) {
+int call_and_ask(const char* asked) {
+  std::string symbol = asked;
+  const bool of_itself = symbol.ends_with(kSelf);
+  if (of_itself) symbol.resize(symbol.size() - kSelf.size());
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == nullptr) return 1;
-  const auto call = find<AnyCall>(driver, symbol);
+  const auto call = find<AnyCall>(driver, symbol.c_str());
   if (call == nullptr) {
-    std::printf("%s\tabsent\n", symbol);
+    std::printf("%s\tabsent\n", asked);
     return 0;
   }
   CUcontext context = nullptr;
@@ -62,9 +68,10 @@ int call_and_ask(const char* symbol) {
       find<decltype(&cuCtxCreate_v2)>(driver, "cuCtxCreate_v2")(&context, 0, 0) != CUDA_SUCCESS) {
     return 1;
   }
-  const CUresult result = call(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  const auto first = of_itself ? static_cast<uint64_t>(getpid()) : 0;
+  const CUresult result = call(first, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
   const auto synchronise = find<decltype(&cuCtxSynchronize)>(driver, "cuCtxSynchronize");
-  std::printf("%s\t%d\t%s\n", symbol, static_cast<int>(result), ask(synchronise).c_str());
+  std::printf("%s\t%d\t%s\n", asked, static_cast<int>(result), ask(synchronise).c_str());
   return 0;
 }
 
