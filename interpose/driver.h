@@ -55,6 +55,7 @@ struct Driver {
 // Newer than the oldest driver that we support: null where the driver has none.
 #define GPUSNAP_OPTIONAL_DRIVER_FUNCTIONS(X) \
   X(cuLibraryGetGlobal)                      \
+  X(cuLibraryGetManaged)                     \
   X(cuLibraryGetModule)                      \
   X(cuLibraryGetKernelCount)                 \
   X(cuModuleGetFunctionCount)                \

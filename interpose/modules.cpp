@@ -1,19 +1,20 @@
 #include "interpose/modules.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpusnap {
 
 void Modules::add_module(CUmodule module, CUcontext context, const ImageContents& image) {
   kernels_.add_code(next_number_, image);
   loaded_.push_back(
-      {next_number_++, module, nullptr, context, globals_of(image), true, {}, {}, {}});
+      {next_number_++, module, nullptr, context, globals_of(image), true, {}, {}, true, {}, {}});
 }
 
 void Modules::add_library(CUlibrary library, const ImageContents& image) {
   kernels_.add_code(next_number_, image);
   loaded_.push_back(
-      {next_number_++, nullptr, library, nullptr, globals_of(image), false, {}, {}, {}});
+      {next_number_++, nullptr, library, nullptr, globals_of(image), false, {}, {}, true, {}, {}});
 }
 
 template <class Match>
@@ -43,6 +44,7 @@ void Modules::remove_context(CUcontext context, MemoryMap& memory) {
     if (loaded.library == nullptr || !loaded.in_map.contains(context)) continue;
     kernels_.forget_globals(loaded.number);
     loaded.in_map.clear();
+    place_managed(loaded.managed);
   }
   remove_if([&](const Loaded& l) { return l.library == nullptr && l.context == context; }, memory);
 }
@@ -112,20 +114,86 @@ void Modules::load_function(CUfunction function) {
   (void)driver_.cuFuncLoad(function);
 }
 
-CUresult Modules::address_of(const Loaded& loaded, const std::string& name, CUcontext context,
+CUresult Modules::address_of(const Loaded& loaded, const GlobalVariable& global, CUcontext context,
                              uint64_t* address, uint64_t* size) const {
   CUdeviceptr pointer = 0;
   size_t bytes = 0;
   CUresult result = CUDA_ERROR_NOT_SUPPORTED;
   CurrentContext current(driver_, context);
   if (loaded.library == nullptr) {
-    result = driver_.cuModuleGetGlobal_v2(&pointer, &bytes, loaded.module, name.c_str());
-  } else if (driver_.cuLibraryGetGlobal != nullptr) {
-    result = driver_.cuLibraryGetGlobal(&pointer, &bytes, loaded.library, name.c_str());
+    result = driver_.cuModuleGetGlobal_v2(&pointer, &bytes, loaded.module, global.name.c_str());
+  } else if (const auto ask =
+                 global.managed ? driver_.cuLibraryGetManaged : driver_.cuLibraryGetGlobal;
+             ask != nullptr) {
+    result = ask(&pointer, &bytes, loaded.library, global.name.c_str());
   }
   *address = pointer;
   *size = bytes;
   return result;
+}
+
+std::vector<Modules::Managed> Modules::begin_managed() {
+  std::vector<Managed> wanted;
+  for (Loaded& loaded : loaded_) {
+    if (!loaded.used || !std::exchange(loaded.managed_wanted, false)) continue;
+    for (const GlobalVariable& global : loaded.globals.globals) {
+      if (global.managed && global.size != 0) {
+        wanted.push_back({loaded.number, loaded.module, loaded.library, global});
+      }
+    }
+  }
+  looking_for_managed_ = !wanted.empty();
+  return wanted;
+}
+
+void Modules::find_managed(Managed& wanted) const {
+  CUmodule module = wanted.module;
+  CUdeviceptr address = 0;
+  size_t size = 0;
+  CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+  if (wanted.library == nullptr) {
+    result = driver_.cuModuleGetGlobal_v2(&address, &size, module, wanted.variable.name.c_str());
+  } else if (driver_.cuLibraryGetManaged != nullptr && driver_.cuLibraryGetModule != nullptr) {
+    // They are there once the library is loaded in some context.
+    (void)driver_.cuLibraryGetModule(&module, wanted.library);
+    result =
+        driver_.cuLibraryGetManaged(&address, &size, wanted.library, wanted.variable.name.c_str());
+  }
+  if (result != CUDA_SUCCESS) return;
+  wanted.address = address;
+  wanted.size = size;
+}
+
+void Modules::end_managed(const std::vector<Managed>& found) {
+  looking_for_managed_ = false;
+  place_managed(found);
+  for (const Managed& one : found) {
+    const auto it = std::ranges::find(loaded_, one.number, &Loaded::number);
+    if (it != loaded_.end()) it->managed.push_back(one);
+  }
+}
+
+void Modules::place_managed(const std::vector<Managed>& found) {
+  for (const Managed& one : found) {
+    if (one.address != 0) {
+      kernels_.place_global(one.number, one.variable.name, one.address, one.size);
+    }
+  }
+}
+
+// Where begin_managed() did not lead to it, calls may have written it unseen.
+Status Modules::expect_managed(const Loaded& loaded, const GlobalVariable& global,
+                               const KnownContext& context, const MemoryMap& memory) const {
+  uint64_t address = 0, size = 0;
+  const CUresult result = address_of(loaded, global, context.handle, &address, &size);
+  if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && loaded.library != nullptr) return {};
+  const MemoryRange* known = result == CUDA_SUCCESS ? memory.at(address) : nullptr;
+  if (known != nullptr && known->kind == MemoryKind::kManaged) return {};
+  return {
+      Code::kUnsupported,
+      "the __managed__ variable " + global.name + " of module " + std::to_string(loaded.number) +
+          " was not known in a context that uses it" +
+          (result == CUDA_SUCCESS ? "" : " (" + std::string(error_name(driver_, result)) + ")")};
 }
 
 Status Modules::find_globals(const std::vector<KnownContext>& contexts, MemoryMap& memory) {
@@ -155,12 +223,13 @@ Status Modules::find_globals_of(const Loaded& loaded, const KnownContext& contex
   for (const GlobalVariable& global : loaded.globals.globals) {
     if (global.size == 0) continue;
     if (global.managed) {
-      return {Code::kUnsupported,
-              "the __managed__ variable " + global.name + " of " + module + " is not followed"};
+      if (Status status = expect_managed(loaded, global, context, memory); !status.ok()) {
+        return status;
+      }
+      continue;
     }
     MemoryRange range;
-    const CUresult result =
-        address_of(loaded, global.name, context.handle, &range.address, &range.size);
+    const CUresult result = address_of(loaded, global, context.handle, &range.address, &range.size);
     // A library need not be for each device of the program.
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && loaded.library != nullptr) return {};
     if (result != CUDA_SUCCESS) {
@@ -187,7 +256,7 @@ uint64_t Modules::find_global(uint64_t number, const std::string& name, uint64_t
   auto it = std::ranges::find(loaded_, number, &Loaded::number);
   uint64_t address = 0, bytes = 0;
   if (it == loaded_.end() || context == nullptr ||
-      address_of(*it, name, context, &address, &bytes) != CUDA_SUCCESS || bytes != size) {
+      address_of(*it, {name, size}, context, &address, &bytes) != CUDA_SUCCESS || bytes != size) {
     return 0;
   }
   return address;

@@ -61,9 +61,27 @@ class Modules {
   // Replay: what the skipped launches of the kernel would have loaded.
   void load_function(CUfunction function);
 
-  // Puts every variable of every module in use into the map. kUnsupported names the module or the
-  // variable that stands in the way of a checkpoint. `contexts`: all that the program uses.
-  // The ordinal of such a range is the number of its context.
+  // __managed__ variables, which the host sees too: they have to be known before anything writes
+  // them, so they are looked for where their module or library is first used, and never again.
+  struct Managed {
+    uint64_t number = 0;  // of the module
+    CUmodule module = nullptr;
+    CUlibrary library = nullptr;
+    GlobalVariable variable;
+    uint64_t address = 0;  // 0: not found
+    uint64_t size = 0;
+  };
+  std::vector<Managed> begin_managed();
+  // Asks the driver, which may load the library; the caller holds no lock.
+  void find_managed(Managed& wanted) const;
+  // What was found is what kernels mean by these names.
+  void end_managed(const std::vector<Managed>& found);
+  // Another thread is between the two.
+  bool looks_for_managed() const { return looking_for_managed_; }
+
+  // Puts every other variable of every module in use into the map. kUnsupported names the module or
+  // the variable that stands in the way of a checkpoint. `contexts`: all that the program uses. The
+  // ordinal of such a range is the number of its context.
   Status find_globals(const std::vector<KnownContext>& contexts, MemoryMap& memory);
   // The variable `name` of module `number` in a context; 0 when it is not there.
   uint64_t find_global(uint64_t number, const std::string& name, uint64_t size,
@@ -78,12 +96,17 @@ class Modules {
     ImageGlobals globals;
     bool used = false;
     std::set<CUcontext> in_map;     // contexts of which the variables are in the map
+    std::vector<Managed> managed;   // found
+    bool managed_wanted = true;     // not looked for yet
     std::vector<CUkernel> kernels;  // a library's, of which the program has handles
     std::vector<CUfunction> met;    // functions of theirs that it has not asked for
   };
   Status find_globals_of(const Loaded& loaded, const KnownContext& context, MemoryMap& memory);
-  CUresult address_of(const Loaded& loaded, const std::string& name, CUcontext context,
+  CUresult address_of(const Loaded& loaded, const GlobalVariable& global, CUcontext context,
                       uint64_t* address, uint64_t* size) const;
+  void place_managed(const std::vector<Managed>& found);
+  Status expect_managed(const Loaded& loaded, const GlobalVariable& global,
+                        const KnownContext& context, const MemoryMap& memory) const;
   template <class Match>
   void remove_if(Match&& match, MemoryMap& memory);
 
@@ -93,6 +116,7 @@ class Modules {
   uint64_t next_number_ = 0;
   std::unordered_map<const void*, uint32_t> functions_;
   uint32_t function_count_ = 0;
+  bool looking_for_managed_ = false;
   std::set<const void*> loaded_functions_;
 };
 

@@ -416,6 +416,15 @@ uint64_t Session::known(uint64_t address) const {
          (static_cast<uint64_t>(range->identity.ordinal) << 48);
 }
 
+uint64_t Session::managed_places() const {
+  uint64_t hash = 0;
+  for (const auto& [address, range] : memory_.ranges()) {
+    if (range.kind != MemoryKind::kManaged || !range.is_variable()) continue;
+    hash = (hash ^ address) * 31 + checksum(range.name) + range.module;
+  }
+  return hash;
+}
+
 std::vector<KnownContext> Session::contexts() const {
   std::vector<KnownContext> contexts;
   for (const auto& [context, number] : context_numbers_) contexts.push_back({context, number});
@@ -677,6 +686,7 @@ void Session::deliver(const Entry& entry) {
     } else if (status.ok()) {
       const auto mirror = host_memory_.mirror(head.target, head.offset, head.size);
       if (mirror.size() != head.size) {
+        if (managed_places() != 0) impossible(kExitImpossible, kManagedElsewhere);
         impossible(kExitDamaged, "the replay journal writes to memory that is not there");
       }
       read(mirror);

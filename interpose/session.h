@@ -275,6 +275,8 @@ class Session {
   // The address, where it is one that a replay must repeat; 0 for any other.
   // A module's variable may lie elsewhere in a replay: it counts by its name.
   uint64_t known(uint64_t address) const;
+  // Of where all __managed__ variables are, by which a cut knows them; 0: there are none.
+  uint64_t managed_places() const;
   // For addresses that the map does not know.
   bool is_device_address(uint64_t address) const;
   // Pinned memory that stands in for the driver's own at a recorded address: its size, else 0.
@@ -359,6 +361,9 @@ class Session {
 
   [[noreturn]] void diverged(const std::string& expected, const std::string& got);
   [[noreturn]] static void impossible(int exit_code, const std::string& why);
+  static constexpr const char* kManagedElsewhere =
+      "the program's __managed__ variables lie elsewhere than when it was saved, and cannot be "
+      "moved";
   std::string describe(uint16_t hook, const uint64_t* words, size_t count, std::string_view name);
 
  private:
@@ -479,6 +484,7 @@ class Session {
   std::string run_;  // random, names this process's files
   ProgramIdentity program_;
   uint64_t held_output_ = 0;            // at the cut that is restored (replay_output.h)
+  uint64_t cut_managed_ = 0;            // managed_places() of that cut
   uint64_t unsummed_input_ = 64 << 20;  // bytes of its input that may still be summed
   Ranks ranks_;
   // One of several ranks: cuts are made at MPI collectives alone, by all of them.

@@ -38,6 +38,7 @@ bool made_for_all(HookId hook) {
     case HookId::cuLibraryGetKernel:
     case HookId::cuLibraryGetModule:
     case HookId::cuLibraryGetGlobal:
+    case HookId::cuLibraryGetManaged:
     case HookId::cuKernelGetFunction:
     case HookId::cuKernelSetAttribute:
     case HookId::cuFuncSetAttribute:
@@ -231,6 +232,7 @@ void Session::deliver_cut(bool last) {
 
 void Session::note_cut() {
   held_output_ = entry_.words.empty() ? 0 : entry_.words[0];
+  cut_managed_ = entry_.words.size() < 2 ? 0 : entry_.words[1];
 }
 
 // Every call of the recording; what may be left is the entry of the cut itself.
@@ -440,6 +442,7 @@ bool Session::expect_busy(HookId hook) {
 // The replay has made all calls up to the cut: device memory is loaded, and the program is live.
 void Session::go_live() {
   if (!cut_delivered_) deliver_cut(true);
+  if (cut_managed_ != managed_places()) impossible(kExitImpossible, kManagedElsewhere);
   turn_taken_ = true;  // the others wait
   lock_.unlock();
   release_aside();

@@ -36,7 +36,7 @@ bool MemoryMap::erase(uint64_t address) {
 
 void MemoryMap::erase_module(uint64_t module) {
   std::erase_if(ranges_, [module](const auto& entry) {
-    return entry.second.kind == MemoryKind::kGlobal && entry.second.module == module;
+    return entry.second.is_variable() && entry.second.module == module;
   });
 }
 

@@ -24,7 +24,7 @@ namespace gpusnap {
 enum class MemoryKind : uint8_t {
   kDevice = 0,    // cuMemAlloc and its like: saved by snapshots
   kGlobal = 1,    // a __device__ or __constant__ variable: saved by snapshots
-  kManaged = 2,   // seen by both sides: host state, journaled, never loaded
+  kManaged = 2,   // seen by both sides, __managed__ too: host state, journaled, never loaded
   kPinned = 3,    // host memory that the device can address: likewise
   kArray = 4,     // our copy of an array, as it was at the last cut: saved by snapshots
   kPhysical = 5,  // of cuMemCreate, where we have mapped it: saved by snapshots
@@ -53,16 +53,20 @@ struct MemoryRange {
   MemoryKind kind = MemoryKind::kDevice;
   Identity identity;
   uint64_t context = 0;  // the driver's handle of the owning context
-  // kGlobal: the ordinal of its module or library, counted from 0 by loads. kPhysical, kView: the
-  // number of the memory, see PhysicalMemory.
+  // Of variables: the ordinal of their module or library, counted from 0 by loads. kPhysical,
+  // kView: the number of the memory, see PhysicalMemory.
   uint64_t module = 0;
-  std::string name;      // kGlobal: the symbol
+  std::string name;      // of variables: the symbol
   bool of_pool = false;  // kDevice: stream-ordered memory, which does not end with its context
   uint64_t origin = 0;   // kView: the address in the kPhysical range that it begins with
   int device = 0;        // kPhysical: that it is on
   // No two ranges of a run have the same, also not at the same address; given by the map.
   uint64_t life = 0;
   uint64_t end() const { return address + size; }
+  // Of a module.
+  bool is_variable() const {
+    return kind == MemoryKind::kGlobal || (kind == MemoryKind::kManaged && !name.empty());
+  }
 };
 
 class MemoryMap {
@@ -73,7 +77,7 @@ class MemoryMap {
   void continue_life(uint64_t address, uint64_t life);
   // Removes the range that starts at `address`; false when there is none.
   bool erase(uint64_t address);
-  // Removes the globals of one module.
+  // Removes the variables of one module.
   void erase_module(uint64_t module);
   // Removes the views in [address, address + size): the numbers of the memory that each led to.
   std::vector<uint64_t> erase_views(uint64_t address, uint64_t size);

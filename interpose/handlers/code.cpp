@@ -1,7 +1,12 @@
 // Modules, libraries, kernels and their launches.
 
+#include <sched.h>
+
+#include <type_traits>
+
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/launches.h"
+#include "interpose/handlers/memory_calls.h"
 #include "tiers/checksum.h"
 #include "tiers/file_system.h"
 #include "tracker/image.h"
@@ -9,6 +14,47 @@
 namespace gpusnap::handle {
 
 namespace {
+// The __managed__ variables of what is used for the first time: the host sees them from now on, so
+// other threads that come to use it wait until they are known.
+void note_managed(Step& step) {
+  Session& session = step.session();
+  Modules& modules = session.modules();
+  while (modules.looks_for_managed()) {
+    (void)step.outside([] { return sched_yield() == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; });
+  }
+  std::vector<Modules::Managed> wanted = modules.begin_managed();
+  if (wanted.empty()) return;
+  session.note_context();
+  const auto context = reinterpret_cast<uint64_t>(session.current_context());
+  (void)step.outside([&] {
+    for (Modules::Managed& one : wanted) modules.find_managed(one);
+    return CUDA_SUCCESS;
+  });
+  modules.end_managed(wanted);
+  for (const Modules::Managed& one : wanted) {
+    MemoryRange range;
+    range.address = one.address;
+    range.size = one.size;
+    range.kind = MemoryKind::kManaged;
+    range.context = context;
+    range.module = one.number;
+    range.name = one.variable.name;
+    if (one.address != 0 && session.memory().insert(std::move(range))) {
+      session.host_memory().add(one.address, one.size);
+    }
+  }
+}
+
+// They go with their module. Before that: other threads must not look at them any more.
+void end_managed(Session& session, uint64_t number) {
+  std::vector<uint64_t> gone;
+  for (const auto& [address, range] : session.memory().ranges()) {
+    const bool managed = range.kind == MemoryKind::kManaged && range.is_variable();
+    if (managed && range.module == number) gone.push_back(address);
+  }
+  for (const uint64_t address : gone) erase_range(session, address);
+}
+
 // Empty where it cannot be read; the driver then says why.
 std::vector<std::byte> read_whole_file(const char* path) {
   std::vector<std::byte> bytes;
@@ -51,6 +97,7 @@ CUresult load_module(const Call<F>& call, const Image& image, Step& step, CUmodu
     Session& session = step.session();
     session.note_context();
     session.modules().add_module(*out, session.current_context(), image.contents);
+    note_managed(step);
   }
   return result;
 }
@@ -97,6 +144,8 @@ CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
   Step step(call);
   if (step.off()) return call.real(module);
   if (step.asks_writes()) add_globals(step, module);
+  step.before_write();
+  end_managed(step.session(), step.session().modules().number_of(module));
   const CUresult result = step.made_again_in_order([&] { return call.real(module); });
   if (result == CUDA_SUCCESS) {
     step.session().modules().remove_module(module, step.session().memory());
@@ -147,7 +196,12 @@ CUresult get_global(const Call<F>& call, Step& step, CUdeviceptr* address, size_
   step.key.name = name;
   const CUresult result =
       step.made_again_in_order([&] { return call.real(address, bytes, module, name); });
-  if (result == CUDA_SUCCESS) note_global(step.session(), module, address, bytes, name);
+  if (result != CUDA_SUCCESS) return result;
+  if constexpr (std::is_same_v<Handle, CUlibrary>) {
+    step.session().modules().use_library(module);
+    note_managed(step);
+  }
+  note_global(step.session(), module, address, bytes, name);
   return result;
 }
 }  // namespace
@@ -203,6 +257,8 @@ CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library
   Step step(call);
   if (step.off()) return call.real(library);
   if (step.asks_writes()) add_globals(step, library);
+  step.before_write();
+  end_managed(step.session(), step.session().modules().number_of(library));
   const CUresult result = step.made_again_in_order([&] { return call.real(library); });
   if (result == CUDA_SUCCESS) {
     step.session().modules().remove_library(library, step.session().memory());
@@ -221,6 +277,7 @@ CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& ca
     Modules& modules = step.session().modules();
     modules.add_kernel(*out, modules.number_of(library), name);
     modules.use_library(library);
+    note_managed(step);
   }
   return result;
 }
@@ -230,7 +287,10 @@ CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*
   Step step(call);
   if (step.off()) return call.real(out, library);
   const CUresult result = step.made_again_in_order([&] { return call.real(out, library); });
-  if (result == CUDA_SUCCESS) step.session().modules().use_library(library, *out);
+  if (result == CUDA_SUCCESS) {
+    step.session().modules().use_library(library, *out);
+    note_managed(step);
+  }
   return result;
 }
 
@@ -241,9 +301,7 @@ CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const
   if (name == nullptr) {
     return step.made_again([&] { return call.real(address, bytes, library, name); });
   }
-  const CUresult result = get_global(call, step, address, bytes, library, name);
-  if (result == CUDA_SUCCESS) step.session().modules().use_library(library);
-  return result;
+  return get_global(call, step, address, bytes, library, name);
 }
 
 CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, CUfunction* out,
@@ -331,11 +389,14 @@ CUresult enumerate_code(const Call<decltype(cuLibraryEnumerateKernels)>& call, C
   const Driver& driver = step.session().driver();
   const uint64_t number = modules.number_of(library);
   step.key.add(number, capacity);
-  return list_kernels(step, kernels, capacity, library, driver.cuLibraryGetKernelCount,
-                      driver.cuKernelGetName, real, [&](CUkernel kernel, const char* name) {
-                        modules.add_kernel(kernel, number, name);
-                        modules.use_library(library);
-                      });
+  const CUresult result =
+      list_kernels(step, kernels, capacity, library, driver.cuLibraryGetKernelCount,
+                   driver.cuKernelGetName, real, [&](CUkernel kernel, const char* name) {
+                     modules.add_kernel(kernel, number, name);
+                     modules.use_library(library);
+                   });
+  note_managed(step);
+  return result;
 }
 
 CUresult get_module(const Call<CUresult(CUmodule*, CUfunction)>& call, CUmodule* out,

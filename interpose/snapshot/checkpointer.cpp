@@ -172,6 +172,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   }
   CallKey key;
   key.add(held_output());
+  if (const uint64_t managed = s.managed_places(); managed != 0) key.add(managed);
   s.recorder_->append(kCutEntry, key, 0, flags, nullptr, deliveries);
   s.forget_collected();
   cut = true;

@@ -74,6 +74,7 @@ PROGRAMS = {
     'runtime/pointers': ('300', 15),
     'runtime/globals': ('600', 60),
     'runtime/managed': ('400', 120),
+    'runtime/managed_globals': ('400', 60),
     'runtime/churn': ('400', 6),
     'runtime/warps': ('300', 40),
     'runtime/pendulum': ('200', 60),

@@ -48,6 +48,14 @@ class Restored(harness.TestCase):
         run = self.finish(self.start_restored(command))
         self.assert_same_output(run, reference)
 
+    def test_managed_variables_cannot_be_moved(self):
+        if not harness.built(['runtime/managed_globals']):
+            self.skipTest('needs the toolkit')
+        command, _ = self.killed('runtime/managed_globals')
+        run = self.start_restored(command, SIMCUDA_HOST_ASLR=5)
+        self.finish(run, harness.IMPOSSIBLE)
+        self.assertIn("the program's __managed__ variables lie elsewhere", run.errors)
+
     def test_older_checkpoint_can_be_chosen(self):
         name = 'stencil'
         steps, every = harness.PROGRAMS[name]

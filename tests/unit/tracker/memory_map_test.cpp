@@ -100,8 +100,17 @@ TEST(MemoryMap, ErasesTheGlobalsOfOneModule) {
   device.module = 1;
   ASSERT_TRUE(map.insert(first));
   ASSERT_TRUE(map.insert(second));
+  MemoryRange managed = range(400, 40, MemoryKind::kManaged);
+  managed.module = 1;
+  MemoryRange variable = range(500, 50, MemoryKind::kManaged);
+  variable.module = 1;
+  variable.name = "shared";
   ASSERT_TRUE(map.insert(device));
+  ASSERT_TRUE(map.insert(managed));
+  ASSERT_TRUE(map.insert(variable));
   map.erase_module(1);
+  EXPECT_EQ(map.at(500), nullptr);
+  EXPECT_EQ(map.bytes_of(MemoryKind::kManaged), 40U);
   EXPECT_EQ(map.at(100), nullptr);
   EXPECT_EQ(map.bytes_of(MemoryKind::kGlobal), 20U);
   EXPECT_EQ(map.bytes_of(MemoryKind::kDevice), 30U);
