@@ -796,6 +796,18 @@ typedef enum CUuserObject_flags_enum {
 typedef enum CUuserObjectRetain_flags_enum {
   CU_GRAPH_USER_OBJECT_MOVE = 1,
 } CUuserObjectRetain_flags;
+typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st {
+  CUcontext ctx;
+  unsigned count;
+  CUstreamBatchMemOpParams* paramArray;
+  unsigned flags;
+} CUDA_BATCH_MEM_OP_NODE_PARAMS_v1;
+typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v2_st {
+  CUcontext ctx;
+  unsigned count;
+  CUstreamBatchMemOpParams* paramArray;
+  unsigned flags;
+} CUDA_BATCH_MEM_OP_NODE_PARAMS_v2;
 // What a node of any kind does. Of kinds that are not followed nothing is read.
 typedef struct CUgraphNodeParams_st CUgraphNodeParams;
 struct CUgraphNodeParams_st {
@@ -812,6 +824,7 @@ struct CUgraphNodeParams_st {
     CUDA_EVENT_RECORD_NODE_PARAMS eventRecord;
     CUDA_MEM_ALLOC_NODE_PARAMS alloc;
     CUDA_MEM_FREE_NODE_PARAMS free;
+    CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 memOp;
   };
   long long reserved2;
 };

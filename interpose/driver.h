@@ -73,6 +73,7 @@ struct Driver {
   X(cuGraphKernelNodeGetParams)              \
   X(cuGraphMemcpyNodeGetParams)              \
   X(cuGraphMemsetNodeGetParams)              \
+  X(cuGraphBatchMemOpNodeGetParams)          \
   X(cuGraphEventRecordNodeGetEvent)          \
   X(cuGraphChildGraphNodeGetGraph)           \
   X(cuGraphHostNodeGetParams)                \

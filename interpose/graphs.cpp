@@ -15,8 +15,6 @@ const char* unfollowed_name(CUgraphNodeType type) {
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
       return "a graph that uses external semaphores";
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-      return "a graph that waits for or writes values";
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return "a graph with conditions";
     default:
@@ -115,6 +113,38 @@ bool Graphs::is_pageable(CUmemorytype type, uint64_t to) const {
          where != CU_MEMORYTYPE_DEVICE;
 }
 
+bool Graphs::is_seen_by_host(uint64_t address) const {
+  const MemoryRange* range = memory_.find(address);
+  return range != nullptr ? !is_on_device(range->kind)
+                          : is_pageable(CU_MEMORYTYPE_UNIFIED, address);
+}
+
+// A word that the host sees it may take for a signal, without any call that could be found in the
+// journal.
+std::string Graphs::read_words(std::span<const CUstreamBatchMemOpParams> operations,
+                               Node& node) const {
+  for (const CUstreamBatchMemOpParams& one : operations) {
+    switch (one.operation) {
+      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+      case CU_STREAM_MEM_OP_BARRIER:
+        continue;
+      default:
+        node.everything = true;
+        return "a graph with an operation on memory of a kind that is not known";
+    }
+    const bool wide = one.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    const CUdeviceptr address = one.writeValue.address;
+    node.writes.push_back({address, wide ? sizeof(cuuint64_t) : sizeof(cuuint32_t)});
+    if (is_seen_by_host(address)) return "a graph that writes values to memory that the host sees";
+  }
+  return {};
+}
+
 std::string Graphs::read_memory(CUgraphNode handle, bool allocates, Node& node) const {
   StandIns::Node stand_in;
   CUDA_MEM_ALLOC_NODE_PARAMS params{};
@@ -179,6 +209,14 @@ std::string Graphs::read_node(CUgraphNode handle, const Hosts& hosts, Node& node
       if (driver_.cuGraphMemsetNodeGetParams(handle, &params) != CUDA_SUCCESS) return kUnreadable;
       read_memset(params, node);
       return {};
+    }
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+      CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 params{};
+      if (driver_.cuGraphBatchMemOpNodeGetParams == nullptr ||
+          driver_.cuGraphBatchMemOpNodeGetParams(handle, &params) != CUDA_SUCCESS) {
+        return kUnreadable;
+      }
+      return read_words({params.paramArray, params.count}, node);
     }
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: {
       CUevent event = nullptr;
@@ -316,6 +354,15 @@ std::string Graphs::set_memset(CUgraphExec exec, CUgraphNode handle,
   node.handle = handle;
   read_memset(params, node);
   return put(exec, std::move(node));
+}
+
+std::string Graphs::set_words(CUgraphExec exec, CUgraphNode handle,
+                              std::span<const CUstreamBatchMemOpParams> operations) {
+  Node node;
+  node.handle = handle;
+  std::string unfollowed = read_words(operations, node);
+  std::string mixed_up = put(exec, std::move(node));
+  return unfollowed.empty() ? mixed_up : unfollowed;
 }
 
 std::string Graphs::set_record(CUgraphExec exec, CUgraphNode handle, CUevent event) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ class Graphs {
                          const CUDA_KERNEL_NODE_PARAMS_v1& params);
   std::string set_copy(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D& copy);
   std::string set_memset(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS& params);
+  std::string set_words(CUgraphExec exec, CUgraphNode node,
+                        std::span<const CUstreamBatchMemOpParams> operations);
   std::string set_record(CUgraphExec exec, CUgraphNode node, CUevent event);
   std::string set_child(CUgraphExec exec, CUgraphNode node, CUgraph child,
                         std::vector<HostNodes::Node> hosts = {});
@@ -130,6 +133,8 @@ class Graphs {
   std::string read_memory(CUgraphNode handle, bool allocates, Node& node) const;
   static std::string read_copy(const CUDA_MEMCPY3D& copy, Node& node);
   bool is_pageable(CUmemorytype type, uint64_t to) const;
+  bool is_seen_by_host(uint64_t address) const;
+  std::string read_words(std::span<const CUstreamBatchMemOpParams> operations, Node& node) const;
   void read_kernel(const CUDA_KERNEL_NODE_PARAMS_v1& params, Node& node) const;
   static void read_memset(const CUDA_MEMSET_NODE_PARAMS& params, Node& node);
   // A child graph is a node that does all that its own do.

@@ -294,6 +294,38 @@ CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*
   return result;
 }
 
+// A pointer to code that host and device both may call, and either may keep: it is the same again.
+CUresult library_get(const Call<decltype(cuLibraryGetUnifiedFunction)>& call, void** out,
+                     CUlibrary library, const char* name) {
+  auto real = [&] { return call.real(out, library, name); };
+  Step step(call);
+  if (step.off()) return real();
+  if (name == nullptr || out == nullptr) return step.made_again(real);
+  step.key.name = name;
+  if (!step.replaying()) {
+    const CUresult result = step.made_in_order(MemoryOrder::Kind::kMayWait, real);
+    if (result != CUDA_SUCCESS) {
+      step.record(result);
+      return result;
+    }
+    step.record_answer(result, out, sizeof *out);
+  } else {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    step.repeated(real);
+    void* before = nullptr;
+    step.take_answer(&before, sizeof before);
+    if (before != *out) {
+      Session::impossible(kExitImpossible, "the function " + std::string(name) +
+                                               " is elsewhere in this process, and the device " +
+                                               "may hold its address");
+    }
+  }
+  step.session().modules().use_library(library);
+  note_managed(step);
+  return CUDA_SUCCESS;
+}
+
 CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const char*)>& call,
                      CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
   Step step(call);

@@ -194,6 +194,19 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecMemsetNodeSetParams)>& ca
   return result;
 }
 
+CUresult graph_set_node(const Call<decltype(cuGraphExecBatchMemOpNodeSetParams)>& call,
+                        CUgraphExec exec, CUgraphNode node,
+                        const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* params) {
+  Step step(call);
+  if (step.off()) return call.real(exec, node, params);
+  const CUresult result = step.made_again([&] { return call.real(exec, node, params); });
+  if (result == CUDA_SUCCESS) {
+    refuse_unless_followed(
+        step, step.session().graphs().set_words(exec, node, {params->paramArray, params->count}));
+  }
+  return result;
+}
+
 CUresult graph_set_node(const Call<decltype(cuGraphExecEventRecordNodeSetEvent)>& call,
                         CUgraphExec exec, CUgraphNode node, CUevent event) {
   Step step(call);
@@ -272,6 +285,10 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecNodeSetParams)>& call, CU
         const CUDA_MEMSET_NODE_PARAMS_v2& set = params->memset;
         return graphs.set_memset(
             exec, node, {set.dst, set.pitch, set.value, set.elementSize, set.width, set.height});
+      });
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return followed([&] {
+        return graphs.set_words(exec, node, {params->memOp.paramArray, params->memOp.count});
       });
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       return followed([&] { return graphs.set_record(exec, node, params->eventRecord.event); });

@@ -226,6 +226,8 @@ CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary);
 CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& call, CUkernel*,
                      CUlibrary, const char*);
 CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*, CUlibrary);
+CUresult library_get(const Call<decltype(cuLibraryGetUnifiedFunction)>& call, void**, CUlibrary,
+                     const char*);
 CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const char*)>& call,
                      CUdeviceptr*, size_t*, CUlibrary, const char*);
 CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, CUfunction*,
@@ -419,6 +421,8 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecKernelNodeSetParams_v2)>&
                         CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v2*);
 CUresult graph_set_node(const Call<decltype(cuGraphExecMemcpyNodeSetParams)>& call, CUgraphExec,
                         CUgraphNode, const CUDA_MEMCPY3D*, CUcontext);
+CUresult graph_set_node(const Call<decltype(cuGraphExecBatchMemOpNodeSetParams)>& call, CUgraphExec,
+                        CUgraphNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1*);
 CUresult graph_set_node(const Call<decltype(cuGraphExecMemsetNodeSetParams)>& call, CUgraphExec,
                         CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
 CUresult graph_set_node(const Call<decltype(cuGraphExecEventRecordNodeSetEvent)>& call, CUgraphExec,

@@ -17,6 +17,11 @@ constexpr Shape kShape{kCells / kThreads, kThreads};
 using Kernels = std::map<std::string, CUfunction, std::less<>>;
 
 Kernels list_library(CUlibrary library) {
+  // Programs may ask whether there is a function that the host can call, too.
+  void* function = nullptr;
+  if (cuLibraryGetUnifiedFunction(&function, library, "none") != CUDA_ERROR_NOT_FOUND) {
+    fail("cuLibraryGetUnifiedFunction", "finds what is not there");
+  }
   unsigned count = 0;
   CHECK(cuLibraryGetKernelCount(&count, library));
   // Room for more than there is.

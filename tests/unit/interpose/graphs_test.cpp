@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -23,6 +24,7 @@ struct FakeNode {
   CUDA_KERNEL_NODE_PARAMS_v1 kernel{};
   CUDA_MEMCPY3D copy{};
   CUDA_MEMSET_NODE_PARAMS memset{};
+  CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 words{};
   CUevent event = nullptr;
   CUgraph child = nullptr;
   CUDA_MEM_ALLOC_NODE_PARAMS alloc{};
@@ -108,6 +110,7 @@ class GraphsTest : public testing::Test {
     driver_.cuGraphKernelNodeGetParams = get<&FakeNode::kernel>;
     driver_.cuGraphMemcpyNodeGetParams = get<&FakeNode::copy>;
     driver_.cuGraphMemsetNodeGetParams = get<&FakeNode::memset>;
+    driver_.cuGraphBatchMemOpNodeGetParams = get<&FakeNode::words>;
     driver_.cuGraphEventRecordNodeGetEvent = get<&FakeNode::event>;
     driver_.cuGraphChildGraphNodeGetGraph = get<&FakeNode::child>;
     driver_.cuGraphMemAllocNodeGetParams = get<&FakeNode::alloc>;
@@ -278,11 +281,38 @@ TEST_F(GraphsTest, KnowsKernelsOfLibrariesByTheirFunctions) {
   EXPECT_TRUE(launch(2).everything());
 }
 
+TEST_F(GraphsTest, KnowsTheWordsThatNodesWrite) {
+  std::array<CUstreamBatchMemOpParams, 4> operations{};
+  operations[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, kFirst + 8, 1, 0, 0};
+  operations[1].waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32, kPinned, 1, 0, 0};
+  operations[2].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_64, kSecond, 1, 0, 0};
+  operations[3].memoryBarrier = {CU_STREAM_MEM_OP_BARRIER, 0};
+  FakeNode words = plain(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+  words.words = {nullptr, operations.size(), operations.data(), 0};
+  EXPECT_EQ(instantiate({&words}), "");
+  EXPECT_EQ(ranges_of(launch()), (Ranges{{kFirst + 8, 4}, {kSecond, 8}}));
+  operations[0].writeValue.address = kFirst + 64;
+  EXPECT_EQ(graphs_.set_words(exec_of(1), handle_of(words), {operations.data(), 2}), "");
+  EXPECT_EQ(ranges_of(launch()), (Ranges{{kFirst + 64, 4}}));
+  // What the host sees it may take for a signal.
+  operations[0].writeValue.address = kPinned + 4;
+  const std::string seen = "a graph that writes values to memory that the host sees";
+  EXPECT_EQ(graphs_.set_words(exec_of(1), handle_of(words), operations), seen);
+  EXPECT_EQ(instantiate({&words}, 2), seen);
+  operations[0].writeValue.address = 0x50000000;
+  EXPECT_EQ(instantiate({&words}, 3), seen);
+  operations[0].operation = static_cast<CUstreamBatchMemOpType>(77);
+  EXPECT_EQ(instantiate({&words}, 4),
+            "a graph with an operation on memory of a kind that is not known");
+  EXPECT_TRUE(launch(4).everything());
+  words.told = false;
+  EXPECT_EQ(instantiate({&words}, 5), "a graph that the driver does not describe");
+}
+
 TEST_F(GraphsTest, RefusesByName) {
   const std::pair<CUgraphNodeType, const char*> kinds[] = {
       {CU_GRAPH_NODE_TYPE_HOST, "a graph with a host function that cannot be replaced by ours"},
       {CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT, "a graph that uses external semaphores"},
-      {CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, "a graph that waits for or writes values"},
       {CU_GRAPH_NODE_TYPE_CONDITIONAL, "a graph with conditions"},
       {static_cast<CUgraphNodeType>(77),
        "a graph with a node of a kind that this version does not know"}};

@@ -93,6 +93,8 @@ CUresult bind_to_memory(Driver& state, Context& context, const Memory::Hold& hol
   }
   if (const auto* set = std::get_if<SetCall>(&work))
     return set_task(state, context, hold, set->set, task);
+  if (const auto* words = std::get_if<WordsCall>(&work))
+    return words_task(state, context, hold, words->operations, task);
   if (const auto* host = std::get_if<HostCall>(&work)) {
     *task = [&state, call = *host] { run_host_function(state, call.function, call.user); };
   }
@@ -272,6 +274,11 @@ CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
+  return set_step(exec, node, params);
+}
+
+CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                            const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* params) {
   return set_step(exec, node, params);
 }
 

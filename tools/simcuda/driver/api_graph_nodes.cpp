@@ -30,11 +30,17 @@ CUresult work_of(Driver& state, const CUgraphNodeParams& params, Work* work) {
       return work_of(state, params.eventRecord, work);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       return work_of(state, params.eventWait, work);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+      const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& words = params.memOp;
+      return work_of(
+          state,
+          CUDA_BATCH_MEM_OP_NODE_PARAMS_v1{words.ctx, words.count, words.paramArray, words.flags},
+          work);
+    }
     case CU_GRAPH_NODE_TYPE_EMPTY:
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return CUDA_ERROR_NOT_SUPPORTED;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
@@ -80,8 +86,8 @@ bool supported(CUkernelNodeAttrID attribute, const CUkernelNodeAttrValue& value)
 }
 
 const char* name_of(const Work& work) {
-  constexpr const char* kNames[] = {"empty",        "kernel",     "copy",  "set",   "host",
-                                    "event record", "event wait", "graph", "alloc", "free"};
+  constexpr const char* kNames[] = {"empty",      "kernel", "copy",  "set",  "host", "event record",
+                                    "event wait", "graph",  "alloc", "free", "words"};
   return kNames[work.index()];
 }
 
@@ -108,6 +114,7 @@ using simcuda::GraphNode;
 using simcuda::KernelCall;
 using simcuda::with_call;
 using simcuda::with_graph;
+using simcuda::WordsCall;
 
 CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                         size_t count, CUgraphNodeParams* params) {
@@ -123,6 +130,27 @@ CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* 
 CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* params) {
   if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_NOT_SUPPORTED;
+  return simcuda::set_params(node, params);
+}
+
+CUresult cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                  size_t count, const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* params) {
+  return simcuda::add_with_params(node, graph, dependencies, count, params);
+}
+
+// The operations told are the node's own, until it is changed.
+CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node,
+                                        CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* params) {
+  return with_call<WordsCall>(node, [&](WordsCall& words, GraphNode&) {
+    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *params = {words.context, static_cast<unsigned>(words.operations.size()),
+               words.operations.data(), 0};
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node,
+                                        const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* params) {
   return simcuda::set_params(node, params);
 }
 

@@ -403,6 +403,13 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary libra
   return simcuda::library_variable(address, bytes, library, name, false);
 }
 
+// The device has no functions that the host could call.
+CUresult cuLibraryGetUnifiedFunction(void** function, CUlibrary library, const char* name) {
+  return with_library(library, [&](auto&&...) {
+    return function == nullptr || name == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
+  });
+}
+
 CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary library,
                              const char* name) {
   return simcuda::library_variable(address, bytes, library, name, true);

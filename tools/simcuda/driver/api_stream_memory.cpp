@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/node_work.h"
 
 namespace simcuda {
 namespace {
@@ -111,24 +112,30 @@ CUresult describe(Driver& state, const Memory::Hold& hold, const CUstreamBatchMe
   return result;
 }
 
+bool is_batch(unsigned count, const CUstreamBatchMemOpParams* asked, unsigned flags) {
+  constexpr unsigned kMost = 256;
+  return asked != nullptr && count != 0 && count <= kMost && flags == 0;
+}
+
 CUresult queue_ops(CUstream handle, unsigned count, const CUstreamBatchMemOpParams* asked,
                    unsigned flags) {
-  constexpr unsigned kMost = 256;
-  return queue_in(handle, [&](Driver& state, Context& context, Stream& stream) {
-    if (asked == nullptr || count == 0 || count > kMost || flags != 0) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-    auto hold = state.memory.hold();
-    std::vector<WordOp> ops;
-    for (unsigned i = 0; i < count; ++i) {
-      const CUresult result = describe(state, hold, asked[i], &ops);
-      if (result != CUDA_SUCCESS) return result;
-    }
-    context.submit(stream, [&context, clock = state.engines.clock(), ops = std::move(ops)] {
-      run_ops(clock, context, ops);
-    });
-    return CUDA_SUCCESS;
-  });
+  return queue_or_capture(
+      handle,
+      [&](Driver& state, Context& context, Work* work) {
+        return work_of(
+            state,
+            CUDA_BATCH_MEM_OP_NODE_PARAMS_v1{context.handle(), count,
+                                             const_cast<CUstreamBatchMemOpParams*>(asked), flags},
+            work);
+      },
+      [&](Driver& state, Context& context, Stream& stream) {
+        if (!is_batch(count, asked, flags)) return CUDA_ERROR_INVALID_VALUE;
+        auto hold = state.memory.hold();
+        WorkQueue::Task task;
+        const CUresult result = words_task(state, context, hold, {asked, asked + count}, &task);
+        if (result == CUDA_SUCCESS) context.submit(stream, std::move(task));
+        return result;
+      });
 }
 
 CUresult queue_one(CUstream stream, CUstreamBatchMemOpType operation, CUdeviceptr address,
@@ -139,6 +146,35 @@ CUresult queue_one(CUstream stream, CUstreamBatchMemOpType operation, CUdevicept
 }
 
 }  // namespace
+
+CUresult words_task(Driver& state, Context& context, const Memory::Hold& hold,
+                    const std::vector<CUstreamBatchMemOpParams>& operations,
+                    WorkQueue::Task* task) {
+  std::vector<WordOp> ops;
+  for (const CUstreamBatchMemOpParams& one : operations) {
+    const CUresult result = describe(state, hold, one, &ops);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  *task = [&context, clock = state.engines.clock(), ops = std::move(ops)] {
+    run_ops(clock, context, ops);
+  };
+  return CUDA_SUCCESS;
+}
+
+CUresult work_of(Driver& state, const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1& params, Work* work) {
+  if (!is_batch(params.count, params.paramArray, params.flags)) return CUDA_ERROR_INVALID_VALUE;
+  if (!state.contexts.find(params.ctx)) return CUDA_ERROR_INVALID_CONTEXT;
+  std::vector<CUstreamBatchMemOpParams> asked(params.paramArray, params.paramArray + params.count);
+  auto hold = state.memory.hold();
+  std::vector<WordOp> ops;
+  for (const CUstreamBatchMemOpParams& one : asked) {
+    const CUresult result = describe(state, hold, one, &ops);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  *work = WordsCall{params.ctx, std::move(asked)};
+  return CUDA_SUCCESS;
+}
+
 }  // namespace simcuda
 
 using simcuda::queue_one;

@@ -110,10 +110,12 @@ void exchange(GraphExec& exec, const Graph& graph) {
 
 CUgraphNodeType type_of(const Work& work) {
   constexpr CUgraphNodeType kTypes[] = {
-      CU_GRAPH_NODE_TYPE_EMPTY,      CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_MEMCPY,
-      CU_GRAPH_NODE_TYPE_MEMSET,     CU_GRAPH_NODE_TYPE_HOST,   CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-      CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_GRAPH,  CU_GRAPH_NODE_TYPE_MEM_ALLOC,
-      CU_GRAPH_NODE_TYPE_MEM_FREE};
+      CU_GRAPH_NODE_TYPE_EMPTY,       CU_GRAPH_NODE_TYPE_KERNEL,
+      CU_GRAPH_NODE_TYPE_MEMCPY,      CU_GRAPH_NODE_TYPE_MEMSET,
+      CU_GRAPH_NODE_TYPE_HOST,        CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+      CU_GRAPH_NODE_TYPE_WAIT_EVENT,  CU_GRAPH_NODE_TYPE_GRAPH,
+      CU_GRAPH_NODE_TYPE_MEM_ALLOC,   CU_GRAPH_NODE_TYPE_MEM_FREE,
+      CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
   return kTypes[work.index()];
 }
 
@@ -149,6 +151,9 @@ bool exchangeable(const Work& before, const Work& after) {
   }
   if (const auto* free = std::get_if<FreeCall>(&before)) {
     return free->block == std::get<FreeCall>(after).block;
+  }
+  if (const auto* words = std::get_if<WordsCall>(&before)) {
+    return words->context == std::get<WordsCall>(after).context;
   }
   return true;
 }

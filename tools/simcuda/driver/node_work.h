@@ -16,6 +16,7 @@ CUresult work_of(Driver& state, const CUDA_HOST_NODE_PARAMS& params, Work* work)
 CUresult work_of(Driver& state, const CUDA_CHILD_GRAPH_NODE_PARAMS& params, Work* work);
 CUresult work_of(Driver& state, const CUDA_EVENT_RECORD_NODE_PARAMS& params, Work* work);
 CUresult work_of(Driver& state, const CUDA_EVENT_WAIT_NODE_PARAMS& params, Work* work);
+CUresult work_of(Driver& state, const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1& params, Work* work);
 // Of the kinds above; CUDA_ERROR_NOT_SUPPORTED for others that there are.
 CUresult work_of(Driver& state, const CUgraphNodeParams& params, Work* work);
 

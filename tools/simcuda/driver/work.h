@@ -54,9 +54,14 @@ struct AllocCall {
 struct FreeCall {
   std::shared_ptr<GraphBlock> block;
 };
+// Words that are written and waited for.
+struct WordsCall {
+  CUcontext context = nullptr;
+  std::vector<CUstreamBatchMemOpParams> operations;
+};
 
 using Work = std::variant<EmptyCall, KernelCall, CopyCall, SetCall, HostCall, RecordCall, WaitCall,
-                          ChildCall, AllocCall, FreeCall>;
+                          ChildCall, AllocCall, FreeCall, WordsCall>;
 
 // Checks a launch and gathers its parameters.
 CUresult check_kernel(Driver& driver, Context& context, CUfunction function, const Dim3& grid,
@@ -64,13 +69,15 @@ CUresult check_kernel(Driver& driver, Context& context, CUfunction function, con
                       KernelCall* call);
 // Makes the launch a cooperative one, where all its blocks fit on the device at once.
 CUresult make_cooperative(Driver& driver, KernelCall* call);
-// Tasks for a stream. Those of copies and sets are bound to memory: whoever gets them keeps the
-// Hold until they are queued, in a stream of `context`. A kernel's takes Memory's lock itself.
+// Tasks for a stream. Those of copies, sets and words are bound to memory: whoever gets them keeps
+// the Hold until they are queued, in a stream of `context`. A kernel's takes Memory's lock itself.
 CUresult kernel_task(Driver& driver, const KernelCall& call, WorkQueue::Task* task);
 CUresult copy_task(Driver& driver, Context& context, const Memory::Hold& hold,
                    const CUDA_MEMCPY3D& copy, WorkQueue::Task* task);
 CUresult set_task(Driver& driver, Context& context, const Memory::Hold& hold,
                   const CUDA_MEMSET_NODE_PARAMS& set, WorkQueue::Task* task);
+CUresult words_task(Driver& driver, Context& context, const Memory::Hold& hold,
+                    const std::vector<CUstreamBatchMemOpParams>& operations, WorkQueue::Task* task);
 // Runs a function of the program, in which no driver call is allowed.
 void run_host_function(Driver& driver, CUhostFn function, void* user);
 
