@@ -39,8 +39,12 @@ Memory* Program::variable(const char* name) {
   return others_.back().get();
 }
 
+std::string Program::text_of(const unsigned char* ptx) const {
+  return reinterpret_cast<const char*>(ptx) + ("\n// of actor " + std::to_string(number_)) + "\n";
+}
+
 void Program::load_module() {
-  CHECK(cuModuleLoadData(&module_, kRandomKernelsPtx));
+  CHECK(cuModuleLoadData(&module_, text_of(kRandomKernelsPtx).c_str()));
   counters_ = variable("counters");
   salts_ = variable("salts");
   target_ = variable("target");

@@ -5,6 +5,7 @@
 #include <barrier>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/oracle/actor.h"
@@ -44,18 +45,21 @@ class Program : public Actor {
 
   void run();
 
- private:
+ protected:
   // ---- the beginning and the end (program.cpp)
+  // The text of a module as this actor loads it: its own, since threads that load the same one each
+  // for itself might be given each other's in a replay.
+  std::string text_of(const unsigned char* ptx) const;
   void load_module();
   void unload_module();
   Memory* variable(const char* name);
   void make_pinned();
   void make_managed();
   void release_shared();
-  void finish();
+  virtual void finish();
 
   // ---- one step
-  void act();
+  virtual void act();
   void memory_step();
   void mapped_step();
   void allocate_pitched();
@@ -66,7 +70,7 @@ class Program : public Actor {
   void look(Memory& memory);
 
   // ---- with other actors (exchange_steps.cpp)
-  void exchange();
+  virtual void exchange();
   void give();
   void lend();
   void work_on(const Exchange::Offer& other, Memory& mine, CUstream stream);
