@@ -6,10 +6,6 @@
 
 namespace oracle {
 
-namespace {
-constexpr uint64_t kPage = 4096;
-}  // namespace
-
 void Program::run() {
   constexpr unsigned kStepsToExchange = 20;
   CHECK(cuCtxSetCurrent(context_));
@@ -60,13 +56,13 @@ void Program::unload_module() {
 void Program::make_pinned() {
   auto memory = std::make_unique<Memory>();
   memory->kind = Memory::Kind::kPinned;
-  memory->size = draw_.between(4096, 40000) / 4 * 4;
+  memory->size = draw_.between(4096, kMostPinned) / 4 * 4;
   void* bytes = nullptr;
-  if (draw_.chance(50)) {
+  registered_ = draw_.chance(50);
+  if (!registered_) {
     AGAIN(cuMemHostAlloc(&bytes, memory->size, CU_MEMHOSTALLOC_DEVICEMAP));
   } else {
     // In pages of its own.
-    own_bytes_.resize(memory->size + 2 * kPage);
     const auto start = reinterpret_cast<uintptr_t>(own_bytes_.data());
     bytes = reinterpret_cast<void*>((start + kPage - 1) / kPage * kPage);
     AGAIN(cuMemHostRegister_v2(bytes, memory->size, CU_MEMHOSTREGISTER_DEVICEMAP));
@@ -102,7 +98,7 @@ void Program::finish() {
 void Program::release_shared() {
   see(pinned_bytes_, pinned_->size);
   see(reinterpret_cast<const void*>(managed_->address), managed_->size);
-  CHECK(own_bytes_.empty() ? cuMemFreeHost(pinned_bytes_) : cuMemHostUnregister(pinned_bytes_));
+  CHECK(registered_ ? cuMemHostUnregister(pinned_bytes_) : cuMemFreeHost(pinned_bytes_));
   CHECK(cuMemFree_v2(managed_->address));
 }
 

@@ -39,6 +39,8 @@ struct Exchange {
 };
 
 class Program : public Actor {
+  static constexpr uint64_t kPage = 4096, kMostPinned = 40000;
+
  public:
   Program(uint64_t seed, unsigned number, CUcontext context, unsigned steps, Exchange& exchange)
       : Actor(seed, number, context, steps, exchange.pools), number_(number), exchange_(exchange) {}
@@ -126,7 +128,9 @@ class Program : public Actor {
   Memory *counters_ = nullptr, *salts_ = nullptr, *target_ = nullptr;
   Memory *pinned_ = nullptr, *managed_ = nullptr;
   unsigned char* pinned_bytes_ = nullptr;
-  std::vector<unsigned char> own_bytes_;  // where they are registered memory
+  bool registered_ = false;  // they are of these:
+  // From the main thread, whose memory lies at the same place in every run.
+  std::vector<unsigned char> own_bytes_ = std::vector<unsigned char>(kMostPinned + 2 * kPage);
   // What host functions are told.
   struct Note {
     unsigned char* bytes;

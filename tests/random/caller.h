@@ -19,7 +19,7 @@ struct Meeting {
   explicit Meeting(unsigned actors) : seen(actors) {}
   std::vector<uint64_t> seen;
   unsigned count = 0;  // of meetings
-  // An actor that kills the program, as it comes to a step of its: by GPUSNAP_TEST_KILL=ACTOR:STEP.
+  // An actor that kills the program, as it comes to a step of its: by RANDOM_CALLS_KILL=ACTOR:STEP.
   unsigned kill_actor = 0, kill_step = 0;  // 0: none
 };
 

@@ -37,6 +37,9 @@ void Caller::send_step() {
   if (kind == 0) return send_batch(from, stream);
   Letter& letter = new_letter(from.size, stream);
   const auto to = reinterpret_cast<CUdeviceptr>(letter.bytes);
+  oracle::trace("  actor %u: letter of kind %llu, pinned %d, %llu bytes at %p\n",
+                number_, static_cast<unsigned long long>(kind), letter.pinned,
+                static_cast<unsigned long long>(letter.size), static_cast<void*>(letter.bytes));
   if (kind == 1) {
     IN_STREAM(cuMemcpyAsync, stream, to, from.address, from.size);
   } else if (kind == 2) {
@@ -98,7 +101,10 @@ void Caller::open_step() {
 
 void Caller::open(Letter& letter) {
   const bool there = std::ranges::find(streams_, letter.stream) != streams_.end();
-  switch (draw_.below(there ? 5 : 3)) {
+  const uint64_t kind = draw_.below(there ? 5 : 3);
+  oracle::trace("  actor %u: letter at %p opened in way %llu\n", number_,
+                static_cast<void*>(letter.bytes), static_cast<unsigned long long>(kind));
+  switch (kind) {
     case 0:
       CHECK(cuEventSynchronize(letter.sent));
       break;

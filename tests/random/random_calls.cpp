@@ -2,17 +2,17 @@
 // followed, at random. It prints checksums of what it has seen now and then, and at the end one of
 // all of its memory: the same seed gives the same program and the same output.
 //
-// GPUSNAP_TEST_KILL=ACTOR:STEP has one of its threads kill it as it comes to that step.
+// RANDOM_CALLS_KILL=ACTOR:STEP has one of its threads kill it as it comes to that step.
 #include "tests/oracle/programs.h"
 #include "tests/random/caller.h"
 
 namespace {
 
 void read_kill(calls::Meeting& meeting) {
-  const char* kill = std::getenv("GPUSNAP_TEST_KILL");
+  const char* kill = std::getenv("RANDOM_CALLS_KILL");
   if (kill == nullptr) return;
   if (std::sscanf(kill, "%u:%u", &meeting.kill_actor, &meeting.kill_step) != 2) {
-    std::fprintf(stderr, "random_calls: GPUSNAP_TEST_KILL is ACTOR:STEP, not %s\n", kill);
+    std::fprintf(stderr, "random_calls: RANDOM_CALLS_KILL is ACTOR:STEP, not %s\n", kill);
     std::exit(64);
   }
 }
