@@ -12,7 +12,7 @@ void Program::run() {
   add_stream();
   add_stream();
   if (uses_pools_ && draw_.chance(50)) add_pool();
-  load_module();
+  exchange_.in_turn(number_, [this] { load_code(); });
   if (exchange_.shared) {
     make_pinned();
     make_managed();
@@ -44,6 +44,16 @@ void Program::load_module() {
   counters_ = variable("counters");
   salts_ = variable("salts");
   target_ = variable("target");
+  if (!exchange_.has_several()) return;
+  unsigned count = 0;
+  CHECK(cuModuleGetFunctionCount(&count, module_));
+  std::vector<CUfunction> all(count);
+  CHECK(cuModuleEnumerateFunctions(all.data(), count, module_));
+  for (CUfunction each : all) {
+    const char* name = nullptr;
+    CHECK(cuFuncGetName(&name, each));
+    CHECK(cuModuleGetFunction(&functions_[name], module_, name));
+  }
 }
 
 void Program::unload_module() {
@@ -161,7 +171,7 @@ void Program::memory_step() {
     if (uses_pools_) trim_pools();
   } else if (kind == 12) {
     if (draw_.chance(40)) other_context();
-  } else if (draw_.chance(30)) {
+  } else if (draw_.chance(30) && !exchange_.has_several()) {
     unload_module();
     load_module();
   }

@@ -15,8 +15,8 @@ int main(int argc, char** argv) {
   }
   const uint64_t seen = oracle::run_programs(
       options, [&options](unsigned number, CUcontext context, oracle::Exchange& exchange) {
-        return std::make_unique<oracle::Program>(
-            options.seed, number, context, static_cast<unsigned>(options.steps), exchange);
+        return std::make_unique<oracle::Program>(options.seed, number, context,
+                                                 static_cast<unsigned>(options.steps), exchange);
       });
   std::printf("%016llx\n", static_cast<unsigned long long>(seen));
   return 0;

@@ -1,7 +1,7 @@
-// Answers of the driver that are not of the seed: how long something took, whether it has ended, how
-// much memory is free. The host writes each down, and into device memory. A restored run has the
-// device's notes from the recorded run, and its own from what it was told up to the cut: were it
-// told anything else, the two would differ.
+// Answers of the driver that are not of the seed: how long something took, whether it has ended,
+// how much memory is free. The host writes each down, and into device memory. A restored run has
+// the device's notes from the recorded run, and its own from what it was told up to the cut: were
+// it told anything else, the two would differ.
 #include <sched.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Arrays of words, of one dimension or two, some of them levels of mipmapped arrays; copies from and
-// to them, and kernels that read them as textures and change them as surfaces.
+// Arrays of words, of one dimension or two, some of them levels of mipmapped arrays; copies from
+// and to them, and kernels that read them as textures and change them as surfaces.
 #include <cstring>
 
 #include "tests/random/caller.h"
@@ -69,8 +69,8 @@ Caller::Array& Caller::make_array() {
   array.order = order.get();
   others_.push_back(std::move(order));
   const unsigned flags = array.surface ? CUDA_ARRAY3D_SURFACE_LDST : 0;
-  const CUDA_ARRAY3D_DESCRIPTOR shape{
-      array.width, array.height, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, flags};
+  const CUDA_ARRAY3D_DESCRIPTOR shape{array.width, array.height, 0, CU_AD_FORMAT_UNSIGNED_INT32,
+                                      1,           flags};
   const CUDA_ARRAY_DESCRIPTOR plain{array.width, array.height, CU_AD_FORMAT_UNSIGNED_INT32, 1};
   if (array.height != 0 && draw_.chance(30)) {
     make_levels(array);
@@ -102,8 +102,12 @@ Caller::Array& Caller::make_array() {
 void Caller::make_levels(Array& array) {
   const unsigned flags = array.surface ? CUDA_ARRAY3D_SURFACE_LDST : 0;
   const auto levels = static_cast<unsigned>(draw_.between(1, 2));
-  const CUDA_ARRAY3D_DESCRIPTOR shape{array.width << (levels - 1), array.height << (levels - 1), 0,
-                                      CU_AD_FORMAT_UNSIGNED_INT32, 1, flags};
+  const CUDA_ARRAY3D_DESCRIPTOR shape{array.width << (levels - 1),
+                                      array.height << (levels - 1),
+                                      0,
+                                      CU_AD_FORMAT_UNSIGNED_INT32,
+                                      1,
+                                      flags};
   CHECK(cuMipmappedArrayCreate(&array.whole, &shape, levels));
   CHECK(cuMipmappedArrayGetLevel(&array.array, array.whole, levels - 1));
 }
@@ -257,7 +261,8 @@ void Caller::surface_step() {
   if (!array.surface) return;
   need_library();
   const CUstream stream = pick_stream();
-  const auto width = static_cast<unsigned>(array.width), height = static_cast<unsigned>(array.height);
+  const auto width = static_cast<unsigned>(array.width),
+             height = static_cast<unsigned>(array.height);
   const unsigned value = draw_.word();
   touch(*array.order, stream);
   Memory& memory = pick_memory();
@@ -291,8 +296,8 @@ void Caller::texture_step() {
                 static_cast<unsigned>(array.width), to.address, count);
 }
 
-// Of memory, for this one time. It must begin at a multiple of what the device says, which memory of
-// the program begins at or not, as its addresses are in this run.
+// Of memory, for this one time. It must begin at a multiple of what the device says, which memory
+// of the program begins at or not, as its addresses are in this run.
 void Caller::line_texture_step() {
   constexpr uint64_t kAlignment = 512;
   const auto [from, to] = pick_two();

@@ -41,8 +41,9 @@ void Caller::act() {
   ++step_;
   if (meeting_.kill_step == step_ && meeting_.kill_actor == number_) raise(SIGKILL);
   const auto& all = steps();
-  const auto total = std::accumulate(all.begin(), all.end(), uint64_t{0},
-                                     [](uint64_t sum, const Step& step) { return sum + step.weight; });
+  const auto total =
+      std::accumulate(all.begin(), all.end(), uint64_t{0},
+                      [](uint64_t sum, const Step& step) { return sum + step.weight; });
   uint64_t at = draw_.below(total);
   auto step = all.begin();
   for (; at >= step->weight; ++step) at -= step->weight;

@@ -39,6 +39,7 @@ class Caller : public oracle::Program {
   static const std::vector<Step>& steps();
   void act() override;
   void exchange() override;
+  void load_code() override;
   void finish() override;
   void oracle_step() { Program::act(); }
   // Of its own, that no step picks by chance.
@@ -101,6 +102,7 @@ class Caller : public oracle::Program {
 
   // ---- libraries, linked code, launches of before CUDA 4 (code_steps.cpp)
   void need_library();
+  void prepare_legacy();
   void drop_library();
   CUfunction kernel_of_library(const char* name);
   void library_step();
@@ -160,8 +162,10 @@ class Caller : public oracle::Program {
   Memory* answers_memory_ = nullptr;
   std::deque<Array> arrays_;
   CUlibrary library_ = nullptr;
-  Memory* tally_ = nullptr;        // the library's variable
-  CUfunction legacy_ = nullptr;    // of the library, with what has been set for it
+  // Of several actors' libraries (Program::load_code).
+  std::map<std::string, CUkernel, std::less<>> kernels_;
+  Memory* tally_ = nullptr;      // the library's variable
+  CUfunction legacy_ = nullptr;  // of the library, with what has been set for it
   std::deque<MadeGraph> graphs_;
 };
 
@@ -170,8 +174,8 @@ void Caller::launch_handle(CUfunction function, CUstream stream, uint64_t items,
   void* parameters[] = {&arguments...};
   const auto blocks = static_cast<unsigned>(std::clamp<uint64_t>((items + 63) / 64, 1, 32));
   const auto [use_ptsz, given] = given_as(stream);
-  CHECK((use_ptsz ? cuLaunchKernel_ptsz : cuLaunchKernel)(function, blocks, 1, 1, 64, 1, 1, 0, given,
-                                                          parameters, nullptr));
+  CHECK((use_ptsz ? cuLaunchKernel_ptsz : cuLaunchKernel)(function, blocks, 1, 1, 64, 1, 1, 0,
+                                                          given, parameters, nullptr));
 }
 
 }  // namespace calls

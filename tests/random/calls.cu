@@ -56,7 +56,8 @@ KERNEL void read_texture(unsigned long long texture, unsigned width, unsigned* t
     unsigned r, g, b, a;
     asm volatile("tex.2d.v4.u32.s32 {%0, %1, %2, %3}, [%4, {%5, %6}];"
                  : "=r"(r), "=r"(g), "=r"(b), "=r"(a)
-                 : "l"(texture), "r"(static_cast<int>(i % width)), "r"(static_cast<int>(i / width)));
+                 : "l"(texture), "r"(static_cast<int>(i % width)),
+                   "r"(static_cast<int>(i / width)));
     to[i] = mixed(to[i], r);
   }
 }

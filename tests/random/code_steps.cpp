@@ -5,10 +5,26 @@
 #include "calls_ptx.h"
 #include "linked_part_ptx.h"
 #include "linked_ptx.h"
-#include "tests/random/calls.h"
 #include "tests/random/caller.h"
+#include "tests/random/calls.h"
 
 namespace calls {
+
+void Caller::load_code() {
+  Program::load_code();
+  if (!exchange_.has_several()) return;
+  need_library();
+  prepare_legacy();
+  unsigned count = 0;
+  CHECK(cuLibraryGetKernelCount(&count, library_));
+  std::vector<CUkernel> all(count);
+  CHECK(cuLibraryEnumerateKernels(all.data(), count, library_));
+  for (CUkernel each : all) {
+    const char* name = nullptr;
+    CHECK(cuKernelGetName(&name, each));
+    kernels_[name] = each;
+  }
+}
 
 void Caller::need_library() {
   if (library_ != nullptr) return;
@@ -37,6 +53,9 @@ CUfunction Caller::kernel_of_library(const char* name) {
   CUkernel kernel = nullptr;
   CUfunction function = nullptr;
   CUmodule module = nullptr;
+  if (exchange_.has_several()) {
+    return reinterpret_cast<CUfunction>(kernels_.find(name)->second);
+  }
   switch (draw_.below(4)) {
     case 0:
       CHECK(cuLibraryGetKernel(&kernel, library_, name));
@@ -70,7 +89,7 @@ void Caller::library_step() {
   const unsigned value = draw_.word();
   const uint64_t kind = draw_.below(10);
   // Graphs have its kernels.
-  if (kind == 0 && graphs_.empty()) return drop_library();
+  if (kind == 0 && graphs_.empty() && !exchange_.has_several()) return drop_library();
   if (kind == 1) return look(*tally_);
   const Part part = pick_part(kind == 2 ? *tally_ : pick_memory());
   touch(*part.memory, stream);
@@ -83,22 +102,26 @@ void Caller::library_step() {
                 value);
 }
 
+void Caller::prepare_legacy() {
+  CUmodule module = nullptr;
+  CHECK(cuLibraryGetModule(&module, library_));
+  CHECK(cuModuleGetFunction(&legacy_, module, "stir"));
+  CHECK(cuParamSetSize(legacy_, 20));
+  CHECK(cuFuncSetSharedSize(legacy_, 0));
+  CHECK(cuFuncSetBlockShape(legacy_, 32, 1, 1));
+  CHECK(cuParamSetv(legacy_, 0, &tally_->address, 8));
+  CHECK(cuParamSeti(legacy_, 8, kTally));
+  CHECK(cuParamSeti(legacy_, 12, 1));
+  CHECK(cuParamSetf(legacy_, 16, 1.5f));
+}
+
 // What is set for a kernel stays for it: most launches set some of it only.
 void Caller::legacy_step() {
   need_library();
-  const bool begins = legacy_ == nullptr;
-  if (begins) {
-    CUmodule module = nullptr;
-    CHECK(cuLibraryGetModule(&module, library_));
-    CHECK(cuModuleGetFunction(&legacy_, module, "stir"));
-    CHECK(cuParamSetSize(legacy_, 20));
-    CHECK(cuFuncSetSharedSize(legacy_, 0));
-    CHECK(cuParamSetv(legacy_, 0, &tally_->address, 8));
-    CHECK(cuParamSeti(legacy_, 8, kTally));
-  }
-  if (begins || draw_.chance(30)) CHECK(cuFuncSetBlockShape(legacy_, draw_.chance(50) ? 32 : 64, 1, 1));
-  if (begins || draw_.chance(40)) CHECK(cuParamSeti(legacy_, 12, draw_.word()));
-  if (begins || draw_.chance(40)) {
+  if (legacy_ == nullptr) prepare_legacy();
+  if (draw_.chance(30)) CHECK(cuFuncSetBlockShape(legacy_, draw_.chance(50) ? 32 : 64, 1, 1));
+  if (draw_.chance(40)) CHECK(cuParamSeti(legacy_, 12, draw_.word()));
+  if (draw_.chance(40)) {
     CHECK(cuParamSetf(legacy_, 16, static_cast<float>(draw_.below(50)) / 4));
   }
   if (draw_.chance(20)) return;
@@ -116,6 +139,7 @@ void Caller::legacy_step() {
 
 // Of two texts, used and forgotten.
 void Caller::link_step() {
+  if (exchange_.has_several()) return;
   CUlinkState link = nullptr;
   CUmodule module = nullptr;
   void* image = nullptr;
@@ -146,6 +170,7 @@ void Caller::link_step() {
 
 // What the actor's module has; one of it is launched.
 void Caller::enumerate_step() {
+  if (exchange_.has_several()) return;
   unsigned count = 0;
   CHECK(cuModuleGetFunctionCount(&count, module_));
   std::vector<CUfunction> all(count);
@@ -169,6 +194,7 @@ void Caller::enumerate_step() {
 }
 
 void Caller::attribute_step() {
+  if (exchange_.has_several()) return;
   const CUfunction fill = function("fill");
   int value = 0;
   CHECK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fill));
@@ -183,8 +209,10 @@ void Caller::attribute_step() {
   CUdevice device = 0;
   CHECK(cuCtxGetDevice(&device));
   CHECK(cuLibraryGetKernel(&kernel, library_, "stir"));
-  CHECK(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes, kernel, device));
-  CHECK(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel, device));
+  CHECK(
+      cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes, kernel, device));
+  CHECK(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel,
+                             device));
   see(&value, sizeof value);
   CHECK(cuKernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_SHARED, device));
   CUmodule module = nullptr;
@@ -240,8 +268,8 @@ void Caller::cooperative_step() {
   config.hStream = given;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  CHECK((use_ptsz ? cuLaunchKernelEx_ptsz : cuLaunchKernelEx)(&config, function("fill"),
-                                                              parameters, nullptr));
+  CHECK((use_ptsz ? cuLaunchKernelEx_ptsz : cuLaunchKernelEx)(&config, function("fill"), parameters,
+                                                              nullptr));
 }
 
 // The parameters come as one block.

@@ -1,5 +1,6 @@
-// Graphs that are made at one time and launched at others, with a cut in between: their nodes change
-// memory of their own, by way of memory that is there only while they run, tell the host, and call it.
+// Graphs that are made at one time and launched at others, with a cut in between: their nodes
+// change memory of their own, by way of memory that is there only while they run, tell the host,
+// and call it.
 #include "tests/random/caller.h"
 
 namespace calls {
@@ -32,13 +33,17 @@ void Caller::add_kernel(Chain& chain, CUdeviceptr words, uint64_t count) {
   float weight = 2.5f;
   void* parameters[] = {&words, &count_of, &value, &weight};
   CUDA_KERNEL_NODE_PARAMS_v2 params{};
-  CUkernel kernel = nullptr;
-  CHECK(cuLibraryGetKernel(&kernel, library_, "stir"));
-  if (draw_.chance(50)) {
-    params.kern = kernel;
+  CUkernel found = nullptr;
+  if (exchange_.has_several()) {
+    found = kernels_.find("stir")->second;
+  } else {
+    CHECK(cuLibraryGetKernel(&found, library_, "stir"));
+  }
+  if (exchange_.has_several() || draw_.chance(50)) {
+    params.kern = found;
     params.ctx = context_;
   } else {
-    CHECK(cuKernelGetFunction(&params.func, kernel));
+    CHECK(cuKernelGetFunction(&params.func, found));
   }
   params.gridDimX = 4;
   params.blockDimX = 64;
@@ -76,8 +81,8 @@ void Caller::add_inside(Chain& chain, const Memory& words) {
 void Caller::add_signs(Chain& chain, MadeGraph& made) {
   if (draw_.chance(60)) {
     made.calls = std::make_unique<uint64_t>(0);
-    const CUDA_HOST_NODE_PARAMS host{
-        [](void* calls) { *static_cast<uint64_t*>(calls) += 3; }, made.calls.get()};
+    const CUDA_HOST_NODE_PARAMS host{[](void* calls) { *static_cast<uint64_t*>(calls) += 3; },
+                                     made.calls.get()};
     CHECK(cuGraphAddHostNode(&chain.last, chain.graph, chain.after(), chain.count(), &host));
   }
   if (draw_.chance(60)) {
@@ -131,7 +136,8 @@ void Caller::make_graph() {
   if (exchange_.shared) add_signs(chain, made);
   if (draw_.chance(30)) {
     CUuserObject object = nullptr;
-    CHECK(cuUserObjectCreate(&object, this, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    CHECK(cuUserObjectCreate(
+        &object, this, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
     CHECK(cuGraphRetainUserObject(made.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
   }
   instantiate(made, !inside);

@@ -37,8 +37,8 @@ void Caller::send_step() {
   if (kind == 0) return send_batch(from, stream);
   Letter& letter = new_letter(from.size, stream);
   const auto to = reinterpret_cast<CUdeviceptr>(letter.bytes);
-  oracle::trace("  actor %u: letter of kind %llu, pinned %d, %llu bytes at %p\n",
-                number_, static_cast<unsigned long long>(kind), letter.pinned,
+  oracle::trace("  actor %u: letter of kind %llu, pinned %d, %llu bytes at %p\n", number_,
+                static_cast<unsigned long long>(kind), letter.pinned,
                 static_cast<unsigned long long>(letter.size), static_cast<void*>(letter.bytes));
   if (kind == 1) {
     IN_STREAM(cuMemcpyAsync, stream, to, from.address, from.size);
@@ -56,8 +56,8 @@ void Caller::send_step() {
   } else {
     IN_STREAM(cuMemcpyDtoHAsync_v2, stream, letter.bytes, from.address, from.size);
   }
-  CHECK(cuEventCreate(&letter.sent, draw_.chance(50) ? CU_EVENT_DISABLE_TIMING
-                                                     : CU_EVENT_BLOCKING_SYNC));
+  CHECK(cuEventCreate(&letter.sent,
+                      draw_.chance(50) ? CU_EVENT_DISABLE_TIMING : CU_EVENT_BLOCKING_SYNC));
   const auto [use_ptsz, given] = given_as(stream);
   CHECK((use_ptsz ? cuEventRecord_ptsz : cuEventRecord)(letter.sent, given));
 }

@@ -1,6 +1,6 @@
-// random_calls SEED [options of random_program]: a program that makes calls of all families that are
-// followed, at random. It prints checksums of what it has seen now and then, and at the end one of
-// all of its memory: the same seed gives the same program and the same output.
+// random_calls SEED [options of random_program]: a program that makes calls of all families that
+// are followed, at random. It prints checksums of what it has seen now and then, and at the end one
+// of all of its memory: the same seed gives the same program and the same output.
 //
 // RANDOM_CALLS_KILL=ACTOR:STEP has one of its threads kill it as it comes to that step.
 #include "tests/oracle/programs.h"
@@ -31,9 +31,8 @@ int main(int argc, char** argv) {
   read_kill(meeting);
   const uint64_t seen = oracle::run_programs(
       options, [&](unsigned number, CUcontext context, oracle::Exchange& exchange) {
-        return std::make_unique<calls::Caller>(options.seed, number, context,
-                                               static_cast<unsigned>(options.steps), exchange,
-                                               meeting);
+        return std::make_unique<calls::Caller>(
+            options.seed, number, context, static_cast<unsigned>(options.steps), exchange, meeting);
       });
   std::printf("end: %016llx\n", static_cast<unsigned long long>(seen));
   return 0;
