@@ -11,7 +11,7 @@ constexpr uint64_t kBlock = 4096;
 }  // namespace
 
 void HostMemory::add(uint64_t address, uint64_t size) {
-  ranges_[address] = Range{size, std::make_unique<std::byte[]>(size)};
+  ranges_[address] = Range{size, std::make_unique<std::byte[]>(size), ++range_count_};
 }
 
 void HostMemory::remove(uint64_t address) {
@@ -33,18 +33,43 @@ bool HostMemory::contains(uint64_t address, uint64_t size) const {
   return offset < it->second.size && size <= it->second.size - offset;
 }
 
+template <class Visit>
+void HostMemory::for_each_in(const WriteSet& set, Visit&& visit) {
+  for (const WriteSet::Range& written : set) {
+    if (auto it = find(written.address); it != ranges_.end()) visit(it->second);
+    const uint64_t end = written.size == WriteSet::kWholeRange ? 0 : written.address + written.size;
+    for (auto it = ranges_.upper_bound(written.address); it != ranges_.end() && it->first < end;
+         ++it) {
+      visit(it->second);
+    }
+  }
+}
+
 void HostMemory::may_change(const WriteSet& set) {
   // A guess is good where it can be checked, which nothing here does.
   if (set.everything() || !set.said() || !set.proven()) return may_change_all();
   if (set.empty()) return;
   others_may_change_ = true;
-  for (const WriteSet::Range& written : set) {
-    if (auto it = find(written.address); it != ranges_.end()) it->second.may_change = true;
-    const uint64_t end = written.size == WriteSet::kWholeRange ? 0 : written.address + written.size;
-    for (auto it = ranges_.upper_bound(written.address); it != ranges_.end() && it->first < end;
-         ++it) {
-      it->second.may_change = true;
-    }
+  for_each_in(set, [](Range& range) { range.may_change = true; });
+}
+
+void HostMemory::begin_write(const WriteSet& set, std::vector<uint64_t>& ranges) {
+  if (set.everything() || !set.said() || !set.proven()) return may_change_all();
+  if (set.empty()) return;
+  const auto begin = [&ranges](Range& range) {
+    if (std::ranges::find(ranges, range.number) != ranges.end()) return;
+    ranges.push_back(range.number);
+    ++range.writes;
+  };
+  for_each_in(set, begin);
+  for (auto& [address, range] : ranges_) {
+    if (range.other_address) begin(range);
+  }
+}
+
+void HostMemory::end_write(const std::vector<uint64_t>& ranges) {
+  for (auto& [address, range] : ranges_) {
+    if (std::ranges::find(ranges, range.number) != ranges.end()) --range.writes;
   }
 }
 
@@ -65,7 +90,8 @@ void HostMemory::is_settled() {
 uint8_t HostMemory::capture(std::vector<Delivery>& deliveries) {
   bool some = false;
   for (auto& [address, range] : ranges_) {
-    const bool is_meant = range.may_change || (range.other_address && others_may_change_);
+    const bool is_meant =
+        range.may_change || range.writes != 0 || (range.other_address && others_may_change_);
     if (!is_meant && !all_may_change_) continue;
     some = true;
     const size_t before = deliveries.size();

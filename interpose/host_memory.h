@@ -34,6 +34,11 @@ class HostMemory {
   // us.
   void may_change(const WriteSet& set);
   void may_change_all();
+  // Likewise, but only until the end of that write is told: `ranges` gets their numbers, once each.
+  // From then on changes are the host's, which other threads' captures must not take for the
+  // device's: they would be delivered to a thread that is not there yet.
+  void begin_write(const WriteSet& set, std::vector<uint64_t>& ranges);
+  void end_write(const std::vector<uint64_t>& ranges);
   // The device has another address for the memory at `address`, so no set tells of it.
   void has_other_address(uint64_t address);
   // Recording: the device is idle, and its changes have been captured.
@@ -58,13 +63,18 @@ class HostMemory {
   struct Range {
     uint64_t size = 0;
     std::unique_ptr<std::byte[]> mirror;  // starts as zeros, whatever the memory holds
+    uint64_t number = 0;                  // of its own: another life of the same memory has another
+    uint64_t writes = 0;                  // that have begun and not ended
     bool may_change = false;
     bool other_address = false;
   };
+  template <class Visit>
+  void for_each_in(const WriteSet& set, Visit&& visit);
   static void settle(uint64_t address, Range& range);
   static std::byte* memory(uint64_t address) { return reinterpret_cast<std::byte*>(address); }
   std::map<uint64_t, Range>::iterator find(uint64_t address);
   std::map<uint64_t, Range> ranges_;  // by address
+  uint64_t range_count_ = 0;          // there have been
   bool all_may_change_ = false;
   bool others_may_change_ = false;  // those with another address
 };

@@ -527,6 +527,10 @@ void Session::add_stream(CUstream stream) {
 
 void Session::remove_stream(CUstream stream) {
   for (auto& [context, streams] : streams_) streams.erase(stream);
+  // Another stream may get the same handle, and what is queued on this one goes on.
+  for (HostWrite& write : host_writes_) {
+    if (write.stream == stream) write.stream = nullptr;
+  }
   end_capture(stream);
 }
 
@@ -535,6 +539,11 @@ void Session::forget_context(CUcontext context) {
   context_numbers_.erase(context);
   context_devices_.erase(context);
   events_.erase(context);
+  for (HostWrite& write : host_writes_) {
+    if (write.context != context) continue;
+    write.done = nullptr;  // what was queued in it is over
+    write.stream = nullptr;
+  }
   std::erase_if(pending_, [&](const PendingCopy& copy) { return copy.context == context; });
   modules_.remove_context(context, memory_);
   const std::vector<MappedMemory> copies = arrays_.forget_context(context);
@@ -567,8 +576,11 @@ void Session::forget_context(CUcontext context) {
   lock_.lock();
 }
 
-void Session::host_memory_may_change(const WriteSet& set) {
-  if (set.proven() && !set.everything()) return host_memory_.may_change(set);
+void Session::host_memory_may_change(const WriteSet& set, HostWrite* write) {
+  if (set.proven() && !set.everything()) {
+    if (write == nullptr || !write->is_marked) return host_memory_.may_change(set);
+    return host_memory_.begin_write(set, write->ranges);
+  }
   host_memory_.may_change_all();
   // What changes there may be another thread's doing, which makes it again, at a time of its own.
   if (several_threads_ && mode_ == Mode::kRecord) {
@@ -576,6 +588,27 @@ void Session::host_memory_may_change(const WriteSet& set) {
         "pinned or managed memory beside a kernel that may write to any of it (gpusnap explain), "
         "in several threads");
   }
+}
+
+// One for each stream, however much is queued on it.
+HostWrite* Session::begin_host_write(CUstream stream) {
+  if (host_memory_.empty() || !recording()) return nullptr;
+  const CUcontext context = current_context();
+  if (own_.number == 0) own_.number = ++thread_count_;
+  const uint64_t thread = stream == CU_STREAM_PER_THREAD ? own_.number : 0;
+  const CUstream known = stream == nullptr ? CU_STREAM_LEGACY : stream;
+  for (HostWrite& write : host_writes_) {
+    if (write.is_open || write.context != context || write.stream != known ||
+        write.thread != thread) {
+      continue;
+    }
+    write.is_open = true;
+    write.is_marked = false;
+    return &write;
+  }
+  const CUevent done = take_event(context);
+  if (done == nullptr) return nullptr;
+  return &host_writes_.emplace_back(HostWrite{context, known, thread, done});
 }
 
 CUevent Session::take_event(CUcontext context) {
@@ -627,7 +660,18 @@ const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
     note_answered(it->block);
     deliveries_.push_back({{DeliveryHead::kCopy, it->ordinal, 0, it->block.bytes()}, it->block});
   }
+  // What ends during the capture is captured again.
+  for (HostWrite& write : host_writes_) {
+    write.is_done = !write.is_open && (all_done || write.done == nullptr ||
+                                       driver_->cuEventQuery(write.done) == CUDA_SUCCESS);
+  }
   *flags = static_cast<uint8_t>(*flags | host_memory_.capture(deliveries_));
+  std::erase_if(host_writes_, [this](const HostWrite& write) {
+    if (!write.is_done) return false;
+    host_memory_.end_write(write.ranges);
+    if (write.done != nullptr) events_[write.context].push_back(write.done);
+    return true;
+  });
   if (all_done) host_memory_.is_settled();
   return deliveries_;
 }

@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -78,9 +79,27 @@ struct Caller {
   bool has_turn = false;    // inside a call of a replay, which is that of the entry
   uint16_t poll_hook = 0;   // of the run of busy polls that it is in
   uint64_t polls_left = 0;  // of that run
+  uint64_t number = 0;      // where it had to be told from others
 };
 
 class Session;
+
+// What calls on one stream let the device write to memory that the host sees, and the event of ours
+// that is behind the last of them.
+struct HostWrite {
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;  // null: it is gone
+  uint64_t thread = 0;        // whose default stream it is, where it is a thread's own
+  CUevent done = nullptr;
+  bool is_open = true;             // one of them is being made
+  bool is_marked = false;          // that one, by the event
+  bool is_done = false;            // all of them
+  std::vector<uint64_t> ranges{};  // HostMemory's numbers
+  // Right behind the call, without the session's lock.
+  void mark(const Driver& driver, CUresult result, CUstream on) {
+    is_marked = result == CUDA_SUCCESS && driver.cuEventRecord(done, on) == CUDA_SUCCESS;
+  }
+};
 
 // What a launch of before CUDA 4 is made with, as the program has set it beforehand.
 struct LegacyLaunch {
@@ -287,11 +306,16 @@ class Session {
   // Calls must say what they are about to write: for the snapshot, or for the sake of memory that
   // host and device both see.
   bool asks_writes() const { return snapshot_pending() || !host_memory_.empty(); }
-  // A call has been made by which the device may change host-visible memory, until a capture with
-  // an idle device.
-  void device_may_write(const WriteSet& set) {
+  // A call is about to be made by which the device may change host-visible memory: what to tell
+  // afterwards, or null where there is no such memory, or nothing to mark the end of it with.
+  HostWrite* begin_host_write(CUstream stream);
+  // It has been made: until a capture behind its end or, without `write`, with an idle device.
+  void device_may_write(const WriteSet& set, HostWrite* write) {
     ++device_writes_;
-    if (!host_memory_.empty()) host_memory_may_change(set);
+    if (!host_memory_.empty()) host_memory_may_change(set, write);
+  }
+  void end_host_write(HostWrite* write) {
+    if (write != nullptr) write->is_open = false;
   }
   // How many such calls there were.
   uint64_t device_writes() const { return device_writes_; }
@@ -395,7 +419,7 @@ class Session {
   // By the triggers' thread, from the moment on at which there are triggers.
   ProcessStatus status() const;
   void set_mode(Mode mode);
-  void host_memory_may_change(const WriteSet& set);
+  void host_memory_may_change(const WriteSet& set, HostWrite* write);
   // Returns with no cut under way and no snapshot that needs to know of calls. Lets go of the lock
   // meanwhile. `wait`: Snapshots' end() or wait_end().
   void let_snapshot_end(void (Snapshots::*wait)());
@@ -543,6 +567,8 @@ class Session {
   bool several_threads_ = false;  // have made calls
   MemoryOrder memory_order_{lock_};
   Aside aside_;
+  std::list<HostWrite> host_writes_;
+  uint64_t thread_count_ = 0;  // that have a number
   std::vector<PendingCopy> pending_;
   size_t collected_ = 0;  // leading pending_ that the last collect() returned
   std::vector<Delivery> deliveries_;

@@ -35,6 +35,7 @@ void Session::remember_callback(const HostFunction& function) {
 // It may look at all that its stream has brought the host, and at what other streams have that it
 // comes after: all of it is compared, whether or not the copy has been delivered.
 void Session::journal_callback(uint64_t number, CUresult status) {
+  std::vector<uint64_t> ranges;
   for (const PendingCopy& copy : pending_) {
     const HostBlock& block = copy.block;
     // There is no mirror to compare it with.
@@ -45,10 +46,11 @@ void Session::journal_callback(uint64_t number, CUresult status) {
     WriteSet set;
     set.add_box(reinterpret_cast<uint64_t>(block.start), block.width, block.height, block.pitch,
                 block.depth, block.slice);
-    host_memory_.may_change(set);
+    host_memory_.begin_write(set, ranges);
   }
   deliveries_.clear();
   const uint8_t flags = host_memory_.capture(deliveries_);
+  host_memory_.end_write(ranges);
   recorder_->append_callback(kCallbackEntry, number, status, flags, deliveries_);
 }
 

@@ -243,6 +243,7 @@ bool Session::all_made() const {
 // Whose turn it is, where nobody has it; goes live at the end. A cut that was made before a call is
 // delivered when its thread has come to that call.
 Session::Next Session::look_for_turn(const std::string& path) {
+  bool passed_cut = false;
   while (!turn_taken_) {
     if (!cut_delivered_) pass_callbacks();
     const bool mine =
@@ -258,7 +259,10 @@ Session::Next Session::look_for_turn(const std::string& path) {
     if (!mine) break;
     if (entry_.head.hook != kCutEntry) return Next::kMine;
     deliver_cut(replayer_->at_cut());
+    passed_cut = true;
   }
+  // Whose call is behind it has been waiting since before.
+  if (passed_cut && !turn_taken_) wake();
   return Next::kNotMine;
 }
 

@@ -100,8 +100,16 @@ class Step {
     if (session_->reload_pending()) [[unlikely]]
       reload();
     before_write();
-    const CUresult result = outside(real);
-    if (lets_device_write_) session_->device_may_write(writes);
+    if (!lets_device_write_) return outside(real);
+    HostWrite* const write = captured_ ? nullptr : session_->begin_host_write(stream_);
+    const CUresult result = outside([&] {
+      const CUresult given = real();
+      if (write != nullptr) [[unlikely]]
+        write->mark(session_->driver(), given, stream_);
+      return given;
+    });
+    if (result == CUDA_SUCCESS) session_->device_may_write(writes, write);
+    session_->end_host_write(write);
     return result;
   }
 

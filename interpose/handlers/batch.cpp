@@ -13,7 +13,7 @@ template <class ForEach, class Real>
 CUresult follow_batch(Step& step, CUstream stream, size_t* failed, bool array, ForEach&& for_each,
                       Real&& real) {
   Session& session = step.session();
-  (void)step.stream(stream);
+  const CUstream on = step.stream(stream);
   const bool captured = step.captured(), asked = step.asks_writes();
   bool shared = false, pageable = false;
   uint64_t hash = 0;
@@ -37,7 +37,12 @@ CUresult follow_batch(Step& step, CUstream stream, size_t* failed, bool array, F
         std::string(name_of(step.hook())) + (array ? " of an array" : " into pageable memory"),
         real);
   }
-  const CUresult result = step.made(real);
+  HostWrite* const write = shared ? session.begin_host_write(on) : nullptr;
+  const CUresult result = step.made([&] {
+    const CUresult given = real();
+    if (write != nullptr) write->mark(session.driver(), given, on);
+    return given;
+  });
   if (result != CUDA_SUCCESS && failed != nullptr) {
     step.record_answer(result, failed, sizeof *failed);
   } else {
@@ -48,8 +53,9 @@ CUresult follow_batch(Step& step, CUstream stream, size_t* failed, bool array, F
     WriteSet one;
     one.add_box(reinterpret_cast<uint64_t>(to.start), to.width, to.height, to.pitch, to.depth,
                 to.slice);
-    session.device_may_write(one);
+    session.device_may_write(one, write);
   });
+  session.end_host_write(write);
   return result;
 }
 

@@ -22,7 +22,7 @@ CUresult follow_discard(const Call<F>& call, CUdeviceptr* addresses, size_t* siz
   Step step(call);
   if (step.off()) return real();
   Session& session = step.session();
-  (void)step.stream(stream);
+  const CUstream on = step.stream(stream);
   step.key.add(hash_of(session, addresses, sizes, count));
   const size_t given = addresses == nullptr || sizes == nullptr ? 0 : count;
   bool pageable = false;
@@ -34,13 +34,19 @@ CUresult follow_discard(const Call<F>& call, CUdeviceptr* addresses, size_t* siz
   if (pageable) {
     return step.not_followed(std::string(name_of(call.hook.id)) + " of pageable memory", real);
   }
-  const CUresult result = step.skipped(real);
+  HostWrite* const write = step.captured() ? nullptr : session.begin_host_write(on);
+  const CUresult result = step.skipped([&] {
+    const CUresult discarded = real();
+    if (write != nullptr) write->mark(session.driver(), discarded, on);
+    return discarded;
+  });
   if (step.replaying()) return result;
   for (size_t i = 0; i < given; ++i) {
     WriteSet one;
     one.add(addresses[i], sizes[i]);
-    session.device_may_write(one);
+    session.device_may_write(one, write);
   }
+  session.end_host_write(write);
   return result;
 }
 }  // namespace

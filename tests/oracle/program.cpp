@@ -6,17 +6,13 @@
 
 namespace oracle {
 
-namespace {
-constexpr uint64_t kPage = 4096;
-}  // namespace
-
 void Program::run() {
   constexpr unsigned kStepsToExchange = 20;
   CHECK(cuCtxSetCurrent(context_));
   add_stream();
   add_stream();
   if (uses_pools_ && draw_.chance(50)) add_pool();
-  load_module();
+  exchange_.in_turn(number_, [this] { load_code(); });
   if (exchange_.shared) {
     make_pinned();
     make_managed();
@@ -39,11 +35,25 @@ Memory* Program::variable(const char* name) {
   return others_.back().get();
 }
 
+std::string Program::text_of(const unsigned char* ptx) const {
+  return reinterpret_cast<const char*>(ptx) + ("\n// of actor " + std::to_string(number_)) + "\n";
+}
+
 void Program::load_module() {
-  CHECK(cuModuleLoadData(&module_, kRandomKernelsPtx));
+  CHECK(cuModuleLoadData(&module_, text_of(kRandomKernelsPtx).c_str()));
   counters_ = variable("counters");
   salts_ = variable("salts");
   target_ = variable("target");
+  if (!exchange_.has_several()) return;
+  unsigned count = 0;
+  CHECK(cuModuleGetFunctionCount(&count, module_));
+  std::vector<CUfunction> all(count);
+  CHECK(cuModuleEnumerateFunctions(all.data(), count, module_));
+  for (CUfunction each : all) {
+    const char* name = nullptr;
+    CHECK(cuFuncGetName(&name, each));
+    CHECK(cuModuleGetFunction(&functions_[name], module_, name));
+  }
 }
 
 void Program::unload_module() {
@@ -56,13 +66,13 @@ void Program::unload_module() {
 void Program::make_pinned() {
   auto memory = std::make_unique<Memory>();
   memory->kind = Memory::Kind::kPinned;
-  memory->size = draw_.between(4096, 40000) / 4 * 4;
+  memory->size = draw_.between(4096, kMostPinned) / 4 * 4;
   void* bytes = nullptr;
-  if (draw_.chance(50)) {
+  registered_ = draw_.chance(50);
+  if (!registered_) {
     AGAIN(cuMemHostAlloc(&bytes, memory->size, CU_MEMHOSTALLOC_DEVICEMAP));
   } else {
     // In pages of its own.
-    own_bytes_.resize(memory->size + 2 * kPage);
     const auto start = reinterpret_cast<uintptr_t>(own_bytes_.data());
     bytes = reinterpret_cast<void*>((start + kPage - 1) / kPage * kPage);
     AGAIN(cuMemHostRegister_v2(bytes, memory->size, CU_MEMHOSTREGISTER_DEVICEMAP));
@@ -98,7 +108,7 @@ void Program::finish() {
 void Program::release_shared() {
   see(pinned_bytes_, pinned_->size);
   see(reinterpret_cast<const void*>(managed_->address), managed_->size);
-  CHECK(own_bytes_.empty() ? cuMemFreeHost(pinned_bytes_) : cuMemHostUnregister(pinned_bytes_));
+  CHECK(registered_ ? cuMemHostUnregister(pinned_bytes_) : cuMemFreeHost(pinned_bytes_));
   CHECK(cuMemFree_v2(managed_->address));
 }
 
@@ -161,7 +171,7 @@ void Program::memory_step() {
     if (uses_pools_) trim_pools();
   } else if (kind == 12) {
     if (draw_.chance(40)) other_context();
-  } else if (draw_.chance(30)) {
+  } else if (draw_.chance(30) && !exchange_.has_several()) {
     unload_module();
     load_module();
   }

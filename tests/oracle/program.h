@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <barrier>
 #include <deque>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/oracle/actor.h"
@@ -33,29 +35,48 @@ struct Exchange {
     CUevent worked = nullptr;  // behind what was done to what was lent
   };
   explicit Exchange(unsigned actors) : offers(actors), all_there(actors) {}
+  bool has_several() const { return offers.size() > 1; }
+  // One actor after the other, while the others make no call.
+  template <class Act>
+  void in_turn(unsigned number, Act&& act) {
+    for (unsigned at = 0; at < offers.size(); ++at) {
+      all_there.arrive_and_wait();
+      if (at == number) act();
+    }
+    all_there.arrive_and_wait();
+  }
   std::vector<Offer> offers;
   std::barrier<> all_there;
 };
 
 class Program : public Actor {
+  static constexpr uint64_t kPage = 4096, kMostPinned = 40000;
+
  public:
   Program(uint64_t seed, unsigned number, CUcontext context, unsigned steps, Exchange& exchange)
       : Actor(seed, number, context, steps, exchange.pools), number_(number), exchange_(exchange) {}
 
   void run();
 
- private:
+ protected:
   // ---- the beginning and the end (program.cpp)
+  // The text of a module as this actor loads it: its own, since threads that load the same one each
+  // for itself might be given each other's in a replay.
+  std::string text_of(const unsigned char* ptx) const;
+  // Of several actors each loads its code and finds its kernels in its turn, once: in a replay in
+  // which nothing moves for a while such calls go ahead of others, which they must not of each
+  // other.
+  virtual void load_code() { load_module(); }
   void load_module();
   void unload_module();
   Memory* variable(const char* name);
   void make_pinned();
   void make_managed();
   void release_shared();
-  void finish();
+  virtual void finish();
 
   // ---- one step
-  void act();
+  virtual void act();
   void memory_step();
   void mapped_step();
   void allocate_pitched();
@@ -66,7 +87,7 @@ class Program : public Actor {
   void look(Memory& memory);
 
   // ---- with other actors (exchange_steps.cpp)
-  void exchange();
+  virtual void exchange();
   void give();
   void lend();
   void work_on(const Exchange::Offer& other, Memory& mine, CUstream stream);
@@ -119,10 +140,13 @@ class Program : public Actor {
   const unsigned number_;
   Exchange& exchange_;
   CUmodule module_ = nullptr;
+  std::map<std::string, CUfunction, std::less<>> functions_;  // of several actors' modules
   Memory *counters_ = nullptr, *salts_ = nullptr, *target_ = nullptr;
   Memory *pinned_ = nullptr, *managed_ = nullptr;
   unsigned char* pinned_bytes_ = nullptr;
-  std::vector<unsigned char> own_bytes_;  // where they are registered memory
+  bool registered_ = false;  // they are of these:
+  // From the main thread, whose memory lies at the same place in every run.
+  std::vector<unsigned char> own_bytes_ = std::vector<unsigned char>(kMostPinned + 2 * kPage);
   // What host functions are told.
   struct Note {
     unsigned char* bytes;

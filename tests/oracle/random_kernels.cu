@@ -4,19 +4,7 @@
 // computes the same in every run.
 #include "random_kernels.h"
 
-#include "tests/apps/device.h"
-
-namespace {
-
-DEVICE unsigned threads() {
-  return block_size() * block_count();
-}
-DEVICE unsigned mixed(unsigned a, unsigned b) {
-  a = (a ^ b) * 0x9e3779b1u;
-  return a ^ a >> 15;
-}
-
-}  // namespace
+#include "tests/oracle/random_device.h"
 
 DEVICE unsigned counters[kCounters];
 DEVICE unsigned* target;

@@ -170,6 +170,41 @@ TEST_F(HostMemoryTest, ARangeThatWasLookedAtInVainIsTold) {
   expect_equal();
 }
 
+// What changes behind the end of a write is the host's doing: another thread's capture leaves it.
+TEST_F(HostMemoryTest, ARangeIsLookedAtUntilItsWritesHaveEnded) {
+  recorder_.is_settled();
+  WriteSet set;
+  set.add(address(recorded_), 1);
+  std::vector<uint64_t> one, other;
+  recorder_.begin_write(set, one);
+  recorder_.begin_write(set, one);
+  EXPECT_EQ(one.size(), 1U);
+  recorder_.begin_write(set, other);
+  recorder_.end_write(one);
+  device([](auto& m) { m[0] = std::byte{5}; });
+  EXPECT_EQ(synchronise(), 1U);
+  expect_equal();
+  recorder_.end_write(other);
+  host([](auto& m) { m[0] = std::byte{6}; });
+  EXPECT_EQ(synchronise(), 0U);
+  expect_equal();
+}
+
+TEST_F(HostMemoryTest, AWriteOfBeforeIsNoneOfTheMemoryThatCameAfter) {
+  recorder_.is_settled();
+  WriteSet set;
+  set.add(address(recorded_), 1);
+  std::vector<uint64_t> before, after;
+  recorder_.begin_write(set, before);
+  recorder_.remove(address(recorded_));
+  recorder_.add(address(recorded_), kSize);
+  recorder_.begin_write(set, after);
+  recorder_.end_write(before);
+  device([](auto& m) { m[0] = std::byte{5}; });
+  EXPECT_EQ(synchronise(), 1U);
+  expect_equal();
+}
+
 TEST_F(HostMemoryTest, ASetThatNobodyGaveIsEverything) {
   recorder_.is_settled();
   recorder_.may_change({});

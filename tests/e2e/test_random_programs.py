@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Random programs of all families of calls: undisturbed, watched, killed and restored, they put out
+the same.
+
+  test_random_programs.py [--programs N] [--first SEED] [--soak] [--keep]
+
+Each program (tests/random) is made from a seed, and so are its settings and the moment at which it is
+killed. A run with checkpoints must put out what an undisturbed one does, and so must a run that goes
+on from any of its checkpoints, and one that goes on from what a killed run has left.
+
+  --programs N   how many (200; with --soak 2,000)
+  --first SEED   of the first; the others follow. 'test_random_programs.py --programs 1 --first SEED'
+                 repeats one; without it seeds are drawn and told
+  --keep         leaves the folder of what fails
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+
+sys.path.insert(0, os.path.join(harness.SOURCE, 'tests', 'oracle'))
+import test_oracle  # noqa: E402
+
+PROGRAM = os.path.join(harness.BUILD, 'tests', 'random', 'random_calls')
+TIMEOUT = 120
+AT_A_TIME = 2
+MOST_FAILURES = 5
+
+
+class Failure(Exception):
+    """What was found wrong with a program's runs."""
+
+
+def settings_of(seed):
+    """The oracle's settings, but for faults: which call one hits is another one in each run."""
+    settings, arguments = test_oracle.settings_of(seed)
+    settings.pop('SIMCUDA_FAULT', None)
+    arguments = [word for word in arguments if word != '--faults']
+    draw = random.Random('replay %d' % seed)
+    arguments[arguments.index('--steps') + 1] = str(draw.choice([40, 60, 60, 90]))
+    return settings, arguments
+
+
+class Case:
+    def __init__(self, seed, folder):
+        self.seed = seed
+        self.folder = folder
+        self.settings, self.arguments = settings_of(seed)
+        self.draw = random.Random('moments %d' % seed)
+        self.command = [PROGRAM, str(seed), *self.arguments]
+        self.restored = 0
+
+    def describe(self):
+        words = ['%s=%s' % pair for pair in sorted(self.settings.items())]
+        return ('%s %s\nrepeat it by: tests/e2e/test_random_programs.py --programs 1 --first %d' %
+                (' '.join(words), ' '.join(self.command), self.seed))
+
+    # ---- running
+
+    def environment(self, store, more):
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(('GPUSNAP_', 'SIMCUDA_', 'RANDOM_CALLS_', 'LD_'))}
+        # A short path: a socket of the backend lies there.
+        kept.update(self.settings, GPUSNAP_PFS=os.path.join(self.folder, store), GPUSNAP_JOB='job',
+                    GPUSNAP_NODE=self.folder, XDG_RUNTIME_DIR=self.folder,
+                    GPUSNAP_BACKEND_IDLE='1s', GPUSNAP_REPLAY_OUTPUT='again')
+        kept.update(more)
+        return kept
+
+    def start(self, command, store='none', **more):
+        return subprocess.Popen(command, env=self.environment(store, more), cwd=self.folder,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, errors='replace')
+
+    @staticmethod
+    def end(process, what):
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.communicate()
+            raise Failure('%s: no end after %d s:\n%s' % (
+                what, TIMEOUT, test_oracle.last_lines(errors))) from None
+        return output, errors
+
+    def ended_well(self, process, what, expected=None):
+        output, errors = self.end(process, what)
+        if process.returncode != 0:
+            raise Failure('%s: ended with %d:\n%s' % (what, process.returncode,
+                                                      test_oracle.last_lines(errors)))
+        if expected is not None and output != expected:
+            raise Failure('%s: put out\n%snot\n%s%s' % (what, output, expected,
+                                                        test_oracle.last_lines(errors)))
+        return output, errors
+
+    def tool(self, store, *words):
+        return self.ended_well(self.start([harness.GPUSNAP, *words], store), words[0])[0]
+
+    def checkpoints(self, store):
+        """Complete ones, the oldest first."""
+        if not os.path.exists(os.path.join(self.folder, store)):
+            return []
+        listed = [each for each in json.loads(self.tool(store, 'list', '--json'))
+                  if each['state'] == 'complete']
+        return sorted(listed, key=lambda each: each['epoch'])
+
+    # ---- what is compared
+
+    def run(self):
+        plain, _ = self.ended_well(
+            self.start(self.command, LD_LIBRARY_PATH=harness.SIMCUDA), 'without the library')
+        self.watch(plain)
+        self.kill(plain)
+
+    def watch(self, plain):
+        _, errors = self.ended_well(
+            self.start([harness.GPUSNAP, 'run', '--sim', '--', *self.command], 'watched'),
+            'with checkpoints', plain)
+        if 'no more checkpoints' in errors:
+            raise Failure('with checkpoints: refused:\n' + test_oracle.last_lines(errors))
+        found = self.checkpoints('watched')
+        if found:
+            self.restore('watched', plain, self.draw.choice(found)['id'])
+
+    def kill(self, plain):
+        steps = int(self.arguments[self.arguments.index('--steps') + 1])
+        moment = '0:%d' % self.draw.randint(steps // 5, steps)
+        killed = self.start([harness.GPUSNAP, 'run', '--sim', '--', *self.command], 'killed',
+                            RANDOM_CALLS_KILL=moment)
+        _, errors = self.end(killed, 'killed')
+        if killed.returncode != -9:
+            raise Failure('killed at %s: ended with %d:\n%s' % (
+                moment, killed.returncode, test_oracle.last_lines(errors)))
+        if self.settings['GPUSNAP_BACKEND'] == 'process':
+            self.tool('killed', 'wait', '--timeout', '60s')
+        found = self.checkpoints('killed')
+        if found:
+            self.restore('killed', plain, found[-1]['id'])
+
+    def restore(self, store, plain, checkpoint):
+        self.ended_well(
+            self.start([harness.GPUSNAP, 'restore', '--sim', '--id', checkpoint, '--',
+                        *self.command], store),
+            'restored from %s of %s' % (checkpoint, store), plain)
+        self.restored += 1
+
+
+class Run:
+    def __init__(self, keep):
+        self.keep = keep
+        self.restored = 0
+        self.failures = []
+
+    def one(self, seed):
+        if len(self.failures) >= MOST_FAILURES:
+            return
+        folder = tempfile.mkdtemp(prefix='gpusnap-random-', dir=test_oracle.SCRATCH)
+        case = Case(seed, folder)
+        keep = False
+        try:
+            case.run()
+        except Failure as failure:
+            keep = self.keep
+            kept = '\nleft in %s' % folder if keep else ''
+            self.failures.append('seed %d' % seed)
+            print('FAILED %s\n%s%s' % (str(failure).strip(), case.describe(), kept), flush=True)
+        finally:
+            self.restored += case.restored
+            if not keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def all(self, first, count):
+        with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+            list(pool.map(self.one, range(first, first + count)))
+
+
+def main():
+    for needed in (PROGRAM, harness.GPUSNAP, harness.LIBRARY):
+        if not os.path.exists(needed):
+            sys.exit('%s is missing: build it first, or set GPUSNAP_TEST_BUILD' % needed)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--programs', type=int)
+    parser.add_argument('--first', type=int)
+    parser.add_argument('--soak', action='store_true')
+    parser.add_argument('--keep', action='store_true')
+    options = parser.parse_args()
+    count = options.programs or (2000 if options.soak or harness.SOAK else 200)
+    first = harness.SEED if options.first is None else options.first
+    print('the first seed: --first %d' % first, flush=True)
+    began = time.monotonic()
+    run = Run(options.keep)
+    run.all(first, count)
+    print('%d programs from seed %d on: %d runs restored, %d programs failed, %.0f s' % (
+        count, first, run.restored, len(run.failures), time.monotonic() - began))
+    if count >= 20 and not run.failures and run.restored < count:
+        print('FAILED too few runs were restored')
+        sys.exit(1)
+    sys.exit(1 if run.failures else 0)
+
+
+if __name__ == '__main__':
+    main()
