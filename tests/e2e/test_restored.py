@@ -34,7 +34,8 @@ class Restored(harness.TestCase):
         self.assertNotEqual(run.output, reference.output)
 
     def test_other_addresses_at_restore(self):
-        for name in ('pointers', 'pipeline', 'pools', 'graph', 'graph_nodes', 'graph_memory', 'peers', 'expandable'):
+        for name in ('pointers', 'pipeline', 'pools', 'graph', 'graph_nodes', 'graph_memory', 'peers', 'expandable',
+                     'signal_nodes'):
             self.program_settings = harness.PROGRAM_SETTINGS.get(name, {})
             with self.subTest(program=name):
                 command, reference = self.killed(name)
