@@ -300,7 +300,7 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
     EXPECT_EQ(second->number, first->number + 1);
     WriteSet set;
     set.add(reinterpret_cast<uint64_t>(pinned), 8);
-    session.device_may_write(set);
+    session.device_may_write(set, nullptr);
   });
   const uint64_t numbers[] = {first->number, second->number};
   std::memcpy(pinned, "by it...", 8);
