@@ -9,12 +9,17 @@
 namespace gpusnap::handle {
 
 namespace {
-// What the pools of the current device hold beyond their allocations is given back to the driver.
-void empty_pool(const Driver& driver, CUstream stream) {
+// What the pool holds beyond its allocations is given back to the driver; `pool` may be null: the
+// current device's.
+void empty_pool(const Driver& driver, CUmemoryPool pool, CUstream stream) {
   CUdevice device = 0;
-  CUmemoryPool pool = nullptr;
   (void)driver.cuStreamSynchronize(stream);
-  if (driver.cuDeviceGetMemPool == nullptr || driver.cuMemPoolTrimTo == nullptr) return;
+  if (driver.cuMemPoolTrimTo == nullptr) return;
+  if (pool != nullptr) {
+    (void)driver.cuMemPoolTrimTo(pool, 0);
+    return;
+  }
+  if (driver.cuDeviceGetMemPool == nullptr) return;
   if (driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
   if (driver.cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS) return;
   (void)driver.cuMemPoolTrimTo(pool, 0);
@@ -22,7 +27,7 @@ void empty_pool(const Driver& driver, CUstream stream) {
 
 // The program's own call first; only where it gives another address is memory placed.
 void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, uint64_t size,
-                   CUstream stream) {
+                   CUmemoryPool pool, CUstream stream) {
   if (*address == recorded) return;
   if (session.driver().cuMemFreeAsync != nullptr) {
     (void)session.driver().cuMemFreeAsync(*address, stream);
@@ -30,7 +35,7 @@ void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, ui
   Status status = session.placement().place(recorded, size);
   if (!status.ok()) {
     // What the pool keeps for later may lie there.
-    empty_pool(session.driver(), stream);
+    empty_pool(session.driver(), pool, stream);
     status = session.placement().place(recorded, size);
   }
   if (!status.ok()) cannot_place(recorded, size, status.message());
@@ -38,7 +43,8 @@ void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, ui
 }
 
 template <class Real>
-CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUstream given, Real&& real) {
+CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUmemoryPool pool,
+                      CUstream given, Real&& real) {
   const CUstream stream = step.stream(given);
   step.key.add(size);
   if (step.captured()) return capture_alloc(step, out, size, stream, real);
@@ -47,7 +53,8 @@ CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUstream give
   const CurrentContext current(step.session().driver(), context_of(step.session(), stream));
   return give(
       step, out, size, MemoryKind::kDevice, [&] { return with_room(step.session(), real); },
-      [&](uint64_t recorded) { place_ordered(step.session(), out, recorded, size, stream); }, true);
+      [&](uint64_t recorded) { place_ordered(step.session(), out, recorded, size, pool, stream); },
+      true);
 }
 }  // namespace
 
@@ -55,14 +62,16 @@ CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& c
                          CUdeviceptr* out, size_t size, CUstream stream) {
   Step step(call);
   if (step.off()) return call.real(out, size, stream);
-  return give_ordered(step, out, size, stream, [&] { return call.real(out, size, stream); });
+  return give_ordered(step, out, size, nullptr, stream,
+                      [&] { return call.real(out, size, stream); });
 }
 
 CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUmemoryPool, CUstream)>& call,
                          CUdeviceptr* out, size_t size, CUmemoryPool pool, CUstream stream) {
   Step step(call);
   if (step.off()) return call.real(out, size, pool, stream);
-  return give_ordered(step, out, size, stream, [&] { return call.real(out, size, pool, stream); });
+  return give_ordered(step, out, size, pool, stream,
+                      [&] { return call.real(out, size, pool, stream); });
 }
 
 CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdeviceptr address,
