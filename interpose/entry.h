@@ -51,7 +51,8 @@ enum EntryFlags : uint8_t {
   kPartlyCaptured = 16,  // only memory that has a delivery, be it of no bytes, was looked at
   kAtCollective = 32,  // a cut that was made at the end of an MPI collective; its outcome is right
                        // before it
-  kHasData = 64,   // one word more: a digest of what the program gave to the device (services/data_digest.h)
+  kHasData = 64,       // one word more: a digest of what the program gave to the device
+                       // (services/data_digest.h)
   kAtCallEnd = 8,  // a cut that was made at the end of the call before it, not before the next: the
                    // program ran host code after it, which must find what the cut delivered
 };

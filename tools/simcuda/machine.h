@@ -104,7 +104,7 @@ struct Launch {
       nullptr;  // KernelInfo::parameter_bytes of them, alive until run() ends
   std::shared_ptr<const ExtentTable> memory;
   std::shared_ptr<const ImageTable> images;  // null: there are no textures and surfaces
-  bool cooperative = false;  // its blocks may wait for one another
+  bool cooperative = false;                  // its blocks may wait for one another
   // Takes what the kernel prints, a piece at a time.
   std::function<void(std::string_view)> print;
   // What %globaltimer says first, in nanoseconds; none: it says the host's time.

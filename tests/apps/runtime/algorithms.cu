@@ -1,5 +1,5 @@
-// The algorithms of CUB and Thrust, from the toolkit's own headers: sort, scan, reduction, histogram,
-// selection, runs, against the standard library's on the host.
+// The algorithms of CUB and Thrust, from the toolkit's own headers: sort, scan, reduction,
+// histogram, selection, runs, against the standard library's on the host.
 #include <thrust/device_ptr.h>
 #include <thrust/execution_policy.h>
 #include <thrust/scan.h>
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   auto *keys = allocate<uint32_t>(kValues), *order = allocate<uint32_t>(kValues);
   auto *sums = allocate<uint32_t>(kValues), *odd = allocate<uint32_t>(kValues);
   auto *runs = allocate<uint32_t>(kValues), *total = allocate<uint32_t>(1);
-  auto *again = allocate<uint32_t>(kValues);
+  auto* again = allocate<uint32_t>(kValues);
   auto *lengths = allocate<int>(kValues), *bins = allocate<int>(kBins), *counts = allocate<int>(2);
   Cub cub_call;
 

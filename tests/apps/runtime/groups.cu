@@ -1,5 +1,5 @@
-// Cooperative groups: barriers over the grid, tiles, groups of lanes that are there, and copies into
-// shared memory that go on by themselves.
+// Cooperative groups: barriers over the grid, tiles, groups of lanes that are there, and copies
+// into shared memory that go on by themselves.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>

@@ -1,6 +1,6 @@
-// Small dense algebra: a product by the tensor cores, an LU decomposition in shared memory, a Fourier
-// transform, and half-precision arithmetic. Numbers are such that products and sums are exact where
-// hosts and devices may round differently.
+// Small dense algebra: a product by the tensor cores, an LU decomposition in shared memory, a
+// Fourier transform, and half-precision arithmetic. Numbers are such that products and sums are
+// exact where hosts and devices may round differently.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -145,8 +145,9 @@ void step_on_host(Host& h, const std::vector<Complex>& roots) {
 
 int main(int argc, char** argv) {
   const int steps = steps_of(argc, argv, 200);
-  Host host{std::vector<uint32_t>(kCells), std::vector<float>(kCells), std::vector<float>(kCells),
-            std::vector<float>(kCells), std::vector<float>(kCells), std::vector<Complex>(kPoints)};
+  Host host{std::vector<uint32_t>(kCells), std::vector<float>(kCells),
+            std::vector<float>(kCells),    std::vector<float>(kCells),
+            std::vector<float>(kCells),    std::vector<Complex>(kPoints)};
   for (int i = 0; i < kCells; ++i) host.states[i] = static_cast<uint32_t>(i) * 7919u;
   std::vector<Complex> host_roots(kPoints / 2);
   for (int i = 0; i < kPoints / 2; ++i) {

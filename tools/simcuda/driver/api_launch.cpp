@@ -247,17 +247,10 @@ CUresult kernel_task(Driver& driver, const KernelCall& call, WorkQueue::Task* ta
   auto context = driver.contexts.find(call.context);
   if (!module || !context) return CUDA_ERROR_INVALID_HANDLE;
   auto memory = driver.memory.table(context->device());
-  *task = QueuedKernel{driver,
-                       std::move(context),
-                       std::move(module),
-                       std::move(function),
-                       call.grid,
-                       call.block,
-                       call.shared,
-                       call.values,
-                       call.cooperative,
-                       std::move(memory),
-                       driver.arrays.table()};
+  *task =
+      QueuedKernel{driver,           std::move(context), std::move(module),    std::move(function),
+                   call.grid,        call.block,         call.shared,          call.values,
+                   call.cooperative, std::move(memory),  driver.arrays.table()};
   return CUDA_SUCCESS;
 }
 

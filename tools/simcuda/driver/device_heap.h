@@ -24,8 +24,9 @@ class DeviceHeap {
     std::byte* host = nullptr;
     std::shared_ptr<const void> bytes;  // keeps what is at `host`, also after free()
   };
-  // Variables of modules, memory of pools and of graphs have granules of their own: loading a module
-  // moves no allocation, and what a pool gives back leaves a hole that nothing else keeps mapped.
+  // Variables of modules, memory of pools and of graphs have granules of their own: loading a
+  // module moves no allocation, and what a pool gives back leaves a hole that nothing else keeps
+  // mapped.
   enum class Use : uint8_t { kData, kVariables, kPool, kGraph };
 
   // Places memory in [low, high) of `ranges`, which other users share; at most `capacity` bytes.

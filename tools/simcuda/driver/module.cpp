@@ -65,8 +65,9 @@ CUresult select(const ImageContents& contents, int arch, std::string* ptx_text, 
     *ptx_text = best->bytes;
     return CUDA_SUCCESS;
   }
-  log->error = newer ? "the image's PTX is for newer devices than this one; SIMCUDA_ARCH sets it"
-                     : "the image holds no PTX, and machine code cannot run here" + kernels_in(contents);
+  log->error =
+      newer ? "the image's PTX is for newer devices than this one; SIMCUDA_ARCH sets it"
+            : "the image holds no PTX, and machine code cannot run here" + kernels_in(contents);
   for (const std::string& line : contents.unreadable) log->error += "; " + line;
   return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }

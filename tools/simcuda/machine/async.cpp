@@ -169,9 +169,8 @@ bool copy_some(WarpView& w, const Op& op, const uint32_t (&count)[kLanes], uint3
         !handlers().locate(w, access_at(op, op.slot[1], k, 1), there, 1, false, from)) {
       return false;
     }
-    for_each_lane(mask, [&](uint32_t i) {
-      to[i][k] = (there >> i & 1) != 0 ? *from[i] : std::byte{0};
-    });
+    for_each_lane(mask,
+                  [&](uint32_t i) { to[i][k] = (there >> i & 1) != 0 ? *from[i] : std::byte{0}; });
   }
   return true;
 }
@@ -192,7 +191,8 @@ bool copy(WarpView& w, const Op& op, uint32_t mask) {
   });
   if (partial != 0) return copy_some(w, op, count, mask, to);
   std::byte* from[kLanes];
-  if (!handlers().locate(w, access_at(op, op.slot[1], 0, 1), mask, bytes, false, from)) return false;
+  if (!handlers().locate(w, access_at(op, op.slot[1], 0, 1), mask, bytes, false, from))
+    return false;
   for_each_lane(mask, [&](uint32_t i) { std::memcpy(to[i], from[i], bytes); });
   return true;
 }

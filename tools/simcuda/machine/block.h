@@ -15,10 +15,10 @@ struct LaunchContext {
   const ExtentTable* memory = nullptr;  // the launch's, and the workspace
   const Code* code = nullptr;
   const CodeFunction* kernel = nullptr;
-  uint32_t threads = 0;       // of a block
-  uint64_t shared_bytes = 0;  // static, dynamic and reserved
+  uint32_t threads = 0;          // of a block
+  uint64_t shared_bytes = 0;     // static, dynamic and reserved
   uint64_t reserved_shared = 0;  // where the reserved part begins
-  uint64_t local_bytes = 0;   // of a thread
+  uint64_t local_bytes = 0;      // of a thread
   uint64_t grid_id = 0;
   uint64_t operations = 0;    // executed so far: the clock
   uint64_t instructions = 0;  // of all threads
@@ -34,7 +34,8 @@ class Block {
   Block& operator=(const Block&) = delete;
 
   void start(Dim3 index);
-  // About `slices` turns of each warp, each of about `operations`. kBlocked: nothing can ever move again.
+  // About `slices` turns of each warp, each of about `operations`. kBlocked: nothing can ever move
+  // again.
   Stop run(uint32_t slices, uint64_t operations);
   const Fault& fault() const { return fault_; }
 

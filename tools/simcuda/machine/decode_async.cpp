@@ -47,8 +47,8 @@ void Decoder::copy_async() {
   if (cache < 0 || to < 0 || !from) return fail("no such form of the instruction");
   if (!expect_operands(3, 4)) return;
   const auto* bytes = std::get_if<ptx::IntegerOperand>(&operand(2).value);
-  const bool known = bytes != nullptr && (bytes->value == 16 || (cache == 0 && (bytes->value == 4 ||
-                                                                                bytes->value == 8)));
+  const bool known = bytes != nullptr && (bytes->value == 16 ||
+                                          (cache == 0 && (bytes->value == 4 || bytes->value == 8)));
   if (!known) return fail("no such number of bytes");
   const int32_t target = generic_address(operand(0), Space::kShared);
   const int32_t source = generic_address(operand(1), Space::kGlobal);
@@ -102,8 +102,8 @@ void Decoder::copy_bulk(Modifiers& mods) {
   }
   if (!expect_operands(out ? 3 : 4, out ? 3 : 4)) return;
   const int32_t target = generic_address(operand(0), out ? Space::kGlobal : Space::kShared);
-  const int32_t source = generic_address(operand(1), out || !global ? Space::kShared
-                                                                    : Space::kGlobal);
+  const int32_t source =
+      generic_address(operand(1), out || !global ? Space::kShared : Space::kGlobal);
   const int32_t bytes = read(2, 32);
   const int32_t barrier = out ? kNoSlot : generic_address(operand(3), Space::kShared);
   emit(bulk_copy_handler(), {target, source, bytes, barrier}).hint = memory_ops_++;

@@ -234,9 +234,9 @@ void Decoder::bytes_apart() {
   const auto is_word = [](Type t) { return t == Type::kU32 || t == Type::kS32; };
   if (!is_word(to) || !is_word(a) || a != b) return fail("no such form of the instruction");
   const bool sign = a == Type::kS32;
-  elementwise(handlers_.integer(sum ? IntOp::kSumApart4 : IntOp::kApart4,
-                                sign ? Num::kS32 : Num::kU32),
-              *shape_of(Type::kB32), 3);
+  elementwise(
+      handlers_.integer(sum ? IntOp::kSumApart4 : IntOp::kApart4, sign ? Num::kS32 : Num::kU32),
+      *shape_of(Type::kB32), 3);
 }
 
 void Decoder::dot_product() {

@@ -151,8 +151,8 @@ bool has_wmma(Element element, const Size& size) {
 
 // Both factors of one kind: signed and unsigned, or the two formats of 8 bits, go together.
 bool go_together(Element a, Element b) {
-  const bool small_float = (a == Element::kE4M3 || a == Element::kE5M2) &&
-                           (b == Element::kE4M3 || b == Element::kE5M2);
+  const bool small_float =
+      (a == Element::kE4M3 || a == Element::kE5M2) && (b == Element::kE4M3 || b == Element::kE5M2);
   return a == b || small_float ||
          (is_integer(a) && is_integer(b) && bits_of(a) == bits_of(b) && bits_of(a) > 1);
 }
@@ -183,7 +183,7 @@ Matrix Decoder::matrix(const Operand& operand, Element element, Role role, uint3
     if (failed()) break;
     const uint32_t bits = register_bits_of(element);
     m.slots.push_back(use.written ? written(*value, bits)
-                                     : read(*value, bits, element == Element::kF64));
+                                  : read(*value, bits, element == Element::kF64));
   }
   return m;
 }
@@ -211,7 +211,8 @@ void Decoder::product(MatrixSite site, const ProductTypes& types, const MatrixSi
 
 void Decoder::mma() {
   const Words w = read_words(in_->modifiers);
-  if (!w.unknown.empty()) return fail("modifier ." + std::string(w.unknown) + " is not supported here");
+  if (!w.unknown.empty())
+    return fail("modifier ." + std::string(w.unknown) + " is not supported here");
   if (!w.synchronised || !w.aligned || !w.size || w.elements.size() != 4 || !w.action.empty() ||
       w.rows != std::vector{true, false}) {
     return fail("no such form of the instruction");
@@ -232,7 +233,8 @@ void Decoder::mma() {
 
 void Decoder::wmma() {
   const Words w = read_words(in_->modifiers);
-  if (!w.unknown.empty()) return fail("modifier ." + std::string(w.unknown) + " is not supported here");
+  if (!w.unknown.empty())
+    return fail("modifier ." + std::string(w.unknown) + " is not supported here");
   if (!w.synchronised || !w.aligned || !w.size) return fail("no such form of the instruction");
   if (w.action == "mma") return wmma_product();
   if (w.action.empty() || w.elements.size() != 1 || w.rows.size() != 1 || w.part.size() != 1 ||
@@ -275,10 +277,9 @@ void Decoder::wmma_product() {
   if ((!halves && w.elements.size() != 4) || w.rows.size() != 2) {
     return fail("no such form of the instruction");
   }
-  const ProductTypes types = halves ? ProductTypes{Element::kF16, Element::kF16, w.elements[1],
-                                                   w.elements[0]}
-                                    : ProductTypes{w.elements[1], w.elements[2], w.elements[3],
-                                                   w.elements[0]};
+  const ProductTypes types =
+      halves ? ProductTypes{Element::kF16, Element::kF16, w.elements[1], w.elements[0]}
+             : ProductTypes{w.elements[1], w.elements[2], w.elements[3], w.elements[0]};
   const bool bits = types.a == Element::kB1;
   if (!has_wmma(types.a, *w.size) || !go_together(types.a, types.b) ||
       !is_sum_of(types.c, types.a) || !is_sum_of(types.d, types.a) ||
@@ -350,8 +351,8 @@ void Decoder::stmatrix() {
 
 void Decoder::movmatrix() {
   Modifiers mods(in_->modifiers);
-  const bool known = mods.take("sync") && mods.take("aligned") && mods.take("m8n8") &&
-                     mods.take("trans");
+  const bool known =
+      mods.take("sync") && mods.take("aligned") && mods.take("m8n8") && mods.take("trans");
   const Type type = mods.take_type();
   finished(mods);
   if (!known || type != Type::kB16) return fail("no such form of the instruction");

@@ -38,7 +38,7 @@ ptx::Space Decoder::take_space(Modifiers& mods) {
                                    "param::entry", "param::func", "shared::cluster"});
   constexpr ptx::Space kSpaces[] = {ptx::Space::kGlobal, ptx::Space::kShared, ptx::Space::kLocal,
                                     ptx::Space::kConst,  ptx::Space::kParam,  ptx::Space::kShared,
-                                    ptx::Space::kParam,  ptx::Space::kParam, ptx::Space::kShared};
+                                    ptx::Space::kParam,  ptx::Space::kParam,  ptx::Space::kShared};
   return index < 0 ? ptx::Space::kGeneric : kSpaces[index];
 }
 
@@ -339,8 +339,8 @@ int32_t Decoder::generic_address(const Operand& operand, Space space) {
     fail("local memory cannot be accessed so");
     return 0;
   }
-  const uint64_t window = access.code == static_cast<uint8_t>(MemorySpace::kShared) ? kSharedWindow
-                                                                                    : 0;
+  const uint64_t window =
+      access.code == static_cast<uint8_t>(MemorySpace::kShared) ? kSharedWindow : 0;
   const auto offset = static_cast<uint64_t>(access.immediate);
   int32_t base = access.slot[kAddressSlot];
   if (base == kNoSlot) return constant(offset + window, 64);

@@ -61,9 +61,9 @@ inline uint32_t widened8(uint32_t bits, uint8_t flags) {
     return (flags & kRelu) && (bits & 0x80) ? 0 : bits << 8;
   }
   if (magnitude == kNan8) return kHalfNan;
-  const double value =
-      exponent == 0 ? double(mantissa) * power(1 - F::kBias - F::kMantissa)
-                    : double(mantissa | 1u << F::kMantissa) * power(exponent - F::kBias - F::kMantissa);
+  const double value = exponent == 0 ? double(mantissa) * power(1 - F::kBias - F::kMantissa)
+                                     : double(mantissa | 1u << F::kMantissa) *
+                                           power(exponent - F::kBias - F::kMantissa);
   if (bits & 0x80) return flags & kRelu ? 0 : narrowed<F16>(-value, Rounding::kNearest);
   return narrowed<F16>(value, Rounding::kNearest);
 }

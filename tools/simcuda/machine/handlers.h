@@ -208,8 +208,8 @@ struct Handlers {
   Handler (*float_to_integer)(Num from, Num to, Integral rounding, uint8_t flags, bool zero_nan);
   Handler (*integral)(Num type, Integral rounding, uint8_t flags);
   Handler (*float_to_float)(Num from, Num to, uint8_t flags);
-  // f32, f64 or a 64-bit integer to half formats; the x2 forms take two f32, the first for the upper
-  // half.
+  // f32, f64 or a 64-bit integer to half formats; the x2 forms take two f32, the first for the
+  // upper half.
   Handler (*to_half)(Num from, Half to);
   Handler (*from_half)(Half from, Num to);
   // Two f32, the first for the upper half. What is too large becomes the largest number.

@@ -89,9 +89,9 @@ double small_float(uint32_t bits, int mantissa_bits, int bias, bool has_infinity
   const uint32_t magnitude = bits & 0x7f;
   const int exponent = static_cast<int>(magnitude >> mantissa_bits);
   const auto mantissa = static_cast<double>(magnitude & ((1u << mantissa_bits) - 1));
-  double value = exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
-                               : std::ldexp(mantissa + (1 << mantissa_bits),
-                                            exponent - bias - mantissa_bits);
+  double value = exponent == 0
+                     ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                     : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
   if (has_infinity && exponent == 2 * bias + 1) value = mantissa == 0 ? HUGE_VAL : NAN;
   if (!has_infinity && magnitude == 0x7f) value = NAN;
   return (bits & 0x80) != 0 ? -value : value;
@@ -207,9 +207,7 @@ void multiply_integers(const WarpView& w, const MatrixSite& site) {
       const int64_t* right = &b[size_t{column} * inner];
       int64_t& sum = sums[row * site.d.columns + column];
       for (uint32_t k = 0; k < inner; ++k) {
-        sum += !bits           ? left[k] * right[k]
-               : site.bits_and ? left[k] & right[k]
-                               : left[k] ^ right[k];
+        sum += !bits ? left[k] * right[k] : site.bits_and ? left[k] & right[k] : left[k] ^ right[k];
       }
       if (site.saturate) sum = std::min<int64_t>(std::max<int64_t>(sum, INT32_MIN), INT32_MAX);
     }
@@ -271,12 +269,12 @@ bool load(WarpView& w, const Op& op, uint32_t mask) {
   const Matrix& m = site_of(op).d;
   const size_t bytes = unit_bits(m.element) / 8;
   std::vector<uint64_t> words(kLanes * m.slots.size());
-  const bool ok = move_matrix(w, op, mask, false, [&](const std::byte* at, uint32_t lane,
-                                                      uint32_t index, uint32_t shift) {
-    uint64_t value = 0;
-    std::memcpy(&value, at, bytes);
-    words[lane * m.slots.size() + index] |= value << shift;
-  });
+  const bool ok = move_matrix(
+      w, op, mask, false, [&](const std::byte* at, uint32_t lane, uint32_t index, uint32_t shift) {
+        uint64_t value = 0;
+        std::memcpy(&value, at, bytes);
+        words[lane * m.slots.size() + index] |= value << shift;
+      });
   for (uint32_t lane = 0; ok && lane < kLanes; ++lane) {
     for (size_t i = 0; i < m.slots.size(); ++i) {
       set_lane_bits(w, m, i, lane, words[lane * m.slots.size() + i]);
@@ -345,9 +343,8 @@ bool rows_load(WarpView& w, const Op& op, uint32_t) {
 }
 
 bool rows_store(WarpView& w, const Op& op, uint32_t) {
-  return for_each_half(w, op, true, [&](std::byte* to, int32_t slot) {
-    std::memcpy(to, w.registers + slot, 2);
-  });
+  return for_each_half(
+      w, op, true, [&](std::byte* to, int32_t slot) { std::memcpy(to, w.registers + slot, 2); });
 }
 
 bool transpose(WarpView& w, const Op& op, uint32_t) {

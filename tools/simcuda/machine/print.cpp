@@ -21,7 +21,8 @@ class LaneMemory {
   // Null where it cannot be read.
   const std::byte* find(uint64_t address, uint64_t bytes) const {
     if (address - kLocalWindow < kWindowBytes) {
-      return within(w_.local + lane_ * w_.local_bytes, w_.local_bytes, address - kLocalWindow, bytes);
+      return within(w_.local + lane_ * w_.local_bytes, w_.local_bytes, address - kLocalWindow,
+                    bytes);
     }
     if (address - kSharedWindow < kWindowBytes) {
       return within(w_.shared, w_.shared_bytes, address - kSharedWindow, bytes);
@@ -134,7 +135,8 @@ void append(std::string& text, const std::string& conversion, T value) {
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   const int length = std::snprintf(buffer, sizeof buffer, conversion.c_str(), value);
 #pragma GCC diagnostic pop
-  if (length > 0) text.append(buffer, std::min<size_t>(static_cast<size_t>(length), sizeof buffer - 1));
+  if (length > 0)
+    text.append(buffer, std::min<size_t>(static_cast<size_t>(length), sizeof buffer - 1));
 }
 
 void append(std::string& text, const Conversion& c, Arguments& arguments,

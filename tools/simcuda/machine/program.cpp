@@ -98,8 +98,8 @@ class DecodedProgram final : public Program {
       // As a compiler does, no more than leave room for the largest block: the PTX names far more
       // registers than are needed at a time.
       const uint32_t room = kRegistersOfBlock / kernel.info.max_threads_per_block;
-      kernel.info.registers = std::min(
-          {kMostRegisters, room, static_cast<uint32_t>(source.registers.size()) + 1});
+      kernel.info.registers =
+          std::min({kMostRegisters, room, static_cast<uint32_t>(source.registers.size()) + 1});
     }
   }
 

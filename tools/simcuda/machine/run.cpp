@@ -56,7 +56,8 @@ class Runner {
   bool turn() {
     const bool alone = resident_.size() == 1;
     for (size_t i = 0; i < resident_.size();) {
-      const Stop stop = resident_[i]->run(alone ? kBlockTurn : kSharedTurn, alone ? kWarpTurn : kSharedWarpTurn);
+      const Stop stop =
+          resident_[i]->run(alone ? kBlockTurn : kSharedTurn, alone ? kWarpTurn : kSharedWarpTurn);
       if (stop == Stop::kFault) {
         fault_ = resident_[i]->fault();
         return false;

@@ -192,7 +192,9 @@ void synchronise(Warp&, const std::vector<Group*>& participants) {
     vote(code, x);
   } else if (code == SyncOp::kElect) {
     x.predicate = x.lanes & (~x.lanes + 1);
-    for_each_lane(x.lanes, [&](uint32_t i) { x.result[i] = static_cast<uint64_t>(std::countr_zero(x.lanes)); });
+    for_each_lane(x.lanes, [&](uint32_t i) {
+      x.result[i] = static_cast<uint64_t>(std::countr_zero(x.lanes));
+    });
   } else if (code == SyncOp::kMatchAny || code == SyncOp::kMatchAll) {
     match(code, x);
   } else {

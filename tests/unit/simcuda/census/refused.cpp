@@ -20,9 +20,10 @@ bool take_out(std::string& text, uint32_t line, const std::string& what) {
   for (uint32_t i = 1; i < line && at != std::string::npos; ++i) at = text.find('\n', at) + 1;
   at = text.find(what, at);
   if (what.empty() || at == std::string::npos) return false;
-  std::replace_if(text.begin() + static_cast<ptrdiff_t>(at),
-                  text.begin() + static_cast<ptrdiff_t>(at + what.size()),
-                  [](char c) { return c != '\n'; }, ' ');
+  std::replace_if(
+      text.begin() + static_cast<ptrdiff_t>(at),
+      text.begin() + static_cast<ptrdiff_t>(at + what.size()), [](char c) { return c != '\n'; },
+      ' ');
   return true;
 }
 

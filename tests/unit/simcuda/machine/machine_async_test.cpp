@@ -42,34 +42,46 @@ std::vector<uint32_t> run(const std::string& code, const std::vector<uint32_t>& 
 TEST(Async, CopiesToSharedMemory) {
   const auto in = numbers(kThreads * 4);
   EXPECT_EQ(run("cp.async.cg.shared.global [%r2], [%x3], 16; cp.async.commit_group;"
-                "cp.async.wait_group 0; bar.sync 0;", in), in);
+                "cp.async.wait_group 0; bar.sync 0;",
+                in),
+            in);
   EXPECT_EQ(run("cp.async.ca.shared::cta.global.L2::128B [%r2], [%x3], 8;"
                 "cp.async.ca.shared.global [%r2+8], [%x3+8], 4;"
-                "cp.async.ca.shared.global [%r2+12], [%x3+12], 4; cp.async.wait_all; bar.sync 0;", in),
+                "cp.async.ca.shared.global [%r2+12], [%x3+12], 4; cp.async.wait_all; bar.sync 0;",
+                in),
             in);
   // A generic address of shared memory.
-  EXPECT_EQ(run("mov.u64 %x8, sh; cvta.shared.u64 %x8, %x8; mad.wide.u32 %x8, %r0, 16, %x8; cvta.to.shared.u64 %x8, %x8;"
-                "createpolicy.fractional.L2::evict_first.b64 %x9, 1.0;"
-                "cp.async.cg.shared.global.L2::cache_hint [%x8], [%x3], 16, %x9; cp.async.wait_all;", in),
-            in);
+  EXPECT_EQ(
+      run("mov.u64 %x8, sh; cvta.shared.u64 %x8, %x8; mad.wide.u32 %x8, %r0, 16, %x8; "
+          "cvta.to.shared.u64 %x8, %x8;"
+          "createpolicy.fractional.L2::evict_first.b64 %x9, 1.0;"
+          "cp.async.cg.shared.global.L2::cache_hint [%x8], [%x3], 16, %x9; cp.async.wait_all;",
+          in),
+      in);
 }
 
 // Only so many bytes of the source are looked at, the rest is zero; a thread's number are copied.
 TEST(Async, CopiesLessThanAll) {
   std::vector<uint32_t> in = numbers(kThreads * 4);
-  const auto got = run("and.b32 %r4, %r0, 31; cp.async.cg.shared.global [%r2], [%x3], 16, %r4;", in);
+  const auto got =
+      run("and.b32 %r4, %r0, 31; cp.async.cg.shared.global [%r2], [%x3], 16, %r4;", in);
   for (uint32_t t = 0; t < kThreads; ++t) {
     std::array<std::byte, 16> want{};
     std::memcpy(want.data(), &in[t * 4], std::min(t & 31, 16u));
     EXPECT_EQ(std::memcmp(want.data(), &got[t * 4], 16), 0) << t;
   }
-  const auto some = run("and.b32 %r4, %r0, 1; setp.eq.u32 %p, %r4, 1;"
-                        "cp.async.ca.shared.global [%r2], [%x3], 16, !%p;", in);
-  for (uint32_t t = 0; t < kThreads; ++t) EXPECT_EQ(some[t * 4], (t & 1) != 0 ? in[t * 4] : 0u) << t;
+  const auto some =
+      run("and.b32 %r4, %r0, 1; setp.eq.u32 %p, %r4, 1;"
+          "cp.async.ca.shared.global [%r2], [%x3], 16, !%p;",
+          in);
+  for (uint32_t t = 0; t < kThreads; ++t)
+    EXPECT_EQ(some[t * 4], (t & 1) != 0 ? in[t * 4] : 0u) << t;
   // What is not copied may lie beyond the end of memory.
   in.resize((kThreads - 1) * 4 + 1);
-  const auto last = run("mov.u32 %r4, 16; setp.eq.u32 %p, %r0, 63; @%p mov.u32 %r4, 4;"
-                        "cp.async.cg.shared.global [%r2], [%x3], 16, %r4;", in);
+  const auto last =
+      run("mov.u32 %r4, 16; setp.eq.u32 %p, %r0, 63; @%p mov.u32 %r4, 4;"
+          "cp.async.cg.shared.global [%r2], [%x3], 16, %r4;",
+          in);
   EXPECT_EQ(last[(kThreads - 1) * 4], in.back());
 }
 
@@ -95,13 +107,18 @@ TEST(Async, BarriersOrderWritesAndReads) {
       "xor.b32 %r9, %r0, 33; mad.lo.u32 %r9, %r9, 16, %r1; ld.shared.u32 %r20, [%r9];\n"
       "bar.sync 0; st.shared.u32 [%r2], %r20;\n";
   for (const char* wait :
-       {"mbarrier.arrive.shared::cta.b64 %x9, [%r3];\nW: mbarrier.test_wait.shared.b64 %p, [%r3], %x9; @!%p bra W;\n",
-        "mbarrier.arrive.release.cta.shared::cta.b64 %x9, [%r3], 1;\nW: mbarrier.try_wait.shared.b64 %p, [%r3], %x9, 20; @!%p bra W;\n",
-        "mbarrier.arrive.shared.b64 _, [%r3];\nW: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p, [%r3], 0; @!%p bra W;\n",
-        "cp.async.mbarrier.arrive.shared.b64 [%r3]; cp.async.mbarrier.arrive.noinc.shared.b64 [%r3];\n"
+       {"mbarrier.arrive.shared::cta.b64 %x9, [%r3];\nW: mbarrier.test_wait.shared.b64 %p, [%r3], "
+        "%x9; @!%p bra W;\n",
+        "mbarrier.arrive.release.cta.shared::cta.b64 %x9, [%r3], 1;\nW: "
+        "mbarrier.try_wait.shared.b64 %p, [%r3], %x9, 20; @!%p bra W;\n",
+        "mbarrier.arrive.shared.b64 _, [%r3];\nW: "
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p, [%r3], 0; @!%p bra W;\n",
+        "cp.async.mbarrier.arrive.shared.b64 [%r3]; cp.async.mbarrier.arrive.noinc.shared.b64 "
+        "[%r3];\n"
         "W: mbarrier.test_wait.parity.shared.b64 %p, [%r3], 0; @!%p bra W;\n"}) {
-    const auto got = run(std::string(kInit) + "mul.lo.u32 %r10, %r0, 7; st.shared.u32 [%r2], %r10;\n" +
-                             wait + kSwap, numbers(256));
+    const auto got = run(
+        std::string(kInit) + "mul.lo.u32 %r10, %r0, 7; st.shared.u32 [%r2], %r10;\n" + wait + kSwap,
+        numbers(256));
     for (uint32_t t = 0; t < kThreads; ++t) ASSERT_EQ(got[t * 4], (t ^ 33) * 7) << wait << t;
   }
 }
@@ -138,19 +155,19 @@ TEST(Async, BarriersCountArrivalsAndBytes) {
   ASSERT_TRUE(machine.ok()) << machine.error().instruction << ": " << machine.error().reason;
   const uint64_t out = machine.buffer(40);
   ASSERT_EQ(machine.launch("k", {1, 1, 1}, {1, 1, 1}, {out}).message, "");
-  EXPECT_EQ(machine.read<uint32_t>(out, 10),
-            (std::vector<uint32_t>{3, 2, 0, 0, 0, 1, 0, 1, 2, 0}));
+  EXPECT_EQ(machine.read<uint32_t>(out, 10), (std::vector<uint32_t>{3, 2, 0, 0, 0, 1, 0, 1, 2, 0}));
 }
 
 TEST(Async, BulkCopiesBothWays) {
   const auto in = numbers(kThreads * 4);
   const std::string wait =
       "W: mbarrier.try_wait.parity.shared::cta.b64 %p, [%r3], 0; @!%p bra W;\n";
-  const std::string fetch =
-      std::string(kInit) +
-      "@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 1024;\n"
-      "@%q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%x1], 1024, [%r3];\n"
-      "@!%q mbarrier.arrive.shared.b64 _, [%r3];\n" + wait;
+  const std::string fetch = std::string(kInit) +
+                            "@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 1024;\n"
+                            "@%q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                            "[%r1], [%x1], 1024, [%r3];\n"
+                            "@!%q mbarrier.arrive.shared.b64 _, [%r3];\n" +
+                            wait;
   EXPECT_EQ(run(fetch, in), in);
   const char* const kStore =
       "fence.proxy.async.shared::cta; bar.sync 0;\n"
@@ -159,10 +176,14 @@ TEST(Async, BulkCopiesBothWays) {
   EXPECT_EQ(run(fetch, in, kStore), in);
   // Within the block, to the second kilobyte.
   const std::string within =
-      fetch + "add.u32 %r5, %r1, 1024; add.u32 %r6, %r3, 8; @%q mbarrier.init.shared.b64 [%r6], 1; bar.sync 0;\n"
+      fetch +
+      "add.u32 %r5, %r1, 1024; add.u32 %r6, %r3, 8; @%q mbarrier.init.shared.b64 [%r6], 1; "
+      "bar.sync 0;\n"
       "@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r6], 1024;\n"
-      "@%q cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r5], [%r1], 1024, [%r6];\n"
-      "V: mbarrier.try_wait.parity.shared::cta.b64 %p, [%r6], 0; @!%p bra V; add.u32 %r2, %r2, 1024;\n";
+      "@%q cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r5], [%r1], "
+      "1024, [%r6];\n"
+      "V: mbarrier.try_wait.parity.shared::cta.b64 %p, [%r6], 0; @!%p bra V; add.u32 %r2, %r2, "
+      "1024;\n";
   EXPECT_EQ(run(within, in), in);
 }
 
@@ -175,7 +196,8 @@ TEST(Members, AreThoseThatEachLaneNames) {
   setp.lt.u32 %p, %r4, 8; vote.sync.all.pred %p, %p, %r6; selp.u32 %r12, 1, 0, %p;
   match.any.sync.b32 %r13, %r7, %r6; elect.sync %r14|%p, %r6; @%p add.u32 %r12, %r12, 2;
   st.shared.v4.u32 [%r2], {%r10, %r11, %r12, %r13};
-)", numbers(256));
+)",
+                       numbers(256));
   for (uint32_t t = 0; t < kThreads; ++t) {
     const uint32_t lane = t % 32, first = t / 8 * 8, shift = lane / 8 * 8;
     EXPECT_EQ(got[t * 4], first * 8 + 28) << t;
@@ -195,7 +217,8 @@ TEST(Cluster, IsOneBlock) {
   barrier.cluster.arrive; barrier.cluster.wait;
   add.u32 %r13, %r13, %r15; st.shared.v4.u32 [%r2], {%r13, %r11, %r12, %r14};
   griddepcontrol.wait; griddepcontrol.launch_dependents;
-)", numbers(256));
+)",
+                       numbers(256));
   for (uint32_t t = 0; t < kThreads; ++t) {
     EXPECT_EQ(got[t * 4], (t ^ 40) + (t % 32 == 0 ? 100 : 0)) << t;
     EXPECT_EQ(got[t * 4 + 1], 1u);
@@ -206,9 +229,11 @@ TEST(Cluster, IsOneBlock) {
 
 // Reserved shared memory lies behind the block's own, which is not reached into.
 TEST(Cluster, ReservedSharedMemoryIsTheBlocksToUse) {
-  const auto got = run("st.shared.u32 [%r2], %r0; mov.u32 %r5, %reserved_smem_offset_1; mad.lo.u32 %r5, %r0, 4, %r5;"
-                       "shl.b32 %r6, %r0, 8; st.shared.u32 [%r5], %r6; bar.sync 0; ld.shared.u32 %r7, [%r5];"
-                       "ld.shared.u32 %r8, [%r2]; add.u32 %r7, %r7, %r8; st.shared.u32 [%r2], %r7;", numbers(256));
+  const auto got = run(
+      "st.shared.u32 [%r2], %r0; mov.u32 %r5, %reserved_smem_offset_1; mad.lo.u32 %r5, %r0, 4, %r5;"
+      "shl.b32 %r6, %r0, 8; st.shared.u32 [%r5], %r6; bar.sync 0; ld.shared.u32 %r7, [%r5];"
+      "ld.shared.u32 %r8, [%r2]; add.u32 %r7, %r7, %r8; st.shared.u32 [%r2], %r7;",
+      numbers(256));
   for (uint32_t t = 0; t < kThreads; ++t) EXPECT_EQ(got[t * 4], t * 256 + t);
 }
 

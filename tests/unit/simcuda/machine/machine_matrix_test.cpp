@@ -1,11 +1,11 @@
-// Products of matrices by the tensor cores' instructions, and moves of matrices. Where elements are in
-// registers is written down here once more, from the tables of the PTX ISA.
+// Products of matrices by the tensor cores' instructions, and moves of matrices. Where elements are
+// in registers is written down here once more, from the tables of the PTX ISA.
 #include <cmath>
 #include <functional>
 #include <sstream>
 
-#include "tests/unit/simcuda/machine/harness.h"
 #include "tests/unit/simcuda/machine/half_values.h"
+#include "tests/unit/simcuda/machine/harness.h"
 
 namespace simcuda::test {
 namespace {
@@ -81,8 +81,10 @@ const Kind kS8{"s8", 8, [](uint64_t b) { return static_cast<double>(static_cast<
                [](uint32_t n) { return uint64_t{scramble(n) & 0xff}; }};
 const Kind kU8{"u8", 8, [](uint64_t b) { return static_cast<double>(b & 0xff); },
                [](uint32_t n) { return uint64_t{scramble(n) & 0xff}; }};
-const Kind kS4{"s4", 4, [](uint64_t b) { return (b & 8) != 0 ? static_cast<double>(b) - 16 : static_cast<double>(b); },
-               [](uint32_t n) { return uint64_t{scramble(n) & 15}; }};
+const Kind kS4{
+    "s4", 4,
+    [](uint64_t b) { return (b & 8) != 0 ? static_cast<double>(b) - 16 : static_cast<double>(b); },
+    [](uint32_t n) { return uint64_t{scramble(n) & 15}; }};
 const Kind kU4{"u4", 4, [](uint64_t b) { return static_cast<double>(b); },
                [](uint32_t n) { return uint64_t{scramble(n) & 15}; }};
 const Kind kB1{"b1", 1, [](uint64_t b) { return static_cast<double>(b); },
@@ -99,7 +101,8 @@ const Kind kE4M3{"e4m3", 8,
                    const uint64_t small[] = {0x38, 0xb8, 0x40, 0x30, 0x00, 0xc4, 0x01};
                    return small[scramble(n) % 7];
                  }};
-const Kind kE5M2{"e5m2", 8, [](uint64_t b) { return f16_value(b << 8); }, [](uint32_t n) {
+const Kind kE5M2{"e5m2", 8, [](uint64_t b) { return f16_value(b << 8); },
+                 [](uint32_t n) {
                    const uint64_t small[] = {0x3c, 0xbc, 0x40, 0x38, 0x00, 0xc2};
                    return small[scramble(n) % 6];
                  }};
@@ -108,7 +111,8 @@ uint32_t width(const Kind& k) {
   return k.bits == 64 ? 64 : 32;
 }
 
-// Element i of a lane, in the order of its registers, as the ISA's tables for mma.m16n8 and m8n8 say.
+// Element i of a lane, in the order of its registers, as the ISA's tables for mma.m16n8 and m8n8
+// say.
 Cell cell_of_a(uint32_t rows, const Kind& k, uint32_t lane, uint32_t i) {
   const uint32_t each = width(k) / k.bits, group = lane >> 2, within = lane & 3;
   const uint32_t run = i / each;  // registers that came before
@@ -125,7 +129,8 @@ Cell cell_of_c(uint32_t lane, uint32_t i) {
 
 std::string registers(const char* prefix, size_t first, size_t count) {
   std::string list = "{";
-  for (size_t i = 0; i < count; ++i) list += (i == 0 ? "" : ", ") + (prefix + std::to_string(first + i));
+  for (size_t i = 0; i < count; ++i)
+    list += (i == 0 ? "" : ", ") + (prefix + std::to_string(first + i));
   return list + "}";
 }
 
@@ -148,17 +153,22 @@ std::vector<uint64_t> packed(const Kind& k, uint32_t count, uint32_t lane,
 
 // mma with each lane's registers from memory and to it, against a product done here.
 void check_mma(const Product& p) {
-  const auto count_of = [](const Kind& k, uint32_t cells) { return cells * k.bits / kLanes / width(k); };
+  const auto count_of = [](const Kind& k, uint32_t cells) {
+    return cells * k.bits / kLanes / width(k);
+  };
   const uint32_t na = count_of(*p.a, p.m * p.k), nb = count_of(*p.b, p.k * p.n);
   const uint32_t nc = count_of(*p.c, p.m * p.n);
   const bool doubles = p.a->bits == 64;
   const char* const r = doubles ? "%d" : "%r";
   std::ostringstream code;
-  code << ".visible .entry k(.param .u64 in, .param .u64 out) {\n.reg .b32 %r<40>; .reg .f64 %d<40>; "
-          ".reg .b64 %x<9>;\nld.param.u64 %x1, [in]; ld.param.u64 %x2, [out]; mov.u32 %r0, %tid.x;\n"
-          "mad.wide.u32 %x1, %r0, 256, %x1; mad.wide.u32 %x2, %r0, 256, %x2;\n";
+  code
+      << ".visible .entry k(.param .u64 in, .param .u64 out) {\n.reg .b32 %r<40>; .reg .f64 "
+         "%d<40>; "
+         ".reg .b64 %x<9>;\nld.param.u64 %x1, [in]; ld.param.u64 %x2, [out]; mov.u32 %r0, %tid.x;\n"
+         "mad.wide.u32 %x1, %r0, 256, %x1; mad.wide.u32 %x2, %r0, 256, %x2;\n";
   for (uint32_t i = 0; i < na + nb + nc; ++i) {
-    code << "ld.global." << (doubles ? "f64 %d" : "b32 %r") << i + 1 << ", [%x1+" << i * 8 << "];\n";
+    code << "ld.global." << (doubles ? "f64 %d" : "b32 %r") << i + 1 << ", [%x1+" << i * 8
+         << "];\n";
   }
   code << "mma.sync.aligned.m" << p.m << "n" << p.n << "k" << p.k << ".row.col" << p.more << "."
        << p.c->name << "." << p.a->name << "." << p.b->name << "." << p.c->name << p.after << " "
@@ -173,8 +183,12 @@ void check_mma(const Product& p) {
   ASSERT_TRUE(machine.ok()) << machine.error().instruction << ": " << machine.error().reason;
 
   const auto a_at = [&](uint32_t row, uint32_t k) { return p.a->sample(row * 300 + k); };
-  const auto b_at = [&](uint32_t k, uint32_t column) { return p.b->sample(70000 + column * 300 + k); };
-  const auto c_at = [&](uint32_t row, uint32_t column) { return p.c->sample(90000 + row * 300 + column); };
+  const auto b_at = [&](uint32_t k, uint32_t column) {
+    return p.b->sample(70000 + column * 300 + k);
+  };
+  const auto c_at = [&](uint32_t row, uint32_t column) {
+    return p.c->sample(90000 + row * 300 + column);
+  };
   std::vector<uint64_t> in(kLanes * 32);
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
     std::vector<uint64_t> words = packed(*p.a, na, lane, [&](uint32_t l, uint32_t i) {
@@ -252,7 +266,9 @@ TEST(Matrix, SaturatesOnlyWhereItSays) {
         ".visible .entry k(.param .u64 out) { .reg .b32 %r<9>; .reg .b64 %x<3>;\n"
         "ld.param.u64 %x1, [out]; mov.u32 %r0, %tid.x; mad.wide.u32 %x1, %r0, 4, %x1;\n"
         "mov.u32 %r1, 0x7f7f7f7f; mov.u32 %r2, 0x7f7f7f7f; mov.u32 %r3, 0x7fffffff;\n"
-        "mma.sync.aligned.m8n8k16.row.col" + how + ".s32.s8.s8.s32 {%r4, %r5}, {%r1}, {%r2}, {%r3, %r3};\n"
+        "mma.sync.aligned.m8n8k16.row.col" +
+        how +
+        ".s32.s8.s8.s32 {%r4, %r5}, {%r1}, {%r2}, {%r3, %r3};\n"
         "st.global.b32 [%x1], %r5; ret; }");
     ASSERT_TRUE(machine.ok()) << machine.error().reason;
     const uint64_t out = machine.buffer(kLanes * 4);
@@ -279,18 +295,19 @@ void check_wmma(const Fragments& f, bool a_row, bool b_row, bool d_row) {
   const uint32_t ldd = (d_row ? f.n : f.m) + 8;
   std::ostringstream code;
   code << ".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d) {\n"
-          ".reg .b32 %r<60>; .reg .f64 %d<60>; .reg .b64 %x<9>;\nld.param.u64 %x1, [a]; ld.param.u64 "
+          ".reg .b32 %r<60>; .reg .f64 %d<60>; .reg .b64 %x<9>;\nld.param.u64 %x1, [a]; "
+          "ld.param.u64 "
           "%x2, [b]; ld.param.u64 %x3, [c]; ld.param.u64 %x4, [d];\n"
-       << "wmma.load.a.sync.aligned." << layout(a_row) << "." << f.shape << ".global." << f.type << " "
-       << registers(r, 1, f.na) << ", [%x1], " << lda << ";\n"
-       << "wmma.load.b.sync.aligned." << layout(b_row) << "." << f.shape << ".global." << f.type << " "
-       << registers(r, 11, f.nb) << ", [%x2], " << ldb << ";\n"
-       << "wmma.load.c.sync.aligned.row." << f.shape << "." << f.sum << " " << registers(r, 21, f.nc)
-       << ", [%x3], " << ldc << ";\n"
-       << "wmma.mma" << (f.element->bits == 1 ? ".xor.popc" : "") << ".sync.aligned." << layout(a_row)
-       << "." << layout(b_row) << "." << f.shape << "." << f.types << " " << registers(r, 31, f.nc)
-       << ", " << registers(r, 1, f.na) << ", " << registers(r, 11, f.nb) << ", "
-       << registers(r, 21, f.nc) << ";\n"
+       << "wmma.load.a.sync.aligned." << layout(a_row) << "." << f.shape << ".global." << f.type
+       << " " << registers(r, 1, f.na) << ", [%x1], " << lda << ";\n"
+       << "wmma.load.b.sync.aligned." << layout(b_row) << "." << f.shape << ".global." << f.type
+       << " " << registers(r, 11, f.nb) << ", [%x2], " << ldb << ";\n"
+       << "wmma.load.c.sync.aligned.row." << f.shape << "." << f.sum << " "
+       << registers(r, 21, f.nc) << ", [%x3], " << ldc << ";\n"
+       << "wmma.mma" << (f.element->bits == 1 ? ".xor.popc" : "") << ".sync.aligned."
+       << layout(a_row) << "." << layout(b_row) << "." << f.shape << "." << f.types << " "
+       << registers(r, 31, f.nc) << ", " << registers(r, 1, f.na) << ", " << registers(r, 11, f.nb)
+       << ", " << registers(r, 21, f.nc) << ";\n"
        << "wmma.store.d.sync.aligned." << layout(d_row) << "." << f.shape << ".global." << f.sum
        << " [%x4], " << registers(r, 31, f.nc) << ", " << ldd << ";\nret; }\n";
   Machine machine(code.str());
@@ -325,7 +342,8 @@ void check_wmma(const Fragments& f, bool a_row, bool b_row, bool d_row) {
       uint64_t bits = 0;
       const uint32_t bytes = f.result->bits / 8;
       std::memcpy(&bits, &out[(d_row ? row * ldd + column : column * ldd + row) * bytes], bytes);
-      ASSERT_EQ(f.result->value(bits), want) << f.shape << " " << f.types << " " << row << "," << column;
+      ASSERT_EQ(f.result->value(bits), want)
+          << f.shape << " " << f.types << " " << row << "," << column;
     }
   }
 }
@@ -333,17 +351,27 @@ void check_wmma(const Fragments& f, bool a_row, bool b_row, bool d_row) {
 TEST(Matrix, FragmentsFromAndToMemory) {
   for (int layouts = 0; layouts < 8; ++layouts) {
     const bool a = layouts & 1, b = layouts & 2, d = layouts & 4;
-    for (const auto& [shape, m, n] : {std::tuple{"m16n16k16", 16u, 16u}, {"m32n8k16", 32u, 8u}, {"m8n32k16", 8u, 32u}}) {
+    for (const auto& [shape, m, n] :
+         {std::tuple{"m16n16k16", 16u, 16u}, {"m32n8k16", 32u, 8u}, {"m8n32k16", 8u, 32u}}) {
       check_wmma({shape, "f16", "f32", m, n, 16, 8, 8, 8, &kF16, &kF32, "f32.f32"}, a, b, d);
       check_wmma({shape, "f16", "f16", m, n, 16, 8, 8, 4, &kF16, &kF16, "f16.f16"}, a, b, d);
-      check_wmma({shape, "bf16", "f32", m, n, 16, m / 4, n / 4, 8, &kBF16, &kF32, "f32.bf16.bf16.f32"}, a, b, d);
-      check_wmma({shape, "s8", "s32", m, n, 16, m / 8, n / 8, 8, &kS8, &kS32, "s32.s8.s8.s32"}, a, b, d);
-      check_wmma({shape, "u8", "s32", m, n, 16, m / 8, n / 8, 8, &kU8, &kS32, "s32.u8.u8.s32.satfinite"}, a, b, d);
+      check_wmma(
+          {shape, "bf16", "f32", m, n, 16, m / 4, n / 4, 8, &kBF16, &kF32, "f32.bf16.bf16.f32"}, a,
+          b, d);
+      check_wmma({shape, "s8", "s32", m, n, 16, m / 8, n / 8, 8, &kS8, &kS32, "s32.s8.s8.s32"}, a,
+                 b, d);
+      check_wmma(
+          {shape, "u8", "s32", m, n, 16, m / 8, n / 8, 8, &kU8, &kS32, "s32.u8.u8.s32.satfinite"},
+          a, b, d);
     }
-    check_wmma({"m16n16k8", "tf32", "f32", 16, 16, 8, 4, 4, 8, &kTF32, &kF32, "f32.tf32.tf32.f32"}, a, b, d);
-    check_wmma({"m8n8k4", "f64", "f64", 8, 8, 4, 1, 1, 2, &kF64, &kF64, "rn.f64.f64.f64.f64"}, a, b, d);
-    check_wmma({"m8n8k32", "s4", "s32", 8, 8, 32, 1, 1, 2, &kS4, &kS32, "s32.s4.s4.s32"}, true, false, d);
-    check_wmma({"m8n8k128", "b1", "s32", 8, 8, 128, 1, 1, 2, &kB1, &kS32, "s32.b1.b1.s32"}, true, false, d);
+    check_wmma({"m16n16k8", "tf32", "f32", 16, 16, 8, 4, 4, 8, &kTF32, &kF32, "f32.tf32.tf32.f32"},
+               a, b, d);
+    check_wmma({"m8n8k4", "f64", "f64", 8, 8, 4, 1, 1, 2, &kF64, &kF64, "rn.f64.f64.f64.f64"}, a, b,
+               d);
+    check_wmma({"m8n8k32", "s4", "s32", 8, 8, 32, 1, 1, 2, &kS4, &kS32, "s32.s4.s4.s32"}, true,
+               false, d);
+    check_wmma({"m8n8k128", "b1", "s32", 8, 8, 128, 1, 1, 2, &kB1, &kS32, "s32.b1.b1.s32"}, true,
+               false, d);
   }
 }
 
@@ -383,7 +411,8 @@ TEST(Matrix, RowsFromSharedMemory) {
       std::ostringstream code;
       // The address is in one of the registers that are written.
       code << "ldmatrix.sync.aligned.m8n8.x" << count << (transposed ? ".trans" : "")
-           << ".shared.b16 " << registers("%r", 2, count) << ", [%r2];\nmad.wide.u32 %x1, %r0, 16, %x1;\n";
+           << ".shared.b16 " << registers("%r", 2, count)
+           << ", [%r2];\nmad.wide.u32 %x1, %r0, 16, %x1;\n";
       for (uint32_t i = 0; i < count; ++i) {
         code << "st.global.u32 [%x1+" << i * 4 << "], %r" << i + 2 << ";\n";
       }
@@ -399,14 +428,20 @@ TEST(Matrix, RowsFromSharedMemory) {
 
 TEST(Matrix, RowsToSharedMemoryAndTransposed) {
   // Out of its rows and into them again, once transposed: the transposed matrices.
-  for (const char* how : {"stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%r2], {%r10, %r11, %r12, %r13};",
-                          "movmatrix.sync.aligned.m8n8.trans.b16 %r10, %r10; movmatrix.sync.aligned.m8n8.trans.b16 %r11, %r11;"
-                          "movmatrix.sync.aligned.m8n8.trans.b16 %r12, %r12; movmatrix.sync.aligned.m8n8.trans.b16 %r13, %r13;"
-                          "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r2], {%r10, %r11, %r12, %r13};"}) {
-    const auto got = run_rows(std::string("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r2];") + how +
-                                  "bar.warp.sync -1; mad.wide.u32 %x1, %r0, 16, %x1; ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r2];"
-                                  "st.global.v4.u32 [%x1], {%r4, %r5, %r6, %r7};",
-                              kLanes * 4);
+  for (const char* how :
+       {"stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%r2], {%r10, %r11, %r12, %r13};",
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r10, %r10; movmatrix.sync.aligned.m8n8.trans.b16 "
+        "%r11, %r11;"
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r12, %r12; movmatrix.sync.aligned.m8n8.trans.b16 "
+        "%r13, %r13;"
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r2], {%r10, %r11, %r12, %r13};"}) {
+    const auto got = run_rows(
+        std::string("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r2];") +
+            how +
+            "bar.warp.sync -1; mad.wide.u32 %x1, %r0, 16, %x1; ld.shared.v4.u32 {%r4, %r5, %r6, "
+            "%r7}, [%r2];"
+            "st.global.v4.u32 [%x1], {%r4, %r5, %r6, %r7};",
+        kLanes * 4);
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
       for (uint32_t column = 0; column < 8; ++column) {
         const uint32_t word = got[lane * 4 + column / 2];
@@ -418,16 +453,19 @@ TEST(Matrix, RowsToSharedMemoryAndTransposed) {
 
 TEST(Matrix, AllLanesMustBeThere) {
   Machine machine(
-      ".visible .entry k() { .reg .b32 %r<4>; .reg .pred %p; mov.u32 %r0, %tid.x; setp.lt.u32 %p, %r0, 5;\n"
+      ".visible .entry k() { .reg .b32 %r<4>; .reg .pred %p; mov.u32 %r0, %tid.x; setp.lt.u32 %p, "
+      "%r0, 5;\n"
       "@%p ret; movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r0; ret; }");
   ASSERT_TRUE(machine.ok()) << machine.error().reason;
-  EXPECT_EQ(machine.launch("k", {1, 1, 1}, {kLanes, 1, 1}, {}).kind, Fault::Kind::kIllegalInstruction);
+  EXPECT_EQ(machine.launch("k", {1, 1, 1}, {kLanes, 1, 1}, {}).kind,
+            Fault::Kind::kIllegalInstruction);
 }
 
 TEST(Matrix, LanesThatCameApartWaitForOneAnother) {
   Machine machine(
       ".visible .entry k(.param .u64 out) { .reg .b32 %r<9>; .reg .pred %p; .reg .b64 %x<3>;\n"
-      "ld.param.u64 %x1, [out]; mov.u32 %r0, %tid.x; setp.lt.u32 %p, %r0, 5; mad.wide.u32 %x1, %r0, 4, %x1;\n"
+      "ld.param.u64 %x1, [out]; mov.u32 %r0, %tid.x; setp.lt.u32 %p, %r0, 5; mad.wide.u32 %x1, "
+      "%r0, 4, %x1;\n"
       "@%p bra SMALL; mov.u32 %r2, 7; bra.uni MEET; SMALL: mov.u32 %r2, 7; add.u32 %r3, %r2, 0;\n"
       "MEET: movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2; st.global.u32 [%x1], %r1; ret; }");
   ASSERT_TRUE(machine.ok()) << machine.error().reason;
