@@ -606,6 +606,27 @@ void argument_by_file(int steps) {
   mixed_with(steps, [](Cells& cells) { cells.mix(from_file()); });
 }
 
+// Two threads, two tasks that make the same calls: the file says who does which.
+void tasks_by_file(int steps) {
+  const unsigned first = from_file();
+  mixed_with(steps, [first](Cells&) {
+    CUcontext context = nullptr;
+    CHECK(cuCtxGetCurrent(&context));
+    uint64_t sums[2] = {};
+    const auto work = [&](unsigned task) {
+      CHECK(cuCtxSetCurrent(context));
+      const Buffer<unsigned> own(std::vector<unsigned>(1000, task + 1));
+      sums[task] = digest(own.download());
+    };
+    std::thread one(work, first % 2);
+    std::thread other(work, (first + 1) % 2);
+    one.join();
+    other.join();
+    report(0, "the first task's", sums[0]);
+    report(0, "the second task's", sums[1]);
+  });
+}
+
 void second_thread(int steps) {
   mixed_with(steps, [](Cells& cells) {
     CUcontext context = nullptr;
@@ -763,6 +784,7 @@ int run(const std::string& mode, int steps) {
       {"by_file", by_file},
       {"data_by_file", data_by_file},
       {"argument_by_file", argument_by_file},
+      {"tasks_by_file", tasks_by_file},
       {"thread", second_thread},
       {"unproven_thread", unproven_thread},
       {"word_for_host", word_for_host},

@@ -105,7 +105,8 @@ class Policies(harness.TestCase):
         """The calls are the same; what they give to the device is not."""
         value = os.path.join(self.working_folder, 'value.txt')
         for mode, call in (('data_by_file', 'cuMemcpyHtoD_v2'),
-                           ('argument_by_file', 'cuLaunchKernel')):
+                           ('argument_by_file', 'cuLaunchKernel'),
+                           ('tasks_by_file', 'cuMemcpyHtoD_v2')):
             with self.subTest(mode=mode):
                 command = [CORNERS, mode, '200']
                 with open(value, 'w') as file:
