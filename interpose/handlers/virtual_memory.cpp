@@ -87,6 +87,8 @@ Result<OwnMappings::Place> map_own(Step& step, CUmemGenericAllocationHandle hand
   };
   auto place = own.find_place(size, wanted, outside);
   if (!place.ok()) return place;
+  // A replay has the addresses only when they have been given back there, too.
+  if (!step.replaying()) session.memory_order().wait_for_frees(place->chunk, place->chunk_bytes);
   const uint64_t address = place->address;
   const CUresult result = outside([&] { return own.map(address, size, handle, device); });
   if (result == CUDA_SUCCESS) return place;
