@@ -139,10 +139,15 @@ template <class T>
 inline constexpr T kHighest = kIsSigned<T> ? T(~(typename Related<T>::U(1) << (kBits<T> - 1)))
                                            : T(~T(0));
 
-// The host's own operation on 16 bytes, which every x86-64 since 2005 has: what was there.
-__attribute__((target("cx16"))) inline Unsigned128 swap_wide(std::byte* at, Unsigned128 expected,
-                                                             Unsigned128 wanted) {
-  return __sync_val_compare_and_swap(reinterpret_cast<Unsigned128*>(at), expected, wanted);
+// The host's own operation on 16 bytes, which every x86-64 since 2005 has: what was there. Not the
+// compilers' own, which some of them make a call of that no library has.
+inline Unsigned128 swap_wide(std::byte* at, Unsigned128 expected, Unsigned128 wanted) {
+  auto low = static_cast<uint64_t>(expected), high = static_cast<uint64_t>(expected >> 64);
+  asm volatile("lock cmpxchg16b %[at]"
+               : [at] "+m"(*reinterpret_cast<Unsigned128*>(at)), "+a"(low), "+d"(high)
+               : "b"(static_cast<uint64_t>(wanted)), "c"(static_cast<uint64_t>(wanted >> 64))
+               : "cc", "memory");
+  return Unsigned128{high} << 64 | low;
 }
 
 Handler integer_handler(IntOp op, Num type);
