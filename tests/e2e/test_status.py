@@ -429,7 +429,7 @@ class Mpi(StatusTest):
 
     def test_all_ranks(self):
         run = self.start_saved(['mpirun.openmpi', '--oversubscribe', '-n', str(self.RANKS),
-                                harness.app('mpi/openmpi/halo'), '1000000'])
+                                harness.app('mpi/openmpi/ring'), '1000000'])
         # Its ranks end with it, but not if it is killed.
         self.addCleanup(run.process.wait)
         self.addCleanup(run.process.terminate)
