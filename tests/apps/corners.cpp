@@ -603,28 +603,30 @@ void data_by_file(int steps) {
 }
 
 void argument_by_file(int steps) {
-  mixed_with(steps, [](Cells& cells) { cells.mix(from_file()); });
+  Cells cells;
+  cells.mix(from_file());
+  report(0, "cells", cells.sum());
+  plain(steps);
 }
 
 // Two threads, two tasks that make the same calls: the file says who does which.
 void tasks_by_file(int steps) {
   const unsigned first = from_file();
-  mixed_with(steps, [first](Cells&) {
-    CUcontext context = nullptr;
-    CHECK(cuCtxGetCurrent(&context));
-    uint64_t sums[2] = {};
-    const auto work = [&](unsigned task) {
-      CHECK(cuCtxSetCurrent(context));
-      const Buffer<unsigned> own(std::vector<unsigned>(1000, task + 1));
-      sums[task] = digest(own.download());
-    };
-    std::thread one(work, first % 2);
-    std::thread other(work, (first + 1) % 2);
-    one.join();
-    other.join();
-    report(0, "the first task's", sums[0]);
-    report(0, "the second task's", sums[1]);
-  });
+  CUcontext context = nullptr;
+  CHECK(cuCtxGetCurrent(&context));
+  uint64_t sums[2] = {};
+  const auto work = [&](unsigned task) {
+    CHECK(cuCtxSetCurrent(context));
+    const Buffer<unsigned> own(std::vector<unsigned>(1000, task + 1));
+    sums[task] = digest(own.download());
+  };
+  std::thread one(work, first % 2);
+  std::thread other(work, (first + 1) % 2);
+  one.join();
+  other.join();
+  report(0, "the first task's", sums[0]);
+  report(0, "the second task's", sums[1]);
+  plain(steps);
 }
 
 void second_thread(int steps) {
