@@ -53,6 +53,13 @@ void HostMemory::may_change(const WriteSet& set) {
   for_each_in(set, [](Range& range) { range.may_change = true; });
 }
 
+bool HostMemory::has_end_of(const WriteSet& set) {
+  if (set.everything() || !set.said() || !set.proven() || set.empty()) return false;
+  bool some = some_have_other_address_;
+  for_each_in(set, [&some](const Range&) { some = true; });
+  return some;
+}
+
 void HostMemory::begin_write(const WriteSet& set, std::vector<uint64_t>& ranges) {
   if (set.everything() || !set.said() || !set.proven()) return may_change_all();
   if (set.empty()) return;
@@ -78,7 +85,9 @@ void HostMemory::may_change_all() {
 }
 
 void HostMemory::has_other_address(uint64_t address) {
-  if (auto it = find(address); it != ranges_.end()) it->second.other_address = true;
+  if (auto it = find(address); it != ranges_.end()) {
+    it->second.other_address = some_have_other_address_ = true;
+  }
 }
 
 void HostMemory::is_settled() {

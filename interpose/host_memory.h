@@ -34,6 +34,9 @@ class HostMemory {
   // us.
   void may_change(const WriteSet& set);
   void may_change_all();
+  // Whether begin_write() of that set gives ranges: most calls write to the device's own memory
+  // alone, and nobody need know when they end.
+  bool has_end_of(const WriteSet& set);
   // Likewise, but only until the end of that write is told: `ranges` gets their numbers, once each.
   // From then on changes are the host's, which other threads' captures must not take for the
   // device's: they would be delivered to a thread that is not there yet.
@@ -73,8 +76,9 @@ class HostMemory {
   static void settle(uint64_t address, Range& range);
   static std::byte* memory(uint64_t address) { return reinterpret_cast<std::byte*>(address); }
   std::map<uint64_t, Range>::iterator find(uint64_t address);
-  std::map<uint64_t, Range> ranges_;  // by address
-  uint64_t range_count_ = 0;          // there have been
+  std::map<uint64_t, Range> ranges_;      // by address
+  uint64_t range_count_ = 0;              // there have been
+  bool some_have_other_address_ = false;  // or had
   bool all_may_change_ = false;
   bool others_may_change_ = false;  // those with another address
 };

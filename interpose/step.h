@@ -101,7 +101,9 @@ class Step {
       reload();
     before_write();
     if (!lets_device_write_) return outside(real);
-    HostWrite* const write = captured_ ? nullptr : session_->begin_host_write(stream_);
+    HostWrite* const write = !captured_ && session_->host_memory().has_end_of(writes)
+                                 ? session_->begin_host_write(stream_)
+                                 : nullptr;
     const CUresult result = outside([&] {
       const CUresult given = real();
       if (write != nullptr) [[unlikely]]

@@ -45,14 +45,21 @@ void note_managed(Step& step) {
   }
 }
 
-// They go with their module. Before that: other threads must not look at them any more.
-void end_managed(Session& session, uint64_t number) {
+// They go with their module. Before that: other threads must not look at them any more. Whether
+// there were any.
+bool end_managed(Session& session, uint64_t number) {
   std::vector<uint64_t> gone;
   for (const auto& [address, range] : session.memory().ranges()) {
     const bool managed = range.kind == MemoryKind::kManaged && range.is_variable();
     if (managed && range.module == number) gone.push_back(address);
   }
   for (const uint64_t address : gone) erase_range(session, address);
+  return !gone.empty();
+}
+
+// They are there still, and not followed any more.
+void refuse_managed(Session& session) {
+  session.refuse("a module with __managed__ variables that the driver did not unload");
 }
 
 // Empty where it cannot be read; the driver then says why.
@@ -145,8 +152,9 @@ CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
   if (step.off()) return call.real(module);
   if (step.asks_writes()) add_globals(step, module);
   step.before_write();
-  end_managed(step.session(), step.session().modules().number_of(module));
+  const bool managed = end_managed(step.session(), step.session().modules().number_of(module));
   const CUresult result = step.made_again_in_order([&] { return call.real(module); });
+  if (result != CUDA_SUCCESS && managed) refuse_managed(step.session());
   if (result == CUDA_SUCCESS) {
     step.session().modules().remove_module(module, step.session().memory());
   }
@@ -258,8 +266,9 @@ CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library
   if (step.off()) return call.real(library);
   if (step.asks_writes()) add_globals(step, library);
   step.before_write();
-  end_managed(step.session(), step.session().modules().number_of(library));
+  const bool managed = end_managed(step.session(), step.session().modules().number_of(library));
   const CUresult result = step.made_again_in_order([&] { return call.real(library); });
+  if (result != CUDA_SUCCESS && managed) refuse_managed(step.session());
   if (result == CUDA_SUCCESS) {
     step.session().modules().remove_library(library, step.session().memory());
   }

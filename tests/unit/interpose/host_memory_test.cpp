@@ -190,6 +190,28 @@ TEST_F(HostMemoryTest, ARangeIsLookedAtUntilItsWritesHaveEnded) {
   expect_equal();
 }
 
+// What has an end to wait for is what begin_write() gives ranges for.
+TEST_F(HostMemoryTest, OnlyWritesOfThisMemoryHaveAnEnd) {
+  WriteSet none, elsewhere, here, unsaid;
+  none.add_nothing();
+  elsewhere.add(1, 16);
+  here.add(address(recorded_), 1);
+  const auto has_end = [this](const WriteSet& set) {
+    std::vector<uint64_t> ranges;
+    recorder_.begin_write(set, ranges);
+    EXPECT_EQ(recorder_.has_end_of(set), !ranges.empty());
+    return !ranges.empty();
+  };
+  EXPECT_FALSE(has_end(none));
+  EXPECT_FALSE(has_end(elsewhere));
+  EXPECT_FALSE(has_end(unsaid));
+  EXPECT_TRUE(has_end(here));
+  // It may be written at an address that nobody has told.
+  recorder_.has_other_address(address(recorded_));
+  EXPECT_TRUE(has_end(elsewhere));
+  EXPECT_FALSE(has_end(none));
+}
+
 TEST_F(HostMemoryTest, AWriteOfBeforeIsNoneOfTheMemoryThatCameAfter) {
   recorder_.is_settled();
   WriteSet set;
