@@ -1,6 +1,7 @@
 #include "interpose/mapped_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -33,6 +34,24 @@ CUresult back(const Driver& driver, MappedMemory& memory) {
   if (result != CUDA_SUCCESS) (void)driver.cuMemRelease(memory.handle);
   return result;
 }
+
+// Far above what the driver gives by itself, which for most programs is less than this.
+constexpr uint64_t kOutOfTheWay = uint64_t{1} << 40;
+
+// An address that no call of the program is given unless it asks for it, different each time. What
+// is ours must not lie where a recording had memory of the program's: with several threads it is
+// made a moment earlier or later in a replay. 0: no idea.
+CUdeviceptr out_of_the_way(const Driver& driver, uint64_t size) {
+  static std::atomic<CUdeviceptr> next{0};  // the address space is one for the process
+  if (next == 0) {
+    CUdeviceptr usual = 0;
+    if (driver.cuMemAddressReserve(&usual, size, 0, 0, 0) != CUDA_SUCCESS) return 0;
+    (void)driver.cuMemAddressFree(usual, size);
+    CUdeviceptr none = 0;
+    (void)next.compare_exchange_strong(none, usual + kOutOfTheWay);
+  }
+  return next.fetch_add(size);
+}
 }  // namespace
 
 Result<uint64_t> mapping_granularity(const Driver& driver, int device) {
@@ -50,7 +69,8 @@ Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size,
   const std::string range =
       address == 0 ? std::to_string(size) + " bytes" : "device memory " + range_text(address, size);
   MappedMemory memory{0, size, 0, device};
-  CUresult result = driver.cuMemAddressReserve(&memory.address, size, 0, address, 0);
+  const CUdeviceptr hint = address == 0 ? out_of_the_way(driver, size) : address;
+  CUresult result = driver.cuMemAddressReserve(&memory.address, size, 0, hint, 0);
   if (result == CUDA_SUCCESS && address != 0 && memory.address != address) {
     (void)driver.cuMemAddressFree(memory.address, size);
     return Status(Code::kUnsupported, range + " is taken in this process");

@@ -35,6 +35,10 @@ bool overlaps(const std::map<uint64_t, uint64_t>& ranges, uint64_t address, uint
   return false;
 }
 CUresult reserve(CUdeviceptr* out, size_t size, size_t, CUdeviceptr hint, unsigned long long) {
+  if (hint == 0) {
+    hint = kBase;
+    while (overlaps(space.reserved, hint, size)) hint += kGranule;
+  }
   bool free = !overlaps(space.reserved, hint, size);
   for (uint64_t at = hint; at < hint + size; at += kGranule) free &= !space.taken.contains(at);
   *out = free ? hint : hint + (uint64_t{1} << 40);
@@ -168,6 +172,21 @@ TEST_F(PlacementTest, RandomLivesKeepEveryLiveAllocationMapped) {
     for (auto [address, size] : live) ASSERT_TRUE(is_mapped(address, size));
   }
   for (auto [address, size] : live) free(address);
+  expect_nothing_left();
+}
+
+TEST_F(PlacementTest, OursTakesNoAddressThatTheProgramWouldBeGiven) {
+  const auto first = map_memory(driver_, 0, 2 * kGranule, 0);
+  const auto second = map_memory(driver_, 0, kGranule, 0);
+  ASSERT_TRUE(first.ok() && second.ok());
+  CUdeviceptr theirs = 0;
+  ASSERT_EQ(reserve(&theirs, kGranule, 0, 0, 0), CUDA_SUCCESS);
+  EXPECT_EQ(theirs, kBase);
+  EXPECT_GE(first->address, kBase + (uint64_t{1} << 39));
+  EXPECT_GE(second->address, first->address + first->size);
+  unmap_memory(driver_, first.value());
+  unmap_memory(driver_, second.value());
+  ASSERT_EQ(unreserve(theirs, kGranule), CUDA_SUCCESS);
   expect_nothing_left();
 }
 
