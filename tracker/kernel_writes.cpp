@@ -328,8 +328,8 @@ bool add_pointer(const KernelWrites::Pointer& pointer, const Arguments& argument
 uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extra,
                           const MemoryMap& memory) {
   constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // an odd number whose bits are as if drawn
-  // Where numbers end, mostly, and addresses do that a process may have.
-  constexpr uint64_t kNumbersEnd = uint64_t{1} << 32, kAddressesEnd = uint64_t{1} << 47;
+  // Where numbers end, mostly, and addresses do that the host may have.
+  constexpr uint64_t kNumbersEnd = uint64_t{1} << 32, kAddressesEnd = uint64_t{1} << 48;
   constexpr uint32_t kMostPointers = 16;
   const Arguments arguments(kernel, params, extra);
   if (!arguments.known()) return 0;
@@ -337,9 +337,13 @@ uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extr
   for (uint32_t i = 0; i < kernel.parameters.size(); ++i) {
     if (kernel.parameters[i].size > kPointerBytes) continue;
     const uint64_t value = arguments.number(i);
-    if (value >= kNumbersEnd && value < kAddressesEnd) {
-      if (i >= kMostPointers || !memory.may_be_on_device(value)) continue;
+    if (value >= kNumbersEnd && memory.may_be_on_device(value)) {
+      // Where a variable lies is the driver's choice, another one where modules are loaded in
+      // another order; the program asks for it anew.
+      if (i >= kMostPointers || memory.is_in_variable(value)) continue;
       pointers |= uint64_t{1} << i;
+    } else if (value >= kNumbersEnd && value < kAddressesEnd) {
+      continue;
     }
     digest = (digest ^ value) * kGolden;
     digest ^= digest >> 32;

@@ -88,10 +88,10 @@ bool collect_writes(const KernelWrites& kernel, void** params, void** extra,
 
 // A digest of those of a launch's arguments that are single numbers or pointers into device memory,
 // never 0; 0 where the kernel's parameters are not known. Structures do not count: they may have
-// bytes that nobody sets. Nor do addresses of the host, which may be others in another run. In one
-// run more of the device's memory may be known than in another: its lowest kDigestMask bits say
-// which words were taken for pointers, and only where these are equal digests can be compared.
-// Allocates nothing.
+// bytes that nobody sets. Nor do addresses of the host and of variables, which may be others in
+// another run. In one run more of the device's memory may be known than in another: its lowest
+// kDigestMask bits say which words were taken for pointers, and only where these are equal digests
+// can be compared. Allocates nothing.
 inline constexpr uint64_t kDigestMask = 0xffff;
 uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extra,
                           const MemoryMap& memory);

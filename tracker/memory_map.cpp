@@ -19,6 +19,10 @@ bool MemoryMap::insert(MemoryRange range) {
     highest_.store(std::max(highest_.load(std::memory_order_relaxed), range.end()),
                    std::memory_order_relaxed);
   }
+  if (range.kind == MemoryKind::kGlobal) {
+    lowest_variable_ = std::min(lowest_variable_, address);
+    highest_variable_ = std::max(highest_variable_, range.end());
+  }
   ranges_.emplace_hint(next, address, std::move(range));
   return true;
 }

@@ -98,6 +98,13 @@ class MemoryMap {
     return address + bytes > lowest_.load(std::memory_order_relaxed) &&
            address < highest_.load(std::memory_order_relaxed);
   }
+  // Whether `address` is of a __device__ or __constant__ variable; costs next to nothing where the
+  // program has none.
+  bool is_in_variable(uint64_t address) const {
+    if (address < lowest_variable_ || address >= highest_variable_) return false;
+    const MemoryRange* range = find(address);
+    return range != nullptr && range->kind == MemoryKind::kGlobal;
+  }
   // The range that holds `address`, or null. Pointers stay valid until that range is erased.
   const MemoryRange* find(uint64_t address) const;
   // The range that starts at `address`, or null.
@@ -132,6 +139,9 @@ class MemoryMap {
   // Of all that was ever on the device.
   std::atomic<uint64_t> lowest_{UINT64_MAX};
   std::atomic<uint64_t> highest_{0};
+  // Of all that was ever a kGlobal.
+  uint64_t lowest_variable_ = UINT64_MAX;
+  uint64_t highest_variable_ = 0;
 };
 
 }  // namespace gpusnap

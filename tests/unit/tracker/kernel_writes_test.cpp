@@ -852,6 +852,22 @@ TEST_F(Launch, TheDigestIsOfNumbersAndPointers) {
   void* extra[] = {reinterpret_cast<void*>(1), &block, reinterpret_cast<void*>(2), &bytes, nullptr};
   EXPECT_EQ(digest_arguments(kernel_, nullptr, extra, memory_), first);
   EXPECT_EQ(digest_arguments(kernel_, nullptr, nullptr, memory_), 0U);
+  // A variable's address may be another one, also where that it is a variable is not known yet.
+  const uint64_t plain = q_;
+  ASSERT_TRUE(memory_.insert({0x120000000, 16, MemoryKind::kDevice, {}, 0, 0, ""}));
+  q_ = 0x110000004;
+  const uint64_t unknown = digest();
+  MemoryRange variable;
+  variable.address = 0x110000000;
+  variable.size = 16;
+  variable.kind = MemoryKind::kGlobal;
+  variable.name = "v";
+  ASSERT_TRUE(memory_.insert(variable));
+  const uint64_t known = digest();
+  q_ = 0x110000008;
+  EXPECT_EQ(digest(), known);
+  EXPECT_NE(known & kDigestMask, unknown & kDigestMask);
+  q_ = plain;
   // Addresses of the host: any. Of the device: as far as they are known.
   m_ = 0x7fff12345678;
   const uint64_t host = digest();
