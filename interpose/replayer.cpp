@@ -1,5 +1,7 @@
 #include "interpose/replayer.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "interpose/hooks_generated_ids.h"
@@ -132,6 +134,21 @@ Status Replayer::next_delivery(DeliveryHead& head) {
   if (Status status = read_value(head); !status.ok()) return status;
   if (head.kind > DeliveryHead::kMemory || head.size > reader_->total_bytes()) {
     return damaged("a delivery makes no sense");
+  }
+  return {};
+}
+
+Status Replayer::skip_deliveries(const Entry& entry) {
+  std::array<std::byte, 16 << 10> unused;
+  for (uint32_t i = 0; i < entry.head.deliveries; ++i) {
+    DeliveryHead head;
+    Status status = next_delivery(head);
+    for (uint64_t left = head.size; status.ok() && left > 0;) {
+      const uint64_t now = std::min<uint64_t>(left, unused.size());
+      status = read(std::span(unused).first(now));
+      left -= now;
+    }
+    if (!status.ok()) return status;
   }
   return {};
 }

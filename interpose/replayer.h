@@ -38,6 +38,8 @@ class Replayer {
   // The same; false: there is none.
   Result<bool> next_if_any(Entry& entry);
   Status next_delivery(DeliveryHead& head);
+  // All of them, for a reader whom they do not concern.
+  Status skip_deliveries(const Entry& entry);
   Status read(std::span<std::byte> bytes);
 
  private:

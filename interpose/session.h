@@ -30,6 +30,7 @@
 
 #include "interpose/arrays.h"
 #include "interpose/call_lock.h"
+#include "interpose/calls_ahead.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
 #include "interpose/graphs.h"
@@ -454,6 +455,7 @@ class Session {
   enum class Next : uint8_t { kMine, kNotMine, kLive };
   Next look_for_turn(const std::string& path);
   bool may_stand_in(HookId hook, const CallKey& key, const std::string& path, bool stalled);
+  bool own_call_comes(HookId hook, const CallKey& key, const std::string& path);
   void begin_turn();
   void load_in_place(HookId hook, const CallKey& key, const std::string& whose);
   void go_ahead(HookId hook, const CallKey& key, const std::string& path);
@@ -576,6 +578,7 @@ class Session {
   std::map<CUcontext, std::vector<CUevent>> events_;
 
   std::unique_ptr<Replayer> replayer_;
+  std::unique_ptr<CallsAhead> calls_ahead_;  // where threads have come out of their order
   RestoredRank restored_;
   struct Reload {
     uint64_t behind = 0;     // launches that are let through where all memory is there

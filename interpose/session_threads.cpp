@@ -306,6 +306,19 @@ bool Session::may_stand_in(HookId hook, const CallKey& key, const std::string& p
   return true;
 }
 
+// Whether the recorded thread of that path made this very call next: then it is not made in the
+// place of another one's, and its turn will come.
+bool Session::own_call_comes(HookId hook, const CallKey& key, const std::string& path) {
+  if (calls_ahead_ == nullptr) {
+    const Manifest& manifest = restored_.manifest();
+    auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
+                                   manifest.calls);
+    if (!replayer.ok()) return false;
+    calls_ahead_ = std::make_unique<CallsAhead>(std::move(replayer.value()));
+  }
+  return calls_ahead_->next_is(path, replayer_->calls_read(), static_cast<uint16_t>(hook), key);
+}
+
 // Two that load the same, each for itself, must not be taken for one another: what one has in its
 // variables would be given to the other.
 void Session::load_in_place(HookId hook, const CallKey& key, const std::string& whose) {
@@ -358,6 +371,7 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
     const bool again = went_ahead_ == path && turns_when_ahead_ == turns_ && !turn_taken_;
     if (!again) wait_for_turn(hook, since);
     if (!replaying() || turns != turns_ || turn_taken_) continue;
+    if (Clock::now() - since < kLongWait && own_call_comes(hook, key, path)) continue;
     if (may_stand_in(hook, key, path, true)) {
       begin_turn();
       return Claim::kTurn;
@@ -462,6 +476,7 @@ void Session::go_live() {
       manifest.bytes(), " bytes of device memory loaded");
   lock_.lock();
   replayer_.reset();
+  calls_ahead_.reset();
   status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
   if (!status.ok()) {
     set_mode(Mode::kOff);

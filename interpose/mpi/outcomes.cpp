@@ -1,6 +1,5 @@
 #include "interpose/mpi/outcomes.h"
 
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -9,22 +8,6 @@ namespace gpusnap::mpi {
 namespace {
 Status damaged(const char* what) {
   return {Code::kDamaged, std::string("the replay journal is damaged: ") + what};
-}
-
-// Of another reader's interest.
-Status skip_deliveries(Replayer& replayer, const Entry& entry) {
-  std::array<std::byte, 16 << 10> unused;
-  for (uint32_t i = 0; i < entry.head.deliveries; ++i) {
-    DeliveryHead head;
-    Status status = replayer.next_delivery(head);
-    for (uint64_t left = head.size; status.ok() && left > 0;) {
-      const uint64_t now = std::min<uint64_t>(left, unused.size());
-      status = replayer.read(std::span(unused).first(now));
-      left -= now;
-    }
-    if (!status.ok()) return status;
-  }
-  return {};
 }
 }  // namespace
 
@@ -43,7 +26,7 @@ Result<bool> OutcomeReader::read_one() {
     if (!any.ok()) return any.status();
     ended_ = !any.value();
     if (ended_) break;
-    if (Status skipped = skip_deliveries(*replayer_, entry); !skipped.ok()) return skipped;
+    if (Status skipped = replayer_->skip_deliveries(entry); !skipped.ok()) return skipped;
     if (entry.head.hook != kOutcomeEntry) continue;
     const bool has_count = entry.words.size() == 2;
     if ((!has_count && entry.words.size() != 1) || entry.answer.size() % sizeof(int32_t) != 0 ||

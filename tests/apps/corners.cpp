@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -629,6 +630,33 @@ void tasks_by_file(int steps) {
   plain(steps);
 }
 
+// Two threads load the same code, each for itself: the file says which of them comes late. What the
+// code has in its variables is soon another thing in each.
+void loads_by_file(int steps) {
+  const unsigned late = from_file() % 2;
+  CUcontext context = nullptr;
+  CHECK(cuCtxGetCurrent(&context));
+  std::unique_ptr<Cells> cells[2];
+  const auto work = [&](unsigned number) {
+    CHECK(cuCtxSetCurrent(context));
+    if (number == late) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    cells[number] = std::make_unique<Cells>();
+    for (unsigned step = 0; step <= number; ++step) cells[number]->mix(step + 100 * number);
+    CHECK(cuCtxSynchronize());
+  };
+  std::thread one(work, 0);
+  std::thread other(work, 1);
+  one.join();
+  other.join();
+  for (int step = 1; step <= steps; ++step) {
+    for (const auto& each : cells) each->mix(static_cast<unsigned>(step));
+    CHECK(cuCtxSynchronize());
+    if (step % 5 != 0) continue;
+    report(step, "the first thread's", cells[0]->sum());
+    report(step, "the second thread's", cells[1]->sum());
+  }
+}
+
 void second_thread(int steps) {
   mixed_with(steps, [](Cells& cells) {
     CUcontext context = nullptr;
@@ -787,6 +815,7 @@ int run(const std::string& mode, int steps) {
       {"data_by_file", data_by_file},
       {"argument_by_file", argument_by_file},
       {"tasks_by_file", tasks_by_file},
+      {"loads_by_file", loads_by_file},
       {"thread", second_thread},
       {"unproven_thread", unproven_thread},
       {"word_for_host", word_for_host},

@@ -127,6 +127,22 @@ class Policies(harness.TestCase):
                 run = self.finish(self.start_restored(command, GPUSNAP_JOB=mode))
                 self.assert_same_output(run, reference)
 
+    def test_code_that_threads_load_each_for_itself(self):
+        """Which of them came late does not count: each gets its own again."""
+        value = os.path.join(self.working_folder, 'value.txt')
+        command = [CORNERS, 'loads_by_file', '60']
+        for late in (0, 1):
+            with self.subTest(late=late):
+                with open(value, 'w') as file:
+                    file.write('%d\n' % late)
+                reference = self.reference(command)
+                self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:40',
+                                             GPUSNAP_JOB='late%d' % late))
+                with open(value, 'w') as file:
+                    file.write('%d\n' % (1 - late))
+                self.restores(command, reference, GPUSNAP_RESTORE_FORCE='inputs',
+                              GPUSNAP_JOB='late%d' % late)
+
     def test_forks(self):
         command = [CORNERS, 'forks', '200']
         reference = self.reference(command)

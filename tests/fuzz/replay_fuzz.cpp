@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/calls_ahead.h"
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/mpi/outcomes.h"
 #include "interpose/replayer.h"
@@ -67,6 +68,18 @@ void read_outcomes(std::span<const std::byte> bytes) {
   (void)outcomes.at_end();
 }
 
+// By the one that looks which call a thread makes next.
+void look_ahead(std::span<const std::byte> bytes) {
+  gpusnap::CallsAhead ahead(
+      std::make_unique<gpusnap::Replayer>(std::make_unique<BytesReader>(bytes), UINT64_MAX));
+  gpusnap::CallKey key;
+  key.add(7);
+  for (uint64_t from = 0; from < 8; ++from) {
+    (void)ahead.next_is("main", from, 1, key);
+    (void)ahead.next_is("0/1", from, 2, {});
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -78,5 +91,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!read_deliveries(replayer, entry)) break;
   }
   read_outcomes(bytes);
+  look_ahead(bytes);
   return 0;
 }

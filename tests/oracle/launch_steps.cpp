@@ -6,7 +6,6 @@
 namespace oracle {
 
 CUfunction Program::function(const char* name) {
-  if (exchange_.has_several()) return functions_.find(name)->second;
   CUfunction function = nullptr;
   CHECK(cuModuleGetFunction(&function, module_, name));
   return function;

@@ -12,7 +12,7 @@ void Program::run() {
   add_stream();
   add_stream();
   if (uses_pools_ && draw_.chance(50)) add_pool();
-  exchange_.in_turn(number_, [this] { load_code(); });
+  load_module();
   if (exchange_.shared) {
     make_pinned();
     make_managed();
@@ -35,25 +35,11 @@ Memory* Program::variable(const char* name) {
   return others_.back().get();
 }
 
-std::string Program::text_of(const unsigned char* ptx) const {
-  return reinterpret_cast<const char*>(ptx) + ("\n// of actor " + std::to_string(number_)) + "\n";
-}
-
 void Program::load_module() {
-  CHECK(cuModuleLoadData(&module_, text_of(kRandomKernelsPtx).c_str()));
+  CHECK(cuModuleLoadData(&module_, kRandomKernelsPtx));
   counters_ = variable("counters");
   salts_ = variable("salts");
   target_ = variable("target");
-  if (!exchange_.has_several()) return;
-  unsigned count = 0;
-  CHECK(cuModuleGetFunctionCount(&count, module_));
-  std::vector<CUfunction> all(count);
-  CHECK(cuModuleEnumerateFunctions(all.data(), count, module_));
-  for (CUfunction each : all) {
-    const char* name = nullptr;
-    CHECK(cuFuncGetName(&name, each));
-    CHECK(cuModuleGetFunction(&functions_[name], module_, name));
-  }
 }
 
 void Program::unload_module() {
@@ -171,7 +157,7 @@ void Program::memory_step() {
     if (uses_pools_) trim_pools();
   } else if (kind == 12) {
     if (draw_.chance(40)) other_context();
-  } else if (draw_.chance(30) && !exchange_.has_several()) {
+  } else if (draw_.chance(30)) {
     unload_module();
     load_module();
   }

@@ -35,16 +35,6 @@ struct Exchange {
     CUevent worked = nullptr;  // behind what was done to what was lent
   };
   explicit Exchange(unsigned actors) : offers(actors), all_there(actors) {}
-  bool has_several() const { return offers.size() > 1; }
-  // One actor after the other, while the others make no call.
-  template <class Act>
-  void in_turn(unsigned number, Act&& act) {
-    for (unsigned at = 0; at < offers.size(); ++at) {
-      all_there.arrive_and_wait();
-      if (at == number) act();
-    }
-    all_there.arrive_and_wait();
-  }
   std::vector<Offer> offers;
   std::barrier<> all_there;
 };
@@ -60,13 +50,6 @@ class Program : public Actor {
 
  protected:
   // ---- the beginning and the end (program.cpp)
-  // The text of a module as this actor loads it: its own, since threads that load the same one each
-  // for itself might be given each other's in a replay.
-  std::string text_of(const unsigned char* ptx) const;
-  // Of several actors each loads its code and finds its kernels in its turn, once: in a replay in
-  // which nothing moves for a while such calls go ahead of others, which they must not of each
-  // other.
-  virtual void load_code() { load_module(); }
   void load_module();
   void unload_module();
   Memory* variable(const char* name);
@@ -140,7 +123,6 @@ class Program : public Actor {
   const unsigned number_;
   Exchange& exchange_;
   CUmodule module_ = nullptr;
-  std::map<std::string, CUfunction, std::less<>> functions_;  // of several actors' modules
   Memory *counters_ = nullptr, *salts_ = nullptr, *target_ = nullptr;
   Memory *pinned_ = nullptr, *managed_ = nullptr;
   unsigned char* pinned_bytes_ = nullptr;

@@ -39,7 +39,6 @@ class Caller : public oracle::Program {
   static const std::vector<Step>& steps();
   void act() override;
   void exchange() override;
-  void load_code() override;
   void finish() override;
   void oracle_step() { Program::act(); }
   // Of its own, that no step picks by chance.
@@ -162,8 +161,6 @@ class Caller : public oracle::Program {
   Memory* answers_memory_ = nullptr;
   std::deque<Array> arrays_;
   CUlibrary library_ = nullptr;
-  // Of several actors' libraries (Program::load_code).
-  std::map<std::string, CUkernel, std::less<>> kernels_;
   Memory* tally_ = nullptr;      // the library's variable
   CUfunction legacy_ = nullptr;  // of the library, with what has been set for it
   std::deque<MadeGraph> graphs_;

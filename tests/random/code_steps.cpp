@@ -1,6 +1,7 @@
 // Code that comes as a library or is linked by the program, that is asked what it has, and launches
 // in forms that other programs use.
 #include <cstring>
+#include <span>
 
 #include "calls_ptx.h"
 #include "linked_part_ptx.h"
@@ -10,26 +11,9 @@
 
 namespace calls {
 
-void Caller::load_code() {
-  Program::load_code();
-  if (!exchange_.has_several()) return;
-  need_library();
-  prepare_legacy();
-  unsigned count = 0;
-  CHECK(cuLibraryGetKernelCount(&count, library_));
-  std::vector<CUkernel> all(count);
-  CHECK(cuLibraryEnumerateKernels(all.data(), count, library_));
-  for (CUkernel each : all) {
-    const char* name = nullptr;
-    CHECK(cuKernelGetName(&name, each));
-    kernels_[name] = each;
-  }
-}
-
 void Caller::need_library() {
   if (library_ != nullptr) return;
-  CHECK(cuLibraryLoadData(&library_, text_of(kCallsPtx).c_str(), nullptr, nullptr, 0, nullptr,
-                          nullptr, 0));
+  CHECK(cuLibraryLoadData(&library_, kCallsPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
   auto tally = std::make_unique<Memory>();
   size_t size = 0;
   CHECK(cuLibraryGetGlobal(&tally->address, &size, library_, "tally"));
@@ -53,9 +37,6 @@ CUfunction Caller::kernel_of_library(const char* name) {
   CUkernel kernel = nullptr;
   CUfunction function = nullptr;
   CUmodule module = nullptr;
-  if (exchange_.has_several()) {
-    return reinterpret_cast<CUfunction>(kernels_.find(name)->second);
-  }
   switch (draw_.below(4)) {
     case 0:
       CHECK(cuLibraryGetKernel(&kernel, library_, name));
@@ -89,7 +70,7 @@ void Caller::library_step() {
   const unsigned value = draw_.word();
   const uint64_t kind = draw_.below(10);
   // Graphs have its kernels.
-  if (kind == 0 && graphs_.empty() && !exchange_.has_several()) return drop_library();
+  if (kind == 0 && graphs_.empty()) return drop_library();
   if (kind == 1) return look(*tally_);
   const Part part = pick_part(kind == 2 ? *tally_ : pick_memory());
   touch(*part.memory, stream);
@@ -139,16 +120,15 @@ void Caller::legacy_step() {
 
 // Of two texts, used and forgotten.
 void Caller::link_step() {
-  if (exchange_.has_several()) return;
   CUlinkState link = nullptr;
   CUmodule module = nullptr;
   void* image = nullptr;
   size_t bytes = 0;
-  std::string text = text_of(kLinkedPtx), part = text_of(kLinkedPartPtx);
   CHECK(cuLinkCreate_v2(0, nullptr, nullptr, &link));
-  for (std::string* each : {&text, &part}) {
-    CHECK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, each->data(), each->size() + 1, "text", 0,
-                           nullptr, nullptr));
+  using Text = std::span<const unsigned char>;
+  for (const Text text : {Text(kLinkedPtx), Text(kLinkedPartPtx)}) {
+    CHECK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<unsigned char*>(text.data()),
+                           text.size(), "text", 0, nullptr, nullptr));
   }
   CHECK(cuLinkComplete(link, &image, &bytes));
   CHECK(cuModuleLoadData(&module, image));
@@ -170,7 +150,6 @@ void Caller::link_step() {
 
 // What the actor's module has; one of it is launched.
 void Caller::enumerate_step() {
-  if (exchange_.has_several()) return;
   unsigned count = 0;
   CHECK(cuModuleGetFunctionCount(&count, module_));
   std::vector<CUfunction> all(count);
@@ -194,7 +173,6 @@ void Caller::enumerate_step() {
 }
 
 void Caller::attribute_step() {
-  if (exchange_.has_several()) return;
   const CUfunction fill = function("fill");
   int value = 0;
   CHECK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fill));

@@ -34,12 +34,8 @@ void Caller::add_kernel(Chain& chain, CUdeviceptr words, uint64_t count) {
   void* parameters[] = {&words, &count_of, &value, &weight};
   CUDA_KERNEL_NODE_PARAMS_v2 params{};
   CUkernel found = nullptr;
-  if (exchange_.has_several()) {
-    found = kernels_.find("stir")->second;
-  } else {
-    CHECK(cuLibraryGetKernel(&found, library_, "stir"));
-  }
-  if (exchange_.has_several() || draw_.chance(50)) {
+  CHECK(cuLibraryGetKernel(&found, library_, "stir"));
+  if (draw_.chance(50)) {
     params.kern = found;
     params.ctx = context_;
   } else {

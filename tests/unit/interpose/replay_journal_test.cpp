@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "interpose/calls_ahead.h"
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
@@ -302,6 +303,32 @@ TEST_F(ReplayJournalTest, EachEntryIsOfItsThread) {
   }
   EXPECT_EQ(read, "1 main; 2 7; 3 7; 4 main; 5 8; cut main; 6 8; 7 main; ");
   EXPECT_TRUE(replayer->several_threads());
+}
+
+TEST_F(ReplayJournalTest, TheNextCallOfEachThreadIsSeenAhead) {
+  auto recorder = record("a.journal");
+  recorder->append(1, key_of({7}, "name"), 0);
+  for (int i = 0; i < 3; ++i) {
+    on_thread(7, [&] { recorder->append(2, key_of({uint64_t(i)}, "name"), 0); });
+    recorder->append(3, {}, 0);
+  }
+  on_thread(8, [&] { recorder->append(2, key_of({9}, "other"), 0); });
+  recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
+  CallsAhead ahead(replay(finish(*recorder), 8));
+  EXPECT_TRUE(ahead.next_is("main", 0, 1, key_of({7}, "name")));
+  EXPECT_FALSE(ahead.next_is("main", 1, 1, key_of({7}, "name")));
+  EXPECT_TRUE(ahead.next_is("main", 1, 3, {}));
+  EXPECT_TRUE(ahead.next_is("8", 1, 2, key_of({9}, "other")));
+  EXPECT_FALSE(ahead.next_is("8", 1, 2, key_of({9}, "name")));
+  EXPECT_FALSE(ahead.next_is("8", 1, 2, key_of({8}, "other")));
+  EXPECT_FALSE(ahead.next_is("8", 1, 3, key_of({9}, "other")));
+  EXPECT_TRUE(ahead.next_is("7", 1, 2, key_of({0}, "name")));
+  EXPECT_FALSE(ahead.next_is("7", 2, 2, key_of({0}, "name")));
+  EXPECT_TRUE(ahead.next_is("7", 2, 2, key_of({1}, "name")));
+  EXPECT_TRUE(ahead.next_is("7", 4, 2, key_of({2}, "name")));
+  EXPECT_FALSE(ahead.next_is("7", 6, 2, key_of({2}, "name")));  // it made no more
+  EXPECT_FALSE(ahead.next_is("9", 7, 2, key_of({2}, "name")));
+  EXPECT_FALSE(ahead.next_is("8", 8, 2, key_of({9}, "other")));
 }
 
 // A thread that polls is not held back by others in a replay, and others need only its first poll.

@@ -1,0 +1,47 @@
+#include "interpose/calls_ahead.h"
+
+#include <functional>
+#include <span>
+
+namespace gpusnap {
+
+namespace {
+// Of calls that are kept: some tens of megabytes.
+constexpr size_t kMostSeen = 1 << 19;
+
+uint64_t digest_of(std::span<const uint64_t> words, std::string_view name) {
+  uint64_t digest = std::hash<std::string_view>{}(name);
+  for (const uint64_t word : words) digest = digest * 31 + std::hash<uint64_t>{}(word);
+  return digest;
+}
+}  // namespace
+
+bool CallsAhead::read_one() {
+  while (!ended_) {
+    const Result<bool> any = replayer_->next_if_any(entry_);
+    ended_ = !any.ok() || !any.value() || !replayer_->skip_deliveries(entry_).ok();
+    if (ended_ || entry_.head.hook >= kOutcomeEntry) continue;
+    seen_.push_back({replayer_->calls_read() - 1, replayer_->thread(), entry_.head.hook,
+                     digest_of(entry_.words, entry_.name)});
+    return true;
+  }
+  return false;
+}
+
+bool CallsAhead::next_is(std::string_view thread, uint64_t from, uint16_t hook,
+                         const CallKey& key) {
+  for (size_t i = 0; i < seen_.size() || read_one();) {
+    if (seen_[i].number < from) {
+      seen_.pop_front();  // i is 0: the numbers rise
+      continue;
+    }
+    if (seen_[i].thread == thread) {
+      return seen_[i].hook == hook &&
+             seen_[i].digest == digest_of({key.words, key.count}, key.name);
+    }
+    if (++i == kMostSeen) break;
+  }
+  return false;
+}
+
+}  // namespace gpusnap
