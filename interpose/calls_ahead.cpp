@@ -3,6 +3,8 @@
 #include <functional>
 #include <span>
 
+#include "interpose/hooks_generated_ids.h"
+
 namespace gpusnap {
 
 namespace {
@@ -16,20 +18,27 @@ uint64_t digest_of(std::span<const uint64_t> words, std::string_view name) {
 }
 }  // namespace
 
+bool concerns_thread_alone(const Entry& entry, std::string_view thread) {
+  return entry.head.hook == static_cast<uint16_t>(HookId::cuCtxSetCurrent) &&
+         entry.head.result == 0 && entry.head.deliveries == 0 && entry.data != 0 &&
+         thread != kMainThread;
+}
+
 bool CallsAhead::read_one() {
   while (!ended_) {
     const Result<bool> any = replayer_->next_if_any(entry_);
     ended_ = !any.ok() || !any.value() || !replayer_->skip_deliveries(entry_).ok();
     if (ended_ || entry_.head.hook >= kOutcomeEntry) continue;
+    if (concerns_thread_alone(entry_, replayer_->thread())) continue;
     seen_.push_back({replayer_->calls_read() - 1, replayer_->thread(), entry_.head.hook,
-                     digest_of(entry_.words, entry_.name)});
+                     digest_of(entry_.words, entry_.name), entry_.data});
     return true;
   }
   return false;
 }
 
-bool CallsAhead::next_is(std::string_view thread, uint64_t from, uint16_t hook,
-                         const CallKey& key) {
+bool CallsAhead::next_is(std::string_view thread, uint64_t from, uint16_t hook, const CallKey& key,
+                         bool arguments) {
   for (size_t i = 0; i < seen_.size() || read_one();) {
     if (seen_[i].number < from) {
       seen_.pop_front();  // i is 0: the numbers rise
@@ -37,7 +46,8 @@ bool CallsAhead::next_is(std::string_view thread, uint64_t from, uint16_t hook,
     }
     if (seen_[i].thread == thread) {
       return seen_[i].hook == hook &&
-             seen_[i].digest == digest_of({key.words, key.count}, key.name);
+             seen_[i].digest == digest_of({key.words, key.count}, key.name) &&
+             same_data(seen_[i].data, key.data, arguments);
     }
     if (++i == kMostSeen) break;
   }

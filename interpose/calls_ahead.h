@@ -13,14 +13,24 @@
 
 namespace gpusnap {
 
+inline constexpr std::string_view kMainThread = "main";
+
+// Which context is current concerns the thread alone, so that a thread other than the main one may
+// say so before its turn, and comes to what tells it apart. Not where the context is a new one,
+// since they are numbered in the order in which they come up: then the entry has no data.
+bool concerns_thread_alone(const Entry& entry, std::string_view thread);
+
+// But for what concerns a thread alone.
 class CallsAhead {
  public:
   explicit CallsAhead(std::unique_ptr<Replayer> replayer) : replayer_(std::move(replayer)) {}
 
   // Whether the first call of that thread from number `from` on, counted over all threads, is this
   // one. False where it made none, where that is too far ahead and where the journal cannot be read
-  // so far, which the reader of the replay will say. `from` never goes back.
-  bool next_is(std::string_view thread, uint64_t from, uint16_t hook, const CallKey& key);
+  // so far, which the reader of the replay will say. `from` never goes back. The key has been
+  // looked at; `arguments`: what same_data() asks.
+  bool next_is(std::string_view thread, uint64_t from, uint16_t hook, const CallKey& key,
+               bool arguments = false);
 
  private:
   struct Seen {
@@ -28,6 +38,7 @@ class CallsAhead {
     std::string thread;
     uint16_t hook = 0;
     uint64_t digest = 0;  // of words and name
+    uint64_t data = 0;
   };
   bool read_one();
 

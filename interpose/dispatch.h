@@ -31,7 +31,13 @@ inline R dispatch(Hook<R(A...)>& hook, Handler handler, std::type_identity_t<A>.
     return kNoDriver;
   if (!process_active.load(std::memory_order_acquire) || Guard::held()) return real(args...);
   const Guard guard;
-  return handler(Call<R(A...)>{hook, guard, real}, args...);
+  for (;;) {
+    try {
+      return handler(Call<R(A...)>{hook, guard, real}, args...);
+    } catch (const NotThisEntry&) {
+      // It waits for its entry as soon as it is called again.
+    }
+  }
 }
 
 // cuInit: the same, and its first success starts the session. The handler sees later ones only.

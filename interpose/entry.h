@@ -60,6 +60,9 @@ enum EntryFlags : uint8_t {
 inline constexpr size_t kMaxWords = 12;
 inline constexpr size_t kMaxNameBytes = 1 << 20;
 
+// The bits of a digest of arguments that say which of them are in it (tracker/kernel_writes.h).
+inline constexpr uint64_t kArgumentsKnown = 0xffff;
+
 // Bytes that reached host memory by the time of the entry.
 struct DeliveryHead {
   enum Kind : uint64_t { kCopy = 0, kMemory = 1 };
@@ -118,6 +121,14 @@ struct CallKey {
     count += sizeof...(more);
   }
 };
+
+// Whether a call gives the device what the entry says, as far as is known. `arguments`: of a
+// kernel, see digest_arguments().
+inline bool same_data(uint64_t recorded, uint64_t now, bool arguments) {
+  // What could not be looked at in one of both runs is not known to differ.
+  if (recorded == 0 || now == 0 || now == recorded) return true;
+  return arguments && ((now ^ recorded) & kArgumentsKnown) != 0;
+}
 
 // An entry as the replay reads it, but for its deliveries.
 struct Entry {

@@ -41,6 +41,10 @@ class Guard {
   [[gnu::tls_model("initial-exec")]] static constinit inline thread_local bool held_ = false;
 };
 
+// Thrown by what compares a call with its entry, through the handler, which is called again: the
+// call is not this one, and may be that of an entry to come.
+struct NotThisEntry {};
+
 // What a handler gets beside the call's own arguments.
 template <class F>
 struct Call;

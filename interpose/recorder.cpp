@@ -75,16 +75,17 @@ Recorder::Thread Recorder::caller() {
 
 void Recorder::introduce() {
   own = part_ << 32 | threads_++;
-  char path[kThreadPathText];
-  (void)text_of(own_thread_path(), path);
+  char own_path[kThreadPathText];
+  std::string path = text_of(own_thread_path(), own_path);
+  if (const auto other = paths_.find(path); other != paths_.end()) path = other->second;
   EntryHead head;
   head.hook = kThreadEntry;
   head.words = 1;
-  head.name_bytes = static_cast<uint32_t>(std::strlen(path));
+  head.name_bytes = static_cast<uint32_t>(path.size());
   const uint64_t number = number_of(own);
   append_bytes(&head, sizeof head);
   append_bytes(&number, sizeof number);
-  append_bytes(path, head.name_bytes);
+  append_bytes(path.data(), path.size());
   thread_ = own;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,10 @@ class Recorder {
                                                   JournalWriter::Options options,
                                                   std::vector<JournalPart> before, uint64_t calls,
                                                   uint64_t launches);
+
+  // Of threads that are in the journal under another path than their own: who, and which. Before
+  // the first entry.
+  void name_threads(std::map<std::string, std::string> paths) { paths_ = std::move(paths); }
 
   // Any number of deliveries; `answer` is null where the call gave nothing back. One piece of bytes
   // where there is neither, and no name, as with launches.
@@ -98,6 +103,7 @@ class Recorder {
   const uint64_t calls_before_;  // in these
   uint64_t launches_ = 0;
   const uint64_t part_;                       // which recorder of this process this is, from 1
+  std::map<std::string, std::string> paths_;  // where the journal's is another one
   uint64_t threads_ = 0;                      // introduced so far
   Thread thread_ = part_ << 32 | UINT32_MAX;  // of the last entry
   Run runs_[kMostRuns];                       // not written yet, in the order in which they began

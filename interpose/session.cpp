@@ -228,6 +228,7 @@ Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                                    std::move(before), calls, launches);
   if (!recorder.ok()) return recorder.status();
   recorder_ = std::move(recorder.value());
+  recorder_->name_threads(places_);
   set_mode(Mode::kRecord);
   return {};
 }
@@ -685,26 +686,27 @@ void Session::forget_collected() {
 }
 
 const Entry& Session::expect(HookId hook, const CallKey& key) {
-  entry_read_ = false;
+  if (own_.looks) stray(hook, key);
   const bool same = entry_.head.hook == static_cast<uint16_t>(hook) && entry_.name == key.name &&
                     std::ranges::equal(entry_.words, std::span(key.words, key.count));
+  const bool arguments = key.given.empty();
+  const bool other_data =
+      same && entry_.data != 0 && !settings_.pass_over.data &&
+      !same_data(entry_.data, arguments ? key.data : data_digest(key.given), arguments);
+  if ((!same || other_data) && may_stray(hook)) stray(hook, key);
+  entry_read_ = false;
+  const std::string got =
+      same && !other_data ? std::string()
+                          : describe(static_cast<uint16_t>(hook), key.words, key.count, key.name);
   if (!same) {
     diverged(describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
-             describe(static_cast<uint16_t>(hook), key.words, key.count, key.name));
+             got);
   }
-  if (entry_.data != 0 && !settings_.pass_over.data) compare_data(hook, key);
+  if (other_data) {
+    diverged(got + " with the data of the recorded run",
+             "the call with other data (--force-data passes over that)");
+  }
   return entry_;
-}
-
-void Session::compare_data(HookId hook, const CallKey& key) {
-  const bool arguments = key.given.empty();
-  const uint64_t now = arguments ? key.data : data_digest(key.given);
-  // What could not be looked at in one of both runs is not known to differ.
-  if (now == 0 || now == entry_.data) return;
-  if (arguments && ((now ^ entry_.data) & kDigestMask) != 0) return;
-  diverged(describe(static_cast<uint16_t>(hook), key.words, key.count, key.name) +
-               " with the data of the recorded run",
-           "the call with other data (--force-data passes over that)");
 }
 
 void Session::remember_deferred(const HostBlock& block) {

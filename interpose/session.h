@@ -75,12 +75,15 @@ enum class Hold : uint8_t;
 
 // What there is about each thread. Zero in a new one; nothing to be destroyed at its end.
 struct Caller {
-  bool met = false;         // by the session's lock
-  bool admitted = false;    // inside a call of a recording
-  bool has_turn = false;    // inside a call of a replay, which is that of the entry
-  uint16_t poll_hook = 0;   // of the run of busy polls that it is in
-  uint64_t polls_left = 0;  // of that run
-  uint64_t number = 0;      // where it had to be told from others
+  bool met = false;          // by the session's lock
+  bool admitted = false;     // inside a call of a recording
+  bool has_turn = false;     // inside a call of a replay, which is that of the entry
+  CUcontext sets = nullptr;  // that it is about to make current
+  bool looks = false;        // has the turn to find out what its call is, no more
+  bool insists = false;      // waits no longer for the entry to be another thread's
+  uint16_t poll_hook = 0;    // of the run of busy polls that it is in
+  uint64_t polls_left = 0;   // of that run
+  uint64_t number = 0;       // where it had to be told from others
 };
 
 class Session;
@@ -364,7 +367,8 @@ class Session {
   const std::vector<Delivery>& collect(bool all_done, uint8_t* flags);
   void forget_collected();
 
-  // Replay. Reads the next call and compares it; ends the process where they differ.
+  // Replay. Reads the next call and compares it; ends the process where they differ, or throws
+  // NotThisEntry.
   const Entry& expect(HookId hook, const CallKey& key);
   // The same for a poll: whether the device was busy. False: expect() gives what came of it.
   bool expect_busy(HookId hook);
@@ -379,6 +383,12 @@ class Session {
   Claim claim_turn(HookId hook, const CallKey& key);
   // How many more times a call may be made to get memory at its recorded address: other threads'
   // calls may have been before it when it was recorded.
+  void about_to_set(CUcontext context) { own_.sets = context; }
+  // What the key of a call about a context has as its data, where the context is known.
+  uint64_t data_of(CUcontext context) const {
+    const auto found = context_numbers_.find(context);
+    return found == context_numbers_.end() ? 0 : (uint64_t{found->second} + 1) << 16;
+  }
   int memory_tries() const { return replayer_->several_threads() ? 8 : 0; }
   void remember_deferred(const HostBlock& block);
   // Gives the host what entry brought beside its answer.
@@ -455,7 +465,22 @@ class Session {
   enum class Next : uint8_t { kMine, kNotMine, kLive };
   Next look_for_turn(const std::string& path);
   bool may_stand_in(HookId hook, const CallKey& key, const std::string& path, bool stalled);
-  bool own_call_comes(HookId hook, const CallKey& key, const std::string& path);
+  bool own_call_comes(uint16_t hook, const CallKey& key, const std::string& place,
+                      bool arguments = false);
+  // ---- threads in each other's place (session_places.cpp)
+  static std::string own_path();
+  const std::string& place_of(const std::string& path) const;
+  const std::string& path_at(const std::string& place) const;
+  static bool may_have_sibling(const std::string& place);
+  bool may_stray(HookId hook) const;
+  [[noreturn]] void stray(HookId hook, const CallKey& key);
+  bool is_next(const std::string& path) const;
+  bool takes_others_turn(HookId hook, const std::string& path);
+  bool is_of_thread(HookId hook, const std::string& path) const;
+  bool takes_others_cut(const std::string& path, bool stalled);
+  bool at_collective() const;
+  void swap_places(const std::string& path, const std::string& other);
+  void refuse_entry();
   void begin_turn();
   void load_in_place(HookId hook, const CallKey& key, const std::string& whose);
   void go_ahead(HookId hook, const CallKey& key, const std::string& path);
@@ -470,8 +495,6 @@ class Session {
   void deliver_cut(bool last);
   void note_cut();
   std::string describe_next();
-  // Of the call that is just expected; ends the process where it is another.
-  void compare_data(HookId hook, const CallKey& key);
   // What came of MPI calls before there was a journal; of one call. The caller holds no lock.
   void journal_early_outcomes();
   void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
@@ -606,6 +629,21 @@ class Session {
   };
   std::deque<Ahead> ahead_;
   std::string went_ahead_;
+  // Who makes whose calls, where a thread does what another one of the same parent did in the
+  // recording: by the path of the one, the path of the other.
+  std::map<std::string, std::string> places_;
+  // What threads have come with when it was not what their entry said, by their paths.
+  struct Strayed {
+    uint16_t hook = 0;
+    std::vector<uint64_t> words;
+    std::string name;
+    uint64_t data = 0;
+    bool launches = false;
+    bool tells_apart() const { return !words.empty() || !name.empty() || data != 0; }
+    CallKey key() const;
+  };
+  std::map<std::string, Strayed> strayed_;
+  bool entry_refused_ = false;  // the thread whose entry it is has come with another call
   uint64_t turns_when_ahead_ = UINT64_MAX;
   uint64_t turns_ = 0;                     // taken so far
   uint64_t turns_when_said_ = UINT64_MAX;  // when it was last said who is awaited

@@ -22,12 +22,6 @@ using Clock = CallLock::Clock;
 constexpr auto kLongWait = std::chrono::seconds(10);
 // How long a checkpoint may be due before it is said why it is not made.
 constexpr auto kOverdue = std::chrono::seconds(60);
-
-std::string own_path() {
-  char text[kThreadPathText];
-  return text_of(own_thread_path(), text);
-}
-
 // Null: it will pass by itself.
 const char* reason_of(int unready) {
   switch (static_cast<mpi::Unready>(unready)) {

@@ -24,6 +24,9 @@ constexpr auto kLongWait = std::chrono::seconds(10);
 // After so long without a call the thread whose turn it is may be waiting for another one.
 constexpr auto kStandIn = std::chrono::milliseconds(100);
 
+// How long a thread that has another call than its entry waits for the one whose call that is.
+constexpr auto kOthersCome = std::chrono::seconds(5);
+
 // Calls that a thread makes for all others too: what comes of them is no thread's own.
 bool made_for_all(HookId hook) {
   switch (hook) {
@@ -55,15 +58,15 @@ bool loads_code(HookId hook) {
          hook == HookId::cuLibraryLoadFromFile;
 }
 
-std::string own_path() {
-  char text[kThreadPathText];
-  return text_of(own_thread_path(), text);
-}
-
 std::string thread_name(const std::string& path) {
   return path == "main" ? "main thread" : "thread " + path;
 }
 }  // namespace
+
+std::string Session::own_path() {
+  char text[kThreadPathText];
+  return text_of(own_thread_path(), text);
+}
 
 std::string Session::own_name() {
   return thread_name(own_path());
@@ -218,8 +221,10 @@ void Session::read_next() {
   do {
     const Status status = replayer_->next(entry_);
     if (!status.ok()) impossible(kExitDamaged, status.message());
-  } while (entry_.head.hook == kOutcomeEntry || was_made_ahead());
+  } while (entry_.head.hook == kOutcomeEntry || was_made_ahead() ||
+           concerns_thread_alone(entry_, replayer_->thread()));
   entry_read_ = true;
+  entry_refused_ = false;
 }
 
 // `last`: the one that the checkpoint was made at, not of an earlier one.
@@ -240,18 +245,21 @@ bool Session::all_made() const {
   return replayer_->at_cut() && (!entry_read_ || entry_.head.hook == kCutEntry);
 }
 
+// A cut to which its thread comes by the collective.
+bool Session::at_collective() const {
+  return entry_read_ && entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCollective) != 0;
+}
+
 // Whose turn it is, where nobody has it; goes live at the end. A cut that was made before a call is
 // delivered when its thread has come to that call.
 Session::Next Session::look_for_turn(const std::string& path) {
   bool passed_cut = false;
+  const std::string& place = place_of(path);
   while (!turn_taken_) {
     if (!cut_delivered_) pass_callbacks();
     const bool mine =
-        !cut_delivered_ && replayer_->thread() == path && entry_.head.hook != kCallbackEndEntry;
-    // There its thread comes to it by the collective.
-    const bool at_collective =
-        entry_read_ && entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCollective) != 0;
-    if (mine && at_collective) diverged(describe_next(), "a CUDA call");
+        !cut_delivered_ && replayer_->thread() == place && entry_.head.hook != kCallbackEndEntry;
+    if (mine && at_collective()) diverged(describe_next(), "a CUDA call");
     if (cut_delivered_ || (mine && all_made())) {
       go_live();
       return Next::kLive;
@@ -279,16 +287,32 @@ void Session::take_turn(HookId hook) {
   own_.polls_left = 0;
   if (made_for_all(hook)) return;
   const std::string path = own_path();
+  if (is_of_thread(hook, path)) return;
   const auto since = Clock::now();
+  uint64_t read = replayer_->calls_read();
+  auto moved = since;
   while (replaying()) {
+    const bool stalled = Clock::now() - moved > kStandIn;
     const Next next = look_for_turn(path);
-    if (next == Next::kLive) return;
-    if (next == Next::kMine) {
+    if (next == Next::kLive) break;
+    const bool mine = next == Next::kMine;
+    if (mine && !is_next(path)) {
+      if (!entry_refused_) refuse_entry();
+      own_.insists = Clock::now() - moved > kOthersCome;
+    }
+    if (takes_others_cut(path, stalled)) continue;
+    if ((mine && (own_.insists || is_next(path))) || takes_others_turn(hook, path)) {
+      if (!own_.looks) strayed_.erase(path);
       begin_turn();
       return;
     }
-    wait_for_turn(hook, since);
+    const auto patience = may_have_sibling(path) ? Clock::duration(kStandIn) : kLongWait;
+    wait_for_turn(name_of(hook), patience, since);
+    if (!replaying() || replayer_->calls_read() == read) continue;
+    read = replayer_->calls_read();
+    moved = Clock::now();
   }
+  strayed_.erase(path);
 }
 
 // Runtimes and programs load what all threads need in the thread that is first to need it, and the
@@ -308,7 +332,8 @@ bool Session::may_stand_in(HookId hook, const CallKey& key, const std::string& p
 
 // Whether the recorded thread of that path made this very call next: then it is not made in the
 // place of another one's, and its turn will come.
-bool Session::own_call_comes(HookId hook, const CallKey& key, const std::string& path) {
+bool Session::own_call_comes(uint16_t hook, const CallKey& key, const std::string& place,
+                             bool arguments) {
   if (calls_ahead_ == nullptr) {
     const Manifest& manifest = restored_.manifest();
     auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
@@ -316,7 +341,7 @@ bool Session::own_call_comes(HookId hook, const CallKey& key, const std::string&
     if (!replayer.ok()) return false;
     calls_ahead_ = std::make_unique<CallsAhead>(std::move(replayer.value()));
   }
-  return calls_ahead_->next_is(path, replayer_->calls_read(), static_cast<uint16_t>(hook), key);
+  return calls_ahead_->next_is(place, replayer_->calls_read(), hook, key, arguments);
 }
 
 // Two that load the same, each for itself, must not be taken for one another: what one has in its
@@ -361,6 +386,7 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
   const std::string path = own_path();
   const auto since = Clock::now();
   while (replaying()) {
+    if (is_of_thread(hook, path) && data_of(own_.sets) != 0) return Claim::kAhead;
     const Next next = look_for_turn(path);
     if (next == Next::kLive) break;
     const uint64_t turns = turns_;
@@ -371,13 +397,17 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
     const bool again = went_ahead_ == path && turns_when_ahead_ == turns_ && !turn_taken_;
     if (!again) wait_for_turn(hook, since);
     if (!replaying() || turns != turns_ || turn_taken_) continue;
-    if (Clock::now() - since < kLongWait && own_call_comes(hook, key, path)) continue;
+    if (Clock::now() - since < kLongWait &&
+        own_call_comes(static_cast<uint16_t>(hook), key, place_of(path))) {
+      continue;
+    }
+    if (is_of_thread(hook, path)) continue;
     if (may_stand_in(hook, key, path, true)) {
       begin_turn();
       return Claim::kTurn;
     }
     const bool another_calls =
-        entry_read_ && entry_.head.hook < kHookCount && replayer_->thread() != path;
+        entry_read_ && entry_.head.hook < kHookCount && replayer_->thread() != place_of(path);
     if (!another_calls) continue;
     go_ahead(hook, key, path);
     return Claim::kAhead;
@@ -388,6 +418,7 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
 
 void Session::end_turn() {
   own_.has_turn = false;
+  own_.looks = false;
   turn_taken_ = false;
   if (!replaying()) return;
   while (!cut_delivered_) {
@@ -402,15 +433,16 @@ void Session::end_turn() {
 
 // The thread whose turn it is; all, where it is anybody's.
 void Session::wake() {
-  if (!replaying() || cut_delivered_) {
+  if (!replaying() || cut_delivered_ || entry_refused_) {
     for (auto& [path, waiter] : waiting_) waiter->turn.notify_one();
-  } else if (auto next = waiting_.find(replayer_->thread()); next != waiting_.end()) {
+  } else if (auto next = waiting_.find(path_at(replayer_->thread())); next != waiting_.end()) {
     next->second->turn.notify_one();
   }
 }
 
 void Session::wait_for_turn(HookId hook, Clock::time_point since) {
-  wait_for_turn(name_of(hook), made_for_all(hook) ? Clock::duration(kStandIn) : kLongWait, since);
+  const bool briefly = made_for_all(hook) || is_of_thread(hook, own_path());
+  wait_for_turn(name_of(hook), briefly ? Clock::duration(kStandIn) : kLongWait, since);
 }
 
 void Session::wait_for_turn(const char* call, Clock::duration patience, Clock::time_point since) {
@@ -477,6 +509,7 @@ void Session::go_live() {
   lock_.lock();
   replayer_.reset();
   calls_ahead_.reset();
+  strayed_.clear();
   status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
   if (!status.ok()) {
     set_mode(Mode::kOff);
@@ -506,8 +539,8 @@ void Session::finish_replay() {
       if (entry_read_) note_cut();
       return;
     }
-    const bool mine =
-        !turn_taken_ && replayer_->thread() == own_path() && entry_.head.hook != kCallbackEndEntry;
+    const bool mine = !turn_taken_ && replayer_->thread() == place_of(own_path()) &&
+                      entry_.head.hook != kCallbackEndEntry;
     if (mine || turns == turns_) break;
     turns = turns_;
     Waiter waiter;

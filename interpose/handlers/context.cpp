@@ -33,6 +33,10 @@ CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice device) {
 CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext which) {
   Step step(call);
   if (step.off()) return call.real(which);
+  if (step.hook() == HookId::cuCtxSetCurrent) {
+    step.session().about_to_set(which);
+    step.key.data = step.session().data_of(which);
+  }
   const bool ends = step.hook() == HookId::cuCtxDestroy || step.hook() == HookId::cuCtxDestroy_v2;
   const bool may_end = ends || step.hook() == HookId::cuCtxDetach;
   const ArenaPinning::Pause pause(may_end ? step.session().pinning() : nullptr);

@@ -50,6 +50,7 @@ PROGRAMS = {
     'orbits': ('200', 30),
     'pipeline': ('150', 30),
     'workers': ('200', 150),
+    'errands': ('80', 120),
     'two_devices': ('60', 120),
     'pools': ('200', 20),
     'expandable': ('120', 25),

@@ -331,6 +331,42 @@ TEST_F(ReplayJournalTest, TheNextCallOfEachThreadIsSeenAhead) {
   EXPECT_FALSE(ahead.next_is("8", 8, 2, key_of({9}, "other")));
 }
 
+TEST_F(ReplayJournalTest, WhatConcernsAThreadAloneIsNotItsNextCall) {
+  const auto sets = static_cast<uint16_t>(HookId::cuCtxSetCurrent);
+  CallKey known;
+  known.data = 1 << 16;
+  auto recorder = record("a.journal");
+  recorder->append(sets, known, 0);
+  on_thread(3, [&] {
+    recorder->append(sets, {}, 0);  // of a context that comes up here
+    recorder->append(sets, known, 0);
+    recorder->append(2, {}, 0);
+  });
+  recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
+  CallsAhead ahead(replay(finish(*recorder), 4));
+  EXPECT_TRUE(ahead.next_is("main", 0, sets, known));
+  EXPECT_TRUE(ahead.next_is("3", 1, sets, {}));
+  EXPECT_TRUE(ahead.next_is("3", 2, 2, {}));
+}
+
+TEST_F(ReplayJournalTest, AThreadMayBeThereUnderAnothersPath) {
+  auto recorder = record("a.journal");
+  recorder->name_threads({{"7", "8"}, {"8", "7"}});
+  recorder->append(1, {}, 0);
+  on_thread(7, [&] { recorder->append(2, {}, 0); });
+  on_thread(8, [&] { recorder->append(3, {}, 0); });
+  on_thread(9, [&] { recorder->append(4, {}, 0); });
+  recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
+  auto replayer = replay(finish(*recorder), 4);
+  Entry entry;
+  std::string read;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(replayer->next(entry).ok());
+    read += std::to_string(entry.head.hook) + " " + replayer->thread() + "; ";
+  }
+  EXPECT_EQ(read, "1 main; 2 8; 3 7; 4 9; ");
+}
+
 // A thread that polls is not held back by others in a replay, and others need only its first poll.
 TEST_F(ReplayJournalTest, RunsOfPollsStandWhereTheyBegan) {
   auto recorder = record("a.journal");

@@ -1,0 +1,144 @@
+// Threads of a pool, in a replay: which of them takes which task is decided anew in each run, so
+// that the calls of one are in the journal those of another. Threads of one parent are known by
+// what they call: one that comes with what the journal has of its sibling takes that one's place
+// from then on, and that one takes its.
+//
+// A thread finds out what its call is by making it: a handler that comes to compare the call with
+// an entry which it is not throws NotThisEntry, is called again, and waits with what is known by
+// then.
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "interpose/services/data_digest.h"
+#include "interpose/session.h"
+
+namespace gpusnap {
+
+namespace {
+// Handlers of these change nothing before they compare. Calls that wait or ask, and are the same
+// for all, tell nobody apart.
+constexpr std::array<std::string_view, 6> kTellApart = {
+    "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuMemcpy", "cuMemset", "cuMemAlloc_v2",
+    "cuMemAllocAsync"};
+
+bool tells_apart(HookId hook) {
+  const std::string_view name = name_of(hook);
+  return std::ranges::any_of(kTellApart, [&](auto begin) { return name.starts_with(begin); });
+}
+
+std::string_view parent_of(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
+}
+
+bool are_siblings(std::string_view one, std::string_view other) {
+  return one != other && one != kMainThread && other != kMainThread &&
+         parent_of(one) == parent_of(other);
+}
+}  // namespace
+
+const std::string& Session::place_of(const std::string& path) const {
+  const auto found = places_.find(path);
+  return found == places_.end() ? path : found->second;
+}
+
+const std::string& Session::path_at(const std::string& place) const {
+  const auto found =
+      std::ranges::find_if(places_, [&](const auto& each) { return each.second == place; });
+  return found == places_.end() ? place : found->first;
+}
+
+// Whoever else there is comes up later.
+bool Session::may_have_sibling(const std::string& place) {
+  return place != kMainThread;
+}
+
+// Where it may not, the program does not repeat itself.
+bool Session::may_stray(HookId hook) const {
+  return !own_.insists && tells_apart(hook) && may_have_sibling(own_path());
+}
+
+// The calling thread has another call than the entry: it waits until it comes up.
+void Session::stray(HookId hook, const CallKey& key) {
+  const std::string path = own_path();
+  if (!own_.looks) refuse_entry();
+  own_.looks = false;
+  strayed_[path] = {static_cast<uint16_t>(hook),
+                    {key.words, key.words + key.count},
+                    std::string(key.name),
+                    key.given.empty() ? key.data : data_digest(key.given),
+                    std::string_view(name_of(hook)).starts_with("cuLaunch")};
+  throw NotThisEntry();
+}
+
+void Session::refuse_entry() {
+  entry_refused_ = true;
+  for (auto& [path, waiter] : waiting_) waiter->turn.notify_one();
+}
+
+// Whether the entry may be the calling thread's call, as far as is known of that.
+bool Session::is_next(const std::string& path) const {
+  const auto found = strayed_.find(path);
+  if (found == strayed_.end()) return true;
+  const Strayed& call = found->second;
+  return entry_.head.hook == call.hook && entry_.words == call.words && entry_.name == call.name &&
+         (entry_.data == 0 || settings_.pass_over.data ||
+          same_data(entry_.data, call.data, call.launches));
+}
+
+// Whether the entry, a sibling's, is what the calling thread has come with, and not what comes of
+// its own; or may be, which the thread then finds out.
+bool Session::takes_others_turn(HookId hook, const std::string& path) {
+  const std::string place = place_of(path);
+  if (turn_taken_ || !entry_read_ || entry_.head.hook != static_cast<uint16_t>(hook) ||
+      !tells_apart(hook) || !are_siblings(place, replayer_->thread())) {
+    return false;
+  }
+  const auto found = strayed_.find(path);
+  if (found == strayed_.end()) {
+    own_.looks = true;
+    return true;
+  }
+  const Strayed& call = found->second;
+  if (!call.tells_apart() || !is_next(path)) return false;
+  if (!entry_refused_ && own_call_comes(call.hook, call.key(), place, call.launches)) {
+    return false;
+  }
+  swap_places(path, path_at(replayer_->thread()));
+  return true;
+}
+
+CallKey Session::Strayed::key() const {
+  CallKey key;
+  for (const uint64_t word : words) key.add(word);
+  key.name = name;
+  key.data = data;
+  return key;
+}
+
+void Session::swap_places(const std::string& path, const std::string& other) {
+  const std::string place = place_of(path), others = place_of(other);
+  places_[path] = others;
+  places_[other] = place;
+}
+
+// The same of a call that is about to be made.
+bool Session::is_of_thread(HookId hook, const std::string& path) const {
+  return hook == HookId::cuCtxSetCurrent && replaying() && may_have_sibling(path);
+}
+
+// A cut that stands before a sibling's call, which may be made by the calling thread in this run:
+// the other one has not come for a while, and there is nothing else to come.
+bool Session::takes_others_cut(const std::string& path, bool stalled) {
+  if (!stalled || turn_taken_ || !entry_read_ || !all_made() || at_collective() ||
+      !are_siblings(place_of(path), replayer_->thread())) {
+    return false;
+  }
+  swap_places(path, path_at(replayer_->thread()));
+  return true;
+}
+
+}  // namespace gpusnap
