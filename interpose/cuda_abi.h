@@ -553,7 +553,21 @@ CUresult cuTexRefSetArray(CUtexref reference, CUarray array, unsigned flags);
 CUresult cuTexRefSetMipmappedArray(CUtexref reference, CUmipmappedArray array, unsigned flags);
 CUresult cuTexRefSetAddress_v2(size_t* offset, CUtexref reference, CUdeviceptr address, size_t size);
 CUresult cuTexRefSetAddress2D_v3(CUtexref reference, const CUDA_ARRAY_DESCRIPTOR* descriptor, CUdeviceptr address, size_t pitch);
+CUresult cuTexRefSetFormat(CUtexref reference, CUarray_format format, int channels);
+CUresult cuTexRefSetAddressMode(CUtexref reference, int dimension, CUaddress_mode mode);
+CUresult cuTexRefSetFilterMode(CUtexref reference, CUfilter_mode mode);
+CUresult cuTexRefSetMipmapFilterMode(CUtexref reference, CUfilter_mode mode);
+CUresult cuTexRefSetMipmapLevelBias(CUtexref reference, float bias);
+CUresult cuTexRefSetMipmapLevelClamp(CUtexref reference, float least, float greatest);
+CUresult cuTexRefSetMaxAnisotropy(CUtexref reference, unsigned most);
+CUresult cuTexRefSetBorderColor(CUtexref reference, float* color);
+CUresult cuTexRefSetFlags(CUtexref reference, unsigned flags);
+CUresult cuTexRefGetArray(CUarray* array, CUtexref reference);
+CUresult cuTexRefGetFlags(unsigned* flags, CUtexref reference);
+CUresult cuTexRefCreate(CUtexref* reference);
+CUresult cuTexRefDestroy(CUtexref reference);
 CUresult cuSurfRefSetArray(CUsurfref reference, CUarray array, unsigned flags);
+CUresult cuSurfRefGetArray(CUarray* array, CUsurfref reference);
 
 // ---- other owners of memory -----------------------------------------------------------------------
 CUresult cuImportExternalMemory(CUexternalMemory* memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* descriptor);

@@ -69,6 +69,7 @@ PROGRAMS = {
     'catalog': ('400', 20),
     'linked': ('400', 20),
     'textures': ('200', 30),
+    'references': ('200', 30),
     'surfaces': ('200', 30),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),

@@ -100,7 +100,7 @@ void Driver::destroy_context(const std::shared_ptr<Context>& context) {
   }
   auto modules_gone = modules.remove_if([&](Module& module) { return module.context == handle; });
   for (const auto& module : modules_gone) {
-    for (const auto& [name, function] : module->functions) functions.remove(function);
+    remove_handles(*this, *module);
   }
   arrays.remove_all(handle);
   release(memory.retire_all(handle));

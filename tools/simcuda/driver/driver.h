@@ -57,6 +57,8 @@ struct Driver {
   HandleTable<CUlibrary, Library> libraries{0x6'0000'0000};
   HandleTable<CUkernel, LibraryKernel> kernels{0x7'0000'0000};
   HandleTable<CUuserObject, UserObject> user_objects{0xc'0000'0000};
+  HandleTable<CUtexref, TextureReference> texture_references{0xe'0000'0000};
+  HandleTable<CUsurfref, SurfaceReference> surface_references{0xf'0000'0000};
   Graphs graphs;
   GraphMemory graph_memory;  // guarded by the lock of graphs
   Captures captures{graphs};
