@@ -12,6 +12,7 @@
 #include "tools/simcuda/driver/arrays.h"
 #include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/context.h"
+#include "tools/simcuda/driver/core_dumps.h"
 #include "tools/simcuda/driver/cuda.h"
 #include "tools/simcuda/driver/engines.h"
 #include "tools/simcuda/driver/faults.h"
@@ -62,6 +63,7 @@ struct Driver {
   Graphs graphs;
   GraphMemory graph_memory;  // guarded by the lock of graphs
   Captures captures{graphs};
+  CoreDumps core_dumps;
 
   std::mutex primary_mutex;
   std::vector<PrimaryContext> primaries;  // guarded by primary_mutex
