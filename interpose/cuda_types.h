@@ -40,6 +40,7 @@ typedef struct CUlinkState_st* CUlinkState;
 typedef struct CUgreenCtx_st* CUgreenCtx;
 typedef struct CUdevResourceDesc_st* CUdevResourceDesc;
 typedef struct CUuserObject_st* CUuserObject;
+typedef struct CUlogsCallbackEntry_st* CUlogsCallbackHandle;
 
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
@@ -290,6 +291,7 @@ typedef enum CUdevice_attribute {
   CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED = 132,
   CU_DEVICE_ATTRIBUTE_MPS_ENABLED = 133,
   CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
+  CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK = 136, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH = 137,
 } CUdevice_attribute;
 typedef enum CUcomputemode {
   CU_COMPUTEMODE_DEFAULT = 0, CU_COMPUTEMODE_PROHIBITED = 2, CU_COMPUTEMODE_EXCLUSIVE_PROCESS = 3,
@@ -415,6 +417,14 @@ typedef struct CUDA_RESOURCE_VIEW_DESC_st {
 #define CU_TRSF_NORMALIZED_COORDINATES 0x02
 #define CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION 0x20
 typedef struct CUarrayMapInfo_st CUarrayMapInfo;
+// ---- logs, core dumps ---------------------------------------------------------------------------------
+typedef enum CUlogLevel { CU_LOG_LEVEL_ERROR = 0, CU_LOG_LEVEL_WARNING = 1 } CUlogLevel;
+typedef void (*CUlogsCallback)(void* data, CUlogLevel level, char* message, size_t length);
+typedef unsigned CUlogIterator;
+typedef enum CUcoredumpSettings {
+  CU_COREDUMP_ENABLE_ON_EXCEPTION = 1, CU_COREDUMP_TRIGGER_HOST = 2, CU_COREDUMP_LIGHTWEIGHT = 3,
+  CU_COREDUMP_ENABLE_USER_TRIGGER = 4, CU_COREDUMP_FILE = 5, CU_COREDUMP_PIPE = 6, CU_COREDUMP_GENERATION_FLAGS = 7,
+} CUcoredumpSettings;
 typedef struct CUcheckpointLockArgs_st CUcheckpointLockArgs;
 typedef struct CUcheckpointCheckpointArgs_st CUcheckpointCheckpointArgs;
 typedef struct CUcheckpointRestoreArgs_st CUcheckpointRestoreArgs;
@@ -506,7 +516,20 @@ typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st CUDA_EXTERNAL_MEMORY
 typedef struct CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
-typedef struct CUmemDecompressParams_st CUmemDecompressParams;
+#define CU_MEM_CREATE_USAGE_HW_DECOMPRESS 0x2
+#define CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS 0x2
+typedef enum CUmemDecompressAlgorithm {
+  CU_MEM_DECOMPRESS_UNSUPPORTED = 0, CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE = 1, CU_MEM_DECOMPRESS_ALGORITHM_SNAPPY = 2,
+  CU_MEM_DECOMPRESS_ALGORITHM_LZ4 = 4,
+} CUmemDecompressAlgorithm;
+typedef struct CUmemDecompressParams_st {
+  size_t srcNumBytes, dstNumBytes;
+  cuuint32_t* dstActBytes;
+  const void* src;
+  void* dst;
+  CUmemDecompressAlgorithm algo;
+  unsigned char padding[20];
+} CUmemDecompressParams;
 
 // ---- copies -----------------------------------------------------------------------------------------
 typedef struct CUDA_MEMCPY2D_st {

@@ -10,6 +10,14 @@
 namespace gpusnap {
 
 namespace {
+// Who maps memory in the place of the program's own: it may be decompressed into.
+unsigned short usage_of_own(const Driver& driver, int device) {
+  int algorithms = 0;
+  const CUresult asked = driver.cuDeviceGetAttribute(
+      &algorithms, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, device);
+  return asked == CUDA_SUCCESS && algorithms != 0 ? CU_MEM_CREATE_USAGE_HW_DECOMPRESS : 0;
+}
+
 CUmemAllocationProp device_memory(int device) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -19,8 +27,9 @@ CUmemAllocationProp device_memory(int device) {
 }
 
 // Physical memory for the reserved range.
-CUresult back(const Driver& driver, MappedMemory& memory) {
-  const CUmemAllocationProp properties = device_memory(memory.device);
+CUresult back(const Driver& driver, MappedMemory& memory, unsigned short usage) {
+  CUmemAllocationProp properties = device_memory(memory.device);
+  properties.allocFlags.usage = usage;
   CUresult result = driver.cuMemCreate(&memory.handle, memory.size, &properties, 0);
   if (result != CUDA_SUCCESS) return result;
   result = driver.cuMemMap(memory.address, memory.size, 0, memory.handle, 0);
@@ -78,7 +87,7 @@ Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size,
   if (result != CUDA_SUCCESS) {
     return Status(Code::kUnsupported, range + " cannot be reserved: " + error_name(driver, result));
   }
-  result = back(driver, memory);
+  result = back(driver, memory, address != 0 ? usage_of_own(driver, device) : 0);
   if (result == CUDA_SUCCESS) return memory;
   (void)driver.cuMemAddressFree(memory.address, size);
   return Status(Code::kUnsupported, range + " cannot be mapped: " + error_name(driver, result));
@@ -106,7 +115,7 @@ CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes
   if (more == 0) return CUDA_SUCCESS;
   MappedMemory part{memory.address + memory.size, more, 0, memory.device};
   memory.parts.reserve(memory.parts.size() + 1);
-  const CUresult result = back(driver, part);
+  const CUresult result = back(driver, part, 0);
   if (result != CUDA_SUCCESS) return result;
   memory.parts.push_back(part);
   memory.size += more;

@@ -19,8 +19,9 @@ struct MappedMemory {
 
 // Sizes and addresses are multiples of this. kUnsupported where the driver cannot map memory.
 Result<uint64_t> mapping_granularity(const Driver& driver, int device);
-// Readable and writable by `device`, at `address`, or where that is 0 out of the way, if the driver
-// lets us choose. kUnsupported names the range and why it cannot be had; nothing is changed then.
+// Readable and writable by `device`: at `address`, where it can be used for all that memory of
+// cuMemAlloc can, or where that is 0 out of the way, if the driver lets us choose. kUnsupported
+// names the range and why it cannot be had; nothing is changed then.
 Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address);
 // The device no longer uses it.
 void unmap_memory(const Driver& driver, const MappedMemory& memory);

@@ -78,6 +78,7 @@ struct Caller {
   bool met = false;          // by the session's lock
   bool admitted = false;     // inside a call of a recording
   bool has_turn = false;     // inside a call of a replay, which is that of the entry
+  bool in_driver = false;    // inside the call that the program has made
   CUcontext sets = nullptr;  // that it is about to make current
   bool looks = false;        // has the turn to find out what its call is, no more
   bool insists = false;      // waits no longer for the entry to be another thread's
@@ -232,6 +233,17 @@ class Session {
   // Around every call of the driver that is made for the program.
   [[gnu::always_inline]] void release() { lock_.unlock(); }
   [[gnu::always_inline]] void acquire() { lock_.lock(); }
+  // While one lives, the thread is inside the call that the program has made.
+  class ProgramsCall {
+   public:
+    [[gnu::always_inline]] ProgramsCall() { own_.in_driver = true; }
+    [[gnu::always_inline]] ~ProgramsCall() { own_.in_driver = false; }
+    ProgramsCall(const ProgramsCall&) = delete;
+    ProgramsCall& operator=(const ProgramsCall&) = delete;
+  };
+  // The driver has told the program something within a call that is hooked, which no replay tells
+  // again. False: it was a call of ours. Takes no lock; `what` lives for ever.
+  static bool note_told(const char* what);
 
   Mode mode() const { return mode_; }
   bool replaying() const { return mode_ == Mode::kReplay; }

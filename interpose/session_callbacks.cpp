@@ -32,6 +32,13 @@ void Session::remember_callback(const HostFunction& function) {
   callbacks_[callback_count_++].function = function;
 }
 
+bool Session::note_told(const char* what) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr || s->mode() == Mode::kOff) return true;
+  if (own_.in_driver && s->recording()) s->foreign_.store(what, std::memory_order_relaxed);
+  return own_.in_driver;
+}
+
 // It may look at all that its stream has brought the host, and at what other streams have that it
 // comes after: all of it is compared, whether or not the copy has been delivered.
 void Session::journal_callback(uint64_t number, CUresult status) {

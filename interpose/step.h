@@ -89,7 +89,10 @@ class Step {
   template <class Real>
   auto outside(Real&& real) {
     session_->release();
-    const auto result = real();
+    const auto result = [&] {
+      const Session::ProgramsCall made;
+      return real();
+    }();
     session_->acquire();
     return result;
   }

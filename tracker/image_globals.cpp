@@ -14,7 +14,8 @@ using ptx::Space;
 
 bool in_device_memory(const ptx::Variable& variable) {
   return (variable.space == Space::kGlobal || variable.space == Space::kConst) &&
-         variable.linkage != ptx::Linkage::kExtern && variable.size > 0;
+         variable.linkage != ptx::Linkage::kExtern && variable.size > 0 &&
+         variable.reference == ptx::Reference::kNone;
 }
 
 std::string read_ptx_globals(std::string_view text, ImageGlobals& found) {

@@ -67,6 +67,9 @@ struct Relocation {
   bool generic = false;  // generic(symbol): the generic address, not the one in its own space
 };
 
+// A texture or surface that code names and the driver binds: its address stands for it.
+enum class Reference : uint8_t { kNone, kTexture, kSurface };
+
 enum class Linkage : uint8_t { kNone, kVisible, kExtern, kWeak, kCommon };
 
 // A variable of any space but .reg. Parameters of functions are variables too.
@@ -80,7 +83,8 @@ struct Variable {
   uint64_t align = 1;     // bytes, a power of two
   uint64_t offset = 0;    // kernel and function parameters: byte offset in the parameter block
   Linkage linkage = Linkage::kNone;
-  bool managed = false;          // .attribute(.managed)
+  bool managed = false;  // .attribute(.managed)
+  Reference reference = Reference::kNone;
   std::vector<uint8_t> initial;  // empty, or `size` bytes
   std::vector<Relocation> relocations;
   uint32_t line = 0;

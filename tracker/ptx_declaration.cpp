@@ -54,10 +54,13 @@ bool parse_qualifier(Cursor& cursor, Variable& variable) {
     cursor.take();
     return true;
   }
-  if (token.is_word("texref") || token.is_word("samplerref") || token.is_word("surfref")) {
-    return cursor.fail("texture, sampler and surface references are not supported");
-  }
+  if (token.is_word("samplerref")) return cursor.fail("sampler references are not supported");
   const Token word = cursor.take();
+  if (word.is_word("texref") || word.is_word("surfref")) {
+    variable.reference = word.is_word("texref") ? Reference::kTexture : Reference::kSurface;
+    variable.type = Type::kB64;
+    return true;
+  }
   if (word.is_word("v2") || word.is_word("v4")) {
     variable.vector = word.is_word("v2") ? 2 : 4;
     return true;
@@ -142,6 +145,9 @@ bool parse_qualifiers(Cursor& cursor, Variable& variable) {
     if (!parse_qualifier(cursor, variable)) return false;
   }
   if (variable.type == Type::kNone) return cursor.fail("a declaration needs a type");
+  if (variable.reference != Reference::kNone && variable.space != Space::kGlobal) {
+    return cursor.fail("a texture or surface reference must be .global");
+  }
   if (variable.align == 0) {
     const uint64_t natural = uint64_t{size_of(variable.type)} * variable.vector;
     variable.align = natural == 0 ? 1 : natural;

@@ -7,6 +7,16 @@
 namespace gpusnap::handle {
 
 namespace {
+// A block whose width is WriteSet::kWholeRange is all from its start to the end of what holds it.
+void add_block(WriteSet& writes, const HostBlock& block) {
+  const auto address = reinterpret_cast<uint64_t>(block.start);
+  if (block.width == WriteSet::kWholeRange) {
+    writes.add_range_of(address);
+  } else {
+    writes.add_box(address, block.width, block.height, block.pitch, block.depth, block.slice);
+  }
+}
+
 // `for_each(visit)` calls visit(HostBlock to, uint64_t from) of each copy. `failed`: where the
 // driver tells which copy it could not make, or null. `array`: one of them is of an array.
 template <class ForEach, class Real>
@@ -23,7 +33,7 @@ CUresult follow_batch(Step& step, CUstream stream, size_t* failed, bool array, F
     const Side side = side_of(session, address);
     shared = shared || side == Side::kShared;
     pageable = pageable || side == Side::kHost;
-    if (asked) step.writes.add_box(address, to.width, to.height, to.pitch, to.depth, to.slice);
+    if (asked) add_block(step.writes, to);
   });
   step.key.add(hash);
   if (captured) return step.made_again(real);
@@ -32,27 +42,25 @@ CUresult follow_batch(Step& step, CUstream stream, size_t* failed, bool array, F
     if ((step.entry().head.flags & kHasAnswer) != 0) step.take_answer(failed, sizeof *failed);
     return recorded;
   }
-  if (array || pageable) {
-    return step.not_followed(
-        std::string(name_of(step.hook())) + (array ? " of an array" : " into pageable memory"),
-        real);
-  }
-  HostWrite* const write = shared ? session.begin_host_write(on) : nullptr;
+  const bool followed = !array && !pageable;
+  HostWrite* const write = followed && shared ? session.begin_host_write(on) : nullptr;
   const CUresult result = step.made([&] {
     const CUresult given = real();
     if (write != nullptr) write->mark(session.driver(), given, on);
     return given;
   });
-  if (result != CUDA_SUCCESS && failed != nullptr) {
+  if (result == CUDA_SUCCESS && !followed) {
+    session.refuse(std::string(name_of(step.hook())) +
+                   (array ? " of an array" : " into pageable memory"));
+  } else if (result != CUDA_SUCCESS && failed != nullptr) {
     step.record_answer(result, failed, sizeof *failed);
   } else {
     step.record(result);
   }
-  if (!shared) return result;
+  if (!followed || !shared) return result;
   for_each([&](const HostBlock& to, uint64_t) {
     WriteSet one;
-    one.add_box(reinterpret_cast<uint64_t>(to.start), to.width, to.height, to.pitch, to.depth,
-                to.slice);
+    add_block(one, to);
     session.device_may_write(one, write);
   });
   session.end_host_write(write);
@@ -133,6 +141,27 @@ CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync)>& call, size_t cou
 CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync_v2)>& call, size_t count,
                     CUDA_MEMCPY3D_BATCH_OP* copies, unsigned long long flags, CUstream stream) {
   return box_batch(call, count, copies, stream, nullptr, flags, stream);
+}
+
+// What the program says of sizes is a guess: anything behind the beginning may be written.
+CUresult decompress(const Call<decltype(cuMemBatchDecompressAsync)>& call,
+                    CUmemDecompressParams* pieces, size_t count, unsigned flags, size_t* failed,
+                    CUstream stream) {
+  auto real = [&] { return call.real(pieces, count, flags, failed, stream); };
+  Step step(call);
+  if (step.off()) return real();
+  step.check(flags);
+  return follow_batch(
+      step, stream, failed, false,
+      [&](auto&& visit) {
+        for (const CUmemDecompressParams& piece :
+             std::span(pieces, pieces == nullptr ? 0 : count)) {
+          visit(plain_block(piece.dst, WriteSet::kWholeRange),
+                reinterpret_cast<uint64_t>(piece.src));
+          visit(plain_block(piece.dstActBytes, sizeof *piece.dstActBytes), piece.srcNumBytes);
+        }
+      },
+      real);
 }
 
 }  // namespace gpusnap::handle

@@ -321,6 +321,14 @@ CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync)>& call, size_t,
                     CUDA_MEMCPY3D_BATCH_OP*, size_t*, unsigned long long, CUstream);
 CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync_v2)>& call, size_t,
                     CUDA_MEMCPY3D_BATCH_OP*, unsigned long long, CUstream);
+CUresult decompress(const Call<decltype(cuMemBatchDecompressAsync)>& call, CUmemDecompressParams*,
+                    size_t, unsigned, size_t*, CUstream);
+
+// logs.cpp
+CUresult log_register(const Call<decltype(cuLogsRegisterCallback)>& call, CUlogsCallback, void*,
+                      CUlogsCallbackHandle*);
+CUresult log_dump(const Call<decltype(cuLogsDumpToMemory)>& call, CUlogIterator*, char*, size_t*,
+                  unsigned);
 
 // managed.cpp
 CUresult prefetch(const Call<decltype(cuMemPrefetchAsync)>& call, CUdeviceptr, size_t, CUdevice,

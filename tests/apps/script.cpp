@@ -14,6 +14,7 @@
 //   follow TABLE TO NUMBER STREAM       the same; the place is an argument, too
 //   count NUMBER STREAM    a kernel that writes a variable of the module
 //   set NAME NUMBER STREAM         copy TO FROM STREAM
+//   unpack NAME FIRST WORDS NUMBER STREAM      a part of it, by decompression; how much is not said
 //   new_set NAME NUMBER STREAM     a set by a call that is asked for as a newer CUDA has it
 //   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
 //   host NAME STREAM       a host function that ends then; then says that it ran
@@ -198,6 +199,8 @@ class Script {
       const Memory& to = memory(line);
       const auto value = static_cast<unsigned char>(line.number());
       CHECK(cuMemsetD8Async(to.address, value, to.bytes(), stream(line)));
+    } else if (name == "unpack") {
+      unpack(line);
     } else if (name == "new_set") {
       const Memory& to = memory(line);
       const auto value = static_cast<unsigned char>(line.number());
@@ -384,6 +387,28 @@ class Script {
     CUmemcpyAttributes how{};
     how.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     CHECK(cuMemcpyBatchAsync_v2(&to, &start, &bytes, 1, &how, &first, 1, stream(line)));
+  }
+
+  // LZ4: a byte, a match that repeats it, and five of them at the end.
+  void unpack(Line& line) {
+    const CUdeviceptr to = memory(line).address + line.number() * sizeof(unsigned);
+    size_t left = line.number() * sizeof(unsigned) - 1 - 4 - 15 - 5;
+    const auto value = static_cast<unsigned char>(line.number());
+    std::vector<unsigned char> packed{0x1f, value, 1, 0};
+    for (; left >= 255; left -= 255) packed.push_back(255);
+    packed.push_back(static_cast<unsigned char>(left));
+    packed.insert(packed.end(), {0x50, value, value, value, value, value});
+    CUdeviceptr from = 0, written = 0;
+    CHECK(cuMemAlloc_v2(&from, packed.size()));
+    CHECK(cuMemAlloc_v2(&written, sizeof(cuuint32_t)));
+    CHECK(cuMemcpyHtoD_v2(from, packed.data(), packed.size()));
+    CUmemDecompressParams piece{};
+    piece.srcNumBytes = packed.size();
+    piece.dstActBytes = reinterpret_cast<cuuint32_t*>(written);
+    piece.src = reinterpret_cast<const void*>(from);
+    piece.dst = reinterpret_cast<void*>(to);
+    piece.algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4;
+    CHECK(cuMemBatchDecompressAsync(&piece, 1, 0, nullptr, stream(line)));
   }
 
   static decltype(&cuMemsetD8Async) newer_set() {

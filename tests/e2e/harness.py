@@ -70,7 +70,10 @@ PROGRAMS = {
     'catalog': ('400', 20),
     'linked': ('400', 20),
     'textures': ('200', 30),
+    'references': ('200', 30),
     'surfaces': ('200', 30),
+    'unpacking': ('200', 25),
+    'logbook': ('300', 45),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),
     'runtime/solver': ('3', 200),
@@ -94,6 +97,8 @@ PROGRAMS = {
 
 # Their kernels write through pointers that device memory holds, or may: the first snapshot is torn.
 TEARING = {'pointers', 'runtime/pointers', 'runtime/globals'}
+# What the driver says on standard error of those that make mistakes on purpose begins so.
+SAID = {'logbook': 'simcuda: '}
 # What a program's runs have in their environment.
 PROGRAM_SETTINGS = {
     'two_devices': {'SIMCUDA_DEVICES': '2'},

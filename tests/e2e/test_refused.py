@@ -63,6 +63,16 @@ class Refused(harness.TestCase):
                 self.assertEqual(found[symbol + ':self'], ['0', why])
         self.assertEqual(len(said), len(symbols))
 
+    def test_messages_that_a_replay_does_not_bring(self):
+        command = [harness.app('logbook'), '60', 'told']
+        reference = self.reference(command)
+        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:20'))
+        self.assert_same_output(run, reference)
+        self.assertEqual(run.errors.splitlines(), [
+            'gpusnap: warning: no more checkpoints of this process, the program goes on: a message '
+            "of the driver's to a function of cuLogsRegisterCallback cannot be restored by this version"])
+        self.assertEqual(self.complete(), [])
+
     def test_what_fails_has_done_nothing(self):
         """Programs try calls to see whether a device has them: checkpoints go on."""
         found, said = self.calls(harness.SIMCUDA, list(unsupported()))

@@ -301,6 +301,9 @@ class Rules(scripted.TestCase):
                          'mix b c s\nfree_async c s', first='alloc_async o 100000 s\nset o 3 s',
                          second='stir o 4 s', last='free head\nfree a\nfree b\nfree table')
 
+    def test_memory_that_is_decompressed_into_while_it_is_pending(self):
+        self.memory_goes('unpack a 2000 90000 7 s\nmix b a s', last='print a')
+
     def test_a_module_that_is_unloaded_while_it_is_pending(self):
         self.memory_goes('unload\nload\ncount 7 s\nstir b 2 s', waits=True)
 

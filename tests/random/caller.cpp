@@ -32,6 +32,7 @@ const std::vector<Caller::Step>& Caller::steps() {
       {"callback", 4, &Caller::callback_step},
       {"recorded event", 3, &Caller::recorded_event_step},
       {"managed", 4, &Caller::managed_step},
+      {"unpack", 2, &Caller::unpack_step},
       {"graph that stays", 6, &Caller::made_graph_step},
   };
   return all;
@@ -77,7 +78,9 @@ void Caller::finish() {
     drop_array(0);
   }
   drop_library();
-  if (answers_memory_ != nullptr) drop(*answers_memory_);
+  for (Memory* own : {answers_memory_, packed_, unpacked_}) {
+    if (own != nullptr) drop(*own);
+  }
   Program::finish();
 }
 

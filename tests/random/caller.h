@@ -122,6 +122,9 @@ class Caller : public oracle::Program {
   void callback_step();
   void recorded_event_step();
 
+  // ---- compressed data (pack_steps.cpp)
+  void unpack_step();
+
   // ---- memory that migrates (managed_steps.cpp)
   void managed_step();
   void discard();
@@ -159,6 +162,8 @@ class Caller : public oracle::Program {
   std::deque<Letter> letters_;
   std::vector<unsigned char> answers_;  // what the device has, too
   Memory* answers_memory_ = nullptr;
+  Memory* packed_ = nullptr;
+  Memory* unpacked_ = nullptr;
   std::deque<Array> arrays_;
   CUlibrary library_ = nullptr;
   Memory* tally_ = nullptr;      // the library's variable

@@ -18,6 +18,8 @@ struct FakeSpace {
   std::set<uint64_t> taken;                       // granules that nobody gets
   uint64_t live_handles = 0;
   bool accessible = true;
+  int decompresses = 0;  // algorithms
+  unsigned usage = 0;    // of what was made last
 } space;
 
 CUresult get_device(CUdevice* device) {
@@ -51,8 +53,13 @@ CUresult unreserve(CUdeviceptr address, size_t size) {
   space.reserved.erase(address);
   return CUDA_SUCCESS;
 }
-CUresult create(CUmemGenericAllocationHandle* handle, size_t, const CUmemAllocationProp*,
+CUresult get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK ? space.decompresses : -1;
+  return CUDA_SUCCESS;
+}
+CUresult create(CUmemGenericAllocationHandle* handle, size_t, const CUmemAllocationProp* properties,
                 unsigned long long) {
+  space.usage = properties->allocFlags.usage;
   *handle = ++space.live_handles;
   return CUDA_SUCCESS;
 }
@@ -84,6 +91,7 @@ class PlacementTest : public ::testing::Test {
   PlacementTest() {
     space = {};
     driver_.cuCtxGetDevice = get_device;
+    driver_.cuDeviceGetAttribute = get_attribute;
     driver_.cuMemGetAllocationGranularity = granularity;
     driver_.cuMemAddressReserve = reserve;
     driver_.cuMemAddressFree = unreserve;
@@ -123,6 +131,16 @@ TEST_F(PlacementTest, SmallAllocationsShareAGranuleUntilTheLastIsFreed) {
   EXPECT_TRUE(placement_.owns(kBase + 512));
   free(kBase + 512);
   expect_nothing_left();
+}
+
+TEST_F(PlacementTest, WhatIsPlacedCanBeDecompressedIntoWhereTheDeviceDoesThat) {
+  EXPECT_TRUE(placement_.place(kBase, 512).ok());
+  EXPECT_EQ(space.usage, 0U);
+  free(kBase);
+  space.decompresses = CU_MEM_DECOMPRESS_ALGORITHM_LZ4;
+  EXPECT_TRUE(placement_.place(kBase, 512).ok());
+  EXPECT_EQ(space.usage, unsigned{CU_MEM_CREATE_USAGE_HW_DECOMPRESS});
+  free(kBase);
 }
 
 TEST_F(PlacementTest, AnAllocationMayReachOverSharedAndNewGranules) {

@@ -340,8 +340,8 @@ TEST(PtxParser, RefusesWithAReason) {
   EXPECT_EQ(parse(".version 7.123456789").error.reason, "bad version");
   EXPECT_EQ(refuse(".address_size 16").reason, "addresses are of 32 or 64 bits");
   EXPECT_EQ(refuse(".alias f, g;").reason, "aliases are not supported");
-  EXPECT_EQ(refuse(".global .texref t;").reason,
-            "texture, sampler and surface references are not supported");
+  EXPECT_EQ(refuse(".global .samplerref s;").reason, "sampler references are not supported");
+  EXPECT_EQ(refuse(".const .texref t;").reason, "a texture or surface reference must be .global");
   EXPECT_EQ(refuse(".entry k() {").reason, "the text ends inside a function");
   EXPECT_EQ(refuse(".entry k() { ret }").reason, "expected a constant");
   EXPECT_EQ(refuse(".entry k() { bra nowhere; }").reason, "unknown label");

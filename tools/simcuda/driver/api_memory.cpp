@@ -154,8 +154,10 @@ bool store_attribute(void* place, CUpointer_attribute attribute, const Allocatio
       return true;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       put<int>(place, 0);
+      return true;
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      put<int>(place, can_decompress(found));
       return true;
     default:
       return false;

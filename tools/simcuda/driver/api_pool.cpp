@@ -128,7 +128,12 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
     if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
       return CUDA_ERROR_NOT_SUPPORTED;  // nothing is shared with other processes
     }
-    *pool = state.pools.create(properties->location.id, properties->maxSize)->handle;
+    const unsigned usage = properties->usage;
+    if ((usage & ~unsigned{CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS}) != 0) {
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    const auto made = state.pools.create(properties->location.id, properties->maxSize, usage);
+    *pool = made->handle;
     return CUDA_SUCCESS;
   });
 }

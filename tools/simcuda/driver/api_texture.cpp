@@ -96,10 +96,12 @@ CUresult bind(Driver& state, TextureObject* texture, TexelFormat* format) {
   return CUDA_SUCCESS;
 }
 
-CUresult make_texture(Driver& state, Context& context, const CUDA_RESOURCE_DESC& resource,
-                      const CUDA_TEXTURE_DESC& description, CUtexObject* handle) {
+}  // namespace
+
+CUresult describe_texture(Driver& state, CUcontext context, const CUDA_RESOURCE_DESC& resource,
+                          const CUDA_TEXTURE_DESC& description, TextureObject* out) {
   TextureObject texture;
-  texture.context = context.handle();
+  texture.context = context;
   texture.resource = resource;
   texture.description = description;
   if (resource.flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -115,9 +117,11 @@ CUresult make_texture(Driver& state, Context& context, const CUDA_RESOURCE_DESC&
     if (sampler.linear) return CUDA_ERROR_INVALID_VALUE;
     if (border) return CUDA_ERROR_NOT_SUPPORTED;
   }
-  *handle = state.arrays.add(std::move(texture));
+  *out = std::move(texture);
   return CUDA_SUCCESS;
 }
+
+namespace {
 
 // body(const TextureObject&)
 template <class Body>
@@ -145,7 +149,11 @@ CUresult cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC* resour
       return CUDA_ERROR_INVALID_VALUE;
     }
     if (view != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-    return simcuda::make_texture(state, context, *resource, *texture, object);
+    simcuda::TextureObject made;
+    const CUresult result =
+        simcuda::describe_texture(state, context.handle(), *resource, *texture, &made);
+    if (result == CUDA_SUCCESS) *object = state.arrays.add(std::move(made));
+    return result;
   });
 }
 

@@ -44,8 +44,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
     if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
       return CUDA_ERROR_NOT_SUPPORTED;  // nothing is shared with other processes
     }
+    const unsigned usage = properties->allocFlags.usage;
+    if ((usage & ~unsigned{CU_MEM_CREATE_USAGE_HW_DECOMPRESS}) != 0) {
+      return CUDA_ERROR_NOT_SUPPORTED;  // there are no sparse arrays
+    }
     if (state.faults.strike(simcuda::FaultPoint::kAllocation)) return CUDA_ERROR_OUT_OF_MEMORY;
-    return state.memory.create(properties->location.id, size, handle);
+    return state.memory.create(properties->location.id, size, usage, handle);
   });
 }
 
@@ -124,11 +128,13 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
   return in_driver([&](Driver& state) {
     if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
     int device = 0;
-    CUresult result = state.memory.describe(handle, &device);
+    unsigned usage = 0;
+    CUresult result = state.memory.describe(handle, &device, &usage);
     if (result != CUDA_SUCCESS) return result;
     *properties = {};
     properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties->location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+    properties->allocFlags.usage = static_cast<unsigned short>(usage);
     return CUDA_SUCCESS;
   });
 }

@@ -29,6 +29,16 @@ CUsurfObject Arrays::add(SurfaceObject surface) {
   return next_;
 }
 
+void Arrays::put(uint64_t handle, TextureObject texture) {
+  std::lock_guard lock(mutex_);
+  textures_[handle] = std::move(texture);
+}
+
+void Arrays::put(uint64_t handle, SurfaceObject surface) {
+  std::lock_guard lock(mutex_);
+  surfaces_[handle] = std::move(surface);
+}
+
 bool Arrays::find(CUtexObject handle, TextureObject* texture) const {
   std::lock_guard lock(mutex_);
   return find_in(textures_, handle, texture);

@@ -37,6 +37,22 @@ struct TextureObject {
   std::vector<std::weak_ptr<Array>> levels;
 };
 
+// A texture that a module's code names: how it is bound.
+struct TextureReference {
+  CUcontext context = nullptr;
+  uint64_t object = 0;  // its handle to kernels; 0: made by the program, no code names it
+  std::mutex mutex;     // over what follows
+  bool bound = false;
+  CUDA_RESOURCE_DESC resource{};
+  CUDA_TEXTURE_DESC description{};
+  CUarray_format format = CU_AD_FORMAT_FLOAT;  // of memory in one dimension
+  unsigned channels = 1;
+};
+
+struct SurfaceReference {
+  uint64_t object = 0;
+};
+
 struct SurfaceObject {
   CUcontext context = nullptr;
   CUDA_RESOURCE_DESC resource{};
@@ -51,6 +67,9 @@ class Arrays {
 
   CUtexObject add(TextureObject texture);
   CUsurfObject add(SurfaceObject surface);
+  // The one of a reference, under a handle that is not of this table: its address.
+  void put(uint64_t handle, TextureObject texture);
+  void put(uint64_t handle, SurfaceObject surface);
   // False: there is none of that handle.
   bool find(CUtexObject handle, TextureObject* texture) const;
   bool find_surface(CUsurfObject handle, SurfaceObject* surface) const;
@@ -68,6 +87,11 @@ class Arrays {
   std::map<uint64_t, TextureObject> textures_;
   std::map<uint64_t, SurfaceObject> surfaces_;
 };
+
+struct Driver;
+// What a texture of the resource is, or why there is none.
+CUresult describe_texture(Driver& state, CUcontext context, const CUDA_RESOURCE_DESC& resource,
+                          const CUDA_TEXTURE_DESC& description, TextureObject* texture);
 
 // False: not a format that arrays have here.
 bool texel_format(CUarray_format format, unsigned channels, TexelFormat* texel);

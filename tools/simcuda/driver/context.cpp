@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "tools/simcuda/driver/logs.h"
+
 namespace simcuda {
 namespace {
 
@@ -160,7 +162,7 @@ bool Context::fail(CUresult error, const std::string& line) {
   CUresult none = CUDA_SUCCESS;
   if (!error_.compare_exchange_strong(none, error, std::memory_order_acq_rel)) return false;
   cancelled_ = true;
-  std::fprintf(stderr, "simcuda: %s\n", line.c_str());
+  logs().say(line);
   return true;
 }
 

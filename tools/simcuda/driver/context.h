@@ -74,7 +74,7 @@ class Context : public std::enable_shared_from_this<Context> {
   // The error that every call returns from the first fault on; CUDA_SUCCESS before.
   CUresult error() const { return error_.load(std::memory_order_acquire); }
   // Makes `error` the context's error, unless it has one, and stops what is running. `line` goes to
-  // stderr. True when it was the first.
+  // the log. True when it was the first.
   bool fail(CUresult error, const std::string& line);
   const std::atomic<bool>& cancelled() const { return cancelled_; }
 

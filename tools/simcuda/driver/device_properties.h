@@ -13,6 +13,8 @@ inline constexpr int kSharedPerBlock = 48 << 10;  // bytes, without asking for m
 inline constexpr int kMaxPitch = 0x7fffffff;      // bytes
 inline constexpr int kMultiprocessors = 8;
 inline constexpr int kWarp = 32;
+inline constexpr int kDecompressAlgorithms = 7;    // Deflate, Snappy, LZ4
+inline constexpr int kMostToDecompress = 4 << 20;  // bytes, of one piece
 
 // What depends on the compute capability (10 * major + minor).
 struct DeviceProperties {

@@ -3,10 +3,10 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdio>
 #include <utility>
 
 #include "tools/simcuda/driver/event.h"
+#include "tools/simcuda/driver/logs.h"
 
 namespace simcuda {
 namespace {
@@ -28,7 +28,7 @@ CUresult start() {
   Stats* stats = nullptr;
   if (read_settings(&settings, &error)) stats = open_stats(settings.stats_file, &error);
   if (stats == nullptr) {
-    std::fprintf(stderr, "simcuda: %s\n", error.c_str());
+    logs().say(error);
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (settings.devices == 0) return CUDA_ERROR_NO_DEVICE;
@@ -100,7 +100,7 @@ void Driver::destroy_context(const std::shared_ptr<Context>& context) {
   }
   auto modules_gone = modules.remove_if([&](Module& module) { return module.context == handle; });
   for (const auto& module : modules_gone) {
-    for (const auto& [name, function] : module->functions) functions.remove(function);
+    remove_handles(*this, *module);
   }
   arrays.remove_all(handle);
   release(memory.retire_all(handle));

@@ -12,6 +12,7 @@
 #include "tools/simcuda/driver/arrays.h"
 #include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/context.h"
+#include "tools/simcuda/driver/core_dumps.h"
 #include "tools/simcuda/driver/cuda.h"
 #include "tools/simcuda/driver/engines.h"
 #include "tools/simcuda/driver/faults.h"
@@ -57,9 +58,12 @@ struct Driver {
   HandleTable<CUlibrary, Library> libraries{0x6'0000'0000};
   HandleTable<CUkernel, LibraryKernel> kernels{0x7'0000'0000};
   HandleTable<CUuserObject, UserObject> user_objects{0xc'0000'0000};
+  HandleTable<CUtexref, TextureReference> texture_references{0xe'0000'0000};
+  HandleTable<CUsurfref, SurfaceReference> surface_references{0xf'0000'0000};
   Graphs graphs;
   GraphMemory graph_memory;  // guarded by the lock of graphs
   Captures captures{graphs};
+  CoreDumps core_dumps;
 
   std::mutex primary_mutex;
   std::vector<PrimaryContext> primaries;  // guarded by primary_mutex

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "tools/simcuda/driver/logs.h"
 #include "tools/simcuda/driver/module.h"
 
 namespace simcuda {
@@ -47,7 +47,7 @@ class ErrorBuffer {
 // Says what is wrong with an image where people and the program look.
 inline CUresult report(CUresult result, const LoadLog& log, const ErrorBuffer& buffer) {
   buffer.write(result == CUDA_SUCCESS ? "" : log.error);
-  if (!log.error.empty()) std::fprintf(stderr, "simcuda: %s\n", log.error.c_str());
+  if (!log.error.empty()) logs().say(log.error);
   return result;
 }
 

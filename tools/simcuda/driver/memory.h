@@ -29,8 +29,8 @@ enum class MemoryType : uint8_t { kDevice, kVariable, kMapped, kManaged, kPinned
 
 // A physical allocation of virtual memory management; counts against its device while it lives.
 struct Physical {
-  Physical(DeviceHeap& heap, uint64_t bytes_, int device_)
-      : memory(bytes_), bytes(bytes_), device(device_), heap_(heap) {}
+  Physical(DeviceHeap& heap, uint64_t bytes_, int device_, unsigned usage_)
+      : memory(bytes_), bytes(bytes_), device(device_), usage(usage_), heap_(heap) {}
   ~Physical() { heap_.uncommit(bytes); }
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
@@ -38,6 +38,7 @@ struct Physical {
   PhysicalMemory memory;
   uint64_t bytes;
   int device;
+  unsigned usage;  // CU_MEM_CREATE_USAGE_...
   CUmemGenericAllocationHandle handle = 0;
   unsigned references = 1;  // cuMemCreate and cuMemRetainAllocationHandle less cuMemRelease
 
@@ -63,6 +64,7 @@ struct Allocation {
   bool given_back = false;
   // Memory of a graph: it has its address all the time, but is there only while it is allocated.
   bool of_graph = false;
+  bool decompresses = false;  // of a pool: the engine for decompression knows of it
   bool hidden = false;
   uint64_t capacity = 0;               // bytes that it may be used for again
   std::shared_ptr<const void> bytes;   // keeps what is at `host`; null where nothing need
@@ -71,6 +73,15 @@ struct Allocation {
 
   bool on_host() const { return type >= MemoryType::kManaged; }
 };
+
+// Whether the engine for decompression knows of it.
+inline bool can_decompress(const Allocation& memory) {
+  if (memory.type == MemoryType::kMapped) {
+    return (memory.physical->usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS) != 0;
+  }
+  if (memory.type != MemoryType::kDevice || memory.of_graph) return false;
+  return memory.pool == nullptr || memory.decompresses;
+}
 
 class Memory {
  public:
@@ -148,10 +159,10 @@ class Memory {
   // Virtual memory management; argument checks of addresses and sizes are made here.
   CUresult reserve(uint64_t size, uint64_t align, uint64_t hint, uint64_t* address);
   CUresult unreserve(uint64_t address, uint64_t size);
-  CUresult create(int device, uint64_t size, CUmemGenericAllocationHandle* handle);
+  CUresult create(int device, uint64_t size, unsigned usage, CUmemGenericAllocationHandle* handle);
   CUresult drop(CUmemGenericAllocationHandle handle);
   CUresult retain(uint64_t address, CUmemGenericAllocationHandle* handle);
-  CUresult describe(CUmemGenericAllocationHandle handle, int* device) const;
+  CUresult describe(CUmemGenericAllocationHandle handle, int* device, unsigned* usage) const;
   CUresult map(uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle,
                CUcontext context);
   CUresult set_access(uint64_t address, uint64_t size, int device, bool read, bool write);

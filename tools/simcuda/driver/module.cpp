@@ -105,6 +105,7 @@ class Placement {
     CUresult result = driver_.memory.allocate(std::move(wanted), &global.address);
     if (result != CUDA_SUCCESS) return result;
     placed_.push_back(global.address);
+    if (variable.reference != ptx::Reference::kNone) return CUDA_SUCCESS;
     module_.variables.emplace(std::string(global.name),
                               Variable{global.address, variable.size, variable.managed});
     return CUDA_SUCCESS;
@@ -121,7 +122,7 @@ class Placement {
   void keep() { placed_.clear(); }
   // Takes over the variables of a module that was loaded: they go with this object.
   void adopt() {
-    for (const auto& [name, variable] : module_.variables) placed_.push_back(variable.address);
+    for (const auto& global : module_.code.program->globals()) placed_.push_back(global.address);
   }
 
  private:
@@ -159,6 +160,27 @@ void make_functions(Driver& driver, const std::shared_ptr<Module>& module) {
     function->name = name;
     module->functions.emplace(function->name, function->handle);
     driver.functions.insert(function->handle, function);
+  }
+}
+
+// Its address is what kernels know a reference by.
+void make_references(Driver& driver, Module& module) {
+  for (const GlobalPlacement& global : module.code.program->globals()) {
+    const std::string name(global.name);
+    if (global.variable->reference == ptx::Reference::kTexture) {
+      auto reference = std::make_shared<TextureReference>();
+      reference->context = module.context;
+      reference->object = global.address;
+      const CUtexref handle = driver.texture_references.reserve();
+      driver.texture_references.insert(handle, std::move(reference));
+      module.textures.emplace(name, handle);
+    } else if (global.variable->reference == ptx::Reference::kSurface) {
+      auto reference = std::make_shared<SurfaceReference>();
+      reference->object = global.address;
+      const CUsurfref handle = driver.surface_references.reserve();
+      driver.surface_references.insert(handle, std::move(reference));
+      module.surfaces.emplace(name, handle);
+    }
   }
 }
 
@@ -206,6 +228,7 @@ CUresult load_module(Driver& driver, Context& context, ModuleCode code, Library*
   if (result != CUDA_SUCCESS) return result;
   placement.keep();
   make_functions(driver, module);
+  make_references(driver, *module);
   module->handle = driver.modules.reserve();
   driver.modules.insert(module->handle, module);
   ++driver.stats.modules_loaded;
@@ -213,9 +236,23 @@ CUresult load_module(Driver& driver, Context& context, ModuleCode code, Library*
   return CUDA_SUCCESS;
 }
 
+void remove_handles(Driver& driver, const Module& module) {
+  for (const auto& [name, function] : module.functions) driver.functions.remove(function);
+  for (const auto& [name, handle] : module.textures) {
+    if (const auto reference = driver.texture_references.remove(handle)) {
+      driver.arrays.remove(reference->object);
+    }
+  }
+  for (const auto& [name, handle] : module.surfaces) {
+    if (const auto reference = driver.surface_references.remove(handle)) {
+      driver.arrays.remove_surface(reference->object);
+    }
+  }
+}
+
 void unload_module(Driver& driver, const std::shared_ptr<Module>& module) {
   driver.modules.remove(module->handle);
-  for (const auto& [name, function] : module->functions) driver.functions.remove(function);
+  remove_handles(driver, *module);
   Placement placement(driver, *module);
   placement.adopt();
 }

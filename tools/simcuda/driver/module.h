@@ -64,6 +64,8 @@ struct Module {
   ModuleCode code;
   std::map<std::string, Variable, std::less<>> variables;
   std::map<std::string, CUfunction, std::less<>> functions;
+  std::map<std::string, CUtexref, std::less<>> textures;
+  std::map<std::string, CUsurfref, std::less<>> surfaces;
 };
 
 // A kernel of a library, as CUkernel names it.
@@ -97,6 +99,8 @@ CUresult decode(const std::string& ptx, ModuleCode* code, LoadLog* log);
 // Loads code into a context: variables are placed and initialised, handles are made.
 CUresult load_module(Driver& driver, Context& context, ModuleCode code, Library* library,
                      std::shared_ptr<Module>* module, LoadLog* log);
+// Takes away the handles of its functions and references.
+void remove_handles(Driver& driver, const Module& module);
 // Waits for the work of the module's context, takes its handles away and frees its variables.
 void unload_module(Driver& driver, const std::shared_ptr<Module>& module);
 

@@ -23,7 +23,7 @@ void raise(uint64_t& high, uint64_t value) {
 
 Pools::Pools(Memory& memory, int devices) : memory_(memory) {
   for (int device = 0; device < devices; ++device) {
-    auto pool = create(device, 0);
+    auto pool = create(device, 0, 0);
     pool->is_default = true;
     current_.push_back(std::move(pool));
   }
@@ -52,10 +52,11 @@ std::shared_ptr<Pool> Pools::find(CUmemoryPool handle) {
   return nullptr;
 }
 
-std::shared_ptr<Pool> Pools::create(int device, uint64_t most) {
+std::shared_ptr<Pool> Pools::create(int device, uint64_t most, unsigned usage) {
   auto pool = std::make_shared<Pool>();
   pool->device = device;
   pool->most = most;
+  pool->usage = usage;
   pool->readers = pool->writers = 1u << device;
   std::lock_guard lock(mutex_);
   next_handle_ += 16;
@@ -113,6 +114,7 @@ CUresult Pools::allocate_fresh(Pool& pool, uint64_t size, uint64_t* address) {
   wanted.size = wanted.capacity = capacity;
   wanted.device = pool.device;
   wanted.pool = pool.handle;
+  wanted.decompresses = (pool.usage & CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS) != 0;
   wanted.readers = pool.readers;
   wanted.writers = pool.writers;
   CUresult result = memory_.allocate(std::move(wanted), address);

@@ -31,7 +31,8 @@ struct Pool {
 
   CUmemoryPool handle = nullptr;
   int device = 0;
-  uint64_t most = 0;  // bytes that it may hold; 0: what the device has
+  uint64_t most = 0;   // bytes that it may hold; 0: what the device has
+  unsigned usage = 0;  // CU_MEM_POOL_CREATE_USAGE_...
   bool is_default = false;
 
   // Guarded by Pools' lock.
@@ -54,7 +55,7 @@ class Pools {
   void set_current(int device, std::shared_ptr<Pool> pool);
   // Null: no such pool.
   std::shared_ptr<Pool> find(CUmemoryPool handle);
-  std::shared_ptr<Pool> create(int device, uint64_t most);
+  std::shared_ptr<Pool> create(int device, uint64_t most, unsigned usage);
   // What is still in use stays, and goes once it is given back.
   CUresult destroy(CUmemoryPool handle);
 

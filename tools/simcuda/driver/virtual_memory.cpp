@@ -46,12 +46,13 @@ CUresult Memory::unreserve(uint64_t address, uint64_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::create(int device, uint64_t size, CUmemGenericAllocationHandle* handle) {
+CUresult Memory::create(int device, uint64_t size, unsigned usage,
+                        CUmemGenericAllocationHandle* handle) {
   if (!granular(size)) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(mutex_);
   DeviceHeap& heap = *heaps_[device];
   if (!heap.commit(size)) return CUDA_ERROR_OUT_OF_MEMORY;
-  auto physical = std::make_shared<Physical>(heap, size, device);
+  auto physical = std::make_shared<Physical>(heap, size, device, usage);
   if (!physical->memory) return CUDA_ERROR_OUT_OF_MEMORY;
   physical->handle = next_handle_++;
   *handle = physical->handle;
@@ -82,11 +83,12 @@ CUresult Memory::retain(uint64_t address, CUmemGenericAllocationHandle* handle) 
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::describe(CUmemGenericAllocationHandle handle, int* device) const {
+CUresult Memory::describe(CUmemGenericAllocationHandle handle, int* device, unsigned* usage) const {
   std::lock_guard lock(mutex_);
   auto found = physical_.find(handle);
   if (found == physical_.end()) return CUDA_ERROR_INVALID_VALUE;
   *device = found->second->device;
+  *usage = found->second->usage;
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 // Fetches from textures, reads and writes of surfaces, and questions about both. Handles are 64-bit
-// values; textures and surfaces that a module declares are not known.
+// values; the address of a texture or surface that a module declares is its handle.
 #include <algorithm>
 
 #include "tools/simcuda/machine/decoder.h"
@@ -27,9 +27,16 @@ void Decoder::emit_texture(const TextureSite& site) {
 // [handle]
 const ptx::AddressOperand* Decoder::image_handle(size_t index, TextureSite& site) {
   const auto* at = std::get_if<ptx::AddressOperand>(&operand(index).value);
+  const auto* symbol = at == nullptr ? nullptr : std::get_if<ptx::Symbol>(&at->base);
+  if (symbol != nullptr && symbol->scope == ptx::SymbolScope::kModuleVariable && at->offset == 0 &&
+      module_.variables[symbol->index].reference ==
+          (site.surface ? ptx::Reference::kSurface : ptx::Reference::kTexture)) {
+    site.handle = symbol_constant(layout_.global(symbol->index), 0, 64);
+    return at;
+  }
   const auto* reg = at == nullptr ? nullptr : std::get_if<ptx::RegisterOperand>(&at->base);
   if (reg == nullptr || at->offset != 0 || register_bits(reg->index) != 64) {
-    fail("only texture and surface objects are supported: their handle in a 64-bit register");
+    fail("a texture or surface is named by its handle in a 64-bit register, or by a reference");
     return nullptr;
   }
   site.handle = register_slot(reg->index);

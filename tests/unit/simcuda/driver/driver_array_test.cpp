@@ -28,6 +28,21 @@ constexpr const char* kImagePtx = R"(
 }
 )";
 
+constexpr const char* kReferencePtx = R"(
+.version 7.0
+.target sm_60
+.address_size 64
+.global .texref from;
+.global .surfref to;
+.visible .entry move() {
+  .reg .b32 %r<8>;
+  mov.u32 %r0, %tid.x; shl.b32 %r1, %r0, 2; mov.u32 %r2, 0;
+  tex.1d.v4.u32.s32 {%r3, %r4, %r5, %r6}, [from, {%r0}];
+  sust.b.2d.b32.trap [to, {%r1, %r2}], {%r3};
+  ret;
+}
+)";
+
 CUDA_ARRAY3D_DESCRIPTOR shape(size_t width, size_t height, size_t depth, unsigned flags = 0) {
   return {width, height, depth, CU_AD_FORMAT_UNSIGNED_INT32, 1, flags};
 }
@@ -308,6 +323,53 @@ TEST_F(ArrayTest, MemoryAsATexture) {
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuTexObjectCreate(&texture, &of, &description, nullptr));
   EXPECT_OK(cuMemFree_v2(memory));
   EXPECT_OK(cuLaunchKernel(take, 1, 1, 1, 1, 1, 1, 0, nullptr, to_take, nullptr));
+  EXPECT_CU(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+}
+
+TEST_F(ArrayTest, ReferencesAreBoundToWhatTheCodeThenUses) {
+  CUmodule module = nullptr;
+  CUfunction move = nullptr;
+  CUtexref from = nullptr, own = nullptr;
+  CUsurfref to = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, kReferencePtx));
+  ASSERT_OK(cuModuleGetFunction(&move, module, "move"));
+  ASSERT_OK(cuModuleGetTexRef(&from, module, "from"));
+  ASSERT_OK(cuModuleGetSurfRef(&to, module, "to"));
+  EXPECT_CU(CUDA_ERROR_NOT_FOUND, cuModuleGetTexRef(&own, module, "to"));
+  ASSERT_OK(cuTexRefCreate(&own));
+  EXPECT_OK(cuTexRefDestroy(own));
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuTexRefDestroy(from));  // the module's
+
+  CUarray board = make(shape(4, 1, 0, CUDA_ARRAY3D_SURFACE_LDST)), plain = make(shape(4, 1, 0));
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuSurfRefSetArray(to, plain, 0));
+  ASSERT_OK(cuSurfRefSetArray(to, board, 0));
+  CUarray bound = nullptr;
+  EXPECT_OK(cuSurfRefGetArray(&bound, to));
+  EXPECT_EQ(bound, board);
+  ASSERT_OK(cuTexRefSetFlags(from, CU_TRSF_READ_AS_INTEGER));
+  ASSERT_OK(cuTexRefSetFormat(from, CU_AD_FORMAT_UNSIGNED_INT32, 1));
+  const auto moved = [&] {
+    EXPECT_OK(cuLaunchKernel(move, 1, 1, 1, 4, 1, 1, 0, nullptr, nullptr, nullptr));
+    std::vector<uint32_t> found(4);
+    const CUDA_MEMCPY3D copy = out_of(board, found.data(), 4, 1, 1);
+    EXPECT_OK(cuMemcpy3D_v2(&copy));
+    return found;
+  };
+  // The address may lie behind where a texture can begin: the program is told by how much.
+  const CUdeviceptr memory = upload(std::vector<uint32_t>{5, 6, 7, 8, 9});
+  size_t offset = 1;
+  ASSERT_OK(cuTexRefSetAddress_v2(&offset, from, memory, 16));
+  EXPECT_EQ(offset, 0U);
+  EXPECT_EQ(moved(), (std::vector<uint32_t>{5, 6, 7, 8}));
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuTexRefSetAddress_v2(nullptr, from, memory + 4, 16));
+  ASSERT_OK(cuTexRefSetAddress_v2(&offset, from, memory + 4, 16));
+  EXPECT_EQ(offset, 4U);
+  EXPECT_EQ(moved(), (std::vector<uint32_t>{5, 6, 7, 8}));
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuTexRefGetArray(&bound, from));
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuTexRefSetArray(from, plain, 0));
+  // What it is bound to is gone.
+  EXPECT_OK(cuArrayDestroy(board));
+  EXPECT_OK(cuLaunchKernel(move, 1, 1, 1, 4, 1, 1, 0, nullptr, nullptr, nullptr));
   EXPECT_CU(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
 }
 

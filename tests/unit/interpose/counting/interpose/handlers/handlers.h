@@ -26,7 +26,8 @@ namespace handle {
   X(get_module) X(array_create) X(array_level) X(array_destroy) X(object_create) X(copy_array) \
   X(graph_add_memory) X(graph_add_node) X(graph_describe) X(graph_edit) X(graph_destroy) \
   X(graph_memory_get) X(address_reserve) X(address_free) X(physical_create) X(physical_release) \
-  X(physical_retain) X(physical_map) X(physical_unmap) X(driver_checkpoint)
+  X(physical_retain) X(physical_map) X(physical_unmap) X(driver_checkpoint) X(decompress) \
+  X(log_register) X(log_dump)
 // clang-format on
 #define X(kind)                                    \
   template <class F, class... A>                   \
