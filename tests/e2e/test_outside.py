@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""What a program has read of clocks and random bytes before the cut a restored run reads again, so
+that one that seeds from them is restored. No two whole runs of such a program are the same: what is
+compared is what was printed up to the cut, and what several restores print."""
+import harness
+
+STEPS, EVERY = '200', 90  # all that is drawn is drawn before the first cut
+
+
+class Outside(harness.TestCase):
+    program = [harness.app('seeds'), STEPS]
+
+    def saved_at_once(self, **settings):
+        reference = self.reference(self.program)
+        killed = self.saved_and_killed(self.program, reference, 'syncs:%d' % EVERY, **settings)
+        self.settle()
+        return killed
+
+    def restored(self, checkpoint, **settings):
+        return self.finish(self.start_restored(self.program, checkpoint, **settings))
+
+    def test_no_two_runs_are_the_same(self):
+        first, second = self.reference(self.program), self.reference(self.program)
+        self.assertTrue(first.output.endswith(b'ok\n'))
+        self.assertNotEqual(first.output, second.output)
+
+    def test_restored_any_number_of_times(self):
+        for kill in range(harness.KILLS):
+            with self.subTest(kill=kill):
+                killed = self.saved_at_once()
+                checkpoint = self.complete()[0]['id']
+                first = self.restored(checkpoint)
+                self.assertTrue(first.output.endswith(b'ok\n'), first.errors)
+                self.assertEqual(first.errors, '')
+                # The last line may be one that it was killed within.
+                self.assertTrue(first.output.startswith(killed.output[:killed.output.rfind(b'\n')]),
+                                killed.output)
+                self.assert_same_output(self.restored(checkpoint), first)
+
+    def test_a_restored_run_is_restored(self):
+        killed = self.saved_at_once()
+        first = self.complete()[0]
+        whole = self.restored(first['id'])
+        # Another part of the journal, and as many readings as before.
+        again = self.start_restored(self.program, first['id'], GPUSNAP_EVERY='syncs:%d' % EVERY)
+        self.wait_for_checkpoint(again, self.manifests())
+        again.kill()
+        self.settle()
+        newest = self.complete()[0]
+        self.assertGreater(newest['epoch'], first['epoch'], killed.errors)
+        self.assert_same_output(self.restored(newest['id']), whole)
+
+    def test_without_the_tool(self):
+        self.saved_at_once()
+        whole = self.restored(self.complete()[0]['id'])
+        environment = self.environment(**self.settings(
+            LD_LIBRARY_PATH=harness.SIMCUDA, LD_PRELOAD=harness.LIBRARY, GPUSNAP_RESTORE='latest'))
+        run = self.finish(self.start(['setarch', '-R'] + self.program, environment))
+        self.assert_same_output(run, whole)
+
+    def test_what_was_not_noted_is_said(self):
+        self.saved_at_once(GPUSNAP_OUTSIDE='real')
+        before = harness.fingerprint(self.store)
+        run = self.start_restored(self.program)
+        self.finish(run, harness.DIVERGED)
+        self.assertIn('does not repeat itself', run.errors)
+        self.assertIn('had no clocks and random bytes noted', run.errors)
+        self.assertEqual(harness.fingerprint(self.store), before)
+
+    def test_what_is_not_to_be_repeated_is_said(self):
+        self.saved_at_once()
+        run = self.finish(self.start_restored(self.program, GPUSNAP_OUTSIDE='real'),
+                          harness.DIVERGED)
+        self.assertIn('does not repeat itself', run.errors)
+        self.assertIn('GPUSNAP_OUTSIDE=real', run.errors)
+
+    def test_a_value_that_is_none(self):
+        run = self.finish(self.start_saved(self.program, GPUSNAP_OUTSIDE='none'))
+        self.assertIn('GPUSNAP_OUTSIDE=none: not journal or real', run.errors)
+
+
+if __name__ == '__main__':
+    harness.main()
