@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "interpose/hook.h"
 #include "interpose/mpi/state.h"
 #include "interpose/outside/clocks.h"
 #include "interpose/outside/series.h"
@@ -71,6 +72,7 @@ void give(const std::vector<SavedReading>& readings) {
   const char* const wanted = std::getenv("GPUSNAP_OUTSIDE");
   is_switched_off = wanted != nullptr && std::string_view(wanted) == "real";
   if (is_switched_off) return;
+  const Guard guard;  // nor is it the program that opens files
   if (!may_be_restored()) return begin(nullptr, 0);
   const auto found = find();
   if (!found.ok()) return begin(nullptr, 0);

@@ -34,7 +34,6 @@ class Seed {
   template <class T>
   void mix(const T& value) {
     state_ = digest(std::span<const T>(&value, 1), state_);
-    std::fprintf(stderr, "%zu:%016lx ", sizeof value, state_);
   }
   uint64_t state() const { return state_; }
 
@@ -100,7 +99,6 @@ uint64_t drawn_at_the_start() {
   seed.mix(arc4random_uniform(1'000'000));
 #endif
   mix_devices(seed);
-  std::fprintf(stderr, "\n");
   return seed.state();
 }
 
