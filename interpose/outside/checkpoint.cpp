@@ -51,6 +51,26 @@ Result<RestoredRank> find() {
   return found;
 }
 
+// Whether they can be given.
+Status check(const std::vector<SavedReading>& readings) {
+  const auto damaged = [](const char* what) {
+    return Status(Code::kDamaged, std::string("what it has of clocks and random bytes ") + what);
+  };
+  for (const SavedReading& reading : readings) {
+    if (reading.source >= kSources) return damaged("is from nowhere");
+    if (reading.thread.empty() || reading.thread.size() >= kThreadPathText) {
+      return damaged("is of no thread");
+    }
+    int64_t last = 0;
+    const auto* const first = reinterpret_cast<const std::byte*>(reading.bytes.data());
+    if (static_cast<Source>(reading.source) != Source::kRandom &&
+        !are_numbers(first, reading.bytes.size(), last)) {
+      return damaged("ends within a number");
+    }
+  }
+  return {};
+}
+
 // They live as long as the process.
 void give(const std::vector<SavedReading>& readings) {
   auto* const kept = new std::vector<SavedReading>(readings);
@@ -118,27 +138,6 @@ const char* doubt() {
            "that asked for very many";
   }
   return nullptr;
-}
-
-Status check(const std::vector<SavedReading>& readings) {
-  const auto damaged = [](const char* what) {
-    return Status(Code::kDamaged, std::string("what it has of clocks and random bytes ") + what);
-  };
-  uint64_t bytes = 0;
-  for (const SavedReading& reading : readings) {
-    bytes += reading.bytes.size();
-    if (reading.source >= kSources) return damaged("is from nowhere");
-    if (reading.thread.empty() || reading.thread.size() >= kThreadPathText) {
-      return damaged("is of no thread");
-    }
-    int64_t last = 0;
-    const auto* const first = reinterpret_cast<const std::byte*>(reading.bytes.data());
-    if (static_cast<Source>(reading.source) != Source::kRandom &&
-        !are_numbers(first, reading.bytes.size(), last)) {
-      return damaged("ends within a number");
-    }
-  }
-  return {};
 }
 
 }  // namespace gpusnap::outside

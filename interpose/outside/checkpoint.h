@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tiers/manifest.h"
-#include "tiers/status.h"
 
 namespace gpusnap::outside {
 
@@ -17,8 +16,5 @@ std::vector<SavedReading> readings();
 uint64_t given_epoch();
 // Of a replay that has come to another end: what of it was not repeated; null: nothing is known.
 const char* doubt();
-
-// Whether they can be given. Exported to tests.
-Status check(const std::vector<SavedReading>& readings);
 
 }  // namespace gpusnap::outside

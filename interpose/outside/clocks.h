@@ -1,5 +1,5 @@
-// What clocks tell a program: what they say, which is noted, and in a restored one what they had said
-// (series.h).
+// What clocks tell a program: what they say, which is noted, and in a restored one what they had
+// said (series.h).
 #pragma once
 
 #include <time.h>
@@ -24,7 +24,9 @@ int64_t tell_again(Series& series, Source source, int64_t (*now)(const void*), c
 template <class Now>
 int64_t tell(const Own& own, Source source, const Now& now) {
   if (restored()) [[unlikely]] {
-    const auto call = [](const void* with) { return static_cast<int64_t>((*static_cast<const Now*>(with))()); };
+    const auto call = [](const void* with) {
+      return static_cast<int64_t>((*static_cast<const Now*>(with))());
+    };
     return tell_again(*own, source, call, &now);
   }
   const int64_t number = now();
@@ -37,8 +39,8 @@ int64_t tell(const Own& own, Source source, const Now& now) {
 void clock_was_at(Source source, int64_t number);
 
 // A moment until which the program wants to wait, which it has from a clock that may have told it
-// recorded numbers: the real one. By the clock of the wall, or the one that counts from the start of
-// the machine. `room`: for the result.
+// recorded numbers: the real one. By the clock of the wall, or the one that counts from the start
+// of the machine. `room`: for the result.
 const timespec* real_moment(bool wall, const timespec* told, timespec& room);
 
 }  // namespace gpusnap::outside

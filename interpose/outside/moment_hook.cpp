@@ -80,7 +80,7 @@ class Next {
 }  // namespace gpusnap::outside
 
 // The function behind ours of that name.
-#define GPUSNAP_NEXT(name)                              \
+#define GPUSNAP_NEXT(name)                             \
   static constinit std::atomic<void*> cached{nullptr}; \
   const gpusnap::outside::Next next(gpusnap::next_function(#name, cached))
 

@@ -178,8 +178,6 @@ GPUSNAP_EXPORTED ssize_t gpusnap___read_chk(int descriptor, void* to, size_t siz
   using namespace gpusnap::outside;
   const auto next = gpusnap::next_function("__read_chk", next_read_chk);
   if (size > room || !is_followed(descriptor)) return next(descriptor, to, size, room);
-  return give(to, size, [&](void* at, size_t left) {
-    return next(descriptor, at, left, left);
-  });
+  return give(to, size, [&](void* at, size_t left) { return next(descriptor, at, left, left); });
 }
 }

@@ -41,8 +41,7 @@ Thread* new_thread(const char* path) {
   size_t number = threads_used.load(std::memory_order_relaxed);
   do {
     if (number == kMostThreads) return nullptr;
-  } while (
-      !threads_used.compare_exchange_weak(number, number + 1, std::memory_order_relaxed));
+  } while (!threads_used.compare_exchange_weak(number, number + 1, std::memory_order_relaxed));
   Thread& thread = threads[number];
   std::strcpy(thread.path, path);
   thread.ready.store(true, std::memory_order_release);
@@ -110,8 +109,8 @@ void add_given(const Given& given) {
 
 // Differences are those of numbers without a sign: there are no others that a file cannot have.
 size_t put_number(int64_t value, int64_t previous, std::byte (&to)[kMostNumberBytes]) {
-  uint64_t left = folded(static_cast<int64_t>(static_cast<uint64_t>(value) -
-                                              static_cast<uint64_t>(previous)));
+  uint64_t left =
+      folded(static_cast<int64_t>(static_cast<uint64_t>(value) - static_cast<uint64_t>(previous)));
   size_t size = 0;
   for (; left >= 0x80; left >>= 7) to[size++] = static_cast<std::byte>(left | 0x80);
   to[size++] = static_cast<std::byte>(left);
@@ -189,7 +188,6 @@ void Series::put(const std::byte* bytes, size_t size) {
     return;
   }
   while (size != 0) {
-    if (last_->room == 0) last_->room = kFirstRoom;
     if (used_ == last_->room) {
       auto* const block = static_cast<Block*>(take_room(sizeof(Block) + kRoom));
       if (block == nullptr) {

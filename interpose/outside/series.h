@@ -7,10 +7,10 @@
 // process has the values of its checkpoint from its first line on; behind them a thread gets
 // real ones, which are noted in their turn.
 //
-// Not counted is what the driver, MPI and we ask for, what is asked for inside a signal handler that
-// interrupts us, and what libraries ask for before this one has been initialised. A series ends
-// where it would take more than kMostBytes, or there is no more room for any: from there on it is
-// real, in the recording and in a replay.
+// Not counted is what the driver, MPI and we ask for, what is asked for inside a signal handler
+// that interrupts us, and what libraries ask for before this one has been initialised. A series
+// ends where it would take more than kMostBytes, or there is no more room for any: from there on it
+// is real, in the recording and in a replay.
 //
 // Only the calling thread adds to its series and takes from them, without a lock and without
 // allocating; collect() may run beside that.
@@ -26,11 +26,11 @@ namespace gpusnap::outside {
 
 // Numbers that are in checkpoints.
 enum class Source : uint8_t {
-  kRandom = 0,          // bytes, from wherever
-  kTime = 1,            // time(): seconds
-  kTimeOfDay = 2,       // gettimeofday(): microseconds
-  kProcessorTime = 3,   // clock()
-  kClock = 4,           // and the clock's number: clock_gettime(), in nanoseconds
+  kRandom = 0,         // bytes, from wherever
+  kTime = 1,           // time(): seconds
+  kTimeOfDay = 2,      // gettimeofday(): microseconds
+  kProcessorTime = 3,  // clock()
+  kClock = 4,          // and the clock's number: clock_gettime(), in nanoseconds
 };
 inline constexpr unsigned kClocks = 8;  // CLOCK_REALTIME to CLOCK_BOOTTIME
 inline constexpr size_t kSources = static_cast<size_t>(Source::kClock) + kClocks;
@@ -81,7 +81,7 @@ class Series {
   void for_each_piece(Visit&& visit) const {
     if (given_size_ != 0) visit(given_, given_size_);
     uint64_t left = size_.load(std::memory_order_acquire);
-    for (const Block* block = &first_; left != 0; block = block->next) {
+    for (const Block* block = &first_.block; left != 0; block = block->next) {
       const uint64_t now = left < block->room ? left : block->room;
       visit(block->bytes(), static_cast<size_t>(now));
       left -= now;
@@ -101,6 +101,10 @@ class Series {
     std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
   };
   static constexpr size_t kFirstRoom = 128, kRoom = 4096 - sizeof(Block);
+  struct First {
+    Block block{nullptr, kFirstRoom};
+    std::byte bytes[kFirstRoom];
+  };
   void put(const std::byte* bytes, size_t size);
 
   const std::byte* given_ = nullptr;
@@ -108,11 +112,9 @@ class Series {
   std::atomic<bool> ended_{false};
   int64_t previous_ = 0;
   std::atomic<uint64_t> size_{0};  // bytes that were added
-  Block* last_ = &first_;
+  Block* last_ = &first_.block;
   uint32_t used_ = 0;  // of last_
-  Block first_;
-  std::byte first_bytes_[kFirstRoom];
-  static_assert(sizeof(Block) == 16);
+  First first_;
 };
 
 // The calling thread's series of that source while it exists; null where the call is not to be

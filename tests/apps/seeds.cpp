@@ -1,6 +1,6 @@
-// Seeds from all that no run finds as another did: clocks and random bytes, in each of the ways that
-// programs take, before the first CUDA call and in the first steps, by several threads. No two runs
-// print the same.
+// Seeds from all that no run finds as another did: clocks and random bytes, in each of the ways
+// that programs take, before the first CUDA call and in the first steps, by several threads. No two
+// runs print the same.
 //
 // Threads wait for one another with a deadline that they never reach.
 #include "seeds.h"
@@ -81,9 +81,9 @@ uint64_t drawn_at_the_start() {
   (void)timespec_get(&utc, TIME_UTC);
   seed.mix(utc.tv_nsec);
   seed.mix(clock());
-  for (const clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID,
-                                CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC_RAW,
-                                CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE, CLOCK_BOOTTIME}) {
+  for (const clockid_t clock :
+       {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID,
+        CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE, CLOCK_BOOTTIME}) {
     mix_clock(seed, clock);
   }
   seed.mix(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -129,8 +129,7 @@ class Place {
 class Bed {
  public:
   // With more or less room, so that another seed is another call.
-  Bed(CUfunction grow, uint64_t seed)
-      : grow_(grow), random_(seed), spare_(1 + seed % 1'000'000) {
+  Bed(CUfunction grow, uint64_t seed) : grow_(grow), random_(seed), spare_(1 + seed % 1'000'000) {
     for (unsigned& cell : expected_) cell = random_.next();
     cells_.upload(expected_);
     CHECK(cuStreamCreate(&stream_, 0));

@@ -2,9 +2,63 @@
 """What a program has read of clocks and random bytes before the cut a restored run reads again, so
 that one that seeds from them is restored. No two whole runs of such a program are the same: what is
 compared is what was printed up to the cut, and what several restores print."""
+import os
+import sys
+
 import harness
 
 STEPS, EVERY = '200', 90  # all that is drawn is drawn before the first cut
+
+
+# Python seeds its generators when they are imported. Its threads look at clocks as often as it takes
+# them to get their turn, and wait until moments that they reckon from these.
+PYTHON = os.path.realpath(sys.executable)
+PYTHON_PROGRAM = """
+import ctypes, os, queue, random, tempfile, threading, time, uuid
+
+cuda = ctypes.CDLL('libcuda.so.1')
+context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+
+
+def call(name, *arguments):
+    result = getattr(cuda, name)(*arguments)
+    assert result == 0, (name, result)
+
+
+orders, ended = queue.Queue(), threading.Event()
+
+
+def serve():
+    while not ended.is_set():
+        try:
+            orders.get(timeout=0.002).set()
+        except queue.Empty:
+            pass
+
+
+server = threading.Thread(target=serve)
+server.start()
+seed = f'{random.random()} {uuid.uuid4()} {time.time_ns()} {os.urandom(4)} {tempfile.mktemp()}'
+generator = random.Random(seed)
+print(generator.random())
+call('cuInit', 0)
+call('cuDevicePrimaryCtxRetain', ctypes.byref(context), 0)
+call('cuCtxSetCurrent', context)
+call('cuMemAlloc_v2', ctypes.byref(memory), ctypes.c_size_t(generator.randrange(1, 1 << 20)))
+for step in range(400):
+    if step % 10 == 0:
+        done = threading.Event()
+        orders.put(done)
+        assert done.wait(60)
+    call('cuMemsetD8_v2', memory, generator.randrange(256), ctypes.c_size_t(1))
+    call('cuCtxSynchronize')
+    byte = ctypes.create_string_buffer(1)
+    call('cuMemcpyDtoH_v2', byte, memory, ctypes.c_size_t(1))
+    print(step, byte.raw, flush=True)
+ended.set()
+server.join()
+print('ok')
+"""
 
 
 class Outside(harness.TestCase):
@@ -49,6 +103,15 @@ class Outside(harness.TestCase):
         newest = self.complete()[0]
         self.assertGreater(newest['epoch'], first['epoch'], killed.errors)
         self.assert_same_output(self.restored(newest['id']), whole)
+
+    def test_a_python_program(self):
+        self.program = [PYTHON, '-c', PYTHON_PROGRAM]
+        killed = self.saved_at_once()
+        checkpoint = self.complete()[0]['id']
+        first = self.restored(checkpoint)
+        self.assertTrue(first.output.endswith(b'ok\n'), first.errors)
+        self.assertEqual(first.output.splitlines()[:60], killed.output.splitlines()[:60])
+        self.assert_same_output(self.restored(checkpoint), first)
 
     def test_without_the_tool(self):
         self.saved_at_once()

@@ -155,7 +155,9 @@ TEST(Outside, MomentsAreThoseOfTheRealClock) {
   const size_t size = put_number(kRecorded, 0, bytes);
   const Source source = clock_source(CLOCK_MONOTONIC);
   Series series({"main", source, false, bytes, size});
-  const auto real = [](const void* with) { return nanoseconds(*static_cast<const timespec*>(with)); };
+  const auto real = [](const void* with) {
+    return nanoseconds(*static_cast<const timespec*>(with));
+  };
   EXPECT_EQ(tell_again(series, source, real, &now), kRecorded);
   const timespec told = timespec_of(kRecorded + 3 * kSecond);
   const timespec* const moment = real_moment(false, &told, room);
@@ -187,7 +189,8 @@ TEST(Outside, AClockDoesNotGoBehindWhatItHasTold) {
   EXPECT_GE(tell_again(series, source, real, nullptr), later);
   // Of a processor's time in each process.
   int64_t was = 0;
-  Series own({"main", Source::kProcessorTime, false, reinterpret_cast<const std::byte*>("\x40"), 1});
+  Series own(
+      {"main", Source::kProcessorTime, false, reinterpret_cast<const std::byte*>("\x40"), 1});
   const auto three = [](const void*) { return int64_t{3}; };
   EXPECT_EQ(was = tell_again(own, Source::kProcessorTime, three, nullptr), 32);
   EXPECT_EQ(tell_again(own, Source::kProcessorTime, three, nullptr), was);
