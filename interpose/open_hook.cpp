@@ -68,11 +68,11 @@ int openat_as(const char* name, std::atomic<OpenAt>& next, int folder, const cha
 FILE* fopen_as(const char* name, std::atomic<Fopen>& next, const char* path, const char* mode) {
   const Fopen real = next_function(name, next);
   if (real == nullptr) return errno = ENOSYS, nullptr;
+  const bool reads = mode[0] == 'r' && strchr(mode, '+') == nullptr;
+  FILE* const device = reads ? outside::open_random_device(path, mode) : nullptr;
+  if (device != nullptr) return device;
   FILE* const file = real(path, mode);
-  if (file != nullptr && mode[0] == 'r' && strchr(mode, '+') == nullptr) {
-    note_opened(fileno(file), AT_FDCWD, path);
-    outside::note_random_device(file, path);
-  }
+  if (file != nullptr && reads) note_opened(fileno(file), AT_FDCWD, path);
   return file;
 }
 

@@ -1,7 +1,8 @@
 #include "interpose/outside/checkpoint.h"
 
+#include <pthread.h>
+
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 
 #include "interpose/hook.h"
@@ -92,6 +93,7 @@ void give(const std::vector<SavedReading>& readings) {
   const char* const wanted = std::getenv("GPUSNAP_OUTSIDE");
   is_switched_off = wanted != nullptr && std::string_view(wanted) == "real";
   if (is_switched_off) return;
+  pthread_atfork(nullptr, count_fork, begin_again_in_child);
   const Guard guard;  // nor is it the program that opens files
   if (!may_be_restored()) return begin(nullptr, 0);
   const auto found = find();
@@ -114,7 +116,7 @@ std::vector<SavedReading> readings() {
     series.for_each_piece([&](const std::byte* bytes, size_t size) {
       reading.bytes.append(reinterpret_cast<const char*>(bytes), size);
     });
-    if (!reading.bytes.empty()) all.push_back(std::move(reading));
+    if (!reading.bytes.empty() || reading.ended) all.push_back(std::move(reading));
   });
   return all;
 }

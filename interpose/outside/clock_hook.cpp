@@ -17,6 +17,7 @@ asm(R"(
   gpusnap_export clock, GLIBC_2.2.5
   gpusnap_export timespec_get, GLIBC_2.16
   gpusnap_export clock_gettime, GLIBC_2.17
+  gpusnap_export_old clock_gettime, GLIBC_2.2.5
 )");
 
 namespace gpusnap::outside {
@@ -40,8 +41,17 @@ int64_t read_clock(ClockGetTime next, clockid_t clock) {
   return nanoseconds(now);
 }
 
-bool is_followed(clockid_t clock) {
+bool has_source(clockid_t clock) {
   return clock >= 0 && static_cast<unsigned>(clock) < kClocks;
+}
+
+// Looked up at once: a signal's handler may be the first to ask, or the child of a vfork.
+[[gnu::constructor]] void find_next() {
+  (void)next_function("time", next_time);
+  (void)next_function("gettimeofday", next_gettimeofday);
+  (void)next_function("clock", next_clock);
+  (void)next_function("timespec_get", next_timespec_get);
+  (void)next_function("clock_gettime", next_clock_gettime);
 }
 
 }  // namespace
@@ -52,9 +62,7 @@ extern "C" {
 GPUSNAP_EXPORTED time_t gpusnap_time(time_t* to) {
   using namespace gpusnap::outside;
   const auto next = gpusnap::next_function("time", next_time);
-  const Own own(Source::kTime);
-  if (!own) return next(to);
-  const auto now = static_cast<time_t>(tell(own, Source::kTime, [&] { return next(nullptr); }));
+  const auto now = static_cast<time_t>(tell(Source::kTime, [&] { return next(nullptr); }));
   if (to != nullptr) *to = now;
   return now;
 }
@@ -63,9 +71,8 @@ GPUSNAP_EXPORTED int gpusnap_gettimeofday(timeval* to, void* zone) {
   using namespace gpusnap::outside;
   constexpr int64_t kMicroseconds = 1'000'000;
   const auto next = gpusnap::next_function("gettimeofday", next_gettimeofday);
-  const Own own(Source::kTimeOfDay);
-  if (!own || to == nullptr) return next(to, zone);
-  const int64_t now = tell(own, Source::kTimeOfDay, [&] {
+  if (to == nullptr) return next(to, zone);
+  const int64_t now = tell(Source::kTimeOfDay, [&] {
     (void)next(to, zone);
     return int64_t{to->tv_sec} * kMicroseconds + to->tv_usec;
   });
@@ -76,19 +83,15 @@ GPUSNAP_EXPORTED int gpusnap_gettimeofday(timeval* to, void* zone) {
 GPUSNAP_EXPORTED clock_t gpusnap_clock() {
   using namespace gpusnap::outside;
   const auto next = gpusnap::next_function("clock", next_clock);
-  const Own own(Source::kProcessorTime);
-  if (!own) return next();
-  return static_cast<clock_t>(tell(own, Source::kProcessorTime, [&] { return next(); }));
+  return static_cast<clock_t>(tell(Source::kProcessorTime, [&] { return next(); }));
 }
 
 GPUSNAP_EXPORTED int gpusnap_clock_gettime(clockid_t clock, timespec* to) {
   using namespace gpusnap::outside;
   const auto next = gpusnap::next_function("clock_gettime", next_clock_gettime);
-  if (!is_followed(clock) || to == nullptr) return next(clock, to);
+  if (!has_source(clock) || to == nullptr) return next(clock, to);
   const Source source = clock_source(static_cast<unsigned>(clock));
-  const Own own(source);
-  if (!own) return next(clock, to);
-  *to = timespec_of(tell(own, source, [&] { return read_clock(next, clock); }));
+  *to = timespec_of(tell(source, [&] { return read_clock(next, clock); }));
   return 0;
 }
 
@@ -97,9 +100,7 @@ GPUSNAP_EXPORTED int gpusnap_timespec_get(timespec* to, int base) {
   const auto next = gpusnap::next_function("timespec_get", next_timespec_get);
   if (base != TIME_UTC || to == nullptr) return next(to, base);
   const Source source = clock_source(CLOCK_REALTIME);
-  const Own own(source);
-  if (!own) return next(to, base);
-  *to = timespec_of(tell(own, source, [&] {
+  *to = timespec_of(tell(source, [&] {
     (void)next(to, base);
     return nanoseconds(*to);
   }));

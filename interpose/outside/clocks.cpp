@@ -59,6 +59,8 @@ struct Ahead {
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local Ahead own_ahead[kFamilies];
 constinit std::atomic<int64_t> any_ahead[kFamilies] = {};
+// What the first one was told that was not recorded, in nanoseconds.
+constinit std::atomic<int64_t> first_real[kFamilies] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
 
 void note_ahead(Family family, int64_t by) {
   if (family == kProcessor) return;
@@ -66,18 +68,45 @@ void note_ahead(Family family, int64_t by) {
   any_ahead[family].store(by, std::memory_order_relaxed);
 }
 
-// In units of the source, upwards.
-int64_t offset_of(Series& series, Source source, int64_t real) {
+// How much the real clock is ahead of the one that has told that.
+int64_t ahead_of(Family family, int64_t told) {
+  if (told >= first_real[family].load(std::memory_order_relaxed)) {
+    return -offsets[family].load(std::memory_order_relaxed);
+  }
+  const Ahead& own = own_ahead[family];
+  return own.known ? own.by : any_ahead[family].load(std::memory_order_relaxed);
+}
+
+// In units of the source, upwards. `own`: of a processor's time.
+int64_t offset_of(const Own& own, Source source, int64_t real) {
   const Family family = family_of(source);
   if (family != kProcessor) {
     const int64_t unit = unit_of(source);
     return (offsets[family].load(std::memory_order_relaxed) + unit - 1) / unit;
   }
-  if (!series.has_offset) {
-    series.has_offset = true;
-    series.offset = std::max<int64_t>(series.previous() - real, 0);
+  if (!own) return 0;
+  if (!own->has_offset) {
+    own->has_offset = true;
+    own->offset = std::max<int64_t>(own->previous() - real, 0);
   }
-  return series.offset;
+  return own->offset;
+}
+
+// It is later than all that was recorded.
+int64_t go_on(Source source, int64_t real) {
+  const Own own(source);
+  const int64_t number = real + offset_of(own, source, real);
+  if (own) own->add(number);
+  if (const Family family = family_of(source); family != kProcessor) {
+    int64_t none = INT64_MAX;
+    first_real[family].compare_exchange_strong(none, number * unit_of(source));
+  }
+  return number;
+}
+
+bool take(Source source, int64_t& number) {
+  const Own own(source);
+  return own && own->take(number);
 }
 
 // Past what we export.
@@ -89,14 +118,12 @@ int64_t real_now(clockid_t clock) {
 
 }  // namespace
 
-int64_t tell_again(Series& series, Source source, int64_t (*now)(const void*), const void* with) {
+int64_t tell_again(Source source, int64_t (*now)(const void*), const void* with) {
+  if (!is_the_program()) return now(with);
   int64_t number = 0;
-  const bool recorded = series.take(number);
+  const bool recorded = take(source, number);
   const int64_t real = now(with);
-  if (!recorded) {
-    number = real + offset_of(series, source, real);
-    series.add(number);
-  }
+  if (!recorded) number = go_on(source, real);
   note_ahead(family_of(source), (real - number) * unit_of(source));
   return number;
 }
@@ -116,15 +143,10 @@ void clock_was_at(Source source, int64_t number) {
 const timespec* real_moment(bool wall, const timespec* told, timespec& room) {
   // What is no time is told so.
   if (!restored() || told == nullptr || told->tv_nsec < 0 || told->tv_nsec >= kSecond) return told;
-  if (told->tv_sec < 0 || !is_thread_followed()) return told;
-  const Family family = wall ? kWall : kMonotonic;
-  const Ahead& own = own_ahead[family];
-  const int64_t by = own.known ? own.by : any_ahead[family].load(std::memory_order_relaxed);
+  if (told->tv_sec < 0 || told->tv_sec > INT64_MAX / kSecond - 1 || !is_the_program()) return told;
+  const int64_t by = ahead_of(wall ? kWall : kMonotonic, nanoseconds(*told));
   int64_t moment = 0;
-  if (by == 0 || told->tv_sec > INT64_MAX / kSecond - 1 ||
-      __builtin_add_overflow(nanoseconds(*told), by, &moment)) {
-    return told;
-  }
+  if (by == 0 || __builtin_add_overflow(nanoseconds(*told), by, &moment)) return told;
   room = timespec_of(std::max<int64_t>(moment, 0));
   return &room;
 }

@@ -2,9 +2,11 @@
 // in a restored one that may be another time than the kernel's (clocks.h). Elsewhere nothing
 // happens to them.
 
-#include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdint.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <threads.h>
 #include <time.h>
@@ -23,6 +25,14 @@ asm(R"(
   gpusnap_export_old pthread_mutex_timedlock, GLIBC_2.2.5
   gpusnap_export pthread_mutex_clocklock, GLIBC_2.34
   gpusnap_export_old pthread_mutex_clocklock, GLIBC_2.30
+  gpusnap_export pthread_rwlock_timedrdlock, GLIBC_2.34
+  gpusnap_export_old pthread_rwlock_timedrdlock, GLIBC_2.2.5
+  gpusnap_export pthread_rwlock_timedwrlock, GLIBC_2.34
+  gpusnap_export_old pthread_rwlock_timedwrlock, GLIBC_2.2.5
+  gpusnap_export pthread_rwlock_clockrdlock, GLIBC_2.34
+  gpusnap_export_old pthread_rwlock_clockrdlock, GLIBC_2.30
+  gpusnap_export pthread_rwlock_clockwrlock, GLIBC_2.34
+  gpusnap_export_old pthread_rwlock_clockwrlock, GLIBC_2.30
   gpusnap_export sem_timedwait, GLIBC_2.34
   gpusnap_export_old sem_timedwait, GLIBC_2.2.5
   gpusnap_export sem_clockwait, GLIBC_2.34
@@ -32,8 +42,40 @@ asm(R"(
   gpusnap_export mtx_timedlock, GLIBC_2.34
   gpusnap_export_old mtx_timedlock, GLIBC_2.28
   gpusnap_export clock_nanosleep, GLIBC_2.17
+  gpusnap_export_old clock_nanosleep, GLIBC_2.2.5
   gpusnap_export timerfd_settime, GLIBC_2.8
+  gpusnap_export timer_settime, GLIBC_2.34
+  gpusnap_export_old timer_settime, GLIBC_2.3.3
 )");
+
+// libstdc++ waits by syscall(SYS_futex, ...) for what is std::future's or a semaphore's. All other
+// calls of the system go on as they came, with the program's return address: what they do to the
+// stack is the program's affair.
+asm(R"(
+  .text
+  .type gpusnap_syscall, @function
+  .p2align 4
+gpusnap_syscall:
+  .cfi_startproc
+  endbr64
+  cmpq $202, %rdi
+  je gpusnap_syscall_futex
+  movq gpusnap_next_syscall(%rip), %rax
+  testq %rax, %rax
+  je gpusnap_syscall_first
+  jmp *%rax
+  .cfi_endproc
+  .size gpusnap_syscall, . - gpusnap_syscall
+  gpusnap_export syscall, GLIBC_2.2.5
+)");
+static_assert(SYS_futex == 202);  // as it has it
+
+using Syscall = long (*)(long, long, long, long, long, long, long);
+extern "C" {
+[[gnu::visibility("hidden"), gnu::used]] constinit std::atomic<Syscall> gpusnap_next_syscall{
+    nullptr};
+static_assert(sizeof gpusnap_next_syscall == sizeof(void*));
+}
 
 namespace gpusnap::outside {
 namespace {
@@ -63,6 +105,24 @@ class Moment {
   const timespec* real_;
 };
 
+// At a moment, by whichever clock the timer has.
+class TimerMoment {
+ public:
+  TimerMoment(bool is_moment, const itimerspec* told) : real_(told) {
+    if (!is_moment || told == nullptr) return;
+    if (told->it_value.tv_sec == 0 && told->it_value.tv_nsec == 0) return;  // it is switched off
+    room_ = {told->it_interval, *Moment(&told->it_value).real()};
+    real_ = &room_;
+  }
+  TimerMoment(const TimerMoment&) = delete;
+  TimerMoment& operator=(const TimerMoment&) = delete;
+  const itimerspec* real() const { return real_; }
+
+ private:
+  itimerspec room_ = {};
+  const itimerspec* real_;
+};
+
 // A function with parameters of just the types that it is called with.
 class Next {
  public:
@@ -75,6 +135,10 @@ class Next {
  private:
   void* function_;
 };
+
+[[gnu::constructor]] void find_next() {
+  (void)next_function("syscall", gpusnap_next_syscall);
+}
 
 }  // namespace
 }  // namespace gpusnap::outside
@@ -112,6 +176,30 @@ GPUSNAP_EXPORTED int gpusnap_pthread_mutex_clocklock(pthread_mutex_t* mutex, clo
   return next(mutex, clock, gpusnap::outside::Moment(clock, until).real());
 }
 
+GPUSNAP_EXPORTED int gpusnap_pthread_rwlock_timedrdlock(pthread_rwlock_t* lock,
+                                                        const timespec* until) {
+  GPUSNAP_NEXT(pthread_rwlock_timedrdlock);
+  return next(lock, gpusnap::outside::Moment(CLOCK_REALTIME, until).real());
+}
+
+GPUSNAP_EXPORTED int gpusnap_pthread_rwlock_timedwrlock(pthread_rwlock_t* lock,
+                                                        const timespec* until) {
+  GPUSNAP_NEXT(pthread_rwlock_timedwrlock);
+  return next(lock, gpusnap::outside::Moment(CLOCK_REALTIME, until).real());
+}
+
+GPUSNAP_EXPORTED int gpusnap_pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid_t clock,
+                                                        const timespec* until) {
+  GPUSNAP_NEXT(pthread_rwlock_clockrdlock);
+  return next(lock, clock, gpusnap::outside::Moment(clock, until).real());
+}
+
+GPUSNAP_EXPORTED int gpusnap_pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock,
+                                                        const timespec* until) {
+  GPUSNAP_NEXT(pthread_rwlock_clockwrlock);
+  return next(lock, clock, gpusnap::outside::Moment(clock, until).real());
+}
+
 GPUSNAP_EXPORTED int gpusnap_sem_timedwait(sem_t* semaphore, const timespec* until) {
   GPUSNAP_NEXT(sem_timedwait);
   return next(semaphore, gpusnap::outside::Moment(CLOCK_REALTIME, until).real());
@@ -143,10 +231,32 @@ GPUSNAP_EXPORTED int gpusnap_clock_nanosleep(clockid_t clock, int flags, const t
 GPUSNAP_EXPORTED int gpusnap_timerfd_settime(int timer, int flags, const itimerspec* to,
                                              itimerspec* before) {
   GPUSNAP_NEXT(timerfd_settime);
-  const bool at_moment = (flags & TFD_TIMER_ABSTIME) != 0 && to != nullptr &&
-                         (to->it_value.tv_sec != 0 || to->it_value.tv_nsec != 0);
-  if (!at_moment) return next(timer, flags, to, before);
-  const itimerspec real{to->it_interval, *gpusnap::outside::Moment(&to->it_value).real()};
-  return next(timer, flags, static_cast<const itimerspec*>(&real), before);
+  const gpusnap::outside::TimerMoment moment((flags & TFD_TIMER_ABSTIME) != 0, to);
+  return next(timer, flags, moment.real(), before);
+}
+
+GPUSNAP_EXPORTED int gpusnap_timer_settime(timer_t timer, int flags, const itimerspec* to,
+                                           itimerspec* before) {
+  GPUSNAP_NEXT(timer_settime);
+  const gpusnap::outside::TimerMoment moment((flags & TIMER_ABSTIME) != 0, to);
+  return next(timer, flags, moment.real(), before);
+}
+
+// Where it has not been looked up yet.
+GPUSNAP_EXPORTED long gpusnap_syscall_first(long number, long a, long b, long c, long d, long e,
+                                            long f) {
+  const auto next = gpusnap::next_function("syscall", gpusnap_next_syscall);
+  return next(number, a, b, c, d, e, f);
+}
+
+GPUSNAP_EXPORTED long gpusnap_syscall_futex(long number, long word, long operation, long value,
+                                            const timespec* until, long other, long mask) {
+  const auto next = gpusnap::next_function("syscall", gpusnap_next_syscall);
+  // Of the calls with such a parameter those that name a moment, and not how long.
+  const bool is_moment = (operation & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+  const bool wall = (operation & FUTEX_CLOCK_REALTIME) != 0;
+  timespec room = {};
+  if (is_moment) until = gpusnap::outside::real_moment(wall, until, room);
+  return next(number, word, operation, value, reinterpret_cast<intptr_t>(until), other, mask);
 }
 }

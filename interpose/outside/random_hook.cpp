@@ -3,6 +3,8 @@
 #include "interpose/outside/random.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -70,22 +72,30 @@ bool is_still_one(int descriptor) {
   return is;
 }
 
-bool is_followed(int descriptor) {
+bool is_device(int descriptor) {
   if (descriptor < 0 || descriptor >= kMostDescriptors) return false;
   const uint64_t all = devices[descriptor / 64].load(std::memory_order_relaxed);
   return (all & bit_of(descriptor)) != 0 && is_still_one(descriptor);
 }
 
+size_t take(void* to, size_t size) {
+  if (!restored()) [[likely]]
+    return 0;
+  const Own own(Source::kRandom);
+  return own ? own->take_bytes(to, size) : 0;
+}
+
 // What was recorded first; `read(to, size)` gives what is left of it, and how much of that, or -1.
+// The series is not held meanwhile: who reads may be cancelled.
 template <class Read>
 ssize_t give(void* to, size_t size, const Read& read) {
-  const Own own(Source::kRandom);
-  if (!own) return read(to, size);
-  const size_t recorded = own->take_bytes(to, size);
-  if (recorded == size) return static_cast<ssize_t>(size);
+  const size_t recorded = take(to, size);
+  if (recorded == size && size != 0) return static_cast<ssize_t>(size);
   std::byte* const rest = static_cast<std::byte*>(to) + recorded;
   const ssize_t got = read(rest, size - recorded);
-  if (got > 0) own->add_bytes(rest, static_cast<size_t>(got));
+  if (got > 0) {
+    if (const Own own(Source::kRandom); own) own->add_bytes(rest, static_cast<size_t>(got));
+  }
   if (got < 0) return recorded != 0 ? static_cast<ssize_t>(recorded) : got;
   return static_cast<ssize_t>(recorded) + got;
 }
@@ -102,6 +112,39 @@ uint32_t give_number(const Draw& draw) {
   return number;
 }
 
+ssize_t read_any(int descriptor, void* to, size_t size) {
+  const auto next = next_function("read", next_read);
+  if (!is_device(descriptor)) [[likely]]
+    return next(descriptor, to, size);
+  return give(to, size, [&](void* at, size_t left) { return next(descriptor, at, left); });
+}
+
+// Of a file of the C library's that stands for a descriptor.
+int descriptor_of(void* cookie) {
+  return static_cast<int>(reinterpret_cast<intptr_t>(cookie));
+}
+ssize_t read_file(void* cookie, char* to, size_t size) {
+  return read_any(descriptor_of(cookie), to, size);
+}
+int seek_file(void* cookie, off64_t* to, int from) {
+  *to = lseek64(descriptor_of(cookie), *to, from);
+  return *to < 0 ? -1 : 0;
+}
+int close_file(void* cookie) {
+  return close(descriptor_of(cookie));
+}
+
+// Looked up at once: a signal's handler may be the first to ask, or the child of a vfork.
+[[gnu::constructor]] void find_next() {
+  (void)next_function("getrandom", next_getrandom);
+  (void)next_function("getentropy", next_getentropy);
+  (void)next_function("arc4random", next_arc4random);
+  (void)next_function("arc4random_buf", next_arc4random_buf);
+  (void)next_function("arc4random_uniform", next_arc4random_uniform);
+  (void)next_function("read", next_read);
+  (void)next_function("__read_chk", next_read_chk);
+}
+
 }  // namespace
 
 void note_random_device(int descriptor, const char* path) {
@@ -109,18 +152,21 @@ void note_random_device(int descriptor, const char* path) {
   devices[descriptor / 64].fetch_or(bit_of(descriptor), std::memory_order_relaxed);
 }
 
-// Looking at its first byte fills its buffer, whose place the C library's headers tell.
-void note_random_device(FILE* file, const char* path) {
-  if (!is_random_device(path)) return;
-  note_random_device(fileno(file), path);
-  const Own own(Source::kRandom);
-  if (!own) return;
-  const int first = fgetc(file);
-  if (first == EOF || ungetc(first, file) == EOF) return;
-  char* const bytes = file->_IO_read_ptr;
-  const auto size = static_cast<size_t>(file->_IO_read_end - bytes);
-  const size_t recorded = own->take_bytes(bytes, size);
-  own->add_bytes(bytes + recorded, size - recorded);
+FILE* open_random_device(const char* path, const char* mode) {
+  if (!is_random_device(path) || !is_followed() || !is_the_program()) return nullptr;
+  const int flags = O_RDONLY | (std::strchr(mode, 'e') != nullptr ? O_CLOEXEC : 0);
+  const int descriptor = open(path, flags);
+  if (descriptor < 0) return nullptr;
+  auto* const cookie = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
+  FILE* const file = fopencookie(cookie, "r", {read_file, nullptr, seek_file, close_file});
+  if (file == nullptr) {
+    close(descriptor);
+    return nullptr;
+  }
+  // For fileno. And freopen looks into the other one where it is not null, which it must not here.
+  file->_fileno = descriptor;
+  file->_wide_data = nullptr;
+  return file;
 }
 
 }  // namespace gpusnap::outside
@@ -167,17 +213,13 @@ GPUSNAP_EXPORTED uint32_t gpusnap_arc4random_uniform(uint32_t bound) {
 
 // Not noexcept, as these are places where a thread may be cancelled.
 GPUSNAP_EXPORTED ssize_t gpusnap_read(int descriptor, void* to, size_t size) {
-  using namespace gpusnap::outside;
-  const auto next = gpusnap::next_function("read", next_read);
-  if (!is_followed(descriptor)) [[likely]]
-    return next(descriptor, to, size);
-  return give(to, size, [&](void* at, size_t left) { return next(descriptor, at, left); });
+  return gpusnap::outside::read_any(descriptor, to, size);
 }
 
 GPUSNAP_EXPORTED ssize_t gpusnap___read_chk(int descriptor, void* to, size_t size, size_t room) {
   using namespace gpusnap::outside;
   const auto next = gpusnap::next_function("__read_chk", next_read_chk);
-  if (size > room || !is_followed(descriptor)) return next(descriptor, to, size, room);
+  if (size > room || !is_device(descriptor)) return next(descriptor, to, size, room);
   return give(to, size, [&](void* at, size_t left) { return next(descriptor, at, left, left); });
 }
 }

@@ -10,20 +10,27 @@ namespace {
 
 constinit std::atomic<bool> is_restored{false};
 constinit std::atomic<bool> is_noted{false};
-constinit std::atomic<bool> is_followed{false};  // either
+constinit std::atomic<bool> is_either{false};
 constinit std::atomic<bool> missed_any{false};
 
 alignas(16) constinit std::byte pool[kPoolBytes] = {};
 constinit std::atomic<size_t> pool_used{0};
+constinit size_t pool_end = kPoolBytes;
 
 constinit Thread threads[kMostThreads];
 constinit std::atomic<size_t> threads_used{0};
 constinit size_t given_threads = 0;  // the leading ones of these
 
+// By which number of fork each one of this process and those before it came about that had not yet
+// become another program: "+0+2".
+constinit char forked_as[40] = {};
+
 struct OwnThread {
   Thread* thread = nullptr;
-  bool looked = false;  // for it
-  bool inside = false;  // a call that is followed
+  bool looked = false;           // for it
+  bool is_the_programs = false;  // known when it has looked
+  bool inside = false;           // its series
+  uint32_t forks = 0;            // that it has made
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local OwnThread own_thread;
 
@@ -32,7 +39,7 @@ void* take_room(size_t bytes) {
   bytes = (bytes + 15) & ~size_t{15};
   size_t used = pool_used.load(std::memory_order_relaxed);
   do {
-    if (bytes > kPoolBytes - used) return nullptr;
+    if (used > pool_end || bytes > pool_end - used) return nullptr;
   } while (!pool_used.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
   return pool + used;
 }
@@ -48,37 +55,49 @@ Thread* new_thread(const char* path) {
   return &thread;
 }
 
-// Null: it is nobody's that we know, or there are too many.
-Thread* find_own_thread() {
-  const ThreadPath& path = own_thread_path();
-  if (!path.known) return nullptr;
+// What has not been asked for by so many threads, or so much, was not noted in the recorded run
+// either.
+template <class T>
+T* or_missed(T* room) {
+  if (room == nullptr && restored()) missed_any.store(true, std::memory_order_relaxed);
+  return room;
+}
+
+// Null: there are too many.
+Thread* find_thread(const ThreadPath& path) {
   char text[kThreadPathText];
-  (void)text_of(path, text);
+  const size_t length = std::strlen(text_of(path, text));
+  const size_t more = std::strlen(forked_as);
+  if (length + more >= kThreadPathText) return nullptr;
+  std::memcpy(text + length, forked_as, more + 1);
   for (size_t i = 0; i < given_threads; ++i) {
     const bool same = std::strcmp(threads[i].path, text) == 0;
     if (same && !threads[i].taken.exchange(true, std::memory_order_relaxed)) return &threads[i];
   }
   if (!is_noted.load(std::memory_order_relaxed)) return nullptr;
-  return new_thread(text);
+  return or_missed(new_thread(text));
 }
 
-bool has_own_thread() {
+// The calling thread, of which all is known that there is.
+OwnThread& known_own_thread() {
   OwnThread& own = own_thread;
-  if (own.thread == nullptr && !own.looked) [[unlikely]] {
-    own.looked = true;
-    own.thread = find_own_thread();
+  if (!own.looked) [[unlikely]] {
+    own.looked = true;  // a signal's handler does not look, too
+    const ThreadPath& path = own_thread_path();
+    own.is_the_programs = path.known;
+    if (path.known) own.thread = find_thread(path);
   }
-  return own.thread != nullptr;
+  return own;
 }
 
 Series* own_series(Source source) {
-  const OwnThread& own = own_thread;
-  if (!has_own_thread()) return nullptr;
+  const OwnThread& own = known_own_thread();
+  if (own.thread == nullptr) return nullptr;
   std::atomic<Series*>& place = own.thread->series[static_cast<size_t>(source)];
   Series* series = place.load(std::memory_order_relaxed);
   if (series == nullptr) [[unlikely]] {
     if (!is_noted.load(std::memory_order_relaxed)) return nullptr;
-    void* const room = take_room(sizeof(Series));
+    void* const room = or_missed(take_room(sizeof(Series)));
     if (room == nullptr) return nullptr;
     series = new (room) Series;
     place.store(series, std::memory_order_release);
@@ -143,10 +162,15 @@ bool are_numbers(const std::byte* bytes, size_t size, int64_t& last) {
 Series::Series(const Given& given)
     : given_(given.bytes), given_size_(given.size), ended_(given.ended) {}
 
+// There is nothing left to take.
+void Series::note_end() const {
+  if (given_ != nullptr && ended_.load(std::memory_order_relaxed)) [[unlikely]]
+    missed_any.store(true, std::memory_order_relaxed);
+}
+
 bool Series::take(int64_t& value) {
   if (taken_ == given_size_) {
-    if (ended_.load(std::memory_order_relaxed) && given_size_ != 0) [[unlikely]]
-      missed_any.store(true, std::memory_order_relaxed);
+    note_end();
     return false;
   }
   const size_t used = get_number(given_ + taken_, given_size_ - taken_, previous_, value);
@@ -166,9 +190,7 @@ size_t Series::take_bytes(void* to, size_t size) {
   const size_t now = size < given_size_ - taken_ ? size : given_size_ - taken_;
   if (now != 0) std::memcpy(to, given_ + taken_, now);
   taken_ += now;
-  if (now < size && ended_.load(std::memory_order_relaxed) && given_size_ != 0) {
-    missed_any.store(true, std::memory_order_relaxed);
-  }
+  if (now < size) note_end();
   return now;
 }
 
@@ -212,7 +234,7 @@ void Series::put(const std::byte* bytes, size_t size) {
 }
 
 Own::Own(Source source) {
-  if (!is_followed.load(std::memory_order_relaxed) || Guard::held() || own_thread.inside) return;
+  if (!is_followed() || Guard::held() || own_thread.inside) return;
   own_thread.inside = true;
   // A signal's handler finds it so.
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -227,11 +249,17 @@ Own::~Own() {
 }
 
 void begin(const Given* given, size_t count) {
-  for (size_t i = 0; i < count; ++i) add_given(given[i]);
+  size_t given_bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    add_given(given[i]);
+    given_bytes += given[i].size;
+  }
+  // A checkpoint of this process has those, too.
+  pool_end = kPoolBytes - (given_bytes < kPoolBytes ? given_bytes : kPoolBytes);
   given_threads = threads_used;
   is_restored = count != 0;
   is_noted = true;
-  is_followed = true;
+  is_either = true;
 }
 
 bool restored() {
@@ -240,21 +268,36 @@ bool restored() {
 
 void stop_noting() {
   is_noted.store(false, std::memory_order_relaxed);
-  if (!restored()) is_followed.store(false, std::memory_order_relaxed);
+  if (!restored()) is_either.store(false, std::memory_order_relaxed);
 }
 
 void stop() {
   is_noted.store(false, std::memory_order_relaxed);
-  is_followed.store(false, std::memory_order_relaxed);
+  is_either.store(false, std::memory_order_relaxed);
 }
 
 void stop_in_this_thread() {
-  own_thread.looked = true;
-  own_thread.thread = nullptr;
+  known_own_thread().thread = nullptr;
 }
 
-bool is_thread_followed() {
-  return is_followed.load(std::memory_order_relaxed) && !Guard::held() && has_own_thread();
+void count_fork() {
+  ++own_thread.forks;
+}
+
+void begin_again_in_child() {
+  const size_t length = std::strlen(forked_as);
+  if (length + 12 > sizeof forked_as) return stop();
+  forked_as[length] = '+';
+  *append_number(forked_as + length + 1, own_thread.forks) = '\0';
+  own_thread = {};
+}
+
+bool is_the_program() {
+  return !Guard::held() && known_own_thread().is_the_programs;
+}
+
+bool is_followed() {
+  return is_either.load(std::memory_order_relaxed);
 }
 
 bool has_missed_any() {

@@ -7,13 +7,19 @@
 // process has the values of its checkpoint from its first line on; behind them a thread gets
 // real ones, which are noted in their turn.
 //
-// Not counted is what the driver, MPI and we ask for, what is asked for inside a signal handler
-// that interrupts us, and what libraries ask for before this one has been initialised. A series
+// Not counted is what the driver, MPI and we ask for, and what libraries ask for before this one has
+// been initialised. A series
 // ends where it would take more than kMostBytes, or there is no more room for any: from there on it
 // is real, in the recording and in a replay.
 //
+// A child that the program forks is another process: what its thread asks for from there on has
+// series of its own, "main+0" those of the first one. So either of them may be the one that uses
+// CUDA, and what neither has asked for in the recorded run is real. Not so behind vfork, whose child
+// is its parent until it becomes another program.
+//
 // Only the calling thread adds to its series and takes from them, without a lock and without
-// allocating; collect() may run beside that.
+// allocating; who collects them may run beside that. In a signal's handler, too: where it has
+// interrupted just that, what it asks for is not followed.
 #pragma once
 
 #include <atomic>
@@ -39,7 +45,7 @@ constexpr Source clock_source(unsigned clock) {
 }
 
 inline constexpr uint64_t kMostBytes = 1 << 20;  // of one series
-inline constexpr size_t kPoolBytes = 16 << 20;   // of all
+inline constexpr size_t kPoolBytes = 16 << 20;   // of all, with those that are given
 inline constexpr size_t kMostThreads = 2048;
 
 // A number as the difference to the one before: 7 bits a byte, the lowest ones first, its sign in
@@ -72,8 +78,6 @@ class Series {
   void add_bytes(const void* from, size_t size);
   // What the last number was, taken or added.
   int64_t previous() const { return previous_; }
-  // Whether it was given, and there is nothing left to take.
-  bool has_run_out() const { return given_size_ != 0 && taken_ == given_size_; }
 
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // Any thread: all of it so far, in pieces: those of the checkpoint, then the others.
@@ -106,15 +110,16 @@ class Series {
     std::byte bytes[kFirstRoom];
   };
   void put(const std::byte* bytes, size_t size);
+  void note_end() const;
 
-  const std::byte* given_ = nullptr;
+  const std::byte* given_ = nullptr;  // null: nothing was, nor that it had ended
   size_t given_size_ = 0, taken_ = 0;
   std::atomic<bool> ended_{false};
   int64_t previous_ = 0;
   std::atomic<uint64_t> size_{0};  // bytes that were added
+  First first_;
   Block* last_ = &first_.block;
   uint32_t used_ = 0;  // of last_
-  First first_;
 };
 
 // The calling thread's series of that source while it exists; null where the call is not to be
@@ -143,16 +148,20 @@ void stop_noting();
 void stop();
 // Those of the calling thread.
 void stop_in_this_thread();
-// Whether what the calling thread asks for now is followed: it is the program's, and outside of any
-// hooked call.
-bool is_thread_followed();
-// Whether a thread has asked for more than a checkpoint has, of a series that had ended.
+// The process was forked, by the calling thread.
+void begin_again_in_child();
+void count_fork();
+// Whether it is the program that asks for something now: outside of any hooked call, on a thread of
+// its own. Whether it is followed or not.
+bool is_the_program();
+bool is_followed();
+// Whether a thread has asked for more than a checkpoint has, since there was too much of it.
 bool has_missed_any();
 
 // All series so far, beside threads that go on, and those that were given and nobody has asked for
 // yet. `visit(path of the thread, source, series)`.
 struct Thread {
-  char path[kThreadPathText] = {};
+  char path[kThreadPathText] = {};  // behind the thread's, how its process was forked
   std::atomic<bool> ready{false};
   std::atomic<bool> taken{false};  // by the thread of that path
   std::atomic<Series*> series[kSources] = {};

@@ -108,8 +108,10 @@ class Library(unittest.TestCase):
                           'arc4random_buf', 'arc4random_uniform', 'read', '__read_chk',
                           'pthread_cond_timedwait', 'pthread_cond_clockwait',
                           'pthread_mutex_timedlock', 'pthread_mutex_clocklock', 'sem_timedwait',
+                          'pthread_rwlock_timedrdlock', 'pthread_rwlock_timedwrlock',
+                          'pthread_rwlock_clockrdlock', 'pthread_rwlock_clockwrlock',
                           'sem_clockwait', 'cnd_timedwait', 'mtx_timedlock', 'clock_nanosleep',
-                          'timerfd_settime'})
+                          'timerfd_settime', 'timer_settime', 'syscall'})
 
     def test_needs_the_c_library_alone(self):
         text = subprocess.run(['readelf', '-d', LIBRARY], check=True,

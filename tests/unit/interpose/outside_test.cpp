@@ -3,9 +3,12 @@
 #include "interpose/outside/series.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <string>
@@ -29,6 +32,29 @@ std::string bytes_of(const Series& series) {
 Given given(const char* thread, Source source, const std::string& bytes, bool ended = false) {
   return {thread, source, ended, reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
 }
+
+std::string number_bytes(std::initializer_list<int64_t> numbers) {
+  Series series;
+  for (const int64_t number : numbers) series.add(number);
+  return bytes_of(series);
+}
+
+// In a process of its own, as all of them have one memory for what is noted.
+template <class Body>
+bool holds_in_child(const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int64_t as_told(const void* with) {
+  return nanoseconds(*static_cast<const timespec*>(with));
+}
+
+constexpr Source kMonotonicClock = clock_source(CLOCK_MONOTONIC);
+constexpr int64_t kRecorded = 50 * kSecond;  // by that clock
 
 constexpr std::array<int64_t, 12> kNumbers = {0,
                                               1,
@@ -77,14 +103,21 @@ TEST(Outside, NothingIsFollowedBeforeTheBeginning) {
 
 TEST(Outside, WhatWasGivenIsTakenAndMoreIsAdded) {
   Series recorded;
-  static std::string clock, random;
+  static std::string clock, random, of_child = "of a child", monotonic, earlier, processor;
   begin(nullptr, 0);
   for (const int64_t number : kNumbers) recorded.add(number);
   clock = bytes_of(recorded);
   random = "some bytes";
   static std::string cut_short = random;
-  const std::array<Given, 3> all = {given("main", Source::kTime, clock),
+  monotonic = number_bytes({kRecorded});
+  earlier = number_bytes({kRecorded - 10 * kSecond});
+  processor = number_bytes({32});
+  const std::array<Given, 7> all = {given("main", Source::kTime, clock),
                                     given("main", Source::kRandom, random),
+                                    given("main", kMonotonicClock, monotonic),
+                                    given("main", Source::kProcessorTime, processor),
+                                    given("1", kMonotonicClock, earlier),
+                                    given("main+1", Source::kRandom, of_child),
                                     given("0", Source::kRandom, cut_short, true)};
   begin(all.data(), all.size());
   ASSERT_TRUE(restored());
@@ -146,32 +179,87 @@ TEST(Outside, ThreadsOfOtherWaysAreNotFollowed) {
   EXPECT_FALSE(followed);
 }
 
+// The second child that is forked asks for what that of the recorded run had asked for.
+TEST(Outside, AChildHasItsOwn) {
+  const auto takes = [](const std::string& expected) {
+    std::string bytes(expected.size(), '\0');
+    const Own own(Source::kRandom);
+    return own && own->take_bytes(bytes.data(), bytes.size()) == expected.size() &&
+           bytes == expected;
+  };
+  EXPECT_TRUE(holds_in_child([&] {
+    begin_again_in_child();
+    return !takes("o") && !takes("s");
+  }));
+  count_fork();
+  EXPECT_TRUE(holds_in_child([&] {
+    begin_again_in_child();
+    return takes("of a child") && !takes("s");
+  }));
+  // And its children are none that were recorded; nor one beyond what a name has room for.
+  EXPECT_TRUE(holds_in_child([&] {
+    begin_again_in_child();
+    begin_again_in_child();
+    bool none = !takes("o");
+    for (int i = 0; i < 100; ++i) begin_again_in_child();
+    return none && !Own(Source::kRandom) && is_the_program();
+  }));
+}
+
+// What a checkpoint has and what is added do not grow from restore to restore.
+TEST(Outside, AllHaveABoundWithWhatIsGiven) {
+  EXPECT_TRUE(holds_in_child([] {
+    const std::string much(kPoolBytes, 'x');
+    const Given given_much = given("2", Source::kRandom, much);
+    begin(&given_much, 1);
+    Series series;
+    const std::string more(2000, 'y');
+    series.add_bytes(more.data(), more.size());
+    return series.ended();
+  }));
+}
+
 // The program has been told a moment of long ago, and waits from there.
 TEST(Outside, MomentsAreThoseOfTheRealClock) {
   timespec now = {}, room = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  constexpr int64_t kRecorded = 50 * kSecond;
-  std::byte bytes[kMostNumberBytes];
-  const size_t size = put_number(kRecorded, 0, bytes);
-  const Source source = clock_source(CLOCK_MONOTONIC);
-  Series series({"main", source, false, bytes, size});
-  const auto real = [](const void* with) {
-    return nanoseconds(*static_cast<const timespec*>(with));
-  };
-  EXPECT_EQ(tell_again(series, source, real, &now), kRecorded);
+  EXPECT_EQ(tell_again(kMonotonicClock, as_told, &now), kRecorded);
   const timespec told = timespec_of(kRecorded + 3 * kSecond);
   const timespec* const moment = real_moment(false, &told, room);
   EXPECT_EQ(nanoseconds(*moment), nanoseconds(now) + 3 * kSecond);
   const timespec wrong = {1, 2 * kSecond};
   EXPECT_EQ(real_moment(false, &wrong, room), &wrong);
   EXPECT_EQ(real_moment(false, nullptr, room), nullptr);
+  {
+    const Guard guard;
+    EXPECT_EQ(real_moment(false, &told, room), &told);
+  }
   std::thread([&] {
     timespec other = {};
     EXPECT_EQ(real_moment(false, &told, other), &told);
   }).join();
   // It has no more: the real one, which is later anyway.
-  EXPECT_EQ(tell_again(series, source, real, &now), nanoseconds(now));
+  EXPECT_EQ(tell_again(kMonotonicClock, as_told, &now), nanoseconds(now));
   EXPECT_EQ(real_moment(false, &told, room), &told);
+}
+
+// One thread is behind the recorded times, another one in the midst of them: it waits until moments
+// of both.
+TEST(Outside, MomentsOfThreadsThatAreFurtherOn) {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::thread([&] {
+    ThreadPath& path = own_thread_path();
+    path.known = true;
+    path.depth = 1;
+    path.ordinals[0] = 1;
+    EXPECT_EQ(tell_again(kMonotonicClock, as_told, &now), kRecorded - 10 * kSecond);
+    timespec room = {};
+    const timespec own = timespec_of(kRecorded - 9 * kSecond);
+    EXPECT_EQ(nanoseconds(*real_moment(false, &own, room)), nanoseconds(now) + kSecond);
+    const timespec of_the_other = timespec_of(nanoseconds(now) + kSecond);
+    EXPECT_EQ(real_moment(false, &of_the_other, room), &of_the_other);
+  }).join();
 }
 
 TEST(Outside, AClockDoesNotGoBehindWhatItHasTold) {
@@ -180,20 +268,29 @@ TEST(Outside, AClockDoesNotGoBehindWhatItHasTold) {
   const Source source = clock_source(CLOCK_BOOTTIME);
   const int64_t later = nanoseconds(now) + 1000 * kSecond;
   clock_was_at(source, later);
-  Series series;
-  const auto real = [](const void*) {
-    timespec at = {};
-    clock_gettime(CLOCK_BOOTTIME, &at);
-    return nanoseconds(at);
-  };
-  EXPECT_GE(tell_again(series, source, real, nullptr), later);
+  EXPECT_GE(tell_again(source, as_told, &now), later);
   // Of a processor's time in each process.
-  int64_t was = 0;
-  Series own(
-      {"main", Source::kProcessorTime, false, reinterpret_cast<const std::byte*>("\x40"), 1});
   const auto three = [](const void*) { return int64_t{3}; };
-  EXPECT_EQ(was = tell_again(own, Source::kProcessorTime, three, nullptr), 32);
-  EXPECT_EQ(tell_again(own, Source::kProcessorTime, three, nullptr), was);
+  EXPECT_EQ(tell_again(Source::kProcessorTime, three, nullptr), 32);
+  EXPECT_EQ(tell_again(Source::kProcessorTime, three, nullptr), 32);
+}
+
+// Nor where it is not noted any more, or in a child.
+TEST(Outside, AClockDoesNotGoBackWhereItIsNotFollowed) {
+  timespec now = {};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const Source source = clock_source(CLOCK_BOOTTIME);
+  EXPECT_TRUE(holds_in_child([&] {
+    begin_again_in_child();
+    stop();
+    return !Own(source) && tell_again(source, as_told, &now) > nanoseconds(now);
+  }));
+  EXPECT_TRUE(holds_in_child([&] {
+    stop_in_this_thread();
+    return !Own(source) && tell_again(source, as_told, &now) > nanoseconds(now);
+  }));
+  const Guard guard;
+  EXPECT_EQ(tell_again(source, as_told, &now), nanoseconds(now));
 }
 
 }  // namespace
