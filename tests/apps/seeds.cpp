@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -55,6 +57,14 @@ void mix_devices(Seed& seed) {
   if (file == nullptr || std::fread(&bytes, sizeof bytes, 1, file) != 1) fail("fopen", "no bytes");
   std::fclose(file);
   seed.mix(bytes);
+  // As programs do that do not want to take more of it than they need.
+  FILE* const unbuffered = std::fopen("/dev/urandom", "rb");
+  const bool is_read = unbuffered != nullptr &&
+                       std::setvbuf(unbuffered, nullptr, _IONBF, 0) == 0 &&
+                       std::fread(many.data(), many.size(), 1, unbuffered) == 1;
+  if (!is_read) fail("setvbuf", "no bytes");
+  std::fclose(unbuffered);
+  seed.mix(many);
   const int descriptor = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
   const bool whole = read(descriptor, &bytes, sizeof bytes) == sizeof bytes &&
                      read(descriptor, many.data(), many.size()) == ssize_t{many.size()};
@@ -100,6 +110,22 @@ uint64_t drawn_at_the_start() {
 #endif
   mix_devices(seed);
   return seed.state();
+}
+
+// What a child draws is not what its parent does, in a replay neither.
+void part_with_a_child(Seed& seed) {
+  std::array<int, 2> pipe_ends{};
+  if (pipe(pipe_ends.data()) != 0) fail("pipe", "none");
+  const pid_t child = fork();
+  uint64_t own = 0, others = 0;
+  if (getrandom(&own, sizeof own, 0) != sizeof own) fail("getrandom", "no bytes");
+  if (child == 0) _exit(write(pipe_ends[1], &own, sizeof own) == sizeof own ? 0 : 1);
+  if (read(pipe_ends[0], &others, sizeof others) != sizeof others) fail("read", "no child");
+  if (own == others) fail("fork", "a child has drawn the same as its parent");
+  waitpid(child, nullptr, 0);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  seed.mix(own);
 }
 
 // Has what one thread gives another, once at a time.
@@ -173,7 +199,10 @@ class Bed {
 };
 
 int run(int steps) {
-  const uint64_t seed = drawn_at_the_start();
+  Seed at_first;
+  part_with_a_child(at_first);
+  at_first.mix(drawn_at_the_start());
+  const uint64_t seed = at_first.state();
   const Device device(ContextKind::kPrimary);
   CUcontext context = nullptr;
   CHECK(cuCtxGetCurrent(&context));

@@ -60,6 +60,16 @@ server.join()
 print('ok')
 """
 
+# The child is the one that uses CUDA.
+PYTHON_PARENT = """
+import os, random, sys
+before = random.random()
+child = os.fork()
+if child:
+    print(len(str(random.SystemRandom().random())) > 2, flush=True)
+    sys.exit(os.waitpid(child, 0)[1])
+"""
+
 
 class Outside(harness.TestCase):
     program = [harness.app('seeds'), STEPS]
@@ -112,6 +122,16 @@ class Outside(harness.TestCase):
         self.assertTrue(first.output.endswith(b'ok\n'), first.errors)
         self.assertEqual(first.output.splitlines()[:60], killed.output.splitlines()[:60])
         self.assert_same_output(self.restored(checkpoint), first)
+
+    def test_a_child(self):
+        self.program = [PYTHON, '-c', PYTHON_PARENT + PYTHON_PROGRAM]
+        self.saved_at_once()
+        checkpoint = self.complete()[0]['id']
+        first = self.restored(checkpoint)
+        self.assertIn(b'ok\n', first.output, first.errors)
+        second = self.restored(checkpoint)
+        # Two processes write there.
+        self.assertEqual(sorted(first.output.splitlines()), sorted(second.output.splitlines()))
 
     def test_without_the_tool(self):
         self.saved_at_once()
