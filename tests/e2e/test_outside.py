@@ -3,6 +3,7 @@
 that one that seeds from them is restored. No two whole runs of such a program are the same: what is
 compared is what was printed up to the cut, and what several restores print."""
 import os
+import subprocess
 import sys
 
 import harness
@@ -160,6 +161,23 @@ class Outside(harness.TestCase):
     def test_a_value_that_is_none(self):
         run = self.finish(self.start_saved(self.program, GPUSNAP_OUTSIDE='none'))
         self.assertIn('GPUSNAP_OUTSIDE=none: not journal or real', run.errors)
+
+    def test_waits_on_another_machine(self):
+        """Whose clocks are behind those of the checkpoint by a month, or ahead of them by hours."""
+        self.program = [harness.app('waits'), '60']
+        reference = self.reference(self.program)
+        for seconds in (30 * 86400, -4 * 3600):
+            with self.subTest(seconds=seconds):
+                killed = self.saved_and_killed(self.program, reference, 'syncs:21')
+                self.settle()
+                newest = self.complete()[0]
+                manifest, = (path for path in self.manifests()
+                             if '/e%d/' % newest['epoch'] in path)
+                subprocess.run([os.path.join(harness.HELPERS, 'shift_clocks'), str(seconds),
+                                manifest], check=True)
+                run = self.restored(newest['id'])
+                self.assertEqual(run.errors, '', killed.errors)
+                self.assert_same_output(run, reference)
 
 
 if __name__ == '__main__':
