@@ -7,15 +7,14 @@
 // process has the values of its checkpoint from its first line on; behind them a thread gets
 // real ones, which are noted in their turn.
 //
-// Not counted is what the driver, MPI and we ask for, and what libraries ask for before this one has
-// been initialised. A series
-// ends where it would take more than kMostBytes, or there is no more room for any: from there on it
-// is real, in the recording and in a replay.
+// Not counted is what the driver, MPI and we ask for, and what libraries ask for before this one
+// has been initialised. A series ends where it would take more than kMostBytes, or there is no more
+// room for any: from there on it is real, in the recording and in a replay.
 //
 // A child that the program forks is another process: what its thread asks for from there on has
 // series of its own, "main+0" those of the first one. So either of them may be the one that uses
-// CUDA, and what neither has asked for in the recorded run is real. Not so behind vfork, whose child
-// is its parent until it becomes another program.
+// CUDA, and what neither has asked for in the recorded run is real. Not so behind vfork, whose
+// child is its parent until it becomes another program.
 //
 // Only the calling thread adds to its series and takes from them, without a lock and without
 // allocating; who collects them may run beside that. In a signal's handler, too: where it has

@@ -35,7 +35,8 @@ static_assert(std::chrono::nanoseconds(kFor).count() == kLength);
 // As the system has it, whatever functions of the C library say.
 int64_t real_now() {
   timespec now = {};
-  if (syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now) != 0) fail("clock_gettime", "it has failed");
+  if (syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now) != 0)
+    fail("clock_gettime", "it has failed");
   return now.tv_sec * kSecond + now.tv_nsec;
 }
 
@@ -63,12 +64,10 @@ void wait_for_conditions() {
   std::unique_lock lock(mutex);
   const auto never = [] { return false; };
   must_last("wait_for", [&] { return !condition.wait_for(lock, kFor, never); });
-  must_last("wait_until", [&] {
-    return !condition.wait_until(lock, system_clock::now() + kFor, never);
-  });
-  must_last("any.wait_until", [&] {
-    return !any.wait_until(lock, steady_clock::now() + kFor, never);
-  });
+  must_last("wait_until",
+            [&] { return !condition.wait_until(lock, system_clock::now() + kFor, never); });
+  must_last("any.wait_until",
+            [&] { return !any.wait_until(lock, steady_clock::now() + kFor, never); });
   mtx_t plain{};
   cnd_t changed{};
   if (mtx_init(&plain, mtx_timed) != thrd_success || cnd_init(&changed) != thrd_success) {
@@ -101,19 +100,18 @@ void wait_for_locks() {
   }).join();
   // A thread of its own has ended with it.
   must_last("shared.try_lock_for", [&] { return !shared.try_lock_for(kFor); });
-  must_last("shared.try_lock_until", [&] {
-    return !shared.try_lock_until(system_clock::now() + kFor);
-  });
+  must_last("shared.try_lock_until",
+            [&] { return !shared.try_lock_until(system_clock::now() + kFor); });
   must_last("try_lock_shared_for", [&] { return !shared.try_lock_shared_for(kFor); });
-  must_last("try_lock_shared_until", [&] {
-    return !shared.try_lock_shared_until(system_clock::now() + kFor);
-  });
+  must_last("try_lock_shared_until",
+            [&] { return !shared.try_lock_shared_until(system_clock::now() + kFor); });
 }
 
 void wait_for_others() {
   std::promise<int> promise;
   const std::future<int> future = promise.get_future();
-  must_last("future.wait_for", [&] { return future.wait_for(kFor) == std::future_status::timeout; });
+  must_last("future.wait_for",
+            [&] { return future.wait_for(kFor) == std::future_status::timeout; });
   must_last("future.wait_until", [&] {
     return future.wait_until(system_clock::now() + kFor) == std::future_status::timeout;
   });

@@ -27,7 +27,8 @@ int64_t second_of(Source source) {
   using gpusnap::outside::clock_source;
   if (source == Source::kTime) return 1;
   if (source == Source::kTimeOfDay) return 1'000'000;
-  const bool is_clock = source >= Source::kClock && source != clock_source(CLOCK_PROCESS_CPUTIME_ID) &&
+  const bool is_clock = source >= Source::kClock &&
+                        source != clock_source(CLOCK_PROCESS_CPUTIME_ID) &&
                         source != clock_source(CLOCK_THREAD_CPUTIME_ID);
   return is_clock ? 1'000'000'000 : 0;
 }
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
     for (auto& reading : manifest->readings) shift(reading, std::atoll(argv[1]));
     const std::vector<std::byte> bytes = encode(manifest.value());
     std::ofstream(argv[i], std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
   }
 }

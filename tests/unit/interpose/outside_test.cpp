@@ -112,13 +112,11 @@ TEST(Outside, WhatWasGivenIsTakenAndMoreIsAdded) {
   monotonic = number_bytes({kRecorded});
   earlier = number_bytes({kRecorded - 10 * kSecond});
   processor = number_bytes({32});
-  const std::array<Given, 7> all = {given("main", Source::kTime, clock),
-                                    given("main", Source::kRandom, random),
-                                    given("main", kMonotonicClock, monotonic),
-                                    given("main", Source::kProcessorTime, processor),
-                                    given("1", kMonotonicClock, earlier),
-                                    given("main+1", Source::kRandom, of_child),
-                                    given("0", Source::kRandom, cut_short, true)};
+  const std::array<Given, 7> all = {
+      given("main", Source::kTime, clock),         given("main", Source::kRandom, random),
+      given("main", kMonotonicClock, monotonic),   given("main", Source::kProcessorTime, processor),
+      given("1", kMonotonicClock, earlier),        given("main+1", Source::kRandom, of_child),
+      given("0", Source::kRandom, cut_short, true)};
   begin(all.data(), all.size());
   ASSERT_TRUE(restored());
   {
