@@ -248,6 +248,10 @@ Own::~Own() {
   own_thread.inside = false;
 }
 
+void leave_series() {
+  own_thread.inside = false;
+}
+
 void begin(const Given* given, size_t count) {
   size_t given_bytes = 0;
   for (size_t i = 0; i < count; ++i) {

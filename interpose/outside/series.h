@@ -137,6 +137,9 @@ class Own {
   Series* series_ = nullptr;
 };
 
+// The calling thread does not return to where it may have been within one.
+void leave_series();
+
 // From now on series are noted. `given`: what the checkpoint has, that is restored.
 void begin(const Given* given, size_t count);
 // Whether there is such a checkpoint.

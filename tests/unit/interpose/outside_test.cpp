@@ -123,6 +123,8 @@ TEST(Outside, WhatWasGivenIsTakenAndMoreIsAdded) {
     const Own own(Source::kTime);
     ASSERT_TRUE(own);
     EXPECT_FALSE(Own(Source::kTime));  // as a signal's handler would find it
+    leave_series();                    // and jump from there
+    EXPECT_TRUE(Own(Source::kTime));
     for (const int64_t number : kNumbers) {
       int64_t back = 0;
       ASSERT_TRUE(own->take(back));
