@@ -113,6 +113,20 @@ uint64_t drawn_at_the_start() {
   return seed.state();
 }
 
+// Where another file has taken the place of a random device, what is read is its own.
+void read_what_took_its_place() {
+  const pid_t own = getpid();
+  pid_t got = 0;
+  std::array<int, 2> pipe_ends{};
+  const int descriptor = open("/dev/urandom", O_RDONLY);
+  if (pipe(pipe_ends.data()) != 0 || dup2(pipe_ends[0], descriptor) != descriptor ||
+      write(pipe_ends[1], &own, sizeof own) != sizeof own ||
+      read(descriptor, &got, sizeof got) != sizeof got || got != own) {
+    fail("dup2", "other bytes than those in the pipe");
+  }
+  for (const int each : {descriptor, pipe_ends[0], pipe_ends[1]}) close(each);
+}
+
 sigjmp_buf ahead;
 
 // As programs do that limit how long something takes: a signal's handler never returns to where it
@@ -220,6 +234,7 @@ int run(int steps) {
   Seed at_first;
   part_with_a_child(at_first);
   at_first.mix(drawn_at_the_start());
+  read_what_took_its_place();
   leave_clocks_by_signals();
   const uint64_t seed = at_first.state();
   const Device device(ContextKind::kPrimary);
