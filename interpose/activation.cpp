@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "interpose/opened_files.h"
+#include "interpose/outside/series.h"
 
 namespace gpusnap {
 
@@ -22,6 +23,7 @@ void become_inert() {
   process_active.store(false, std::memory_order_relaxed);
   session_abandon_after_fork();
   stop_noting_opened();
+  outside::stop();
 }
 
 }  // namespace
@@ -36,6 +38,7 @@ void activate(const Guard& guard) {
     process_active.store(true, std::memory_order_release);
   } else {
     stop_noting_opened();
+    outside::stop_noting();
   }
 }
 

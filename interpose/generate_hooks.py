@@ -225,13 +225,18 @@ const char* name_of(HookId id) {{ return entry_of(id).symbol; }}
 """
 
 
+# Of the functions of the C library that are exported, too.
+LIBC_VERSIONS = ("2.2.5", "2.3.2", "2.3.3", "2.4", "2.7", "2.8", "2.11", "2.16", "2.17", "2.25", "2.28", "2.30", "2.34",
+                 "2.36")
+
+
 def version_script(hooks, more):
     """cu* under a version of our own; dlsym and pthread_create say where they are defined which
     they have, and their like."""
     names = "".join(f"    {name};\n" for name in sorted([h.symbol for h in hooks] + more))
     return (f"GPUSNAP {{\n  global:\n{names}  local:\n    *;\n}};\n"
-            "GLIBC_2.2.5 { };\nGLIBC_2.4 { } GLIBC_2.2.5;\nGLIBC_2.7 { } GLIBC_2.4;\n"
-            "GLIBC_2.28 { } GLIBC_2.7;\nGLIBC_2.34 { } GLIBC_2.28;\n")
+            + "".join(f"GLIBC_{version} {{ }}{f' GLIBC_{before}' if before else ''};\n"
+                      for before, version in zip((None, *LIBC_VERSIONS), LIBC_VERSIONS)))
 
 
 def main():

@@ -1,5 +1,5 @@
 // open, fopen and their like, exported: what the program opens for reading is noted
-// (opened_files.h), and nothing else happens to it.
+// (opened_files.h, outside/random.h), and nothing else happens to it.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,16 +9,12 @@
 
 #include <atomic>
 
+#include "interpose/libc_export.h"
 #include "interpose/next_function.h"
 #include "interpose/opened_files.h"
+#include "interpose/outside/random.h"
 
-// Under the C library's own versions: a program asks for them by version.
 asm(R"(
-  .macro gpusnap_export name, version
-  .globl gpusnap_exported_\name
-  .set gpusnap_exported_\name, gpusnap_\name
-  .symver gpusnap_exported_\name, \name@@\version, remove
-  .endm
   gpusnap_export open, GLIBC_2.2.5
   gpusnap_export open64, GLIBC_2.2.5
   gpusnap_export openat, GLIBC_2.4
@@ -48,7 +44,10 @@ constinit std::atomic<Fopen> next_fopen{nullptr}, next_fopen64{nullptr};
 
 int noted(int descriptor, int folder, const char* path, int flags) {
   const bool reads = (flags & O_ACCMODE) == O_RDONLY && (flags & (O_PATH | O_DIRECTORY)) == 0;
-  if (descriptor >= 0 && reads) note_opened(descriptor, folder, path);
+  if (descriptor >= 0 && reads) {
+    note_opened(descriptor, folder, path);
+    outside::note_random_device(descriptor, path);
+  }
   return descriptor;
 }
 
@@ -69,10 +68,11 @@ int openat_as(const char* name, std::atomic<OpenAt>& next, int folder, const cha
 FILE* fopen_as(const char* name, std::atomic<Fopen>& next, const char* path, const char* mode) {
   const Fopen real = next_function(name, next);
   if (real == nullptr) return errno = ENOSYS, nullptr;
+  const bool reads = mode[0] == 'r' && strchr(mode, '+') == nullptr;
+  FILE* const device = reads ? outside::open_random_device(path, mode) : nullptr;
+  if (device != nullptr) return device;
   FILE* const file = real(path, mode);
-  if (file != nullptr && mode[0] == 'r' && strchr(mode, '+') == nullptr) {
-    note_opened(fileno(file), AT_FDCWD, path);
-  }
+  if (file != nullptr && reads) note_opened(fileno(file), AT_FDCWD, path);
   return file;
 }
 
@@ -92,7 +92,6 @@ bool has_mode(int flags) {
     mode = va_arg(more, mode_t);  \
     va_end(more);                 \
   }
-#define GPUSNAP_EXPORTED [[gnu::visibility("hidden"), gnu::used]]
 
 extern "C" {
 

@@ -12,6 +12,8 @@
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/mpi/state.h"
 #include "interpose/opened_files.h"
+#include "interpose/outside/checkpoint.h"
+#include "interpose/outside/series.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/build_id.h"
 #include "interpose/services/call_site.h"
@@ -245,6 +247,12 @@ void Session::find_restored() {
   auto found = find_rank(*store_, restore_id(settings_, job_), ranks_);
   if (!found.ok()) impossible(exit_code_of(found.status().code()), found.status().message());
   restored_ = std::move(found.value());
+  const uint64_t epoch = restored_.checkpoint.epoch;
+  if (outside::given_epoch() != 0 && outside::given_epoch() != epoch) {
+    impossible(kExitNoCheckpoint, "a newer checkpoint than that of epoch " +
+                                      std::to_string(outside::given_epoch()) +
+                                      " has been made since this program began: restore it again");
+  }
 }
 
 void Session::begin_replay() {
@@ -309,6 +317,7 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   if (mode_ != Mode::kRecord) return;
   set_mode(Mode::kOff);
   stop_noting_opened();
+  outside::stop_noting();
   lock_.unlock();
   snapshots_->retire();
   (void)give_up_copies({});
@@ -766,6 +775,7 @@ std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count
 void Session::diverged(const std::string& expected, const std::string& got) {
   // It may have said why.
   show_output();
+  if (const char* doubt = outside::doubt()) log(LogLevel::kWarn, doubt);
   impossible(kExitDiverged, "the program does not repeat itself: " + own_name() + ", call " +
                                 std::to_string(replayer_->calls_read()) + ": expected " + expected +
                                 ", got " + got + "; nothing was changed in the store");
@@ -794,6 +804,7 @@ void session_lost_sight(const char* name) {
 namespace {
 // The program has ended, but for the destructors of what was loaded before us.
 [[gnu::destructor]] void session_end() {
+  outside::stop_in_this_thread();
   Session::finish();
 }
 }  // namespace

@@ -8,6 +8,12 @@ namespace gpusnap {
 namespace {
 [[gnu::tls_model("initial-exec")]] constinit thread_local ThreadPath own;
 
+char* append_text(char* at, const char* text) {
+  while (*text != '\0') *at++ = *text++;
+  return at;
+}
+}  // namespace
+
 char* append_number(char* at, uint32_t number) {
   char digits[10];
   size_t count = 0;
@@ -18,12 +24,6 @@ char* append_number(char* at, uint32_t number) {
   while (count != 0) *at++ = digits[--count];
   return at;
 }
-
-char* append_text(char* at, const char* text) {
-  while (*text != '\0') *at++ = *text++;
-  return at;
-}
-}  // namespace
 
 ThreadPath& own_thread_path() {
   if (!own.known && syscall(SYS_gettid) == getpid()) own.known = true;

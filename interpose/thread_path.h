@@ -32,5 +32,7 @@ ThreadPath child_of(const ThreadPath& parent);
 // "main", "1/0"; "unknown". Enough room for the longest with its final zero.
 inline constexpr size_t kThreadPathText = ThreadPath::kDeepest * 11 + 1;
 const char* text_of(const ThreadPath& path, char (&text)[kThreadPathText]);
+// Its digits, at most 10, without a final zero. Where they end.
+char* append_number(char* at, uint32_t number);
 
 }  // namespace gpusnap

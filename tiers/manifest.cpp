@@ -37,6 +37,7 @@ bool fits(const Manifest& m) {
   for (const SavedDevice& device : m.program.devices) add(device.name);
   for (const SavedLibrary& library : m.program.libraries) add(library.path + library.build_id);
   for (const InputFile& input : m.program.inputs) add(input.path);
+  for (const SavedReading& reading : m.readings) add(reading.thread + reading.bytes);
   for (const std::string* text : {&m.job, &m.run, &m.host, &m.library_version, &m.program.path,
                                   &m.program.folder, &m.program.device}) {
     add(*text);
@@ -139,6 +140,15 @@ auto put_journal(FlatBufferBuilder& builder, const std::vector<JournalPart>& par
   return builder.CreateVector(offsets);
 }
 
+auto put_readings(FlatBufferBuilder& builder, const std::vector<SavedReading>& readings) {
+  using Readings = Offset<flatbuffers::Vector<Offset<stored::Reading>>>;
+  return readings.empty() ? Readings() : put_each(builder, readings, [&](const SavedReading& r) {
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(r.bytes.data());
+    return stored::CreateReading(builder, builder.CreateString(r.thread), r.source, r.ended,
+                                 builder.CreateVector(bytes, r.bytes.size()));
+  });
+}
+
 std::vector<std::byte> with_header(std::span<const std::byte> body) {
   const auto header = encode_manifest_header({body.size(), checksum(body)});
   std::vector<std::byte> bytes(header.size() + body.size());
@@ -196,6 +206,9 @@ class Taker {
     });
     each(from.journal(), [&](const stored::JournalPart* p) {
       m.journal.push_back({text(p->file()), p->file_bytes(), p->stream_bytes(), p->entries()});
+    });
+    each(from.readings(), [&](const stored::Reading* r) {
+      m.readings.push_back({text(r->thread()), r->source(), r->ended(), bytes(r->bytes())});
     });
     return m;
   }
@@ -278,6 +291,14 @@ class Taker {
     if (exceeded_) return {};
     budget_ -= string->size();
     return string->str();
+  }
+
+  std::string bytes(const flatbuffers::Vector<uint8_t>* from) {
+    if (from == nullptr) return {};
+    exceeded_ = exceeded_ || from->size() > budget_;
+    if (exceeded_) return {};
+    budget_ -= from->size();
+    return {reinterpret_cast<const char*>(from->data()), from->size()};
   }
 
   ProgramIdentity program(const stored::Program& from) {
@@ -499,6 +520,7 @@ std::vector<std::byte> encode(const Manifest& m) {
   const auto parts = put_parts(builder, m.extents);
   const auto segments = put_segments(builder, m.segments);
   const auto journal = put_journal(builder, m.journal);
+  const auto readings = put_readings(builder, m.readings);
   const CallCounts& calls = m.meanwhile;
   const stored::CallCounts meanwhile(calls.launches_free, calls.launches_waited,
                                      calls.launches_guessed, calls.launches_opaque,
@@ -507,7 +529,7 @@ std::vector<std::byte> encode(const Manifest& m) {
       stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
                              m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
                              ranges, extents, segments, journal, m.parent, m.parent_checksum,
-                             m.chain, &meanwhile, blocks, m.replaces, parts),
+                             m.chain, &meanwhile, blocks, m.replaces, parts, readings),
       stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }

@@ -117,6 +117,15 @@ struct ProgramIdentity {
   std::vector<InputFile> inputs;
 };
 
+// What one thread of the program had read of the world outside it before the cut
+// (interpose/outside/series.h). The schema says what the bytes are.
+struct SavedReading {
+  std::string thread;
+  uint8_t source = 0;
+  bool ended = false;
+  std::string bytes;
+};
+
 // How the program's calls fared that could write while zones of this checkpoint had still to be
 // saved.
 struct CallCounts {
@@ -162,6 +171,7 @@ struct Manifest {
   // by which the children that it had then know it; else 0.
   uint64_t replaces = 0;
   CallCounts meanwhile;
+  std::vector<SavedReading> readings;
 
   uint64_t bytes() const;      // of device memory at the cut
   uint64_t own_bytes() const;  // of those, in this manifest's own extents

@@ -437,6 +437,11 @@ std::string read_replay_output(std::string_view value, ParsedSettings&) {
   return value == "once" || value == "again" ? "" : "not once or again";
 }
 
+// Read when the process begins, in outside/checkpoint.cpp.
+std::string read_outside(std::string_view value, ParsedSettings&) {
+  return value == "journal" || value == "real" ? "" : "not journal or real";
+}
+
 // The tool's own.
 std::string read_nothing(std::string_view, ParsedSettings&) {
   return {};
@@ -466,7 +471,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 34> kVariables = {
+constexpr std::array<Variable, 35> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
@@ -498,6 +503,7 @@ constexpr std::array<Variable, 34> kVariables = {
      {"GPUSNAP_RESTORE_FORCE", read_force},
      {kRestoredProgram, read_nothing},
      {"GPUSNAP_REPLAY_OUTPUT", read_replay_output},
+     {"GPUSNAP_OUTSIDE", read_outside},
      {"GPUSNAP_JOB", read_job},
      {"GPUSNAP_LOG", read_log},
      {"GPUSNAP_STRICT", read_strict}}};

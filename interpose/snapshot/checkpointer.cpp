@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "interpose/outside/checkpoint.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/log.h"
 #include "interpose/snapshot/cut_observer.h"
@@ -355,6 +356,7 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   manifest.calls = s.recorder_->calls();
   manifest.launches = s.recorder_->launches();
   manifest.program = s.program_;
+  manifest.readings = outside::readings();
   return manifest;
 }
 

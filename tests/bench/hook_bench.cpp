@@ -2,6 +2,7 @@
 // reaches it. scripts/bench runs it with and without the library preloaded; the difference is ours.
 // Prints one line for each kind of call: its name, a tab, nanoseconds per call.
 #include <dlfcn.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -55,6 +56,9 @@ void run(void* driver) {
   const auto synchronise = FIND(cuStreamSynchronize);
   const auto set = FIND(cuMemsetD32Async);
 
+  timespec now = {};
+  measure("before cuInit: clock_gettime", [&] { clock_gettime(CLOCK_MONOTONIC, &now); });
+  measure("before cuInit: time", [] { (void)time(nullptr); });
   int value = 0;
   measure("not hooked: cuDriverGetVersion", [&] { version(&value); });
   measure("hooked, before cuInit: cuStreamQuery", [&] { query(nullptr); });

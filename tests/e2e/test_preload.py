@@ -58,6 +58,15 @@ class Preload(harness.TestCase):
             self.assertEqual(ours.errors, plain.errors)
         self.assertFalse(os.path.exists(self.store))
 
+    def test_clocks_and_random_bytes_as_ever(self):
+        """In handlers of signals, threads that are cancelled, children, and at the end."""
+        program = os.path.join(harness.HELPERS, 'as_ever')
+        for settings in ({}, {'LD_PRELOAD': harness.LIBRARY},
+                         {'LD_PRELOAD': harness.LIBRARY, 'GPUSNAP_OUTSIDE': 'real'}):
+            run = self.start([program], self.environment(**settings))
+            self.finish(run)
+            self.assertEqual((run.output, run.errors), (b'ok\n', ''))
+
     def test_forked_child_is_inert(self):
         """A program that starts others after its cuInit is restored all the same."""
         script = ('import ctypes, os, subprocess, sys\n'

@@ -65,6 +65,9 @@ constexpr SettingHelp kSettings[] = {
     {"--drain", "GPUSNAP_DRAIN", "longest wait for the device to run empty at a cut (default 30s)"},
     {"--replay-output", "GPUSNAP_REPLAY_OUTPUT",
      "what was printed before the cut: once (default), or again by a restore"},
+    {"--outside", "GPUSNAP_OUTSIDE",
+     "what clocks and random sources tell the program: journal (default): a restore tells the same "
+     "again; real"},
     {"--log", "GPUSNAP_LOG", "error, warn, info, debug or trace (default warn)"},
 };
 

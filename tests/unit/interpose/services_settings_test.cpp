@@ -181,6 +181,12 @@ TEST(Settings, ReadWhatSnapshotsMayUse) {
   }
 }
 
+TEST(Settings, ReadWhatIsToldOfTheOutside) {
+  EXPECT_TRUE(parse({"GPUSNAP_OUTSIDE=journal"}).errors.empty());
+  EXPECT_TRUE(parse({"GPUSNAP_OUTSIDE=real"}).errors.empty());
+  EXPECT_EQ(parse({"GPUSNAP_OUTSIDE=none"}).errors.size(), 1U);
+}
+
 TEST(Settings, ReadHowToCompress) {
   using Mode = CompressionSetting::Mode;
   EXPECT_EQ(parse({"GPUSNAP_COMPRESS=off"}).settings.compress.mode, Mode::kOff);

@@ -25,7 +25,8 @@ Status decoded(const Manifest& manifest) {
 }
 
 TEST(Manifest, ComesBackAsItWas) {
-  const Manifest m = small();
+  Manifest m = small();
+  m.readings = {{"main", 0, false, std::string("\x80\0\x01", 3)}, {"1/0", 4, true, ""}};
   const auto back = decode_manifest(encode(m));
   ASSERT_TRUE(back.ok()) << back.status().message();
   EXPECT_EQ(encode(back.value()), encode(m));
@@ -41,6 +42,12 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(back->program.device_count, 2U);
   ASSERT_EQ(back->program.libraries.size(), 2U);
   EXPECT_EQ(back->program.libraries[0].build_id, "0a1b");
+  ASSERT_EQ(back->readings.size(), 2U);
+  EXPECT_EQ(back->readings[0].thread, "main");
+  EXPECT_EQ(back->readings[0].bytes, std::string("\x80\0\x01", 3));
+  EXPECT_FALSE(back->readings[0].ended);
+  EXPECT_EQ(back->readings[1].source, 4);
+  EXPECT_TRUE(back->readings[1].ended);
   ASSERT_EQ(back->program.inputs.size(), 2U);
   EXPECT_EQ(back->program.inputs[0].path, "/data/big.cfg");
   EXPECT_EQ(back->program.inputs[0].checksum, 56U);
