@@ -11,7 +11,6 @@ constexpr size_t kMostLetters = 6;
 
 // Page-locked where the program may have such memory.
 Caller::Letter& Caller::new_letter(uint64_t size, CUstream stream) {
-  while (letters_.size() >= kMostLetters) open_step();
   Letter& letter = letters_.emplace_back();
   letter.size = size;
   letter.stream = stream;
@@ -30,6 +29,8 @@ Caller::Letter& Caller::new_letter(uint64_t size, CUstream stream) {
 }
 
 void Caller::send_step() {
+  // Before anything is touched: it may wait for what was, and nothing waits for the rest then.
+  while (letters_.size() >= kMostLetters) open_step();
   const CUstream stream = pick_stream();
   const Part from = pick_part(draw_.chance(90) ? pick_memory() : *counters_);
   touch(*from.memory, stream);
