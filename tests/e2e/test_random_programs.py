@@ -121,6 +121,11 @@ class Case:
                   if each['state'] == 'complete']
         return sorted(listed, key=lambda each: each['epoch'])
 
+    def outputs(self, times):
+        """What it puts out by itself: one thing, where the program is as it should be."""
+        return {self.ended_well(self.start(self.command, LD_LIBRARY_PATH=harness.SIMCUDA),
+                                'without the library')[0] for _ in range(times)}
+
     # ---- what is compared
 
     def run(self):
@@ -188,6 +193,8 @@ class Run:
         except Failure as failure:
             keep = self.keep
             kept = '\nleft in %s' % folder if keep else ''
+            if len(case.outputs(30)) > 1:
+                kept += '\nwithout the library it does not put out the same each time either'
             self.failures.append('seed %d' % seed)
             print('FAILED %s\n%s%s' % (str(failure).strip(), case.describe(), kept), flush=True)
         finally:
