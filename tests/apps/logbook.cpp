@@ -37,10 +37,10 @@ class Listener {
   unsigned told_ = 0;
 };
 
-// How much the driver's log has become longer by.
+// How much the driver's log has become longer by. After a restore it lacks what was logged before.
 class Log {
  public:
-  Log() { CHECK(cuLogsCurrent(&at_, 0)); }
+  void begin() { CHECK(cuLogsCurrent(&at_, 0)); }
   unsigned length() {
     std::vector<char> text(25600);
     size_t size = text.size();
@@ -109,6 +109,7 @@ int run(int steps, bool told_of_all) {
         load_nonsense();
       }
       if (!listener) listener.emplace();
+      if (step % 10 == 9) log.begin();
       if (step % 5 == 4) told_of_all ? load_nonsense() : link_nonsense();
       const unsigned entry = told + listener->told() * 3 + asked_for_core_dumps() +
                              (step % 10 == 9 ? log.length() : 0);
