@@ -486,7 +486,9 @@ class Session {
   static bool may_have_sibling(const std::string& place);
   bool may_stray(HookId hook) const;
   [[noreturn]] void stray(HookId hook, const CallKey& key);
-  bool is_next(const std::string& path) const;
+  struct Strayed;
+  bool may_be_own(const std::string& path) const;
+  bool is_next(const Strayed& call) const;
   bool takes_others_turn(HookId hook, const std::string& path);
   bool is_of_thread(HookId hook, const std::string& path) const;
   bool takes_others_cut(const std::string& path, bool stalled);
@@ -646,6 +648,7 @@ class Session {
   std::map<std::string, std::string> places_;
   // What threads have come with when it was not what their entry said, by their paths.
   struct Strayed {
+    uint64_t refused = 0;  // calls read, when it was not the entry of its own; 0: not compared
     uint16_t hook = 0;
     std::vector<uint64_t> words;
     std::string name;

@@ -64,9 +64,11 @@ bool Session::may_stray(HookId hook) const {
 // The calling thread has another call than the entry: it waits until it comes up.
 void Session::stray(HookId hook, const CallKey& key) {
   const std::string path = own_path();
+  const uint64_t refused = own_.looks ? 0 : replayer_->calls_read();
   if (!own_.looks) refuse_entry();
   own_.looks = false;
-  strayed_[path] = {static_cast<uint16_t>(hook),
+  strayed_[path] = {refused,
+                    static_cast<uint16_t>(hook),
                     {key.words, key.words + key.count},
                     std::string(key.name),
                     key.given.empty() ? key.data : data_digest(key.given),
@@ -79,11 +81,16 @@ void Session::refuse_entry() {
   for (auto& [path, waiter] : waiting_) waiter->turn.notify_one();
 }
 
-// Whether the entry may be the calling thread's call, as far as is known of that.
-bool Session::is_next(const std::string& path) const {
+// Whether the entry, which is its own, may be the call of the thread at `path`: unless it was found
+// another when it was compared with this very entry. What was known of the call before may be so no
+// longer: what an address leads to depends on what others have done since.
+bool Session::may_be_own(const std::string& path) const {
   const auto found = strayed_.find(path);
-  if (found == strayed_.end()) return true;
-  const Strayed& call = found->second;
+  return found == strayed_.end() || found->second.refused != replayer_->calls_read();
+}
+
+// Whether the entry is what that thread has come with.
+bool Session::is_next(const Strayed& call) const {
   return entry_.head.hook == call.hook && entry_.words == call.words && entry_.name == call.name &&
          (entry_.data == 0 || settings_.pass_over.data ||
           same_data(entry_.data, call.data, call.launches));
@@ -103,7 +110,7 @@ bool Session::takes_others_turn(HookId hook, const std::string& path) {
     return true;
   }
   const Strayed& call = found->second;
-  if (!call.tells_apart() || !is_next(path)) return false;
+  if (!call.tells_apart() || !is_next(call)) return false;
   if (!entry_refused_ && own_call_comes(call.hook, call.key(), place, call.launches)) {
     return false;
   }

@@ -296,12 +296,11 @@ void Session::take_turn(HookId hook) {
     const Next next = look_for_turn(path);
     if (next == Next::kLive) break;
     const bool mine = next == Next::kMine;
-    if (mine && !is_next(path)) {
-      if (!entry_refused_) refuse_entry();
+    if (mine && !may_be_own(path)) {
       own_.insists = Clock::now() - moved > kOthersCome;
     }
     if (takes_others_cut(path, stalled)) continue;
-    if ((mine && (own_.insists || is_next(path))) || takes_others_turn(hook, path)) {
+    if ((mine && (own_.insists || may_be_own(path))) || takes_others_turn(hook, path)) {
       if (!own_.looks) strayed_.erase(path);
       begin_turn();
       return;
