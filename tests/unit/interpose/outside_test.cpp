@@ -149,7 +149,8 @@ TEST(Outside, WhatWasGivenIsTakenAndMoreIsAdded) {
 }
 
 TEST(Outside, WhoAsksForMoreThanASeriesThatEndedIsNoted) {
-  Series series(given("0", Source::kRandom, "ab", true));
+  const std::string text = "ab";  // which a series only points to
+  Series series(given("0", Source::kRandom, text, true));
   std::array<char, 3> bytes = {};
   EXPECT_EQ(series.take_bytes(bytes.data(), bytes.size()), 2U);
   EXPECT_TRUE(has_missed_any());
