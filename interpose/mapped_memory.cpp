@@ -80,6 +80,9 @@ Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size,
   MappedMemory memory{0, size, 0, device};
   const CUdeviceptr hint = address == 0 ? out_of_the_way(driver, size) : address;
   CUresult result = driver.cuMemAddressReserve(&memory.address, size, 0, hint, 0);
+  if (result != CUDA_SUCCESS && address == 0) {
+    result = driver.cuMemAddressReserve(&memory.address, size, 0, 0, 0);  // then anywhere
+  }
   if (result == CUDA_SUCCESS && address != 0 && memory.address != address) {
     (void)driver.cuMemAddressFree(memory.address, size);
     return Status(Code::kUnsupported, range + " is taken in this process");

@@ -96,8 +96,8 @@ bool Session::is_next(const Strayed& call) const {
           same_data(entry_.data, call.data, call.launches));
 }
 
-// Whether the entry, a sibling's, is what the calling thread has come with, and not what comes of
-// its own; or may be, which the thread then finds out.
+// Whether the entry, a sibling's, is what the calling thread has come with, and its own next call
+// is another; or may be, which the thread then finds out.
 bool Session::takes_others_turn(HookId hook, const std::string& path) {
   const std::string place = place_of(path);
   if (turn_taken_ || !entry_read_ || entry_.head.hook != static_cast<uint16_t>(hook) ||
@@ -110,8 +110,11 @@ bool Session::takes_others_turn(HookId hook, const std::string& path) {
     return true;
   }
   const Strayed& call = found->second;
-  if (!call.tells_apart() || !is_next(call)) return false;
-  if (!entry_refused_ && own_call_comes(call.hook, call.key(), place, call.launches)) {
+  // Of a launch the words are the same for all tasks: only arguments that are known and equal say
+  // whose it is.
+  const bool known = !call.launches || (call.data != 0 && call.data == entry_.data);
+  if (!call.tells_apart() || !known || !is_next(call)) return false;
+  if (own_call_comes(call.hook, call.key(), place, call.launches)) {
     return false;
   }
   swap_places(path, path_at(replayer_->thread()));

@@ -417,7 +417,7 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
 
 void Session::end_turn() {
   own_.has_turn = false;
-  own_.looks = false;
+  own_.looks = own_.insists = false;
   turn_taken_ = false;
   if (!replaying()) return;
   while (!cut_delivered_) {
