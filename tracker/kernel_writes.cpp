@@ -209,6 +209,13 @@ KernelWrites KernelCode::find(std::string_view name) const {
 
 namespace {
 
+template <class T>
+T load(const void* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
 // Where the arguments of one launch are.
 class Arguments {
  public:
@@ -251,8 +258,17 @@ class Arguments {
     const KernelWrites::Parameter& where = kernel_.parameters[parameter];
     const void* const from =
         params_ != nullptr ? params_[parameter] : static_cast<const void*>(buffer_ + where.offset);
+    if (from == nullptr) return 0;
+    // Loads of a fixed size: one of any size goes by way of memory, and waits for it.
+    switch (where.size) {
+      case 8: return load<uint64_t>(from);
+      case 4: return load<uint32_t>(from);
+      case 2: return load<uint16_t>(from);
+      case 1: return load<uint8_t>(from);
+      default: break;
+    }
     uint64_t value = 0;
-    if (from != nullptr) std::memcpy(&value, from, where.size);
+    std::memcpy(&value, from, where.size);
     return value;
   }
   template <class Visit>
