@@ -28,6 +28,9 @@ bool CallsAhead::read_one() {
   while (!ended_) {
     const Result<bool> any = replayer_->next_if_any(entry_);
     ended_ = !any.ok() || !any.value() || !replayer_->skip_deliveries(entry_).ok();
+    if (!ended_ && entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCallEnd) != 0) {
+      cuts_at_end_.push_back(replayer_->calls_read());
+    }
     if (ended_ || entry_.head.hook >= kOutcomeEntry) continue;
     if (concerns_thread_alone(entry_, replayer_->thread())) continue;
     seen_.push_back({replayer_->calls_read() - 1, replayer_->thread(), entry_.head.hook,
@@ -37,8 +40,21 @@ bool CallsAhead::read_one() {
   return false;
 }
 
+void CallsAhead::forget_before(uint64_t from) {
+  while (!seen_.empty() && seen_.front().number < from) seen_.pop_front();
+  while (!cuts_at_end_.empty() && cuts_at_end_.front() < from) cuts_at_end_.pop_front();
+}
+
+bool CallsAhead::cut_at_end_comes(uint64_t from) {
+  do {
+    forget_before(from);
+  } while (seen_.empty() && read_one());
+  return !cuts_at_end_.empty() && cuts_at_end_.front() == from;
+}
+
 bool CallsAhead::next_is(std::string_view thread, uint64_t from, uint16_t hook, const CallKey& key,
                          bool arguments) {
+  forget_before(from);
   for (size_t i = 0; i < seen_.size() || read_one();) {
     if (seen_[i].number < from) {
       seen_.pop_front();  // i is 0: the numbers rise

@@ -1,5 +1,5 @@
-// Looks ahead in the replay journal, with a reader of its own: which call a thread made next,
-// before the others have come so far. One thread at a time.
+// Looks ahead in the replay journal, with a reader of its own: which call a thread made next, and
+// whether there was a cut, before the replay has come so far. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,9 @@ class CallsAhead {
   // looked at; `arguments`: what same_data() asks.
   bool next_is(std::string_view thread, uint64_t from, uint16_t hook, const CallKey& key,
                bool arguments = false);
+  // Whether a cut was made at the end of the call before number `from`, whatever is in between,
+  // which can only be host functions that were running. Again `from` never goes back.
+  bool cut_at_end_comes(uint64_t from);
 
  private:
   struct Seen {
@@ -41,11 +44,13 @@ class CallsAhead {
     uint64_t data = 0;
   };
   bool read_one();
+  void forget_before(uint64_t from);
 
   std::unique_ptr<Replayer> replayer_;
   bool ended_ = false;
   Entry entry_;
   std::deque<Seen> seen_;
+  std::deque<uint64_t> cuts_at_end_;  // the numbers of the calls behind them
 };
 
 }  // namespace gpusnap

@@ -17,7 +17,7 @@
 namespace gpusnap {
 
 // Raised with every change of what entries mean.
-inline constexpr uint32_t kJournalVersion = 5;
+inline constexpr uint32_t kJournalVersion = 6;
 
 // Values of EntryHead::hook that are no hook.
 inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
@@ -53,6 +53,7 @@ enum EntryFlags : uint8_t {
                        // before it
   kHasData = 64,       // one word more: a digest of what the program gave to the device
                        // (services/data_digest.h)
+  kInCall = 128,       // of kCallbackEntry: the program's one thread was inside its next call
   kAtCallEnd = 8,  // a cut that was made at the end of the call before it, not before the next: the
                    // program ran host code after it, which must find what the cut delivered
 };

@@ -54,15 +54,16 @@ void HostMemory::may_change(const WriteSet& set) {
 }
 
 bool HostMemory::has_end_of(const WriteSet& set) {
-  if (set.everything() || !set.said() || !set.proven() || set.empty()) return false;
+  if (set.everything() || !set.said() || set.empty()) return false;
   bool some = some_have_other_address_;
   for_each_in(set, [&some](const Range&) { some = true; });
   return some;
 }
 
 void HostMemory::begin_write(const WriteSet& set, std::vector<uint64_t>& ranges) {
-  if (set.everything() || !set.said() || !set.proven()) return may_change_all();
-  if (set.empty()) return;
+  const bool known = set.said() && !set.everything();
+  if (!known || !set.proven()) may_change_all();
+  if (!known || set.empty()) return;
   const auto begin = [&ranges](Range& range) {
     if (std::ranges::find(ranges, range.number) != ranges.end()) return;
     ranges.push_back(range.number);
@@ -96,39 +97,55 @@ void HostMemory::is_settled() {
   for (auto& [address, range] : ranges_) range.may_change = false;
 }
 
-uint8_t HostMemory::capture(std::vector<Delivery>& deliveries) {
-  bool some = false;
-  for (auto& [address, range] : ranges_) {
-    const bool is_meant =
-        range.may_change || range.writes != 0 || (range.other_address && others_may_change_);
-    if (!is_meant && !all_may_change_) continue;
-    some = true;
-    const size_t before = deliveries.size();
-    uint64_t run_start = 0, run_size = 0;
-    auto flush = [&, base = address, &r = range] {
-      if (run_size == 0) return;
-      // The copy first: what is journaled is what the mirror holds, even if the device writes on.
-      std::memcpy(r.mirror.get() + run_start, memory(base) + run_start, run_size);
-      deliveries.push_back({{DeliveryHead::kMemory, base, run_start, run_size},
-                            plain_block(r.mirror.get() + run_start, run_size)});
-      run_size = 0;
-    };
-    for (uint64_t offset = 0; offset < range.size; offset += kBlock) {
-      const uint64_t size = std::min(kBlock, range.size - offset);
-      if (std::memcmp(memory(address) + offset, range.mirror.get() + offset, size) == 0) {
-        flush();
-        continue;
-      }
-      if (run_size == 0) run_start = offset;
-      run_size += size;
+void HostMemory::look_at(uint64_t address, Range& range, std::vector<Delivery>& deliveries) {
+  std::byte* const mirror = range.mirror.get();
+  uint64_t run_start = 0, run_size = 0;
+  const auto flush = [&] {
+    if (run_size == 0) return;
+    // The copy first: what is journaled is what the mirror holds, even if the device writes on.
+    std::memcpy(mirror + run_start, memory(address) + run_start, run_size);
+    deliveries.push_back({{DeliveryHead::kMemory, address, run_start, run_size},
+                          plain_block(mirror + run_start, run_size)});
+    run_size = 0;
+  };
+  for (uint64_t offset = 0; offset < range.size; offset += kBlock) {
+    const uint64_t size = std::min(kBlock, range.size - offset);
+    if (std::memcmp(memory(address) + offset, mirror + offset, size) == 0) {
+      flush();
+      continue;
     }
-    flush();
-    if (!all_may_change_ && deliveries.size() == before) {
+    if (run_size == 0) run_start = offset;
+    run_size += size;
+  }
+  flush();
+}
+
+uint8_t HostMemory::capture(std::vector<Delivery>& deliveries) {
+  if (!all_may_change_) {
+    uint8_t flags = 0;
+    (void)capture_known(deliveries, flags);
+    return flags;
+  }
+  for (auto& [address, range] : ranges_) look_at(address, range, deliveries);
+  return ranges_.empty() ? 0 : kCaptured;
+}
+
+bool HostMemory::capture_known(std::vector<Delivery>& deliveries, uint8_t& flags) {
+  bool told = true;
+  for (auto& [address, range] : ranges_) {
+    if (!is_known(range)) {
+      told = told && (!all_may_change_ ||
+                      std::memcmp(memory(address), range.mirror.get(), range.size) == 0);
+      continue;
+    }
+    flags |= kPartlyCaptured;
+    const size_t before = deliveries.size();
+    look_at(address, range, deliveries);
+    if (deliveries.size() == before) {
       deliveries.push_back({{DeliveryHead::kMemory, address, 0, 0}, {}});
     }
   }
-  if (all_may_change_) return ranges_.empty() ? 0 : kCaptured;
-  return some ? kPartlyCaptured : 0;
+  return told;
 }
 
 void HostMemory::note_copied(uint64_t address, uint64_t size) {

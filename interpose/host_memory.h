@@ -35,7 +35,8 @@ class HostMemory {
   void may_change(const WriteSet& set);
   void may_change_all();
   // Whether begin_write() of that set gives ranges: most calls write to the device's own memory
-  // alone, and nobody need know when they end.
+  // alone, and nobody need know when they end. After a guess all memory may have changed, and of
+  // what it names that is known.
   bool has_end_of(const WriteSet& set);
   // Likewise, but only until the end of that write is told: `ranges` gets their numbers, once each.
   // From then on changes are the host's, which other threads' captures must not take for the
@@ -52,6 +53,10 @@ class HostMemory {
   // Returns the flag that says what was looked at: kCaptured, where it was all memory,
   // kPartlyCaptured, where each range that was looked at has a delivery, or 0 for none.
   uint8_t capture(std::vector<Delivery>& deliveries);
+  // The same while host code of the program runs, which may change that memory, too: only what is
+  // known to be written. False: other memory has changed that the device may have written, and
+  // nobody can tell whose doing that is.
+  bool capture_known(std::vector<Delivery>& deliveries, uint8_t& flags);
   // The host got these bytes by a journaled copy: no news for the next capture. Recording and
   // replay.
   void note_copied(uint64_t address, uint64_t size);
@@ -73,6 +78,10 @@ class HostMemory {
   };
   template <class Visit>
   void for_each_in(const WriteSet& set, Visit&& visit);
+  bool is_known(const Range& range) const {
+    return range.may_change || range.writes != 0 || (range.other_address && others_may_change_);
+  }
+  static void look_at(uint64_t address, Range& range, std::vector<Delivery>& deliveries);
   static void settle(uint64_t address, Range& range);
   static std::byte* memory(uint64_t address) { return reinterpret_cast<std::byte*>(address); }
   std::map<uint64_t, Range>::iterator find(uint64_t address);

@@ -587,11 +587,12 @@ void Session::forget_context(CUcontext context) {
 }
 
 void Session::host_memory_may_change(const WriteSet& set, HostWrite* write) {
-  if (set.proven() && !set.everything()) {
-    if (write == nullptr || !write->is_marked) return host_memory_.may_change(set);
-    return host_memory_.begin_write(set, write->ranges);
+  if (write == nullptr || !write->is_marked) {
+    host_memory_.may_change(set);
+  } else {
+    host_memory_.begin_write(set, write->ranges);
   }
-  host_memory_.may_change_all();
+  if (set.proven() && !set.everything()) return;
   // What changes there may be another thread's doing, which makes it again, at a time of its own.
   if (several_threads_ && mode_ == Mode::kRecord) {
     refuse(
@@ -675,7 +676,7 @@ const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
     write.is_done = !write.is_open && (all_done || write.done == nullptr ||
                                        driver_->cuEventQuery(write.done) == CUDA_SUCCESS);
   }
-  *flags = static_cast<uint8_t>(*flags | host_memory_.capture(deliveries_));
+  capture_host_memory(host_functions_running_ == 0, *flags);
   std::erase_if(host_writes_, [this](const HostWrite& write) {
     if (!write.is_done) return false;
     host_memory_.end_write(write.ranges);
@@ -684,6 +685,18 @@ const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
   });
   if (all_done) host_memory_.is_settled();
   return deliveries_;
+}
+
+// `alone`: no host code of the program runs meanwhile.
+void Session::capture_host_memory(bool alone, uint8_t& flags) {
+  if (alone) {
+    flags |= host_memory_.capture(deliveries_);
+  } else if (!host_memory_.capture_known(deliveries_, flags)) {
+    foreign_.store(
+        "pinned or managed memory that host code has changed beside a kernel that may write to "
+        "any of it (gpusnap explain), while a host function began or ran,",
+        std::memory_order_relaxed);
+  }
 }
 
 void Session::forget_collected() {

@@ -241,6 +241,20 @@ class Session {
     ProgramsCall(const ProgramsCall&) = delete;
     ProgramsCall& operator=(const ProgramsCall&) = delete;
   };
+  // While one lives, a call is being recorded whose entry is still to come. Lives under the lock,
+  // which may be given back meanwhile.
+  class InDriver {
+   public:
+    [[gnu::always_inline]] explicit InDriver(Session& session) : session_(session) {
+      ++session_.calls_in_driver_;
+    }
+    [[gnu::always_inline]] ~InDriver() { --session_.calls_in_driver_; }
+    InDriver(const InDriver&) = delete;
+    InDriver& operator=(const InDriver&) = delete;
+
+   private:
+    Session& session_;
+  };
   // The driver has told the program something within a call that is hooked, which no replay tells
   // again. False: it was a call of ours. Takes no lock; `what` lives for ever.
   static bool note_told(const char* what);
@@ -468,7 +482,9 @@ class Session {
   void read_next();
   // For threads that make no hooked calls.
   void lock_foreign();
-  void pass_callbacks();
+  void pass_callbacks(bool in_call);
+  void end_callback(uint64_t number);
+  void capture_host_memory(bool alone, uint8_t& flags);
   void journal_callback(uint64_t number, CUresult status);
   bool recording() const { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; }
   void begin_callback(uint64_t number);
@@ -479,6 +495,7 @@ class Session {
   bool may_stand_in(HookId hook, const CallKey& key, const std::string& path, bool stalled);
   bool own_call_comes(uint16_t hook, const CallKey& key, const std::string& place,
                       bool arguments = false);
+  CallsAhead* calls_ahead();
   // ---- threads in each other's place (session_places.cpp)
   static std::string own_path();
   const std::string& place_of(const std::string& path) const;
@@ -501,6 +518,7 @@ class Session {
   bool was_made_ahead();
   void admit();
   void end_turn();
+  bool comes_to_cut_at_end();
   void wait_for_turn(HookId hook, CallLock::Clock::time_point since);
   void wait_for_turn(const char* call, CallLock::Clock::duration patience,
                      CallLock::Clock::time_point since);
@@ -592,6 +610,8 @@ class Session {
 
   std::unique_ptr<Recorder> recorder_;
   uint64_t callback_count_ = 0;
+  unsigned host_functions_running_ = 0;  // that the journal knows of
+  unsigned calls_in_driver_ = 0;         // whose entries come when they are back
   std::condition_variable callback_changed_;
   struct ReplayedCallback {
     HostFunction function;
@@ -615,7 +635,7 @@ class Session {
   std::map<CUcontext, std::vector<CUevent>> events_;
 
   std::unique_ptr<Replayer> replayer_;
-  std::unique_ptr<CallsAhead> calls_ahead_;  // where threads have come out of their order
+  std::unique_ptr<CallsAhead> calls_ahead_;  // once somebody has had to know
   RestoredRank restored_;
   struct Reload {
     uint64_t behind = 0;     // launches that are let through where all memory is there

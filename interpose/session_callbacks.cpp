@@ -56,7 +56,11 @@ void Session::journal_callback(uint64_t number, CUresult status) {
     host_memory_.begin_write(set, ranges);
   }
   deliveries_.clear();
-  const uint8_t flags = host_memory_.capture(deliveries_);
+  // Where it is not in a call it may be changing that memory itself.
+  const bool in_call = !several_threads_ && calls_in_driver_ != 0;
+  uint8_t flags = in_call ? kInCall : 0;
+  capture_host_memory(in_call && host_functions_running_ == 0, flags);
+  ++host_functions_running_;
   host_memory_.end_write(ranges);
   recorder_->append_callback(kCallbackEntry, number, status, flags, deliveries_);
 }
@@ -90,9 +94,7 @@ void Session::run_in_graph(GraphCallback& callback) {
   lock_.unlock();
   callback.function(callback.user);
   lock_foreign();
-  if (recording() && known) {
-    recorder_->append_callback(kCallbackEndEntry, number, CUDA_SUCCESS, 0, {});
-  }
+  if (known) end_callback(number);
   --callback.running;
   lock_.unlock();
 }
@@ -104,14 +106,20 @@ void run_graph_callback(void* user) {
 
 void Session::callback_ends(const HostCallback& callback) {
   lock_foreign();
-  if (recording() && callback.journaled) {
-    recorder_->append_callback(kCallbackEndEntry, callback.number, CUDA_SUCCESS, 0, {});
-  }
+  if (callback.journaled) end_callback(callback.number);
   lock_.unlock();
 }
 
-// Reads the next entry. Callbacks are nobody's turn: they begin when they come up.
-void Session::pass_callbacks() {
+void Session::end_callback(uint64_t number) {
+  if (!recording()) return;
+  recorder_->append_callback(kCallbackEndEntry, number, CUDA_SUCCESS, 0, {});
+  --host_functions_running_;
+}
+
+// Reads the next entry. Callbacks are nobody's turn: they begin when they come up; one that began
+// inside a call, only when the replay has come to that call (`in_call`), since host code before it
+// must not meet what this one is to see.
+void Session::pass_callbacks(bool in_call) {
   for (;;) {
     read_next();
     const uint16_t kind = entry_.head.hook;
@@ -121,6 +129,7 @@ void Session::pass_callbacks() {
       impossible(kExitDamaged, "the replay journal has a host function that was not launched");
     }
     if (kind == kCallbackEntry) {
+      if (!in_call && (entry_.head.flags & kInCall) != 0) return;
       deliver(entry_);
       found->second.status = static_cast<CUresult>(entry_.head.result);
       begin_callback(found->first);
@@ -149,8 +158,9 @@ void Session::run_callbacks() {
     callback.function.run(callback.status);
     lock_.lock();
     callbacks_.at(number).done = true;
+    callback_changed_.notify_all();
     // A thread inside a call passes them at its end.
-    if (!turn_taken_ && replaying() && !cut_delivered_) pass_callbacks();
+    if (!turn_taken_ && replaying() && !cut_delivered_) pass_callbacks(!waiting_.empty());
     if (!turn_taken_) wake();
   }
   lock_.unlock();

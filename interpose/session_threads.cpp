@@ -174,6 +174,7 @@ void Session::let_snapshot_end(void (Snapshots::*wait)()) {
 bool Session::take_checkpoint(const CutPlace& place) {
   triggers_->take();
   // Nobody else is in the session now, and those who come find it closed.
+  const InDriver in_driver(*this);
   lock_.unlock();
   const bool cut = checkpointer_->take(place);
   lock_.lock();
@@ -256,7 +257,7 @@ Session::Next Session::look_for_turn(const std::string& path) {
   bool passed_cut = false;
   const std::string& place = place_of(path);
   while (!turn_taken_) {
-    if (!cut_delivered_) pass_callbacks();
+    if (!cut_delivered_) pass_callbacks(true);
     const bool mine =
         !cut_delivered_ && replayer_->thread() == place && entry_.head.hook != kCallbackEndEntry;
     if (mine && at_collective()) diverged(describe_next(), "a CUDA call");
@@ -333,14 +334,20 @@ bool Session::may_stand_in(HookId hook, const CallKey& key, const std::string& p
 // place of another one's, and its turn will come.
 bool Session::own_call_comes(uint16_t hook, const CallKey& key, const std::string& place,
                              bool arguments) {
+  CallsAhead* const ahead = calls_ahead();
+  return ahead != nullptr && ahead->next_is(place, replayer_->calls_read(), hook, key, arguments);
+}
+
+// Null where the journal cannot be opened, which the reader of the replay will say.
+CallsAhead* Session::calls_ahead() {
   if (calls_ahead_ == nullptr) {
     const Manifest& manifest = restored_.manifest();
     auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
                                    manifest.calls);
-    if (!replayer.ok()) return false;
+    if (!replayer.ok()) return nullptr;
     calls_ahead_ = std::make_unique<CallsAhead>(std::move(replayer.value()));
   }
-  return calls_ahead_->next_is(place, replayer_->calls_read(), hook, key, arguments);
+  return calls_ahead_.get();
 }
 
 // Two that load the same, each for itself, must not be taken for one another: what one has in its
@@ -418,16 +425,29 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
 void Session::end_turn() {
   own_.has_turn = false;
   own_.looks = own_.insists = false;
-  turn_taken_ = false;
-  if (!replaying()) return;
-  while (!cut_delivered_) {
-    pass_callbacks();
-    // A cut that was made at a call's end is right behind it: the program then ran host code that
-    // must find what the cut delivered.
-    if (entry_.head.hook != kCutEntry || (entry_.head.flags & kAtCallEnd) == 0) break;
-    deliver_cut(replayer_->at_cut());
+  if (!replaying()) {
+    turn_taken_ = false;
+    return;
   }
+  while (!cut_delivered_ && comes_to_cut_at_end()) deliver_cut(replayer_->at_cut());
+  turn_taken_ = false;
   wake();
+}
+
+// A cut that was made at a call's end is right behind it: the program then ran host code, which
+// must find what the cut delivered and whose own changes must not meet it. Host functions that the
+// cut had waited for are between the two, and are waited for here.
+bool Session::comes_to_cut_at_end() {
+  pass_callbacks(false);
+  while (entry_.head.hook == kCallbackEntry || entry_.head.hook == kCallbackEndEntry) {
+    CallsAhead* const ahead = calls_ahead();
+    if (ahead == nullptr || !ahead->cut_at_end_comes(replayer_->calls_read())) return false;
+    pass_callbacks(true);
+    if (entry_.head.hook != kCallbackEndEntry) continue;
+    (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
+    pass_callbacks(true);
+  }
+  return entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCallEnd) != 0;
 }
 
 // The thread whose turn it is; all, where it is anybody's.
@@ -533,7 +553,7 @@ void Session::finish_replay() {
   uint64_t turns = UINT64_MAX;
   for (;;) {
     if (!replaying() || cut_delivered_) return;
-    if (!turn_taken_) pass_callbacks();
+    if (!turn_taken_) pass_callbacks(true);
     if (all_made()) {
       if (entry_read_) note_cut();
       return;

@@ -100,6 +100,7 @@ class Step {
   // The real call, while recording.
   template <class Real>
   CUresult made(Real&& real) {
+    const Session::InDriver in_driver(*session_);
     if (session_->reload_pending()) [[unlikely]]
       reload();
     before_write();

@@ -261,11 +261,16 @@ class Arguments {
     if (from == nullptr) return 0;
     // Loads of a fixed size: one of any size goes by way of memory, and waits for it.
     switch (where.size) {
-      case 8: return load<uint64_t>(from);
-      case 4: return load<uint32_t>(from);
-      case 2: return load<uint16_t>(from);
-      case 1: return load<uint8_t>(from);
-      default: break;
+      case 8:
+        return load<uint64_t>(from);
+      case 4:
+        return load<uint32_t>(from);
+      case 2:
+        return load<uint16_t>(from);
+      case 1:
+        return load<uint8_t>(from);
+      default:
+        break;
     }
     uint64_t value = 0;
     std::memcpy(&value, from, where.size);

@@ -177,6 +177,10 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   s.recorder_->append(kCutEntry, key, 0, flags, nullptr, deliveries);
   s.forget_collected();
   cut = true;
+  // A host function that the cut had waited for may have been the end of it.
+  if (const char* const what = s.foreign_.load(std::memory_order_relaxed)) {
+    return {Code::kUnsupported, std::string(what) + " cannot be restored by this version"};
+  }
 
   const Result<uint64_t> next = place.epoch != 0 ? place.epoch : s.store_->next_epoch(s.job_);
   if (!next.ok()) return next.status();

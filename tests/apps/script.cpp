@@ -18,6 +18,7 @@
 //   new_set NAME NUMBER STREAM     a set by a call that is asked for as a newer CUDA has it
 //   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
 //   host NAME STREAM       a host function that ends then; then says that it ran
+//   attend FILE STREAM     a host function that makes FILE.begun, and ends when there is FILE
 //   release NAME
 //   signal NAME STREAM     release by the stream itself
 //   bring NAME STREAM      its words into the host's own memory, by a batch
@@ -30,8 +31,11 @@
 //   map NAME PHYSICAL      an address for it, one of several perhaps; unmap NAME
 //   context   end_context  a second one, current meanwhile; what was made in it ends with it
 //   primary                says whether the device's primary context is in use
+//   pinned NAME WORDS      page-locked memory of zeros; bump NAME: the host adds one to each word
+//   tell NAME              a digest of it, as it is
 //   print NAME             a digest of its words, when all is done that was begun
 //   await FILE             goes on when there is such a file; make FILE makes one
+//   pause MILLISECONDS
 //   write FILE TEXT        a file of that line alone; append FILE TEXT
 //   read FILE              says its first line
 //   say TEXT
@@ -224,6 +228,16 @@ class Script {
       const Memory gone = take(line);
       CHECK(cuMemUnmap(gone.address, gone.bytes()));
       CHECK(cuMemAddressFree(gone.address, gone.bytes()));
+    } else if (name == "pinned") {
+      const std::string what = line.word();
+      auto& words = pinned_[what] = std::make_unique<Pinned<unsigned>>(line.number());
+      std::ranges::fill(words->span(), 0);
+    } else if (name == "bump") {
+      for (unsigned& word : pinned_.at(line.word())->span()) ++word;
+    } else if (name == "tell") {
+      const std::string what = line.word();
+      const auto words = pinned_.at(what)->span();
+      std::printf("%s %016" PRIx64 "\n", what.c_str(), digest(std::span<const unsigned>(words)));
     } else if (name == "print") {
       const std::string what = line.word();
       const Memory& from = memory_.at(what);
@@ -298,6 +312,9 @@ class Script {
     } else if (name == "host") {
       Flag& waited_for = flag(line);
       CHECK(cuLaunchHostFunc(stream(line), run_host_function, &waited_for));
+    } else if (name == "attend") {
+      std::string& file = attended_.emplace_back(line.word());
+      CHECK(cuLaunchHostFunc(stream(line), attend, &file));
     } else {
       return false;
     }
@@ -329,10 +346,9 @@ class Script {
     } else if (name == "unload") {
       module_.reset();
     } else if (name == "await") {
-      const std::string file = line.word();
-      while (!std::filesystem::exists(file)) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
+      await(line.word());
+    } else if (name == "pause") {
+      std::this_thread::sleep_for(std::chrono::milliseconds(line.number()));
     } else if (name == "make") {
       std::ofstream(line.word()).put('\n');
     } else if (name == "read") {
@@ -355,6 +371,16 @@ class Script {
     return true;
   }
 
+  static void await(const std::string& file) {
+    while (!std::filesystem::exists(file)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  static void attend(void* given) {
+    const std::string& file = *static_cast<const std::string*>(given);
+    std::ofstream(file + ".begun").put('\n');
+    await(file);
+  }
   static void run_host_function(void* given) {
     Flag& flag = *static_cast<Flag*>(given);
     while (!flag.released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -464,6 +490,8 @@ class Script {
   std::map<std::string, CUstream> streams_;
   std::map<std::string, Memory> memory_;
   std::map<std::string, Physical> physical_;
+  std::map<std::string, std::unique_ptr<Pinned<unsigned>>> pinned_;
+  std::deque<std::string> attended_;  // files; where they are, they stay
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Flag>> flags_;
   Random random_{17};

@@ -32,8 +32,9 @@ class TestCase(harness.TestCase):
 
     def make_all(self, text):
         for line in text.splitlines():
-            if line.split()[-2:-1] == ['await']:
-                self.make(line.split()[-1])
+            for command, name in itertools.pairwise(line.split()):
+                if command in ('await', 'attend'):
+                    self.make(name)
 
     def undisturbed(self, text, ends_with=0):
         """What the script puts out without any of ours: the run, ended."""
@@ -101,13 +102,30 @@ class TestCase(harness.TestCase):
         self.make(name)
 
     @staticmethod
-    def state_of_thread(run, name):
-        """As the system has it: 'S' for one that waits."""
-        # The program is a child of the tool, or has taken its place.
+    def pids_of(run):
+        """The program is a child of the tool, or has taken its place."""
         pids = [run.process.pid]
         for folder in glob.glob('/proc/%d/task/*' % pids[0]):
             with open(folder + '/children') as file:
                 pids += [int(child) for child in file.read().split()]
+        return pids
+
+    def wait_for_sleep(self, run):
+        """Until the program's first thread waits for something."""
+        def sleeps():
+            states = []
+            for pid in self.pids_of(run):
+                with open('/proc/%d/stat' % pid) as file:
+                    before, _, after = file.read().rpartition(')')
+                if before.endswith('(script'):
+                    states.append(after.split()[0])
+            return 'S' in states
+        self.wait_until(run, 'its wait', sleeps)
+
+    @staticmethod
+    def state_of_thread(run, name):
+        """As the system has it: 'S' for one that waits."""
+        pids = TestCase.pids_of(run)
         for folder in itertools.chain(*(glob.glob('/proc/%d/task/*' % pid) for pid in pids)):
             with open(folder + '/stat') as file:
                 before, _, after = file.read().rpartition(')')

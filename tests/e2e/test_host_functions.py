@@ -67,6 +67,102 @@ class HostFunctions(scripted.TestCase):
             print a
             ''', 1)
 
+    # A kernel that may write to any memory, the page-locked p, too.
+    BESIDE_A_GUESS = '''
+            stream s
+            stream other
+            alloc a 1000
+            alloc table 1000
+            point table a
+            pinned p 3000
+            chase table 100 1 other
+        '''
+
+    CUTS_BEFORE = 3  # copies to the device are synchronisations, too
+
+    def restored_with(self, reference, run, command):
+        """Of a run whose checkpoints begin with those; one is made at the end of "sync"."""
+        self.make('last')
+        self.finish(run)
+        self.assert_same_output(run, reference)
+        self.assertEqual(self.warnings(run), [])
+        self.restores_all(command, reference)
+
+    def started(self, text):
+        reference = self.undisturbed(text)
+        command = self.script(text)
+        return reference, command, self.start_saved(command, GPUSNAP_EVERY='syncs:1',
+                                                    GPUSNAP_ORG='b+i', GPUSNAP_KEEP=20)
+
+    def test_what_the_host_did_behind_a_cut_at_the_end_of_a_call_is_kept(self):
+        """The cut has waited for one, which in the replay may be running still."""
+        text = self.BESIDE_A_GUESS + '''
+            attend go s
+            say ready
+            sync other
+            bump p
+            tell p
+            await last
+            print a
+            tell p
+            '''
+        reference, command, run = self.started(text)
+        self.wait_for(run, 'ready')
+        self.wait_for_sleep(run)
+        self.make('go')
+        self.wait_for_complete(run, self.CUTS_BEFORE + 1)
+        self.restored_with(reference, run, command)
+
+    def test_one_that_began_in_a_call_does_so_in_the_replay(self):
+        """It is given what host code before that call has changed, which must have done so."""
+        text = self.BESIDE_A_GUESS + '''
+            attend first s
+            attend second s
+            pause 200
+            bump p
+            tell p
+            say ready
+            sync s
+            bump p
+            tell p
+            await last
+            print a
+            tell p
+            '''
+        reference, command, run = self.started(text)
+        self.wait_for(run, 'ready')
+        self.wait_for_sleep(run)
+        self.make('first')
+        self.make('second')
+        self.wait_for_complete(run, self.CUTS_BEFORE + 1)
+        self.restored_with(reference, run, command)
+
+    def test_where_nobody_can_tell_who_changed_memory_checkpoints_end(self):
+        text = self.BESIDE_A_GUESS + '''
+            attend first s
+            attend second s
+            bump p
+            say ready
+            await go
+            sync s
+            tell p
+            await last
+            print a
+            '''
+        reference, command, run = self.started(text)
+        self.wait_for(run, 'ready')
+        self.make('first')
+        self.wait_for_file(run, 'second.begun')
+        self.make('second')
+        self.make('go')
+        self.make('last')
+        self.finish(run)
+        self.assert_same_output(run, reference)
+        self.assertIn('no more checkpoints of this process, the program goes on: pinned or managed '
+                      'memory that host code has changed beside a kernel that may write to any of '
+                      'it (gpusnap explain), while a host function began or ran, cannot be '
+                      'restored by this version', run.errors)
+
     def test_they_are_counted_on_after_a_restore(self):
         """From a checkpoint of a restored run, whose journal is in two parts."""
         text = '''

@@ -307,6 +307,7 @@ void Actor::see(const void* bytes, size_t size) {
   for (size_t i = 0; i < size; ++i) {
     seen_ = (seen_ ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
   }
+  trace("  saw %zu bytes: %016llx\n", size, static_cast<unsigned long long>(seen_));
 }
 
 }  // namespace oracle

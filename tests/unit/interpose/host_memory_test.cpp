@@ -247,6 +247,39 @@ TEST_F(HostMemoryTest, ASetThatNobodyGaveIsEverything) {
   expect_equal();
 }
 
+// What a call says that it writes is known of a guess, too.
+TEST_F(HostMemoryTest, WhileHostCodeRunsOnlyWhatIsKnownIsCaptured) {
+  std::vector<std::byte> other(kSize);
+  recorder_.add(address(other), kSize);
+  recorder_.is_settled();
+  WriteSet guess;
+  guess.add(address(recorded_), 1);
+  guess.add_guess(3);
+  std::vector<uint64_t> ranges;
+  EXPECT_TRUE(recorder_.has_end_of(guess));
+  recorder_.begin_write(guess, ranges);
+  EXPECT_EQ(ranges.size(), 1U);
+  std::vector<Delivery> deliveries;
+  uint8_t flags = 0;
+  device([](auto& m) { m[7] = std::byte{1}; });
+  EXPECT_TRUE(recorder_.capture_known(deliveries, flags));
+  EXPECT_EQ(flags, kPartlyCaptured);
+  ASSERT_EQ(deliveries.size(), 1U);
+  EXPECT_EQ(deliveries[0].head.target, address(recorded_));
+  // That may be the host's doing, or the kernel's.
+  other[5] = std::byte{1};
+  EXPECT_FALSE(recorder_.capture_known(deliveries, flags));
+  // Behind the kernel, and when the device is idle.
+  recorder_.end_write(ranges);
+  deliveries.clear();
+  flags = 0;
+  EXPECT_FALSE(recorder_.capture_known(deliveries, flags));
+  recorder_.is_settled();
+  EXPECT_TRUE(recorder_.capture_known(deliveries, flags));
+  EXPECT_EQ(flags, 0);
+  EXPECT_TRUE(deliveries.empty());
+}
+
 TEST_F(HostMemoryTest, AGuessIsEverything) {
   recorder_.is_settled();
   WriteSet guess;

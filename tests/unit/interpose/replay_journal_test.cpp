@@ -331,6 +331,27 @@ TEST_F(ReplayJournalTest, TheNextCallOfEachThreadIsSeenAhead) {
   EXPECT_FALSE(ahead.next_is("8", 8, 2, key_of({9}, "other")));
 }
 
+TEST_F(ReplayJournalTest, ACutAtTheEndOfACallIsSeenAhead) {
+  auto recorder = record("a.journal");
+  recorder->append(1, {}, 0);
+  recorder->append(kCutEntry, {}, 0, kAtCallEnd, nullptr, {});
+  recorder->append(1, {}, 0);
+  recorder->append_callback(kCallbackEntry, 0, 0, 0, {});
+  recorder->append_callback(kCallbackEndEntry, 0, 0, 0, {});
+  recorder->append(kCutEntry, {}, 0, kAtCallEnd, nullptr, {});
+  recorder->append(1, {}, 0);
+  recorder->append_callback(kCallbackEntry, 1, 0, 0, {});
+  recorder->append_callback(kCallbackEndEntry, 1, 0, 0, {});
+  recorder->append(1, {}, 0);
+  recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
+  CallsAhead ahead(replay(finish(*recorder), 4));
+  EXPECT_TRUE(ahead.cut_at_end_comes(1));
+  EXPECT_TRUE(ahead.cut_at_end_comes(2));
+  EXPECT_TRUE(ahead.next_is("main", 2, 1, {}));
+  EXPECT_FALSE(ahead.cut_at_end_comes(3));
+  EXPECT_FALSE(ahead.cut_at_end_comes(4));  // that one was made before a call
+}
+
 TEST_F(ReplayJournalTest, WhatConcernsAThreadAloneIsNotItsNextCall) {
   const auto sets = static_cast<uint16_t>(HookId::cuCtxSetCurrent);
   CallKey known;
