@@ -153,6 +153,9 @@ bool store_attribute(void* place, CUpointer_attribute attribute, const Allocatio
       put<unsigned long long>(place, 0);
       return true;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      put<int>(place,
+               found.type == MemoryType::kDevice && found.pool == nullptr && !found.of_graph);
+      return true;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       put<int>(place, 0);
       return true;

@@ -97,6 +97,15 @@ CUresult check_stream(Driver& state, const Stream& stream) {
   return state.captures.check_unsafe();
 }
 
+// What a stream does that waits for an event: where processes share it, for their records, too.
+WorkQueue::Task wait_for_others(Driver& state, Context& context, Event& event) {
+  if (!event.shared) return [] {};
+  return [&context, clock = state.engines.clock(), shared = event.shared,
+          number = event.shared->latest()] {
+    shared->wait(number, clock, [&] { return context.cancelled().load(); });
+  };
+}
+
 // What a call about an event's place in its stream needs.
 CUresult check_event(Driver& state, Event& event) {
   if (event.captured().capture) return CUDA_ERROR_CAPTURED_EVENT;
@@ -130,7 +139,12 @@ void run_host_function(Driver& state, CUhostFn function, void* user) {
 Point record_now(Driver& state, Context& context, const Stream& stream, Event& event) {
   auto time = std::make_shared<std::atomic<int64_t>>(0);
   Point point = context.submit(
-      stream, [time, &state] { *time = state.engines.now(); }, Context::When::kAlways);
+      stream,
+      [time, &state, shared = event.shared, number = event.shared ? event.shared->record() : 0] {
+        *time = state.engines.now();
+        if (shared) shared->reach(number);
+      },
+      Context::When::kAlways);
   event.set({point, std::move(time)});
   return point;
 }
@@ -293,7 +307,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags
     if (captured) return *captured;
     stream.queue->wait_for_room();
     // Also behind an event that has passed: what is ordered must not depend on how far streams are.
-    context.submit(stream, [] {}, Context::When::kAlways, {event->latest().point});
+    context.submit(stream, simcuda::wait_for_others(state, context, *event), Context::When::kAlways,
+                   {event->latest().point});
     return CUDA_SUCCESS;
   });
 }
@@ -330,9 +345,16 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* u
 
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
   return in_context([&](Driver& state, Context& context) {
-    constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
-    if (event == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+    constexpr unsigned kKnown =
+        CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    const bool shared = (flags & CU_EVENT_INTERPROCESS) != 0;
+    if (event == nullptr || (flags & ~kKnown) != 0 ||
+        (shared && (flags & CU_EVENT_DISABLE_TIMING) == 0)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     auto fresh = std::make_shared<Event>();
+    if (shared) fresh->shared = simcuda::SharedMarks::make();
+    if (shared && !fresh->shared) return CUDA_ERROR_OUT_OF_MEMORY;
     fresh->handle = state.events.reserve();
     fresh->context = context.handle();
     fresh->flags = flags;
@@ -364,7 +386,8 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) 
 CUresult cuEventQuery(CUevent handle) {
   return with_event(handle, [](Driver& state, Event& event) {
     if (CUresult bad = simcuda::check_event(state, event); bad != CUDA_SUCCESS) return bad;
-    return event.latest().point.reached() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    const bool others = !event.shared || event.shared->reached(event.shared->latest());
+    return others && event.latest().point.reached() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
 
@@ -374,6 +397,9 @@ CUresult cuEventSynchronize(CUevent handle) {
     const Point point = event.latest().point;
     point.wait();
     state.pools.synchronised(point);
+    if (event.shared) {
+      event.shared->wait(event.shared->latest(), nullptr, [] { return false; });
+    }
     if (const auto context = state.contexts.find(event.context)) context->show_printed();
     return CUDA_SUCCESS;
   });

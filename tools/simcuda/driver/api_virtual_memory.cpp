@@ -41,15 +41,17 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   return in_driver([&](Driver& state) {
     if (handle == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult bad = check_properties(state, properties); bad != CUDA_SUCCESS) return bad;
-    if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
-      return CUDA_ERROR_NOT_SUPPORTED;  // nothing is shared with other processes
+    const bool shareable =
+        properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE && !shareable) {
+      return CUDA_ERROR_NOT_SUPPORTED;
     }
     const unsigned usage = properties->allocFlags.usage;
     if ((usage & ~unsigned{CU_MEM_CREATE_USAGE_HW_DECOMPRESS}) != 0) {
       return CUDA_ERROR_NOT_SUPPORTED;  // there are no sparse arrays
     }
     if (state.faults.strike(simcuda::FaultPoint::kAllocation)) return CUDA_ERROR_OUT_OF_MEMORY;
-    return state.memory.create(properties->location.id, size, usage, handle);
+    return state.memory.create(properties->location.id, size, usage, shareable, handle);
   });
 }
 
@@ -129,12 +131,14 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
     if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
     int device = 0;
     unsigned usage = 0;
-    CUresult result = state.memory.describe(handle, &device, &usage);
+    bool shareable = false;
+    CUresult result = state.memory.describe(handle, &device, &usage, &shareable);
     if (result != CUDA_SUCCESS) return result;
     *properties = {};
     properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties->location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     properties->allocFlags.usage = static_cast<unsigned short>(usage);
+    if (shareable) properties->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     return CUDA_SUCCESS;
   });
 }

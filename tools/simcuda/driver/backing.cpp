@@ -1,5 +1,6 @@
 #include "tools/simcuda/driver/backing.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -79,20 +80,48 @@ void fill_with_junk(std::byte* memory, uint64_t bytes, uint64_t offset) {
 }
 
 Backing::Backing(Backing&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      fd_(std::exchange(other.fd_, -1)) {}
 
 Backing& Backing::operator=(Backing&& other) noexcept {
   if (this != &other) {
     reset();
     data_ = std::exchange(other.data_, nullptr);
     bytes_ = std::exchange(other.bytes_, 0);
+    fd_ = std::exchange(other.fd_, -1);
   }
   return *this;
 }
 
 void Backing::reset() {
   if (data_ != nullptr) munmap(data_, bytes_);
+  if (fd_ >= 0) close(fd_);
   data_ = nullptr;
+  fd_ = -1;
+}
+
+Backing Backing::of_file(int fd, uint64_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return {};
+  return {static_cast<std::byte*>(memory), bytes};
+}
+
+int Backing::share() {
+  if (fd_ >= 0) return fd_;
+  const int fd = make_file("simcuda-shared", bytes_);
+  bool copied = fd >= 0;
+  for (uint64_t at = 0; copied && at < bytes_;) {
+    const ssize_t wrote = pwrite(fd, data_ + at, bytes_ - at, static_cast<off_t>(at));
+    copied = wrote > 0;
+    at += copied ? static_cast<uint64_t>(wrote) : 0;
+  }
+  if (copied &&
+      mmap(data_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
+    return fd_ = fd;
+  }
+  if (fd >= 0) close(fd);
+  return -1;
 }
 
 Backing Backing::junk(uint64_t bytes) {
@@ -122,6 +151,10 @@ PhysicalMemory::PhysicalMemory(uint64_t bytes) : fd_(make_file("simcuda-physical
 
 PhysicalMemory::~PhysicalMemory() {
   if (fd_ >= 0) close(fd_);
+}
+
+int PhysicalMemory::share() const {
+  return fcntl(fd_, F_DUPFD_CLOEXEC, 0);
 }
 
 bool PhysicalMemory::map(std::byte* at, uint64_t bytes) const {

@@ -34,6 +34,13 @@ class Backing {
   // Address space without memory, for mappings to be placed in.
   static Backing reserved(uint64_t bytes);
 
+  // All of a file of another process, writable.
+  static Backing of_file(int fd, uint64_t bytes);
+
+  // From now on it is a file without a name, which other processes may map, too: -1 where none can
+  // be had. Nobody may write to it meanwhile.
+  int share();
+
   std::byte* data() const { return data_; }
   explicit operator bool() const { return data_ != nullptr; }
 
@@ -43,6 +50,7 @@ class Backing {
 
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
+  int fd_ = -1;  // of share()
 };
 
 // Memory that may be mapped several times: a file without a name.
@@ -50,11 +58,18 @@ class PhysicalMemory {
  public:
   // Holds junk. Empty when memory could not be had. `bytes` is a multiple of kGranule.
   explicit PhysicalMemory(uint64_t bytes);
+  // That of another process, whose file this is; takes it over.
+  struct Imported {
+    int fd;
+  };
+  explicit PhysicalMemory(Imported imported) : fd_(imported.fd) {}
   ~PhysicalMemory();
   PhysicalMemory(const PhysicalMemory&) = delete;
   PhysicalMemory& operator=(const PhysicalMemory&) = delete;
 
   explicit operator bool() const { return fd_ >= 0; }
+  // Another descriptor of the file, for who is to share it; -1: none can be had.
+  int share() const;
   // Maps the first `bytes` over reserved address space; unmap() makes that reserved again.
   bool map(std::byte* at, uint64_t bytes) const;
   static bool unmap(std::byte* at, uint64_t bytes);

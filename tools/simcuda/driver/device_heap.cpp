@@ -93,6 +93,17 @@ void DeviceHeap::free(uint64_t address) {
   }
 }
 
+std::optional<DeviceHeap::Shared> DeviceHeap::share(uint64_t address) {
+  Shared shared;
+  if (auto run = runs_.find(address); run != runs_.end()) {
+    shared = {run->second.backing->share(), run->second.bytes, 0};
+  } else {
+    auto owner = std::prev(granules_.upper_bound(address));
+    shared = {owner->second.backing->share(), kGranule, address - owner->first};
+  }
+  return shared.fd < 0 ? std::nullopt : std::optional(shared);
+}
+
 bool DeviceHeap::commit(uint64_t bytes) {
   if (bytes > capacity_ - committed_) return false;
   committed_ += bytes;

@@ -38,6 +38,16 @@ class DeviceHeap {
   // Gives back what allocate() returned.
   void free(uint64_t address);
 
+  // The file in which the allocation lies from now on, for other processes to map: all of it, and
+  // where in it the allocation begins. None where it cannot be had. Nobody may write to what
+  // shares a granule with it meanwhile.
+  struct Shared {
+    int fd = -1;
+    uint64_t bytes = 0;
+    uint64_t offset = 0;
+  };
+  std::optional<Shared> share(uint64_t address);
+
   // Committed memory that is not in an allocation of this heap (mapped by the program itself).
   bool commit(uint64_t bytes);
   void uncommit(uint64_t bytes) { committed_ -= bytes; }
@@ -48,12 +58,12 @@ class DeviceHeap {
  private:
   struct Granule {
     Use use;
-    std::shared_ptr<const Backing> backing;
+    std::shared_ptr<Backing> backing;
     std::map<uint64_t, uint64_t> holes;   // offset -> bytes
     std::map<uint64_t, uint64_t> blocks;  // offset -> bytes with the gap
   };
   struct Run {
-    std::shared_ptr<const Backing> backing;
+    std::shared_ptr<Backing> backing;
     uint64_t bytes = 0;
   };
 

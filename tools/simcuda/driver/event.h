@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/simcuda/driver/cuda.h"
+#include "tools/simcuda/driver/shared_marks.h"
 #include "tools/simcuda/driver/work_queue.h"
 
 namespace simcuda {
@@ -21,6 +22,8 @@ struct Event {
   CUevent handle = nullptr;
   CUcontext context = nullptr;
   unsigned flags = 0;
+  std::shared_ptr<SharedMarks>
+      shared;  // of all processes that have it; null: it is this one's alone
 
   // One cuEventRecord: where it stands in its stream, and when the stream came there.
   struct Record {

@@ -213,9 +213,41 @@ void Memory::release(const Allocation& allocation) {
     case MemoryType::kMapped:
       PhysicalMemory::unmap(allocation.host, allocation.size);
       break;
+    case MemoryType::kImported:
+      ranges_.release(allocation.base);
+      break;
     case MemoryType::kRegistered:
       break;
   }
+}
+
+std::optional<DeviceHeap::Shared> Memory::share(uint64_t address, Allocation* found) {
+  Hold lock = hold();
+  const Allocation* allocation = find(lock, address);
+  if (allocation == nullptr || allocation->type != MemoryType::kDevice ||
+      allocation->pool != nullptr || allocation->of_graph) {
+    return std::nullopt;
+  }
+  *found = *allocation;
+  return heaps_[allocation->device]->share(allocation->address);
+}
+
+// Whole granules, as the other process has them.
+CUresult Memory::import(Allocation wanted, Backing file, uint64_t bytes, uint64_t offset,
+                        uint64_t* address) {
+  std::lock_guard lock(mutex_);
+  const uint64_t low = device_low(wanted.device);
+  const auto base = ranges_.take(low, low + kUnhinted, bytes + kGranule, kGranule);
+  if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
+  auto memory = std::make_shared<Backing>(std::move(file));
+  wanted.base = *base;
+  wanted.address = *base + offset;
+  wanted.host = memory->data() + offset;
+  wanted.bytes = std::move(memory);
+  wanted.readers = wanted.writers = 1u << wanted.device;
+  *address = wanted.address;
+  insert(std::move(wanted));
+  return CUDA_SUCCESS;
 }
 
 CUresult Memory::enable_peer(int device, CUcontext context) {

@@ -25,25 +25,44 @@
 
 namespace simcuda {
 
-enum class MemoryType : uint8_t { kDevice, kVariable, kMapped, kManaged, kPinned, kRegistered };
+enum class MemoryType : uint8_t {
+  kDevice,
+  kVariable,
+  kMapped,
+  kImported,  // another process's, opened by a handle of that
+  kManaged,
+  kPinned,
+  kRegistered,
+};
 
 // A physical allocation of virtual memory management; counts against its device while it lives.
 struct Physical {
-  Physical(DeviceHeap& heap, uint64_t bytes_, int device_, unsigned usage_)
-      : memory(bytes_), bytes(bytes_), device(device_), usage(usage_), heap_(heap) {}
-  ~Physical() { heap_.uncommit(bytes); }
+  Physical(DeviceHeap& heap, uint64_t bytes_, int device_, unsigned usage_, bool shareable_)
+      : memory(bytes_),
+        bytes(bytes_),
+        device(device_),
+        usage(usage_),
+        shareable(shareable_),
+        heap_(&heap) {}
+  // Of another process, in whose heap it counts.
+  Physical(PhysicalMemory::Imported file, uint64_t bytes_, int device_)
+      : memory(file), bytes(bytes_), device(device_), shareable(true) {}
+  ~Physical() {
+    if (heap_ != nullptr) heap_->uncommit(bytes);
+  }
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
 
   PhysicalMemory memory;
   uint64_t bytes;
   int device;
-  unsigned usage;  // CU_MEM_CREATE_USAGE_...
+  unsigned usage = 0;  // CU_MEM_CREATE_USAGE_...
+  bool shareable;      // as a file descriptor
   CUmemGenericAllocationHandle handle = 0;
   unsigned references = 1;  // cuMemCreate and cuMemRetainAllocationHandle less cuMemRelease
 
  private:
-  DeviceHeap& heap_;
+  DeviceHeap* heap_ = nullptr;
 };
 
 struct Allocation {
@@ -70,6 +89,7 @@ struct Allocation {
   std::shared_ptr<const void> bytes;   // keeps what is at `host`; null where nothing need
   std::shared_ptr<Physical> physical;  // kMapped
   std::shared_ptr<Backing> space;      // kMapped: the reservation's view on the host
+  uint64_t base = 0;                   // kImported: the addresses that were taken for it begin here
 
   bool on_host() const { return type >= MemoryType::kManaged; }
 };
@@ -137,6 +157,13 @@ class Memory {
   // Who may use all memory of a pool, a bit for each device.
   void set_pool_access(CUmemoryPool pool, uint32_t readers, uint32_t writers);
 
+  // The file of the allocation that holds `address`, for other processes; the allocation itself.
+  // Only of device memory that is the program's own and no pool's or graph's.
+  std::optional<DeviceHeap::Shared> share(uint64_t address, Allocation* found);
+  // All of such a file of another process, of which `wanted` begins at `offset`.
+  CUresult import(Allocation wanted, Backing file, uint64_t bytes, uint64_t offset,
+                  uint64_t* address);
+
   // Kernels of `device` may use all that is, or will be, allocated in `context`, until disabled or
   // the context is gone. CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED and _NOT_ENABLED as CUDA has them.
   CUresult enable_peer(int device, CUcontext context);
@@ -159,10 +186,15 @@ class Memory {
   // Virtual memory management; argument checks of addresses and sizes are made here.
   CUresult reserve(uint64_t size, uint64_t align, uint64_t hint, uint64_t* address);
   CUresult unreserve(uint64_t address, uint64_t size);
-  CUresult create(int device, uint64_t size, unsigned usage, CUmemGenericAllocationHandle* handle);
+  CUresult create(int device, uint64_t size, unsigned usage, bool shareable,
+                  CUmemGenericAllocationHandle* handle);
+  // A file descriptor for another process; of one from there.
+  CUresult export_file(CUmemGenericAllocationHandle handle, int* fd) const;
+  CUresult import_file(int fd, CUmemGenericAllocationHandle* handle);
   CUresult drop(CUmemGenericAllocationHandle handle);
   CUresult retain(uint64_t address, CUmemGenericAllocationHandle* handle);
-  CUresult describe(CUmemGenericAllocationHandle handle, int* device, unsigned* usage) const;
+  CUresult describe(CUmemGenericAllocationHandle handle, int* device, unsigned* usage,
+                    bool* shareable) const;
   CUresult map(uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle,
                CUcontext context);
   CUresult set_access(uint64_t address, uint64_t size, int device, bool read, bool write);

@@ -1,5 +1,8 @@
 // The part of Memory behind cuMemAddressReserve, cuMemCreate, cuMemMap and their like.
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <iterator>
 #include <utility>
 
@@ -46,14 +49,40 @@ CUresult Memory::unreserve(uint64_t address, uint64_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::create(int device, uint64_t size, unsigned usage,
+CUresult Memory::create(int device, uint64_t size, unsigned usage, bool shareable,
                         CUmemGenericAllocationHandle* handle) {
   if (!granular(size)) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(mutex_);
   DeviceHeap& heap = *heaps_[device];
   if (!heap.commit(size)) return CUDA_ERROR_OUT_OF_MEMORY;
-  auto physical = std::make_shared<Physical>(heap, size, device, usage);
+  auto physical = std::make_shared<Physical>(heap, size, device, usage, shareable);
   if (!physical->memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  physical->handle = next_handle_++;
+  *handle = physical->handle;
+  physical_.emplace(physical->handle, std::move(physical));
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::export_file(CUmemGenericAllocationHandle handle, int* fd) const {
+  std::lock_guard lock(mutex_);
+  const auto found = physical_.find(handle);
+  if (found == physical_.end() || !found->second->shareable) return CUDA_ERROR_INVALID_VALUE;
+  *fd = found->second->memory.share();
+  return *fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+// Any file without a name that is of whole granules.
+CUresult Memory::import_file(int fd, CUmemGenericAllocationHandle* handle) {
+  struct stat file {};
+  if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size <= 0 ||
+      !granular(static_cast<uint64_t>(file.st_size)) || fcntl(fd, F_GET_SEALS) < 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  auto physical = std::make_shared<Physical>(PhysicalMemory::Imported{own},
+                                             static_cast<uint64_t>(file.st_size), 0);
+  std::lock_guard lock(mutex_);
   physical->handle = next_handle_++;
   *handle = physical->handle;
   physical_.emplace(physical->handle, std::move(physical));
@@ -83,12 +112,14 @@ CUresult Memory::retain(uint64_t address, CUmemGenericAllocationHandle* handle) 
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::describe(CUmemGenericAllocationHandle handle, int* device, unsigned* usage) const {
+CUresult Memory::describe(CUmemGenericAllocationHandle handle, int* device, unsigned* usage,
+                          bool* shareable) const {
   std::lock_guard lock(mutex_);
   auto found = physical_.find(handle);
   if (found == physical_.end()) return CUDA_ERROR_INVALID_VALUE;
   *device = found->second->device;
   *usage = found->second->usage;
+  *shareable = found->second->shareable;
   return CUDA_SUCCESS;
 }
 
