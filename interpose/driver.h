@@ -89,7 +89,9 @@ struct Driver {
   X(cuMemHostGetDevicePointer_v2)            \
   X(cuMemcpy3DAsync_v2)                      \
   X(cuMipmappedArrayGetLevel)                \
-  X(cuDeviceTotalMem_v2)
+  X(cuDeviceTotalMem_v2)                     \
+  X(cuMemExportToShareableHandle)            \
+  X(cuMemImportFromShareableHandle)
 
 #define X(name) decltype(&::name) name = nullptr;
   GPUSNAP_DRIVER_FUNCTIONS(X)

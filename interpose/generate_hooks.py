@@ -20,7 +20,7 @@ KINDS = {
     "host_alloc", "host_free", "host_register", "host_unregister", "host_pointer",
     "mem_alloc_async", "mem_free_async", "pool_get", "pool_access", "peer_access",
     "address_reserve", "address_free", "physical_create", "physical_release", "physical_retain",
-    "physical_map", "physical_unmap", "driver_checkpoint",
+    "physical_map", "physical_unmap", "share_get", "share_open", "share_close", "share_event", "driver_checkpoint",
     "host_function", "stream_callback", "wait_value", "write_value", "batch_memory_ops",
     "array_create", "array_level", "array_destroy", "object_create", "copy_array",
     "copy_in", "copy_back", "copy_on", "copy_any", "copy_2d", "copy_3d", "copy_peer",

@@ -26,20 +26,28 @@ CUmemAllocationProp device_memory(int device) {
   return properties;
 }
 
+// Into the reserved range.
+CUresult map_physical(const Driver& driver, const MappedMemory& memory) {
+  CUresult result = driver.cuMemMap(memory.address, memory.size, 0, memory.handle, 0);
+  if (result != CUDA_SUCCESS) return result;
+  result = allow_device(driver, memory, memory.device);
+  if (result != CUDA_SUCCESS) (void)driver.cuMemUnmap(memory.address, memory.size);
+  return result;
+}
+
 // Physical memory for the reserved range.
-CUresult back(const Driver& driver, MappedMemory& memory, unsigned short usage) {
+CUresult back(const Driver& driver, MappedMemory& memory, unsigned short usage,
+              bool shareable = false) {
   CUmemAllocationProp properties = device_memory(memory.device);
   properties.allocFlags.usage = usage;
+  if (shareable) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CUresult result = driver.cuMemCreate(&memory.handle, memory.size, &properties, 0);
-  if (result != CUDA_SUCCESS) return result;
-  result = driver.cuMemMap(memory.address, memory.size, 0, memory.handle, 0);
-  if (result == CUDA_SUCCESS) {
-    CUmemAccessDesc access{};
-    access.location = properties.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    result = driver.cuMemSetAccess(memory.address, memory.size, &access, 1);
-    if (result != CUDA_SUCCESS) (void)driver.cuMemUnmap(memory.address, memory.size);
+  // Sharing it may never be asked for.
+  if (shareable && result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY) {
+    return back(driver, memory, usage);
   }
+  if (result != CUDA_SUCCESS) return result;
+  result = map_physical(driver, memory);
   if (result != CUDA_SUCCESS) (void)driver.cuMemRelease(memory.handle);
   return result;
 }
@@ -61,7 +69,38 @@ CUdeviceptr out_of_the_way(const Driver& driver, uint64_t size) {
   }
   return next.fetch_add(size);
 }
+
+// At `address` or, where that is 0, out of the way.
+Status reserve_at(const Driver& driver, MappedMemory& memory, uint64_t address) {
+  const std::string range = address == 0 ? std::to_string(memory.size) + " bytes"
+                                         : "device memory " + range_text(address, memory.size);
+  const CUdeviceptr hint = address == 0 ? out_of_the_way(driver, memory.size) : address;
+  CUresult result = driver.cuMemAddressReserve(&memory.address, memory.size, 0, hint, 0);
+  if (result != CUDA_SUCCESS && address == 0) {
+    result = driver.cuMemAddressReserve(&memory.address, memory.size, 0, 0, 0);  // then anywhere
+  }
+  if (result != CUDA_SUCCESS) {
+    return {Code::kUnsupported, range + " cannot be reserved: " + error_name(driver, result)};
+  }
+  if (address == 0 || memory.address == address) return {};
+  (void)driver.cuMemAddressFree(memory.address, memory.size);
+  return {Code::kUnsupported, range + " is taken in this process"};
+}
+
+// Gives the addresses back.
+Status not_mapped(const Driver& driver, const MappedMemory& memory, CUresult result) {
+  (void)driver.cuMemAddressFree(memory.address, memory.size);
+  return {Code::kUnsupported, "device memory " + range_text(memory.address, memory.size) +
+                                  " cannot be mapped: " + error_name(driver, result)};
+}
 }  // namespace
+
+CUresult allow_device(const Driver& driver, const MappedMemory& memory, int device) {
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return driver.cuMemSetAccess(memory.address, memory.size, &access, 1);
+}
 
 Result<uint64_t> mapping_granularity(const Driver& driver, int device) {
   const CUmemAllocationProp properties = device_memory(device);
@@ -74,26 +113,22 @@ Result<uint64_t> mapping_granularity(const Driver& driver, int device) {
                     error_name(driver, result));
 }
 
-Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address) {
-  const std::string range =
-      address == 0 ? std::to_string(size) + " bytes" : "device memory " + range_text(address, size);
+Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address,
+                                bool shareable) {
   MappedMemory memory{0, size, 0, device};
-  const CUdeviceptr hint = address == 0 ? out_of_the_way(driver, size) : address;
-  CUresult result = driver.cuMemAddressReserve(&memory.address, size, 0, hint, 0);
-  if (result != CUDA_SUCCESS && address == 0) {
-    result = driver.cuMemAddressReserve(&memory.address, size, 0, 0, 0);  // then anywhere
-  }
-  if (result == CUDA_SUCCESS && address != 0 && memory.address != address) {
-    (void)driver.cuMemAddressFree(memory.address, size);
-    return Status(Code::kUnsupported, range + " is taken in this process");
-  }
-  if (result != CUDA_SUCCESS) {
-    return Status(Code::kUnsupported, range + " cannot be reserved: " + error_name(driver, result));
-  }
-  result = back(driver, memory, address != 0 ? usage_of_own(driver, device) : 0);
-  if (result == CUDA_SUCCESS) return memory;
-  (void)driver.cuMemAddressFree(memory.address, size);
-  return Status(Code::kUnsupported, range + " cannot be mapped: " + error_name(driver, result));
+  if (const Status reserved = reserve_at(driver, memory, address); !reserved.ok()) return reserved;
+  const CUresult result =
+      back(driver, memory, address != 0 ? usage_of_own(driver, device) : 0, shareable);
+  if (result != CUDA_SUCCESS) return not_mapped(driver, memory, result);
+  return memory;
+}
+
+Status map_at(const Driver& driver, const MappedMemory& memory) {
+  MappedMemory reserved = memory;
+  Status status = reserve_at(driver, reserved, memory.address);
+  if (!status.ok()) return status;
+  const CUresult result = map_physical(driver, memory);
+  return result == CUDA_SUCCESS ? Status() : not_mapped(driver, memory, result);
 }
 
 void unmap_memory(const Driver& driver, const MappedMemory& memory) {

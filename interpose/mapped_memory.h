@@ -22,7 +22,14 @@ Result<uint64_t> mapping_granularity(const Driver& driver, int device);
 // Readable and writable by `device`: at `address`, where it can be used for all that memory of
 // cuMemAlloc can, or where that is 0 out of the way, if the driver lets us choose. kUnsupported
 // names the range and why it cannot be had; nothing is changed then.
-Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address);
+// `shareable`: other processes may be given it, where the driver can do that.
+Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address,
+                                bool shareable = false);
+// The same of physical memory that is there already, at its address; the handle stays the caller's
+// where it fails.
+Status map_at(const Driver& driver, const MappedMemory& memory);
+// Readable and writable by this device, too.
+CUresult allow_device(const Driver& driver, const MappedMemory& memory, int device);
 // The device no longer uses it.
 void unmap_memory(const Driver& driver, const MappedMemory& memory);
 

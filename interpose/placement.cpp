@@ -35,7 +35,7 @@ Status AddressPlacement::place(uint64_t address, uint64_t size) {
       }
     }
     const uint64_t stop = next == blocks_.end() ? end : std::min(end, next->first);
-    auto mapped = map_memory(driver_, device, stop - at, at);
+    auto mapped = map_memory(driver_, device, stop - at, at, shareable_);
     if (mapped.ok()) {
       blocks_[at] = {mapped.value(), 0};
       for (int peer : peers_) let_peer_use(mapped.value(), peer);
@@ -59,6 +59,17 @@ Status AddressPlacement::place(uint64_t address, uint64_t size) {
   return {};
 }
 
+std::vector<MappedMemory> AddressPlacement::pieces(uint64_t address) const {
+  std::vector<MappedMemory> found;
+  const auto placed = placed_.find(address);
+  if (placed == placed_.end()) return found;
+  for (const auto& [start, block] : blocks_) {
+    const bool touches = start < address + placed->second && start + block.memory.size > address;
+    if (touches) found.push_back(block.memory);
+  }
+  return found;
+}
+
 void AddressPlacement::allow(int device) {
   if (!peers_.insert(device).second) return;
   for (const auto& [address, block] : blocks_) let_peer_use(block.memory, device);
@@ -67,10 +78,7 @@ void AddressPlacement::allow(int device) {
 // Where the devices cannot reach each other, the program never asked for it.
 void AddressPlacement::let_peer_use(const MappedMemory& memory, int device) {
   if (memory.device == device) return;
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  (void)driver_.cuMemSetAccess(memory.address, memory.size, &access, 1);
+  (void)allow_device(driver_, memory, device);
 }
 
 std::vector<MappedMemory> AddressPlacement::free(uint64_t address) {

@@ -21,6 +21,10 @@ class AddressPlacement {
   // Makes [address, address + size) readable and writable device memory. kUnsupported with the
   // reason when that range cannot be had; nothing is changed then.
   Status place(uint64_t address, uint64_t size);
+  // What is placed from now on can be shared with other processes, where the driver can do that.
+  void make_shareable() { shareable_ = true; }
+  // The mapped memory that the allocation at this address lies in, in order.
+  std::vector<MappedMemory> pieces(uint64_t address) const;
   // Kernels of `device` may use all placed memory from now on, as peer access lets them use the
   // driver's own allocations. For a program that asked for less, more changes nothing.
   void allow(int device);
@@ -41,6 +45,7 @@ class AddressPlacement {
 
   const Driver& driver_;
   uint64_t granularity_ = 0;
+  bool shareable_ = false;
   std::set<int> peers_;                  // that were allowed
   std::map<uint64_t, Block> blocks_;     // by address
   std::map<uint64_t, uint64_t> placed_;  // address -> size

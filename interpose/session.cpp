@@ -49,7 +49,8 @@ Session::Session(const Driver& driver)
       placement_(driver),
       own_mappings_(driver),
       graphs_(driver, modules_, memory_),
-      arrays_(driver, memory_) {}
+      arrays_(driver, memory_),
+      shared_memory_(driver) {}
 
 bool Session::start() {
   const char* missing = nullptr;
@@ -216,7 +217,20 @@ Status Session::open_store() {
   triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
   if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
+  if (coordinated_) begin_sharing();
   return {};
+}
+
+void Session::begin_sharing() {
+  // What a stranger writes comes at a time that no cut knows of.
+  shared_memory_.begin(checksum(job_), [this] {
+    foreign_.store("device memory that a process of another job has opened",
+                   std::memory_order_relaxed);
+  });
+  placement_.make_shareable();
+  triggers_->set_memory_source([this](const MemoryRequest& request, std::vector<int>& descriptors) {
+    return shared_memory_.tell(request, descriptors);
+  });
 }
 
 Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,

@@ -49,6 +49,7 @@
 #include "interpose/services/ranks.h"
 #include "interpose/services/settings.h"
 #include "interpose/services/triggers.h"
+#include "interpose/shared_memory.h"
 #include "interpose/snapshot/arena_pinning.h"
 #include "interpose/snapshot/own_copies.h"
 #include "interpose/snapshot/workers.h"
@@ -69,6 +70,7 @@ class Snapshots;
 struct CutPlace;
 namespace mpi {
 struct Ballot;
+class Meetings;
 class OutcomeReader;
 }  // namespace mpi
 enum class Hold : uint8_t;
@@ -165,11 +167,14 @@ class Session {
   static void make_due_by_count();
   // What all ranks have said.
   static void heed(const mpi::Ballot& agreed);
-  // All ranks make a cut of this epoch, at this collective. False: none has come into the journal.
-  static bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch);
+  // All ranks make a cut of this epoch, at this collective, and meet within it where any of them
+  // has shared memory. False: none has come into the journal.
+  static bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+                                mpi::Meetings& meetings);
   // The recording made a cut at this collective: in a replay waits until the others have come
-  // there. `last`: it is the checkpoint's own, and the session goes live.
-  static void replay_cut_at_collective(const char* name, bool last);
+  // there. `last`: it is the checkpoint's own, and the session goes live; where ranks share memory
+  // they meet when it has been loaded.
+  static void replay_cut_at_collective(const char* name, bool last, mpi::Meetings& meetings);
   // A call that the recording did not make before the cut: waits until the session is live.
   static void await_live(const char* name);
   // False: there is no session yet. Any thread.
@@ -271,6 +276,17 @@ class Session {
   Graphs& graphs() { return graphs_; }
   std::map<CUfunction, LegacyLaunch>& legacy_launches() { return legacy_launches_; }
   Arrays& arrays() { return arrays_; }
+  SharedMemory& shared_memory() { return shared_memory_; }
+  // Of the session where there is one, whatever it does; else null.
+  static SharedMemory* shared_memory_of_process() {
+    Session* s = the_session_.load(std::memory_order_acquire);
+    return s == nullptr ? nullptr : &s->shared_memory_;
+  }
+  // Whether memory that is shared with other processes is followed: with those that take their
+  // checkpoints together with this one.
+  bool may_share() const { return coordinated_ && triggers_->listens(); }
+  // There is, or was, such memory: from now on this rank's cuts are made in step with the others'.
+  void note_sharing() { shares_ = true; }
   Recorder& recorder() { return *recorder_; }
 
   // GPUSNAP_RESTORE_MODE=reload: device memory has still to be put back.
@@ -526,6 +542,7 @@ class Session {
   void wake();
   void deliver_cut(bool last);
   void note_cut();
+  void begin_sharing();
   std::string describe_next();
   // What came of MPI calls before there was a journal; of one call. The caller holds no lock.
   void journal_early_outcomes();
@@ -537,7 +554,8 @@ class Session {
   void end_checkpoints(const std::string& why, LogLevel level);
   void say_overdue();
   bool all_made() const;
-  void go_live();
+  // `meetings`: of all ranks, when memory has been loaded; null: none.
+  void go_live(mpi::Meetings* meetings = nullptr);
   void release_aside();
   // Physical memory may be made where there is no context on its device yet. Refuses where the one
   // that it had has ended.
@@ -600,6 +618,8 @@ class Session {
   Graphs graphs_;
   std::map<CUfunction, LegacyLaunch> legacy_launches_;
   Arrays arrays_;
+  SharedMemory shared_memory_;
+  bool shares_ = false;
   std::map<uint64_t, uint64_t> placed_pinned_;
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "interpose/mpi/coordination.h"
+#include "interpose/mpi/meetings.h"
 #include "interpose/mpi/outcomes.h"
 #include "interpose/mpi/state.h"
 #include "interpose/services/log.h"
@@ -74,6 +75,7 @@ mpi::Ballot Session::cast_ballot() {
   ballot.ended = off || s->foreign_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
   ballot.failed = small(s->checkpointer_->failed_epoch());
   ballot.epoch = small(s->checkpointer_->next_epoch());
+  ballot.shares = s->shares_ ? 1 : 0;
   s->lock_.unlock();
   return ballot;
 }
@@ -109,7 +111,8 @@ void Session::heed(const mpi::Ballot& agreed) {
   }
 }
 
-bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoch) {
+bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+                                mpi::Meetings& meetings) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->journal_early_outcomes();
@@ -118,8 +121,10 @@ bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoc
   if (s->mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
     ++s->inside_;
     own_.admitted = true;
-    if (s->close_admission()) {
-      cut = s->take_checkpoint({kAtCollective, epoch, name, number});
+    // What this rank shares since it has cast its ballot the others do not know of.
+    const bool alone = s->shares_ && !meetings.any();
+    if (!alone && s->close_admission()) {
+      cut = s->take_checkpoint({kAtCollective, epoch, name, number, &meetings});
       s->open_admission();
     } else {
       s->checkpointer_->miss(epoch);
@@ -129,7 +134,7 @@ bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoc
   return cut;
 }
 
-void Session::replay_cut_at_collective(const char* name, bool last) {
+void Session::replay_cut_at_collective(const char* name, bool last, mpi::Meetings& meetings) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) {
     impossible(kExitDiverged, std::string("the program does not repeat itself: it had made CUDA "
@@ -147,7 +152,7 @@ void Session::replay_cut_at_collective(const char* name, bool last) {
       if (mine) {
         s->deliver_cut(last);
         if (last) {
-          s->go_live();
+          s->go_live(&meetings);
         } else {
           s->wake();
         }

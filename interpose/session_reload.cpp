@@ -29,7 +29,8 @@ std::string missing(const Manifest& manifest, const MemoryMap& memory) {
 }
 
 // Empty, or what of the checkpoint or of this process cannot be reloaded.
-std::string not_reloaded(const Manifest& manifest, const Arrays& arrays) {
+std::string not_reloaded(const Manifest& manifest, const Arrays& arrays, bool shares) {
+  if (shares) return "memory that ranks share is not followed there: each is loaded by itself";
   const bool has_physical = std::ranges::any_of(manifest.ranges, [](const SavedRange& saved) {
     return saved.kind == static_cast<uint8_t>(MemoryKind::kPhysical);
   });
@@ -64,7 +65,7 @@ void Session::reload() {
     --reload_->behind;
     return;
   }
-  const std::string why_not = not_reloaded(manifest, arrays_);
+  const std::string why_not = not_reloaded(manifest, arrays_, shares_);
   if (!why_not.empty()) {
     impossible(kExitImpossible, checkpoint.id + " cannot be reloaded: " + why_not);
   }

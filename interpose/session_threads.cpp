@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "interpose/hooks_generated_ids.h"
+#include "interpose/mpi/meetings.h"
 #include "interpose/mpi/state.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/log.h"
@@ -509,7 +510,7 @@ bool Session::expect_busy(HookId hook) {
 }
 
 // The replay has made all calls up to the cut: device memory is loaded, and the program is live.
-void Session::go_live() {
+void Session::go_live(mpi::Meetings* meetings) {
   if (!cut_delivered_) deliver_cut(true);
   if (cut_managed_ != managed_places()) impossible(kExitImpossible, kManagedElsewhere);
   turn_taken_ = true;  // the others wait
@@ -522,6 +523,8 @@ void Session::go_live() {
     impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
                checkpoint.id + " cannot be restored: " + status.message());
   }
+  // No thread of this rank may write another one's memory before that has been loaded.
+  if (meetings != nullptr) meetings->finish();
   go_on_with_output(held_output_);
   log(LogLevel::kInfo, "restored ", checkpoint.id, ": ", manifest.calls, " calls repeated, ",
       manifest.bytes(), " bytes of device memory loaded");

@@ -57,6 +57,11 @@ std::vector<uint64_t> MemoryMap::erase_views(uint64_t address, uint64_t size) {
   return numbers;
 }
 
+void MemoryMap::set_shared(uint64_t address) {
+  const auto it = ranges_.find(address);
+  if (it != ranges_.end()) it->second.shared = true;
+}
+
 void MemoryMap::set_context(uint64_t address, uint64_t context) {
   const auto it = ranges_.find(address);
   if (it != ranges_.end()) it->second.context = context;

@@ -29,6 +29,7 @@ enum class MemoryKind : uint8_t {
   kArray = 4,     // our copy of an array, as it was at the last cut: saved by snapshots
   kPhysical = 5,  // of cuMemCreate, where we have mapped it: saved by snapshots
   kView = 6,      // where the program has mapped such memory
+  kImported = 7,  // of another process, which saves it
 };
 
 // An allocation's identity over runs: where it was made, the how-manieth there, how large.
@@ -44,7 +45,7 @@ constexpr bool is_saved(MemoryKind kind) {
 }
 // The device's alone, as the program sees it.
 constexpr bool is_on_device(MemoryKind kind) {
-  return is_saved(kind) || kind == MemoryKind::kView;
+  return is_saved(kind) || kind == MemoryKind::kView || kind == MemoryKind::kImported;
 }
 
 struct MemoryRange {
@@ -60,6 +61,7 @@ struct MemoryRange {
   bool of_pool = false;  // kDevice: stream-ordered memory, which does not end with its context
   uint64_t origin = 0;   // kView: the address in the kPhysical range that it begins with
   int device = 0;        // kPhysical: that it is on
+  bool shared = false;   // kDevice: other processes may write it, too
   // No two ranges of a run have the same, also not at the same address; given by the map.
   uint64_t life = 0;
   uint64_t end() const { return address + size; }
@@ -81,6 +83,7 @@ class MemoryMap {
   void erase_module(uint64_t module);
   // Removes the views in [address, address + size): the numbers of the memory that each led to.
   std::vector<uint64_t> erase_views(uint64_t address, uint64_t size);
+  void set_shared(uint64_t address);
   // 0: none at present.
   void set_context(uint64_t address, uint64_t context);
 

@@ -396,6 +396,22 @@ CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr, size_t,
                       CUmemGenericAllocationHandle, unsigned long long);
 CUresult physical_unmap(const Call<decltype(cuMemUnmap)>& call, CUdeviceptr, size_t);
 
+// sharing.cpp
+inline constexpr const char* kOutsideOfJob = "outside of an MPI job";
+CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle*, CUdeviceptr);
+CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>& call,
+                    CUdeviceptr*, CUipcMemHandle, unsigned);
+CUresult share_close(const Call<decltype(cuIpcCloseMemHandle)>& call, CUdeviceptr);
+// Their handles are the driver's own: what is shared is an order, and a cut finds all of it passed.
+template <class... A>
+CUresult share_event(const Call<CUresult(A...)>& call, A... args) {
+  Step step(call);
+  if (step.off()) return call.real(args...);
+  const auto real = [&] { return call.real(args...); };
+  if (step.session().may_share()) return step.made_again(real);
+  return step.not_followed(std::string(name_of(call.hook.id)) + " " + kOutsideOfJob, real);
+}
+
 // handlers_context.cpp
 CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext, unsigned);
 

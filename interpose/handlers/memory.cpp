@@ -36,6 +36,7 @@ uint64_t erase_range(Session& session, uint64_t address) {
   const MemoryRange* range = session.memory().at(address);
   if (range == nullptr) return 0;
   const uint64_t size = range->size;
+  if (range->shared) session.shared_memory().withdraw(address);
   session.forget_pending(address, size);
   session.memory().erase(address);
   session.host_memory().remove(address);
@@ -239,7 +240,8 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
   return result;
 }
 
-// Of memory that a restore had to place, the driver knows the mapped granules, not the allocation.
+// Of memory that a restore had to place, here or in a process that shares it, the driver knows the
+// mapped granules, not the allocation.
 CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>& call,
                        CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   Step step(call);
@@ -247,7 +249,8 @@ CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>&
   const CUresult result = step.made_again([&] { return call.real(base, size, address); });
   const MemoryRange* range = step.session().memory().find(address);
   if (result == CUDA_SUCCESS && range != nullptr &&
-      step.session().placement().owns(range->address)) {
+      (step.session().placement().owns(range->address) ||
+       step.session().shared_memory().has_mapped(range->address))) {
     if (base != nullptr) *base = range->address;
     if (size != nullptr) *size = range->size;
   }

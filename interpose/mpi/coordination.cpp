@@ -96,6 +96,12 @@ bool Coordination::after_collective(CastBallot cast, Ballot& agreed) {
   return false;
 }
 
+bool Coordination::meet(bool well) const {
+  const int ill = well ? 0 : 1;
+  int of_all = 1;
+  return greatest(&ill, &of_all, 1) && of_all == 0;
+}
+
 bool Coordination::greatest(const int* own, int* of_all, int count) const {
   return library_->allreduce(own, of_all, count, library_->int_type, library_->max,
                              communicator_) == kSuccess;

@@ -41,6 +41,7 @@ struct Ballot {
   int failed = 0;   // the last epoch that this rank had to give up
   int epoch = 1;    // the first that this rank has not used
   int stride = 1;   // collectives until the next agreement behind one
+  int shares = 0;   // this rank has shared device memory, of its own or of another one
 };
 inline constexpr int kBallotInts = sizeof(Ballot) / sizeof(int);
 
@@ -67,6 +68,8 @@ class Coordination {
   int barrier(Handle communicator, CastBallot cast, Ballot& agreed);
   // Behind another collective. True: the ballots of all are known.
   bool after_collective(CastBallot cast, Ballot& agreed);
+  // Returns when all ranks have called it: whether all are well.
+  bool meet(bool well) const;
   // Of anything, over all ranks; for what is settled once, at the start.
   bool greatest(const int* own, int* of_all, int count) const;
 

@@ -31,6 +31,10 @@ using Values = std::vector<int32_t>;
 // its values are source and tag.
 inline constexpr std::string_view kMatched = "matched";
 
+// The first value of a collective of all ranks at which a cut was made. There is a second one where
+// the ranks met within it, since they share device memory.
+inline constexpr int32_t kIsCut = 1;
+
 // Reads the outcomes of a checkpoint's journal in their order. One thread.
 class OutcomeReader {
  public:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "interpose/mpi/meetings.h"
 #include "interpose/services/log.h"
 #include "interpose/services/settings.h"
 #include "interpose/session.h"
@@ -106,23 +107,36 @@ void Process::decide(const char* name, const Ballot* agreed) {
   if (following() == nullptr) return;
   const uint64_t number = next_++;
   if (const auto recorded = this->recorded(name, number)) {
-    if (first_of(*recorded) != 1) return;
-    const Result<bool> last = reader_->at_end();
-    if (!last.ok()) Session::impossible(kExitDamaged, last.status().message());
-    Session::replay_cut_at_collective(name, last.value());
-    if (last.value()) reader_.reset();
+    if (first_of(*recorded) == kIsCut) replay_cut(name, recorded->size() > 1);
     return;
   }
   if (agreed != nullptr) Session::heed(*agreed);
-  const bool cut =
+  const bool due =
       agreed != nullptr && agreed->wanted != 0 && agreed->unready == 0 && agreed->ended == 0;
-  if (cut) journal_uncut();
-  if (cut && Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed->epoch))) return;
+  if (due && cut(name, number, *agreed)) return;
   if (uncut_.count == 0 || uncut_.name != name || uncut_.first + uncut_.count != number) {
     journal_uncut();
     uncut_ = {name, number, 0};
   }
   ++uncut_.count;
+}
+
+// What one rank saves another one may write, and what it loads read: then they wait for each other.
+bool Process::cut(const char* name, uint64_t number, const Ballot& agreed) {
+  journal_uncut();
+  constexpr int kMeetings = 2;  // all have run empty, all that is shared has been read
+  Meetings meetings([this](bool well) { return coordination_.meet(well); },
+                    agreed.shares != 0 ? kMeetings : 0);
+  return Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed.epoch), meetings);
+}
+
+void Process::replay_cut(const char* name, bool shared) {
+  const Result<bool> last = reader_->at_end();
+  if (!last.ok()) Session::impossible(kExitDamaged, last.status().message());
+  Meetings meetings([this](bool well) { return coordination_.meet(well); },
+                    shared && last.value() ? 1 : 0);
+  Session::replay_cut_at_collective(name, last.value(), meetings);
+  if (last.value()) reader_.reset();
 }
 
 void Process::journal_uncut() {

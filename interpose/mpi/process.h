@@ -440,6 +440,8 @@ class Process {
   bool meet_thread();
   void count_collective();
   void decide(const char* name, const Ballot* agreed);
+  bool cut(const char* name, uint64_t number, const Ballot& agreed);
+  void replay_cut(const char* name, bool shared);
   void agree_on_restore(uint64_t epoch) const;
   void open_replay();
   // The program makes another call than it did (kInvalid), or the journal is damaged.

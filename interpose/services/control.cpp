@@ -13,6 +13,9 @@ namespace {
 constexpr std::string_view kOk = "gpusnap 1 ok ";
 constexpr std::string_view kError = "gpusnap 1 error ";
 constexpr std::string_view kStatus = "gpusnap 1 status";
+constexpr std::string_view kMemory = "gpusnap 1 memory ";
+// Of what the program has as a handle.
+constexpr std::string_view kHandleMagic = "gpusnapM";
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 // What is said at most of each text, before it is escaped: at three times as much, and the numbers,
@@ -244,6 +247,129 @@ std::optional<CutOutcome> decode_reply(std::string_view message) {
     return std::nullopt;
   }
   return outcome;
+}
+
+HandleBytes encode_handle(const SharedHandle& handle) {
+  HandleBytes bytes{};
+  char* at = bytes.data();
+  const auto put = [&at](const void* from, size_t size) {
+    std::memcpy(at, from, size);
+    at += size;
+  };
+  put(kHandleMagic.data(), kHandleMagic.size());
+  const int64_t process = handle.process;
+  put(&process, sizeof process);
+  put(&handle.number, sizeof handle.number);
+  put(&handle.id, sizeof handle.id);
+  return bytes;
+}
+
+std::optional<SharedHandle> decode_handle(const HandleBytes& bytes) {
+  const char* at = bytes.data();
+  if (!std::string_view(at, kHandleMagic.size()).starts_with(kHandleMagic)) return std::nullopt;
+  at += kHandleMagic.size();
+  int64_t process = 0;
+  SharedHandle handle;
+  const auto get = [&at](void* to, size_t size) {
+    std::memcpy(to, at, size);
+    at += size;
+  };
+  get(&process, sizeof process);
+  get(&handle.number, sizeof handle.number);
+  get(&handle.id, sizeof handle.id);
+  const bool is_clear = std::all_of(at, bytes.data() + bytes.size(), [](char c) { return c == 0; });
+  if (!is_clear || process <= 0 || process > INT32_MAX) return std::nullopt;
+  handle.process = static_cast<pid_t>(process);
+  return handle;
+}
+
+std::string encode_memory_request(const MemoryRequest& request) {
+  return std::string(kMemory) + std::to_string(request.number) + " " + std::to_string(request.id) +
+         " " + std::to_string(request.job) + "\n";
+}
+
+std::optional<MemoryRequest> decode_memory_request(std::string_view message) {
+  if (message.size() > kControlMessageBytes || !message.starts_with(kMemory) ||
+      !message.ends_with('\n')) {
+    return std::nullopt;
+  }
+  message.remove_prefix(kMemory.size());
+  message.remove_suffix(1);
+  MemoryRequest request;
+  for (uint64_t* number : {&request.number, &request.id, &request.job}) {
+    if (!parse_number(take_word(message), *number)) return std::nullopt;
+  }
+  return message.empty() ? std::optional(request) : std::nullopt;
+}
+
+std::string encode_memory_reply(const MemoryReply& reply) {
+  if (!reply.error.empty()) return encode_reply({.error = reply.error});
+  std::string text = std::string(kMemory) + std::to_string(reply.address) + " " +
+                     std::to_string(reply.size) + (reply.same_job ? " 1" : " 0");
+  if (reply.pieces.empty()) {
+    text += " driver ";
+    for (const char byte : reply.driver) {
+      text += kDigits[static_cast<unsigned char>(byte) >> 4];
+      text += kDigits[static_cast<unsigned char>(byte) & 15];
+    }
+  } else {
+    text += " mapped " + std::to_string(reply.first);
+    for (const uint64_t bytes : reply.pieces) text += " " + std::to_string(bytes);
+  }
+  return text + "\n";
+}
+
+namespace {
+bool read_driver_handle(std::string_view digits, HandleBytes& bytes) {
+  if (digits.size() != 2 * bytes.size()) return false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const size_t high = kDigits.find(digits[2 * i]), low = kDigits.find(digits[2 * i + 1]);
+    if (high >= kDigits.size() || low >= kDigits.size()) return false;
+    bytes[i] = static_cast<char>(high << 4 | low);
+  }
+  return true;
+}
+
+// The allocation lies in them.
+bool read_pieces(std::string_view words, MemoryReply& reply) {
+  if (!parse_number(take_word(words), reply.first)) return false;
+  uint64_t end = reply.first;
+  while (!words.empty() && reply.pieces.size() < kMostMemoryPieces) {
+    uint64_t bytes = 0;
+    if (!parse_number(take_word(words), bytes) || bytes == 0 || end + bytes < end) return false;
+    end += bytes;
+    reply.pieces.push_back(bytes);
+  }
+  return words.empty() && !reply.pieces.empty() && reply.address >= reply.first &&
+         reply.address < end && reply.size <= end - reply.address;
+}
+}  // namespace
+
+std::optional<MemoryReply> decode_memory_reply(std::string_view message) {
+  MemoryReply reply;
+  if (message.starts_with(kError)) {
+    const std::optional<CutOutcome> outcome = decode_reply(message);
+    if (!outcome) return std::nullopt;
+    reply.error = outcome->error;
+    return reply;
+  }
+  if (message.size() > kControlMessageBytes || !message.starts_with(kMemory) ||
+      !message.ends_with('\n')) {
+    return std::nullopt;
+  }
+  message.remove_prefix(kMemory.size());
+  message.remove_suffix(1);
+  int same_job = 0;
+  const bool read = parse_number(take_word(message), reply.address) &&
+                    parse_number(take_word(message), reply.size) &&
+                    parse_number(take_word(message), same_job);
+  if (!read || same_job < 0 || same_job > 1 || reply.size == 0) return std::nullopt;
+  reply.same_job = same_job == 1;
+  const std::string_view kind = take_word(message);
+  const bool whole = kind == "driver"   ? read_driver_handle(message, reply.driver)
+                     : kind == "mapped" ? read_pieces(message, reply)
+                                        : false;
+  return whole ? std::optional(reply) : std::nullopt;
 }
 
 ControlAddress control_address(uid_t uid, pid_t pid) {

@@ -1,6 +1,6 @@
-// What the tool and the library in process PID say to each other: one request line, one reply line,
-// each a message of a sequenced-packet socket with an abstract name. The library parses requests,
-// and the tool replies, as hostile input.
+// What the tool and the library in process PID say to each other, and the libraries of several
+// processes: one request line, one reply line, each a message of a sequenced-packet socket with an
+// abstract name. The library parses requests, and who asks parses replies, as hostile input.
 //
 //   request  "gpusnap 1 checkpoint\n"            of `gpusnap checkpoint PID`
 //   reply    "gpusnap 1 ok <id> <bytes> <stall in ns>\n"
@@ -8,6 +8,12 @@
 //
 //   request  "gpusnap 1 status\n"                of `gpusnap status`
 //   reply    "gpusnap 1 status <word>=<value> ...\n"; one space before each word
+//            "gpusnap 1 error <text>\n"
+//
+//   request  "gpusnap 1 memory <number> <id> <job>\n"  of a process that opens a SharedHandle
+//   reply    "gpusnap 1 memory <address> <size> <same job: 0 or 1> driver <128 digits>\n"
+//            "gpusnap 1 memory <address> <size> <0 or 1> mapped <first> <bytes> ...\n", with a
+//            descriptor of each piece of physical memory
 //            "gpusnap 1 error <text>\n"
 //
 // In a value, bytes up to a space, DEL and '%' are written as '%' and two hexadecimal digits. A
@@ -19,11 +25,14 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+#include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpusnap {
 
@@ -34,6 +43,9 @@ inline constexpr std::string_view kCheckpointRequest = "gpusnap 1 checkpoint\n";
 inline constexpr std::string_view kStatusRequest = "gpusnap 1 status\n";
 // What a library answers that is older than the request.
 inline constexpr std::string_view kUnknownRequest = "not a request that this version knows";
+
+// What one answers that has more requests than it takes.
+inline constexpr std::string_view kTooManyRequests = "too many requests at once";
 
 // What came of a cut.
 struct CutOutcome {
@@ -100,6 +112,45 @@ bool is_checkpoint_request(std::string_view message);
 // At most kControlMessageBytes; a long error is cut.
 std::string encode_reply(const CutOutcome& outcome);
 std::optional<CutOutcome> decode_reply(std::string_view message);
+
+// ---- device memory that processes share (shared_memory.h) ----
+
+// What the program takes for a handle of the driver's (CUipcMemHandle).
+struct SharedHandle {
+  pid_t process = 0;    // that has the memory
+  uint64_t number = 0;  // of that process, random: another one may get its pid
+  uint64_t id = 0;      // of the memory, in that process
+  auto operator<=>(const SharedHandle&) const = default;
+};
+using HandleBytes = std::array<char, 64>;
+HandleBytes encode_handle(const SharedHandle& handle);
+// None: it is one of the driver's, or anything else.
+std::optional<SharedHandle> decode_handle(const HandleBytes& bytes);
+
+struct MemoryRequest {
+  uint64_t number = 0;
+  uint64_t id = 0;
+  uint64_t job = 0;  // hash of its name
+  bool operator==(const MemoryRequest&) const = default;
+};
+std::string encode_memory_request(const MemoryRequest& request);
+std::optional<MemoryRequest> decode_memory_request(std::string_view message);
+
+// Physical memory that an allocation lies in, whole granules side by side, of which the first one
+// is at `first` in its process.
+inline constexpr size_t kMostMemoryPieces = 16;
+struct MemoryReply {
+  uint64_t address = 0;  // in the process that has it
+  uint64_t size = 0;
+  bool same_job = false;
+  HandleBytes driver{};  // where there are no pieces
+  uint64_t first = 0;
+  std::vector<uint64_t> pieces;  // bytes of each; at most kMostMemoryPieces
+  std::string error;             // one line; empty: there is all else
+  bool operator==(const MemoryReply&) const = default;
+};
+std::string encode_memory_reply(const MemoryReply& reply);
+std::optional<MemoryReply> decode_memory_reply(std::string_view message);
 
 // The name under which process `pid` of user `uid` listens.
 struct ControlAddress {

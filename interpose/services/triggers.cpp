@@ -181,6 +181,11 @@ void Triggers::set_status_source(std::function<ProcessStatus()> source) {
   status_source_ = std::move(source);
 }
 
+void Triggers::set_memory_source(MemorySource source) {
+  const std::lock_guard lock(mutex_);
+  memory_source_ = std::move(source);
+}
+
 void Triggers::answer(Client& client, std::string reply) {
   client.reply = std::move(reply);
   client.state = Client::State::kAnswered;
@@ -286,7 +291,7 @@ void Triggers::accept_client() {
   const std::lock_guard lock(mutex_);
   if (!allowed || clients_.size() >= kMostClients) {
     CutOutcome refused;
-    refused.error = allowed ? "too many requests at once" : "only the program's user may ask";
+    refused.error = allowed ? std::string(kTooManyRequests) : "only the program's user may ask";
     const std::string reply = encode_reply(refused);
     send(connection, reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     close_socket(connection);
@@ -320,9 +325,38 @@ void Triggers::serve(Client& client) {
     lock.lock();
     complete(status);
     answer(client, encode_status(status));
+  } else if (const auto wanted = decode_memory_request(request); asks && wanted && memory_source_) {
+    const auto source = memory_source_;
+    lock.unlock();
+    std::vector<int> descriptors;
+    const MemoryReply reply = source(*wanted, descriptors);
+    lock.lock();
+    client.descriptors = std::move(descriptors);
+    answer(client, encode_memory_reply(reply));
   } else if (client.state != Client::State::kAnswered) {
     refuse(client, std::string(kUnknownRequest));
   }
+}
+
+void Triggers::send_reply(Client& client) {
+  iovec text{client.reply.data(), client.reply.size()};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostMemoryPieces)] = {};
+  const size_t bytes = client.descriptors.size() * sizeof(int);
+  if (bytes != 0) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(bytes);
+    cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(head), client.descriptors.data(), bytes);
+  }
+  sendmsg(client.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  for (int& descriptor : client.descriptors) close_socket(descriptor);
+  client.descriptors.clear();
 }
 
 void Triggers::answer_and_drop() {
@@ -331,7 +365,7 @@ void Triggers::answer_and_drop() {
   std::erase_if(clients_, [now](const std::unique_ptr<Client>& client) {
     if (client->socket < 0) return true;
     if (client->state == Client::State::kAnswered) {
-      send(client->socket, client->reply.data(), client->reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      send_reply(*client);
     } else if (client->state != Client::State::kAsking || now < client->since + kAskingTime) {
       return false;
     }

@@ -63,6 +63,13 @@ class Triggers {
   // What is told of the process, but for why there are no more cuts and what the next one waits
   // for. `source` is called by the background thread, under no lock of ours.
   void set_status_source(std::function<ProcessStatus()> source);
+  // What is told of memory that another process asks for: by the background thread, under no lock
+  // of ours. `descriptors` are sent along, and closed.
+  using MemorySource =
+      std::function<MemoryReply(const MemoryRequest&, std::vector<int>& descriptors)>;
+  void set_memory_source(MemorySource source);
+  // Whether others can ask.
+  bool listens() const { return join_ != nullptr && listener_ >= 0; }
 
   // Ends the thread, answers those who still wait, gives the signal back. Once; any thread but a
   // forked child's.
@@ -77,6 +84,7 @@ class Triggers {
     std::chrono::steady_clock::time_point since;  // connected
     enum class State : uint8_t { kAsking, kWaiting, kInCut, kAnswered } state = State::kAsking;
     std::string reply;
+    std::vector<int> descriptors;  // that go with it
   };
 
   static void on_signal(int number, siginfo_t* info, void* context);
@@ -89,6 +97,7 @@ class Triggers {
   void accept_client();
   void serve(Client& client);
   static void answer(Client& client, std::string reply);
+  static void send_reply(Client& client);
   static void refuse(Client& client, const std::string& why);
   void complete(ProcessStatus& status) const;
   void answer_and_drop();
@@ -115,6 +124,7 @@ class Triggers {
   std::mutex mutex_;         // over what follows, but for what is the thread's own
   std::string why_no_more_;  // of end_cuts()
   std::function<ProcessStatus()> status_source_;
+  MemorySource memory_source_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::function<void()> join_;
 };

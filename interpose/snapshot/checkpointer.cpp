@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "interpose/mpi/meetings.h"
+#include "interpose/mpi/outcomes.h"
 #include "interpose/outside/checkpoint.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/log.h"
@@ -39,6 +41,19 @@ std::string host_name() {
 CUcontext context_of(const MemoryRange& range) {
   return reinterpret_cast<CUcontext>(range.context);
 }
+
+class MeetingsEnd {
+ public:
+  explicit MeetingsEnd(mpi::Meetings* meetings) : meetings_(meetings) {}
+  ~MeetingsEnd() {
+    if (meetings_ != nullptr) meetings_->finish();
+  }
+  MeetingsEnd(const MeetingsEnd&) = delete;
+  MeetingsEnd& operator=(const MeetingsEnd&) = delete;
+
+ private:
+  mpi::Meetings* const meetings_;
+};
 
 }  // namespace
 
@@ -86,6 +101,8 @@ bool Checkpointer::take(const CutPlace& place) {
   Status status;
   bool cut = false;
   skip_to(place.epoch);
+  // The program must not go on before all ranks have read what is shared.
+  const MeetingsEnd end(place.meetings);
   // Nothing of ours may end the program: not even having no memory left.
   try {
     finish();
@@ -156,20 +173,34 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
   s.triggers_->report({true, id, saved.bytes, saved.stall_ns, ""});
 }
 
+// Within the cut: returns when what is pending of shared memory has been read.
+void Checkpointer::read_shared() {
+  for (const auto& [address, range] : session_.memory_.ranges()) {
+    if (range.shared) snapshots_.read_now(address);
+  }
+}
+
 Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) {
   const int64_t started = clock_ns(CLOCK_MONOTONIC);
   Session& s = session_;
   if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
   if (Status status = s.give_physical_contexts(); !status.ok()) return status;
-  if (Status status = drain(); !status.ok()) return status;
+  Status drained = drain();
+  const bool all = place.meetings == nullptr || place.meetings->next(drained.ok());
+  if (!drained.ok()) return drained;
+  if (!all) {
+    elsewhere_ = place.epoch;  // which has said why
+    return {Code::kBusy, "another rank, with which memory is shared, could not take part"};
+  }
   if (Status status = copy_arrays(Arrays::Direction::kToCopies); !status.ok()) return status;
 
   // The device has run empty: this is the cut. What it brought the host is journaled here.
   uint8_t flags = place.flags;
   const auto& deliveries = s.collect(true, &flags);
   if (place.collective != nullptr) {
-    const int32_t is_cut = 1;
-    s.recorder_->append_outcome(place.collective, place.number, {&is_cut, 1});
+    const int32_t values[] = {mpi::kIsCut, 1};
+    const size_t count = place.meetings != nullptr && place.meetings->any() ? 2 : 1;
+    s.recorder_->append_outcome(place.collective, place.number, {values, count});
   }
   CallKey key;
   key.add(held_output());
@@ -194,7 +225,9 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
       [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); });
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());
-  return start_snapshot(id, epoch, started);
+  Status status = start_snapshot(id, epoch, started);
+  if (status.ok()) read_shared();
+  return status;
 }
 
 CheckpointText Checkpointer::describe_stream(uint64_t epoch) const {

@@ -26,6 +26,7 @@ struct CutPlace {
   // At an MPI collective: its name, which lives for ever, and its number among the outcomes.
   const char* collective = nullptr;
   uint64_t number = 0;
+  mpi::Meetings* meetings = nullptr;  // null: none
 };
 
 class Checkpointer {
@@ -84,6 +85,7 @@ class Checkpointer {
   };
 
   Status attempt(const CutPlace& place, std::string& id, bool& cut);
+  void read_shared();
   Status start_snapshot(const std::string& id, uint64_t epoch, int64_t started);
   bool wants_full(Place& last, bool& hold);
   CheckpointText describe_stream(uint64_t epoch) const;

@@ -173,9 +173,9 @@ Result<Snapshots::Cut> Snapshots::cut(const MemoryMap& memory, bool full) {
   if (!dirty_from_calls_) {
     if (Status status = fingerprint_all(); !status.ok()) return status;
   }
-  // Arrays are written by calls that do not say so.
+  // Arrays are written by calls that do not say so, and what is shared by others' calls.
   for (const auto& [address, range] : memory.ranges()) {
-    if (!dirty_from_calls_ || range.kind != MemoryKind::kArray) continue;
+    if (!dirty_from_calls_ || (range.kind != MemoryKind::kArray && !range.shared)) continue;
     WriteSet copy;
     copy.add_range_of(address);
     zones_.mark_dirty(copy);
@@ -213,6 +213,14 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   }
   lane_ended();
   if (hold || settings_.organisation.blocking) wait_end();
+}
+
+void Snapshots::read_now(uint64_t address) {
+  WriteSet all;
+  all.add_range_of(address);
+  std::vector<TransferPtr> waits;
+  hold_host([&] { return !copy_first(all, false, waits); }, kNoRoom);
+  hold_call(waits, nullptr, Hold::kHost);
 }
 
 void Snapshots::wait_end() {

@@ -98,6 +98,9 @@ class Snapshots {
   // by a thread of ours. `hold`: returns only then.
   using OnEnd = std::function<void(const Status&, const WriteCounts&)>;
   void start(CheckpointWriter& writer, bool hold, OnEnd on_end);
+  // What is pending of the range that begins there has been read when it returns, or the snapshot
+  // is abandoned: others than calls of this process may write it from then on.
+  void read_now(uint64_t address);
   // The snapshot that has ended: durable, or not to be used. Any thread.
   void complete();
   void drop(const Status& why);

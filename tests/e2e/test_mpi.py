@@ -28,6 +28,7 @@ PROGRAMS = {
     'wave_mpi': ('250', 8, 1, (2, 4)),
     'wave_f08': ('250', 8, 4, (1, 2)),
     'aware': ('120', 10, 2, (1, 4)),
+    'neighbours': ('40', 10, 2, (2, 4)),
     'reach_mpi': ('120', 10, 4, (1, 2)),
     'reach_f08': ('120', 10, 2, (1, 4)),
 }
@@ -488,6 +489,214 @@ class Jobs(Ring):
         self.leaves_nothing()
 
 
+class Neighbours(Ring):
+    """Ranks write each other's memory. Collectives are numbered: four that exchange handles, then the
+    three barriers of each step; behind the first one kernels that write other ranks' memory may run.
+    Each rank launches four kernels a step, the first before the first barrier."""
+
+    def setUp(self):
+        super().setUp()
+        self.command = self.program('neighbours', '40')
+        self.every = 'barriers:10'
+
+    def hold(self, rank, engine):
+        """What that engine of the rank does, until the file that is returned is removed."""
+        held = os.path.join(self.folder, 'held.%d' % rank)
+        self.set_rank(rank, SIMCUDA_HOLD='%s:%s' % (engine, held))
+        return held
+
+    def launched_by(self, run, rank):
+        stats = '%s.%d' % (self.stats_of(self._runs.index(run)), rank)
+        return harness.launches(stats) if os.path.exists(stats) else 0
+
+    def wait_for_launches(self, run, rank, count):
+        self.wait_until('rank %d does not launch' % rank,
+                        lambda: self.launched_by(run, rank) >= count, run)
+
+    def epochs(self):
+        return [each['epoch'] for each in self.complete()]
+
+    def saved_by_then(self):
+        """The first rank's parts of checkpoints, as far as they are durable."""
+        return glob.glob(os.path.join(self.store, '**', 'r0.manifest'), recursive=True)
+
+    def assert_restores_epoch(self, epoch, run, reference):
+        """A checkpoint that is there or on its way."""
+        self.wait_until('no checkpoint', lambda: epoch in self.epochs() or self.complaints(run), run)
+        run.kill()
+        self.assertEqual(self.complaints(run), [])
+        self.settle()
+        for rank in range(2):
+            self.set_rank(rank)
+        again = self.finish(self.start_restored(self.launched(2, self.command), 'job@%d' % epoch))
+        self.assert_right(again, reference)
+        self.assertEqual(self.complaints(again), [])
+
+    def held_from_the_second_cut_on(self, goes_on, **settings):
+        """While nothing of the first rank comes to its host. `goes_on(run)`: how far the other gets."""
+        gate = os.path.join(self.folder, 'gate')
+        self.command = self.program('neighbours', '40', gate)
+        open(gate, 'w').close()
+        reference = self.undisturbed(2)
+        os.remove(gate)
+        held = self.hold(0, 'to_host')
+        run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:4',
+                               GPUSNAP_KEEP=1000, GPUSNAP_MAX_STALL='60s', GPUSNAP_DRAIN='60s',
+                               **settings)
+        # Then there is room on the device for the next one.
+        self.wait_for_launches(run, 1, 8)
+        self.wait_for_checkpoint(run, ranks=2)
+        self.wait_until('a checkpoint is on its way', lambda: all(
+            each['state'] == 'complete' for each in self.checkpoints()), run)
+        before = self.saved_by_then()
+        newest = self.complete()[0]['epoch']
+        open(held, 'w').close()
+        open(gate, 'w').close()
+        goes_on(run)
+        self.assertEqual(self.saved_by_then(), before)
+        os.remove(held)
+        self.assert_restores_epoch(newest + 1, run, reference)
+        self.leaves_nothing()
+
+    def test_who_writes_goes_on_when_it_has_been_read(self):
+        """The memory is kept apart on the device by then. The next cut is in the third step
+        at the latest, and in each later one the other rank writes there."""
+        self.held_from_the_second_cut_on(lambda run: self.wait_for_launches(run, 1, 17))
+
+    def test_who_writes_waits_until_it_has_been_read(self):
+        """There is no room on the device."""
+        def stays(run):
+            self.wait_for_launches(run, 1, 9)
+            time.sleep(0.5)
+            self.assertLessEqual(self.launched_by(run, 1), 12)
+        self.held_from_the_second_cut_on(stays, GPUSNAP_DEVICE_CACHE='0')
+
+    def test_what_still_runs_elsewhere_is_waited_for(self):
+        """The second rank's kernels that write the first one's memory begin when both are in the cut."""
+        reference = self.undisturbed(2)
+        first, second = self.hold(0, 'compute'), self.hold(1, 'compute')
+        open(first, 'w').close()
+        run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:6',
+                               GPUSNAP_KEEP=1000, GPUSNAP_DRAIN='60s')
+        self.wait_for_launches(run, 1, 1)
+        open(second, 'w').close()
+        os.remove(first)
+        self.wait_for_launches(run, 0, 4)
+        # What is wrong would be saved by then; what is right is not, however long it takes.
+        time.sleep(0.5)
+        self.assertEqual(self.saved_by_then(), [])
+        os.remove(second)
+        self.assert_restores_epoch(1, run, reference)
+        self.leaves_nothing()
+
+    def test_what_does_not_run_empty_is_given_up_by_all(self):
+        """Said once; and later ones are whole."""
+        reference = self.undisturbed(2)
+        first, second = self.hold(0, 'compute'), self.hold(1, 'compute')
+        open(first, 'w').close()
+        run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:6',
+                               GPUSNAP_KEEP=1000, GPUSNAP_DRAIN='2s')
+        self.wait_for_launches(run, 1, 1)
+        open(second, 'w').close()
+        os.remove(first)
+        self.wait_until('it is not given up', lambda: self.complaints(run), run)
+        os.remove(second)
+        self.finish(run)
+        self.assert_right(run, reference)
+        said = self.complaints(run)
+        self.assertEqual(len(said), 1, run.errors)
+        self.assertIn('rank 1: no checkpoint was taken, the program goes on: the device did not run '
+                      'empty', said[0])
+        self.settle()
+        self.assertNotIn(1, self.epochs())
+        self.assert_restores(self.launched(2, self.command), reference)
+        for rank in range(2):
+            self.set_rank(rank)
+        self.leaves_nothing()
+
+    def test_nobody_goes_on_before_all_is_loaded(self):
+        reference = self.undisturbed(2)
+        run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:5',
+                               GPUSNAP_KEEP=1000)
+        self.wait_until('no checkpoint', lambda: 1 in self.epochs(), run)
+        run.kill()
+        self.settle()
+        held = self.hold(0, 'to_device')
+        open(held, 'w').close()
+        again = self.start_restored(self.launched(2, self.command), 'job@1', GPUSNAP_LOG='info')
+        self.wait_until('no steps', lambda: len(self.results()) == 2, again)
+        # Behind that barrier the other one writes the first rank's memory.
+        time.sleep(1)
+        self.assertEqual(self.launched_by(again, 1), 0)
+        self.assertNotIn(': restored job@1', again.errors)
+        os.remove(held)
+        self.finish(again)
+        self.assert_right(again, reference)
+        self.set_rank(0)
+        self.leaves_nothing()
+
+    def test_addresses_that_are_taken_by_then(self):
+        """What the driver puts elsewhere is placed where it was, and goes to the others by descriptors."""
+        reference = self.undisturbed(4)
+        self.kill_when_saved(4)
+        for seed in (0, 7):
+            with self.subTest(seed=seed):
+                again = self.finish(self.start_restored(self.launched(4, self.command),
+                                                        GPUSNAP_EVERY=self.every, SIMCUDA_ASLR=seed))
+                self.assert_right(again, reference)
+                self.assertEqual(self.complaints(again), [])
+                self.settle()
+        self.verify_all()
+        self.assert_restores(self.launched(4, self.command), reference, SIMCUDA_ASLR=11)
+        self.leaves_nothing()
+
+    def test_a_rank_of_another_job(self):
+        """Both sides say so, and the program goes on."""
+        reference = self.undisturbed(2)
+        self.set_rank(1, GPUSNAP_JOB='other')
+        run = self.finish(self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY=self.every))
+        self.assert_right(run, reference)
+        said = sorted(self.complaints(run))
+        self.assertEqual(len(said), 2, run.errors)
+        for rank, line in enumerate(said):
+            # What it has opened, or what of its own has been.
+            self.assertRegex(line, 'rank %d: no more checkpoints of this process, the program goes on: '
+                             '(cuIpcOpenMemHandle_v2 of memory of a process of another job|device memory '
+                             'that a process of another job has opened) cannot be restored' % rank)
+        self.assertEqual(self.checkpoints(), [])
+        self.set_rank(1)
+        self.leaves_nothing()
+
+    def test_is_not_reloaded(self):
+        self.kill_when_saved(2)
+        refused = self.start_restored(self.launched(2, self.command), options=['--mode', 'reload'])
+        self.assertNotEqual(refused.wait(self.timeout), 0)
+        self.assertIn('cannot be reloaded: memory that ranks share is not followed there',
+                      refused.errors)
+        self.leaves_nothing()
+
+    def test_organisations(self):
+        for organisation in ({'GPUSNAP_ORG': 'nb+f'}, {'GPUSNAP_ORG': 'b+i'}, {'GPUSNAP_ORG': 'nb+i'},
+                             {'GPUSNAP_DIRTY': 'calls'}, {'GPUSNAP_DEVICE_CACHE': '0'}):
+            with self.subTest(organisation):
+                reference = self.undisturbed(2)
+                self.begin_store()
+                run = self.finish(self.start_saved(
+                    self.launched(2, self.command), GPUSNAP_EVERY=self.every, GPUSNAP_KEEP=1000,
+                    GPUSNAP_MAX_STALL='60s', **organisation))
+                self.assert_right(run, reference)
+                self.assertEqual(self.complaints(run), [])
+                self.settle()
+                made = self.checkpoints()
+                self.assertGreater(len(made), 1)
+                self.assertEqual({each['state'] for each in made}, {'complete'}, made)
+                self.verify_all()
+                each = self.random.choice(made)
+                again = self.finish(self.start_restored(self.launched(2, self.command), each['id']))
+                self.assert_right(again, reference)
+        self.leaves_nothing()
+
+
 class TwoNodes(Ring):
     """On one machine: the first two ranks share a backend and an SSD, and so do the others."""
 
@@ -616,10 +825,13 @@ if __name__ == '__main__':
             sys.argv[2] not in (*PROGRAMS, 'jobs')):
         sys.exit('usage: test_mpi.py {%s} {%s,jobs}' % (','.join(mpi_job.LAUNCHERS),
                                                        ','.join(PROGRAMS)))
-    mpi_job.TestCase.mpi, Program.name = sys.argv[1:3]
-    if Program.name == 'jobs':
+    mpi_job.TestCase.mpi, name = sys.argv[1:3]
+    Program.name = name
+    if name == 'jobs':
         del Program
     else:
         del Jobs, TwoNodes
+    if name != 'neighbours':
+        del Neighbours
     del sys.argv[1:3]
     harness.main()

@@ -10,9 +10,11 @@ TABLE = os.path.join(harness.SOURCE, 'interpose', 'hooks.table')
 NOOP = os.path.join(harness.BUILD, 'tests', 'bench', 'noop_driver')
 # What the rules of imported memory and of memory that is shared are about.
 SHARING = ('cuMemImportFromShareableHandle', 'cuMemExportToShareableHandle', 'cuMemPoolImportPointer',
-           'cuIpcOpenMemHandle', 'cuIpcOpenMemHandle_v2', 'cuIpcGetMemHandle',
            'cuImportExternalMemory', 'cuImportExternalSemaphore', 'cuGraphicsMapResources',
            'cuMulticastCreate')
+# Followed where processes take their checkpoints together, which this one does not.
+OF_RANKS = ('cuIpcGetMemHandle', 'cuIpcOpenMemHandle', 'cuIpcOpenMemHandle_v2', 'cuIpcGetEventHandle',
+            'cuIpcOpenEventHandle')
 
 
 def unsupported():
@@ -50,6 +52,17 @@ class Refused(harness.TestCase):
                               'goes on: ' + why, said)
         self.assertEqual(len(said), len(symbols))
 
+    def test_sharing_by_a_process_that_stands_alone(self):
+        """Nobody knows when the other process writes."""
+        found, said = self.calls(NOOP, list(OF_RANKS))
+        for symbol in OF_RANKS:
+            with self.subTest(symbol):
+                why = '%s outside of an MPI job cannot be restored by this version' % symbol
+                self.assertEqual(found[symbol], ['0', why])
+                self.assertIn('gpusnap: warning: no more checkpoints of this process, the program '
+                              'goes on: ' + why, said)
+        self.assertEqual(len(said), len(OF_RANKS))
+
     def test_the_drivers_own_checkpoints(self):
         """Of other processes they are none of our business."""
         symbols = ['cuCheckpointProcess' + what for what in ('Lock', 'Checkpoint', 'Restore', 'Unlock')]
@@ -75,7 +88,7 @@ class Refused(harness.TestCase):
 
     def test_what_fails_has_done_nothing(self):
         """Programs try calls to see whether a device has them: checkpoints go on."""
-        found, said = self.calls(harness.SIMCUDA, list(unsupported()))
+        found, said = self.calls(harness.SIMCUDA, list(unsupported()) + list(OF_RANKS))
         offered = {symbol: rest for symbol, rest in found.items() if rest != ['absent']}
         self.assertTrue(offered)
         for symbol, (result, answer) in offered.items():

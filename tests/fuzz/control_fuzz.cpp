@@ -31,6 +31,22 @@ void check_status(const std::string& message, bool asks) {
   }
 }
 
+void check_memory(const std::string& message) {
+  const auto request = gpusnap::decode_memory_request(message);
+  if (request &&
+      gpusnap::decode_memory_request(gpusnap::encode_memory_request(*request)) != request) {
+    std::abort();
+  }
+  const auto reply = gpusnap::decode_memory_reply(message);
+  if (reply && gpusnap::decode_memory_reply(gpusnap::encode_memory_reply(*reply)) != reply) {
+    std::abort();
+  }
+  gpusnap::HandleBytes bytes{};
+  message.copy(bytes.data(), bytes.size());
+  const auto handle = gpusnap::decode_handle(bytes);
+  if (handle && gpusnap::encode_handle(*handle) != bytes) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -38,5 +54,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool asks = gpusnap::is_checkpoint_request(message) || gpusnap::is_status_request(message);
   check_reply(message, asks);
   check_status(message, asks);
+  check_memory(message);
   return 0;
 }

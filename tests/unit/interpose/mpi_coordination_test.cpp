@@ -2,9 +2,12 @@
 // decisions, and none may wait for one that does not come.
 #include "interpose/mpi/coordination.h"
 
+#include "interpose/mpi/meetings.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -204,6 +207,59 @@ TEST_F(CoordinationTest, AnEndWithAnAgreementOnItsWay) {
     Ballot agreed;
     (void)coordination.begin_collective();
     EXPECT_FALSE(coordination.after_collective(cast, agreed));
+  });
+}
+
+// Between two meetings every rank has come to the first, whatever becomes of any of them.
+TEST_F(CoordinationTest, RanksMeetWithinACut) {
+  constexpr int kRanks = 4, kCuts = 50;
+  std::atomic<int> came[2 * kCuts] = {}, ill[2 * kCuts] = {};
+  on_ranks(kRanks, [&](int rank, Coordination& coordination) {
+    std::mt19937 own(static_cast<unsigned>(rank));
+    for (int cut = 0; cut < kCuts; ++cut) {
+      int meeting = 2 * cut;
+      Meetings meetings(
+          [&](bool well) {
+            ill[meeting] += well ? 0 : 1;
+            ++came[meeting];
+            const bool all = coordination.meet(well);
+            EXPECT_EQ(came[meeting], kRanks);
+            EXPECT_EQ(all, ill[meeting] == 0);
+            ++meeting;
+            return all;
+          },
+          2);
+      EXPECT_TRUE(meetings.any());
+      // It gives up before the first, between them, or not at all.
+      const auto how_far = own() % 8;
+      if (how_far > 0) (void)meetings.next(true);
+      if (how_far > 1) (void)meetings.next(true);
+      EXPECT_EQ(meetings.any(), how_far < 2);
+    }
+  });
+  for (const auto& each : came) EXPECT_EQ(each, kRanks);
+}
+
+TEST_F(CoordinationTest, NobodyMeetsWhereNothingIsShared) {
+  const auto meet = [](bool well) {
+    ADD_FAILURE();
+    return well;
+  };
+  Meetings meetings(meet, 0);
+  EXPECT_FALSE(meetings.any());
+  EXPECT_TRUE(meetings.next(true));
+  EXPECT_FALSE(meetings.next(false));
+  meetings.finish();
+}
+
+// One that shares is enough, and all know of it.
+TEST_F(CoordinationTest, AllKnowThatSomebodyShares) {
+  on_ranks(3, [](int rank, Coordination& coordination) {
+    own_ballot.shares = rank == 1 ? 1 : 0;
+    Ballot agreed;
+    (void)coordination.begin_collective();
+    ASSERT_EQ(coordination.barrier(kWorld, cast, agreed), kSuccess);
+    EXPECT_EQ(agreed.shares, 1);
   });
 }
 

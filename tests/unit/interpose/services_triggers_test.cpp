@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <optional>
 #include <thread>
 
@@ -59,6 +61,27 @@ class Client {
     return decode_status(message());
   }
 
+  // And the descriptors that come with it.
+  std::string message_with(std::vector<int>& files) {
+    pollfd polled{socket_, POLLIN, 0};
+    if (poll(&polled, 1, kPatienceMs) != 1) return {};
+    std::string text(kControlMessageBytes, '\0');
+    iovec part{text.data(), text.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostMemoryPieces)] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
+    text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    if (head == nullptr) return text;
+    files.resize((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    std::memcpy(files.data(), CMSG_DATA(head), files.size() * sizeof(int));
+    return text;
+  }
+
  private:
   std::string message() {
     pollfd polled{socket_, POLLIN, 0};
@@ -73,6 +96,13 @@ class Client {
   bool connected_ = false;
 };
 
+// A file whose only byte this is.
+int file_of(char byte) {
+  const int file = memfd_create("piece", MFD_CLOEXEC);
+  EXPECT_EQ(pwrite(file, &byte, 1, 0), 1);
+  return file;
+}
+
 CutOutcome committed(const char* id) {
   CutOutcome outcome;
   outcome.ok = true;
@@ -80,6 +110,40 @@ CutOutcome committed(const char* id) {
   outcome.bytes = 123;
   outcome.stall_ns = 45;
   return outcome;
+}
+
+TEST(Triggers, AnswerForSharedMemoryWithItsFiles) {
+  Triggers triggers({}, spawn_thread);
+  EXPECT_TRUE(triggers.listens());
+  MemoryReply told;
+  told.address = told.first = 4096;
+  told.size = 2;
+  told.pieces = {1, 1};
+  triggers.set_memory_source([&](const MemoryRequest& request, std::vector<int>& descriptors) {
+    EXPECT_EQ(request, (MemoryRequest{1, 2, 3}));
+    descriptors = {file_of('a'), file_of('b')};
+    return told;
+  });
+  Client client;
+  client.say(encode_memory_request({1, 2, 3}));
+  std::vector<int> files;
+  EXPECT_EQ(decode_memory_reply(client.message_with(files)), told);
+  ASSERT_EQ(files.size(), 2U);
+  for (const char expected : {'a', 'b'}) {
+    char byte = 0;
+    EXPECT_EQ(pread(files[expected == 'b'], &byte, 1, 0), 1);
+    EXPECT_EQ(byte, expected);
+    close(files[expected == 'b']);
+  }
+}
+
+TEST(Triggers, KnowNothingOfSharedMemoryWhereNoneIs) {
+  Triggers triggers({}, spawn_thread);
+  Client client;
+  client.say(encode_memory_request({1, 2, 3}));
+  const auto answer = client.answer();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->error, kUnknownRequest);
 }
 
 TEST(Triggers, AreNeverDueWhenOff) {
@@ -454,6 +518,68 @@ TEST(Control, ReadsWhyThereIsNoStatus) {
   const auto reply = decode_status(encode_reply(old));
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->error, kUnknownRequest);
+}
+
+TEST(Control, HandlesOfSharedMemory) {
+  const SharedHandle handle{4711, 0x0123456789abcdef, 3};
+  const HandleBytes bytes = encode_handle(handle);
+  EXPECT_EQ(decode_handle(bytes), handle);
+  EXPECT_FALSE(decode_handle(HandleBytes{}));
+  // Whatever else is in it, it is not ours.
+  for (const size_t at : {size_t{0}, size_t{7}, size_t{15}, size_t{32}, size_t{63}}) {
+    HandleBytes other = bytes;
+    other[at] = static_cast<char>(other[at] ^ 0x80);
+    EXPECT_FALSE(decode_handle(other)) << at;
+  }
+  EXPECT_FALSE(decode_handle(encode_handle({0, 1, 1})));
+}
+
+TEST(Control, MessagesAboutSharedMemory) {
+  const MemoryRequest request{UINT64_MAX, 3, 12345};
+  EXPECT_EQ(decode_memory_request(encode_memory_request(request)), request);
+  MemoryReply driver;
+  driver.address = 0x7000;
+  driver.size = 4096;
+  driver.same_job = true;
+  driver.driver.fill('\xa5');
+  EXPECT_EQ(decode_memory_reply(encode_memory_reply(driver)), driver);
+  MemoryReply mapped;
+  mapped.address = 0x300000;
+  mapped.size = 0x500000;
+  mapped.first = 0x200000;
+  mapped.pieces = {0x200000, 0x400000};
+  EXPECT_EQ(decode_memory_reply(encode_memory_reply(mapped)), mapped);
+  mapped.pieces.assign(kMostMemoryPieces, UINT64_MAX / 32);
+  EXPECT_LE(encode_memory_reply(mapped).size(), kControlMessageBytes);
+  EXPECT_EQ(decode_memory_reply(encode_memory_reply(mapped)), mapped);
+  MemoryReply error;
+  error.error = "there is no such memory";
+  EXPECT_EQ(decode_memory_reply(encode_memory_reply(error)), error);
+}
+
+TEST(Control, RefusesOtherMessagesAboutSharedMemory) {
+  for (const std::string_view message :
+       {"", "gpusnap 1 memory\n", "gpusnap 1 memory 1 2\n", "gpusnap 1 memory 1 2 3",
+        "gpusnap 1 memory 1 2 3 4\n", "gpusnap 1 memory 1 2 -3\n", "gpusnap 1 memory 1  2 3\n",
+        "gpusnap 1 memory 18446744073709551616 2 3\n"}) {
+    EXPECT_FALSE(decode_memory_request(message)) << message;
+  }
+  const std::string digits(128, 'a');
+  for (const std::string& message :
+       {std::string("gpusnap 1 memory 1 2 1 driver\n"),
+        "gpusnap 1 memory 1 2 1 driver " + digits + "a\n",
+        "gpusnap 1 memory 1 2 1 driver " + digits.substr(1) + "g\n",
+        "gpusnap 1 memory 1 2 2 driver " + digits + "\n",
+        "gpusnap 1 memory 1 0 1 driver " + digits + "\n",
+        "gpusnap 1 memory 1 2 1 other " + digits + "\n",
+        std::string("gpusnap 1 memory 1 2 1 mapped 0\n"),
+        std::string("gpusnap 1 memory 1 2 1 mapped 0 2\n"),
+        std::string("gpusnap 1 memory 1 2 1 mapped 2 8\n"),
+        std::string("gpusnap 1 memory 1 2 1 mapped 0 0 8\n"),
+        std::string("gpusnap 1 memory 1 2 1 mapped 0 8 18446744073709551615\n"),
+        std::string("gpusnap 1 memory 1 2 1 mapped 0 8 8 8 8 8 8 8 8 8 8 8 8 8 8 8 8 8\n")}) {
+    EXPECT_FALSE(decode_memory_reply(message)) << message;
+  }
 }
 
 TEST(Control, PassesOverWordsOfLaterVersions) {

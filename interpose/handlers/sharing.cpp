@@ -1,0 +1,199 @@
+// Memory that processes share by handles of cuIpc (shared_memory.h). Followed in an MPI job, whose
+// processes take their checkpoints together: who has the memory saves it, before any other rank
+// goes on from the cut. Elsewhere nobody knows when another process writes.
+//
+// A replay makes all of these calls: the handles that the program sends around are new ones, and
+// what is opened comes to its recorded address or not at all.
+
+#include <cstring>
+
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/memory_calls.h"
+#include "interpose/text.h"
+
+namespace gpusnap::handle {
+
+namespace {
+template <class F>
+std::string name_with(const Call<F>& call, const char* what) {
+  return std::string(name_of(call.hook.id)) + " " + what;
+}
+
+// What a replay is to find the same.
+struct Where {
+  uint64_t address = 0;
+  uint64_t size = 0;
+};
+
+SharedMemory::Opened opened_by_us(SharedMemory& shared, const SharedHandle& handle, uint64_t wanted,
+                                  CUdeviceptr* out, unsigned flags,
+                                  CUresult (*real)(CUdeviceptr*, CUipcMemHandle, unsigned)) {
+  if (out == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return {};
+  auto opened =
+      shared.open(handle, wanted, [&](CUdeviceptr* address, const CUipcMemHandle& driver) {
+        return real(address, driver, flags);
+      });
+  if (opened.result == CUDA_SUCCESS) *out = opened.address;
+  return opened;
+}
+
+void insert_imported(Session& session, const Where& where) {
+  session.note_sharing();
+  // It is there where it was opened before.
+  if (session.memory().at(where.address) == nullptr) {
+    insert_range(session, where.address, where.size, MemoryKind::kImported);
+  }
+}
+}  // namespace
+
+CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle* out,
+                   CUdeviceptr address) {
+  Step step(call);
+  if (step.off()) return call.real(out, address);
+  Session& session = step.session();
+  step.key.add(session.known(address));
+  const auto real = [&] { return call.real(out, address); };
+  if (!session.may_share()) return step.not_followed(name_with(call, kOutsideOfJob), real);
+  const MemoryRange* const range = session.memory().find(address);
+  const Where where = range == nullptr ? Where{} : Where{range->address, range->size};
+  const bool known = range != nullptr && range->kind == MemoryKind::kDevice && out != nullptr;
+  // Its next write may be another process's, which tells nobody.
+  known ? step.writes.add_range_of(where.address) : step.writes.add_nothing();
+  const bool placed = known && session.placement().owns(where.address);
+  const auto pieces = session.placement().pieces(where.address);
+  SharedMemory& shared = session.shared_memory();
+  std::string why;
+  const auto made = [&] {
+    if (!placed) {
+      const CUresult result = call.real(out, address);
+      if (result == CUDA_SUCCESS && known) {
+        *out = shared.offer(where.address, where.size, *out);
+      }
+      return result;
+    }
+    const auto handle = shared.offer(where.address, where.size, pieces);
+    if (handle.ok()) *out = handle.value();
+    why = handle.status().message();
+    return handle.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  };
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    const CUresult result = step.outside(made);
+    if (result != CUDA_SUCCESS) {
+      Session::impossible(kExitImpossible,
+                          "device memory " + range_text(where.address, where.size) +
+                              " cannot be shared again: " +
+                              (why.empty() ? error_name(session.driver(), result) : why));
+    }
+  } else {
+    const CUresult result = step.made(made);
+    if (result == CUDA_SUCCESS && !known) {
+      session.refuse(name_with(call, "of memory that is not followed"));
+      return result;
+    }
+    step.record(result);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  session.memory().set_shared(where.address);
+  session.note_sharing();
+  return CUDA_SUCCESS;
+}
+
+CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>& call,
+                    CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
+  Step step(call);
+  HandleBytes bytes;
+  std::memcpy(bytes.data(), &handle, sizeof handle);
+  const auto ours = decode_handle(bytes);
+  if (step.off()) {
+    // Who gave it may be followed still.
+    SharedMemory* const shared = Session::shared_memory_of_process();
+    if (!ours || shared == nullptr) return call.real(out, handle, flags);
+    return opened_by_us(*shared, *ours, 0, out, flags, call.real).result;
+  }
+  Session& session = step.session();
+  step.key.add(flags);
+  SharedMemory::Opened opened;
+  const auto open_at = [&](uint64_t wanted) {
+    if (!ours) return call.real(out, handle, flags);
+    opened = opened_by_us(session.shared_memory(), *ours, wanted, out, flags, call.real);
+    return opened.result;
+  };
+  if (!session.may_share()) {
+    return step.not_followed(name_with(call, kOutsideOfJob), [&] { return open_at(0); });
+  }
+  if (!ours) {
+    return step.not_followed(name_with(call, "of memory of a process that is not followed"),
+                             [&] { return open_at(0); });
+  }
+  if (step.replaying()) {
+    const CUresult recorded = step.expect();
+    if (recorded != CUDA_SUCCESS) return recorded;
+    Where before;
+    step.take_answer(&before, sizeof before);
+    const CUresult result = step.outside([&] { return open_at(before.address); });
+    if (result != CUDA_SUCCESS) {
+      cannot_place(before.address, before.size,
+                   "another process has it, and " +
+                       (opened.why.empty() ? error_name(session.driver(), result) : opened.why));
+    }
+    if (opened.address != before.address || opened.size != before.size) {
+      cannot_place(
+          before.address, before.size,
+          "another process has it, and the driver maps it at " + hex_text(opened.address) + " now");
+    }
+    insert_imported(session, before);
+    return recorded;
+  }
+  const CUresult result =
+      step.made_in_order(MemoryOrder::Kind::kMayWait, [&] { return open_at(0); });
+  if (result != CUDA_SUCCESS) {
+    step.record(result);
+    return result;
+  }
+  if (!opened.of_job) {
+    session.refuse(name_with(call, "of memory of a process of another job"));
+    return result;
+  }
+  const Where where{opened.address, opened.size};
+  session.memory_order().wait_for_frees(where.address, where.size);
+  step.record_answer(result, &where, sizeof where);
+  insert_imported(session, where);
+  return result;
+}
+
+CUresult share_close(const Call<decltype(cuIpcCloseMemHandle)>& call, CUdeviceptr address) {
+  Step step(call);
+  bool last = false;
+  const auto close_in = [&](SharedMemory& shared) {
+    return shared.close(
+        address, [&] { return call.real(address); }, last);
+  };
+  if (step.off()) {
+    SharedMemory* const shared = Session::shared_memory_of_process();
+    return shared == nullptr ? call.real(address) : close_in(*shared);
+  }
+  Session& session = step.session();
+  step.key.add(session.known(address));
+  const auto made = [&] { return close_in(session.shared_memory()); };
+  CUresult result;
+  if (step.replaying()) {
+    result = step.expect();
+    if (result == CUDA_SUCCESS) step.repeated(made);
+  } else {
+    MemoryOrder& order = session.memory_order();
+    order.begin_free(address, 0);
+    result = step.made_in_order(MemoryOrder::Kind::kMayWait, made);
+    // It waits for the device, so the host may look at what that did.
+    step.record_visible(result, false, nullptr);
+    order.end_free(address);
+  }
+  const MemoryRange* const range = session.memory().at(address);
+  if (result == CUDA_SUCCESS && last && range != nullptr && range->kind == MemoryKind::kImported) {
+    session.memory().erase(address);
+  }
+  return result;
+}
+
+}  // namespace gpusnap::handle
