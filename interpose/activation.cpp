@@ -34,12 +34,7 @@ void activate(const Guard& guard) {
   if (started) return;
   started = true;
   pthread_atfork(nullptr, nullptr, become_inert);
-  if (session_start(guard)) {
-    process_active.store(true, std::memory_order_release);
-  } else {
-    stop_noting_opened();
-    outside::stop_noting();
-  }
+  if (session_start(guard)) process_active.store(true, std::memory_order_release);
 }
 
 }  // namespace gpusnap

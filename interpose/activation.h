@@ -16,8 +16,8 @@ extern constinit std::atomic<bool> process_active;
 // until it has started.
 void activate(const Guard& guard);
 
-// Provided by the session. Reads the settings, starts to record or to replay; false: hooked calls
-// are to pass through for the rest of the process.
+// Provided by the session. Reads the settings, starts to record or to replay; false: it cannot, and
+// no hooked call has need of a handler.
 bool session_start(const Guard& guard);
 
 // Provided by the session. In a forked child: closes what it must not hold, and is inert from then

@@ -61,6 +61,7 @@ bool Session::start() {
     return false;
   }
   auto* session = new Session(*driver);
+  the_shared_memory_.store(&session->shared_memory_, std::memory_order_release);
   if (!session->configure()) return false;
   own_.met = true;
   session->lock_.begin();
@@ -224,8 +225,9 @@ Status Session::open_store() {
 void Session::begin_sharing() {
   // What a stranger writes comes at a time that no cut knows of.
   shared_memory_.begin(checksum(job_), [this] {
-    foreign_.store("device memory that a process of another job has opened",
-                   std::memory_order_relaxed);
+    foreign_.store(
+        "device memory that a process of another job, or without checkpoints, has opened",
+        std::memory_order_relaxed);
   });
   placement_.make_shareable();
   triggers_->set_memory_source([this](const MemoryRequest& request, std::vector<int>& descriptors) {
@@ -817,7 +819,10 @@ bool session_start(const Guard&) {
   if (Session::start()) return true;
   // There is no replay.
   show_output();
-  return false;
+  stop_noting_opened();
+  outside::stop_noting();
+  // Other ranks may share memory with it, by handles that the driver does not know.
+  return mpi::ranks().ranks > 1 && Session::shared_memory_of_process() != nullptr;
 }
 
 void session_abandon_after_fork() {

@@ -277,10 +277,10 @@ class Session {
   std::map<CUfunction, LegacyLaunch>& legacy_launches() { return legacy_launches_; }
   Arrays& arrays() { return arrays_; }
   SharedMemory& shared_memory() { return shared_memory_; }
-  // Of the session where there is one, whatever it does; else null.
+  // Whatever the session does, and also where it could not begin: what others share is opened by
+  // handles of ours. Null: before any session.
   static SharedMemory* shared_memory_of_process() {
-    Session* s = the_session_.load(std::memory_order_acquire);
-    return s == nullptr ? nullptr : &s->shared_memory_;
+    return the_shared_memory_.load(std::memory_order_acquire);
   }
   // Whether memory that is shared with other processes is followed: with those that take their
   // checkpoints together with this one.
@@ -460,6 +460,7 @@ class Session {
   [[gnu::tls_model("initial-exec")]] static constinit inline thread_local Caller own_;
   // Never deleted: hooked calls may come from destructors that run after ours.
   static constinit inline std::atomic<Session*> the_session_{nullptr};
+  static constinit inline std::atomic<SharedMemory*> the_shared_memory_{nullptr};
 
   std::string device_names(int count) const;
   std::vector<SavedDevice> describe_devices(int count) const;

@@ -507,7 +507,9 @@ class Neighbours(Ring):
 
     def launched_by(self, run, rank):
         stats = '%s.%d' % (self.stats_of(self._runs.index(run)), rank)
-        return harness.launches(stats) if os.path.exists(stats) else 0
+        # It is made before it has its first number.
+        written = os.path.exists(stats) and os.path.getsize(stats) != 0
+        return harness.launches(stats) if written else 0
 
     def wait_for_launches(self, run, rank, count):
         self.wait_until('rank %d does not launch' % rank,
@@ -662,8 +664,29 @@ class Neighbours(Ring):
             # What it has opened, or what of its own has been.
             self.assertRegex(line, 'rank %d: no more checkpoints of this process, the program goes on: '
                              '(cuIpcOpenMemHandle_v2 of memory of a process of another job|device memory '
-                             'that a process of another job has opened) cannot be restored' % rank)
+                             'that a process of another job, or without checkpoints, has opened) cannot be '
+                             'restored' % rank)
         self.assertEqual(self.checkpoints(), [])
+        self.set_rank(1)
+        self.leaves_nothing()
+
+    def test_a_rank_that_cannot_begin(self):
+        """It says why there are no checkpoints, and opens what the others share all the same."""
+        reference = self.undisturbed(2)
+        taken = os.path.join(self.folder, 'file')
+        open(taken, 'w').close()
+        for rank in range(2):
+            for why, settings in (('no checkpoints: ', {'GPUSNAP_PFS': os.path.join(taken, 'store')}),
+                                  ('the program runs without checkpoints', {'GPUSNAP_ZONE': 'none'})):
+                with self.subTest(rank=rank, settings=settings):
+                    self.set_rank(rank, **settings)
+                    self.set_rank(1 - rank)
+                    run = self.finish(self.start_saved(self.launched(2, self.command),
+                                                       GPUSNAP_EVERY=self.every))
+                    self.assert_right(run, reference)
+                    self.assertIn(why, run.errors)
+                    self.assertEqual(self.checkpoints(), [])
+        self.set_rank(0)
         self.set_rank(1)
         self.leaves_nothing()
 
