@@ -18,8 +18,10 @@ struct FakeSpace {
   std::set<uint64_t> taken;                       // granules that nobody gets
   uint64_t live_handles = 0;
   bool accessible = true;
-  int decompresses = 0;  // algorithms
-  unsigned usage = 0;    // of what was made last
+  int decompresses = 0;            // algorithms
+  CUresult shares = CUDA_SUCCESS;  // what comes of memory that is to be shared
+  unsigned usage = 0;              // of what was made last
+  bool is_shareable = false;       // likewise
 } space;
 
 CUresult get_device(CUdevice* device) {
@@ -60,6 +62,8 @@ CUresult get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
 CUresult create(CUmemGenericAllocationHandle* handle, size_t, const CUmemAllocationProp* properties,
                 unsigned long long) {
   space.usage = properties->allocFlags.usage;
+  space.is_shareable = properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  if (space.is_shareable && space.shares != CUDA_SUCCESS) return space.shares;
   *handle = ++space.live_handles;
   return CUDA_SUCCESS;
 }
@@ -141,6 +145,39 @@ TEST_F(PlacementTest, WhatIsPlacedCanBeDecompressedIntoWhereTheDeviceDoesThat) {
   EXPECT_TRUE(placement_.place(kBase, 512).ok());
   EXPECT_EQ(space.usage, unsigned{CU_MEM_CREATE_USAGE_HW_DECOMPRESS});
   free(kBase);
+}
+
+TEST_F(PlacementTest, WhatIsPlacedCanBeSharedWhereTheDriverDoesThat) {
+  EXPECT_TRUE(placement_.place(kBase, 512).ok());
+  EXPECT_FALSE(space.is_shareable);
+  placement_.make_shareable();
+  EXPECT_TRUE(placement_.place(kBase + kGranule, 512).ok());
+  EXPECT_TRUE(space.is_shareable);
+  space.shares = CUDA_ERROR_NOT_SUPPORTED;
+  EXPECT_TRUE(placement_.place(kBase + 2 * kGranule, 512).ok());
+  EXPECT_FALSE(space.is_shareable);
+  // Then there is no more of the other kind either.
+  space.shares = CUDA_ERROR_OUT_OF_MEMORY;
+  EXPECT_FALSE(placement_.place(kBase + 3 * kGranule, 512).ok());
+  for (const uint64_t at : {0, 1, 2}) free(kBase + at * kGranule);
+  expect_nothing_left();
+}
+
+TEST_F(PlacementTest, ThePiecesOfAnAllocationAreThoseThatItLiesIn) {
+  EXPECT_TRUE(placement_.place(kBase, 512).ok());
+  EXPECT_TRUE(placement_.place(kBase + 4096, 2 * kGranule).ok());
+  EXPECT_EQ(placement_.pieces(kBase).size(), 1U);
+  const auto pieces = placement_.pieces(kBase + 4096);
+  ASSERT_EQ(pieces.size(), 2U);
+  EXPECT_EQ(pieces[0].address, kBase);
+  EXPECT_EQ(pieces[0].size, kGranule);
+  EXPECT_EQ(pieces[1].address, kBase + kGranule);
+  EXPECT_EQ(pieces[1].size, 2 * kGranule);
+  EXPECT_TRUE(placement_.pieces(kBase + 256).empty());
+  free(kBase);
+  EXPECT_EQ(placement_.pieces(kBase + 4096).size(), 2U);
+  free(kBase + 4096);
+  expect_nothing_left();
 }
 
 TEST_F(PlacementTest, AnAllocationMayReachOverSharedAndNewGranules) {
