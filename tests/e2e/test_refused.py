@@ -63,6 +63,17 @@ class Refused(harness.TestCase):
                               'goes on: ' + why, said)
         self.assertEqual(len(said), len(OF_RANKS))
 
+    def test_sharing_by_the_runtime(self):
+        """Of two processes, which go on."""
+        if not harness.built(['runtime/relay']):
+            self.skipTest('needs the toolkit')
+        command = [harness.app('runtime/relay')]
+        reference = self.reference(command)
+        self.assertTrue(reference.output.endswith(b'ok\n'), reference.output)
+        run = self.finish(self.start_saved(command))
+        self.assert_same_output(run, reference)
+        self.assertIn('cuIpcGetMemHandle outside of an MPI job cannot be restored', run.errors)
+
     def test_the_drivers_own_checkpoints(self):
         """Of other processes they are none of our business."""
         symbols = ['cuCheckpointProcess' + what for what in ('Lock', 'Checkpoint', 'Restore', 'Unlock')]

@@ -397,6 +397,14 @@ struct dim3 {
   unsigned int x, y, z;
 };
 
+struct cudaIpcMemHandle_t {
+  char reserved[64];
+};
+
+struct cudaIpcEventHandle_t {
+  char reserved[64];
+};
+
 struct cudaUUID_t {
   char bytes[16];
 };
@@ -970,6 +978,10 @@ CUDART_API(cudaProfilerStop, (void));
 // Memory.
 CUDART_API(cudaMalloc, (void** devPtr, size_t size));
 CUDART_API(cudaFree, (void* devPtr));
+CUDART_API(cudaIpcGetMemHandle, (struct cudaIpcMemHandle_t * handle, void* devPtr));
+CUDART_API(cudaIpcOpenMemHandle,
+           (void** devPtr, struct cudaIpcMemHandle_t handle, unsigned int flags));
+CUDART_API(cudaIpcCloseMemHandle, (void* devPtr));
 CUDART_API(cudaMallocHost, (void** ptr, size_t size));
 CUDART_API(cudaFreeHost, (void* ptr));
 CUDART_API(cudaHostAlloc, (void** pHost, size_t size, unsigned int flags));
@@ -1329,6 +1341,8 @@ CUDART_API(cudaEventQuery, (cudaEvent_t event));
 CUDART_API(cudaEventSynchronize, (cudaEvent_t event));
 CUDART_API(cudaEventDestroy, (cudaEvent_t event));
 CUDART_API(cudaEventElapsedTime, (float* ms, cudaEvent_t start, cudaEvent_t end));
+CUDART_API(cudaIpcGetEventHandle, (struct cudaIpcEventHandle_t * handle, cudaEvent_t event));
+CUDART_API(cudaIpcOpenEventHandle, (cudaEvent_t * event, struct cudaIpcEventHandle_t handle));
 
 // Kernels.
 CUDART_API_SZ(cudaLaunchKernel, (const void* func, struct dim3 gridDim, struct dim3 blockDim,
