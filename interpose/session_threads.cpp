@@ -95,6 +95,16 @@ Session* Session::enter_first(HookId hook) {
   return enter_slowly(hook);
 }
 
+Session* Session::enter_for_placed(uint64_t address) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr || s->settings_.restore.empty()) return nullptr;
+  s->lock_any();
+  const MemoryRange* const range = s->memory_.find(address);
+  if (range != nullptr && s->is_placed(*range)) return s;
+  s->lock_.unlock();
+  return nullptr;
+}
+
 // A call of a recording begins.
 void Session::admit() {
   while (closed_ && mode_.load(std::memory_order_relaxed) == Mode::kRecord) {

@@ -126,6 +126,23 @@ CUresult give_pinned(Step& step, void** out, uint64_t size, Real&& real) {
 }
 }  // namespace
 
+CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
+                       const std::function<CUresult(Session&, CUcontext)>& wait) {
+  Session* const session = Session::enter_for_placed(address);
+  if (session == nullptr) return real();
+  const bool is_whole = session->placement().owns(address);
+  const CUcontext context = context_of(*session, address);
+  session->release();
+  if (!is_whole) return real();
+  const CUresult result = wait(*session, context);
+  session->acquire();
+  (void)erase_range(*session, address);
+  const auto unused = session->placement().free(address);
+  session->release();
+  for (const MappedMemory& memory : unused) unmap_memory(session->driver(), memory);
+  return result;
+}
+
 CUresult mem_alloc(const Call<CUresult(CUdeviceptr*, size_t)>& call, CUdeviceptr* out,
                    size_t size) {
   Step step(call);
@@ -195,7 +212,10 @@ CUresult mem_alloc_managed(const Call<CUresult(CUdeviceptr*, size_t, unsigned)>&
 
 CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) {
   Step step(call);
-  if (step.off()) return call.real(address);
+  if (step.off()) {
+    return free_when_off(
+        address, [&] { return call.real(address); }, wait_for_users);
+  }
   Session& session = step.session();
   step.key.add(session.known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
@@ -245,15 +265,22 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
 CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>& call,
                        CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   Step step(call);
-  if (step.off()) return call.real(base, size, address);
-  const CUresult result = step.made_again([&] { return call.real(base, size, address); });
-  const MemoryRange* range = step.session().memory().find(address);
-  if (result == CUDA_SUCCESS && range != nullptr &&
-      (step.session().placement().owns(range->address) ||
-       step.session().shared_memory().has_mapped(range->address))) {
+  const auto tell = [&](Session& session) {
+    const MemoryRange* const range = session.memory().find(address);
+    if (range == nullptr || !session.is_placed(*range)) return;
     if (base != nullptr) *base = range->address;
     if (size != nullptr) *size = range->size;
+  };
+  if (step.off()) {
+    const CUresult result = call.real(base, size, address);
+    Session* const session = result == CUDA_SUCCESS ? Session::enter_for_placed(address) : nullptr;
+    if (session == nullptr) return result;
+    tell(*session);
+    session->release();
+    return result;
   }
+  const CUresult result = step.made_again([&] { return call.real(base, size, address); });
+  if (result == CUDA_SUCCESS) tell(step.session());
   return result;
 }
 
@@ -273,20 +300,38 @@ CUresult host_alloc(const Call<CUresult(void**, size_t, unsigned)>& call, void**
   return give_pinned(step, out, size, [&] { return call.real(out, size, flags); });
 }
 
+namespace {
+CUresult free_placed_pinned(Session& session, CUcontext context, void* memory, uint64_t size) {
+  (void)wait_for_users(session, context);
+  const CUresult result = session.driver().cuMemHostUnregister(memory);
+  (void)munmap(memory, size);
+  return result;
+}
+
+template <class Real>
+CUresult free_pinned_when_off(void* memory, Real&& real) {
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  Session* const session = Session::enter_for_placed(address);
+  if (session == nullptr) return real();
+  const uint64_t placed = session->placed_pinned(address);
+  const CUcontext context = context_of(*session, address);
+  if (placed != 0) (void)erase_range(*session, address);
+  session->forget_placed_pinned(address);
+  session->release();
+  return placed == 0 ? real() : free_placed_pinned(*session, context, memory, placed);
+}
+}  // namespace
+
 CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
   Step step(call);
-  if (step.off()) return call.real(memory);
+  if (step.off()) return free_pinned_when_off(memory, [&] { return call.real(memory); });
   Session& session = step.session();
   const auto address = reinterpret_cast<uint64_t>(memory);
   step.key.add(session.known(address));
   const uint64_t placed = session.placed_pinned(address);
   const CUcontext context = context_of(session, address);
   auto real = [&] {
-    if (placed == 0) return call.real(memory);
-    (void)wait_for_users(session, context);
-    const CUresult result = session.driver().cuMemHostUnregister(memory);
-    (void)munmap(memory, placed);
-    return result;
+    return placed == 0 ? call.real(memory) : free_placed_pinned(session, context, memory, placed);
   };
   const uint64_t size = free_range(step, address);
   session.forget_placed_pinned(address);

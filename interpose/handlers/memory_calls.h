@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ uint64_t erase_range(Session& session, uint64_t address);
 uint64_t free_range(Step& step, uint64_t address);
 // The device no longer uses this allocation, which was placed.
 void end_placed(Step& step, uint64_t address);
+// A free where checkpoints have ended: what was placed is still ours to give back. `wait`: until
+// the device no longer uses it; the context is its own.
+CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
+                       const std::function<CUresult(Session&, CUcontext)>& wait);
 
 // Makes the call once more while its result is at another address, in the hope that this is the one
 // that another thread's call got when it was recorded: it is kept aside for that call.

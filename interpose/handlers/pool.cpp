@@ -77,9 +77,13 @@ CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUmemoryPool,
 CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdeviceptr address,
                         CUstream given) {
   Step step(call);
-  if (step.off()) return call.real(address, given);
-  Session& session = step.session();
   const CUstream stream = step.stream(given);
+  if (step.off()) {
+    return free_when_off(
+        address, [&] { return call.real(address, given); },
+        [&](Session& session, CUcontext) { return session.driver().cuStreamSynchronize(stream); });
+  }
+  Session& session = step.session();
   step.key.add(session.known(address));
   // Of a graph that goes on using it.
   const bool of_graph = session.graphs().stand_ins().has_memory(address);

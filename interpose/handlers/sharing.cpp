@@ -37,6 +37,21 @@ SharedMemory::Opened opened_by_us(SharedMemory& shared, const SharedHandle& hand
   return opened;
 }
 
+// The driver makes no handle of what was placed.
+CUresult share_when_off(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle* out,
+                        CUdeviceptr address) {
+  Session* const session = Session::enter_for_placed(address);
+  if (session == nullptr) return call.real(out, address);
+  const MemoryRange range = *session->memory().find(address);
+  const auto pieces = session->placement().pieces(range.address);
+  session->memory().set_shared(range.address);
+  session->release();
+  if (pieces.empty() || out == nullptr) return call.real(out, address);
+  const auto handle = session->shared_memory().offer(range.address, range.size, pieces);
+  if (handle.ok()) *out = handle.value();
+  return handle.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 void insert_imported(Session& session, const Where& where) {
   session.note_sharing();
   // It is there where it was opened before.
@@ -49,7 +64,7 @@ void insert_imported(Session& session, const Where& where) {
 CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle* out,
                    CUdeviceptr address) {
   Step step(call);
-  if (step.off()) return call.real(out, address);
+  if (step.off()) return share_when_off(call, out, address);
   Session& session = step.session();
   step.key.add(session.known(address));
   const auto real = [&] { return call.real(out, address); };

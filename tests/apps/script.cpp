@@ -6,6 +6,8 @@
 //   alloc NAME WORDS       device memory, set to junk of its own
 //   alloc_async NAME WORDS STREAM
 //   free NAME              free_async NAME STREAM
+//   pin NAME WORDS         page-locked memory of the host; unpin NAME
+//   extent NAME            says how far it goes, as the driver tells from a place within it
 //   stir NAME NUMBER STREAM       a kernel that writes all of it
 //   stir_part NAME FIRST WORDS NUMBER STREAM
 //   mix TO FROM STREAM            likewise, from another's words
@@ -196,6 +198,17 @@ class Script {
     } else if (name == "free_async") {
       const Memory gone = take(line);
       CHECK(cuMemFreeAsync(gone.address, stream(line)));
+    } else if (name == "pin") {
+      void*& pinned = pinned_[line.word()];
+      CHECK(cuMemHostAlloc(&pinned, line.number() * sizeof(unsigned), 0));
+    } else if (name == "unpin") {
+      CHECK(cuMemFreeHost(pinned_.at(line.word())));
+    } else if (name == "extent") {
+      const Memory& of = memory(line);
+      CUdeviceptr base = 0;
+      size_t bytes = 0;
+      CHECK(cuMemGetAddressRange_v2(&base, &bytes, of.address + sizeof(unsigned)));
+      std::printf("from %td on, %zu bytes\n", static_cast<ptrdiff_t>(base - of.address), bytes);
     } else if (name == "point") {
       const CUdeviceptr table = memory(line).address, to = memory(line).address;
       CHECK(cuMemcpyHtoD_v2(table, &to, sizeof to));
@@ -489,6 +502,7 @@ class Script {
   // What threads use has been made by the first one, but for flags.
   std::map<std::string, CUstream> streams_;
   std::map<std::string, Memory> memory_;
+  std::map<std::string, void*> pinned_;
   std::map<std::string, Physical> physical_;
   std::map<std::string, std::unique_ptr<Pinned<unsigned>>> pinned_;
   std::deque<std::string> attended_;  // files; where they are, they stay

@@ -523,6 +523,41 @@ class Rules(scripted.TestCase):
     def test_a_batch_into_pageable_memory_is_refused_by_name(self):
         self.refused_once_done('bring a s', 'cuMemcpyBatchAsync_v2 into pageable memory')
 
+    def test_what_was_placed_is_given_back_where_checkpoints_have_ended(self):
+        """The driver knows none of it as an allocation."""
+        run = self.start_script('''
+            stream s
+            alloc a 1000
+            alloc_async b 1000 s
+            pin h 1000
+            stir a 1 s
+            set b 3 s
+            say begun
+            await cut
+            sync s
+            await go
+            bring a s
+            sync s
+            extent a
+            print a
+            print b
+            free a
+            free_async b s
+            unpin h
+            sync s
+            say freed
+            ''')
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for_complete(run, 1)
+        run.kill()
+        self.settle()
+        self.make('go')
+        again = self.finish(self.start_restored(self.command, SIMCUDA_ASLR=7, SIMCUDA_HOST_ASLR=5))
+        self.assert_same_output(again, self.reference_run)
+        self.assertEqual(len(self.warnings(again)), 1, again.errors)
+        self.assertIn('no more checkpoints of this process', again.errors)
+
     # ---- guesses ----
 
     ROUND = '''
