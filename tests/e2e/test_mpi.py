@@ -652,6 +652,24 @@ class Neighbours(Ring):
         self.assert_restores(self.launched(4, self.command), reference, SIMCUDA_ASLR=11)
         self.leaves_nothing()
 
+    def test_checkpoints_end_where_memory_was_placed(self):
+        """It is shared, told of and given back as before."""
+        self.command = self.program('neighbours', '40', 'ends')
+        reference = self.undisturbed(2)
+        run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:5',
+                               GPUSNAP_KEEP=1000)
+        self.wait_until('no checkpoint', lambda: 1 in self.epochs(), run)
+        run.kill()
+        self.settle()
+        again = self.finish(self.start_restored(self.launched(2, self.command), 'job@1',
+                                                SIMCUDA_ASLR=7))
+        self.assert_right(again, reference)
+        said = self.complaints(again)
+        self.assertGreater(len(said), 0)
+        for line in said:
+            self.assertIn('no more checkpoints of this process', line)
+        self.leaves_nothing()
+
     def test_a_rank_of_another_job(self):
         """Both sides say so, and the program goes on."""
         reference = self.undisturbed(2)

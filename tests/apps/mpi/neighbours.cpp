@@ -23,6 +23,7 @@ constexpr unsigned kWords = 600'000;
 constexpr int kReported = 5;  // every so many steps
 constexpr int kShown = 20;
 constexpr int kMoved = 16;  // every so many steps the boards move
+constexpr int kNotFollowed = 20;
 
 // Another rank's memory.
 template <class T>
@@ -189,6 +190,12 @@ class Board {
     own_ = std::move(fresh);
     open();
   }
+  // By new handles.
+  void share_again() {
+    close();
+    MPI_Barrier(MPI_COMM_WORLD);
+    open();
+  }
   std::vector<unsigned> words() const { return own_.download(); }
   size_t bytes_of_theirs() const { return theirs_.is_there() ? theirs_.bytes() : 0; }
   void close() { theirs_ = {}; }
@@ -211,8 +218,25 @@ class Board {
   Theirs<unsigned> theirs_;
 };
 
-// `gate`: a file that the first rank waits for before the third step; null: none.
-int run(int steps, const char* gate) {
+// What no checkpoint follows.
+void share_by_descriptor() {
+  CUmemAllocationProp kind{};
+  kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, own_device()};
+  kind.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  size_t bytes = 0;
+  CHECK(cuMemGetAllocationGranularity(&bytes, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CUmemGenericAllocationHandle memory = 0;
+  CHECK(cuMemCreate(&memory, bytes, &kind, 0));
+  int file = -1;
+  CHECK(cuMemExportToShareableHandle(&file, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  ::close(file);
+  CHECK(cuMemRelease(memory));
+}
+
+// `gate`: a file that the first rank waits for before the third step; null: none. `ends`: at a
+// later step there are no more checkpoints.
+int run(int steps, const char* gate, bool ends) {
   const World world;
   Report report(world.rank);
   const Device device(ContextKind::kOwn, own_device());
@@ -240,6 +264,10 @@ int run(int steps, const char* gate) {
     }
     if (step % kShown == 0 || last) report.progress("step %d", step);
     if (step % kMoved == 0) board.move();
+    if (ends && step == kNotFollowed) {
+      share_by_descriptor();
+      board.share_again();
+    }
   }
   // What others have open is not to be freed.
   plate.close();
@@ -251,5 +279,7 @@ int run(int steps, const char* gate) {
 }  // namespace app
 
 int main(int argc, char** argv) {
-  return app::run(app::steps_from(std::min(argc, 2), argv, 60), argc > 2 ? argv[2] : nullptr);
+  const bool ends = argc == 3 && std::strcmp(argv[2], "ends") == 0;
+  const char* const gate = argc > 2 && !ends ? argv[2] : nullptr;
+  return app::run(app::steps_from(std::min(argc, 2), argv, 60), gate, ends);
 }
