@@ -236,11 +236,9 @@ class Session {
   // Where checkpoints have ended, for what is_placed(): the session, with its lock held until
   // release(). Null: it is no such memory.
   static Session* enter_for_placed(uint64_t address);
-  // A restore had to place it, here or in the process that shares it: the driver does not know it
-  // as an allocation.
-  bool is_placed(const MemoryRange& range) {
-    return placement_.owns(range.address) || placed_pinned_.contains(range.address) ||
-           shared_memory_.has_mapped(range.address);
+  // A restore had to place it: the driver does not know it as an allocation.
+  bool is_placed(const MemoryRange& range) const {
+    return placement_.owns(range.address) || placed_pinned_.contains(range.address);
   }
   // "main thread", "thread 1/0": the calling one, as messages name it.
   static std::string own_name();

@@ -344,10 +344,14 @@ bool SharedMemory::is_mapped(const Mapping& piece) {
   return true;
 }
 
-bool SharedMemory::has_mapped(uint64_t address) {
+SharedMemory::Extent SharedMemory::mapped_around(uint64_t address) {
   const std::lock_guard lock(mutex_);
-  const auto found = imports_.find(address);
-  return found != imports_.end() && !found->second.mappings.empty();
+  auto found = imports_.upper_bound(address);
+  if (found == imports_.begin()) return {};
+  --found;
+  const Import& import = found->second;
+  if (import.mappings.empty() || address - found->first >= import.size) return {};
+  return {found->first, import.size};
 }
 
 Status SharedMemory::map_piece(const Mapping& wanted, int file, int device) {

@@ -61,8 +61,13 @@ class SharedMemory {
   Opened open(const SharedHandle& handle, uint64_t wanted, const RealOpen& real);
   // Closes it once. `last`: it is not there any more.
   CUresult close(uint64_t address, const std::function<CUresult()>& real, bool& last);
-  // Whether it is open, and the driver does not know where it ends.
-  bool has_mapped(uint64_t address);
+  // What is open around this address, where the driver does not know how far that goes.
+  struct Extent {
+    uint64_t address = 0;
+    uint64_t size = 0;  // 0: none
+    bool operator==(const Extent&) const = default;
+  };
+  Extent mapped_around(uint64_t address);
 
  private:
   // Physical memory of ours that others may map.

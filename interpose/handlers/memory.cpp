@@ -265,22 +265,19 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
 CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>& call,
                        CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   Step step(call);
-  const auto tell = [&](Session& session) {
-    const MemoryRange* const range = session.memory().find(address);
-    if (range == nullptr || !session.is_placed(*range)) return;
-    if (base != nullptr) *base = range->address;
-    if (size != nullptr) *size = range->size;
-  };
-  if (step.off()) {
-    const CUresult result = call.real(base, size, address);
-    Session* const session = result == CUDA_SUCCESS ? Session::enter_for_placed(address) : nullptr;
-    if (session == nullptr) return result;
-    tell(*session);
-    session->release();
-    return result;
-  }
-  const CUresult result = step.made_again([&] { return call.real(base, size, address); });
-  if (result == CUDA_SUCCESS) tell(step.session());
+  const bool off = step.off();
+  const CUresult result = off ? call.real(base, size, address)
+                              : step.made_again([&] { return call.real(base, size, address); });
+  if (result != CUDA_SUCCESS) return result;
+  SharedMemory* const shared = Session::shared_memory_of_process();
+  SharedMemory::Extent extent;
+  if (shared != nullptr) extent = shared->mapped_around(address);
+  Session* const session = off ? Session::enter_for_placed(address) : &step.session();
+  const MemoryRange* const range = session == nullptr ? nullptr : session->memory().find(address);
+  if (range != nullptr && session->is_placed(*range)) extent = {range->address, range->size};
+  if (off && session != nullptr) session->release();
+  if (extent.size != 0 && base != nullptr) *base = extent.address;
+  if (extent.size != 0 && size != nullptr) *size = extent.size;
   return result;
 }
 

@@ -22,8 +22,8 @@ constexpr unsigned kThreads = 32;
 constexpr unsigned kWords = 600'000;
 constexpr int kReported = 5;  // every so many steps
 constexpr int kShown = 20;
-constexpr int kMoved = 16;  // every so many steps the boards move
-constexpr int kNotFollowed = 20;
+constexpr int kMoved = 16;        // every so many steps the boards move
+constexpr int kNotFollowed = 12;  // at this one, where asked for: before they have moved
 
 // Another rank's memory.
 template <class T>

@@ -260,7 +260,7 @@ TEST_F(SharedMemoryTest, WhatTheDriverSharesIsOpenedByTheDriver) {
     EXPECT_EQ(opened.size, 100U);
     EXPECT_TRUE(opened.of_job);
   }
-  EXPECT_FALSE(memory_.has_mapped(kBase + 5 * kGranule));
+  EXPECT_EQ(memory_.mapped_around(kBase + 5 * kGranule).size, 0U);
   unsigned by_driver = 0;
   EXPECT_FALSE(close_one(kBase + 5 * kGranule, &by_driver));
   EXPECT_TRUE(close_one(kBase + 5 * kGranule, &by_driver));
@@ -286,7 +286,12 @@ TEST_F(SharedMemoryTest, WhatWasPlacedIsMappedOnceWhereItIsWanted) {
   EXPECT_EQ(two.address, there + 512);
   EXPECT_EQ(two.size, kGranule);
   EXPECT_EQ(fake.mapped, (std::set{there, there + kGranule}));
-  EXPECT_TRUE(memory_.has_mapped(there + 256));
+  using Extent = SharedMemory::Extent;
+  EXPECT_EQ(memory_.mapped_around(there + 256), (Extent{there + 256, 100}));
+  EXPECT_EQ(memory_.mapped_around(there + 355), (Extent{there + 256, 100}));
+  EXPECT_EQ(memory_.mapped_around(there + 356).size, 0U);
+  EXPECT_EQ(memory_.mapped_around(there).size, 0U);
+  EXPECT_EQ(memory_.mapped_around(there + kGranule), (Extent{there + 512, kGranule}));
   // Again: the same.
   EXPECT_EQ(open(owner.handles[0]).address, there + 256);
   EXPECT_FALSE(close_one(there + 256));
