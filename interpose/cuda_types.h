@@ -413,10 +413,37 @@ typedef struct CUDA_RESOURCE_VIEW_DESC_st {
 #define CUDA_ARRAY3D_SURFACE_LDST 0x02
 #define CUDA_ARRAY3D_CUBEMAP 0x04
 #define CUDA_ARRAY3D_TEXTURE_GATHER 0x08
+#define CUDA_ARRAY3D_SPARSE 0x40
+#define CUDA_ARRAY3D_DEFERRED_MAPPING 0x80
 #define CU_TRSF_READ_AS_INTEGER 0x01
 #define CU_TRSF_NORMALIZED_COORDINATES 0x02
 #define CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION 0x20
-typedef struct CUarrayMapInfo_st CUarrayMapInfo;
+#define CU_ARRAY_SPARSE_PROPERTIES_SINGLE_MIPTAIL 0x1
+typedef struct CUDA_ARRAY_SPARSE_PROPERTIES_st {
+  struct { unsigned width, height, depth; } tileExtent;
+  unsigned miptailFirstLevel;
+  unsigned long long miptailSize;
+  unsigned flags, reserved[4];
+} CUDA_ARRAY_SPARSE_PROPERTIES;
+typedef enum CUarraySparseSubresourceType_enum {
+  CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL = 0, CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL = 1,
+} CUarraySparseSubresourceType;
+typedef enum CUmemOperationType_enum { CU_MEM_OPERATION_TYPE_MAP = 1, CU_MEM_OPERATION_TYPE_UNMAP = 2 } CUmemOperationType;
+typedef enum CUmemHandleType_enum { CU_MEM_HANDLE_TYPE_GENERIC = 0 } CUmemHandleType;
+typedef struct CUarrayMapInfo_st {
+  CUresourcetype resourceType;
+  union { CUmipmappedArray mipmap; CUarray array; } resource;
+  CUarraySparseSubresourceType subresourceType;
+  union {
+    struct { unsigned level, layer, offsetX, offsetY, offsetZ, extentWidth, extentHeight, extentDepth; } sparseLevel;
+    struct { unsigned layer; unsigned long long offset, size; } miptail;
+  } subresource;
+  CUmemOperationType memOperationType;
+  CUmemHandleType memHandleType;
+  union { CUmemGenericAllocationHandle memHandle; } memHandle;
+  unsigned long long offset;
+  unsigned deviceBitMask, flags, reserved[2];
+} CUarrayMapInfo;
 // ---- logs, core dumps ---------------------------------------------------------------------------------
 typedef enum CUlogLevel { CU_LOG_LEVEL_ERROR = 0, CU_LOG_LEVEL_WARNING = 1 } CUlogLevel;
 typedef void (*CUlogsCallback)(void* data, CUlogLevel level, char* message, size_t length);
@@ -516,6 +543,7 @@ typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st CUDA_EXTERNAL_MEMORY
 typedef struct CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
+#define CU_MEM_CREATE_USAGE_TILE_POOL 0x1
 #define CU_MEM_CREATE_USAGE_HW_DECOMPRESS 0x2
 #define CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS 0x2
 typedef enum CUmemDecompressAlgorithm {

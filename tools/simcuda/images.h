@@ -17,6 +17,17 @@ struct TexelFormat {
   uint32_t bytes() const { return channel_bytes * channels; }
 };
 
+// How the elements of sparse arrays lie: in boxes, one after the other, of rows without gaps.
+struct TileShape {
+  uint32_t row = 0;  // bytes; 0: there are no tiles
+  uint32_t height = 1, depth = 1;
+  uint64_t bytes() const { return uint64_t{row} * height * depth; }
+};
+
+constexpr uint64_t pieces(uint64_t size, uint64_t piece) {
+  return (size + piece - 1) / piece;
+}
+
 // A box of elements: an array, one level of a mipmapped one, or device memory.
 struct Image {
   TexelFormat format;
@@ -27,10 +38,20 @@ struct Image {
   uint64_t pitch = 0, slice = 0;  // bytes between rows and planes
   std::byte* host = nullptr;      // null: it lies at `address`
   uint64_t address = 0;           // in device memory
+  TileShape tile;                 // with tiles there are no pitch and slice
 
   uint64_t row_bytes() const { return uint64_t{width} * format.bytes(); }
   // From the first byte to the end of the last row.
   uint64_t span() const { return slice * (depth - 1) + pitch * (height - 1) + row_bytes(); }
+  // Of an element, or a part of one: `x` in bytes.
+  std::byte* at(uint64_t x, uint64_t y, uint64_t z) const {
+    if (tile.row == 0) return host + z * slice + y * pitch + x;
+    const uint64_t column = x / tile.row, row = y / tile.height, plane = z / tile.depth;
+    const uint64_t number =
+        (plane * pieces(height, tile.height) + row) * pieces(row_bytes(), tile.row) + column;
+    const uint64_t line = z % tile.depth * tile.height + y % tile.height;
+    return host + number * tile.bytes() + line * tile.row + x % tile.row;
+  }
 };
 
 enum class AddressMode : uint8_t { kWrap, kClamp, kMirror, kBorder };

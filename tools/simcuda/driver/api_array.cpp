@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/sparse.h"
 
 namespace simcuda {
 namespace {
@@ -14,8 +15,8 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 
 // The shape that a descriptor asks for; CUDA_SUCCESS where there can be one.
 CUresult shape_of(const CUDA_ARRAY3D_DESCRIPTOR& wanted, Image* image) {
-  constexpr unsigned kKnown =
-      CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER;
+  constexpr unsigned kKnown = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
+                              CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_SPARSE;
   if ((wanted.Flags & ~kKnown) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   image->layered = (wanted.Flags & CUDA_ARRAY3D_LAYERED) != 0;
   if (!texel_format(wanted.Format, wanted.NumChannels, &image->format) || wanted.Width == 0 ||
@@ -33,36 +34,33 @@ CUresult shape_of(const CUDA_ARRAY3D_DESCRIPTOR& wanted, Image* image) {
   return image->depth > kMostBytes / image->slice ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult make_array(Driver& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& wanted,
-                    std::shared_ptr<Array>* made) {
+bool is_sparse(const CUDA_ARRAY3D_DESCRIPTOR& wanted) {
+  return (wanted.Flags & CUDA_ARRAY3D_SPARSE) != 0;
+}
+
+// `image` lies in `bytes`.
+std::shared_ptr<Array> insert_array(Driver& state, Context& context,
+                                    const CUDA_ARRAY3D_DESCRIPTOR& wanted, const Image& image,
+                                    std::shared_ptr<std::byte> bytes) {
   auto array = std::make_shared<Array>();
-  if (CUresult bad = shape_of(wanted, &array->image); bad != CUDA_SUCCESS) return bad;
-  array->bytes =
-      state.memory.allocate_hidden(context.device(), array->image.slice * array->image.depth);
-  if (!array->bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  array->image.host = array->bytes.get();
+  array->image = image;
+  array->bytes = std::move(bytes);
   array->context = context.handle();
   array->descriptor = wanted;
   array->handle = state.arrays.arrays.reserve();
   state.arrays.arrays.insert(array->handle, array);
-  *made = std::move(array);
+  return array;
+}
+
+CUresult make_array(Driver& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& wanted,
+                    std::shared_ptr<Array>* made) {
+  Image image;
+  if (CUresult bad = shape_of(wanted, &image); bad != CUDA_SUCCESS) return bad;
+  auto bytes = state.memory.allocate_hidden(context.device(), image.slice * image.depth);
+  if (!bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  image.host = bytes.get();
+  *made = insert_array(state, context, wanted, image, std::move(bytes));
   return CUDA_SUCCESS;
-}
-
-CUresult may_allocate(Driver& state) {
-  if (CUresult bad = state.captures.check_unsafe(); bad != CUDA_SUCCESS) return bad;
-  return state.faults.strike(FaultPoint::kAllocation) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-
-CUresult create(CUarray* handle, const CUDA_ARRAY3D_DESCRIPTOR* wanted) {
-  return in_context([&](Driver& state, Context& context) {
-    if (handle == nullptr || wanted == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = may_allocate(state);
-    std::shared_ptr<Array> array;
-    if (result == CUDA_SUCCESS) result = make_array(state, context, *wanted, &array);
-    if (result == CUDA_SUCCESS) *handle = array->handle;
-    return result;
-  });
 }
 
 // The shape of the next level: half of each dimension, but at least one element.
@@ -79,9 +77,64 @@ bool is_single(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
   return descriptor.Width == 1 && descriptor.Height <= 1 && (layered || descriptor.Depth <= 1);
 }
 
+// All levels lie in one object. Levels that would be smaller than one element are not made.
+CUresult make_sparse(Driver& state, Context& context, CUDA_ARRAY3D_DESCRIPTOR shape, unsigned count,
+                     std::vector<std::shared_ptr<Array>>* levels,
+                     std::shared_ptr<SparseArray>* made) {
+  std::vector<CUDA_ARRAY3D_DESCRIPTOR> shapes;
+  std::vector<Image> images;
+  for (unsigned level = 0; level < count; ++level) {
+    Image image;
+    if (CUresult bad = shape_of(shape, &image); bad != CUDA_SUCCESS) return bad;
+    if (image.dimensions == 1) return CUDA_ERROR_INVALID_VALUE;
+    shapes.push_back(shape);
+    images.push_back(image);
+    if (is_single(shape)) break;
+    shape = halved(shape);
+  }
+  *made = SparseArray::make(&images);
+  if (*made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (size_t i = 0; i < images.size(); ++i) {
+    const std::shared_ptr<std::byte> bytes(*made, (*made)->data());
+    levels->push_back(insert_array(state, context, shapes[i], images[i], bytes));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult may_allocate(Driver& state) {
+  if (CUresult bad = state.captures.check_unsafe(); bad != CUDA_SUCCESS) return bad;
+  return state.faults.strike(FaultPoint::kAllocation) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult create(CUarray* handle, const CUDA_ARRAY3D_DESCRIPTOR* wanted) {
+  return in_context([&](Driver& state, Context& context) {
+    if (handle == nullptr || wanted == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = may_allocate(state);
+    if (result != CUDA_SUCCESS) return result;
+    if (is_sparse(*wanted)) {
+      std::vector<std::shared_ptr<Array>> levels;
+      std::shared_ptr<SparseArray> sparse;
+      result = make_sparse(state, context, *wanted, 1, &levels, &sparse);
+      if (result != CUDA_SUCCESS) return result;
+      levels.front()->sparse = std::move(sparse);
+      *handle = levels.front()->handle;
+      return CUDA_SUCCESS;
+    }
+    std::shared_ptr<Array> array;
+    result = make_array(state, context, *wanted, &array);
+    if (result == CUDA_SUCCESS) *handle = array->handle;
+    return result;
+  });
+}
+
 // Levels that would be smaller than one element are not made.
 CUresult create_levels(Driver& state, Context& context, CUDA_ARRAY3D_DESCRIPTOR shape,
                        unsigned count, MipmappedArray* made) {
+  if (is_sparse(shape)) {
+    const CUresult result = make_sparse(state, context, shape, count, &made->levels, &made->sparse);
+    for (const auto& level : made->levels) level->is_level = true;
+    return result;
+  }
   for (unsigned level = 0; level < count; ++level) {
     std::shared_ptr<Array> array;
     CUresult result = make_array(state, context, shape, &array);

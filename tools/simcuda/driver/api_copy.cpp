@@ -52,7 +52,7 @@ uint64_t span_of(const Box& box, const End& end) {
 CUresult locate(const Memory& memory, const Memory::Hold& hold, const Box& box, const End& end,
                 Located* located) {
   if (end.array != nullptr) {
-    located->host = end.array->image.host + end.z * end.slice + end.y * end.pitch + end.x;
+    located->host = end.array->image.at(end.x, end.y, end.z);
     located->bytes = end.array->bytes;
     located->on_device = true;
     return CUDA_SUCCESS;
@@ -76,13 +76,37 @@ CUresult locate(const Memory& memory, const Memory::Hold& hold, const Box& box, 
 struct Rows {
   std::byte* data = nullptr;
   uint64_t pitch = 0, slice = 0;
-  std::byte* row(uint64_t y, uint64_t z) const { return data + z * slice + y * pitch; }
+  Image tiled{};  // has tiles where the box lies in some: there from x, y, z on
+  uint64_t x = 0, y = 0, z = 0;
+
+  std::byte* row(uint64_t y_, uint64_t z_) const { return data + z_ * slice + y_ * pitch; }
+  std::byte* at(uint64_t x_, uint64_t y_, uint64_t z_) const {
+    return tiled.tile.row == 0 ? row(y_, z_) + x_ : tiled.at(x + x_, y + y_, z + z_);
+  }
+  // Bytes of a row that lie side by side from there on.
+  uint64_t together(uint64_t x_) const {
+    return tiled.tile.row == 0 ? UINT64_MAX : tiled.tile.row - (x + x_) % tiled.tile.row;
+  }
 };
+
+Rows rows_of(const Located& located, const End& end) {
+  Rows rows{located.host, end.pitch, end.slice};
+  if (end.array == nullptr || end.array->image.tile.row == 0) return rows;
+  rows.tiled = end.array->image;
+  rows.x = end.x;
+  rows.y = end.y;
+  rows.z = end.z;
+  return rows;
+}
 
 void move_rows(const Box& box, const Rows& to, const Rows& from) {
   for (uint64_t z = 0; z < box.depth; ++z) {
     for (uint64_t y = 0; y < box.height; ++y) {
-      std::memmove(to.row(y, z), from.row(y, z), box.width);
+      uint64_t bytes = 0;
+      for (uint64_t x = 0; x < box.width; x += bytes) {
+        bytes = std::min({box.width - x, to.together(x), from.together(x)});
+        std::memmove(to.at(x, y, z), from.at(x, y, z), bytes);
+      }
     }
   }
 }
@@ -141,8 +165,8 @@ CUresult queue_copy(Driver& state, Context& context, Stream& stream, const Box& 
   result = injected(state.faults, engine);
   if (result != CUDA_SUCCESS) return result;
 
-  Rows out{target.host, to.pitch, to.slice};
-  Rows in{source.host, from.pitch, from.slice};
+  const Rows out = rows_of(target, to);
+  Rows in = rows_of(source, from);
   std::shared_ptr<std::vector<std::byte>> staged;
   if (wait == Wait::kAsync && source.pageable && !target.pageable) {
     // Pageable memory may change once the call returns: what it holds now is what is copied.
@@ -234,8 +258,7 @@ struct BatchCopy {
   void move() const {
     const Rows packed{staged != nullptr ? staged->data() : nullptr, box.width,
                       box.width * box.height};
-    const Rows in{source.host, from.pitch, from.slice};
-    move_rows(box, {target.host, to.pitch, to.slice}, staged != nullptr ? packed : in);
+    move_rows(box, rows_of(target, to), staged != nullptr ? packed : rows_of(source, from));
   }
 };
 
@@ -283,7 +306,7 @@ CUresult locate_batch(Driver& state, const Memory::Hold& hold, std::vector<Batch
     if (!copy.source.pageable || copy.order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM) continue;
     copy.staged = std::make_shared<std::vector<std::byte>>(copy.box.bytes());
     move_rows(copy.box, {copy.staged->data(), copy.box.width, copy.box.width * copy.box.height},
-              {copy.source.host, copy.from.pitch, copy.from.slice});
+              rows_of(copy.source, copy.from));
   }
   *at = SIZE_MAX;
   return CUDA_SUCCESS;
@@ -620,8 +643,8 @@ CUresult copy_task(Driver& driver, Context& context, const Memory::Hold& hold,
   CUresult result = locate(driver.memory, hold, box, to, &target);
   if (result == CUDA_SUCCESS) result = locate(driver.memory, hold, box, from, &source);
   if (result != CUDA_SUCCESS) return result;
-  *task = task_of_copy(driver, context, box, {target.host, to.pitch, to.slice},
-                       {source.host, from.pitch, from.slice}, nullptr, target, source);
+  *task = task_of_copy(driver, context, box, rows_of(target, to), rows_of(source, from), nullptr,
+                       target, source);
   return CUDA_SUCCESS;
 }
 

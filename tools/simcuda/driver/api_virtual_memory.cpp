@@ -47,9 +47,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
       return CUDA_ERROR_NOT_SUPPORTED;
     }
     const unsigned usage = properties->allocFlags.usage;
-    if ((usage & ~unsigned{CU_MEM_CREATE_USAGE_HW_DECOMPRESS}) != 0) {
-      return CUDA_ERROR_NOT_SUPPORTED;  // there are no sparse arrays
-    }
+    constexpr unsigned kKnown = CU_MEM_CREATE_USAGE_TILE_POOL | CU_MEM_CREATE_USAGE_HW_DECOMPRESS;
+    if ((usage & ~kKnown) != 0) return CUDA_ERROR_NOT_SUPPORTED;
     if (state.faults.strike(simcuda::FaultPoint::kAllocation)) return CUDA_ERROR_OUT_OF_MEMORY;
     return state.memory.create(properties->location.id, size, usage, shareable, handle);
   });

@@ -14,6 +14,8 @@
 
 namespace simcuda {
 
+class SparseArray;
+
 struct Array {
   CUarray handle = nullptr;
   CUcontext context = nullptr;  // that made it
@@ -21,11 +23,13 @@ struct Array {
   Image image;
   std::shared_ptr<std::byte> bytes;
   bool is_level = false;  // of a mipmapped array, with which it goes
+  std::shared_ptr<SparseArray> sparse;  // null: it is none, or a level of one
 };
 
 struct MipmappedArray {
   CUcontext context = nullptr;
   std::vector<std::shared_ptr<Array>> levels;
+  std::shared_ptr<SparseArray> sparse;  // null: it is none
 };
 
 struct TextureObject {

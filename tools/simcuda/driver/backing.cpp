@@ -127,11 +127,15 @@ int Backing::share() {
 Backing Backing::junk(uint64_t bytes) {
   Backing backing = reserved(bytes);
   for (uint64_t at = 0; backing && at < bytes; at += kGranule) {
-    void* part = mmap(backing.data_ + at, kGranule, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, junk_file(), 0);
-    if (part == MAP_FAILED) backing.reset();
+    if (!backing.renew(at, kGranule)) backing.reset();
   }
   return backing;
+}
+
+bool Backing::renew(uint64_t offset, uint64_t bytes) const {
+  return mmap(data_ + offset, bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, junk_file(),
+              static_cast<off_t>(offset % kGranule)) != MAP_FAILED;
 }
 
 Backing Backing::reserved(uint64_t bytes) {
@@ -157,8 +161,9 @@ int PhysicalMemory::share() const {
   return fcntl(fd_, F_DUPFD_CLOEXEC, 0);
 }
 
-bool PhysicalMemory::map(std::byte* at, uint64_t bytes) const {
-  return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0) != MAP_FAILED;
+bool PhysicalMemory::map(std::byte* at, uint64_t bytes, uint64_t offset) const {
+  return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_,
+              static_cast<off_t>(offset)) != MAP_FAILED;
 }
 
 bool PhysicalMemory::unmap(std::byte* at, uint64_t bytes) {

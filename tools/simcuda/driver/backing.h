@@ -43,6 +43,8 @@ class Backing {
 
   std::byte* data() const { return data_; }
   explicit operator bool() const { return data_ != nullptr; }
+  // Junk again from `offset` on, whatever is mapped there; within a granule.
+  bool renew(uint64_t offset, uint64_t bytes) const;
 
  private:
   Backing(std::byte* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
@@ -70,8 +72,8 @@ class PhysicalMemory {
   explicit operator bool() const { return fd_ >= 0; }
   // Another descriptor of the file, for who is to share it; -1: none can be had.
   int share() const;
-  // Maps the first `bytes` over reserved address space; unmap() makes that reserved again.
-  bool map(std::byte* at, uint64_t bytes) const;
+  // Maps `bytes` over reserved address space; unmap() makes that reserved again.
+  bool map(std::byte* at, uint64_t bytes, uint64_t offset = 0) const;
   static bool unmap(std::byte* at, uint64_t bytes);
 
  private:

@@ -195,6 +195,8 @@ class Memory {
   CUresult retain(uint64_t address, CUmemGenericAllocationHandle* handle);
   CUresult describe(CUmemGenericAllocationHandle handle, int* device, unsigned* usage,
                     bool* shareable) const;
+  // Null: there is none of that handle.
+  std::shared_ptr<const Physical> physical(CUmemGenericAllocationHandle handle) const;
   CUresult map(uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle,
                CUcontext context);
   CUresult set_access(uint64_t address, uint64_t size, int device, bool read, bool write);

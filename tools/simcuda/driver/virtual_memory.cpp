@@ -123,12 +123,19 @@ CUresult Memory::describe(CUmemGenericAllocationHandle handle, int* device, unsi
   return CUDA_SUCCESS;
 }
 
+std::shared_ptr<const Physical> Memory::physical(CUmemGenericAllocationHandle handle) const {
+  std::lock_guard lock(mutex_);
+  auto found = physical_.find(handle);
+  return found == physical_.end() ? nullptr : found->second;
+}
+
 CUresult Memory::map(uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle,
                      CUcontext context) {
   std::lock_guard lock(mutex_);
   auto physical = physical_.find(handle);
   auto after = reservations_.upper_bound(address);
   if (!granular(size) || address % kGranule != 0 || physical == physical_.end() ||
+      (physical->second->usage & CU_MEM_CREATE_USAGE_TILE_POOL) != 0 ||
       size > physical->second->bytes || after == reservations_.begin()) {
     return CUDA_ERROR_INVALID_VALUE;
   }

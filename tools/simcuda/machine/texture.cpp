@@ -182,8 +182,8 @@ Reach reach(const WarpView& w, const TextureSite& site, const Image& image, uint
     at[d] = inside / (d == 0 ? bytes : 1) * (d == 0 ? bytes : 1);
   }
   if (outside) return Reach::kOutside;
-  *place = image.host + static_cast<uint64_t>(at[2]) * image.slice +
-           static_cast<uint64_t>(at[1]) * image.pitch + static_cast<uint64_t>(at[0]);
+  *place = image.at(static_cast<uint64_t>(at[0]), static_cast<uint64_t>(at[1]),
+                    static_cast<uint64_t>(at[2]));
   return Reach::kInside;
 }
 
