@@ -53,12 +53,13 @@ bool is_single(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 
 std::string Arrays::not_followed(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   constexpr unsigned kFollowed = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
-                                 CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
+                                 CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER |
+                                 CUDA_ARRAY3D_SPARSE;
   if (channel_bytes(shape.Format) == 0) {
     return "an array of format " + std::to_string(static_cast<unsigned>(shape.Format));
   }
   if ((shape.Flags & ~kFollowed) != 0) {
-    return "an array that is sparse, mapped later or shared with graphics";
+    return "an array that is mapped later or shared with graphics";
   }
   return {};
 }
@@ -81,6 +82,7 @@ void Arrays::add(CUmipmappedArray array, const CUDA_ARRAY3D_DESCRIPTOR& shape, u
 }
 
 void Arrays::add(Array array, CUDA_ARRAY3D_DESCRIPTOR shape, unsigned levels) {
+  if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) levels = 0;
   for (unsigned number = 0; number < levels; ++number) {
     Level level;
     level.width = shape.Width * channel_bytes(shape.Format) * shape.NumChannels;
@@ -133,6 +135,16 @@ uint64_t Arrays::known(CUmipmappedArray array) const {
   return found == by_mipmapped_.end() ? 0 : uint64_t{found->second} * kMostLevels;
 }
 
+uint32_t Arrays::number_of(CUarray array) const {
+  const auto found = by_handle_.find(array);
+  return found == by_handle_.end() ? 0 : found->second.number;
+}
+
+uint32_t Arrays::number_of(CUmipmappedArray array) const {
+  const auto found = by_mipmapped_.find(array);
+  return found == by_mipmapped_.end() ? 0 : found->second;
+}
+
 Status Arrays::make_copies() {
   for (const auto& [context, copy] : std::exchange(retired_, {})) {
     memory_.erase(copy.address);
@@ -140,7 +152,7 @@ Status Arrays::make_copies() {
     unmap_memory(driver_, copy);
   }
   for (auto& [number, array] : arrays_) {
-    if (array.copy.address != 0) continue;
+    if (array.copy.address != 0 || array.levels.empty()) continue;
     if (Status status = make_copy(number, array); !status.ok()) return status;
   }
   return {};

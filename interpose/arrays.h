@@ -40,6 +40,9 @@ class Arrays {
   // What a replay must repeat of a handle; 0: it is not known.
   uint64_t known(CUarray array) const;
   uint64_t known(CUmipmappedArray array) const;
+  // Its place in the order; 0: it is not known.
+  uint32_t number_of(CUarray array) const;
+  uint32_t number_of(CUmipmappedArray array) const;
 
   // At a cut, or before a checkpoint is loaded: there is a copy of each array, and of no other.
   Status make_copies();
@@ -69,8 +72,8 @@ class Arrays {
     CUarray handle = nullptr;  // null: it has levels
     CUmipmappedArray mipmapped = nullptr;
     CUcontext context = nullptr;
-    std::vector<Level> levels;
-    uint64_t bytes = 0;  // of the copy
+    std::vector<Level> levels;  // none: it is sparse, and holds nothing itself
+    uint64_t bytes = 0;         // of the copy
     MappedMemory copy;
   };
   struct Place {

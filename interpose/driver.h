@@ -91,7 +91,13 @@ struct Driver {
   X(cuMipmappedArrayGetLevel)                \
   X(cuDeviceTotalMem_v2)                     \
   X(cuMemExportToShareableHandle)            \
-  X(cuMemImportFromShareableHandle)
+  X(cuMemImportFromShareableHandle)          \
+  X(cuArray3DCreate_v2)                      \
+  X(cuArrayDestroy)                          \
+  X(cuArrayGetSparseProperties)              \
+  X(cuMipmappedArrayGetSparseProperties)     \
+  X(cuMemMapArrayAsync)                      \
+  X(cuStreamDestroy_v2)
 
 #define X(name) decltype(&::name) name = nullptr;
   GPUSNAP_DRIVER_FUNCTIONS(X)

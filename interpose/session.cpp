@@ -50,7 +50,8 @@ Session::Session(const Driver& driver)
       own_mappings_(driver),
       graphs_(driver, modules_, memory_),
       arrays_(driver, memory_),
-      shared_memory_(driver) {}
+      shared_memory_(driver),
+      tile_pools_(driver) {}
 
 bool Session::start() {
   const char* missing = nullptr;
@@ -339,6 +340,7 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   (void)give_up_copies({});
   lock_.lock();
   end_own_mappings();
+  close_tile_pools();
   log(level, "no more checkpoints of this process, the program goes on: ", why);
   triggers_->end_cuts(why);
   if (settings_.strict) impossible(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
@@ -510,6 +512,13 @@ void Session::end_own_mappings() {
   lock_.lock();
 }
 
+void Session::close_tile_pools() {
+  const std::vector<TilePool> pools = tile_pools_.take_all();
+  lock_.unlock();
+  for (const TilePool& pool : pools) tile_pools_.close(pool.context, pool.windows);
+  lock_.lock();
+}
+
 void Session::release_memory(uint64_t address, MemoryKind kind) {
   if (kind == MemoryKind::kPinned) {
     (void)driver_->cuMemFreeHost(reinterpret_cast<void*>(address));
@@ -585,6 +594,9 @@ void Session::forget_context(CUcontext context) {
     }
     gone.push_back(address);
     outlives = outlives || range.of_pool;
+  }
+  if (tile_pools_.forget_context(context) && mode_ != Mode::kOff) {
+    refuse("memory for tiles that outlives the context in which it was made");
   }
   // Pools belong to devices: what was taken from one in this context may be there still.
   if (outlives && mode_ != Mode::kOff) refuse("stream-ordered memory that outlives its context");

@@ -53,6 +53,7 @@
 #include "interpose/snapshot/arena_pinning.h"
 #include "interpose/snapshot/own_copies.h"
 #include "interpose/snapshot/workers.h"
+#include "interpose/tile_pools.h"
 #include "tiers/io/io_options.h"
 #include "tiers/store.h"
 #include "tracker/memory_map.h"
@@ -294,6 +295,7 @@ class Session {
   bool may_share() const { return coordinated_ && triggers_->listens(); }
   // There is, or was, such memory: from now on this rank's cuts are made in step with the others'.
   void note_sharing() { shares_ = true; }
+  TilePools& tile_pools() { return tile_pools_; }
   Recorder& recorder() { return *recorder_; }
 
   // GPUSNAP_RESTORE_MODE=reload: device memory has still to be put back.
@@ -570,6 +572,7 @@ class Session {
   Status give_physical_contexts();
   // The program's memory is its own again. Lets go of the lock meanwhile.
   void end_own_mappings();
+  void close_tile_pools();
   void finish_replay();
   CUevent take_event(CUcontext context);
 
@@ -628,6 +631,7 @@ class Session {
   Arrays arrays_;
   SharedMemory shared_memory_;
   bool shares_ = false;
+  TilePools tile_pools_;
   std::map<uint64_t, uint64_t> placed_pinned_;
   std::map<CUdevice, CUcontext> primary_contexts_;
   std::map<CUcontext, std::set<CUstream>> streams_;

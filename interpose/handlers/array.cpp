@@ -3,6 +3,7 @@
 
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/handlers/sparse.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {
@@ -44,7 +45,22 @@ CUresult make_array(const Call<F>& call, CUarray* out, const Wanted* wanted) {
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
     session.arrays().add(*out, shape, session.current_context());
+    if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(step, *out);
   }
+  return result;
+}
+
+template <class Array>
+CUresult destroy_array(const Call<CUresult(Array)>& call, Array array) {
+  Step step(call);
+  if (step.off()) return call.real(array);
+  Arrays& arrays = step.session().arrays();
+  step.key.add(arrays.known(array));
+  const CUresult result = step.made_again([&] { return call.real(array); });
+  if (result != CUDA_SUCCESS) return result;
+  step.session().tile_pools().tiles.remove(arrays.number_of(array));
+  arrays.remove(array);
+  end_tile_pools(step);
   return result;
 }
 
@@ -114,6 +130,7 @@ CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipm
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
     session.arrays().add(*out, shape, levels, session.current_context());
+    if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(step, *out);
   }
   return result;
 }
@@ -130,21 +147,11 @@ CUresult array_level(const Call<decltype(cuMipmappedArrayGetLevel)>& call, CUarr
 }
 
 CUresult array_destroy(const Call<CUresult(CUarray)>& call, CUarray array) {
-  Step step(call);
-  if (step.off()) return call.real(array);
-  step.key.add(step.session().arrays().known(array));
-  const CUresult result = step.made_again([&] { return call.real(array); });
-  if (result == CUDA_SUCCESS) step.session().arrays().remove(array);
-  return result;
+  return destroy_array(call, array);
 }
 
 CUresult array_destroy(const Call<CUresult(CUmipmappedArray)>& call, CUmipmappedArray array) {
-  Step step(call);
-  if (step.off()) return call.real(array);
-  step.key.add(step.session().arrays().known(array));
-  const CUresult result = step.made_again([&] { return call.real(array); });
-  if (result == CUDA_SUCCESS) step.session().arrays().remove(array);
-  return result;
+  return destroy_array(call, array);
 }
 
 CUresult object_create(const Call<decltype(cuTexObjectCreate)>& call, CUtexObject* out,

@@ -1,6 +1,7 @@
 // Contexts, streams, and the times of events.
 
 #include "interpose/handlers/handlers.h"
+#include "interpose/handlers/sparse.h"
 
 namespace gpusnap::handle {
 
@@ -26,6 +27,7 @@ CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice device) {
   const Driver& driver = step.session().driver();
   if (driver.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) {
     step.session().forget_context(step.session().primary_context(device));
+    end_tile_pools(step);
   }
   return result;
 }
@@ -41,7 +43,10 @@ CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext which) {
   const bool may_end = ends || step.hook() == HookId::cuCtxDetach;
   const ArenaPinning::Pause pause(may_end ? step.session().pinning() : nullptr);
   const CUresult result = step.made_again([&] { return call.real(which); });
-  if (ends && result == CUDA_SUCCESS) step.session().forget_context(which);
+  if (ends && result == CUDA_SUCCESS) {
+    step.session().forget_context(which);
+    end_tile_pools(step);
+  }
   step.session().note_context();
   return result;
 }

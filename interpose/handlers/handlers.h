@@ -412,6 +412,10 @@ CUresult share_event(const Call<CUresult(A...)>& call, A... args) {
   return step.not_followed(std::string(name_of(call.hook.id)) + " " + kOutsideOfJob, real);
 }
 
+// handlers/sparse.cpp
+CUresult map_tiles(const Call<decltype(cuMemMapArrayAsync)>& call, CUarrayMapInfo*, unsigned,
+                   CUstream);
+
 // handlers_context.cpp
 CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext, unsigned);
 

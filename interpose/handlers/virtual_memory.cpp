@@ -5,6 +5,7 @@
 
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/handlers/sparse.h"
 #include "interpose/snapshot/snapshots.h"
 #include "interpose/text.h"
 
@@ -171,6 +172,9 @@ CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAl
   }
   const int device = properties == nullptr ? 0 : properties->location.id;
   step.key.add(static_cast<uint64_t>(device));
+  if (properties != nullptr && is_for_tiles(*properties)) {
+    return create_tile_pool(step, call, out, size, *properties, flags);
+  }
   OwnMappings::Place place;
   if (step.replaying()) {
     const CUresult recorded = step.expect();
@@ -208,6 +212,9 @@ CUresult physical_release(const Call<decltype(cuMemRelease)>& call,
   Step step(call);
   if (step.off()) return call.real(handle);
   Session& session = step.session();
+  if (const TilePool* pool = session.tile_pools().find(handle)) {
+    return release_tile_pool(step, call, handle, pool->number);
+  }
   const uint64_t number = number_of(session, handle);
   step.key.add(number);
   step.writes.add_nothing();  // until it is known to end

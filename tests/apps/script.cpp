@@ -30,6 +30,7 @@
 //   trim                   what the default pool can let go of
 //   load  unload           the module
 //   physical NAME BYTES    drop NAME: the program has it no longer, but where it is mapped
+//   tiles NAME BYTES       physical memory for sparse arrays
 //   map NAME PHYSICAL      an address for it, one of several perhaps; unmap NAME
 //   context   end_context  a second one, current meanwhile; what was made in it ends with it
 //   primary                says whether the device's primary context is in use
@@ -231,7 +232,9 @@ class Script {
       CHECK(cuDeviceGetMemPool(&pool, 0));
       CHECK(cuMemPoolTrimTo(pool, 0));
     } else if (name == "physical") {
-      make_physical(line);
+      make_physical(line, 0);
+    } else if (name == "tiles") {
+      make_physical(line, CU_MEM_CREATE_USAGE_TILE_POOL);
     } else if (name == "drop") {
       CHECK(cuMemRelease(physical_.at(line.word()).handle));
     } else if (name == "map") {
@@ -463,10 +466,11 @@ class Script {
     kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     return kind;
   }
-  void make_physical(Line& line) {
+  void make_physical(Line& line, unsigned short usage) {
     Physical& physical = physical_[line.word()];
     physical.bytes = line.number();
-    const CUmemAllocationProp kind = kind_of_physical();
+    CUmemAllocationProp kind = kind_of_physical();
+    kind.allocFlags.usage = usage;
     CHECK(cuMemCreate(&physical.handle, physical.bytes, &kind, 0));
   }
   static Memory mapped(const Physical& physical) {

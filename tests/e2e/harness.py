@@ -72,6 +72,7 @@ PROGRAMS = {
     'textures': ('200', 30),
     'references': ('200', 30),
     'surfaces': ('200', 30),
+    'tiles': ('200', 60),
     'unpacking': ('200', 25),
     'logbook': ('300', 45),
     'runtime/stencil': ('600', 40),

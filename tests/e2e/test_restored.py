@@ -35,7 +35,7 @@ class Restored(harness.TestCase):
 
     def test_other_addresses_at_restore(self):
         for name in ('pointers', 'pipeline', 'pools', 'graph', 'graph_nodes', 'graph_memory', 'peers', 'expandable',
-                     'signal_nodes', 'references', 'unpacking'):
+                     'signal_nodes', 'references', 'unpacking', 'tiles'):
             self.program_settings = harness.PROGRAM_SETTINGS.get(name, {})
             with self.subTest(program=name):
                 command, reference = self.killed(name)

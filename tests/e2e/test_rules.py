@@ -325,6 +325,14 @@ class Rules(scripted.TestCase):
         self.wait_for_complete(run, 2)
         self.refused(run, 'stream-ordered memory that outlives its context', 2)
 
+    def test_memory_for_tiles_that_outlives_its_context_is_refused_by_name(self):
+        run = self.start_pending('end_context\nstir b 2 s' + self.GONE,
+                                 second='context\ntiles p 2097152')
+        self.let_go()
+        self.wait_for(run, 'gone')
+        self.wait_for_complete(run, 2)
+        self.refused(run, 'memory for tiles that outlives the context in which it was made', 2)
+
     # ---- what comes to an end first ----
 
     def refused(self, run, what, checkpoints):

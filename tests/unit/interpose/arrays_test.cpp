@@ -171,6 +171,18 @@ TEST_F(ArraysTest, HandlesAreKnownByTheOrderOfArrays) {
   EXPECT_NE(arrays_.known(array_of(9)), level) << "another array under the handle";
 }
 
+TEST_F(ArraysTest, SparseArraysHoldNothing) {
+  arrays_.add(array_of(1), shape(256, 256, 0, CUDA_ARRAY3D_SPARSE), context_of(7));
+  arrays_.add(mipmapped_of(2), shape(256, 256, 0, CUDA_ARRAY3D_SPARSE), 4, context_of(7));
+  ASSERT_TRUE(arrays_.make_copies().ok());
+  EXPECT_EQ(ranges(), 0u);
+  ASSERT_TRUE(arrays_.move(Arrays::Direction::kToCopies, context_of(7), nullptr).ok());
+  EXPECT_TRUE(device.copies.empty());
+  EXPECT_EQ(arrays_.number_of(array_of(1)), 1u);
+  EXPECT_EQ(arrays_.number_of(mipmapped_of(2)), 2u);
+  EXPECT_EQ(arrays_.number_of(array_of(2)), 0u);
+}
+
 TEST_F(ArraysTest, CopiesOutliveTheirArraysUntilTheNextCut) {
   arrays_.add(array_of(1), shape(10, 3, 0), context_of(7));
   ASSERT_TRUE(arrays_.make_copies().ok());
@@ -209,7 +221,7 @@ TEST_F(ArraysTest, NoRoomForACopyIsNoCheckpoint) {
 TEST_F(ArraysTest, WhatIsNotFollowed) {
   auto wanted = shape(4, 4, 0);
   EXPECT_EQ(Arrays::not_followed(wanted), "");
-  wanted.Flags = 0x40;  // sparse
+  wanted.Flags = CUDA_ARRAY3D_DEFERRED_MAPPING;
   EXPECT_NE(Arrays::not_followed(wanted), "");
   wanted = shape(4, 4, 0);
   wanted.Format = static_cast<CUarray_format>(0xb0);  // of video

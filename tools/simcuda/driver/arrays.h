@@ -22,7 +22,7 @@ struct Array {
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
   Image image;
   std::shared_ptr<std::byte> bytes;
-  bool is_level = false;  // of a mipmapped array, with which it goes
+  bool is_level = false;                // of a mipmapped array, with which it goes
   std::shared_ptr<SparseArray> sparse;  // null: it is none, or a level of one
 };
 

@@ -26,7 +26,8 @@ bool spans_a_tile(const Image& image, const uint32_t (&extent)[3]) {
 
 // Whether [at, at + size) are whole tiles, but for those that end with the level.
 bool covers_tiles(uint32_t at, uint32_t size, uint32_t tile, uint32_t whole) {
-  return at < whole && size != 0 && at % tile == 0 && uint64_t{at} + size <= pieces(whole, tile) * tile &&
+  return at < whole && size != 0 && at % tile == 0 &&
+         uint64_t{at} + size <= pieces(whole, tile) * tile &&
          (size % tile == 0 || at + size == whole);
 }
 

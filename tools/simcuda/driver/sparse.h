@@ -35,9 +35,9 @@ class SparseArray {
 
  private:
   struct Level {
-    uint64_t first = 0;  // tile
-    uint32_t width = 0, height = 0, depth = 0;     // elements
-    uint32_t columns = 0, rows = 0, planes = 0;    // of tiles
+    uint64_t first = 0;                          // tile
+    uint32_t width = 0, height = 0, depth = 0;   // elements
+    uint32_t columns = 0, rows = 0, planes = 0;  // of tiles
   };
   bool find_box(const CUarrayMapInfo& info, std::vector<uint64_t>* tiles) const;
 

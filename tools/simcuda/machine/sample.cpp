@@ -80,10 +80,10 @@ class Fetch {
   // The element at these places, or the border, as floating-point values or integers.
   void element(const int64_t (&at)[3], double (&channels)[4]) const {
     const bool outside = at[0] < 0 || at[1] < 0 || at[2] < 0;
-    const std::byte* from = outside ? nullptr
-                                    : image_.at(static_cast<uint64_t>(at[0]) * image_.format.bytes(),
-                                                static_cast<uint64_t>(at[1]),
-                                                static_cast<uint64_t>(at[2]));
+    const std::byte* from =
+        outside ? nullptr
+                : image_.at(static_cast<uint64_t>(at[0]) * image_.format.bytes(),
+                            static_cast<uint64_t>(at[1]), static_cast<uint64_t>(at[2]));
     for (uint32_t c = 0; c < 4; ++c) {
       if (outside) {
         channels[c] = floats_ ? sampler_.border[c] : 0;

@@ -11,8 +11,7 @@ constexpr uint64_t kPool = uint64_t{2} << 20;
 
 CUDA_ARRAY3D_DESCRIPTOR sparse(size_t width, size_t height, size_t depth, unsigned channels = 1,
                                unsigned flags = 0) {
-  return {width,    height, depth, CU_AD_FORMAT_UNSIGNED_INT32,
-          channels, flags | CUDA_ARRAY3D_SPARSE};
+  return {width, height, depth, CU_AD_FORMAT_UNSIGNED_INT32, channels, flags | CUDA_ARRAY3D_SPARSE};
 }
 
 class SparseTest : public DriverTest {
@@ -113,8 +112,8 @@ TEST_F(SparseTest, TilesHaveTheStandardShapes) {
   };
   for (const auto& one : known) {
     for (const size_t depth : {size_t{0}, size_t{64}}) {
-      CUDA_ARRAY3D_DESCRIPTOR wanted{512, 512, depth, one.format, one.channels,
-                                     CUDA_ARRAY3D_SPARSE};
+      CUDA_ARRAY3D_DESCRIPTOR wanted{512,        512,          depth,
+                                     one.format, one.channels, CUDA_ARRAY3D_SPARSE};
       CUarray array = make(wanted);
       CUDA_ARRAY_SPARSE_PROPERTIES found{};
       EXPECT_OK(cuArrayGetSparseProperties(&found, array));
@@ -186,7 +185,8 @@ TEST_F(SparseTest, ContentsAreThoseOfTheMemory) {
 }
 
 TEST_F(SparseTest, BoxesAndLayers) {
-  CUarray deep = make(sparse(64, 64, 32)), layers = make(sparse(128, 128, 3, 1, CUDA_ARRAY3D_LAYERED));
+  CUarray deep = make(sparse(64, 64, 32)),
+          layers = make(sparse(128, 128, 3, 1, CUDA_ARRAY3D_LAYERED));
   const CUmemGenericAllocationHandle pool = make_pool();
   auto info = to(box(deep, 32, 0, 32, 64), pool);
   info.subresource.sparseLevel.extentDepth = 32;
@@ -249,9 +249,9 @@ TEST_F(SparseTest, WhatCannotBe) {
   EXPECT_OK(cuMemAddressReserve(&space, kPool, 0, 0, 0));
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemMap(space, kPool, 0, pool, 0));
   EXPECT_OK(cuMemAddressFree(space, kPool));
-  for (auto wrong : {box(array, 1, 0, 128, 128), box(array, 0, 0, 127, 128),
-                     box(array, 0, 256, 128, 128), box(array, 0, 0, 0, 128),
-                     box(plain, 0, 0, 128, 128)}) {
+  for (auto wrong :
+       {box(array, 1, 0, 128, 128), box(array, 0, 0, 127, 128), box(array, 0, 256, 128, 128),
+        box(array, 0, 0, 0, 128), box(plain, 0, 0, 128, 128)}) {
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, map(to(wrong, pool)));
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, map(wrong));
   }

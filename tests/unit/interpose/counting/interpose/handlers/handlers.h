@@ -26,7 +26,7 @@ namespace handle {
   X(get_module) X(array_create) X(array_level) X(array_destroy) X(object_create) X(copy_array) \
   X(graph_add_memory) X(graph_add_node) X(graph_describe) X(graph_edit) X(graph_destroy) \
   X(graph_memory_get) X(address_reserve) X(address_free) X(physical_create) X(physical_release) \
-  X(physical_retain) X(physical_map) X(physical_unmap) X(driver_checkpoint) X(decompress) \
+  X(physical_retain) X(physical_map) X(physical_unmap) X(map_tiles) X(driver_checkpoint) X(decompress) \
   X(log_register) X(log_dump) X(share_get) X(share_open) X(share_close) X(share_event)
 // clang-format on
 #define X(kind)                                    \

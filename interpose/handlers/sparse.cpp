@@ -1,0 +1,215 @@
+// Sparse arrays. A replay makes their memory and maps it as the recording did; what that holds is
+// saved and loaded through arrays of our own (tile_pools.h).
+
+#include "interpose/handlers/sparse.h"
+
+#include <span>
+#include <utility>
+
+#include "interpose/handlers/handlers.h"
+#include "interpose/handlers/memory_calls.h"
+#include "interpose/handlers/places.h"
+
+namespace gpusnap::handle {
+
+namespace {
+template <class Array, class Ask>
+void note_tiles(Step& step, Array array, Ask&& ask) {
+  Session& session = step.session();
+  const uint32_t number = session.arrays().number_of(array);
+  const auto context = reinterpret_cast<uint64_t>(session.current_context());
+  CUDA_ARRAY_SPARSE_PROPERTIES found{};
+  const CUresult result = step.outside([&] { return ask(&found); });
+  if (result != CUDA_SUCCESS) return session.refuse("a sparse array of which no tiles are told");
+  const auto& tile = found.tileExtent;
+  session.tile_pools().tiles.add(number, {tile.width, tile.height, tile.depth}, context);
+}
+
+uint32_t array_number(Session& session, const CUarrayMapInfo& info) {
+  return info.resourceType == CU_RESOURCE_TYPE_ARRAY
+             ? session.arrays().number_of(info.resource.array)
+             : session.arrays().number_of(info.resource.mipmap);
+}
+
+uint64_t pool_number(Session& session, const CUarrayMapInfo& info) {
+  if (info.memOperationType != CU_MEM_OPERATION_TYPE_MAP) return 0;
+  const TilePool* pool = session.tile_pools().find(info.memHandle.memHandle);
+  return pool == nullptr ? 0 : pool->number;
+}
+
+bool is_tail(const CUarrayMapInfo& info) {
+  return info.subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
+}
+
+void add_info(Session& session, const CUarrayMapInfo& info, uint64_t& hash) {
+  mix(hash, {array_number(session, info), pool_number(session, info), info.offset,
+             static_cast<uint64_t>(info.subresourceType),
+             static_cast<uint64_t>(info.memOperationType), info.deviceBitMask});
+  if (is_tail(info)) {
+    const auto& tail = info.subresource.miptail;
+    return mix(hash, {tail.layer, tail.offset, tail.size});
+  }
+  const auto& box = info.subresource.sparseLevel;
+  mix(hash, {box.level, box.layer, box.offsetX, box.offsetY, box.offsetZ, box.extentWidth,
+             box.extentHeight, box.extentDepth});
+}
+
+// False: it is not known what was mapped where.
+bool note_info(Session& session, const CUarrayMapInfo& info) {
+  TileMap& tiles = session.tile_pools().tiles;
+  const uint32_t array = array_number(session, info);
+  const uint64_t pool = pool_number(session, info);
+  if (!tiles.has(array)) return false;
+  if (pool == 0 && info.memOperationType != CU_MEM_OPERATION_TYPE_UNMAP) return false;
+  if (is_tail(info)) {
+    const auto& tail = info.subresource.miptail;
+    tiles.map_tail(array, tail.layer, tail.offset, tail.size, pool);
+    return true;
+  }
+  const auto& box = info.subresource.sparseLevel;
+  tiles.map(array,
+            {box.level,
+             box.layer,
+             box.offsetX,
+             box.offsetY,
+             box.offsetZ,
+             {box.extentWidth, box.extentHeight, box.extentDepth}},
+            pool);
+  return true;
+}
+
+void add_pool(Session& session, CUmemGenericAllocationHandle handle, size_t size, CUcontext context,
+              std::vector<CUarray> windows) {
+  for (size_t i = 0; i < windows.size(); ++i) {
+    CUDA_ARRAY3D_DESCRIPTOR shape = TilePools::window_shape(size, i);
+    shape.Flags = 0;  // it holds what it shows
+    session.arrays().add(windows[i], shape, context);
+  }
+  session.tile_pools().add(handle, context, std::move(windows));
+}
+}  // namespace
+
+bool is_for_tiles(const CUmemAllocationProp& properties) {
+  return (properties.allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL) != 0;
+}
+
+CUresult create_tile_pool(Step& step, const Call<decltype(cuMemCreate)>& call,
+                          CUmemGenericAllocationHandle* out, size_t size,
+                          const CUmemAllocationProp& properties, unsigned long long flags) {
+  Session& session = step.session();
+  step.key.add(static_cast<uint64_t>(properties.allocFlags.usage));
+  const auto real = [&] {
+    return with_room(session, [&] { return call.real(out, size, &properties, flags); });
+  };
+  if (properties.allocFlags.compressionType != 0) {
+    return step.not_followed("cuMemCreate of compressed memory for tiles", real);
+  }
+  CUresult result = CUDA_SUCCESS;
+  if (step.replaying()) {
+    result = step.expect();
+    if (result == CUDA_SUCCESS) step.repeated(real);
+  } else {
+    result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
+    if (result != CUDA_SUCCESS) step.record(result);
+  }
+  if (result != CUDA_SUCCESS) return result;
+
+  session.note_context();
+  const int device = properties.location.id;
+  const CUcontext context = session.context_on(device);
+  std::vector<CUarray> windows;
+  Status status(Code::kUnsupported, "there is no context on its device");
+  if (context != nullptr) {
+    (void)step.outside([&] {
+      return with_room(session, [&] {
+        status = session.tile_pools().open(*out, size, device, context, &windows);
+        return status.code() == Code::kNoSpace ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+      });
+    });
+  }
+  // Another thread may have ended the recording.
+  if (session.mode() == Session::Mode::kOff) {
+    if (status.ok()) session.tile_pools().close(context, windows);
+    return result;
+  }
+  if (!status.ok()) {
+    session.refuse("cuMemCreate of memory for tiles (" + status.message() + ")");
+    return result;
+  }
+  if (!step.replaying()) step.record(result);
+  add_pool(session, *out, size, context, std::move(windows));
+  return result;
+}
+
+CUresult release_tile_pool(Step& step, const Call<decltype(cuMemRelease)>& call,
+                           CUmemGenericAllocationHandle handle, uint64_t number) {
+  step.key.add(number);
+  step.writes.add_nothing();  // what it holds is in our copies
+  const CUresult result = step.made_again_in_order([&] { return call.real(handle); });
+  TilePool* const pool = step.session().tile_pools().numbered(number);
+  if (result != CUDA_SUCCESS || pool == nullptr) return result;
+  pool->held = false;
+  end_tile_pools(step);
+  return result;
+}
+
+void note_sparse(Step& step, CUarray array) {
+  const auto ask = step.session().driver().cuArrayGetSparseProperties;
+  note_tiles(step, array, [=](auto* found) {
+    return ask == nullptr ? CUDA_ERROR_NOT_SUPPORTED : ask(found, array);
+  });
+}
+
+void note_sparse(Step& step, CUmipmappedArray array) {
+  const auto ask = step.session().driver().cuMipmappedArrayGetSparseProperties;
+  note_tiles(step, array, [=](auto* found) {
+    return ask == nullptr ? CUDA_ERROR_NOT_SUPPORTED : ask(found, array);
+  });
+}
+
+void end_tile_pools(Step& step) {
+  Session& session = step.session();
+  const std::vector<TilePool> ended = session.tile_pools().take_ended();
+  if (ended.empty()) return;
+  for (const TilePool& pool : ended) {
+    for (CUarray window : pool.windows) session.arrays().remove(window);
+  }
+  (void)step.outside([&] {
+    for (const TilePool& pool : ended) session.tile_pools().close(pool.context, pool.windows);
+    return CUDA_SUCCESS;
+  });
+}
+
+// Within a cut the device is idle, so all that was mapped is mapped.
+CUresult map_tiles(const Call<decltype(cuMemMapArrayAsync)>& call, CUarrayMapInfo* given,
+                   unsigned count, CUstream stream) {
+  Step step(call);
+  if (step.off()) return call.real(given, count, stream);
+  Session& session = step.session();
+  (void)step.stream(stream);
+  const std::span<const CUarrayMapInfo> infos(given, given == nullptr ? 0 : count);
+  uint64_t hash = 0;
+  for (const CUarrayMapInfo& info : infos) add_info(session, info, hash);
+  step.key.add(uint64_t{count}, hash);
+  const bool captured = step.captured();
+  const CUresult result = step.made_again([&] { return call.real(given, count, stream); });
+  if (session.mode() == Session::Mode::kOff) return result;
+  const std::string name = name_of(step.hook());
+  if (result != CUDA_SUCCESS) {
+    if (infos.size() > 1) session.refuse(name + " that failed, of which some may be done,");
+    return result;
+  }
+  if (captured) {
+    session.refuse(name + " on a captured stream");
+    return result;
+  }
+  for (const CUarrayMapInfo& info : infos) {
+    if (note_info(session, info)) continue;
+    session.refuse(name + " of an array or memory that is not followed");
+    return result;
+  }
+  end_tile_pools(step);
+  return result;
+}
+
+}  // namespace gpusnap::handle

@@ -1,0 +1,22 @@
+// Sparse arrays, and the memory of their tiles. The session's lock is held.
+#pragma once
+
+#include <vector>
+
+#include "interpose/step.h"
+
+namespace gpusnap::handle {
+
+bool is_for_tiles(const CUmemAllocationProp& properties);
+CUresult create_tile_pool(Step& step, const Call<decltype(cuMemCreate)>& call,
+                          CUmemGenericAllocationHandle* out, size_t size,
+                          const CUmemAllocationProp& properties, unsigned long long flags);
+CUresult release_tile_pool(Step& step, const Call<decltype(cuMemRelease)>& call,
+                           CUmemGenericAllocationHandle handle, uint64_t number);
+// The program has made one.
+void note_sparse(Step& step, CUarray array);
+void note_sparse(Step& step, CUmipmappedArray array);
+// Arrays are gone: what was mapped into them alone may be, too.
+void end_tile_pools(Step& step);
+
+}  // namespace gpusnap::handle
