@@ -6,7 +6,7 @@
 //   alloc NAME WORDS       device memory, set to junk of its own
 //   alloc_async NAME WORDS STREAM
 //   free NAME              free_async NAME STREAM
-//   pin NAME WORDS         page-locked memory of the host; unpin NAME
+//   pin NAME WORDS         page-locked memory of zeros; unpin NAME
 //   extent NAME            says how far it goes, as the driver tells from a place within it
 //   stir NAME NUMBER STREAM       a kernel that writes all of it
 //   stir_part NAME FIRST WORDS NUMBER STREAM
@@ -34,7 +34,7 @@
 //   map NAME PHYSICAL      an address for it, one of several perhaps; unmap NAME
 //   context   end_context  a second one, current meanwhile; what was made in it ends with it
 //   primary                says whether the device's primary context is in use
-//   pinned NAME WORDS      page-locked memory of zeros; bump NAME: the host adds one to each word
+//   bump NAME              the host adds one to each word of what "pin" made
 //   tell NAME              a digest of it, as it is
 //   print NAME             a digest of its words, when all is done that was begun
 //   await FILE             goes on when there is such a file; make FILE makes one
@@ -200,10 +200,11 @@ class Script {
       const Memory gone = take(line);
       CHECK(cuMemFreeAsync(gone.address, stream(line)));
     } else if (name == "pin") {
-      void*& pinned = pinned_[line.word()];
-      CHECK(cuMemHostAlloc(&pinned, line.number() * sizeof(unsigned), 0));
+      auto& words = pinned_[line.word()];
+      words = std::make_unique<Pinned<unsigned>>(line.number());
+      std::ranges::fill(words->span(), 0);
     } else if (name == "unpin") {
-      CHECK(cuMemFreeHost(pinned_.at(line.word())));
+      pinned_.erase(line.word());
     } else if (name == "extent") {
       const Memory& of = memory(line);
       CUdeviceptr base = 0;
@@ -244,10 +245,6 @@ class Script {
       const Memory gone = take(line);
       CHECK(cuMemUnmap(gone.address, gone.bytes()));
       CHECK(cuMemAddressFree(gone.address, gone.bytes()));
-    } else if (name == "pinned") {
-      const std::string what = line.word();
-      auto& words = pinned_[what] = std::make_unique<Pinned<unsigned>>(line.number());
-      std::ranges::fill(words->span(), 0);
     } else if (name == "bump") {
       for (unsigned& word : pinned_.at(line.word())->span()) ++word;
     } else if (name == "tell") {
@@ -506,7 +503,6 @@ class Script {
   // What threads use has been made by the first one, but for flags.
   std::map<std::string, CUstream> streams_;
   std::map<std::string, Memory> memory_;
-  std::map<std::string, void*> pinned_;
   std::map<std::string, Physical> physical_;
   std::map<std::string, std::unique_ptr<Pinned<unsigned>>> pinned_;
   std::deque<std::string> attended_;  // files; where they are, they stay

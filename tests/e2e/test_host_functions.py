@@ -74,7 +74,7 @@ class HostFunctions(scripted.TestCase):
             alloc a 1000
             alloc table 1000
             point table a
-            pinned p 3000
+            pin p 3000
             chase table 100 1 other
         '''
 
