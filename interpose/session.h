@@ -268,6 +268,7 @@ class Session {
    private:
     Session& session_;
   };
+  bool host_function_runs() const { return host_functions_running_ != 0; }
   // The driver has told the program something within a call that is hooked, which no replay tells
   // again. False: it was a call of ours. Takes no lock; `what` lives for ever.
   static bool note_told(const char* what);

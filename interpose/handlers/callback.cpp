@@ -21,7 +21,12 @@ CUresult follow_function(Step& step, const HostFunction& function, Real&& real) 
   callback->function = function;
   // From the call on it is the driver's thread's, which waits until the call has been journaled.
   const CUresult result = step.made([&] { return real(callback.get()); });
-  step.record(result);
+  // What the host has changed by now cannot be in doubt when the function begins.
+  if (session.host_function_runs()) {
+    step.record(result);
+  } else {
+    step.record_visible(result, false, nullptr);
+  }
   if (result == CUDA_SUCCESS) session.callback_launched(*callback.release());
   return result;
 }
