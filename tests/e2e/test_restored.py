@@ -42,6 +42,7 @@ class Restored(harness.TestCase):
                 for seed in (1, 2):
                     run = self.finish(self.start_restored(command, SIMCUDA_ASLR=seed))
                     self.assert_same_output(run, reference)
+                self.settle()
                 shutil.rmtree(self.store)
 
     def test_other_addresses_while_saving(self):
@@ -85,6 +86,7 @@ class Restored(harness.TestCase):
                 self.assertEqual(self.tool('verify', newest['id']).returncode, 0)
                 run = self.finish(self.start_restored(command, **settings))
                 self.assert_same_output(run, reference)
+                self.settle()
                 shutil.rmtree(self.store)
 
     def test_who_has_zstd_alone_can_read_it(self):
@@ -96,6 +98,7 @@ class Restored(harness.TestCase):
                                          GPUSNAP_EVERY='syncs:%d' % every,
                                          GPUSNAP_COMPRESS=setting))
             contents[setting] = self.read_all(self.complete()[0]['id'])
+            self.settle()
             shutil.rmtree(self.store)
         self.assertEqual(contents['off'][0], {'stored'})
         self.assertNotEqual(contents['1'][0], {'stored'})
