@@ -80,8 +80,15 @@ class HostFunctions(scripted.TestCase):
 
     CUTS_BEFORE = 3  # copies to the device are synchronisations, too
 
-    def restored_with(self, reference, run, command):
-        """Of a run whose checkpoints begin with those; one is made at the end of "sync"."""
+    def released_in_sync(self, text, *files):
+        """What host functions wait for is there when the program is in "sync", at whose end a cut
+        is made; the run and its restores put out the same."""
+        reference, command, run = self.started(text)
+        self.wait_for(run, 'ready')
+        self.wait_for_sleep(run)
+        for name in files:
+            self.make(name)
+        self.wait_for_complete(run, self.CUTS_BEFORE + 1)
         self.make('last')
         self.finish(run)
         self.assert_same_output(run, reference)
@@ -106,18 +113,14 @@ class HostFunctions(scripted.TestCase):
             print a
             tell p
             '''
-        reference, command, run = self.started(text)
-        self.wait_for(run, 'ready')
-        self.wait_for_sleep(run)
-        self.make('go')
-        self.wait_for_complete(run, self.CUTS_BEFORE + 1)
-        self.restored_with(reference, run, command)
+        self.released_in_sync(text, 'go')
 
     def test_one_that_began_in_a_call_does_so_in_the_replay(self):
         """It is given what host code before that call has changed, which must have done so."""
         text = self.BESIDE_A_GUESS + '''
             attend first s
             attend second s
+            await first.begun
             pause 200
             bump p
             tell p
@@ -129,13 +132,7 @@ class HostFunctions(scripted.TestCase):
             print a
             tell p
             '''
-        reference, command, run = self.started(text)
-        self.wait_for(run, 'ready')
-        self.wait_for_sleep(run)
-        self.make('first')
-        self.make('second')
-        self.wait_for_complete(run, self.CUTS_BEFORE + 1)
-        self.restored_with(reference, run, command)
+        self.released_in_sync(text, 'first', 'second')
 
     def test_where_nobody_can_tell_who_changed_memory_checkpoints_end(self):
         text = self.BESIDE_A_GUESS + '''
