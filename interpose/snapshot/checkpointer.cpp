@@ -183,16 +183,19 @@ void Checkpointer::read_shared() {
 Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) {
   const int64_t started = clock_ns(CLOCK_MONOTONIC);
   Session& s = session_;
-  if (Status status = s.modules_.find_globals(s.contexts(), s.memory_); !status.ok()) return status;
-  if (Status status = s.give_physical_contexts(); !status.ok()) return status;
-  Status drained = drain();
-  const bool all = place.meetings == nullptr || place.meetings->next(drained.ok());
-  if (!drained.ok()) return drained;
+  // First: host functions that are on their way take the session's lock, which is not held here,
+  // and look at the memory that becomes known next.
+  Status status = drain();
+  if (status.ok()) status = s.modules_.find_globals(s.contexts(), s.memory_);
+  if (status.ok()) status = s.give_physical_contexts();
+  const bool all = place.meetings == nullptr || place.meetings->next(status.ok());
+  if (!status.ok()) return status;
   if (!all) {
     elsewhere_ = place.epoch;  // which has said why
     return {Code::kBusy, "another rank, with which memory is shared, could not take part"};
   }
-  if (Status status = copy_arrays(Arrays::Direction::kToCopies); !status.ok()) return status;
+  status = copy_arrays(Arrays::Direction::kToCopies);
+  if (!status.ok()) return status;
 
   // The device has run empty: this is the cut. What it brought the host is journaled here.
   uint8_t flags = place.flags;
@@ -225,7 +228,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
       [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); });
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());
-  Status status = start_snapshot(id, epoch, started);
+  status = start_snapshot(id, epoch, started);
   if (status.ok()) read_shared();
   return status;
 }
