@@ -509,7 +509,7 @@ class Session {
   void read_next();
   // For threads that make no hooked calls.
   void lock_foreign();
-  void pass_callbacks(bool in_call);
+  void pass_callbacks(std::string_view in_call);
   void end_callback(uint64_t number);
   void capture_host_memory(bool alone, uint8_t& flags);
   void journal_callback(uint64_t number, CUresult status);

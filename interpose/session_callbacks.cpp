@@ -117,9 +117,9 @@ void Session::end_callback(uint64_t number) {
 }
 
 // Reads the next entry. Callbacks are nobody's turn: they begin when they come up; one that began
-// inside a call, only when the replay has come to that call (`in_call`), since host code before it
-// must not meet what this one is to see.
-void Session::pass_callbacks(bool in_call) {
+// inside a call, only when its thread has come to that call (is `in_call`), since host code before
+// it must not meet what this one is to see.
+void Session::pass_callbacks(std::string_view in_call) {
   for (;;) {
     read_next();
     const uint16_t kind = entry_.head.hook;
@@ -129,7 +129,7 @@ void Session::pass_callbacks(bool in_call) {
       impossible(kExitDamaged, "the replay journal has a host function that was not launched");
     }
     if (kind == kCallbackEntry) {
-      if (!in_call && (entry_.head.flags & kInCall) != 0) return;
+      if ((entry_.head.flags & kInCall) != 0 && in_call != replayer_->thread()) return;
       deliver(entry_);
       found->second.status = static_cast<CUresult>(entry_.head.result);
       begin_callback(found->first);
@@ -160,7 +160,10 @@ void Session::run_callbacks() {
     callbacks_.at(number).done = true;
     callback_changed_.notify_all();
     // A thread inside a call passes them at its end.
-    if (!turn_taken_ && replaying() && !cut_delivered_) pass_callbacks(!waiting_.empty());
+    if (!turn_taken_ && replaying() && !cut_delivered_) {
+      const std::string thread = replayer_->thread();
+      pass_callbacks(waiting_.contains(path_at(thread)) ? thread : "");
+    }
     if (!turn_taken_) wake();
   }
   lock_.unlock();

@@ -146,7 +146,7 @@ void Session::replay_cut_at_collective(const char* name, bool last, mpi::Meeting
   s->lock_any();
   while (s->replaying()) {
     if (!s->turn_taken_) {
-      s->pass_callbacks(true);
+      s->pass_callbacks(path);
       const bool mine = s->replayer_->thread() == path && s->entry_.head.hook != kCallbackEndEntry;
       if (mine && s->entry_.head.hook != kCutEntry) s->diverged(s->describe_next(), name);
       if (mine) {

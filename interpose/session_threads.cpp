@@ -268,7 +268,7 @@ Session::Next Session::look_for_turn(const std::string& path) {
   bool passed_cut = false;
   const std::string& place = place_of(path);
   while (!turn_taken_) {
-    if (!cut_delivered_) pass_callbacks(true);
+    if (!cut_delivered_) pass_callbacks(place);
     const bool mine =
         !cut_delivered_ && replayer_->thread() == place && entry_.head.hook != kCallbackEndEntry;
     if (mine && at_collective()) diverged(describe_next(), "a CUDA call");
@@ -449,14 +449,15 @@ void Session::end_turn() {
 // must find what the cut delivered and whose own changes must not meet it. Host functions that the
 // cut had waited for are between the two, and are waited for here.
 bool Session::comes_to_cut_at_end() {
-  pass_callbacks(false);
+  const std::string place = place_of(own_path());
+  pass_callbacks({});
   while (entry_.head.hook == kCallbackEntry || entry_.head.hook == kCallbackEndEntry) {
     CallsAhead* const ahead = calls_ahead();
     if (ahead == nullptr || !ahead->cut_at_end_comes(replayer_->calls_read())) return false;
-    pass_callbacks(true);
+    pass_callbacks(place);
     if (entry_.head.hook != kCallbackEndEntry) continue;
     (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
-    pass_callbacks(true);
+    pass_callbacks(place);
   }
   return entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCallEnd) != 0;
 }
@@ -566,7 +567,7 @@ void Session::finish_replay() {
   uint64_t turns = UINT64_MAX;
   for (;;) {
     if (!replaying() || cut_delivered_) return;
-    if (!turn_taken_) pass_callbacks(true);
+    if (!turn_taken_) pass_callbacks(place_of(own_path()));
     if (all_made()) {
       if (entry_read_) note_cut();
       return;
