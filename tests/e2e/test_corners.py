@@ -40,7 +40,8 @@ class Corners(harness.TestCase):
             run = self.finish(self.start_restored(command, **other))
             self.assert_same_output(run, reference)
             self.settle()
-            for each in self.complete():
+            complete = self.complete()
+            for each in complete if harness.SOAK else [self.random.choice(complete)]:
                 run = self.finish(self.start_restored(command, checkpoint=each['id']))
                 self.assert_same_output(run, reference)
 

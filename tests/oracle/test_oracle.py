@@ -7,7 +7,7 @@ Each program is made from a seed, and so are the settings that it runs with. A l
 test copies all device memory at each cut, blocking; afterwards every complete checkpoint in the
 store, with what it takes from its parents, is compared with that copy, byte for byte.
 
-  --programs N   how many (500; with --soak 10,000)
+  --programs N   how many (200; with --soak 10,000)
   --first SEED   of the first; the others follow. 'test_oracle.py --programs 1 --first SEED' repeats
                  one; without it seeds are drawn and told
   --mutants      the library is spoiled in each way that it knows, and each must be found
@@ -327,7 +327,7 @@ def main():
     if options.mutants:
         good = test_mutants(first, options.keep)
     else:
-        good = test_programs(first, options.programs or (10000 if soak else 500), options.keep)
+        good = test_programs(first, options.programs or (10000 if soak else 200), options.keep)
     sys.exit(0 if good else 1)
 
 
