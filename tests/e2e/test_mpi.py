@@ -573,16 +573,21 @@ class Neighbours(Ring):
             self.assertLessEqual(self.launched_by(run, 1), 12)
         self.held_from_the_second_cut_on(stays, GPUSNAP_DEVICE_CACHE='0')
 
-    def test_what_still_runs_elsewhere_is_waited_for(self):
-        """The second rank's kernels that write the first one's memory begin when both are in the cut."""
-        reference = self.undisturbed(2)
+    def held_while_the_first_goes_on(self, drain):
+        """A run whose second rank's kernels do not begin until the file is removed; the first one's do."""
         first, second = self.hold(0, 'compute'), self.hold(1, 'compute')
         open(first, 'w').close()
         run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:6',
-                               GPUSNAP_KEEP=1000, GPUSNAP_DRAIN='60s')
+                               GPUSNAP_KEEP=1000, GPUSNAP_DRAIN=drain)
         self.wait_for_launches(run, 1, 1)
         open(second, 'w').close()
         os.remove(first)
+        return run, second
+
+    def test_what_still_runs_elsewhere_is_waited_for(self):
+        """The second rank's kernels that write the first one's memory begin when both are in the cut."""
+        reference = self.undisturbed(2)
+        run, second = self.held_while_the_first_goes_on('60s')
         self.wait_for_launches(run, 0, 4)
         # What is wrong would be saved by then; what is right is not, however long it takes.
         time.sleep(0.5)
@@ -594,13 +599,7 @@ class Neighbours(Ring):
     def test_what_does_not_run_empty_is_given_up_by_all(self):
         """Said once; and later ones are whole."""
         reference = self.undisturbed(2)
-        first, second = self.hold(0, 'compute'), self.hold(1, 'compute')
-        open(first, 'w').close()
-        run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:6',
-                               GPUSNAP_KEEP=1000, GPUSNAP_DRAIN='2s')
-        self.wait_for_launches(run, 1, 1)
-        open(second, 'w').close()
-        os.remove(first)
+        run, second = self.held_while_the_first_goes_on('2s')
         self.wait_until('it is not given up', lambda: self.complaints(run), run)
         os.remove(second)
         self.finish(run)

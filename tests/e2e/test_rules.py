@@ -317,21 +317,20 @@ class Rules(scripted.TestCase):
         self.memory_goes('end_context\nstir b 2 s', first='alloc_async o 1000 s\nset o 3 s',
                          second='context\nalloc own 50000', last='free_async o s', waits=True)
 
-    def test_memory_of_a_pool_that_outlives_its_context_is_refused_by_name(self):
-        run = self.start_pending('end_context\nstir b 2 s' + self.GONE,
-                                 second='context\nstream t\nalloc_async own 50000 t\nsync t')
+    def outlives_its_context(self, made, what):
+        run = self.start_pending('end_context\nstir b 2 s' + self.GONE, second='context\n' + made)
         self.let_go()
         self.wait_for(run, 'gone')
         self.wait_for_complete(run, 2)
-        self.refused(run, 'stream-ordered memory that outlives its context', 2)
+        self.refused(run, what, 2)
+
+    def test_memory_of_a_pool_that_outlives_its_context_is_refused_by_name(self):
+        self.outlives_its_context('stream t\nalloc_async own 50000 t\nsync t',
+                                  'stream-ordered memory that outlives its context')
 
     def test_memory_for_tiles_that_outlives_its_context_is_refused_by_name(self):
-        run = self.start_pending('end_context\nstir b 2 s' + self.GONE,
-                                 second='context\ntiles p 2097152')
-        self.let_go()
-        self.wait_for(run, 'gone')
-        self.wait_for_complete(run, 2)
-        self.refused(run, 'memory for tiles that outlives the context in which it was made', 2)
+        self.outlives_its_context('tiles p 2097152',
+                                  'memory for tiles that outlives the context in which it was made')
 
     # ---- what comes to an end first ----
 
