@@ -130,6 +130,8 @@ std::string Graphs::read_words(std::span<const CUstreamBatchMemOpParams> operati
         break;
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        node.waits = true;
+        continue;
       case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
       case CU_STREAM_MEM_OP_BARRIER:
         continue;
@@ -452,6 +454,13 @@ uint64_t Graphs::kernels(CUgraphExec exec) const {
     if (node.enabled) count += node.kernels;
   }
   return count;
+}
+
+bool Graphs::waits(CUgraphExec exec) const {
+  auto found = execs_.find(exec);
+  return found != execs_.end() && std::ranges::any_of(found->second.nodes, [](const Node& node) {
+           return node.enabled && node.waits;
+         });
 }
 
 std::vector<CUevent> Graphs::events(CUgraphExec exec) const {

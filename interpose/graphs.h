@@ -52,6 +52,8 @@ class Graphs {
   uint64_t kernels(CUgraphExec exec) const;
   // Which it is, in the order in which graphs were instantiated.
   uint64_t number(CUgraphExec exec) const;
+  // Whether it waits for words.
+  bool waits(CUgraphExec exec) const;
   // The events that it records.
   std::vector<CUevent> events(CUgraphExec exec) const;
   // Memory of the host that a launch writes to and that no allocation of the map holds.
@@ -105,6 +107,7 @@ class Graphs {
     CUgraphNode handle = nullptr;
     uint64_t kernels = 0;
     bool everything = false;
+    bool waits = false;  // for a word
     bool enabled = true;
     std::vector<KernelCall> calls;
     std::vector<WriteSet::Range> writes;

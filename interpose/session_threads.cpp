@@ -201,9 +201,30 @@ bool Session::can_take_checkpoint() const {
          (settings_.organisation.blocking || !checkpointer_->busy());
 }
 
+// Whether what the device waits for may be what the program is about to do: a cut before that would
+// wait in vain. Not for ever: where streams always wait, the attempt says so.
+bool Session::streams_wait() {
+  std::erase_if(stream_waits_, [this](const auto& wait) {
+    if (driver_->cuEventQuery(wait.second) == CUDA_ERROR_NOT_READY) return false;
+    events_[wait.first].push_back(wait.second);
+    return true;
+  });
+  if (stream_waits_.empty()) {
+    put_off_since_.reset();
+    return false;
+  }
+  const auto now = Clock::now();
+  if (now - put_off_since_.value_or(now) < settings_.drain) {
+    if (!put_off_since_) put_off_since_ = now;
+    return true;
+  }
+  put_off_since_.reset();
+  return false;
+}
+
 // Before a call.
 void Session::checkpoint_if_wanted() {
-  if (!can_take_checkpoint() || !close_admission()) return;
+  if (!can_take_checkpoint() || streams_wait() || !close_admission()) return;
   take_checkpoint({});
   open_admission();
 }
@@ -224,7 +245,7 @@ void Session::after_synchronised() {
   // Only ever by the thread that has closed admission: there is no other in a call.
   if (!cut_at_end_) return;
   cut_at_end_ = false;
-  if (recording && !too_long) take_checkpoint({.flags = kAtCallEnd});
+  if (recording && !too_long && !streams_wait()) take_checkpoint({.flags = kAtCallEnd});
   open_admission();
 }
 

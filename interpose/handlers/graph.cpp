@@ -7,6 +7,7 @@
 
 #include "interpose/handlers/graph_memory.h"
 #include "interpose/handlers/handlers.h"
+#include "interpose/handlers/wait_mark.h"
 
 namespace gpusnap::handle {
 
@@ -406,11 +407,14 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
   memory.before_launch();
   if (step.asks_writes()) graphs.add_writes(exec, step.writes);
   brought.take_marks();
+  WaitMark wait(session, graphs.waits(exec));
   const CUresult result = step.made([&] {
     const CUresult launched = real();
     if (launched == CUDA_SUCCESS) brought.mark(stream);
+    wait.record(launched, stream);
     return launched;
   });
+  wait.hand_over();
   if (result == CUDA_SUCCESS) session.recorder().count_launches(graphs.kernels(exec));
   step.record(result);
   memory.after_launch();

@@ -1,8 +1,11 @@
 // Words that streams write and wait for. A write to device memory is like a set; a wait is over
 // when the device is idle, so a replay skips it with the work that ends it.
 
+#include <algorithm>
+
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/places.h"
+#include "interpose/handlers/wait_mark.h"
 
 namespace gpusnap::handle {
 
@@ -13,16 +16,35 @@ bool is_seen_by_host(Session& session, CUdeviceptr address) {
   return side_of(session, address) != Side::kDevice;
 }
 
+bool is_wait(const CUstreamBatchMemOpParams& one) {
+  return one.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+         one.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
 constexpr const char* kSeenByHost = " to memory that the host sees";
+
+// `real()` makes the stream wait.
+template <class Real>
+CUresult waited(Step& step, CUstream stream, Real&& real) {
+  if (step.replaying() || step.captured()) return step.skipped(real);
+  WaitMark mark(step.session(), true);
+  const CUresult result = step.skipped([&] {
+    const CUresult made = real();
+    mark.record(made, stream);
+    return made;
+  });
+  mark.hand_over();
+  return result;
+}
 
 template <class Value>
 CUresult follow_wait(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned)>& call,
                      CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
   Step step(call);
   if (step.off()) return call.real(stream, address, value, flags);
-  (void)step.stream(stream);
+  const CUstream on = step.stream(stream);
   step.key.add(step.session().known(address), value, flags);
-  return step.skipped([&] { return call.real(stream, address, value, flags); });
+  return waited(step, on, [&] { return call.real(stream, address, value, flags); });
 }
 
 template <class Value>
@@ -70,8 +92,7 @@ const char* look_at(Step& step, std::span<const CUstreamBatchMemOpParams> operat
         operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
     mix(hash,
         {step.session().known(address), wide ? value : static_cast<cuuint32_t>(value), flags});
-    if (operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || operation == CU_STREAM_MEM_OP_WAIT_VALUE_64)
-      continue;
+    if (is_wait(one)) continue;
     if (is_seen_by_host(step.session(), address)) not_followed = kSeenByHost;
     step.writes.add(address, wide ? sizeof(cuuint64_t) : sizeof(cuuint32_t));
   }
@@ -105,12 +126,15 @@ CUresult batch_memory_ops(const Call<decltype(cuStreamBatchMemOp_v2)>& call, CUs
   Step step(call);
   auto real = [&] { return call.real(stream, count, operations, flags); };
   if (step.off()) return real();
-  (void)step.stream(stream);
+  const CUstream on = step.stream(stream);
   step.key.add(flags);
   const char* not_followed = operations == nullptr ? nullptr : look_at(step, {operations, count});
   if (step.captured()) return step.made_again(real);
-  if (not_followed == nullptr) return step.skipped(real);
-  return step.not_followed(std::string(name_of(call.hook.id)) + not_followed, real);
+  if (not_followed != nullptr) {
+    return step.not_followed(std::string(name_of(call.hook.id)) + not_followed, real);
+  }
+  const bool waits = operations != nullptr && std::any_of(operations, operations + count, is_wait);
+  return waits ? waited(step, on, real) : step.skipped(real);
 }
 
 }  // namespace gpusnap::handle

@@ -19,6 +19,9 @@
 //   unpack NAME FIRST WORDS NUMBER STREAM      a part of it, by decompression; how much is not said
 //   new_set NAME NUMBER STREAM     a set by a call that is asked for as a newer CUDA has it
 //   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
+//   gate NAME STREAM       the stream itself waits for that; flag NAME makes what it waits for,
+//   before
+//                          a capture
 //   host NAME STREAM       a host function that ends then; then says that it ran
 //   attend FILE STREAM     a host function that makes FILE.begun, and ends when there is FILE
 //   release NAME
@@ -293,6 +296,9 @@ class Script {
     } else if (name == "wait_for_host") {
       const CUdeviceptr seen = flag(line).seen_by_device.device_address();
       launch(function("wait_for_host"), shape, stream(line), seen);
+    } else if (name == "gate") {
+      const CUdeviceptr seen = flag(line).seen_by_device.device_address();
+      CHECK(cuStreamWaitValue32_v2(stream(line), seen, 1, CU_STREAM_WAIT_VALUE_GEQ));
     } else {
       return false;
     }
@@ -350,6 +356,8 @@ class Script {
       int active = 0;
       CHECK(cuDevicePrimaryCtxGetState(0, &flags, &active));
       std::printf("primary context: %s\n", active != 0 ? "in use" : "not in use");
+    } else if (name == "flag") {
+      (void)flag(line);
     } else if (name == "release") {
       Flag& waited_for = flag(line);
       waited_for.released = true;
@@ -413,7 +421,6 @@ class Script {
     CUgraphExec exec = nullptr;
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     CHECK(cuGraphLaunch(exec, stream));
-    CHECK(cuStreamSynchronize(stream));
     CHECK(cuGraphExecDestroy(exec));
     CHECK(cuGraphDestroy(graph));
   }

@@ -101,6 +101,37 @@ class Rules(scripted.TestCase):
                      '1 other thread(s) did not leave a CUDA call within 50 ms (GPUSNAP_DRAIN)',
                      inside='second')
 
+    def put_off(self, waits):
+        """A cut that is due while a stream waits for a word is made when that has been passed: before a
+        call and at the end of one it would wait for what the program does next."""
+        run = self.start_script('stream s\nstream other\nalloc a 1000\nalloc b 1000\n' + waits + '''
+            stir a 1 s
+            say begun
+            await cut
+            stir b 2 other
+            sync other
+            release g
+            sync s
+            await last
+            print a
+            print b
+            ''', GPUSNAP_DRAIN='60s')
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for_complete(run, 1)
+        self.make('last')
+        self.all_is_right(run, 1)
+        self.assertEqual(self.warnings(run), [])
+
+    def test_a_stream_that_waits_for_a_word_puts_the_cut_off(self):
+        self.put_off('gate g s')
+
+    def test_a_graph_that_waits_for_a_word_puts_the_cut_off(self):
+        self.put_off('flag g\ncapture s\ngate g s\nend_capture s')
+
+    def test_a_stream_that_always_waits_has_the_cut_given_up(self):
+        self.attempt('gate k s', 'release k', self.NOT_EMPTY, beside='stir a 2 other\npause 200')
+
     def test_threads_in_host_code_are_not_stopped(self):
         run = self.start_script('''
             stream s
