@@ -13,8 +13,13 @@ namespace simcuda {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+#ifdef __SANITIZE_THREAD__  // has a program's memory in a few places only
+constexpr uint64_t kHostRegion = 0x0000'7e90'0000'0000;
+constexpr uint64_t kHostRegionBytes = uint64_t{256} << 30;
+#else
 constexpr uint64_t kHostRegion = 0x0000'3000'0000'0000;
 constexpr uint64_t kHostRegionBytes = uint64_t{16} << 40;
+#endif
 constexpr int kAttempts = 4;
 
 using JunkPage = std::array<uint64_t, kPage / sizeof(uint64_t)>;
