@@ -59,7 +59,7 @@ class Case:
         self.folder = folder
         self.settings, self.arguments = settings_of(seed)
         self.draw = random.Random('moments %d' % seed)
-        self.command = [PROGRAM, str(seed), *self.arguments]
+        self.command = [PROGRAM, str(seed), *self.arguments, *test_oracle.STAY]
         self.restored = 0
         self.refused = False
 
@@ -73,6 +73,8 @@ class Case:
     def environment(self, store, more):
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(('GPUSNAP_', 'SIMCUDA_', 'RANDOM_CALLS_', 'LD_'))}
+        if test_oracle.SANITIZED:
+            kept['TSAN_OPTIONS'] += test_oracle.THREAD_OPTIONS + test_oracle.SUPPRESSIONS[True]
         # A short path: a socket of the backend lies there.
         kept.update(self.settings, GPUSNAP_PFS=os.path.join(self.folder, store), GPUSNAP_JOB='job',
                     GPUSNAP_NODE=self.folder, XDG_RUNTIME_DIR=self.folder,

@@ -139,9 +139,8 @@ class Case:
         fixed = ['setarch', '-R'] if FIXED_ADDRESSES else []
         simulated = {name: value for name, value in self.settings.items()
                      if name.startswith('SIMCUDA_')}
-        stay = ['--threads-stay'] if SANITIZED else []
         done = self.command([*fixed, os.path.join(HERE, 'random_program'), str(self.seed),
-                             *self.arguments, *stay],
+                             *self.arguments, *STAY],
                             dict(settings, LD_LIBRARY_PATH=SIMCUDA, **simulated))
         lost = done.returncode == 1 and self.fault.startswith('context')
         if done.returncode != 0 and not lost:
@@ -188,6 +187,8 @@ def can_fix_addresses():
 
 
 SANITIZED = 'TSAN_OPTIONS' in os.environ
+# A thread that ends when libunwind has seen it ends ThreadSanitizer.
+STAY = ['--threads-stay'] if SANITIZED else []
 # A long history, since what is suppressed is known by its stack. Looking for an address among all
 # those that have been suppressed would take most of the time.
 THREAD_OPTIONS = ':history_size=7:suppress_equal_addresses=0:suppressions='
