@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <sstream>
+#include <vector>
 
 #include "interpose/cuda_abi.h"
 
@@ -64,7 +65,8 @@ void tell(const std::string& driver, size_t most, std::FILE* to) {
 
 [[noreturn]] void be_asked(Environment& environment, const std::string& driver, size_t most,
                            int to) {
-  environ = environment.pointers().data();
+  std::vector<char*> pointers = environment.pointers();
+  environ = pointers.data();
   // What a driver prints is nobody's concern here.
   std::FILE* const answer = fdopen(to, "w");
   if (answer != nullptr) tell(driver, most, answer);
