@@ -435,6 +435,8 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
     const bool again = went_ahead_ == path && turns_when_ahead_ == turns_ && !turn_taken_;
     if (!again) wait_for_turn(hook, since);
     if (!replaying() || turns != turns_ || turn_taken_) continue;
+    // It has come up meanwhile, behind what a host function has done.
+    if (entry_read_ && replayer_->thread() == place_of(path)) continue;
     if (Clock::now() - since < kLongWait &&
         own_call_comes(static_cast<uint16_t>(hook), key, place_of(path))) {
       continue;

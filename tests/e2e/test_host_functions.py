@@ -2,6 +2,9 @@
 """Functions of the host that run in streams: a replay runs each where it ran, waits for it where the
 program did, and counts them on over restores.
 """
+import os
+import time
+
 import harness
 import scripted
 
@@ -66,6 +69,49 @@ class HostFunctions(scripted.TestCase):
             sync s
             print a
             ''', 1)
+
+    def test_code_that_is_loaded_behind_one_that_ends_late(self):
+        """By the thread whose turn it is then, not by one that stands in for it, which may be once."""
+        text = '''
+            stream s
+            alloc a 1000
+            attend first s
+            await first.begun
+            await one
+            load
+            attend second s
+            await second.begun
+            await two
+            load
+            say ready
+            await cut
+            stir a 2 s
+            await last
+            print a
+            '''
+        reference = self.undisturbed(text)
+        command = self.script(text)
+        run = self.start_saved(command, GPUSNAP_EVERY=scripted.EVERY)
+        for name, then in (('first', 'one'), ('second', 'two')):
+            self.wait_for_file(run, name + '.begun')
+            self.make(name)
+            time.sleep(0.3)  # it has ended by then, or this shows nothing
+            self.make(then)
+        self.wait_for(run, 'ready')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for_complete(run, 1)
+        self.make('last')
+        self.finish(run)
+        for name in ('first', 'second'):
+            for path in (name, name + '.begun'):
+                os.remove(os.path.join(self.working_folder, path))
+        again = self.start_restored(command)
+        for name in ('first', 'second'):
+            self.wait_for_file(again, name + '.begun')
+            time.sleep(0.5)  # the program's thread waits with its load
+            self.make(name)
+        self.finish(again)
+        self.assert_same_output(again, reference)
 
     # A kernel that may write to any memory, the page-locked p, too.
     BESIDE_A_GUESS = '''
