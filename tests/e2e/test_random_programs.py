@@ -177,6 +177,15 @@ class Case:
         print('refused: seed %d: %s' % (self.seed, test_oracle.last_lines(errors, 2)), flush=True)
 
 
+def remove(folder):
+    """What a killed run has handed over may still be on its way there."""
+    deadline = time.monotonic() + 10
+    shutil.rmtree(folder, ignore_errors=True)
+    while os.path.exists(folder) and time.monotonic() < deadline:
+        time.sleep(0.1)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Run:
     def __init__(self, keep):
         self.keep = keep
@@ -203,7 +212,7 @@ class Run:
             self.restored += case.restored
             self.refused += case.refused
             if not keep:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)
 
     def all(self, first, count):
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
