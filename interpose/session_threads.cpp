@@ -205,6 +205,8 @@ bool Session::can_take_checkpoint() const {
 // wait in vain. Not for ever: where streams always wait, the attempt says so.
 bool Session::streams_wait() {
   std::erase_if(stream_waits_, [this](const auto& wait) {
+    const RelaxedCapture relaxed(
+        *driver_);  // a query would end a capture, of another thread's, too
     if (driver_->cuEventQuery(wait.second) == CUDA_ERROR_NOT_READY) return false;
     events_[wait.first].push_back(wait.second);
     return true;
