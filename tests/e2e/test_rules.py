@@ -101,21 +101,21 @@ class Rules(scripted.TestCase):
                      '1 other thread(s) did not leave a CUDA call within 50 ms (GPUSNAP_DRAIN)',
                      inside='second')
 
-    def put_off(self, waits):
+    def put_off(self, waits, beside='stir b 2 other'):
         """A cut that is due while a stream waits for a word is made when that has been passed: before a
         call and at the end of one it would wait for what the program does next."""
         run = self.start_script('stream s\nstream other\nalloc a 1000\nalloc b 1000\n' + waits + '''
             stir a 1 s
             say begun
             await cut
-            stir b 2 other
+            %s
             sync other
             release g
             sync s
             await last
             print a
             print b
-            ''', GPUSNAP_DRAIN='60s')
+            ''' % beside, GPUSNAP_DRAIN='60s')
         self.wait_for(run, 'begun')
         self.go_on_with_a_checkpoint(run, 'cut')
         self.wait_for_complete(run, 1)
@@ -128,6 +128,9 @@ class Rules(scripted.TestCase):
 
     def test_a_graph_that_waits_for_a_word_puts_the_cut_off(self):
         self.put_off('flag g\ncapture s\ngate g s\nend_capture s')
+
+    def test_a_capture_goes_on_while_a_stream_waits(self):
+        self.put_off('gate g s', beside='capture other\nstir b 2 other\nend_capture other')
 
     def test_a_stream_that_always_waits_has_the_cut_given_up(self):
         self.attempt('gate k s', 'release k', self.NOT_EMPTY, beside='stir a 2 other\npause 200')
