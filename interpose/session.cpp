@@ -574,7 +574,7 @@ void Session::forget_context(CUcontext context) {
   context_numbers_.erase(context);
   context_devices_.erase(context);
   events_.erase(context);
-  std::erase_if(stream_waits_, [&](const auto& wait) { return wait.first == context; });
+  std::erase_if(stream_waits_, [&](const auto& wait) { return wait.context == context; });
   for (HostWrite& write : host_writes_) {
     if (write.context != context) continue;
     write.done = nullptr;  // what was queued in it is over

@@ -407,7 +407,7 @@ class Session {
   void give_mark(CUevent mark) { events_[current_context()].push_back(mark); }
   // A stream waits for a word that a later call, or the host, may be the one to write; the mark is
   // behind it.
-  void add_stream_wait(CUevent mark) { stream_waits_.emplace_back(current_context(), mark); }
+  void add_stream_wait(CUevent mark);
   // For the time that a copy of the program's to the host is on its way.
   OwnCopies::Ticket own_copy();
   // A copy back whose bytes will be there later: remembers `block`, and the mark that was recorded
@@ -579,6 +579,11 @@ class Session {
   void close_tile_pools();
   void finish_replay();
   CUevent take_event(CUcontext context);
+  struct StreamWait {
+    CUcontext context = nullptr;
+    CUevent mark = nullptr;
+  };
+  bool forget_if_passed(const StreamWait& wait);
   bool streams_wait();
 
   const Driver* driver_;
@@ -593,8 +598,8 @@ class Session {
   bool cut_at_end_ = false;     // closed_, for a cut at the end of the call that is being made
   bool said_not_left_ = false;  // that somebody did not leave in time; until next time all do
   std::condition_variable admission_;
-  // Marks behind what streams wait for, and since when cuts have been put off for them.
-  std::vector<std::pair<CUcontext, CUevent>> stream_waits_;
+  // What streams wait for, and since when cuts have been put off for it.
+  std::deque<StreamWait> stream_waits_;
   std::optional<CallLock::Clock::time_point> put_off_since_;
 
   Settings settings_;

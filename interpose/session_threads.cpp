@@ -201,16 +201,30 @@ bool Session::can_take_checkpoint() const {
          (settings_.organisation.blocking || !checkpointer_->busy());
 }
 
+// Its mark is given back then.
+bool Session::forget_if_passed(const StreamWait& wait) {
+  // Otherwise a query would end a capture, of another thread's, too.
+  const RelaxedCapture relaxed(*driver_);
+  if (driver_->cuEventQuery(wait.mark) == CUDA_ERROR_NOT_READY) return false;
+  events_[wait.context].push_back(wait.mark);
+  return true;
+}
+
+// No more than these however much is queued: while the first of them waits, a cut is put off
+// anyway.
+void Session::add_stream_wait(CUevent mark) {
+  constexpr size_t kMostWaits = 64;
+  while (!stream_waits_.empty() && forget_if_passed(stream_waits_.front())) {
+    stream_waits_.pop_front();
+  }
+  if (stream_waits_.size() == kMostWaits) return give_mark(mark);
+  stream_waits_.push_back({current_context(), mark});
+}
+
 // Whether what the device waits for may be what the program is about to do: a cut before that would
 // wait in vain. Not for ever: where streams always wait, the attempt says so.
 bool Session::streams_wait() {
-  std::erase_if(stream_waits_, [this](const auto& wait) {
-    const RelaxedCapture relaxed(
-        *driver_);  // a query would end a capture, of another thread's, too
-    if (driver_->cuEventQuery(wait.second) == CUDA_ERROR_NOT_READY) return false;
-    events_[wait.first].push_back(wait.second);
-    return true;
-  });
+  std::erase_if(stream_waits_, [this](const StreamWait& wait) { return forget_if_passed(wait); });
   if (stream_waits_.empty()) {
     put_off_since_.reset();
     return false;
