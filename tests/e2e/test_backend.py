@@ -95,15 +95,18 @@ class Backend(harness.TestCase):
         self.wait_until('a backend stays: %s' % self.backends(), lambda: not self.backends())
         self.wait_until('shared memory stays',
                         lambda: not any(os.path.exists(area) for area in self.areas))
-        left = [name for name in glob.glob(os.path.join(self.store, '**', '*'), recursive=True)
-                if re.search(r'\.(tmp|blocks|chunk)$|\.tmp-', name)]
-        self.assertEqual(left, [])
+        self.leaves_no_temporary_file()
         log = os.path.join(self.folder, 'gpusnap', 'gpusnapd.log')
         if os.path.exists(log):
             # One that is killed leaves its log, and nothing in it.
             with open(log) as file:
                 said = file.read()
             self.assertEqual(said, '', 'a backend said: ' + harness.tail(said))
+
+    def leaves_no_temporary_file(self):
+        left = [name for name in glob.glob(os.path.join(self.store, '**', '*'), recursive=True)
+                if re.search(r'\.(tmp|blocks|chunk)$|\.tmp-', name)]
+        self.assertEqual(left, [])
 
     def becomes_durable(self, before):
         waited = self.tool('wait', '--timeout', '60s')
@@ -177,6 +180,19 @@ class Backend(harness.TestCase):
         self.wait_until('the backend does not stop', lambda: all(
             is_stopped(path) for path in glob.glob('/proc/%d/task/*/stat' % process)))
 
+    def start_backend(self):
+        """One that stays, with all of its memory at hand: stopped, it gives no program any more."""
+        cache = 64 << 20
+        self.tiers = {'GPUSNAP_HOST_CACHE': cache}
+        self.finish(self.start_saved([harness.app('stencil'), '1'], GPUSNAP_EVERY='syncs:1',
+                                     GPUSNAP_BACKEND_IDLE='600s'))
+        self.becomes_durable(set())
+        shutil.rmtree(self.store)
+        self.assertEqual(len(self.backends()), 1)
+        area, = self.areas
+        self.wait_until('its memory does not grow', lambda: (
+            512 * os.stat(area).st_blocks >= cache))
+
     def stop_backend_within_a_checkpoint(self, run):
         while True:
             self.wait_until('no checkpoint begins', lambda: self.unfinished() or run.ended())
@@ -192,6 +208,7 @@ class Backend(harness.TestCase):
         """Both are killed while all that there is of a checkpoint is in memory."""
         command = [harness.app('stencil'), '240']
         reference = self.reference_of(command)
+        self.start_backend()
         run = self.start_saved(command, GPUSNAP_EVERY='syncs:20')
         backend = self.stop_backend_within_a_checkpoint(run)
         self.wait_until('nothing is in memory', lambda: any(
@@ -211,10 +228,10 @@ class Backend(harness.TestCase):
         """Until the backend has all of the last checkpoint, or until that is durable."""
         command = [harness.app('stencil'), '240']
         reference = self.reference_of(command)
+        self.start_backend()
         for wait in ('memory', 'durable'):
             with self.subTest(wait=wait):
-                run = self.start_saved(command, GPUSNAP_EVERY='syncs:100', GPUSNAP_WAIT=wait,
-                                       GPUSNAP_HOST_CACHE='64M')
+                run = self.start_saved(command, GPUSNAP_EVERY='syncs:100', GPUSNAP_WAIT=wait)
                 backend = self.stop_backend_within_a_checkpoint(run)
                 if wait == 'memory':
                     self.assert_same_output(self.finish(run), reference)
@@ -227,8 +244,10 @@ class Backend(harness.TestCase):
                     self.assert_same_output(self.finish(run), reference)
                     self.assertEqual(len(self.complete()), len(self.checkpoints()))
                 self.becomes_durable(set())
-                self.leaves_nothing()
+                self.leaves_no_temporary_file()
                 shutil.rmtree(self.store)
+        os.kill(backend, signal.SIGTERM)
+        self.leaves_nothing()
 
     def damage(self, pattern):
         """One bit in the middle of each file; how many there were."""
