@@ -23,7 +23,7 @@ KINDS = {
     "physical_map", "physical_unmap", "map_tiles", "share_get", "share_open", "share_close", "share_event",
     "driver_checkpoint",
     "host_function", "stream_callback", "wait_value", "write_value", "batch_memory_ops",
-    "array_create", "array_level", "array_destroy", "object_create", "copy_array",
+    "array_create", "array_level", "array_destroy", "object_create", "object_destroy", "copy_array",
     "copy_in", "copy_back", "copy_on", "copy_any", "copy_2d", "copy_3d", "copy_peer",
     "copy_batch", "decompress", "prefetch", "discard", "legacy_shape", "legacy_parameters", "legacy_launch",
     "enumerate_code", "get_module", "log_register", "log_dump",

@@ -1,5 +1,6 @@
-// Keeps the calls that get and give back memory in one order over several threads: the journal's
-// order must be the driver's, or a replay, which makes them in the journal's, gets other addresses.
+// Keeps the calls that get and give back memory, arrays, textures and surfaces in one order over
+// several threads: the journal's order must be the driver's, or a replay, which makes them in the
+// journal's, gets other addresses and handles.
 //
 // No call is made under a lock for it. A thread that comes while another is inside such a call
 // waits for that one, but no longer than such calls take where they do not wait for the device

@@ -40,8 +40,8 @@ CUresult make_array(const Call<F>& call, CUarray* out, const Wanted* wanted) {
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   if (wanted != nullptr) shape = shape_of(*wanted);
   add_shape(step.key, shape);
-  const CUresult result =
-      step.made_again([&] { return with_room(session, [&] { return call.real(out, wanted); }); });
+  const CUresult result = step.made_again_in_order(
+      [&] { return with_room(session, [&] { return call.real(out, wanted); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
     session.arrays().add(*out, shape, session.current_context());
@@ -56,7 +56,7 @@ CUresult destroy_array(const Call<CUresult(Array)>& call, Array array) {
   if (step.off()) return call.real(array);
   Arrays& arrays = step.session().arrays();
   step.key.add(arrays.known(array));
-  const CUresult result = step.made_again([&] { return call.real(array); });
+  const CUresult result = step.made_again_in_order([&] { return call.real(array); });
   if (result != CUDA_SUCCESS) return result;
   step.session().tile_pools().tiles.remove(arrays.number_of(array));
   arrays.remove(array);
@@ -64,7 +64,8 @@ CUresult destroy_array(const Call<CUresult(Array)>& call, Array array) {
   return result;
 }
 
-// The device may hold the handle, so that it must be the same in a replay.
+// The device may hold the handle, so that it must be the same in a replay: these calls, and those
+// that end such objects, are made in the same order there.
 template <class F, class... A>
 CUresult make_object(const Call<F>& call, unsigned long long* out,
                      const CUDA_RESOURCE_DESC* resource, A... args) {
@@ -84,7 +85,7 @@ CUresult make_object(const Call<F>& call, unsigned long long* out,
   auto real = [&] { return call.real(out, resource, args...); };
   session.arrays().note_object();
   if (!step.replaying()) {
-    const CUresult result = step.made(real);
+    const CUresult result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
       step.record(result);
     } else {
@@ -125,7 +126,7 @@ CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipm
   if (wanted != nullptr) shape = *wanted;
   add_shape(step.key, shape);
   step.check(levels);
-  const CUresult result = step.made_again(
+  const CUresult result = step.made_again_in_order(
       [&] { return with_room(session, [&] { return call.real(out, wanted, levels); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
@@ -163,6 +164,13 @@ CUresult object_create(const Call<decltype(cuTexObjectCreate)>& call, CUtexObjec
 CUresult object_create(const Call<decltype(cuSurfObjectCreate)>& call, CUsurfObject* out,
                        const CUDA_RESOURCE_DESC* resource) {
   return make_object(call, out, resource);
+}
+
+CUresult object_destroy(const Call<decltype(cuTexObjectDestroy)>& call, unsigned long long object) {
+  Step step(call);
+  if (step.off()) return call.real(object);
+  step.check(object);
+  return step.made_again_in_order([&] { return call.real(object); });
 }
 
 }  // namespace gpusnap::handle

@@ -357,6 +357,8 @@ CUresult object_create(const Call<decltype(cuTexObjectCreate)>& call, CUtexObjec
                        const CUDA_RESOURCE_VIEW_DESC*);
 CUresult object_create(const Call<decltype(cuSurfObjectCreate)>& call, CUsurfObject*,
                        const CUDA_RESOURCE_DESC*);
+// Surfaces likewise: their handles are of the same type.
+CUresult object_destroy(const Call<decltype(cuTexObjectDestroy)>& call, unsigned long long);
 CUresult copy_array(const Call<decltype(cuMemcpyDtoA_v2)>& call, CUarray, size_t, CUdeviceptr,
                     size_t);
 CUresult copy_array(const Call<decltype(cuMemcpyAtoD_v2)>& call, CUdeviceptr, CUarray, size_t,

@@ -19,9 +19,8 @@
 //   unpack NAME FIRST WORDS NUMBER STREAM      a part of it, by decompression; how much is not said
 //   new_set NAME NUMBER STREAM     a set by a call that is asked for as a newer CUDA has it
 //   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
-//   gate NAME STREAM       the stream itself waits for that; flag NAME makes what it waits for,
-//   before
-//                          a capture
+//   gate NAME STREAM       the stream itself waits for that
+//   flag NAME              makes what is waited for, before a capture
 //   host NAME STREAM       a host function that ends then; then says that it ran
 //   attend FILE STREAM     a host function that makes FILE.begun, and ends when there is FILE
 //   release NAME
@@ -29,6 +28,7 @@
 //   bring NAME STREAM      its words into the host's own memory, by a batch
 //   wait STREAM OTHER      one stream for what is in another now
 //   sync STREAM            sync_all: the context
+//   textures NAME NUMBER   so many of its words, and every second one is ended again
 //   capture STREAM         end_capture STREAM: says what came of it; launches what was captured
 //   trim                   what the default pool can let go of
 //   load  unload           the module
@@ -221,6 +221,8 @@ class Script {
       const Memory& to = memory(line);
       const auto value = static_cast<unsigned char>(line.number());
       CHECK(cuMemsetD8Async(to.address, value, to.bytes(), stream(line)));
+    } else if (name == "textures") {
+      make_textures(line);
     } else if (name == "unpack") {
       unpack(line);
     } else if (name == "new_set") {
@@ -411,6 +413,23 @@ class Script {
   static const char* name_of(CUresult result) {
     const char* name = nullptr;
     return cuGetErrorName(result, &name) == CUDA_SUCCESS ? name : "unknown";
+  }
+
+  void make_textures(Line& line) {
+    const Memory of = memory(line);
+    CUDA_RESOURCE_DESC resource{};
+    resource.resType = CU_RESOURCE_TYPE_LINEAR;
+    resource.res.linear.devPtr = of.address;
+    resource.res.linear.format = CU_AD_FORMAT_UNSIGNED_INT32;
+    resource.res.linear.numChannels = 1;
+    resource.res.linear.sizeInBytes = of.bytes();
+    const CUDA_TEXTURE_DESC description{};
+    const unsigned count = line.number();
+    for (unsigned i = 0; i < count; ++i) {
+      CUtexObject texture = 0;
+      CHECK(cuTexObjectCreate(&texture, &resource, &description, nullptr));
+      if (i % 2 == 1) CHECK(cuTexObjectDestroy(texture));
+    }
   }
 
   void end_capture(CUstream stream) {

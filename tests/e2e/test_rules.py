@@ -165,6 +165,25 @@ class Rules(scripted.TestCase):
         self.make('last')
         self.all_is_right(run, 1)
 
+    def test_textures_of_several_threads_have_their_handles_again(self):
+        run = self.start_script('''
+            stream s
+            alloc a 1000
+            first: textures a 300
+            second: textures a 300
+            third: textures a 300
+            join first
+            join second
+            join third
+            say begun
+            await cut
+            stir a 3 s
+            print a
+            ''')
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.all_is_right(run, 1)
+
     # ---- captures ----
 
     CAPTURE = '''

@@ -23,7 +23,7 @@ namespace handle {
   X(graph_instantiate) X(graph_update) X(graph_set_node) X(graph_exec_destroy) X(graph_launch) \
   X(host_function) X(stream_callback) X(wait_value) X(write_value) X(batch_memory_ops) X(copy_batch) \
   X(prefetch) X(discard) X(legacy_shape) X(legacy_parameters) X(legacy_launch) X(enumerate_code) \
-  X(get_module) X(array_create) X(array_level) X(array_destroy) X(object_create) X(copy_array) \
+  X(get_module) X(array_create) X(array_level) X(array_destroy) X(object_create) X(object_destroy) X(copy_array) \
   X(graph_add_memory) X(graph_add_node) X(graph_describe) X(graph_edit) X(graph_destroy) \
   X(graph_memory_get) X(address_reserve) X(address_free) X(physical_create) X(physical_release) \
   X(physical_retain) X(physical_map) X(physical_unmap) X(map_tiles) X(driver_checkpoint) X(decompress) \
