@@ -536,8 +536,10 @@ class Session {
   struct Strayed;
   bool may_be_own(const std::string& path) const;
   bool is_next(const Strayed& call) const;
-  bool takes_others_turn(HookId hook, const std::string& path);
+  bool takes_others_turn(HookId hook, const std::string& path, bool stalled);
   bool is_of_thread(HookId hook, const std::string& path) const;
+  bool before_call_of_sibling(const std::string& place) const;
+  bool comes_with_call_behind_cut(const std::string& path);
   bool takes_others_cut(const std::string& path, bool stalled);
   bool at_collective() const;
   void swap_places(const std::string& path, const std::string& other);

@@ -98,10 +98,12 @@ bool Session::is_next(const Strayed& call) const {
 
 // Whether the entry, a sibling's, is what the calling thread has come with, and its own next call
 // is another; or may be, which the thread then finds out.
-bool Session::takes_others_turn(HookId hook, const std::string& path) {
+bool Session::takes_others_turn(HookId hook, const std::string& path, bool stalled) {
   const std::string place = place_of(path);
-  if (turn_taken_ || !entry_read_ || entry_.head.hook != static_cast<uint16_t>(hook) ||
-      !tells_apart(hook) || !are_siblings(place, replayer_->thread())) {
+  const bool at_cut = stalled && before_call_of_sibling(place);
+  if (turn_taken_ || !entry_read_ || !tells_apart(hook) ||
+      (entry_.head.hook != static_cast<uint16_t>(hook) && !at_cut) ||
+      !are_siblings(place, replayer_->thread())) {
     return false;
   }
   const auto found = strayed_.find(path);
@@ -109,6 +111,7 @@ bool Session::takes_others_turn(HookId hook, const std::string& path) {
     own_.looks = true;
     return true;
   }
+  if (at_cut) return false;
   const Strayed& call = found->second;
   // Of a launch the words are the same for all tasks: only arguments that are known and equal say
   // whose it is.
@@ -140,13 +143,30 @@ bool Session::is_of_thread(HookId hook, const std::string& path) const {
   return hook == HookId::cuCtxSetCurrent && replaying() && may_have_sibling(path);
 }
 
+// Whether the entry is a cut that stands before a sibling's call.
+bool Session::before_call_of_sibling(const std::string& place) const {
+  return entry_read_ && entry_.head.hook == kCutEntry && !at_collective() &&
+         are_siblings(place, replayer_->thread());
+}
+
+// Whether the calling thread has come with the call that is behind such a cut, and its own next
+// call is another.
+bool Session::comes_with_call_behind_cut(const std::string& path) {
+  const auto found = strayed_.find(path);
+  if (found == strayed_.end()) return false;
+  const Strayed& call = found->second;
+  const bool known = !call.launches || call.data != 0;
+  return call.tells_apart() && known &&
+         own_call_comes(call.hook, call.key(), replayer_->thread(), call.launches) &&
+         !own_call_comes(call.hook, call.key(), place_of(path), call.launches);
+}
+
 // A cut that stands before a sibling's call, which may be made by the calling thread in this run:
-// the other one has not come for a while, and there is nothing else to come.
+// the other one has not come for a while, and there is nothing else to come, or the call behind the
+// cut is the one that this thread has come with.
 bool Session::takes_others_cut(const std::string& path, bool stalled) {
-  if (!stalled || turn_taken_ || !entry_read_ || !all_made() || at_collective() ||
-      !are_siblings(place_of(path), replayer_->thread())) {
-    return false;
-  }
+  if (!stalled || turn_taken_ || !before_call_of_sibling(place_of(path))) return false;
+  if (!all_made() && !comes_with_call_behind_cut(path)) return false;
   swap_places(path, path_at(replayer_->thread()));
   return true;
 }

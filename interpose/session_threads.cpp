@@ -349,7 +349,7 @@ void Session::take_turn(HookId hook) {
       own_.insists = Clock::now() - moved > kOthersCome;
     }
     if (takes_others_cut(path, stalled)) continue;
-    if ((mine && (own_.insists || may_be_own(path))) || takes_others_turn(hook, path)) {
+    if ((mine && (own_.insists || may_be_own(path))) || takes_others_turn(hook, path, stalled)) {
       if (!own_.looks) strayed_.erase(path);
       begin_turn();
       return;

@@ -1,6 +1,7 @@
 // A program whose calls to the driver are a text: script FILE. A line is a command and its
 // arguments; "NAME: command" is given to a thread of that name, which the program does not wait for
-// until "join NAME". What is not said to be asynchronous here is not.
+// until "join NAME"; of one whose name is in the environment it says $VARIABLE. What is not said to
+// be asynchronous here is not.
 //
 //   stream NAME            a non-blocking stream; "default" is the legacy default stream
 //   alloc NAME WORDS       device memory, set to junk of its own
@@ -137,14 +138,19 @@ class Script {
     if (!(words >> first) || first.starts_with("#")) return;
     if (!first.ends_with(":")) return command(line);
     first.pop_back();
-    auto& worker = workers_[first];
-    if (worker == nullptr) worker = std::make_unique<Worker>(context_, first);
+    const std::string name = thread_name(first);
+    auto& worker = workers_[name];
+    if (worker == nullptr) worker = std::make_unique<Worker>(context_, name);
     std::string rest;
     std::getline(words, rest);
     worker->give([this, rest] { command(rest); });
   }
 
  private:
+  static std::string thread_name(const std::string& word) {
+    return word.starts_with("$") ? std::getenv(word.c_str() + 1) : word;
+  }
+
   struct Memory {
     CUdeviceptr address = 0;
     unsigned words = 0;
@@ -383,7 +389,7 @@ class Script {
       std::ofstream(file, name == "append" ? std::ios::app : std::ios::trunc)
           << line.rest() << '\n';
     } else if (name == "join") {
-      workers_.at(line.word())->join();
+      workers_.at(thread_name(line.word()))->join();
     } else if (name == "say") {
       std::puts(line.rest().c_str());
     } else if (name == "exit") {

@@ -165,6 +165,40 @@ class Rules(scripted.TestCase):
         self.make('last')
         self.all_is_right(run, 1)
 
+    def test_a_cut_before_a_call_that_another_thread_makes_now(self):
+        """Of a pool: the thread before whose call an earlier cut was made has nothing to do now."""
+        text = '''
+            stream s
+            alloc a 1000
+            alloc b 1000
+            first: set a 1 s
+            join first
+            second: set b 2 s
+            join second
+            say begun
+            await cut
+            $TAKER: set a 3 s
+            join $TAKER
+            say taken
+            await again
+            stir b 4 s
+            await last
+            print a
+            print b
+            '''
+        os.environ['TAKER'] = 'first'
+        self.addCleanup(os.environ.pop, 'TAKER')
+        run = self.start_script(text)
+        self.wait_for(run, 'begun')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for(run, 'taken')
+        self.wait_for_complete(run, 1)
+        self.go_on_with_a_checkpoint(run, 'again')
+        self.wait_for_complete(run, 2)
+        self.make('last')
+        self.all_is_right(run, 2)
+        self.restores_all(self.command, self.reference_run, TAKER='second')
+
     def test_textures_of_several_threads_have_their_handles_again(self):
         run = self.start_script('''
             stream s
