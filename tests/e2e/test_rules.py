@@ -134,7 +134,7 @@ class Rules(scripted.TestCase):
         self.put_off('gate g s', beside='capture other\nstir b 2 other\nend_capture other')
 
     def test_a_stream_that_always_waits_has_the_cut_given_up(self):
-        self.attempt('gate k s', 'release k', self.NOT_EMPTY, beside='stir a 2 other\npause 200')
+        self.attempt('gate k s', 'release k', self.NOT_EMPTY, beside='stir a 2 other\npause 2500')
 
     def test_threads_in_host_code_are_not_stopped(self):
         run = self.start_script('''
