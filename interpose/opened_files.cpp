@@ -38,8 +38,8 @@ int64_t nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// The clock that files get their times from, where those are not finer: what was made within its last
-// tick before the process counts as the process's own.
+// The clock that files get their times from, where those are not finer: what was made within its
+// last tick before the process counts as the process's own.
 int64_t began() {
   int64_t at = began_ns.load(std::memory_order_relaxed);
   timespec now = {};
