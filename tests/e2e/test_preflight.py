@@ -85,6 +85,7 @@ class Preflight(scripted.TestCase):
         self.restored(self.start_restored(command))
         with open(path, 'a') as file:
             file.write('\n')
+        self.settle()  # the journals of those that have ended
         before = harness.fingerprint(self.store)
         for start in (self.start_restored, self.start_preloaded):
             self.refused(start(command), harness.OTHER_PROGRAM, 'job@1: ', path + ' has ', ' bytes, not ',
