@@ -7,6 +7,7 @@
 4 kills of each program; with GPUSNAP_SOAK=1 34.
 """
 import glob
+import json
 import os
 import re
 import shutil
@@ -522,6 +523,13 @@ class Neighbours(Ring):
         """The first rank's parts of checkpoints, as far as they are durable."""
         return glob.glob(os.path.join(self.store, '**', 'r0.manifest'), recursive=True)
 
+    def saving(self):
+        """Whether a rank has a checkpoint on its way."""
+        told = self.tool('status', '--json', '--store', self.store, '--timeout', '60s')
+        self.assertEqual(told.returncode, 0, told.stderr)
+        job, = json.loads(told.stdout)
+        return any(process['saving_epoch'] for process in job['processes'])
+
     def assert_restores_epoch(self, epoch, run, reference):
         """A checkpoint that is there or on its way."""
         self.wait_until('no checkpoint', lambda: epoch in self.epochs() or self.complaints(run), run)
@@ -545,30 +553,29 @@ class Neighbours(Ring):
         run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:4',
                                GPUSNAP_KEEP=1000, GPUSNAP_MAX_STALL='60s', GPUSNAP_DRAIN='60s',
                                **settings)
-        # Then there is room on the device for the next one.
-        self.wait_for_launches(run, 1, 8)
-        self.wait_for_checkpoint(run, ranks=2)
-        self.wait_until('a checkpoint is on its way', lambda: all(
-            each['state'] == 'complete' for each in self.checkpoints()), run)
+        # The first cut is behind the handles; the next one is due at the first barrier behind the
+        # gate. Then there is room on the device for it.
+        self.wait_until('no first checkpoint', lambda: 1 in self.epochs() and not self.saving(), run)
         before = self.saved_by_then()
-        newest = self.complete()[0]['epoch']
+        self.assertEqual(len(before), 1)
         open(held, 'w').close()
         open(gate, 'w').close()
         goes_on(run)
+        self.assertTrue(self.saving())
         self.assertEqual(self.saved_by_then(), before)
         os.remove(held)
-        self.assert_restores_epoch(newest + 1, run, reference)
+        self.assert_restores_epoch(2, run, reference)
         self.leaves_nothing()
 
     def test_who_writes_goes_on_when_it_has_been_read(self):
-        """The memory is kept apart on the device by then. The next cut is in the third step
-        at the latest, and in each later one the other rank writes there."""
+        """The memory is kept apart on the device by then. The next cut is in the second step or
+        just behind it, and in each later one the other rank writes there."""
         self.held_from_the_second_cut_on(lambda run: self.wait_for_launches(run, 1, 17))
 
     def test_who_writes_waits_until_it_has_been_read(self):
-        """There is no room on the device."""
+        """There is no room on the device: it gets no step further."""
         def stays(run):
-            self.wait_for_launches(run, 1, 9)
+            self.wait_until('no second checkpoint', self.saving, run)
             time.sleep(0.5)
             self.assertLessEqual(self.launched_by(run, 1), 12)
         self.held_from_the_second_cut_on(stays, GPUSNAP_DEVICE_CACHE='0')

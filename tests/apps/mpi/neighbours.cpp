@@ -234,7 +234,7 @@ void share_by_descriptor() {
   CHECK(cuMemRelease(memory));
 }
 
-// `gate`: a file that the first rank waits for before the third step; null: none. `ends`: at a
+// `gate`: a file that the first rank waits for before the second step; null: none. `ends`: at a
 // later step there are no more checkpoints.
 int run(int steps, const char* gate, bool ends) {
   const World world;
@@ -246,7 +246,7 @@ int run(int steps, const char* gate, bool ends) {
   Progress progress(world);
   for (int step = 1; step <= steps; ++step) {
     const auto number = static_cast<unsigned>(step);
-    while (gate != nullptr && step == 3 && world.rank == 0 && access(gate, F_OK) != 0) rest();
+    while (gate != nullptr && step == 2 && world.rank == 0 && access(gate, F_OK) != 0) rest();
     board.stir_own(stream, number);
     stream.wait();
     MPI_Barrier(MPI_COMM_WORLD);
