@@ -21,6 +21,9 @@ import time
 import unittest
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(SOURCE, 'tests'))
+import patience  # noqa: E402
+
 BUILD = os.path.abspath(os.environ.get('GPUSNAP_TEST_BUILD', os.path.join(SOURCE, 'build')))
 GPUSNAP = os.path.join(BUILD, 'tools', 'gpusnap')
 LIBRARY = os.path.join(BUILD, 'interpose', 'libgpusnap.so')
@@ -162,7 +165,7 @@ class Run:
 
     def wait(self, timeout):
         try:
-            status = self.process.wait(timeout)
+            status = patience.wait(self.process, timeout)
             self.ended_after = self.ended_after or time.monotonic() - self.started
             self.kept = self.output
             return status
@@ -221,7 +224,7 @@ class TestCase(unittest.TestCase):
                      'GPUSNAP_PFS': self.store,
                      'GPUSNAP_JOB': 'job', 'GPUSNAP_EVERY': 'off',
                      # No checkpoint is given up because the machine is busy.
-                     'GPUSNAP_MAX_STALL': '1h',
+                     'GPUSNAP_MAX_STALL': '1h', 'GPUSNAP_DRAIN': '1h',
                      # Backends of other tests are on other nodes.
                      'GPUSNAP_NODE': self.folder, 'XDG_RUNTIME_DIR': self.folder,
                      'GPUSNAP_BACKEND_IDLE': '2s',
@@ -242,10 +245,8 @@ class TestCase(unittest.TestCase):
 
     def tool(self, *arguments, **settings):
         """The tool on this test's store; returns the completed process, with text."""
-        return subprocess.run([GPUSNAP] + list(arguments), cwd=self.folder,
-                              env=self.environment(**self.settings(**settings)),
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              errors='replace', timeout=self.timeout)
+        return patience.run([GPUSNAP] + list(arguments), self.timeout, cwd=self.folder,
+                            env=self.environment(**self.settings(**settings)))
 
     def finish(self, run, status=0):
         code = run.wait(self.timeout)
@@ -287,7 +288,7 @@ class TestCase(unittest.TestCase):
 
     def settle(self):
         """What a killed program has handed over goes on to the store: until all of it is there."""
-        waited = self.tool('wait', '--timeout', '60s')
+        waited = self.tool('wait', '--timeout', '10m')
         self.assertEqual(waited.returncode, 0, waited.stderr)
 
     def verify_all(self):
@@ -302,8 +303,8 @@ class TestCase(unittest.TestCase):
     def wait_for_checkpoint(self, run, other_than=(), ranks=1):
         """Until as many ranks have a manifest of one epoch that is not in `other_than`; false when the
         run ends first."""
-        deadline = time.monotonic() + self.timeout
-        while time.monotonic() < deadline:
+        left = patience.Patience(self.timeout)
+        while not left.is_over():
             new = set(self.manifests()) - set(other_than)
             committed = collections.Counter(os.path.dirname(path) for path in new)
             if max(committed.values(), default=0) >= ranks:

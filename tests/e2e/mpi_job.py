@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import harness
+import patience
 
 LAUNCHERS = {'openmpi': 'mpirun.openmpi', 'mpich': 'mpiexec.mpich'}
 BACKEND = os.path.join(harness.BUILD, 'tools', 'gpusnapd')
@@ -143,7 +144,7 @@ class Job(harness.Run):
         alive = not self.ended()
         if alive:
             self.process.kill()
-        deadline = time.monotonic() + 60
+        left = patience.Patience(60)
         killed = []
         while True:
             members = self.members()
@@ -153,7 +154,7 @@ class Job(harness.Run):
             killed += members
             if not members and all(each.is_gone() for each in killed):
                 break
-            if time.monotonic() > deadline:
+            if left.is_over():
                 raise AssertionError('does not end by SIGKILL: ' + ', '.join(map(str, members)))
             time.sleep(0.002)
         for path in self.shared:
@@ -165,11 +166,11 @@ class Job(harness.Run):
     def wait(self, timeout):
         """Until the launcher and all ranks have ended. A hang is an error, which says where each of
         them is."""
-        deadline = time.monotonic() + timeout
+        left = patience.Patience(timeout)
         try:
-            status = self.process.wait(timeout)
+            status = patience.wait(self.process, timeout)
             while self.members():
-                if time.monotonic() > deadline:
+                if left.is_over():
                     raise subprocess.TimeoutExpired(self.command, timeout)
                 time.sleep(0.005)
         except subprocess.TimeoutExpired:
@@ -285,12 +286,12 @@ class TestCase(harness.TestCase):
 
     def wait_until(self, what, happens, run=None):
         """A hang is an error. Where `run` is given, so is its end."""
-        deadline = time.monotonic() + self.timeout
+        left = patience.Patience(self.timeout)
         while not happens():
             if run is not None and run.ended() and not happens():
                 self.fail('%s; it has ended with %s:\n%s' % (what, run.process.returncode,
                                                             harness.tail(run.errors)))
-            if time.monotonic() > deadline:
+            if left.is_over():
                 if run is not None:
                     run.show_stacks()
                 self.fail(what)

@@ -10,6 +10,7 @@ import signal
 import time
 
 import harness
+import patience
 
 
 EVERY = 'signal:USR1'
@@ -47,13 +48,13 @@ class TestCase(harness.TestCase):
         return reference
 
     def wait_until(self, run, what, happened):
-        deadline = time.monotonic() + self.timeout
+        left = patience.Patience(self.timeout)
         while not happened():
             if run.ended():
                 self.assertTrue(happened(), 'ended before %s:\n%s\n%s' % (
                     what, run.output.decode(), run.errors))
                 return
-            if time.monotonic() > deadline:
+            if left.is_over():
                 self.fail('%s did not come:\n%s\n%s' % (what, run.output.decode(), run.errors))
             time.sleep(0.002)
 

@@ -69,7 +69,7 @@ class Corners(harness.TestCase):
         held = os.path.join(self.folder, 'held')
         open(held, 'w').close()
         run = self.start_saved(command, GPUSNAP_EVERY='syncs:1', GPUSNAP_DIRTY='calls',
-                               GPUSNAP_MAX_STALL='60s', SIMCUDA_HOLD='to_host:' + held, **settings)
+                               SIMCUDA_HOLD='to_host:' + held, **settings)
         time.sleep(1)
         os.remove(held)
         self.assert_same_output(self.finish(run), reference)

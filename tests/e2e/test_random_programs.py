@@ -25,6 +25,7 @@ import tempfile
 import time
 
 import harness
+import patience
 
 sys.path.insert(0, os.path.join(harness.SOURCE, 'tests', 'oracle'))
 import test_oracle  # noqa: E402
@@ -90,7 +91,7 @@ class Case:
     @staticmethod
     def end(process, what):
         try:
-            output, errors = process.communicate(timeout=TIMEOUT)
+            output, errors = patience.communicate(process, TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             output, errors = process.communicate()
@@ -156,7 +157,7 @@ class Case:
             raise Failure('killed at %s: ended with %d:\n%s' % (
                 moment, killed.returncode, test_oracle.last_lines(errors)))
         if self.settings['GPUSNAP_BACKEND'] == 'process':
-            self.tool('killed', 'wait', '--timeout', '60s')
+            self.tool('killed', 'wait', '--timeout', '10m')
         found = self.checkpoints('killed')
         if found:
             self.restore('killed', plain, found[-1]['id'])
@@ -179,9 +180,9 @@ class Case:
 
 def remove(folder):
     """What a killed run has handed over may still be on its way there."""
-    deadline = time.monotonic() + 10
+    left = patience.Patience(10)
     shutil.rmtree(folder, ignore_errors=True)
-    while os.path.exists(folder) and time.monotonic() < deadline:
+    while os.path.exists(folder) and not left.is_over():
         time.sleep(0.1)
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -116,7 +116,7 @@ class Rules(scripted.TestCase):
             await last
             print a
             print b
-            ''' % beside, GPUSNAP_DRAIN='60s')
+            ''' % beside)
         self.wait_for(run, 'begun')
         self.go_on_with_a_checkpoint(run, 'cut')
         self.wait_for_complete(run, 1)

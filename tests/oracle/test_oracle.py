@@ -25,6 +25,9 @@ import tempfile
 import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(SOURCE, 'tests'))
+import patience  # noqa: E402
+
 BUILD = os.path.abspath(os.environ.get('GPUSNAP_TEST_BUILD', os.path.join(SOURCE, 'build')))
 HERE = os.path.join(BUILD, 'tests', 'oracle')
 SIMCUDA = os.path.join(BUILD, 'tools', 'simcuda')
@@ -129,8 +132,7 @@ class Case:
         if SANITIZED:
             kept['TSAN_OPTIONS'] += THREAD_OPTIONS + SUPPRESSIONS[self.overlaps]
         try:
-            done = subprocess.run(command, env=kept, stdin=subprocess.DEVNULL, capture_output=True,
-                                  text=True, errors='replace', timeout=TIMEOUT, check=False)
+            done = patience.run(command, TIMEOUT, env=kept)
         except subprocess.TimeoutExpired:
             raise Failure('no end after %d s' % TIMEOUT) from None
         return done
