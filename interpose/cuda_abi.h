@@ -118,8 +118,11 @@ CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned capacity, CU
 CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name);
 CUresult cuModuleGetTexRef(CUtexref* reference, CUmodule module, const char* name);
 CUresult cuModuleGetSurfRef(CUsurfref* reference, CUmodule module, const char* name);
+CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values, CUlinkState* state);
 CUresult cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* state);
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void* data, size_t size, const char* name, unsigned count, CUjit_option* options, void** values);
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size, const char* name, unsigned count, CUjit_option* options, void** values);
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned count, CUjit_option* options, void** values);
 CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count, CUjit_option* options, void** values);
 CUresult cuLinkComplete(CUlinkState state, void** image, size_t* size);
 CUresult cuLinkDestroy(CUlinkState state);

@@ -1,5 +1,5 @@
 // Module variables as the program's state: boards, counters, generators and a table of constants
-// that the host rewrites now and then. There is no device allocation at all.
+// that the host or a kernel rewrites now and then. There is no device allocation at all.
 #include "globals.h"
 
 #include <algorithm>
@@ -64,7 +64,11 @@ int run(int steps) {
     if (step % 50 == 0) {
       // Now and then six neighbours give life, too.
       host.rule[6] ^= 1;
-      CHECK(cuMemcpyHtoD_v2(rule, host.rule.data(), kRules));
+      if (step % 100 == 0) {
+        launch(automaton.function("change"), Shape{}, nullptr, rule);
+      } else {
+        CHECK(cuMemcpyHtoD_v2(rule, host.rule.data(), kRules));
+      }
     }
     launch(disturb, seed_shape, nullptr, current);
     launch(evolve, Shape{.blocks = kCells / 128, .threads = 128}, nullptr);

@@ -92,6 +92,22 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* pa
   });
 }
 
+// The forms of before CUDA 6.5, which take the same.
+
+CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values, CUlinkState* handle) {
+  return cuLinkCreate_v2(count, options, values, handle);
+}
+
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void* data, size_t size,
+                       const char* name, unsigned count, CUjit_option* options, void** values) {
+  return cuLinkAddData_v2(state, type, data, size, name, count, options, values);
+}
+
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
+                       CUjit_option* options, void** values) {
+  return cuLinkAddFile_v2(state, type, path, count, options, values);
+}
+
 CUresult cuLinkComplete(CUlinkState handle, void** image, size_t* size) {
   return simcuda::with_state(handle, [&](Driver&, CUlinkState_st& state) {
     if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -6,8 +6,9 @@
 namespace simcuda {
 namespace {
 
-constexpr uint64_t kAlign = 256;
-constexpr uint64_t kGap = 256;
+// As drivers do: memory without a pitch is read through textures as it is, which need this.
+constexpr uint64_t kAlign = 512;
+constexpr uint64_t kGap = 512;
 constexpr uint64_t kSmall = uint64_t{1} << 20;  // up to here allocations share granules
 
 }  // namespace

@@ -33,7 +33,7 @@ class DeviceHeap {
   DeviceHeap(AddressRanges& ranges, uint64_t low, uint64_t high, uint64_t capacity)
       : ranges_(ranges), low_(low), high_(high), capacity_(capacity) {}
 
-  // Junk-filled, at a multiple of 256. None when the device or the host is out of memory.
+  // Junk-filled, at a multiple of 512. None when the device or the host is out of memory.
   std::optional<Block> allocate(uint64_t bytes, Use use);
   // Gives back what allocate() returned.
   void free(uint64_t address);

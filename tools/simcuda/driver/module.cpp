@@ -101,7 +101,8 @@ class Placement {
     wanted.type = variable.managed ? MemoryType::kManaged : MemoryType::kVariable;
     wanted.device = module_.device;
     wanted.context = module_.context;
-    if (variable.space != ptx::Space::kConst) wanted.writers = 1u << module_.device;
+    // Constants, too: kernels that are given where one lies write it, as they can on real devices.
+    wanted.writers = 1u << module_.device;
     CUresult result = driver_.memory.allocate(std::move(wanted), &global.address);
     if (result != CUDA_SUCCESS) return result;
     placed_.push_back(global.address);

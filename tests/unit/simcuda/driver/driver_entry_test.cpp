@@ -49,6 +49,16 @@ TEST(EntryPoints, EveryRowIsExportedAndFoundByItsVersion) {
   }
 }
 
+TEST(EntryPoints, WhatIsNotSimulatedSaysSo) {
+  auto* const map = reinterpret_cast<CUresult (*)()>(dlsym(RTLD_DEFAULT, "cuGraphicsMapResources"));
+  ASSERT_NE(nullptr, map);
+  for (const char* line : {"simcuda: cuGraphicsMapResources is not simulated\n", ""}) {
+    testing::internal::CaptureStderr();
+    EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED, map());
+    EXPECT_EQ(line, testing::internal::GetCapturedStderr());
+  }
+}
+
 TEST(EntryPoints, TheVersionChoosesTheForm) {
   EXPECT_EQ(dlsym(RTLD_DEFAULT, "cuCtxCreate_v2"), look_up("cuCtxCreate", 11030, 0));
   EXPECT_EQ(dlsym(RTLD_DEFAULT, "cuCtxCreate_v3"), look_up("cuCtxCreate", 11040, 0));

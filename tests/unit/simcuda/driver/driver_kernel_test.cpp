@@ -515,6 +515,37 @@ TEST_F(KernelTest, LaunchesWithWhatWasSetBeforehand) {
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuParamSetv(fill_, -4, &memory, sizeof memory));
 }
 
+// Real drivers keep constants in memory that kernels write where they are given the address.
+TEST_F(DriverTest, AKernelWritesAConstantByItsAddress) {
+  constexpr const char* kText = R"(
+.version 7.0
+.target sm_60
+.address_size 64
+.const .align 4 .u32 factor = 3;
+.visible .entry change(.param .u64 p) {
+  .reg .b32 %r<3>; .reg .b64 %d<3>;
+  ld.param.u64 %d1, [p];
+  cvta.to.global.u64 %d2, %d1;
+  ld.const.u32 %r1, [factor];
+  add.u32 %r2, %r1, 4;
+  st.global.u32 [%d2], %r2;
+  ret;
+}
+)";
+  CUmodule module = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, kText));
+  CUfunction change = nullptr;
+  ASSERT_OK(cuModuleGetFunction(&change, module, "change"));
+  CUdeviceptr factor = 0;
+  size_t bytes = 0;
+  ASSERT_OK(cuModuleGetGlobal_v2(&factor, &bytes, module, "factor"));
+  void* parameters[] = {&factor};
+  for (const uint32_t expected : {7u, 11u}) {
+    EXPECT_OK(cuLaunchKernel(change, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
+    EXPECT_EQ(expected, word(factor));
+  }
+}
+
 // ---- linking ----
 
 constexpr const char* kUser = R"(
@@ -596,6 +627,20 @@ TEST_F(LinkTest, JoinsWhatIsExternAndKeepsApartWhatIsOwn) {
   int target = 0;
   EXPECT_OK(cuFuncGetAttribute(&target, CU_FUNC_ATTRIBUTE_PTX_VERSION, use));
   EXPECT_EQ(70, target);
+}
+
+TEST_F(LinkTest, OldFormsDoTheSame) {
+  CUlinkState link = nullptr;
+  ASSERT_OK(cuLinkCreate(0, nullptr, nullptr, &link));
+  for (const char* text : {kUser, kGiver}) {
+    EXPECT_OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char*>(text), std::strlen(text),
+                            nullptr, 0, nullptr, nullptr));
+  }
+  EXPECT_CU(CUDA_ERROR_FILE_NOT_FOUND,
+            cuLinkAddFile(link, CU_JIT_INPUT_PTX, "/nowhere", 0, nullptr, nullptr));
+  ASSERT_OK(cuLinkComplete(link, &image_, &bytes_));
+  EXPECT_NE(nullptr, std::strstr(static_cast<const char*>(image_), "twice"));
+  EXPECT_OK(cuLinkDestroy(link));
 }
 
 TEST_F(LinkTest, SaysWhatIsDefinedNowhere) {
