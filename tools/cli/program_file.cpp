@@ -81,6 +81,13 @@ bool in_system_folder(const std::string& path) {
          kSystemFolders.end();
 }
 
+// Of a library that opens others. The system's own open plug-ins for names, locales and the like.
+bool may_open_driver(const std::string& path, std::string_view bytes) {
+  constexpr std::string_view kDriver = "libcuda.so";
+  return !in_system_folder(path) ||
+         memmem(bytes.data(), bytes.size(), kDriver.data(), kDriver.size()) != nullptr;
+}
+
 // Empty where it is not found.
 std::string find_library(const std::string& name, const std::vector<std::string>& search) {
   if (name.find('/') != std::string::npos) return is_file(name) ? name : std::string();
@@ -114,8 +121,8 @@ void look_for_cuda(const ElfFacts& program, ProgramFile& file) {
         file.may_use_cuda = true;
         continue;
       }
-      // The system's own open plug-ins for names, locales and the like.
-      if (next->opens_libraries && !in_system_folder(path)) file.may_use_cuda = true;
+      file.may_use_cuda =
+          file.may_use_cuda || (next->opens_libraries && may_open_driver(path, library.bytes()));
       open.push_back(std::move(next.value()));
     }
   }
