@@ -595,6 +595,22 @@ CUresult cuWaitExternalSemaphoresAsync(const CUexternalSemaphore* semaphores, co
 decltype(cuWaitExternalSemaphoresAsync) cuWaitExternalSemaphoresAsync_ptsz;
 CUresult cuGraphicsMapResources(unsigned count, CUgraphicsResource* resources, CUstream stream);
 decltype(cuGraphicsMapResources) cuGraphicsMapResources_ptsz;
+// Of cudaGL.h, cudaVDPAU.h and cudaEGL.h, whose own types are numbers and pointers here.
+CUresult cuGLCtxCreate(CUcontext* context, unsigned flags, CUdevice device);
+CUresult cuGLCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device);
+CUresult cuGLMapBufferObject(unsigned* address, unsigned* bytes, unsigned buffer);
+CUresult cuGLMapBufferObject_v2(CUdeviceptr* address, size_t* bytes, unsigned buffer);
+decltype(cuGLMapBufferObject_v2) cuGLMapBufferObject_v2_ptds;
+CUresult cuGLMapBufferObjectAsync(unsigned* address, unsigned* bytes, unsigned buffer, CUstream stream);
+CUresult cuGLMapBufferObjectAsync_v2(CUdeviceptr* address, size_t* bytes, unsigned buffer, CUstream stream);
+decltype(cuGLMapBufferObjectAsync_v2) cuGLMapBufferObjectAsync_v2_ptsz;
+CUresult cuVDPAUCtxCreate(CUcontext* context, unsigned flags, CUdevice device, unsigned vdp_device, void* get_proc_address);
+CUresult cuVDPAUCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device, unsigned vdp_device, void* get_proc_address);
+CUresult cuGraphicsEGLRegisterImage(CUgraphicsResource* resource, void* image, unsigned flags);
+CUresult cuEGLStreamConsumerConnect(void** connection, void* stream);
+CUresult cuEGLStreamConsumerConnectWithFlags(void** connection, void* stream, unsigned flags);
+CUresult cuEGLStreamProducerConnect(void** connection, void* stream, int width, int height);
+CUresult cuEventCreateFromEGLSync(CUevent* event, void* sync, unsigned flags);
 CUresult cuGraphicsUnmapResources(unsigned count, CUgraphicsResource* resources, CUstream stream);
 decltype(cuGraphicsUnmapResources) cuGraphicsUnmapResources_ptsz;
 CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc descriptor, CUdevice device, unsigned flags);

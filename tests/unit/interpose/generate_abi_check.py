@@ -9,6 +9,23 @@ import sys
 
 # Declared by no header: the form of cuGetProcAddress_v2 for per-thread null streams.
 UNDECLARED = {"cuGetProcAddress_v2_ptsz": "cuGetProcAddress_v2"}
+# The toolkit's headers for graphics include those of graphics, which need not be there: what they
+# declare is compared by their typedefs, with these in the place of the types of graphics.
+GRAPHICS = """
+using GLuint = unsigned;
+using GLenum = unsigned;
+enum CUGLDeviceList : int;
+using EGLint = int;
+using EGLImageKHR = void*;
+using EGLStreamKHR = void*;
+using EGLSyncKHR = void*;
+using CUeglStreamConnection = void*;
+struct CUeglFrame_v1;
+using VdpDevice = unsigned;
+using VdpVideoSurface = unsigned;
+using VdpOutputSurface = unsigned;
+using VdpGetProcAddress = void;
+"""
 # Forms from before 64-bit addresses: not followed beyond what the table says.
 OLDEST_VERSION = 3020
 
@@ -93,7 +110,15 @@ def macros(text):
     return re.findall(r"^#define ((?:CU_(?:MEMHOST|LAUNCH_PARAM|DEVICE|STREAM|TRSF)|CUDA_ARRAY3D)\w+) ", text, re.M)
 
 
-def checks(types, functions, rows):
+def typedefs_of_graphics(headers):
+    """The lines that name types of functions, of which any may take what only Windows has."""
+    for header in headers:
+        text = re.sub(r"#if(?:def | defined\()_WIN32.*?#endif", "", header.read_text(), flags=re.S)
+        yield from re.findall(r"^ *typedef CUresult \(CUDAAPI \*PFN_.*;$", text, re.M)
+
+
+def checks(types, functions, undeclared, rows):
+    """`undeclared`: functions that have no declaration there but the type of their pointers."""
     for our_type, their_type in typedefs(types):
         yield f"template <> struct Twin<{our_type}> {{ using type = {their_type}; }};"
     for name in enumerators(types):
@@ -108,6 +133,8 @@ def checks(types, functions, rows):
             yield (f"static_assert(sizeof(ours::{name}::{member}) == "
                    f"sizeof(::{name}::{member}));")
     for name in functions:
+        if name in undeclared:
+            continue
         theirs = UNDECLARED.get(name, name)
         yield (f"static_assert(std::is_same_v<Theirs<decltype(ours::{name})>::type, "
                f"decltype(::{theirs})>);")
@@ -141,8 +168,10 @@ def unknown(toolkit_text, rows, passed_through):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("types", "abi", "table", "passed_through", "toolkit_typedefs", "output"):
+    for name in ("types", "abi", "table", "passed_through", "toolkit_typedefs"):
         parser.add_argument(name, type=pathlib.Path)
+    parser.add_argument("graphics_typedefs", type=pathlib.Path, nargs=3)
+    parser.add_argument("output", type=pathlib.Path)
     arguments = parser.parse_args()
 
     raw_types = arguments.types.read_text()
@@ -159,10 +188,15 @@ def main():
     # Names are indented, below the reason why.
     passed_through = {line.strip() for line in arguments.passed_through.read_text().splitlines()
                       if line.startswith(" ")}
-    news = sorted(set(unknown(arguments.toolkit_typedefs.read_text(), rows, passed_through)))
+    graphics = "\n".join(typedefs_of_graphics(arguments.graphics_typedefs))
+    news = sorted(set(unknown(arguments.toolkit_typedefs.read_text() + graphics, rows,
+                              passed_through)))
     if news:
         sys.exit("hooks.table is older than this toolkit:\n  " + "\n  ".join(news))
 
+    of_graphics = set(re.findall(r"PFN_(cu\w+?)_v\d+", graphics))
+    undeclared = {f"{symbol}{suffix}" for symbol, name, _, variant in rows if name in of_graphics
+                  for suffix in ("", f"_{variant}")}
     saved = []
     for name in macros(raw_types):
         saved.append(f"namespace ours {{ inline const auto value_of_{name} = "
@@ -170,7 +204,8 @@ def main():
                      if "STREAM" in name or "LAUNCH" in name else
                      f"namespace ours {{ inline constexpr long long value_of_{name} = {name}; }}")
         saved.append(f"#undef {name}")
-    lines = [HEAD.replace("MACROS", "\n".join(saved)), *checks(types, functions, rows)]
+    lines = [HEAD.replace("MACROS", "\n".join(saved)), GRAPHICS, graphics,
+             *checks(types, functions, undeclared, rows)]
     lines.append("int main() {\n  bool same = true;")
     for name in macros(raw_types):
         value = (f"reinterpret_cast<std::uintptr_t>(reinterpret_cast<void*>({name}))"
