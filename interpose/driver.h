@@ -87,6 +87,7 @@ struct Driver {
   X(cuMemcpyBatchAsync)                      \
   X(cuMemcpyBatchAsync_v2)                   \
   X(cuMemHostGetDevicePointer_v2)            \
+  X(cuStreamWriteValue32_v2)                 \
   X(cuMemcpy3DAsync_v2)                      \
   X(cuMipmappedArrayGetLevel)                \
   X(cuDeviceTotalMem_v2)                     \

@@ -33,18 +33,6 @@ bool HostMemory::contains(uint64_t address, uint64_t size) const {
   return offset < it->second.size && size <= it->second.size - offset;
 }
 
-template <class Visit>
-void HostMemory::for_each_in(const WriteSet& set, Visit&& visit) {
-  for (const WriteSet::Range& written : set) {
-    if (auto it = find(written.address); it != ranges_.end()) visit(it->second);
-    const uint64_t end = written.size == WriteSet::kWholeRange ? 0 : written.address + written.size;
-    for (auto it = ranges_.upper_bound(written.address); it != ranges_.end() && it->first < end;
-         ++it) {
-      visit(it->second);
-    }
-  }
-}
-
 void HostMemory::may_change(const WriteSet& set) {
   // A guess is good where it can be checked, which nothing here does.
   if (set.everything() || !set.said() || !set.proven()) return may_change_all();
@@ -53,32 +41,10 @@ void HostMemory::may_change(const WriteSet& set) {
   for_each_in(set, [](Range& range) { range.may_change = true; });
 }
 
-bool HostMemory::has_end_of(const WriteSet& set) {
-  if (set.everything() || !set.said() || set.empty()) return false;
-  bool some = some_have_other_address_;
-  for_each_in(set, [&some](const Range&) { some = true; });
+bool HostMemory::has_range_of(const WriteSet& set) {
+  bool some = false;
+  for_each_range(set, [&some](uint64_t) { some = true; });
   return some;
-}
-
-void HostMemory::begin_write(const WriteSet& set, std::vector<uint64_t>& ranges) {
-  const bool known = set.said() && !set.everything();
-  if (!known || !set.proven()) may_change_all();
-  if (!known || set.empty()) return;
-  const auto begin = [&ranges](Range& range) {
-    if (std::ranges::find(ranges, range.number) != ranges.end()) return;
-    ranges.push_back(range.number);
-    ++range.writes;
-  };
-  for_each_in(set, begin);
-  for (auto& [address, range] : ranges_) {
-    if (range.other_address) begin(range);
-  }
-}
-
-void HostMemory::end_write(const std::vector<uint64_t>& ranges) {
-  for (auto& [address, range] : ranges_) {
-    if (std::ranges::find(ranges, range.number) != ranges.end()) --range.writes;
-  }
 }
 
 void HostMemory::may_change_all() {
@@ -120,27 +86,27 @@ void HostMemory::look_at(uint64_t address, Range& range, std::vector<Delivery>& 
   flush();
 }
 
-uint8_t HostMemory::capture(std::vector<Delivery>& deliveries) {
-  if (!all_may_change_) {
-    uint8_t flags = 0;
-    (void)capture_known(deliveries, flags);
-    return flags;
-  }
-  for (auto& [address, range] : ranges_) look_at(address, range, deliveries);
-  return ranges_.empty() ? 0 : kCaptured;
+namespace {
+bool has(const std::vector<uint64_t>& numbers, uint64_t number) {
+  return std::ranges::find(numbers, number) != numbers.end();
 }
+}  // namespace
 
-bool HostMemory::capture_known(std::vector<Delivery>& deliveries, uint8_t& flags) {
+bool HostMemory::capture(const Look& look, std::vector<Delivery>& deliveries, uint8_t& flags) {
+  const bool all = all_may_change_ && look.alone;
+  if (all && !ranges_.empty()) flags |= kCaptured;
   bool told = true;
   for (auto& [address, range] : ranges_) {
-    if (!is_known(range)) {
-      told = told && (!all_may_change_ ||
-                      std::memcmp(memory(address), range.mirror.get(), range.size) == 0);
+    const bool may_be = has(look.doubtful, range.number) || is_unmarked(range);
+    if (!all && !has(look.arrived, range.number) && !(may_be && !look.functions_run)) {
+      if (!may_be && !all_may_change_) continue;
+      told = told && std::memcmp(memory(address), range.mirror.get(), range.size) == 0;
       continue;
     }
-    flags |= kPartlyCaptured;
     const size_t before = deliveries.size();
     look_at(address, range, deliveries);
+    if (all) continue;
+    flags |= kPartlyCaptured;
     if (deliveries.size() == before) {
       deliveries.push_back({{DeliveryHead::kMemory, address, 0, 0}, {}});
     }

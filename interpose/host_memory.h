@@ -30,33 +30,34 @@ class HostMemory {
   // Whether [address, address + size) lies in one range.
   bool contains(uint64_t address, uint64_t size) const;
 
-  // Recording: the device may change that memory from now on; `set` beyond our ranges is nothing to
-  // us.
+  // Recording: the device may change that memory from now on, and nothing tells until when; `set`
+  // beyond our ranges is nothing to us.
   void may_change(const WriteSet& set);
   void may_change_all();
-  // Whether begin_write() of that set gives ranges: most calls write to the device's own memory
-  // alone, and nobody need know when they end. After a guess all memory may have changed, and of
-  // what it names that is known.
-  bool has_end_of(const WriteSet& set);
-  // Likewise, but only until the end of that write is told: `ranges` gets their numbers, once each.
-  // From then on changes are the host's, which other threads' captures must not take for the
-  // device's: they would be delivered to a thread that is not there yet.
-  void begin_write(const WriteSet& set, std::vector<uint64_t>& ranges);
-  void end_write(const std::vector<uint64_t>& ranges);
+  // Calls visit(number) for each range that a call may write which says that it writes `set`, by
+  // the numbers that Look takes. Most calls write to the device's own memory alone. A guess names
+  // no more than it knows of.
+  template <class Visit>
+  void for_each_range(const WriteSet& set, Visit&& visit);
+  bool has_range_of(const WriteSet& set);
   // The device has another address for the memory at `address`, so no set tells of it.
   void has_other_address(uint64_t address);
   // Recording: the device is idle, and its changes have been captured.
   void is_settled();
 
-  // Recording: brings the mirrors of what the device may change up to date and appends what was
-  // different. The deliveries point into the mirrors: good until the next call of anything here.
-  // Returns the flag that says what was looked at: kCaptured, where it was all memory,
-  // kPartlyCaptured, where each range that was looked at has a delivery, or 0 for none.
-  uint8_t capture(std::vector<Delivery>& deliveries);
-  // The same while host code of the program runs, which may change that memory, too: only what is
-  // known to be written. False: other memory has changed that the device may have written, and
-  // nobody can tell whose doing that is.
-  bool capture_known(std::vector<Delivery>& deliveries, uint8_t& flags);
+  // What a capture is to look at.
+  struct Look {
+    std::vector<uint64_t> arrived;   // ranges, by number: the device has written there
+    std::vector<uint64_t> doubtful;  // ranges that the device may be writing still
+    bool functions_run = false;      // host functions run, which may change memory, too
+    bool alone = true;               // no host code of the program runs at all
+  };
+  // Recording: brings the mirrors of what the device may have changed up to date and appends what
+  // was different. The deliveries point into the mirrors: good until the next call of anything
+  // here. Adds to `flags` what was looked at: kCaptured, if it was all memory; kPartlyCaptured, if
+  // each range that was looked at has a delivery. False: memory has changed, and nobody can tell
+  // whether the device or host code did that.
+  bool capture(const Look& look, std::vector<Delivery>& deliveries, uint8_t& flags);
   // The host got these bytes by a journaled copy: no news for the next capture. Recording and
   // replay.
   void note_copied(uint64_t address, uint64_t size);
@@ -71,15 +72,15 @@ class HostMemory {
   struct Range {
     uint64_t size = 0;
     std::unique_ptr<std::byte[]> mirror;  // starts as zeros, whatever the memory holds
-    uint64_t number = 0;                  // of its own: another life of the same memory has another
-    uint64_t writes = 0;                  // that have begun and not ended
+    uint64_t number = 0;                  // another life of the same memory has another
     bool may_change = false;
     bool other_address = false;
   };
   template <class Visit>
   void for_each_in(const WriteSet& set, Visit&& visit);
-  bool is_known(const Range& range) const {
-    return range.may_change || range.writes != 0 || (range.other_address && others_may_change_);
+  // Something may change it at any time.
+  bool is_unmarked(const Range& range) const {
+    return range.may_change || (range.other_address && others_may_change_);
   }
   static void look_at(uint64_t address, Range& range, std::vector<Delivery>& deliveries);
   static void settle(uint64_t address, Range& range);
@@ -91,5 +92,27 @@ class HostMemory {
   bool all_may_change_ = false;
   bool others_may_change_ = false;  // those with another address
 };
+
+template <class Visit>
+void HostMemory::for_each_in(const WriteSet& set, Visit&& visit) {
+  for (const WriteSet::Range& written : set) {
+    if (auto it = find(written.address); it != ranges_.end()) visit(it->second);
+    const uint64_t end = written.size == WriteSet::kWholeRange ? 0 : written.address + written.size;
+    for (auto it = ranges_.upper_bound(written.address); it != ranges_.end() && it->first < end;
+         ++it) {
+      visit(it->second);
+    }
+  }
+}
+
+template <class Visit>
+void HostMemory::for_each_range(const WriteSet& set, Visit&& visit) {
+  if (!set.said() || set.everything() || set.empty()) return;
+  for_each_in(set, [&visit](const Range& range) { visit(range.number); });
+  if (!some_have_other_address_) return;
+  for (const auto& [address, range] : ranges_) {
+    if (range.other_address) visit(range.number);
+  }
+}
 
 }  // namespace gpusnap

@@ -373,6 +373,39 @@ void Session::note_context() {
   checkpointer_->add_context(context);
   pinning_->add_context(context);
   lock_.lock();
+  add_progress_words(context);
+}
+
+// One page-locked block. Without it checkpoints end at the first copy that needs a mark.
+void Session::add_progress_words(CUcontext context) {
+  constexpr size_t kBytes = 16384;
+  lock_.unlock();
+  std::byte* const block = allocate_block(kBytes);
+  CUdeviceptr device = 0;
+  bool usable = block != nullptr;
+  if (usable) {
+    const RelaxedCapture relaxed(*driver_);
+    const CurrentContext current(*driver_, context);
+    usable = driver_->cuMemHostRegister_v2(block, kBytes, CU_MEMHOSTREGISTER_DEVICEMAP) ==
+                 CUDA_SUCCESS &&
+             driver_->cuMemHostGetDevicePointer_v2 != nullptr &&
+             driver_->cuMemHostGetDevicePointer_v2(&device, block, 0) == CUDA_SUCCESS;
+  }
+  lock_.lock();
+  if (!usable) return;
+  using Word = std::atomic<uint32_t>;
+  progress_words_.add(context, {new (block) Word[kBytes / sizeof(Word)]{}, kBytes / sizeof(Word)},
+                      device);
+}
+
+ProgressMark Session::take_progress_mark() {
+  const CUcontext context = current_context();
+  ProgressWord* word = progress_words_.take(context);
+  if (word == nullptr && context_numbers_.contains(context)) {
+    add_progress_words(context);
+    word = progress_words_.take(context);
+  }
+  return {word, word == nullptr ? 0 : ++word->issued};
 }
 
 ProgramWork Session::work_to_wait_for(CUcontext context) {
@@ -562,10 +595,7 @@ void Session::add_stream(CUstream stream) {
 
 void Session::remove_stream(CUstream stream) {
   for (auto& [context, streams] : streams_) streams.erase(stream);
-  // Another stream may get the same handle, and what is queued on this one goes on.
-  for (HostWrite& write : host_writes_) {
-    if (write.stream == stream) write.stream = nullptr;
-  }
+  deliveries_.forget_stream(stream);
   end_capture(stream);
 }
 
@@ -575,12 +605,7 @@ void Session::forget_context(CUcontext context) {
   context_devices_.erase(context);
   events_.erase(context);
   std::erase_if(stream_waits_, [&](const auto& wait) { return wait.context == context; });
-  for (HostWrite& write : host_writes_) {
-    if (write.context != context) continue;
-    write.done = nullptr;  // what was queued in it is over
-    write.stream = nullptr;
-  }
-  std::erase_if(pending_, [&](const PendingCopy& copy) { return copy.context == context; });
+  deliveries_.forget_context(context);
   modules_.remove_context(context, memory_);
   const std::vector<MappedMemory> copies = arrays_.forget_context(context);
   std::vector<uint64_t> gone;
@@ -615,12 +640,7 @@ void Session::forget_context(CUcontext context) {
   lock_.lock();
 }
 
-void Session::host_memory_may_change(const WriteSet& set, HostWrite* write) {
-  if (write == nullptr || !write->is_marked) {
-    host_memory_.may_change(set);
-  } else {
-    host_memory_.begin_write(set, write->ranges);
-  }
+void Session::refuse_guess(const WriteSet& set) {
   if (set.proven() && !set.everything()) return;
   // What changes there may be another thread's doing, which makes it again, at a time of its own.
   if (several_threads_ && mode_ == Mode::kRecord) {
@@ -630,25 +650,16 @@ void Session::host_memory_may_change(const WriteSet& set, HostWrite* write) {
   }
 }
 
-// One for each stream, however much is queued on it.
 HostWrite* Session::begin_host_write(CUstream stream) {
   if (host_memory_.empty() || !recording()) return nullptr;
   const CUcontext context = current_context();
   if (own_.number == 0) own_.number = ++thread_count_;
   const uint64_t thread = stream == CU_STREAM_PER_THREAD ? own_.number : 0;
   const CUstream known = stream == nullptr ? CU_STREAM_LEGACY : stream;
-  for (HostWrite& write : host_writes_) {
-    if (write.is_open || write.context != context || write.stream != known ||
-        write.thread != thread) {
-      continue;
-    }
-    write.is_open = true;
-    write.is_marked = false;
-    return &write;
-  }
-  const CUevent done = take_event(context);
-  if (done == nullptr) return nullptr;
-  return &host_writes_.emplace_back(HostWrite{context, known, thread, done});
+  HostWrite* const write = deliveries_.begin_write(context, known, thread);
+  if (write != nullptr || !context_numbers_.contains(context)) return write;
+  add_progress_words(context);
+  return deliveries_.begin_write(context, known, thread);
 }
 
 CUevent Session::take_event(CUcontext context) {
@@ -669,16 +680,9 @@ OwnCopies::Ticket Session::own_copy() {
   return wanted ? snapshots_->own_copies().enter() : nullptr;
 }
 
-void Session::defer(const HostBlock& block, CUevent mark, OwnCopies::Ticket own) {
-  pending_.push_back({deferred_count_++, block, current_context(), mark, std::move(own)});
-}
-
-void Session::forget_pending(uint64_t address, uint64_t size) {
-  std::erase_if(pending_, [&](const PendingCopy& copy) {
-    const bool inside = reinterpret_cast<uint64_t>(copy.block.start) - address < size;
-    if (inside) events_[copy.context].push_back(copy.done);
-    return inside;
-  });
+void Session::defer(const HostBlock& block, const ProgressMark& mark, bool in_graph,
+                    OwnCopies::Ticket ticket) {
+  deliveries_.add_copy(block, mark, in_graph, std::move(ticket));
 }
 
 void Session::note_answered(const HostBlock& block) {
@@ -689,51 +693,11 @@ void Session::note_answered(const HostBlock& block) {
 }
 
 const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
-  deliveries_.clear();
-  // In order of issue: later copies into the same place come later.
-  auto done = [&](const PendingCopy& copy) {
-    return driver_->cuEventQuery(copy.done) == CUDA_SUCCESS;
-  };
-  const auto first_kept = std::stable_partition(pending_.begin(), pending_.end(), done);
-  collected_ = static_cast<size_t>(first_kept - pending_.begin());
-  for (auto it = pending_.begin(); it != first_kept; ++it) {
-    note_answered(it->block);
-    deliveries_.push_back({{DeliveryHead::kCopy, it->ordinal, 0, it->block.bytes()}, it->block});
-  }
-  // What ends during the capture is captured again.
-  for (HostWrite& write : host_writes_) {
-    write.is_done = !write.is_open && (all_done || write.done == nullptr ||
-                                       driver_->cuEventQuery(write.done) == CUDA_SUCCESS);
-  }
-  capture_host_memory(host_functions_running_ == 0, *flags);
-  std::erase_if(host_writes_, [this](const HostWrite& write) {
-    if (!write.is_done) return false;
-    host_memory_.end_write(write.ranges);
-    if (write.done != nullptr) events_[write.context].push_back(write.done);
-    return true;
-  });
-  if (all_done) host_memory_.is_settled();
-  return deliveries_;
-}
-
-// `alone`: no host code of the program runs meanwhile.
-void Session::capture_host_memory(bool alone, uint8_t& flags) {
-  if (alone) {
-    flags |= host_memory_.capture(deliveries_);
-  } else if (!host_memory_.capture_known(deliveries_, flags)) {
-    foreign_.store(
-        "pinned or managed memory that host code has changed beside a kernel that may write to "
-        "any of it (gpusnap explain), while a host function began or ran,",
-        std::memory_order_relaxed);
-  }
-}
-
-void Session::forget_collected() {
-  for (size_t i = 0; i < collected_; ++i) {
-    events_[pending_[i].context].push_back(pending_[i].done);
-  }
-  pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(collected_));
-  collected_ = 0;
+  using enum Deliveries::Moment;
+  const auto taken = deliveries_.collect(all_done ? kIdle : kCall, !host_function_runs());
+  *flags |= taken.flags;
+  if (taken.doubt != nullptr) foreign_.store(taken.doubt, std::memory_order_relaxed);
+  return deliveries_.deliveries();
 }
 
 const Entry& Session::expect(HookId hook, const CallKey& key) {
@@ -760,10 +724,6 @@ const Entry& Session::expect(HookId hook, const CallKey& key) {
   return entry_;
 }
 
-void Session::remember_deferred(const HostBlock& block) {
-  deferred_blocks_[deferred_count_++] = block;
-}
-
 void Session::deliver(const Entry& entry) {
   std::vector<uint64_t> looked_at;
   for (uint32_t i = 0; i < entry.head.deliveries; ++i) {
@@ -773,13 +733,12 @@ void Session::deliver(const Entry& entry) {
       if (status.ok()) status = replayer_->read(bytes);
     };
     if (status.ok() && head.kind == DeliveryHead::kCopy) {
-      auto it = deferred_blocks_.find(head.target);
-      if (it == deferred_blocks_.end() || it->second.bytes() != head.size) {
+      HostBlock block;
+      if (!deliveries_.take_expected(head.target, head.size, block)) {
         impossible(kExitDamaged, "the replay journal delivers a copy that was not made");
       }
-      it->second.for_each_row(read);
-      note_answered(it->second);
-      deferred_blocks_.erase(it);
+      block.for_each_row(read);
+      note_answered(block);
     } else if (status.ok()) {
       const auto mirror = host_memory_.mirror(head.target, head.offset, head.size);
       if (mirror.size() != head.size) {

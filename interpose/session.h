@@ -31,6 +31,7 @@
 #include "interpose/arrays.h"
 #include "interpose/call_lock.h"
 #include "interpose/calls_ahead.h"
+#include "interpose/deliveries.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
 #include "interpose/graphs.h"
@@ -40,6 +41,7 @@
 #include "interpose/modules.h"
 #include "interpose/own_mappings.h"
 #include "interpose/placement.h"
+#include "interpose/progress_words.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
 #include "interpose/restored_rank.h"
@@ -51,7 +53,6 @@
 #include "interpose/services/triggers.h"
 #include "interpose/shared_memory.h"
 #include "interpose/snapshot/arena_pinning.h"
-#include "interpose/snapshot/own_copies.h"
 #include "interpose/snapshot/workers.h"
 #include "interpose/tile_pools.h"
 #include "tiers/io/io_options.h"
@@ -91,23 +92,6 @@ struct Caller {
 };
 
 class Session;
-
-// What calls on one stream let the device write to memory that the host sees, and the event of ours
-// that is behind the last of them.
-struct HostWrite {
-  CUcontext context = nullptr;
-  CUstream stream = nullptr;  // null: it is gone
-  uint64_t thread = 0;        // whose default stream it is, where it is a thread's own
-  CUevent done = nullptr;
-  bool is_open = true;             // one of them is being made
-  bool is_marked = false;          // that one, by the event
-  bool is_done = false;            // all of them
-  std::vector<uint64_t> ranges{};  // HostMemory's numbers
-  // Right behind the call, without the session's lock.
-  void mark(const Driver& driver, CUresult result, CUstream on) {
-    is_marked = result == CUDA_SUCCESS && driver.cuEventRecord(done, on) == CUDA_SUCCESS;
-  }
-};
 
 // What a launch of before CUDA 4 is made with, as the program has set it beforehand.
 struct LegacyLaunch {
@@ -268,7 +252,7 @@ class Session {
    private:
     Session& session_;
   };
-  bool host_function_runs() const { return host_functions_running_ != 0; }
+  bool host_function_runs() const { return deliveries_.function_runs(); }
   // The driver has told the program something within a call that is hooked, which no replay tells
   // again. False: it was a call of ours. Takes no lock; `what` lives for ever.
   static bool note_told(const char* what);
@@ -363,15 +347,22 @@ class Session {
   // host and device both see.
   bool asks_writes() const { return snapshot_pending() || !host_memory_.empty(); }
   // A call is about to be made by which the device may change host-visible memory: what to tell
-  // afterwards, or null where there is no such memory, or nothing to mark the end of it with.
+  // afterwards, or null if there is no such memory, or nothing to mark the end of it with.
   HostWrite* begin_host_write(CUstream stream);
-  // It has been made: until a capture behind its end or, without `write`, with an idle device.
+  // It has been made. Without `write`, nothing tells when the device will have done it.
   void device_may_write(const WriteSet& set, HostWrite* write) {
     ++device_writes_;
-    if (!host_memory_.empty()) host_memory_may_change(set, write);
+    if (host_memory_.empty()) return;
+    deliveries_.add_write(set, write);
+    refuse_guess(set);
   }
-  void end_host_write(HostWrite* write) {
-    if (write != nullptr) write->is_open = false;
+  void end_host_write(HostWrite* write) { deliveries_.end_write(write); }
+  // It has been made, and the device has done it.
+  void device_has_written(const WriteSet& set) {
+    ++device_writes_;
+    if (host_memory_.empty()) return;
+    deliveries_.add_arrived(set);
+    refuse_guess(set);
   }
   // How many such calls there were.
   uint64_t device_writes() const { return device_writes_; }
@@ -410,17 +401,22 @@ class Session {
   void add_stream_wait(CUevent mark);
   // For the time that a copy of the program's to the host is on its way.
   OwnCopies::Ticket own_copy();
-  // A copy back whose bytes will be there later: remembers `block`, and the mark that was recorded
-  // behind the copy on its stream.
-  void defer(const HostBlock& block, CUevent mark, OwnCopies::Ticket own);
+  // A mark for the end of what is about to be queued on a stream of the current context; without a
+  // word there is none to be had. Lets go of the lock if more words must be made.
+  ProgressMark take_progress_mark();
+  // The mark was not queued.
+  void give_back_unused(const ProgressMark& mark) { progress_words_.give_back_unused(mark); }
+  // A copy back whose bytes will be there later: the mark has been queued after it, or after the
+  // launch of the graph that it is part of.
+  void defer(const HostBlock& block, const ProgressMark& mark, bool in_graph,
+             OwnCopies::Ticket ticket);
   // Nobody will look at copies into this memory any more.
-  void forget_pending(uint64_t address, uint64_t size);
+  void forget_pending(uint64_t address, uint64_t size) { deliveries_.forget_copies(address, size); }
   // The host got these bytes as the answer of a call: no news for captures. Recording and replay.
   void note_answered(const HostBlock& block);
   // What the host can see at this point of the recording and has not been journaled.
   // `all_done`: the device has run empty.
   const std::vector<Delivery>& collect(bool all_done, uint8_t* flags);
-  void forget_collected();
 
   // Replay. Reads the next call and compares it; ends the process where they differ, or throws
   // NotThisEntry.
@@ -445,7 +441,7 @@ class Session {
     return found == context_numbers_.end() ? 0 : (uint64_t{found->second} + 1) << 16;
   }
   int memory_tries() const { return replayer_->several_threads() ? 8 : 0; }
-  void remember_deferred(const HostBlock& block);
+  void remember_deferred(const HostBlock& block) { deliveries_.expect_copy(block); }
   // Gives the host what entry brought beside its answer.
   void deliver(const Entry& entry);
 
@@ -460,14 +456,6 @@ class Session {
   friend class Checkpointer;
   template <class Copy>
   static Status copy_for_mpi(const void* at, const char* what, Copy&& copy);
-  struct PendingCopy {
-    uint64_t ordinal = 0;
-    HostBlock block;
-    CUcontext context = nullptr;
-    CUevent done = nullptr;
-    OwnCopies::Ticket own;
-  };
-
   explicit Session(const Driver& driver);
 
   [[gnu::tls_model("initial-exec")]] static constinit inline thread_local Caller own_;
@@ -486,7 +474,8 @@ class Session {
   // By the triggers' thread, from the moment on at which there are triggers.
   ProcessStatus status() const;
   void set_mode(Mode mode);
-  void host_memory_may_change(const WriteSet& set, HostWrite* write);
+  void refuse_guess(const WriteSet& set);
+  void add_progress_words(CUcontext context);
   // Returns with no cut under way and no snapshot that needs to know of calls. Lets go of the lock
   // meanwhile. `wait`: Snapshots' end() or wait_end().
   void let_snapshot_end(void (Snapshots::*wait)());
@@ -514,8 +503,7 @@ class Session {
   void lock_foreign();
   void pass_callbacks(std::string_view in_call);
   void end_callback(uint64_t number);
-  void capture_host_memory(bool alone, uint8_t& flags);
-  void journal_callback(uint64_t number, CUresult status);
+  void journal_callback(uint64_t number, CUresult status, Deliveries::Moment moment);
   bool recording() const { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; }
   void begin_callback(uint64_t number);
   void run_callbacks();
@@ -657,8 +645,7 @@ class Session {
 
   std::unique_ptr<Recorder> recorder_;
   uint64_t callback_count_ = 0;
-  unsigned host_functions_running_ = 0;  // that the journal knows of
-  unsigned calls_in_driver_ = 0;         // whose entries come when they are back
+  unsigned calls_in_driver_ = 0;  // whose entries come when they are back
   std::condition_variable callback_changed_;
   struct ReplayedCallback {
     HostFunction function;
@@ -673,12 +660,9 @@ class Session {
   bool several_threads_ = false;  // have made calls
   MemoryOrder memory_order_{lock_};
   Aside aside_;
-  std::list<HostWrite> host_writes_;
   uint64_t thread_count_ = 0;  // that have a number
-  std::vector<PendingCopy> pending_;
-  size_t collected_ = 0;  // leading pending_ that the last collect() returned
-  std::vector<Delivery> deliveries_;
-  uint64_t deferred_count_ = 0;
+  ProgressWords progress_words_;
+  Deliveries deliveries_{host_memory_, progress_words_};
   std::map<CUcontext, std::vector<CUevent>> events_;
 
   std::unique_ptr<Replayer> replayer_;
@@ -729,7 +713,6 @@ class Session {
   uint64_t turns_when_ahead_ = UINT64_MAX;
   uint64_t turns_ = 0;                     // taken so far
   uint64_t turns_when_said_ = UINT64_MAX;  // when it was last said who is awaited
-  std::map<uint64_t, HostBlock> deferred_blocks_;
 };
 
 }  // namespace gpusnap

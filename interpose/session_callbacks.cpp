@@ -40,29 +40,15 @@ bool Session::note_told(const char* what) {
 }
 
 // It may look at all that its stream has brought the host, and at what other streams have that it
-// comes after: all of it is compared, whether or not the copy has been delivered.
-void Session::journal_callback(uint64_t number, CUresult status) {
-  std::vector<uint64_t> ranges;
-  for (const PendingCopy& copy : pending_) {
-    const HostBlock& block = copy.block;
-    // There is no mirror to compare it with.
-    if (memory_.find(reinterpret_cast<uint64_t>(block.start)) == nullptr) {
-      foreign_.store("a host function beside a graph's copy into memory that is not page-locked",
-                     std::memory_order_relaxed);
-    }
-    WriteSet set;
-    set.add_box(reinterpret_cast<uint64_t>(block.start), block.width, block.height, block.pitch,
-                block.depth, block.slice);
-    host_memory_.begin_write(set, ranges);
-  }
-  deliveries_.clear();
-  // Where it is not in a call it may be changing that memory itself.
+// comes after.
+void Session::journal_callback(uint64_t number, CUresult status, Deliveries::Moment moment) {
+  // Otherwise the program's host code may be changing that memory.
   const bool in_call = !several_threads_ && calls_in_driver_ != 0;
-  uint8_t flags = in_call ? kInCall : 0;
-  capture_host_memory(in_call && host_functions_running_ == 0, flags);
-  ++host_functions_running_;
-  host_memory_.end_write(ranges);
-  recorder_->append_callback(kCallbackEntry, number, status, flags, deliveries_);
+  const auto taken = deliveries_.collect(moment, in_call && !deliveries_.function_runs());
+  if (taken.doubt != nullptr) foreign_.store(taken.doubt, std::memory_order_relaxed);
+  deliveries_.function_begins();
+  const uint8_t flags = taken.flags | (in_call ? kInCall : 0);
+  recorder_->append_callback(kCallbackEntry, number, status, flags, deliveries_.deliveries());
 }
 
 void Session::callback_begins(HostCallback& callback, CUresult status) {
@@ -70,7 +56,7 @@ void Session::callback_begins(HostCallback& callback, CUresult status) {
   while (recording() && !callback.journaled) {
     (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
   }
-  if (recording()) journal_callback(callback.number, status);
+  if (recording()) journal_callback(callback.number, status, Deliveries::Moment::kFunction);
   lock_.unlock();
 }
 
@@ -90,7 +76,9 @@ void Session::run_in_graph(GraphCallback& callback) {
   const uint64_t number = known ? callback.launched.front() : 0;
   if (known) callback.launched.pop_front();
   ++callback.running;
-  if (recording() && known) journal_callback(number, CUDA_SUCCESS);
+  if (recording() && known) {
+    journal_callback(number, CUDA_SUCCESS, Deliveries::Moment::kGraphFunction);
+  }
   lock_.unlock();
   callback.function(callback.user);
   lock_foreign();
@@ -113,7 +101,7 @@ void Session::callback_ends(const HostCallback& callback) {
 void Session::end_callback(uint64_t number) {
   if (!recording()) return;
   recorder_->append_callback(kCallbackEndEntry, number, CUDA_SUCCESS, 0, {});
-  --host_functions_running_;
+  deliveries_.function_ends();
 }
 
 // Reads the next entry. Callbacks are nobody's turn: they begin when they come up; one that began

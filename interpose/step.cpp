@@ -19,7 +19,6 @@ void Step::record_visible(CUresult result, bool all_done, const HostBlock* answe
   if (answer != nullptr) session_->note_answered(*answer);
   const auto& deliveries = session_->collect(all_done, &flags);
   session_->recorder().append(static_cast<uint16_t>(hook_), key, result, flags, answer, deliveries);
-  session_->forget_collected();
 }
 
 void Step::tell_writes() {

@@ -74,8 +74,15 @@ class Step {
   // Part of what the call may write is memory that goes away with it, when its stream comes there.
   void before_free(const WriteSet& set);
 
-  // The device may write to memory that the host sees as soon as the call is made.
-  void device_may_write() { lets_device_write_ = true; }
+  // The device may write to memory that the host sees as soon as the call is made,
+  enum class DeviceWrites : uint8_t {
+    kNone,
+    kQueued,          // in its turn on the stream
+    kInGraph,         // likewise, by the nodes of a graph
+    kInGraphTelling,  // by those of a graph with events, which tell about its nodes
+    kBeforeReturn,    // and has done so when the call returns
+  };
+  void device_may_write(DeviceWrites when = DeviceWrites::kQueued) { device_writes_ = when; }
 
   // Whether the call's stream, told by stream(), is captured: then nothing runs, and the call is
   // made again in a replay, which captures as well. Nothing of ours may enter that stream.
@@ -104,8 +111,13 @@ class Step {
     if (session_->reload_pending()) [[unlikely]]
       reload();
     before_write();
-    if (!lets_device_write_) return outside(real);
-    HostWrite* const write = !captured_ && session_->host_memory().has_end_of(writes)
+    if (device_writes_ == DeviceWrites::kNone) return outside(real);
+    if (device_writes_ == DeviceWrites::kBeforeReturn) {
+      const CUresult result = outside(real);
+      if (result == CUDA_SUCCESS) session_->device_has_written(writes);
+      return result;
+    }
+    HostWrite* const write = !captured_ && session_->host_memory().has_range_of(writes)
                                  ? session_->begin_host_write(stream_)
                                  : nullptr;
     const CUresult result = outside([&] {
@@ -114,6 +126,10 @@ class Step {
         write->mark(session_->driver(), given, stream_);
       return given;
     });
+    if (write != nullptr) {
+      write->tells = device_writes_ == DeviceWrites::kInGraphTelling;
+      write->in_graph = write->tells || device_writes_ == DeviceWrites::kInGraph;
+    }
     if (result == CUDA_SUCCESS) session_->device_may_write(writes, write);
     session_->end_host_write(write);
     return result;
@@ -262,7 +278,7 @@ class Step {
   bool per_thread_stream_;
   bool stream_given_ = false;
   bool writes_told_ = false;
-  bool lets_device_write_ = false;
+  DeviceWrites device_writes_ = DeviceWrites::kNone;
   bool captured_ = false;
   CUstream stream_;  // where none was given: the default one
   const Entry* entry_ = nullptr;

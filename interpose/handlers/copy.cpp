@@ -57,26 +57,27 @@ template <class Real>
 CUresult record_later(Step& step, const Copy& copy, CUstream stream, Real&& real) {
   Session& session = step.session();
   OwnCopies::Ticket own = session.own_copy();
-  const CUevent mark = session.take_mark();
+  const ProgressMark mark = session.take_progress_mark();
   CUresult marked = CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = step.made([&] {
     const CUresult copied = real();
-    if (copied == CUDA_SUCCESS && mark != nullptr) {
-      marked = session.driver().cuEventRecord(mark, stream);
+    if (copied == CUDA_SUCCESS && mark.word != nullptr) {
+      marked = write_mark(session.driver(), mark, stream);
     }
     return copied;
   });
-  if (result != CUDA_SUCCESS) {
-    step.record(result);
-  } else if (marked == CUDA_SUCCESS) {
-    session.defer(copy.to, mark, std::move(own));
+  if (marked == CUDA_SUCCESS) {
+    session.defer(copy.to, mark, false, std::move(own));
     session.recorder().append(static_cast<uint16_t>(step.hook()), step.key, result, kDeferred,
                               nullptr, {});
     return result;
-  } else {
-    session.refuse("a copy back without an event of our own to follow it");
   }
-  if (mark != nullptr) session.give_mark(mark);
+  session.give_back_unused(mark);
+  if (result == CUDA_SUCCESS) {
+    session.refuse(kNoProgressMark);
+  } else {
+    step.record(result);
+  }
   return result;
 }
 

@@ -340,25 +340,23 @@ class Brought {
       : session_(session), blocks_(session.graphs().brought_to_host(exec)) {}
 
   void take_marks() {
-    for (size_t i = 0; i < blocks_.size(); ++i) marks_.push_back(session_.take_mark());
+    for (size_t i = 0; i < blocks_.size(); ++i) marks_.push_back(session_.take_progress_mark());
   }
   // Right behind the launch, without the session's lock.
   void mark(CUstream stream) {
-    for (CUevent mark : marks_) {
-      marked_ = marked_ && mark != nullptr &&
-                session_.driver().cuEventRecord(mark, stream) == CUDA_SUCCESS;
+    for (const ProgressMark& mark : marks_) {
+      marked_ = marked_ && mark.word != nullptr &&
+                write_mark(session_.driver(), mark, stream) == CUDA_SUCCESS;
     }
   }
   void defer() {
-    if (!marked_) return session_.refuse("a copy back without an event of our own to follow it");
+    if (!marked_) return session_.refuse(kNoProgressMark);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      session_.defer(blocks_[i], marks_[i], session_.own_copy());
+      session_.defer(blocks_[i], marks_[i], true, session_.own_copy());
     }
   }
   void give_marks_back() {
-    for (CUevent mark : marks_) {
-      if (mark != nullptr) session_.give_mark(mark);
-    }
+    for (const ProgressMark& mark : marks_) session_.give_back_unused(mark);
   }
   void remember() {
     for (const HostBlock& block : blocks_) session_.remember_deferred(block);
@@ -367,7 +365,7 @@ class Brought {
  private:
   Session& session_;
   const std::vector<HostBlock> blocks_;
-  std::vector<CUevent> marks_;
+  std::vector<ProgressMark> marks_;
   bool marked_ = true;
 };
 }  // namespace
@@ -385,7 +383,8 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
     graphs.share(exec);
     return step.made_again(real);
   }
-  step.device_may_write();
+  using enum Step::DeviceWrites;
+  step.device_may_write(graphs.events(exec).empty() ? kInGraph : kInGraphTelling);
   LaunchedMemory memory(step, graphs.memory(exec), stream);
   Brought brought(session, exec);
   if (step.replaying()) {

@@ -138,11 +138,13 @@ CUresult memset(const Call<CUresult(CUdeviceptr, A...)>& call, CUdeviceptr to, A
   step.key.add(step.session().known(to));
   (step.check(args), ...);
   if (step.asks_writes()) add_set(step.writes, to, args...);
-  step.device_may_write();
   auto real = [&] { return call.real(to, args...); };
   constexpr bool kAsync = (std::same_as<A, CUstream> || ...);
-  if (!kAsync && step.session().host_memory().contains(to, 1))
+  if (!kAsync && step.session().host_memory().contains(to, 1)) {
+    step.device_may_write(Step::DeviceWrites::kBeforeReturn);
     return step.synchronised(false, real);
+  }
+  step.device_may_write();
   return step.skipped(real);
 }
 

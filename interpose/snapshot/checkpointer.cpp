@@ -209,7 +209,6 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   key.add(held_output());
   if (const uint64_t managed = s.managed_places(); managed != 0) key.add(managed);
   s.recorder_->append(kCutEntry, key, 0, flags, nullptr, deliveries);
-  s.forget_collected();
   cut = true;
   // A host function that the cut had waited for may have been the end of it.
   if (const char* const what = s.foreign_.load(std::memory_order_relaxed)) {

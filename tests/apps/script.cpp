@@ -24,6 +24,12 @@
 //   flag NAME              makes what is waited for, before a capture
 //   host NAME STREAM       a host function that ends then; then says that it ran
 //   attend FILE STREAM     a host function that makes FILE.begun, and ends when there is FILE
+//   rework FILE NAME STREAM   a host function that doubles the words of what "pin" made and adds
+//   one:
+//                          the first half, then makes FILE.begun, then the rest when there is FILE
+//   fetch NAME FROM STREAM an asynchronous copy of the words to what "pin" made; store TO NAME
+//   STREAM
+//                          one of them from there
 //   release NAME
 //   signal NAME STREAM     release by the stream itself
 //   bring NAME STREAM      its words into the host's own memory, by a batch
@@ -342,6 +348,21 @@ class Script {
     } else if (name == "attend") {
       std::string& file = attended_.emplace_back(line.word());
       CHECK(cuLaunchHostFunc(stream(line), attend, &file));
+    } else if (name == "rework") {
+      Rework& rework = reworked_.emplace_back();
+      rework.file = line.word();
+      rework.words = pinned_.at(line.word())->span();
+      CHECK(cuLaunchHostFunc(stream(line), run_rework, &rework));
+    } else if (name == "fetch") {
+      const auto words = pinned_.at(line.word())->span();
+      const Memory& from = memory(line);
+      CHECK(cuMemcpyDtoHAsync_v2(words.data(), from.address,
+                                 std::min(words.size_bytes(), from.bytes()), stream(line)));
+    } else if (name == "store") {
+      const Memory& to = memory(line);
+      const auto words = pinned_.at(line.word())->span();
+      CHECK(cuMemcpyHtoDAsync_v2(to.address, words.data(), std::min(words.size_bytes(), to.bytes()),
+                                 stream(line)));
     } else {
       return false;
     }
@@ -409,6 +430,18 @@ class Script {
     const std::string& file = *static_cast<const std::string*>(given);
     std::ofstream(file + ".begun").put('\n');
     await(file);
+  }
+  struct Rework {
+    std::span<unsigned> words;
+    std::string file;
+  };
+  static void run_rework(void* given) {
+    const Rework& rework = *static_cast<const Rework*>(given);
+    const size_t half = rework.words.size() / 2;
+    for (unsigned& word : rework.words.first(half)) word = word * 2 + 1;
+    std::ofstream(rework.file + ".begun").put('\n');
+    await(rework.file);
+    for (unsigned& word : rework.words.subspan(half)) word = word * 2 + 1;
   }
   static void run_host_function(void* given) {
     Flag& flag = *static_cast<Flag*>(given);
@@ -538,6 +571,7 @@ class Script {
   std::map<std::string, Physical> physical_;
   std::map<std::string, std::unique_ptr<Pinned<unsigned>>> pinned_;
   std::deque<std::string> attended_;  // files; where they are, they stay
+  std::deque<Rework> reworked_;       // likewise
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Flag>> flags_;
   Random random_{17};

@@ -34,7 +34,7 @@ class TestCase(harness.TestCase):
     def make_all(self, text):
         for line in text.splitlines():
             for command, name in itertools.pairwise(line.split()):
-                if command in ('await', 'attend'):
+                if command in ('await', 'attend', 'rework'):
                     self.make(name)
 
     def undisturbed(self, text, ends_with=0):

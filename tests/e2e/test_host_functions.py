@@ -206,6 +206,48 @@ class HostFunctions(scripted.TestCase):
                       'it (gpusnap explain), while a host function began or ran, cannot be '
                       'restored by this version', run.errors)
 
+    def test_what_a_function_is_changing_is_not_delivered(self):
+        """A copy has arrived before the function that changes its bytes; the program synchronises
+        with another stream while the function is in the middle of that, and again after it.
+        """
+        text = '''
+            stream s
+            stream other
+            alloc a 1000
+            pin p 1000
+            sync_all
+            fetch p a s
+            rework half p s
+            await half.begun
+            sync other
+            say ready
+            await go
+            sync s
+            tell p
+            store a p s
+            sync s
+            say ready 1
+            await cut1
+            stir a 2 s
+            await last
+            print a
+            tell p
+            '''
+        reference = self.undisturbed(text)
+        command = self.script(text)
+        run = self.start_saved(command, GPUSNAP_EVERY=scripted.EVERY)
+        self.wait_for(run, 'ready')
+        self.make('half')
+        self.make('go')
+        self.wait_for(run, 'ready 1')
+        self.go_on_with_a_checkpoint(run, 'cut1')
+        self.wait_for_complete(run, 1)
+        self.make('last')
+        self.finish(run)
+        self.assert_same_output(run, reference)
+        self.assertEqual(self.warnings(run), [])
+        self.restores_all(command, reference)
+
     def test_they_are_counted_on_after_a_restore(self):
         """From a checkpoint of a restored run, whose journal is in two parts."""
         text = '''

@@ -36,9 +36,10 @@ class HostMemoryTest : public ::testing::Test {
     code(recorded_);
   }
   // A synchronisation: captured there, delivered here.
-  size_t synchronise() {
+  size_t synchronise(const HostMemory::Look& arrived = {}) {
     std::vector<Delivery> deliveries;
-    const uint8_t looked_at = recorder_.capture(deliveries);
+    uint8_t looked_at = 0;
+    EXPECT_TRUE(recorder_.capture(arrived, deliveries, looked_at));
     for (const Delivery& delivery : deliveries) {
       EXPECT_EQ(delivery.head.kind, DeliveryHead::kMemory);
       const auto mirror =
@@ -170,60 +171,50 @@ TEST_F(HostMemoryTest, ARangeThatWasLookedAtInVainIsTold) {
   expect_equal();
 }
 
-// What changes behind the end of a write is the host's doing: another thread's capture leaves it.
-TEST_F(HostMemoryTest, ARangeIsLookedAtUntilItsWritesHaveEnded) {
+// What changes after that is the host's doing: another thread's capture leaves it.
+TEST_F(HostMemoryTest, ARangeIsLookedAtWhenAWriteHasArrived) {
   recorder_.is_settled();
   WriteSet set;
   set.add(address(recorded_), 1);
-  std::vector<uint64_t> one, other;
-  recorder_.begin_write(set, one);
-  recorder_.begin_write(set, one);
-  EXPECT_EQ(one.size(), 1U);
-  recorder_.begin_write(set, other);
-  recorder_.end_write(one);
+  set.add(address(recorded_) + 1, 1);
+  HostMemory::Look look;
+  recorder_.for_each_range(set, [&](uint64_t range) { look.arrived.push_back(range); });
+  EXPECT_EQ(look.arrived.size(), 2U);
   device([](auto& m) { m[0] = std::byte{5}; });
-  EXPECT_EQ(synchronise(), 1U);
+  EXPECT_EQ(synchronise(look), 1U);
   expect_equal();
-  recorder_.end_write(other);
   host([](auto& m) { m[0] = std::byte{6}; });
   EXPECT_EQ(synchronise(), 0U);
   expect_equal();
 }
 
-// What has an end to wait for is what begin_write() gives ranges for.
-TEST_F(HostMemoryTest, OnlyWritesOfThisMemoryHaveAnEnd) {
+TEST_F(HostMemoryTest, OnlyWritesOfThisMemoryHaveRanges) {
   WriteSet none, elsewhere, here, unsaid;
   none.add_nothing();
   elsewhere.add(1, 16);
   here.add(address(recorded_), 1);
-  const auto has_end = [this](const WriteSet& set) {
-    std::vector<uint64_t> ranges;
-    recorder_.begin_write(set, ranges);
-    EXPECT_EQ(recorder_.has_end_of(set), !ranges.empty());
-    return !ranges.empty();
-  };
-  EXPECT_FALSE(has_end(none));
-  EXPECT_FALSE(has_end(elsewhere));
-  EXPECT_FALSE(has_end(unsaid));
-  EXPECT_TRUE(has_end(here));
+  EXPECT_FALSE(recorder_.has_range_of(none));
+  EXPECT_FALSE(recorder_.has_range_of(elsewhere));
+  EXPECT_FALSE(recorder_.has_range_of(unsaid));
+  EXPECT_TRUE(recorder_.has_range_of(here));
   // It may be written at an address that nobody has told.
   recorder_.has_other_address(address(recorded_));
-  EXPECT_TRUE(has_end(elsewhere));
-  EXPECT_FALSE(has_end(none));
+  EXPECT_TRUE(recorder_.has_range_of(elsewhere));
+  EXPECT_FALSE(recorder_.has_range_of(none));
 }
 
 TEST_F(HostMemoryTest, AWriteOfBeforeIsNoneOfTheMemoryThatCameAfter) {
   recorder_.is_settled();
   WriteSet set;
   set.add(address(recorded_), 1);
-  std::vector<uint64_t> before, after;
-  recorder_.begin_write(set, before);
+  HostMemory::Look before, after;
+  recorder_.for_each_range(set, [&](uint64_t range) { before.arrived.push_back(range); });
   recorder_.remove(address(recorded_));
   recorder_.add(address(recorded_), kSize);
-  recorder_.begin_write(set, after);
-  recorder_.end_write(before);
+  recorder_.for_each_range(set, [&](uint64_t range) { after.arrived.push_back(range); });
   device([](auto& m) { m[0] = std::byte{5}; });
-  EXPECT_EQ(synchronise(), 1U);
+  EXPECT_EQ(synchronise(before), 0U);
+  EXPECT_EQ(synchronise(after), 1U);
   expect_equal();
 }
 
@@ -247,37 +238,58 @@ TEST_F(HostMemoryTest, ASetThatNobodyGaveIsEverything) {
   expect_equal();
 }
 
-// What a call says that it writes is known of a guess, too.
-TEST_F(HostMemoryTest, WhileHostCodeRunsOnlyWhatIsKnownIsCaptured) {
+// A guess names what it knows of, and stands for everything.
+TEST_F(HostMemoryTest, WhileHostCodeRunsOnlyWhatHasArrivedIsCaptured) {
   std::vector<std::byte> other(kSize);
   recorder_.add(address(other), kSize);
   recorder_.is_settled();
   WriteSet guess;
   guess.add(address(recorded_), 1);
   guess.add_guess(3);
-  std::vector<uint64_t> ranges;
-  EXPECT_TRUE(recorder_.has_end_of(guess));
-  recorder_.begin_write(guess, ranges);
-  EXPECT_EQ(ranges.size(), 1U);
+  HostMemory::Look look;
+  look.alone = false;
+  recorder_.for_each_range(guess, [&](uint64_t range) { look.arrived.push_back(range); });
+  EXPECT_EQ(look.arrived.size(), 1U);
+  recorder_.may_change_all();
   std::vector<Delivery> deliveries;
   uint8_t flags = 0;
   device([](auto& m) { m[7] = std::byte{1}; });
-  EXPECT_TRUE(recorder_.capture_known(deliveries, flags));
+  EXPECT_TRUE(recorder_.capture(look, deliveries, flags));
   EXPECT_EQ(flags, kPartlyCaptured);
   ASSERT_EQ(deliveries.size(), 1U);
   EXPECT_EQ(deliveries[0].head.target, address(recorded_));
   // That may be the host's doing, or the kernel's.
   other[5] = std::byte{1};
-  EXPECT_FALSE(recorder_.capture_known(deliveries, flags));
-  // Behind the kernel, and when the device is idle.
-  recorder_.end_write(ranges);
+  EXPECT_FALSE(recorder_.capture(look, deliveries, flags));
+  // After the kernel, and when the device is idle.
+  look.arrived.clear();
   deliveries.clear();
   flags = 0;
-  EXPECT_FALSE(recorder_.capture_known(deliveries, flags));
+  EXPECT_FALSE(recorder_.capture(look, deliveries, flags));
   recorder_.is_settled();
-  EXPECT_TRUE(recorder_.capture_known(deliveries, flags));
+  EXPECT_TRUE(recorder_.capture(look, deliveries, flags));
   EXPECT_EQ(flags, 0);
   EXPECT_TRUE(deliveries.empty());
+}
+
+TEST_F(HostMemoryTest, WhatTheDeviceMayBeWritingIsLookedAtUnlessAHostFunctionRuns) {
+  recorder_.is_settled();
+  WriteSet set;
+  set.add(address(recorded_), 1);
+  HostMemory::Look look;
+  recorder_.for_each_range(set, [&](uint64_t range) { look.doubtful.push_back(range); });
+  std::vector<Delivery> deliveries;
+  uint8_t flags = 0;
+  look.functions_run = true;
+  look.alone = false;
+  EXPECT_TRUE(recorder_.capture(look, deliveries, flags));
+  device([](auto& m) { m[7] = std::byte{1}; });
+  EXPECT_FALSE(recorder_.capture(look, deliveries, flags));
+  EXPECT_TRUE(deliveries.empty());
+  EXPECT_EQ(flags, 0);
+  look.functions_run = false;
+  EXPECT_TRUE(recorder_.capture(look, deliveries, flags));
+  EXPECT_EQ(deliveries.size(), 1U);
 }
 
 TEST_F(HostMemoryTest, AGuessIsEverything) {
