@@ -90,6 +90,7 @@ PROGRAMS = {
     'runtime/pendulum': ('200', 60),
     'runtime/pipeline': ('600', 150),
     'runtime/ordered': ('400', 60),
+    'runtime/streams': ('200', 40),
     'runtime/ferry': ('300', 40),
     'runtime/images': ('300', 40),
     'runtime/graphs': ('300', 100),
@@ -345,8 +346,9 @@ class TestCase(unittest.TestCase):
         ours, theirs = run.output.splitlines(), reference.output.splitlines()
         line = next((at for at, pair in enumerate(zip(ours, theirs)) if pair[0] != pair[1]),
                     min(len(ours), len(theirs)))
-        self.fail('output differs from line %d on: %r, not %r' % (
-            line + 1, ours[line:line + 1], theirs[line:line + 1]))
+        self.fail('output differs from line %d on: %r, not %r; it ended with %s:\n%s' % (
+            line + 1, ours[line:line + 1], theirs[line:line + 1], run.process.returncode,
+            tail(run.errors)))
 
 
 def tail(text, lines=25):

@@ -2,7 +2,7 @@
 """Random programs of all families of calls: undisturbed, watched, killed and restored, they put out
 the same.
 
-  test_random_programs.py [--programs N] [--first SEED] [--soak] [--keep]
+  test_random_programs.py [--programs N] [--first SEED] [--soak] [--keep] [--mutants]
 
 Each program (tests/random) is made from a seed, and so are its settings and the moment at which it is
 killed. A run with checkpoints must put out what an undisturbed one does, and so must a run that goes
@@ -12,6 +12,7 @@ on from any of its checkpoints, and one that goes on from what a killed run has 
   --first SEED   of the first; the others follow. 'test_random_programs.py --programs 1 --first SEED'
                  repeats one; without it they are the same each time, and with --soak drawn and told
   --keep         leaves the folder of what fails
+  --mutants      spoils the library on purpose and wants to see that found by 200 programs at most
 """
 import argparse
 import concurrent.futures
@@ -36,6 +37,9 @@ AT_A_TIME = 2
 MOST_FAILURES = 5
 # Where no other is asked for.
 FIRST_SEED = 9000
+# Mistakes of the library (interpose/snapshot/mutation.h) that restored runs show.
+MUTANTS = ['deliver-late']
+PROGRAMS_FOR_A_MUTANT = 200
 # What a restore says that cannot have memory where it was.
 NO_ADDRESSES = 'cannot be had there'
 
@@ -51,12 +55,18 @@ def settings_of(seed):
     arguments = [word for word in arguments if word != '--faults']
     draw = random.Random('replay %d' % seed)
     arguments[arguments.index('--steps') + 1] = str(draw.choice([40, 60, 60, 90]))
+    # A kernel that may write to anything, beside host functions that change what the host sees too,
+    # ends the taking of checkpoints: half of the programs do without such kernels.
+    if not {'--no-shared', '--no-guesses'}.intersection(arguments) and draw.random() < 0.5:
+        arguments += ['--no-guesses']
     return settings, arguments
 
 
 class Case:
-    def __init__(self, seed, folder):
+    def __init__(self, seed, folder, tool=harness.GPUSNAP, mutation=None):
         self.seed = seed
+        self.gpusnap = tool
+        self.mutation = mutation
         self.folder = folder
         self.settings, self.arguments = settings_of(seed)
         self.draw = random.Random('moments %d' % seed)
@@ -80,6 +90,8 @@ class Case:
         kept.update(self.settings, GPUSNAP_PFS=os.path.join(self.folder, store), GPUSNAP_JOB='job',
                     GPUSNAP_NODE=self.folder, XDG_RUNTIME_DIR=self.folder,
                     GPUSNAP_BACKEND_IDLE='1s', GPUSNAP_REPLAY_OUTPUT='again')
+        if self.mutation:
+            kept['ORACLE_MUTATION'] = self.mutation
         kept.update(more)
         return kept
 
@@ -114,7 +126,7 @@ class Case:
                                                         test_oracle.last_lines(errors)))
 
     def tool(self, store, *words):
-        return self.ended_well(self.start([harness.GPUSNAP, *words], store), words[0])[0]
+        return self.ended_well(self.start([self.gpusnap, *words], store), words[0])[0]
 
     def checkpoints(self, store):
         """Complete ones, the oldest first."""
@@ -139,7 +151,7 @@ class Case:
 
     def watch(self, plain):
         _, errors = self.ended_well(
-            self.start([harness.GPUSNAP, 'run', '--sim', '--', *self.command], 'watched'),
+            self.start([self.gpusnap, 'run', '--sim', '--', *self.command], 'watched'),
             'with checkpoints', plain)
         if 'no more checkpoints' in errors:
             self.refuse(errors)
@@ -150,7 +162,7 @@ class Case:
     def kill(self, plain):
         steps = int(self.arguments[self.arguments.index('--steps') + 1])
         moment = '0:%d' % self.draw.randint(steps // 5, steps)
-        killed = self.start([harness.GPUSNAP, 'run', '--sim', '--', *self.command], 'killed',
+        killed = self.start([self.gpusnap, 'run', '--sim', '--', *self.command], 'killed',
                             RANDOM_CALLS_KILL=moment)
         _, errors = self.end(killed, 'killed')
         if killed.returncode != -9:
@@ -164,7 +176,7 @@ class Case:
 
     def restore(self, store, plain, checkpoint):
         what = 'restored from %s of %s' % (checkpoint, store)
-        run = self.start([harness.GPUSNAP, 'restore', '--sim', '--id', checkpoint, '--',
+        run = self.start([self.gpusnap, 'restore', '--sim', '--id', checkpoint, '--',
                           *self.command], store)
         output, errors = self.end(run, what)
         if run.returncode == harness.IMPOSSIBLE and NO_ADDRESSES in errors:
@@ -220,6 +232,46 @@ class Run:
             list(pool.map(self.one, range(first, first + count)))
 
 
+def spoiled_tool(folder):
+    """The tool beside the library that makes mistakes."""
+    for name in ('gpusnap', 'gpusnapd'):
+        shutil.copy(os.path.join(os.path.dirname(harness.GPUSNAP), name), folder)
+    shutil.copy(os.path.join(harness.BUILD, 'tests', 'oracle', 'libgpusnap-oracle.so'),
+                os.path.join(folder, 'libgpusnap.so'))
+    os.symlink(harness.SIMCUDA, os.path.join(folder, 'simcuda'))
+    return os.path.join(folder, 'gpusnap')
+
+
+def finds(mutation, first, tool):
+    """The failure of the first program that shows the mistake; None if none does."""
+    for seed in range(first, first + PROGRAMS_FOR_A_MUTANT):
+        folder = tempfile.mkdtemp(prefix='gpusnap-random-', dir=test_oracle.SCRATCH)
+        try:
+            Case(seed, folder, tool, mutation).run()
+        except Failure as failure:
+            if str(failure).startswith('restored'):
+                return 'seed %d: %s' % (seed, str(failure).splitlines()[-1])
+            raise
+        finally:
+            remove(folder)
+    return None
+
+
+def test_mutants(first):
+    folder = tempfile.mkdtemp(prefix='gpusnap-random-', dir=test_oracle.SCRATCH)
+    good = True
+    try:
+        tool = spoiled_tool(folder)
+        for mutation in MUTANTS:
+            found = finds(mutation, first, tool)
+            print('%s: %s' % (mutation, 'found: ' + found if found else
+                              'FAILED not found by %d programs' % PROGRAMS_FOR_A_MUTANT), flush=True)
+            good = good and found is not None
+    finally:
+        remove(folder)
+    return good
+
+
 def main():
     for needed in (PROGRAM, harness.GPUSNAP, harness.LIBRARY):
         if not os.path.exists(needed):
@@ -230,6 +282,7 @@ def main():
     parser.add_argument('--first', type=int)
     parser.add_argument('--soak', action='store_true')
     parser.add_argument('--keep', action='store_true')
+    parser.add_argument('--mutants', action='store_true')
     options = parser.parse_args()
     soak = options.soak or harness.SOAK
     count = options.programs or (2000 if soak else 200)
@@ -237,6 +290,8 @@ def main():
     if first is None:
         first = harness.SEED if soak else FIRST_SEED
     print('the first seed: --first %d' % first, flush=True)
+    if options.mutants:
+        sys.exit(0 if test_mutants(first) else 1)
     began = time.monotonic()
     run = Run(options.keep)
     run.all(first, count)

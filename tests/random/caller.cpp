@@ -34,6 +34,7 @@ const std::vector<Caller::Step>& Caller::steps() {
       {"managed", 4, &Caller::managed_step},
       {"unpack", 2, &Caller::unpack_step},
       {"graph that stays", 6, &Caller::made_graph_step},
+      {"tile", 8, &Caller::tile_step},
   };
   return all;
 }
@@ -71,6 +72,7 @@ void Caller::exchange() {
 
 void Caller::finish() {
   open_all();
+  while (!tiles_.empty()) take_tile();
   check_answers();
   while (!graphs_.empty()) drop_made_graph(0);
   while (!arrays_.empty()) {

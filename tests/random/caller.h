@@ -65,6 +65,18 @@ class Caller : public oracle::Program {
   void throw_away(Letter& letter);
   void open_all();
 
+  // ---- what host functions change on its way (tile_steps.cpp)
+  struct Tile {
+    unsigned char* bytes = nullptr;
+    uint64_t size = 0, sum = 1;
+    unsigned pause_us = 0;
+    CUevent ready = nullptr;
+  };
+  static void change_tile(void* tile);
+  void tile_step();
+  void bring_tile();
+  void take_tile();
+
   // ---- what the driver tells, not the same in every run (answer_steps.cpp)
   void note(const void* answer, size_t size);
   void check_answers();
@@ -160,6 +172,7 @@ class Caller : public oracle::Program {
   Meeting& meeting_;
   unsigned step_ = 0;
   std::deque<Letter> letters_;
+  std::deque<Tile> tiles_;
   std::vector<unsigned char> answers_;  // what the device has, too
   Memory* answers_memory_ = nullptr;
   Memory* packed_ = nullptr;
