@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
-"""Compares the organisations of snapshots, as figures 6 to 11 of the paper on GPU Snapshot do.
+"""Compares the organisations of snapshots that the paper on GPU Snapshot names.
 
   scripts/bench organisations [--program NAME]... [--organisation ORG]... [--svg FOLDER] [--json]
 
 For each program: its time with one more checkpoint, taken once its dirty zones have saturated, less
-its time without; relative to that of a full copy that blocks (b+f). On the software GPU, whose virtual
-clock gives the times; with --gpu on the machine's GPU, where times are those of its own events. Then
-the best organisation with other device buffers and with slower copies within the device, beside the
-least that a buffer allows where all dirty zones are overwritten at once. Then which zones change, for
-checkpoints every 1, 8, 64 and 512 steps, and which parts of these zones.
+its time without; relative to that of b+f, the library's own full blocking checkpoint, which also
+fingerprints all memory. On the software GPU, whose virtual clock gives the times; with --gpu on the
+machine's GPU, where times are those of its own events. Then nb+i+h+d with other device buffers and with
+slower copies within the device, beside the least that a buffer allows where all dirty zones are
+overwritten at once. Then which zones change, for checkpoints every 1, 8, 64 and 512 steps, and which
+parts of these zones: by content, so that a zone which is stored to with what it held does not count.
 
-  --gpu          on the GPU; also the bandwidth of transfers by their size
+These are not figures 6 to 11 of the paper. The programs are others, the device buffer is a larger part
+of their memory, i-fg moves as small pieces as it tracks, there is one speed of the link, a kernel waits
+for whole allocations, and nb+f+h is not among the organisations.
+
+  --gpu          on the GPU; also the bandwidth of transfers by their size, gathered by copies and not
+                 by the library's kernel
   --memory MIB   of a program (default 64; 4096 with --gpu)
   --device-cache SIZE  of the library (default: a quarter of the program's memory); with it, and with
                  --organisation, no other buffers are measured
@@ -38,10 +44,10 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 # Steps from the first checkpoint on until the dirty zones have saturated, and after the second one.
 PROGRAMS = {'stencil': (8, 40), 'particles': (6, 24), 'gradients': (40, 40), 'sweep': (3, 14),
             'adaptive': (40, 60)}
-FIGURE_10 = ['b+f', 'b+i', 'nb+f', 'nb+i', 'nb+i+h']
-FIGURE_11 = ['nb+i-fg+h', 'nb+f+h+d', 'nb+i+h+d', 'nb+i-fg+h+d']
+BASIC = ['b+f', 'b+i', 'nb+f', 'nb+i', 'nb+i+h']
+DEVICE_SIDE = ['nb+i-fg+h', 'nb+f+h+d', 'nb+i+h+d', 'nb+i-fg+h+d']
 BASE = 'b+f'
-# More of the best one: parts of the memory that the device buffer has, and what the software GPU's
+# More of one of them: parts of the memory that the device buffer has, and what the software GPU's
 # copy engine is said to reach alone (tools/simcuda/README.md).
 BEST = 'nb+i+h+d'
 BUFFERS = {'buffer of 1/4': 4, 'buffer of 1/2': 2, 'buffer of all': 1}
@@ -230,7 +236,7 @@ def fraction(result, interval):
 
 
 def print_zones(results):
-    print(f'\n{"zones that change, of all":24}' + ''.join(f'{p:>12}' for p in results))
+    print(f'\n{"zones of all, last look":24}' + ''.join(f'{p:>12}' for p in results))
     for interval in INTERVALS:
         print(f'{"every " + interval + " steps":24}' +
               ''.join(f'{fraction(r, interval):12.3f}' for r in results.values()))
@@ -249,12 +255,12 @@ def print_transfers(results):
 
 def draw_stall(results, organisations, buffers):
     panels = []
-    for title, wanted, top in (('Stall relative to a full blocking copy', FIGURE_10, None),
-                               ('With what the device side adds', ['nb+i+h', *FIGURE_11], None)):
+    for title, wanted in (('Stall relative to b+f, without the device side', BASIC),
+                          ('Stall relative to b+f, with the device side', ['nb+i+h', *DEVICE_SIDE])):
         shown = [o for o in wanted if o in organisations]
         values = [[r['organisations'][o].get('relative') for o in shown] for r in results.values()]
         if shown:
-            panels.append(svg.Panel(title, 'stall / stall of b+f', top=top)
+            panels.append(svg.Panel(title, 'stall / stall of b+f')
                           .bars(list(results), shown, values))
     if buffers:
         labels = list(next(iter(buffers.values())))
@@ -274,7 +280,7 @@ def draw_zones(results):
         lines = [line[::max(len(line) // MOST_POINTS, 1)] for line in lines]
         panels.append(svg.Panel(f'{program}: dirty zones of {result["zones"]}', 'zones', height=220)
                       .lines([f'every {i}' for i in INTERVALS], lines, 'steps'))
-    panels.append(svg.Panel('Zones that change, of all', 'fraction', top=1).bars(
+    panels.append(svg.Panel('Zones that changed, of all, at the last look', 'fraction', top=1).bars(
         list(results), [f'every {i}' for i in INTERVALS],
         [[fraction(r, i) for i in INTERVALS] for r in results.values()]))
     pieces = list(next(iter(results.values()))['intervals']['64']['pieces'])
@@ -293,7 +299,7 @@ def draw_transfers(results):
 
 def measure(bench, options):
     programs = options.program or list(PROGRAMS)
-    wanted = options.organisation or FIGURE_10 + FIGURE_11
+    wanted = options.organisation or BASIC + DEVICE_SIDE
     bench.check_build()
     organisations = [BASE, *(o for o in wanted if o != BASE)]
     results = {'memory_mib': bench.memory, 'device_cache': bench.cache, 'rounds': bench.rounds,
@@ -334,7 +340,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--build', type=pathlib.Path, default=TOP / 'build')
     parser.add_argument('--program', action='append', choices=list(PROGRAMS))
-    parser.add_argument('--organisation', action='append', choices=FIGURE_10 + FIGURE_11)
+    parser.add_argument('--organisation', action='append', choices=BASIC + DEVICE_SIDE)
     parser.add_argument('--only', choices=['stall', 'zones', 'transfers'])
     parser.add_argument('--memory', type=int)
     parser.add_argument('--device-cache')

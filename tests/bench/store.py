@@ -4,13 +4,17 @@
   scripts/bench store [--folder FOLDER] [--rounds N] [--only PART]... [--svg FOLDER] [--json]
 
 Parts:
-  device    write and read throughput beside a plain loop of large blocks on the same device, by
-            io_uring and by threads; memory
+  device    write and read throughput beside a loop of large blocks that uses the backend's I/O
+            engine and does nothing else, on the same device, by io_uring and by threads; memory
   compress  GPUSNAP_COMPRESS auto, off and 1, on the device and on ones of a set speed, by data
-  merge     how much longer increments take while merges of the ones before are under way
-  pipeline  uncompressed; compressed and stored one after the other; both at the same time; as auto
-            decides: by the size of buffers, by data, and by the speed of the tier (figures 10 to 12
-            of the PCCR paper)
+  merge     how much longer a checkpoint takes on average, the first and full one included, while
+            merges of the ones before are under way
+  pipeline  uncompressed; each block compressed, then stored; both at the same time; as auto decides:
+            by the size of buffers, by data, and by the speed of the tier. These are not figures 10
+            to 12 of the PCCR paper, which vary the window of the compression and the number of
+            processes, and compress checkpoints of the NPB on a GPU
+
+A rank hands over one slot of made-up bytes again and again: all blocks of a checkpoint are the same.
 
 All that is compared is measured in turn, in the same run; the median of N rounds counts (default 5).
 Takes about 8 minutes.
@@ -31,7 +35,7 @@ DATA = ['smooth', 'random']
 LATER = 0.97  # off / auto, at least
 FASTER = 1.3  # the same on a tier of so many bytes a second, with data that shrink
 SLOW = ['50M', '100M']
-AIM = 0.95  # of the plain loop
+AIM = 0.95  # of the loop
 
 WRITES, SLOT = 8, '4M'  # the defaults: each write may have a slot's size of memory
 SMALL = 16 << 20        # of memory: threads, what compressors need, what the ranks hand over
@@ -105,7 +109,7 @@ def print_device(found):
             rows.append((f'{what}, {io}', f'{each[what + "_plain"] / GB:.2f} GB/s',
                          f'{each[what] / GB:.2f} GB/s',
                          f'{ratio:.0%}{"" if ratio >= AIM else " BELOW"}'))
-    print(backend_runs.table(['', 'plain loop', 'backend', 'of it'], rows))
+    print(backend_runs.table(['', 'loop on the engine', 'backend', 'of it'], rows))
     print_memory(found)
 
 
@@ -137,7 +141,8 @@ def print_compress(found):
 
 
 def merge(runs, options):
-    """Increments, each waited for; none is merged, or every other one is."""
+    """Checkpoints that are waited for, increments all but the first; merged when there is time for it,
+    or never. The mean time of all of them."""
     keys = {'ranks': 2, 'bytes': scaled(options, 64 << 20), 'cache': '64M', 'slot': '1M',
             'chunk': '4M', 'checkpoints': 12, 'every_slot': 5, 'synchronous': 1}
     found = {}
@@ -179,9 +184,9 @@ def pipeline(runs, options):
         'tiers': {speed: ways_of(runs, options, pfs=f'1:{speed}') for speed in few(options, SCALES)}}
 
 
-TITLES = {'buffers': 'buffers (tier of 200 MB/s, smooth data; figure 10)',
-          'data': 'data (tier of 200 MB/s, buffers of 1 MiB; figure 11)',
-          'tiers': 'tier, bytes a second (smooth data, buffers of 1 MiB; figure 12)'}
+TITLES = {'buffers': 'buffers (tier of 200M, smooth data)',
+          'data': 'data (tier of 200M, buffers of 1 MiB)',
+          'tiers': 'tier, bytes a second (smooth data, buffers of 1 MiB)'}
 
 
 def print_pipeline(found):
@@ -204,7 +209,7 @@ def draw_pipeline(found):
 def draw_compress(found):
     names = list(found)
     rows = [[found[name][how] for how in ('off', 'auto', '1')] for name in names]
-    return svg.figure([svg.Panel('Until durable', 's').bars(names, ['off', 'auto', 'level 1'], rows)])
+    return svg.figure([svg.Panel('Time until durable by GPUSNAP_COMPRESS', 's').bars(names, ['off', 'auto', 'level 1'], rows)])
 
 
 PARTS = {'device': backend_runs.Part(device, print_device),
