@@ -68,20 +68,22 @@ void Deliveries::add_write(const WriteSet& set, HostWrite* write) {
   if (write == nullptr || !write->is_marked) return memory_.may_change(set);
   if (set.everything() || !set.said() || !set.proven()) memory_.may_change_all();
   const uint32_t value = write->word == nullptr ? 0 : write->next_mark().value;
+  auto& written = write->written;
+  const auto may_be_replaced = [&](size_t at) {
+    return at != 0 && (written[at - 1].value == value || write->is_coalesced);
+  };
   memory_.for_each_range(set, [&](uint64_t range) {
-    auto& written = write->written;
-    const auto same = [&](const auto& each) {
-      return each.range == range && (write->is_coalesced || each.value == value);
-    };
-    const auto found = std::ranges::find_if(written, same);
+    // What this call has added so far are the last ones.
+    size_t at = written.size();
+    while (may_be_replaced(at) && written[at - 1].range != range) --at;
     const HostWrite::Written now{value, range, write->in_graph, write->tells};
-    if (found == written.end()) {
-      written.push_back(now);
+    if (may_be_replaced(at)) {
+      written[at - 1] = now;
     } else {
-      *found = now;
+      written.push_back(now);
     }
   });
-  if (write->written.size() > kMostWritten) coalesce(*write);
+  if (written.size() > kMostWritten) coalesce(*write);
 }
 
 void Deliveries::end_write(HostWrite* write) {
@@ -152,6 +154,7 @@ void Deliveries::forget_taken() {
     std::erase_if(write.written, [&write](const HostWrite::Written& each) {
       return write.has_reached(each.value);
     });
+    if (write.written.empty()) write.is_coalesced = false;
   }
   std::erase_if(writes_, [this](const HostWrite& write) {
     if (!write.is_done() || !write.written.empty()) return false;

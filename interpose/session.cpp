@@ -376,9 +376,10 @@ void Session::note_context() {
   add_progress_words(context);
 }
 
-// One page-locked block. Without it checkpoints end at the first copy that needs a mark.
+// Without them checkpoints end at the first copy that needs a mark. The page stays when its context
+// ends: nothing tells whether the driver has forgotten it by then.
 void Session::add_progress_words(CUcontext context) {
-  constexpr size_t kBytes = 16384;
+  constexpr size_t kBytes = 4096;
   lock_.unlock();
   std::byte* const block = allocate_block(kBytes);
   CUdeviceptr device = 0;
