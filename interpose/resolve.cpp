@@ -234,17 +234,30 @@ bool ours_to_answer(void* handle, const char* symbol) {
   return handle != RTLD_NEXT && symbol != nullptr && find_symbol(symbol) != nullptr;
 }
 
+// The hook of the very form that the driver answered with for `name`, or null where the address is
+// no form that we know. A driver that is older than the version it is asked for answers with the
+// latest form it has, whose signature may be another.
+const HookEntry* answered_form(const char* name, void* function) {
+  Dl_info info;
+  if (dladdr(function, &info) == 0 || info.dli_saddr != function) return nullptr;
+  const HookEntry* entry = find_symbol(info.dli_sname);
+  return entry != nullptr && std::strcmp(entry->name, name) == 0 ? entry : nullptr;
+}
+
 // Replaces *function, which the driver answered for `name`. `ask_again(version)` asks it once more.
 template <class AskAgain>
 void substitute_entry_point(const char* name, void** function, int version, bool per_thread_stream,
                             AskAgain ask_again) {
   if (name == nullptr || function == nullptr || *function == nullptr) return;
-  const HookEntry* entry = find_name(name, version, per_thread_stream);
-  if (entry == nullptr) return;
-  if (version > GPUSNAP_CUDA_VERSION && ask_again(GPUSNAP_CUDA_VERSION) != *function) {
-    // The same name with another signature, made after our declarations.
-    session_lost_sight(entry->name);
-    return;
+  const HookEntry* entry = answered_form(name, *function);
+  if (entry == nullptr) {
+    entry = find_name(name, version, per_thread_stream);
+    if (entry == nullptr) return;
+    if (version > GPUSNAP_CUDA_VERSION && ask_again(GPUSNAP_CUDA_VERSION) != *function) {
+      // The same name with another signature, made after our declarations.
+      session_lost_sight(entry->name);
+      return;
+    }
   }
   if (*function != entry->wrapper) entry->set_real(*function);
   *function = entry->wrapper;

@@ -159,9 +159,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Asked{"cuMemAlloc", 3020, 0, "cuMemAlloc_v2"},
                     Asked{"cuMemAlloc", 13000, 2, "cuMemAlloc_v2"},
                     Asked{"cuMemAlloc", 2000, 0, "cuMemAlloc"},
-                    Asked{"cuMemAlloc", 13010, 0, "cuMemAlloc_v2"},  // later, still the same
-                    Asked{"cuMemAlloc", 14000, 0, nullptr},          // later, and another
-                    Asked{"cuCtxCreate", 12040, 0, "cuCtxCreate_v3"},
+                    Asked{"cuMemAlloc", 13010, 0, "cuMemAlloc_v2"},    // later, still the same
+                    Asked{"cuMemAlloc", 14000, 0, nullptr},            // later, and another
+                    Asked{"cuCtxCreate", 12040, 0, "cuCtxCreate_v2"},  // this driver has no v3
                     Asked{"cuCtxCreate", 12050, 0, "cuCtxCreate_v4"},
                     Asked{"cuMemcpyHtoD", 7000, 0, "cuMemcpyHtoD_v2"},
                     Asked{"cuMemcpyHtoD", 7000, 1, "cuMemcpyHtoD_v2"},
@@ -170,6 +170,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Asked{"cuMemcpyBatchAsync", 12080, 2, "cuMemcpyBatchAsync_ptsz"},
                     Asked{"cuMemcpyBatchAsync", 13000, 2, "cuMemcpyBatchAsync_v2_ptsz"},
                     Asked{"cuMemcpyBatchAsync", 13000, 0, "cuMemcpyBatchAsync_v2"},
+                    // Older than what it is asked for: it answers with the last form that it has.
+                    Asked{"cuStreamUpdateCaptureDependencies", 12030, 0,
+                          "cuStreamUpdateCaptureDependencies"},
+                    Asked{"cuStreamUpdateCaptureDependencies", 13010, 2,
+                          "cuStreamUpdateCaptureDependencies_ptsz"},
+                    // It has one form for both kinds of null stream.
+                    Asked{"cuStreamQuery", 13000, 2, "cuStreamQuery"},
                     Asked{"cuGetProcAddress", 11080, 0, "cuGetProcAddress"},
                     Asked{"cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"},
                     Asked{"cuGetProcAddress", 12000, 2, "cuGetProcAddress_v2_ptsz"},

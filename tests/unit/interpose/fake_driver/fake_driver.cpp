@@ -27,7 +27,9 @@ struct Counter {
   X(cuMemAlloc) X(cuMemAlloc_v2) X(cuMemAlloc_v3) X(cuMemcpyHtoD_v2) X(cuMemcpyHtoD_v2_ptds) \
   X(cuMemcpyBatchAsync) X(cuMemcpyBatchAsync_ptsz) X(cuMemcpyBatchAsync_v2) \
   X(cuMemcpyBatchAsync_v2_ptsz) X(cuStreamSynchronize) X(cuStreamSynchronize_ptsz) \
-  X(cuStreamQuery) X(cuEventQuery) X(cuLaunchKernel) X(cuLaunchKernel_ptsz) X(cudnnLookalike)
+  X(cuStreamQuery) X(cuEventQuery) X(cuLaunchKernel) X(cuLaunchKernel_ptsz) \
+  X(cuStreamUpdateCaptureDependencies) X(cuStreamUpdateCaptureDependencies_ptsz) \
+  X(cudnnLookalike)
 // clang-format on
 
 enum Index {
@@ -133,6 +135,12 @@ EXPORT CUresult cuLaunchKernel_ptsz(CUfunction, unsigned, unsigned, unsigned, un
                                     unsigned, unsigned, CUstream, void**, void**) {
   return count(at_cuLaunchKernel_ptsz);
 }
+EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream, CUgraphNode*, size_t, unsigned) {
+  return count(at_cuStreamUpdateCaptureDependencies);
+}
+EXPORT CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream, CUgraphNode*, size_t, unsigned) {
+  return count(at_cuStreamUpdateCaptureDependencies_ptsz);
+}
 EXPORT int cudnnLookalike() {
   return count(at_cudnnLookalike);
 }
@@ -165,6 +173,9 @@ const Answer answers[] = {
     {"cuStreamSynchronize", 2000, at(cuStreamSynchronize), at(cuStreamSynchronize_ptsz)},
     {"cuStreamQuery", 2000, at(cuStreamQuery), at(cuStreamQuery)},
     {"cuLaunchKernel", 4000, at(cuLaunchKernel), at(cuLaunchKernel_ptsz)},
+    // As in a driver from before CUDA 12.3, which has no second form.
+    {"cuStreamUpdateCaptureDependencies", 11030, at(cuStreamUpdateCaptureDependencies),
+     at(cuStreamUpdateCaptureDependencies_ptsz)},
     {"cuGetProcAddress", 11030, at(cuGetProcAddress), at(cuGetProcAddress)},
     {"cuGetProcAddress", 12000, at(cuGetProcAddress_v2), at(cuGetProcAddress_v2_ptsz)},
 };
