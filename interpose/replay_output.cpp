@@ -1,6 +1,5 @@
 #include "interpose/replay_output.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio_ext.h>
@@ -18,6 +17,7 @@
 #include <string>
 
 #include "interpose/services/program_mark.h"
+#include "tiers/io/folder_names.h"
 
 namespace gpusnap {
 namespace {
@@ -51,16 +51,12 @@ void put_back(int descriptor) {
 }
 
 void put_back_everywhere() {
-  if (DIR* const descriptors = opendir("/proc/self/fd")) {
-    while (const dirent* entry = readdir(descriptors)) {
-      const int descriptor = std::atoi(entry->d_name);
-      const bool is_number = entry->d_name[0] != '.';
-      if (is_number && descriptor != sink && is_sink(descriptor)) put_back(descriptor);
-    }
-    closedir(descriptors);
-  } else if (is_sink(STDOUT_FILENO)) {
-    put_back(STDOUT_FILENO);
+  FolderNames descriptors("/proc/self/fd");
+  while (const char* name = descriptors.next()) {
+    const int descriptor = std::atoi(name);
+    if (descriptor != sink && is_sink(descriptor)) put_back(descriptor);
   }
+  if (descriptors.error() != 0 && is_sink(STDOUT_FILENO)) put_back(STDOUT_FILENO);
   close(sink);
   close(real_output);
   sink = real_output = -1;

@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "tiers/file_system.h"
+#include "tiers/io/folder_names.h"
 #include "tiers/io/posix_bulk_file.h"
 #include "tiers/io/system_call.h"
 #include "tiers/no_throw.h"
@@ -197,24 +197,18 @@ Status shorten_file(const std::string& path, uint64_t size) {
 }
 
 Result<std::vector<FolderEntry>> list_folder(const std::string& folder) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
-  if (!stream) return system_failed("read folder", folder, errno);
+  FolderNames names(folder);
   std::vector<FolderEntry> entries;
-  for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(stream.get());  // NOLINT(concurrency-mt-unsafe): own stream
-    if (entry == nullptr) break;
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
+  while (const char* name = names.next()) {
     struct stat about {};
-    if (::fstatat(::dirfd(stream.get()), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (::fstatat(names.descriptor(), name, &about, AT_SYMLINK_NOFOLLOW) < 0) {
       if (errno == ENOENT) continue;  // it went meanwhile
       return system_failed("read folder", folder, errno);
     }
     entries.push_back({name, S_ISDIR(about.st_mode), static_cast<uint64_t>(about.st_size),
                        about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec});
   }
-  if (errno != 0) return system_failed("read folder", folder, errno);
+  if (names.error() != 0) return system_failed("read folder", folder, names.error());
   std::sort(entries.begin(), entries.end(),
             [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
   return entries;

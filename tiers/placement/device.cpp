@@ -1,6 +1,5 @@
 #include "tiers/placement/device.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
@@ -14,10 +13,10 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <vector>
 
 #include "tiers/checksum.h"
+#include "tiers/io/folder_names.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
@@ -64,15 +63,12 @@ std::string host_name() {
 
 // As udev names it; where there is no such folder, there is none to be had without being root.
 std::string uuid_of(dev_t block_device) {
-  const std::string folder = "/dev/disk/by-uuid";
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
-  if (!stream) return {};
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of its own
-  while (const dirent* entry = ::readdir(stream.get())) {
+  FolderNames names("/dev/disk/by-uuid");
+  while (const char* name = names.next()) {
     struct stat about {};
-    if (::fstatat(::dirfd(stream.get()), entry->d_name, &about, 0) == 0 && S_ISBLK(about.st_mode) &&
+    if (::fstatat(names.descriptor(), name, &about, 0) == 0 && S_ISBLK(about.st_mode) &&
         about.st_rdev == block_device) {
-      return word(entry->d_name);
+      return word(name);
     }
   }
   return {};

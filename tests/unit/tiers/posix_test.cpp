@@ -54,6 +54,21 @@ TEST_F(PosixTest, FoldersAreMadeWhileOthersTakeThemAway) {
   other.join();
 }
 
+// More than the system gives at once.
+TEST_F(PosixTest, AllNamesOfAFolderAreFound) {
+  std::vector<std::string> expected;
+  for (int i = 0; i < 600; ++i) {
+    expected.push_back(std::to_string(1000 + i) + std::string(60, 'x'));
+    std::ofstream(folder_ + "/" + expected.back()) << i;
+  }
+  const auto entries = files_.entries(folder_);
+  ASSERT_TRUE(entries.ok()) << entries.status().message();
+  std::vector<std::string> found;
+  for (const FolderEntry& entry : entries.value()) found.push_back(entry.name);
+  EXPECT_EQ(found, expected);
+  EXPECT_FALSE(files_.entries(folder_ + "/" + expected[0]).ok());  // a file
+}
+
 TEST_F(PosixTest, FilesAreShortenedAndWrittenFurther) {
   const std::string path = folder_ + "/file";
   EXPECT_EQ(files_.continue_bulk(path).status().code(), Code::kNotFound);

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""What a program finds in its heap is the same in each of its runs: nothing of ours is left there, or the
+bytes that it copies to the device without having set them would be others in a restored run."""
+import harness
+
+STEPS, EVERY = '20', 'syncs:300'
+
+
+class Heap(harness.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.command = [harness.app('heap'), STEPS]
+
+    def environment(self, **settings):
+        environment = super().environment(**settings)
+        environment.pop('MALLOC_PERTURB_', None)  # it would hide what is looked for
+        return environment
+
+    def save(self, **settings):
+        """A run with checkpoints that is killed: what a whole run prints, and their names."""
+        reference = self.reference(self.command)
+        self.saved_and_killed(self.command, reference, EVERY, GPUSNAP_KEEP='100', **settings)
+        self.settle()
+        found = [each['id'] for each in self.complete()]
+        self.assertTrue(found)
+        return reference, found
+
+    def restore(self, checkpoint, **settings):
+        return self.start_restored(self.command, checkpoint, GPUSNAP_REPLAY_OUTPUT=None, **settings)
+
+    def assert_restores(self, checkpoint, reference, **settings):
+        """What it prints is the end of what the whole run does."""
+        run = self.finish(self.restore(checkpoint, **settings))
+        self.assertEqual(run.errors, '')
+        self.assertTrue(run.output and reference.output.endswith(run.output), run.output)
+
+    def test_bytes_that_were_never_set_are_the_same_in_a_restored_run(self):
+        reference, found = self.save()
+        for checkpoint in {found[0], found[-1]}:
+            with self.subTest(checkpoint=checkpoint):
+                self.assert_restores(checkpoint, reference)
+
+
+if __name__ == '__main__':
+    harness.main()
