@@ -9,6 +9,9 @@ namespace gpusnap {
 
 // Set by `gpusnap restore` to the mark of the program.
 inline constexpr const char* kRestoredProgram = "GPUSNAP_RESTORE_PROGRAM";
+// Set by the tool to nothing in particular: the environment is to have the same size in each run.
+inline constexpr const char* kPadding = "GPUSNAP_PADDING";
+inline constexpr const char* kOneMore = "GPUSNAP_PADDING_COUNT";
 
 // `path`: of the program's file, absolute, links resolved. How it was called does not matter.
 std::string program_mark(const std::string& path, const std::vector<std::string>& arguments);

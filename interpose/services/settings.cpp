@@ -471,7 +471,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 35> kVariables = {
+constexpr std::array<Variable, 37> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
@@ -502,6 +502,8 @@ constexpr std::array<Variable, 35> kVariables = {
      {"GPUSNAP_RESTORE_MODE", read_restore_mode},
      {"GPUSNAP_RESTORE_FORCE", read_force},
      {kRestoredProgram, read_nothing},
+     {kPadding, read_nothing},
+     {kOneMore, read_nothing},
      {"GPUSNAP_REPLAY_OUTPUT", read_replay_output},
      {"GPUSNAP_OUTSIDE", read_outside},
      {"GPUSNAP_JOB", read_job},

@@ -40,6 +40,17 @@ class Heap(harness.TestCase):
             with self.subTest(checkpoint=checkpoint):
                 self.assert_restores(checkpoint, reference)
 
+    def test_the_stack_lies_at_the_same_place_whatever_the_settings(self):
+        """Its addresses get into the heap, too."""
+        found = set()
+        for settings in ({}, {'GPUSNAP_KEEP': '100'},
+                         {'GPUSNAP_JOB': 'a-longer-name', 'GPUSNAP_LOG': 'info', 'GPUSNAP_KEEP': '7'}):
+            run = self.finish(self.start_saved(['cat', '/proc/self/stat'], **settings))
+            if 'address randomisation cannot be turned off' in run.errors:
+                self.skipTest('stacks lie anywhere here')
+            found.add(run.output.split()[27])
+        self.assertEqual(len(found), 1, found)
+
 
 if __name__ == '__main__':
     harness.main()

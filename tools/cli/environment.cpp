@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "interpose/services/program_mark.h"
+
 namespace gpusnap {
 
 Environment::Environment() {
@@ -35,6 +37,27 @@ std::string Environment::get(const std::string& name) const {
 void Environment::prepend(const std::string& name, const std::string& value, char separator) {
   const std::string before = get(name);
   set(name, before.empty() ? value : value + separator + before);
+}
+
+void Environment::even_out() {
+  constexpr size_t kStep = 8 << 10;
+  constexpr size_t kStepOfSettings = 4 << 10;
+  constexpr auto round_up = [](size_t bytes, size_t step) {
+    return (bytes + step - 1) / step * step;
+  };
+  unset(kPadding);
+  unset(kOneMore);
+  // The kernel aligns the stack's end: with an odd number of variables it would lie elsewhere.
+  if (entries_.size() % 2 == 0) set(kOneMore, "1");
+  set(kPadding, ".");
+  size_t settings = 0, others = 0;
+  for (const std::string& entry : entries_) {
+    const size_t bytes = sizeof(char*) + entry.size() + 1;
+    (entry.starts_with("GPUSNAP_") ? settings : others) += bytes;
+  }
+  const size_t missing =
+      round_up(settings, kStepOfSettings) + round_up(others, kStep) - settings - others;
+  set(kPadding, std::string(1 + missing, '.'));
 }
 
 std::vector<char*> Environment::pointers() {

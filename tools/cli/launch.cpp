@@ -219,6 +219,7 @@ int become(const std::string& path, const std::vector<std::string>& arguments,
     log(LogLevel::kWarn, "address randomisation cannot be turned off (", strerrordesc_np(errno),
         "; containers forbid it): a restore may find addresses taken, and is then refused");
   }
+  environment.even_out();
   return execute(path, arguments, environment);
 }
 
