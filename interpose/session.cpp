@@ -719,8 +719,11 @@ const Entry& Session::expect(HookId hook, const CallKey& key) {
              got);
   }
   if (other_data) {
-    diverged(got + " with the data of the recorded run",
-             "the call with other data (--force-data passes over that)");
+    diverged(
+        got + " with the data of the recorded run",
+        "the call with other data (bytes that the program never set may differ from run to run: "
+        "GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 in both gives "
+        "those of its heap one value; --force-data passes over all data)");
   }
   return entry_;
 }

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """What a program finds in its heap is the same in each of its runs: nothing of ours is left there, or the
 bytes that it copies to the device without having set them would be others in a restored run."""
+import os
+
 import harness
 
 STEPS, EVERY = '20', 'syncs:300'
+ONE_VALUE = 'glibc.malloc.perturb=165:glibc.malloc.tcache_count=0'
 
 
 class Heap(harness.TestCase):
@@ -39,6 +42,26 @@ class Heap(harness.TestCase):
         for checkpoint in {found[0], found[-1]}:
             with self.subTest(checkpoint=checkpoint):
                 self.assert_restores(checkpoint, reference)
+
+    def with_driver_in_the_heap(self):
+        """The program takes new blocks in each step, and its driver has worked in the heap meanwhile."""
+        self.command.append('anew')
+        self.program_settings['LD_PRELOAD'] = os.path.join(harness.HELPERS, 'libheap_user.so')
+
+    def test_what_the_driver_leaves_in_the_heap_is_told(self):
+        """It is called less in a replay."""
+        self.with_driver_in_the_heap()
+        _, found = self.save()
+        run = self.restore(found[0])
+        self.assertEqual(run.wait(self.timeout), harness.DIVERGED, run.errors)
+        self.assertIn('bytes that the program never set may differ from run to run', run.errors)
+        self.assertIn('GLIBC_TUNABLES=%s in both' % ONE_VALUE, run.errors)
+        self.finish(self.restore(found[0], GPUSNAP_RESTORE_FORCE='data'))
+
+    def test_the_heap_is_given_one_value(self):
+        self.with_driver_in_the_heap()
+        reference, found = self.save(GLIBC_TUNABLES=ONE_VALUE)
+        self.assert_restores(found[0], reference, GLIBC_TUNABLES=ONE_VALUE)
 
     def test_the_stack_lies_at_the_same_place_whatever_the_settings(self):
         """Its addresses get into the heap, too."""
