@@ -5,7 +5,8 @@
 namespace gpusnap {
 namespace {
 
-// Per-thread forms came with this version; asked for an older one, the driver gives the plain form.
+// Per-thread forms came with this version; asked for one of an older version, a driver answers with
+// nothing, or with the plain form.
 constexpr int kPerThreadSince = 7000;
 
 }  // namespace
