@@ -72,7 +72,8 @@ void Block::start(Dim3 index) {
     warp.live = threads == kLanes ? kAllLanes : (1u << threads) - 1;
     warp.groups.clear();
     warp.favoured = kLanes;
-    warp.spent = 0;
+    warp.taking_turns = false;
+    warp.repetition.restart();
     Group group;
     group.mask = warp.live;
     group.frame = frames_.take(*context_.kernel);

@@ -16,8 +16,13 @@ namespace {
 constexpr size_t kAlign = 64;
 constexpr uint32_t kNoLimit = UINT32_MAX;
 constexpr uint32_t kDeepestCall = 4096;
-// Operations that a group may do while others of its warp wait.
-constexpr uint64_t kGroupTurn = 2000;
+// A group that could run but has not for so many operations of its warp gets a turn out of order.
+// The wait is long because on hardware lanes do not run ahead of those that they are to meet.
+constexpr uint64_t kLongestWait = 1'000'000;
+// How often a group that waits looks again before others of its warp have waited too long. Other
+// warps run in between, so this is enough for whole blocks that wait for one another.
+constexpr uint64_t kLooks = 200;
+constexpr uint64_t kTurn = 2000;
 
 uint32_t predicate(const WarpView& w, int32_t slot) {
   uint32_t value = 0;
@@ -142,7 +147,8 @@ class Turn {
   bool choose(size_t* index);
   void merge();
   uint32_t limit_for(size_t index) const;
-  void account(uint32_t lane_index, uint64_t operations);
+  void look_for_starving();
+  void wait();
   // These return false on a fault; then the warp says what it was.
   bool execute(size_t index, uint32_t limit);
   bool control(size_t index, const Op& op, uint32_t mask);
@@ -189,6 +195,8 @@ void Turn::merge() {
       a.mask |= b.mask;
       a.state = Group::State::kReady;
       a.last_run = std::min(a.last_run, b.last_run);
+      w_.taking_turns = false;
+      if (w_.favoured < kLanes && ((a.mask >> w_.favoured) & 1)) w_.favoured = kLanes;
       w_.groups.erase(w_.groups.begin() + static_cast<ptrdiff_t>(k));
     }
   }
@@ -229,23 +237,31 @@ uint32_t Turn::limit_for(size_t index) const {
   return limit;
 }
 
-// After a turn of the group that is first by its place, the one that has waited longest has one.
-void Turn::account(uint32_t lane_index, uint64_t operations) {
-  w_.spent += operations;
-  if (w_.groups.size() < 2 || w_.spent < kGroupTurn) return;
-  w_.spent = 0;
-  ++w_.turns;
-  const Group* oldest = nullptr;
+// Gives the group that has waited longest a turn out of order if that was too long. From then on
+// groups take turns until some of them meet: the one that ran may wait for the others.
+void Turn::look_for_starving() {
+  const uint64_t longest = w_.taking_turns ? kTurn : kLongestWait;
+  w_.next_look = w_.elapsed + kTurn;
+  w_.favoured = kLanes;
+  const Group* starving = nullptr;
   for (Group& g : w_.groups) {
-    if ((g.mask >> lane_index) & 1) g.last_run = w_.turns;
-    if (g.state == Group::State::kReady && (oldest == nullptr || g.last_run < oldest->last_run)) {
-      oldest = &g;
+    if (g.state != Group::State::kReady) {
+      g.last_run = w_.elapsed;  // nobody keeps it from running
+    } else if (w_.elapsed - g.last_run >= longest &&
+               (starving == nullptr || g.last_run < starving->last_run)) {
+      starving = &g;
     }
   }
-  const bool was_favoured = w_.favoured < kLanes;
-  w_.favoured = was_favoured || oldest == nullptr
-                    ? kLanes
-                    : static_cast<uint32_t>(std::countr_zero(oldest->mask));
+  if (starving == nullptr) return;
+  w_.favoured = static_cast<uint32_t>(std::countr_zero(starving->mask));
+  w_.taking_turns = true;
+}
+
+// The group can only look again. What it waits for may come from another warp, which runs first,
+// or from a group of this one, which has its turn after some looks in vain.
+void Turn::wait() {
+  w_.elapsed += kLongestWait / kLooks;
+  yielded_ = true;
 }
 
 Stop Turn::run() {
@@ -253,11 +269,14 @@ Stop Turn::run() {
     if (w_.groups.size() > 1) merge();
     size_t index = 0;
     if (!choose(&index)) return Stop::kBlocked;
-    const uint64_t before = done_;
-    const auto first_lane = static_cast<uint32_t>(std::countr_zero(w_.groups[index].mask));
     const uint32_t limit = w_.groups.size() > 1 ? limit_for(index) : kNoLimit;
     if (!execute(index, limit)) return Stop::kFault;
-    account(first_lane, done_ - before);
+    if (w_.groups.size() < 2) {
+      w_.favoured = kLanes;
+      w_.taking_turns = false;
+    } else if (w_.elapsed >= w_.next_look) {
+      look_for_starving();
+    }
     if (w_.groups.empty()) break;
     if (done_ >= budget_ || yielded_) return Stop::kBudget;
   }
@@ -277,6 +296,8 @@ bool Turn::execute(size_t index, uint32_t limit) {
   const auto leave = [&] {
     g.next = next;
     done_ += count;
+    w_.elapsed += count;
+    g.last_run = w_.elapsed;
     instructions_ += count * static_cast<uint64_t>(std::popcount(mask));
   };
   while (next != limit) {
@@ -300,7 +321,8 @@ bool Turn::execute(size_t index, uint32_t limit) {
       ++next;
       continue;
     }
-    if (op.kind == OpKind::kBranch && active == mask && alone && count < most) {
+    if (op.kind == OpKind::kBranch && active == mask && alone && count < most &&
+        (op.target > next || !w_.repetition.due(w_.elapsed + count))) {
       next = op.target;
       continue;
     }
@@ -341,9 +363,7 @@ bool Turn::control(size_t index, const Op& op, uint32_t mask) {
         return false;
       }
       ++w_.groups[index].next;
-      // Whoever is waited for may be in this warp or in another.
-      w_.spent += kGroupTurn;
-      yielded_ = true;
+      wait();
       return true;
     case OpKind::kPlain:
       break;
@@ -353,7 +373,13 @@ bool Turn::control(size_t index, const Op& op, uint32_t mask) {
 
 bool Turn::branch(size_t index, uint32_t taken, uint32_t target) {
   const size_t mine = split_guarded(w_, index, taken);
-  w_.groups[mine].next = target;
+  Group& g = w_.groups[mine];
+  const bool backward = target <= g.next;
+  g.next = target;
+  if (backward && w_.repetition.due(w_.elapsed) &&
+      w_.repetition.seen(*g.frame, target, g.mask, w_.elapsed)) {
+    wait();
+  }
   return true;
 }
 

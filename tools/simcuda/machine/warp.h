@@ -2,8 +2,9 @@
 //
 // Lanes that branch apart form groups of their own. The group that is deepest in calls and, there,
 // earliest in the code runs first, and groups that meet at one place of one call become one: that
-// is where structured code comes together again. A group that runs for long while others wait must
-// let them run in turn, so that lanes may wait for one another.
+// is where structured code comes together again. A group runs on until it meets another or waits.
+// One that others have kept from running for too long has a turn, so that lanes may wait for one
+// another.
 #pragma once
 
 #include <memory>
@@ -11,22 +12,11 @@
 #include <vector>
 
 #include "tools/simcuda/machine/code.h"
+#include "tools/simcuda/machine/repetition.h"
 
 namespace simcuda {
 
 class Block;
-
-// One call in execution, by the lanes that made it together.
-struct Frame {
-  Frame* caller = nullptr;
-  const CodeFunction* code = nullptr;
-  std::byte* registers = nullptr;
-  uint64_t local_base = 0;  // in each lane's local memory
-  uint32_t return_to = 0;   // operation in the caller
-  uint32_t lanes = 0;       // still in it
-  uint32_t depth = 0;
-  void* owner = nullptr;  // of its pool
-};
 
 struct Group {
   enum class State : uint8_t { kReady, kAtBarrier, kAtSync };
@@ -35,8 +25,8 @@ struct Group {
   Frame* frame = nullptr;
   State state = State::kReady;
   uint32_t barrier = 0;
-  uint32_t members = 0;  // at a synchronisation of the warp
-  uint64_t last_run = 0;
+  uint32_t members = 0;   // at a synchronisation of the warp
+  uint64_t last_run = 0;  // Warp::elapsed then
 };
 
 // Frames and their registers, kept for reuse.
@@ -62,9 +52,11 @@ struct Warp : WarpView {
   Block* block = nullptr;
   uint32_t index = 0;               // in the block
   uint32_t live = 0;                // lanes that have not exited
-  uint64_t turns = 0;               // that groups have had
-  uint64_t spent = 0;               // operations in the current one
+  uint64_t elapsed = 0;             // operations, and what waiting counts as
+  uint64_t next_look = 0;           // for groups that have waited too long: when `elapsed` is this
   uint32_t favoured = kLanes;       // the lane whose group runs out of order; kLanes: none
+  bool taking_turns = false;        // a group has waited too long, and none has met another since
+  Repetition repetition;            // of the group that runs
   uint32_t thread[3][kLanes] = {};  // %tid of each lane
   std::vector<Group> groups;
   FramePool* frames = nullptr;

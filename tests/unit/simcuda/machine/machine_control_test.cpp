@@ -241,6 +241,138 @@ DONE: st.global.u32 [%p], 4; ret; })",
   for (const uint32_t v : r) EXPECT_EQ(v, 4u);
 }
 
+// Exchanges words in shared memory without any synchronisation: lanes of one parity do `work`,
+// which leaves %r9 at 0, then write, and all read what their neighbour has.
+std::string exchange(const char* parity, const std::string& before, const std::string& work) {
+  return kBegin + R"(
+  .shared .b32 s[32];
+  mov.u32 %r10, s; shl.b32 %r11, %l, 2; add.u32 %r10, %r10, %r11; st.volatile.shared.u32 [%r10], 0;
+  xor.b32 %r11, %r11, 4; mov.u32 %r12, s; add.u32 %r11, %r12, %r11;
+  and.b32 %r1, %l, 1; setp.eq.u32 %q1, %r1, )" +
+         parity + "; mov.u32 %r2, 0; mov.u32 %r8, 0;" + before + R"(
+ROUND:
+  @%q1 bra MEET;
+)" + work +
+         R"(
+  ld.volatile.shared.u32 %r3, [%r10]; add.u32 %r3, %r3, 1; add.u32 %r3, %r3, %r9;
+  st.volatile.shared.u32 [%r10], %r3;
+MEET:
+  ld.volatile.shared.u32 %r4, [%r11]; ld.volatile.shared.u32 %r5, [%r10];
+  add.u32 %r6, %r4, %r5; mad.lo.u32 %r8, %r8, 10, %r6;
+  add.u32 %r2, %r2, 1; setp.lt.u32 %q2, %r2, 5; @%q2 bra ROUND;
+  st.global.u32 [%p], %r8; ret; })";
+}
+
+void expect_exchanged(const std::string& before, const std::string& work) {
+  for (const char* parity : {"0", "1"}) {
+    const auto r = run_words(exchange(parity, before, work), {2, 1, 1}, {32, 1, 1}, 64);
+    for (const uint32_t v : r) EXPECT_EQ(v, 12345u) << "lanes that skip: " << parity;
+  }
+}
+
+TEST(Divergence, WhatTheWarpDidBeforeCountsForNobody) {
+  expect_exchanged(R"(
+  mov.u32 %r7, 0;
+TOGETHER: add.u32 %r7, %r7, 1; setp.lt.u32 %q3, %r7, 5000; @%q3 bra TOGETHER;
+)",
+                   "mov.u32 %r9, 0;");
+}
+
+TEST(Divergence, LanesWaitForThoseThatTakeLong) {
+  expect_exchanged("", R"(
+  mov.u32 %r9, 20000;
+APART: sub.u32 %r9, %r9, 1; setp.ne.u32 %q3, %r9, 0; @%q3 bra APART;
+)");
+}
+
+TEST(Divergence, LanesWaitForThoseThatReadAndAddInALoop) {
+  const auto r = run_words(R"(
+.global .u32 total;
+)" + exchange("0", "", R"(
+  mov.u32 %r9, 5000;
+APART: ld.volatile.shared.u32 %r3, [%r11]; atom.global.add.u32 %r4, [total], %r3;
+  sub.u32 %r9, %r9, 1; setp.ne.u32 %q3, %r9, 0; @%q3 bra APART;
+)"),
+                           {1, 1, 1}, {32, 1, 1}, 32);
+  for (const uint32_t v : r) EXPECT_EQ(v, 12345u);
+}
+
+// One lane takes the lock for its warp; the others do not look at it.
+TEST(Divergence, ALockOfWholeWarps) {
+  for (const char* pause : {"", "nanosleep.u32 100;"}) {
+    const auto r = run_words(R"(
+.global .u32 lock; .global .u32 total[32];
+)" + kBegin + R"(
+  setp.ne.u32 %q1, %l, 0; mov.u64 %rd3, total; mul.wide.u32 %rd4, %l, 4; add.u64 %rd3, %rd3, %rd4;
+  @%q1 bra LOCKED;
+AGAIN: )" + pause + R"(
+  atom.global.cas.b32 %r1, [lock], 0, 1; setp.ne.u32 %q2, %r1, 0; @%q2 bra AGAIN;
+LOCKED:
+  ld.volatile.global.u32 %r2, [%rd3]; mov.u32 %r3, 0;
+LONG: add.u32 %r3, %r3, 1; setp.lt.u32 %q3, %r3, 20000; @%q3 bra LONG;
+  add.u32 %r2, %r2, 1; st.volatile.global.u32 [%rd3], %r2;
+  @%q1 bra UNLOCKED;
+  membar.gl; atom.global.exch.b32 %r1, [lock], 0;
+UNLOCKED: st.global.u32 [%p], %r2; ret; })",
+                             {2, 1, 1}, {128, 1, 1}, 256);
+    uint64_t sum = 0;
+    for (const uint32_t v : r) sum += v;
+    EXPECT_EQ(sum, 32u * 36) << pause;  // each lane has had 1 to 8
+  }
+}
+
+// A lane of the warp waits for another, which is behind it: what it does while it waits.
+void expect_progress(const std::string& functions, const std::string& wait) {
+  const auto r = run_words(functions + kBegin + R"(
+  .shared .b32 flag; .shared .b32 other;
+  mov.u32 %r1, 0; mov.u32 %r2, 0; setp.eq.u32 %q1, %l, 7; @%q1 bra SET;
+WAIT:
+)" + wait + R"(
+  ld.volatile.shared.u32 %r3, [flag]; setp.eq.u32 %q2, %r3, 0; @%q2 bra WAIT;
+  bra.uni MEET;
+SET: add.u32 %r2, %r2, 1; setp.lt.u32 %q3, %r2, 3000; @%q3 bra SET;
+  st.volatile.shared.u32 [flag], 1;
+MEET: st.global.u32 [%p], 1; ret; })",
+                           {2, 1, 1}, {64, 1, 1}, 128);
+  for (const uint32_t v : r) EXPECT_EQ(v, 1u) << wait;
+}
+
+TEST(Divergence, LanesThatWaitForOthersLetThemRun) {
+  expect_progress("", "");
+  expect_progress("", "nanosleep.u32 100;");
+  // Registers change each time.
+  expect_progress("", "add.u32 %r1, %r1, 1;");
+  // In a function, and in two places at once.
+  expect_progress(
+      ".shared .b32 seen;\n.func look() { .reg .b32 %r; ld.volatile.shared.u32 %r, [seen]; ret; "
+      "}\n",
+      "call look;");
+  expect_progress("", R"(
+  and.b32 %r5, %l, 1; setp.eq.u32 %q4, %r5, 0; @%q4 bra EVEN;
+  ld.volatile.shared.u32 %r4, [other]; bra.uni BOTH;
+EVEN: ld.volatile.shared.u32 %r6, [other]; add.u32 %r6, %r6, 1;
+BOTH:
+)");
+}
+
+// A lane that needs many turns is not kept waiting for each of them as long as for the first.
+TEST(Divergence, LanesThatWaitTakeTurnsWithTheOthers) {
+  Machine m(kBegin + R"(
+  .shared .b32 flag;
+  mov.u32 %r1, 0; mov.u32 %r2, 0; setp.eq.u32 %q1, %l, 7; @%q1 bra SET;
+WAIT: add.u32 %r1, %r1, 1;
+  ld.volatile.shared.u32 %r3, [flag]; setp.eq.u32 %q2, %r3, 0; @%q2 bra WAIT;
+  bra.uni MEET;
+SET: add.u32 %r2, %r2, 1; setp.lt.u32 %q3, %r2, 50000; @%q3 bra SET;
+  st.volatile.shared.u32 [flag], 1;
+MEET: st.global.u32 [%p], 1; ret; })");
+  ASSERT_TRUE(m.ok()) << m.error().reason;
+  const uint64_t p = m.buffer(32 * 4);
+  ASSERT_EQ(m.launch("k", {1, 1, 1}, {32, 1, 1}, {p}).message, "");
+  EXPECT_EQ(m.read<uint32_t>(p, 32), std::vector<uint32_t>(32, 1));
+  EXPECT_LT(m.counters.thread_instructions.load(), 31u * 2'000'000);
+}
+
 TEST(Control, CancelEndsAnEndlessKernel) {
   Machine m(".visible .entry k() { L: bra L; }");
   ASSERT_TRUE(m.ok());
