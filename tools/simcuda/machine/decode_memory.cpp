@@ -341,10 +341,16 @@ int32_t Decoder::generic_address(const Operand& operand, Space space) {
   }
   const uint64_t window =
       access.code == static_cast<uint8_t>(MemorySpace::kShared) ? kSharedWindow : 0;
-  const auto offset = static_cast<uint64_t>(access.immediate);
+  auto offset = static_cast<uint64_t>(access.immediate);
   int32_t base = access.slot[kAddressSlot];
   if (base == kNoSlot) return constant(offset + window, 64);
   if ((access.flags & kAddress32) != 0) {
+    if (window != 0) {  // wraps at 32 bits
+      const int32_t within = new_slot(32);
+      emit(handlers_.integer(IntOp::kAdd, Num::kU32), {within, base, constant(offset, 32)});
+      base = within;
+      offset = 0;
+    }
     const int32_t wide = new_slot(64);
     emit(handlers_.resize(Num::kU32, 32, 64), {wide, base});
     base = wide;

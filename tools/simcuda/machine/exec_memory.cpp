@@ -218,7 +218,10 @@ bool resolve(WarpView& w, const Op& op, uint32_t mask, uint32_t bytes, bool writ
     SIMCUDA_LANES q.address[i] = add;
   } else if (op.flags & kAddress32) {
     const uint32_t* base = source<uint32_t>(w, op.slot[kAddressSlot]);
-    SIMCUDA_LANES q.address[i] = base[i] + add;
+    // Shared and local memory and parameters have addresses of 32 bits, which wrap.
+    const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
+    const uint64_t bits = wide ? ~uint64_t(0) : uint64_t(~uint32_t(0));
+    SIMCUDA_LANES q.address[i] = (base[i] + add) & bits;
   } else {
     const uint64_t* base = source<uint64_t>(w, op.slot[kAddressSlot]);
     SIMCUDA_LANES q.address[i] = base[i] + add;

@@ -126,6 +126,48 @@ TEST(Memory, ParametersByValueAndTheirAddress) {
   for (uint32_t t = 0; t < 64; ++t) EXPECT_EQ(r[t], t % 2 == 0 ? 10u : 18u);
 }
 
+// Registers of 32 bits that hold negative numbers, with offsets that lead back into the space.
+TEST(Memory, NarrowAddressesWrap) {
+  Machine m(R"(
+.visible .entry k(.param .u64 in, .param .u64 out, .param .align 8 .b8 words[16]) {
+  .reg .b64 %i, %o, %x<8>; .reg .b32 %t, %r<24>; .reg .pred %q;
+  .shared .align 16 .b8 ours[2048]; .local .align 16 .b8 mine[64];
+  ld.param.u64 %i, [in]; ld.param.u64 %o, [out]; mov.u32 %t, %tid.x;
+  mul.wide.u32 %x0, %t, 64; add.u64 %o, %o, %x0;
+  mov.u32 %r1, ours; shl.b32 %r2, %t, 5; add.u32 %r1, %r1, %r2;
+  // 4096 below its 32 bytes: wraps for all; and 4096 above.
+  sub.u32 %r2, %r1, 4096; add.u32 %r3, %r1, 4096;
+  st.shared.u32 [%r2+4096], %t; ld.volatile.shared.u32 %r4, [%r3+-4096]; st.global.u32 [%o], %r4;
+  atom.shared.add.u32 %r4, [%r2+4096], 5; st.global.u32 [%o+4], %r4;
+  red.shared.add.u32 [%r2+4096], 2; ld.shared.u32 %r4, [%r1]; st.global.u32 [%o+8], %r4;
+  atom.shared.cas.b32 %r4, [%r2+4096], %r4, 77; ld.shared.u32 %r4, [%r2+4096]; st.global.u32 [%o+12], %r4;
+  st.shared.v4.u32 [%r2+4112], {%t, 1, 2, 3}; ld.shared.v2.u32 {%r5, %r6}, [%r2+4120];
+  st.global.v2.u32 [%o+16], {%r5, %r6};
+  // Half of the lanes only.
+  and.b32 %r7, %t, 1; setp.eq.u32 %q, %r7, 0; mov.u32 %r8, 9;
+  @%q ld.shared.u32 %r8, [%r2+4112]; st.global.u32 [%o+24], %r8;
+  mov.u32 %r9, mine; sub.u32 %r9, %r9, 68; st.local.u32 [%r9+72], %t; ld.local.u32 %r10, [%r9+72];
+  st.global.u32 [%o+28], %r10;
+  mov.u32 %r11, words; sub.u32 %r11, %r11, 100; ld.param.u32 %r12, [%r11+104]; st.global.u32 [%o+32], %r12;
+  // As a generic address, and by other instructions.
+  cp.async.ca.shared.global [%r2+4100], [%i], 4; cp.async.wait_all; ld.shared.u32 %r13, [%r1+4];
+  st.global.u32 [%o+36], %r13;
+  mbarrier.init.shared.b64 [%r2+4104], 3; mbarrier.arrive.shared.b64 %x1, [%r2+4104];
+  mbarrier.pending_count.b64 %r14, %x1; st.global.u32 [%o+40], %r14;
+  ret; })");
+  const uint64_t i = m.buffer(std::vector<uint32_t>{4242});
+  const uint64_t o = m.buffer(64 * 64);
+  ASSERT_TRUE(m.ok()) << m.error().instruction << ": " << m.error().reason;
+  ASSERT_EQ(m.launch("k", {1, 1, 1}, {64, 1, 1}, {i, o, uint64_t{31} << 32}).message, "");
+  const auto r = m.read<uint32_t>(o, 64 * 16);
+  for (uint32_t t = 0; t < 64; ++t) {
+    const std::vector<uint32_t> got(&r[t * 16], &r[t * 16] + 11);
+    EXPECT_EQ(got,
+              (std::vector<uint32_t>{t, t, t + 7, 77, 2, 3, t % 2 == 0 ? t : 9, t, 31, 4242, 3}))
+        << t;
+  }
+}
+
 struct AtomicCase {
   const char* op;
   uint32_t bits;
@@ -275,6 +317,21 @@ TEST(Fault, EveryKindOfWrongAccess) {
       {"st.shared.u32 [%r0+1024], %r1;", address, "shared address 0x400"},
       {"mov.u32 %r1, 64; ld.local.u32 %r2, [%r1];", address, "local address"},
       {"mov.u64 %x1, 16; ld.param.u32 %r2, [%x1];", address, "parameter offset 0x10"},
+      {"mov.u32 %r1, -4; ld.shared.u32 %r2, [%r1];", address, "shared address 0xfffffffc"},
+      {"mov.u32 %r1, -68; ld.shared.u32 %r2, [%r1+64];", address, "shared address 0xfffffffc"},
+      {"mov.u32 %r1, 60; ld.shared.u32 %r2, [%r1-64];", address, "shared address 0xfffffffc"},
+      {"mov.u32 %r1, -68; ld.shared.u32 %r2, [%r1+1092];", address, "shared address 0x400"},
+      {"mov.u32 %r1, -8; st.shared.v2.u32 [%r1], {%r2, %r2};", address,
+       "shared address 0xfffffff8"},
+      {"mov.u32 %r1, -4; atom.shared.add.u32 %r2, [%r1+1028], 1;", address, "shared address 0x400"},
+      {"mov.u32 %r1, -4; red.shared.add.u32 [%r1], 1;", address, "shared address 0xfffffffc"},
+      {"mov.u32 %r1, -4; cp.async.ca.shared.global [%r1+1028], [%i], 4;", address,
+       "shared address 0x400"},
+      {"mov.u32 %r1, -4; st.local.u32 [%r1], %r2;", address, "local address 0xfffffffc"},
+      {"mov.u32 %r1, -4; ld.param.u32 %r2, [%r1+20];", address, "parameter offset 0x10"},
+      // Other addresses have 64 bits.
+      {"mov.u32 %r1, -64; ld.global.u32 %r2, [%r1+68];", address, "address 0x100000004"},
+      {"mov.u64 %x1, 4294967232; ld.shared.u32 %r2, [%x1+68];", address, "address"},
   };
   for (const WrongAccess& c : cases) {
     Machine m(kBegin +
