@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "tools/simcuda/machine/order.h"
+
 namespace simcuda {
 
 namespace ptx = gpusnap::ptx;
@@ -272,6 +274,7 @@ void Decoder::finish() {
   end.kind = function_.is_kernel ? OpKind::kExit : OpKind::kReturn;
   end.instruction =
       function_.instructions.empty() ? 0 : static_cast<uint32_t>(function_.instructions.size() - 1);
+  order_for_meeting(out_);
   out_.register_bytes = (static_cast<uint64_t>(register_bytes_) + 63) / 64 * 64;
   out_.decoded = true;
 }

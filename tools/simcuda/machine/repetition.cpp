@@ -13,7 +13,8 @@ constexpr uint64_t kBytesPerOperation = 2;
 template <class Visit>
 bool visit_state(const Frame& frame, const Visit& visit) {
   for (const Frame* f = &frame; f != nullptr; f = f->caller) {
-    if (!visit(&f->code, sizeof f->code) || !visit(&f->return_to, sizeof f->return_to) ||
+    const void* code = f->code;
+    if (!visit(&code, sizeof code) || !visit(&f->return_to, sizeof f->return_to) ||
         !visit(f->registers, f->code->register_bytes)) {
       return false;
     }

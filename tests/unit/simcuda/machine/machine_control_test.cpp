@@ -1,4 +1,6 @@
 // Branches, loops, calls, barriers and what the lanes of a warp do together.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <thread>
 
@@ -371,6 +373,70 @@ MEET: st.global.u32 [%p], 1; ret; })");
   ASSERT_EQ(m.launch("k", {1, 1, 1}, {32, 1, 1}, {p}).message, "");
   EXPECT_EQ(m.read<uint32_t>(p, 32), std::vector<uint32_t>(32, 1));
   EXPECT_LT(m.counters.thread_instructions.load(), 31u * 2'000'000);
+}
+
+// The same program with its parts in every order. Each part says where it goes.
+TEST(Divergence, LanesMeetWhateverTheOrderOfTheCode) {
+  const std::string begin = kBegin + R"(
+  .shared .b32 s[64];
+  mov.u32 %r10, s; shl.b32 %r11, %t, 2; add.u32 %r10, %r10, %r11; st.volatile.shared.u32 [%r10], 0;
+  xor.b32 %r11, %r11, 4; mov.u32 %r12, s; add.u32 %r11, %r12, %r11;
+  and.b32 %r1, %l, 1; setp.eq.u32 %q1, %r1, 0; mov.u32 %r2, 0; mov.u32 %r8, 0;
+  setp.eq.u32 %q4, %t, 31; and.b32 %r1, %l, 3; setp.eq.u32 %q5, %r1, 3;
+  bra ROUND;
+)";
+  // Odd lanes add one to their words, each in its own way, and one of them leaves; then all read
+  // their neighbours' words.
+  std::array<std::string, 6> parts = {
+      R"(
+ROUND: selp.b32 %r1, 1, 0, %q1; mov.u32 %r9, 50;
+WAYS: .branchtargets APART, MEET;
+  brx.idx %r1, WAYS;)",
+      R"(
+APART: sub.u32 %r9, %r9, 1; setp.ne.u32 %q3, %r9, 0; @%q3 bra APART; @%q5 bra SELDOM;
+  ld.volatile.shared.u32 %r3, [%r10]; add.u32 %r3, %r3, 1;
+STORE: st.volatile.shared.u32 [%r10], %r3; bra MEET;)",
+      R"(
+SELDOM: @%q4 bra QUIT;
+  ld.volatile.shared.u32 %r3, [%r10]; add.u32 %r3, %r3, 2; sub.u32 %r3, %r3, 1; bra STORE;)",
+      R"(
+MEET: ld.volatile.shared.u32 %r4, [%r11]; ld.volatile.shared.u32 %r5, [%r10];
+  add.u32 %r6, %r4, %r5; mad.lo.u32 %r8, %r8, 10, %r6; add.u32 %r2, %r2, 1;
+  setp.lt.u32 %q2, %r2, 5; @%q2 bra ROUND; bra DONE;)",
+      R"(
+QUIT: st.global.u32 [%p], 7; ret;)",
+      R"(
+DONE: st.global.u32 [%p], %r8; ret;)"};
+  std::sort(parts.begin(), parts.end());
+  std::vector<uint32_t> expected(64, 12345);
+  expected[30] = 0;  // its neighbour has left
+  expected[31] = 7;
+  do {
+    std::string text = begin;
+    for (const std::string& part : parts) text += part;
+    ASSERT_EQ(run_words(text + "}", {1, 1, 1}, {64, 1, 1}, 64), expected) << text;
+  } while (std::next_permutation(parts.begin(), parts.end()));
+}
+
+// A loop goes on from its middle for some lanes; others leave the kernel early.
+TEST(Divergence, LanesMeetAtTheStartOfALoop) {
+  const auto r = run_words(kBegin + R"(
+  .shared .b32 s[32];
+  setp.ge.u32 %q5, %l, 30; mov.u32 %r10, s; shl.b32 %r11, %l, 2; add.u32 %r10, %r10, %r11;
+  st.volatile.shared.u32 [%r10], 0; xor.b32 %r11, %r11, 4; mov.u32 %r12, s; add.u32 %r11, %r12, %r11;
+  mov.u32 %r2, 0; mov.u32 %r8, 0;
+NEXT:
+  ld.volatile.shared.u32 %r4, [%r11]; ld.volatile.shared.u32 %r5, [%r10];
+  add.u32 %r6, %r4, %r5; mad.lo.u32 %r8, %r8, 10, %r6;
+  add.u32 %r2, %r2, 1; setp.gt.u32 %q2, %r2, 5; @%q2 bra OUT;
+  and.b32 %r1, %l, 1; setp.eq.u32 %q1, %r1, 0; @%q1 bra NEXT;
+  @%q5 bra QUIT;
+  ld.volatile.shared.u32 %r3, [%r10]; add.u32 %r3, %r3, 1; st.volatile.shared.u32 [%r10], %r3;
+  bra NEXT;
+QUIT: st.global.u32 [%p], 7; ret;
+OUT: st.global.u32 [%p], %r8; ret; })",
+                           {1, 1, 1}, {32, 1, 1}, 32);
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(r[i], i == 31 ? 7u : i == 30 ? 0u : 12345u) << i;
 }
 
 TEST(Control, CancelEndsAnEndlessKernel) {
