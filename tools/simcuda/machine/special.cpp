@@ -151,27 +151,31 @@ uint64_t uniform_value(Special code, const Warp& warp) {
   }
 }
 
-uint64_t lane_value(Special code, const Warp& warp, uint32_t lane) {
-  const uint32_t bit = 1u << lane;
+// What differs between lanes, for all of them: a decision for each lane would cost more than the
+// values do.
+void lane_values(Special code, const Warp& warp, uint32_t (&values)[kLanes]) {
+  const auto set = [&values](const auto& value) {
+    for (uint32_t i = 0; i < kLanes; ++i) values[i] = value(i);
+  };
   switch (code) {
     case Special::kTidX:
-      return warp.thread[0][lane];
+      return set([&](uint32_t lane) { return warp.thread[0][lane]; });
     case Special::kTidY:
-      return warp.thread[1][lane];
+      return set([&](uint32_t lane) { return warp.thread[1][lane]; });
     case Special::kTidZ:
-      return warp.thread[2][lane];
+      return set([&](uint32_t lane) { return warp.thread[2][lane]; });
     case Special::kLaneId:
-      return lane;
+      return set([](uint32_t lane) { return lane; });
     case Special::kLaneMaskEq:
-      return bit;
+      return set([](uint32_t lane) { return 1u << lane; });
     case Special::kLaneMaskLe:
-      return bit | (bit - 1);
+      return set([](uint32_t lane) { return 1u << lane | ((1u << lane) - 1); });
     case Special::kLaneMaskLt:
-      return bit - 1;
+      return set([](uint32_t lane) { return (1u << lane) - 1; });
     case Special::kLaneMaskGe:
-      return ~(bit - 1);
+      return set([](uint32_t lane) { return ~((1u << lane) - 1); });
     default:
-      return ~(bit | (bit - 1));
+      return set([](uint32_t lane) { return ~(1u << lane | ((1u << lane) - 1)); });
   }
 }
 
@@ -208,9 +212,11 @@ bool read_special(WarpView& view, const Op& op, uint32_t mask) {
     fill(view, op.slot[0], mask, static_cast<T>(uniform_value(code, warp)));
     return true;
   }
+  uint32_t values[kLanes];
+  lane_values(code, warp, values);
   T* to = reinterpret_cast<T*>(view.registers + op.slot[0]);
   for (uint32_t i = 0; i < kLanes; ++i) {
-    if ((mask >> i) & 1) to[i] = static_cast<T>(lane_value(code, warp, i));
+    if ((mask >> i) & 1) to[i] = static_cast<T>(values[i]);
   }
   return true;
 }

@@ -586,6 +586,9 @@ TEST(Control, SpecialRegisters) {
   setp.ne.u32 %q, %r15, %r6; @%q trap;
   mov.u32 %r16, %lanemask_lt; popc.b32 %r16, %r16; setp.ne.u32 %q, %r16, %r13; @%q trap;
   mov.u32 %r16, %lanemask_ge; popc.b32 %r16, %r16; sub.u32 %r16, 32, %r16; setp.ne.u32 %q, %r16, %r13; @%q trap;
+  mov.u32 %r16, %lanemask_eq; shr.u32 %r18, %r16, %r13; setp.ne.u32 %q, %r18, 1; @%q trap;
+  mov.u32 %r18, %lanemask_lt; or.b32 %r18, %r18, %r16; mov.u32 %r19, %lanemask_le; setp.ne.u32 %q, %r18, %r19; @%q trap;
+  not.b32 %r18, %r19; mov.u32 %r19, %lanemask_gt; setp.ne.u32 %q, %r18, %r19; @%q trap;
   mov.u64 %rd2, %clock64; mov.u64 %rd3, %clock64; setp.ge.u64 %q, %rd2, %rd3; @%q trap;
   mov.u32 %r17, %dynamic_smem_size; setp.ne.u32 %q, %r17, 48; @%q trap;
   ld.param.u64 %rd0, [p]; mul.wide.u32 %rd1, %r12, 4; add.u64 %rd0, %rd0, %rd1;
