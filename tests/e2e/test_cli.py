@@ -155,8 +155,7 @@ class Looking(CliTest):
         self.assertEqual([each['id'] for each in json.loads(self.call('list', 'job', '--json').stdout)],
                          ['job@2', 'job@1'])
         rows = self.call('list').stdout.splitlines()
-        self.assertEqual(rows[0].split(), ['ID', 'RANKS', 'TIME', 'AGE', 'SIZE', 'CHAIN', 'STORED', 'DISK',
-                                           'SHARED', 'STALL', 'LEVEL', 'STATE'])
+        self.assertEqual(rows[0].split(), ['ID', 'AGE', 'KIND', 'SIZE', 'STORED', 'STALL', 'STATE'])
         self.assertEqual(len(rows), 4)
         self.assertIn('293.0 KiB', rows[1])
         self.assertIn('12.3 ms', rows[1])
@@ -169,8 +168,10 @@ class Looking(CliTest):
         self.assertEqual([listed[i]['own_bytes'] for i in (1, 2, 4)], [300000, 65536, 300000])
         self.assertEqual({each['bytes'] for each in listed.values()}, {300000})
         rows = {row.split()[0]: row for row in self.call('list').stdout.splitlines()}
-        self.assertRegex(rows['job@1'], r' full +293.0 KiB .* complete \(kept for 3\)$')
-        self.assertRegex(rows['job@3'], r' \+2 +64.0 KiB .* complete$')
+        self.assertRegex(rows['job@1'], r' full +293.0 KiB +293.0 KiB +12.3 ms +complete$')
+        self.assertRegex(rows['job@3'], r' increment on 2 +293.0 KiB +64.0 KiB +12.3 ms +complete$')
+        self.assertEqual([(listed[i]['kind'], listed[i]['parent']) for i in (1, 2, 3, 4)],
+                         [('full', 0), ('increment', 1), ('increment', 2), ('full', 0)])
         rank = json.loads(self.call('show', 'job@3', '--json').stdout)['ranks'][0]
         self.assertEqual((rank['parent'], rank['chain'], rank['own_bytes']), (2, 2, 65536))
         self.assertEqual([each['own_bytes'] for each in rank['ranges']], [65536, 0])
@@ -184,6 +185,12 @@ class Looking(CliTest):
         self.assertIn('job@3: damaged: checkpoint job@3 cannot be used: its ancestor job@1', done.stdout)
         self.damage('job/e2/*.manifest')
         self.assertIn('its ancestor job@2 cannot be used', self.call('list').stdout)
+
+    def test_the_table_fits_a_terminal(self):
+        self.make('100+99', job='demo')
+        rows = self.call('list').stdout.splitlines()
+        self.assertRegex(rows[1], r'^demo@100 .* increment on 99 .* complete$')
+        self.assertLessEqual(max(map(len, rows)), 80)
 
     def test_space(self):
         self.make('3+1')
@@ -229,6 +236,7 @@ class Looking(CliTest):
         self.assertEqual({epoch: each['state'] for epoch, each in states.items()},
                          {1: 'complete', 2: 'partial', 3: 'damaged'})
         self.assertTrue(states[3]['reason'])
+        self.assertEqual((states[3]['kind'], states[2]['kind']), ('unknown', 'unknown'))
         self.assertIn('damaged: ', self.call('list').stdout)
 
     def test_show(self):

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <map>
@@ -19,6 +20,18 @@ uint64_t reclaimable(const CheckpointInfo& checkpoint) {
   return checkpoint.unnamed_bytes + (checkpoint.needed_by == 0 ? own : 0);
 }
 
+// The newest parent over the ranks; 0: full. Ranks differ only after one part of them was merged.
+uint64_t parent_of(const CheckpointInfo& checkpoint) {
+  uint64_t parent = 0;
+  for (const Manifest& rank : checkpoint.ranks) parent = std::max(parent, rank.parent);
+  return parent;
+}
+
+const char* name_of_kind(const CheckpointInfo& checkpoint) {
+  if (checkpoint.ranks.empty()) return "unknown";
+  return parent_of(checkpoint) == 0 ? "full" : "increment";
+}
+
 std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
   Json json;
   json.begin_array();
@@ -34,6 +47,8 @@ std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
     json.key("journal_bytes").value(checkpoint.journal_bytes);
     json.key("shared_bytes").value(checkpoint.shared_bytes);
     json.key("reclaimable_bytes").value(reclaimable(checkpoint));
+    json.key("kind").value(name_of_kind(checkpoint));
+    json.key("parent").value(parent_of(checkpoint));
     json.key("chain").value(uint64_t{checkpoint.chain});
     json.key("needed_by").value(checkpoint.needed_by);
     json.key("stall_ms").value(static_cast<double>(checkpoint.stall_ns) / 1e6);
@@ -46,39 +61,36 @@ std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
   return json.end_array().text() + "\n";
 }
 
-// "full", or by how many ancestors it is one: "+3".
-std::string show_chain(uint32_t chain) {
-  return chain == 0 ? "full" : fmt::format("+{}", chain);
+std::string show_kind(const CheckpointInfo& checkpoint) {
+  if (parent_of(checkpoint) == 0) return name_of_kind(checkpoint);
+  return fmt::format("{} on {}", name_of_kind(checkpoint), parent_of(checkpoint));
 }
 
-// Those that are there, of how many where some are missing: "3/4".
-std::string show_ranks(const CheckpointInfo& checkpoint) {
-  if (checkpoint.ranks.empty()) return "-";
-  const size_t there = checkpoint.ranks.size();
-  const uint64_t all = checkpoint.ranks[0].ranks;
-  return there == all ? fmt::format("{}", all) : fmt::format("{}/{}", there, all);
-}
-
-std::string as_table(const std::vector<LevelledCheckpoint>& checkpoints) {
-  std::vector<std::vector<std::string>> rows = {{"ID", "RANKS", "TIME", "AGE", "SIZE", "CHAIN",
-                                                 "STORED", "DISK", "SHARED", "STALL", "LEVEL",
-                                                 "STATE"}};
-  const std::time_t now = std::time(nullptr);
-  for (const auto& [checkpoint, level] : checkpoints) {
-    const bool known = !checkpoint.ranks.empty();
-    std::string state = name_of(checkpoint.state);
-    if (!checkpoint.reason.empty()) state += ": " + printable(checkpoint.reason);
-    if (checkpoint.needed_by != 0) state += fmt::format(" (kept for {})", checkpoint.needed_by);
-    rows.push_back(
-        {checkpoint.id, show_ranks(checkpoint), show_local_time(checkpoint.time_unix_ns),
-         show_age(now - checkpoint.time_unix_ns / 1'000'000'000),
-         known ? show_bytes(checkpoint.bytes) : "-", known ? show_chain(checkpoint.chain) : "-",
-         known ? show_bytes(checkpoint.own_bytes) : "-",
-         show_bytes(checkpoint.stored_bytes - checkpoint.journal_bytes + checkpoint.unnamed_bytes),
-         known ? show_bytes(checkpoint.shared_bytes) : "-",
-         known ? show_nanoseconds(checkpoint.stall_ns) : "-", name_of(level), state});
+// A complete checkpoint is durable; the others say how far they are, and why they are not complete.
+std::string show_state(const LevelledCheckpoint& checkpoint) {
+  std::string state = name_of(checkpoint.info.state);
+  if (checkpoint.level == Level::kMemory || checkpoint.level == Level::kSsd) {
+    state += fmt::format(" ({})", name_of(checkpoint.level));
   }
-  return table(rows, "lrlrrlrrrrll");
+  if (!checkpoint.info.reason.empty()) state += ": " + printable(checkpoint.info.reason);
+  return state;
+}
+
+// At most 80 columns for whatever is complete and has an ID of up to ten letters. `--json` and
+// `show` have the rest.
+std::string as_table(const std::vector<LevelledCheckpoint>& checkpoints) {
+  std::vector<std::vector<std::string>> rows = {
+      {"ID", "AGE", "KIND", "SIZE", "STORED", "STALL", "STATE"}};
+  const std::time_t now = std::time(nullptr);
+  for (const LevelledCheckpoint& each : checkpoints) {
+    const CheckpointInfo& checkpoint = each.info;
+    const bool known = !checkpoint.ranks.empty();
+    rows.push_back({checkpoint.id, show_age(now - checkpoint.time_unix_ns / 1'000'000'000),
+                    known ? show_kind(checkpoint) : "-", known ? show_bytes(checkpoint.bytes) : "-",
+                    known ? show_bytes(checkpoint.own_bytes) : "-",
+                    known ? show_nanoseconds(checkpoint.stall_ns) : "-", show_state(each)});
+  }
+  return table(rows, "lrlrrrl");
 }
 
 struct Space {

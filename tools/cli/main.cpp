@@ -215,16 +215,18 @@ CLI::App* add_list(CLI::App& app, StoreOptions& options) {
       "--json", options.json,
       "an array of objects with id, job, epoch, time (ISO 8601), bytes, "
       "stored_bytes, journal_bytes (of those), shared_bytes (of ancestors), "
-      "reclaimable_bytes (went it alone), stall_ms, ranks, state, level, reason; with "
+      "reclaimable_bytes (went it alone), kind (full, increment, unknown), parent (its epoch; "
+      "0: none), chain (number of ancestors), stall_ms, ranks, state, level, reason; with "
       "--space of objects with job, checkpoints, journals, unnamed, total, "
       "reclaimable, ssd (on this node's devices), in bytes");
   command->add_flag("--space", options.space, "what each job takes instead, and all of them");
   add_store(*command, options.store);
   end_help(*command,
-           "States: complete (can be restored), partial (not, or not yet, complete), "
-           "damaged.\n"
-           "Levels: durable (in the store), ssd (on this node's devices, on its way), memory "
-           "(in this\nnode's memory, on its way); both of these need their program no more.\n\n"
+           "Sizes: SIZE of device memory, of which STORED is in the checkpoint's own files and the "
+           "rest in\nits ancestors'. STALL: how long the program waited.\n"
+           "States: complete (can be restored, durable), partial (not, or not yet, complete), "
+           "damaged.\nWhat is on its way and needs its program no more: partial (ssd), on this "
+           "node's devices;\npartial (memory), in this node's memory.\n\n"
            "Examples:\n"
            "  gpusnap list\n"
            "  gpusnap list wave --store /scratch/ck --json\n\n");
