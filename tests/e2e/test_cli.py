@@ -7,6 +7,7 @@ import fcntl
 import glob
 import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -572,6 +573,98 @@ class Asking(CliTest):
                              'no such process')
         self.assert_one_line(self.call('checkpoint', str(os.getpid()), status=harness.INTERNAL),
                              'does not run under gpusnap')
+
+
+class Forcing(harness.TestCase):
+    """Each --force option: a restore that is refused without it, and made with it."""
+
+    RECORDED = {'SIMCUDA_MEMORY': '2G', 'SIMCUDA_DEVICES': '2'}
+
+    def setUp(self):
+        super().setUp()
+        self.program = os.path.join(self.folder, 'corners')
+        shutil.copy(harness.app('corners'), self.program)
+
+    def write_value(self, text):
+        with open(os.path.join(self.working_folder, 'value.txt'), 'w', encoding='ascii') as file:
+            file.write(text)
+
+    def saved(self, command):
+        """What an undisturbed run puts out; one with checkpoints has run to its end."""
+        self.program_settings = self.RECORDED
+        self.write_value('4\n')
+        reference = self.reference(command)
+        self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:50'))
+        self.assertTrue(self.complete())
+        return reference
+
+    def refused(self, status, word, run):
+        self.assertEqual(run.wait(self.timeout), status, run.errors)
+        self.assertEqual(len(run.errors.splitlines()), 1, run.errors)
+        self.assertIn(word, run.errors)
+
+    def needs(self, option, status, command, **changed):
+        """The restore, made with the option alone."""
+        self.refused(status, option, self.start_restored(command, **changed))
+        for other in set(forces(self.tool('restore', '--help').stdout)) - {option}:
+            self.refused(status, option, self.start_restored(command, options=[other], **changed))
+        return self.finish(self.start_restored(command, options=[option], **changed))
+
+    def test_program(self):
+        command = [self.program, 'plain', '200']
+        reference = self.saved(command)
+        with open(self.program, 'ab') as file:
+            file.write(b'changed')
+        run = self.needs('--force-program', harness.OTHER_PROGRAM, command)
+        self.assert_same_output(run, reference)
+
+    def test_arguments(self):
+        reference = self.saved([self.program, 'plain', '200'])
+        run = self.needs('--force-arguments', harness.OTHER_PROGRAM, [self.program, 'plain', '0200'])
+        self.assert_same_output(run, reference)
+
+    def test_inputs(self):
+        command = [self.program, 'data_by_file', '200']
+        reference = self.saved(command)
+        self.write_value('004\n')
+        run = self.needs('--force-inputs', harness.OTHER_PROGRAM, command)
+        self.assert_same_output(run, reference)
+
+    def test_device(self):
+        command = [self.program, 'plain', '200']
+        reference = self.saved(command)
+        run = self.needs('--force-device', harness.IMPOSSIBLE, command, SIMCUDA_MEMORY='1G')
+        self.assert_same_output(run, reference)
+
+    def test_devices(self):
+        """A program that used its second device starts, and diverges where it needs it again."""
+        command = [harness.app('two_devices'), '60']
+        self.program_settings = self.RECORDED
+        self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:120'))
+        self.refused(harness.IMPOSSIBLE, '--force-devices',
+                     self.start_restored(command, SIMCUDA_DEVICES='1'))
+        self.refused(harness.DIVERGED, 'expected cuCtxCreate_v2(0, 1)',
+                     self.start_restored(command, options=['--force-devices'], SIMCUDA_DEVICES='1'))
+
+    def test_data(self):
+        """Neither the file's change nor the data that it leads to is passed over by the other."""
+        command = [self.program, 'data_by_file', '200']
+        self.saved(command)
+        self.write_value('5\n')
+        self.refused(harness.OTHER_PROGRAM, '--force-inputs',
+                     self.start_restored(command, options=['--force-data']))
+        self.refused(harness.DIVERGED, '--force-data',
+                     self.start_restored(command, options=['--force-inputs']))
+        self.finish(self.start_restored(command, options=['--force-inputs', '--force-data']))
+
+    def test_every_option_is_tested(self):
+        tested = {'--force-' + name[len('test_'):] for name in dir(self) if name.startswith('test_')}
+        self.assertLessEqual(set(forces(self.tool('restore', '--help').stdout)), tested)
+
+
+def forces(text):
+    """The --force options that a help text names."""
+    return sorted(set(re.findall(r'--force-[a-z]+', text)))
 
 
 if __name__ == '__main__':

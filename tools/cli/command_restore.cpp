@@ -146,6 +146,7 @@ PassOver pass_over_in(const RestoreOptions& options, const Settings& settings) {
   all.inputs |= options.pass_over.inputs;
   all.device |= options.pass_over.device;
   all.devices |= options.pass_over.devices;
+  all.data |= options.pass_over.data;
   return all;
 }
 
