@@ -10,7 +10,10 @@ see that it is within its bound. A regression is beyond it in all of them.
 import argparse
 import os
 import pathlib
+import shutil
+import statistics
 import subprocess
+import types
 import unittest
 
 import organisations
@@ -29,6 +32,33 @@ BOUNDS = {
                 'nb+f+h+d': 0.1, 'nb+i+h+d': 0.1, 'nb+i-fg+h+d': 0.1},
     'adaptive': {'b+i': 0.65, 'nb+i+h+d': 0.2, 'nb+i-fg+h+d': 0.3},
 }
+
+
+def gpu_suite():
+    """scripts/gpu-suite, as a module."""
+    module = types.ModuleType('gpu_suite')
+    module.__file__ = str(organisations.TOP / 'scripts' / 'gpu-suite')
+    text = pathlib.Path(module.__file__).read_text(encoding='utf-8')
+    exec(compile(text, module.__file__, 'exec'), module.__dict__)
+    return module
+
+
+class GpuSuite(unittest.TestCase):
+    def test_it_measures_a_program_that_writes(self):
+        """Several times; by the software GPU here."""
+        module = gpu_suite()
+        module.ROUNDS = 2
+        suite = module.Suite(BUILD, True, None)
+        self.addCleanup(shutil.rmtree, suite.folder)
+        suite.snapshots([MEMORY])
+        self.assertEqual(suite.failed, [])
+        found, = suite.figures.values()
+        self.assertEqual(len(found['stalls_s']), 2)
+        self.assertEqual(found['stall_s'], statistics.median(found['stalls_s']))
+        self.assertGreater(found['plain_copy_s'], 0)
+        # It overwrites a quarter of its memory.
+        self.assertGreater(found['stored_bytes'], MEMORY * 2**20 / 5)
+        self.assertLess(found['stored_bytes'], MEMORY * 2**20 / 3)
 
 
 class Organisations(unittest.TestCase):
