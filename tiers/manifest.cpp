@@ -189,6 +189,9 @@ class Taker {
       m.meanwhile = {calls->launches_free(),   calls->launches_waited(), calls->launches_guessed(),
                      calls->launches_opaque(), calls->others_free(),     calls->others_waited()};
     }
+    if (const stored::Waits* waits = from.waits(); waits != nullptr) {
+      m.waits = {waits->calls_ns(), waits->frees_ns(), waits->streams_ns()};
+    }
     m.program = program(*from.program());
     each(from.ranges(), [&](const stored::Range* r) {
       m.ranges.push_back({r->kind(), r->address(), r->size(), r->call_site(), r->ordinal(),
@@ -525,11 +528,12 @@ std::vector<std::byte> encode(const Manifest& m) {
   const stored::CallCounts meanwhile(calls.launches_free, calls.launches_waited,
                                      calls.launches_guessed, calls.launches_opaque,
                                      calls.others_free, calls.others_waited);
+  const stored::Waits waits(m.waits.calls_ns, m.waits.frees_ns, m.waits.streams_ns);
   builder.Finish(
       stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
                              m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
                              ranges, extents, segments, journal, m.parent, m.parent_checksum,
-                             m.chain, &meanwhile, blocks, m.replaces, parts, readings),
+                             m.chain, &meanwhile, blocks, m.replaces, parts, readings, &waits),
       stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }

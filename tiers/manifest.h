@@ -138,6 +138,16 @@ struct CallCounts {
   bool operator==(const CallCounts&) const = default;
 };
 
+// How long the program waited after the cut, for what had still to be saved; nanoseconds. Streams
+// by the device's clock, each wait of each stream; the host by its own.
+struct Waits {
+  uint64_t calls_ns = 0;    // the host, in calls that had to wait for a buffer or for the end
+  uint64_t frees_ns = 0;    // the host, for copies that a free, an unload or other ranks need
+  uint64_t streams_ns = 0;  // streams, for copies of what their next call overwrites
+  uint64_t all_ns() const { return calls_ns + frees_ns + streams_ns; }
+  bool operator==(const Waits&) const = default;
+};
+
 inline constexpr uint32_t kMostAncestors = 1024;
 // Of a block, decompressed: whoever reads one of its extents needs as much memory.
 inline constexpr uint64_t kMostBlockBytes = 64U << 20;
@@ -151,7 +161,7 @@ struct Manifest {
   std::string host;
   std::string library_version;
   int64_t cut_unix_ns = 0;  // wall clock at the cut
-  uint64_t stall_ns = 0;    // how long the program was held
+  uint64_t stall_ns = 0;    // how long the program was held: the cut and `waits`
   uint64_t zone_bytes = 0;
   uint64_t calls = 0;     // hooked calls that the program had made at the cut
   uint64_t launches = 0;  // kernel launches among them
@@ -171,6 +181,9 @@ struct Manifest {
   // by which the children that it had then know it; else 0.
   uint64_t replaces = 0;
   CallCounts meanwhile;
+  // All 0 of one that held the program to its end, and of those of earlier releases, which counted
+  // waits for buffers alone.
+  Waits waits;
   std::vector<SavedReading> readings;
 
   uint64_t bytes() const;      // of device memory at the cut

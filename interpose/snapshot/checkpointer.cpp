@@ -286,25 +286,27 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
   const bool held = hold || s.settings_.organisation.blocking;
   progress_.begins(epoch, saved.bytes);
   under_way_.store(true, std::memory_order_release);
-  snapshots_.start(*writer_, hold,
-                   [=, this](const Status& status, const WriteCounts& counts) mutable {
-                     if (!status.ok()) {
-                       writer_->abandon();
-                       give_up(id, epoch, status);
-                       return;
-                     }
-                     manifest->stall_ns = held ? stall() : manifest->stall_ns + counts.held_ns;
-                     saved.stall_ns = manifest->stall_ns;
-                     saved.meanwhile = manifest->meanwhile = counts.calls;
-                     writer_->finish(std::move(*manifest), &session_.recorder_->writer(),
-                                     [this, id, epoch, saved](const Status& done) {
-                                       if (done.ok()) {
-                                         succeeded(id, saved);
-                                       } else {
-                                         give_up(id, epoch, done);
-                                       }
-                                     });
-                   });
+  snapshots_.start(
+      *writer_, hold, [=, this](const Status& status, const WriteCounts& counts) mutable {
+        if (!status.ok()) {
+          writer_->abandon();
+          give_up(id, epoch, status);
+          return;
+        }
+        // A program that is held to the end waits for nothing besides.
+        if (!held) manifest->waits = counts.waits;
+        manifest->stall_ns = held ? stall() : manifest->stall_ns + manifest->waits.all_ns();
+        saved.stall_ns = manifest->stall_ns;
+        saved.meanwhile = manifest->meanwhile = counts.calls;
+        writer_->finish(std::move(*manifest), &session_.recorder_->writer(),
+                        [this, id, epoch, saved](const Status& done) {
+                          if (done.ok()) {
+                            succeeded(id, saved);
+                          } else {
+                            give_up(id, epoch, done);
+                          }
+                        });
+      });
   return {};
 }
 

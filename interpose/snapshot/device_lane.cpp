@@ -23,26 +23,6 @@ Status driver_status(const Driver& driver, const char* what, CUresult result) {
   return {Code::kIo, std::string(what) + ": the driver says " + error_name(driver, result)};
 }
 
-CUevent EventPool::take() {
-  {
-    std::lock_guard lock(mutex_);
-    if (!spare_.empty()) {
-      CUevent event = spare_.back();
-      spare_.pop_back();
-      return event;
-    }
-  }
-  CUevent event = nullptr;
-  if (driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return nullptr;
-  return event;
-}
-
-void EventPool::give_back(CUevent event) {
-  if (event == nullptr) return;
-  std::lock_guard lock(mutex_);
-  spare_.push_back(event);
-}
-
 Result<std::unique_ptr<DeviceLane>> DeviceLane::make(const Driver& driver, CUcontext context) {
   std::unique_ptr<DeviceLane> lane(new DeviceLane(driver, context));
   if (Status status = lane->set_up(); !status.ok()) return status;

@@ -14,6 +14,8 @@
 
 #include "interpose/device/device_code.h"
 #include "interpose/mapped_memory.h"
+#include "interpose/snapshot/event_pool.h"
+#include "interpose/snapshot/stream_waits.h"
 #include "interpose/snapshot/yielding.h"
 #include "tiers/status.h"
 #include "tracker/block_pool.h"
@@ -22,19 +24,6 @@
 namespace gpusnap {
 
 Status driver_status(const Driver& driver, const char* what, CUresult result);
-
-// Events of one context, used again and again. Thread-safe.
-class EventPool {
- public:
-  explicit EventPool(const Driver& driver) : driver_(driver) {}
-  CUevent take();  // the context is current; null where the driver gives none
-  void give_back(CUevent event);
-
- private:
-  const Driver& driver_;
-  std::mutex mutex_;
-  std::vector<CUevent> spare_;
-};
 
 // A table that both sides have: device memory and, beside it, pinned host memory.
 struct Scratch {
@@ -71,6 +60,7 @@ class DeviceLane {
   CUstream reading() const { return reading_; }
   Stopwatch& watch() { return watch_; }  // the offloader's
   EventPool& events() { return events_; }
+  StreamWaits& stream_waits() { return stream_waits_; }
 
   // Fingerprints of ranges [address, address + size), one a zone, into `out`. Waits for them; the
   // context is current.
@@ -107,7 +97,11 @@ class DeviceLane {
 
  private:
   DeviceLane(const Driver& driver, CUcontext context)
-      : driver_(driver), context_(context), events_(driver), watch_(driver) {}
+      : driver_(driver),
+        context_(context),
+        events_(driver, CU_EVENT_DISABLE_TIMING),
+        stream_waits_(driver),
+        watch_(driver) {}
   Status set_up();
   Status map_tables();
   Status back_cache(GrowingMemory& cache, uint64_t cache_bytes) const;
@@ -117,6 +111,7 @@ class DeviceLane {
   const Driver& driver_;
   const CUcontext context_;
   EventPool events_;
+  StreamWaits stream_waits_;
   Stopwatch watch_;
   CUstream offload_ = nullptr, gathering_ = nullptr, gate_ = nullptr, gate_to_host_ = nullptr;
   CUstream reading_ = nullptr;

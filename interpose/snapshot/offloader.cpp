@@ -68,6 +68,7 @@ void Offloader::add_flight(const TransferPtr& transfer, Slot* slot) {
 
 // Zones first: calls may be waiting for them.
 bool Offloader::collect() {
+  lane_.stream_waits().collect();
   collect_copies();
   collect_gatherings();
   std::vector<std::shared_ptr<Fill>> landed;

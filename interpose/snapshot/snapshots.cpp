@@ -234,6 +234,11 @@ void Snapshots::lane_ended() {
   {
     std::lock_guard lock(mutex_);
     if (--lanes_running_ != 0) return;
+  }
+  const uint64_t streams_ns = waited_by_streams();
+  {
+    std::lock_guard lock(mutex_);
+    counts_.waits.streams_ns = streams_ns;
     status = status_;
     counts = counts_;
   }
@@ -243,6 +248,16 @@ void Snapshots::lane_ended() {
   running_.store(false, std::memory_order_release);
   wanted_.store(dirty_from_calls_, std::memory_order_release);
   ended_.notify_all();
+}
+
+uint64_t Snapshots::waited_by_streams() {
+  uint64_t sum = 0;
+  for (const auto& [context, offloader] : offloaders_) {
+    const CurrentContext current(driver_, context);
+    const RelaxedCapture relaxed(driver_);
+    sum += lane_of(handle(context))->stream_waits().finish();
+  }
+  return sum;
 }
 
 void Snapshots::complete() {
@@ -328,7 +343,7 @@ void Snapshots::hold_host(const std::function<bool()>& needed, const char* why) 
   }
   if (!held) return;
   std::lock_guard lock(mutex_);
-  counts_.held_ns += static_cast<uint64_t>((Clock::now() - start).count());
+  counts_.waits.calls_ns += static_cast<uint64_t>((Clock::now() - start).count());
 }
 
 bool Snapshots::copy_first(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits) {
@@ -385,15 +400,38 @@ void Snapshots::start_duplicate(const TransferPtr& transfer) {
 }
 
 void Snapshots::hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold) {
+  if (waits.empty()) return;
+  if (hold == Hold::kStream) return hold_stream(waits, stream);
+  for (const TransferPtr& transfer : waits) await_on_host(transfer);
+}
+
+void Snapshots::hold_stream(const std::vector<TransferPtr>& waits, CUstream stream) {
+  StreamWaits* const measured = stream_waits();
+  const CUevent from = measured == nullptr ? nullptr : measured->begin(stream);
   for (const TransferPtr& transfer : waits) {
     zones_.wait_started(transfer);
     auto* event = static_cast<CUevent>(transfer->event.get());
     if (event == nullptr || mutated(Mutation::kSkipEventWait)) continue;
-    if (hold == Hold::kStream && driver_.cuStreamWaitEvent(stream, event, 0) == CUDA_SUCCESS) {
-      continue;
-    }
-    while (!arrived(event)) usleep(20);
+    if (driver_.cuStreamWaitEvent(stream, event, 0) != CUDA_SUCCESS) await_on_host(transfer);
   }
+  if (from != nullptr) measured->end(from, stream);
+}
+
+void Snapshots::await_on_host(const TransferPtr& transfer) {
+  const auto start = Clock::now();
+  zones_.wait_started(transfer);
+  void* const event = transfer->event.get();
+  if (event == nullptr || mutated(Mutation::kSkipEventWait)) return;
+  while (!arrived(event)) usleep(20);
+  std::lock_guard lock(mutex_);
+  counts_.waits.frees_ns += static_cast<uint64_t>((Clock::now() - start).count());
+}
+
+StreamWaits* Snapshots::stream_waits() const {
+  CUcontext context = nullptr;
+  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS) return nullptr;
+  DeviceLane* const lane = lane_of(handle(context));
+  return lane == nullptr ? nullptr : &lane->stream_waits();
 }
 
 CUresult Snapshots::copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t place,

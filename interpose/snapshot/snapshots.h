@@ -41,7 +41,7 @@ enum class Hold : uint8_t { kStream, kHost };
 // How calls fared while zones of one snapshot were pending.
 struct WriteCounts {
   CallCounts calls;
-  uint64_t held_ns = 0;  // how long the host was held for want of buffers
+  Waits waits;
 };
 
 class Snapshots {
@@ -130,6 +130,10 @@ class Snapshots {
   bool copy_ahead(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   void start_duplicate(const TransferPtr& transfer);
   void hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold);
+  void hold_stream(const std::vector<TransferPtr>& waits, CUstream stream);
+  void await_on_host(const TransferPtr& transfer);
+  // Of the current context; null where it has no lane.
+  StreamWaits* stream_waits() const;
   // While `needed`; bounded unless the snapshot has failed already.
   // `why` the snapshot is abandoned where it takes longer.
   void hold_host(const std::function<bool()>& needed, const char* why);
@@ -156,6 +160,8 @@ class Snapshots {
   Status too_late(const char* why) const;
   bool is_bounded() const { return settings_.organisation.blocking && !forced_; }
   void lane_ended();
+  // No copy is on its way any more.
+  uint64_t waited_by_streams();
 
   const Driver& driver_;
   const Settings& settings_;

@@ -257,8 +257,12 @@ class Looking(CliTest):
         self.assertEqual(rank['meanwhile'], {
             'launches_free': 9, 'launches_waited': 4, 'launches_guessed': 3, 'launches_opaque': 2,
             'others_free': 8, 'others_waited': 1})
+        self.assertEqual(rank['stall'], {'cut_ms': 6.346, 'calls_ms': 1, 'frees_ms': 2,
+                                         'streams_ms': 3})
+        self.assertEqual((rank['stall_ms'], shown['stall_ms']), (12.346, 12.346))
         text = self.call('show', 'job@1').stdout
         for part in ('job@1  complete', PYTHON, 'a b', 'testhost', 'step "one"', '0xa00000000000',
+                     '12.3 ms: 6.3 ms at the cut, then 1.0 ms in calls, 2.0 ms in frees, 3.0 ms in streams',
                      '9 launches went ahead, 4 waited (3 on a guess, 2 opaque)'):
             self.assertIn(part, text)
 

@@ -91,6 +91,18 @@ void print_inputs(const ProgramIdentity& program) {
   }
 }
 
+// Of hostile bytes the parts may be more than the whole.
+uint64_t cut_ns(const Manifest& rank) {
+  return rank.stall_ns - std::min(rank.stall_ns, rank.waits.all_ns());
+}
+
+void print_stall(const Manifest& rank) {
+  fmt::print("  stall      {}: {} at the cut, then {} in calls, {} in frees, {} in streams\n",
+             show_nanoseconds(rank.stall_ns), show_nanoseconds(cut_ns(rank)),
+             show_nanoseconds(rank.waits.calls_ns), show_nanoseconds(rank.waits.frees_ns),
+             show_nanoseconds(rank.waits.streams_ns));
+}
+
 void print_rank(const Manifest& rank) {
   const ProgramIdentity& program = rank.program;
   fmt::print("\nrank {} of {}, on {}, run {}, library {}\n", rank.rank, rank.ranks,
@@ -101,9 +113,9 @@ void print_rank(const Manifest& rank) {
   fmt::print("  folder     {}\n", printable(program.folder));
   print_devices(program);
   print_inputs(program);
-  fmt::print("  cut        {}, held {}, after {} calls, {} of them launches\n",
-             show_local_time(rank.cut_unix_ns), show_nanoseconds(rank.stall_ns), rank.calls,
-             rank.launches);
+  fmt::print("  cut        {}, after {} calls, {} of them launches\n",
+             show_local_time(rank.cut_unix_ns), rank.calls, rank.launches);
+  print_stall(rank);
   const CallCounts& calls = rank.meanwhile;
   fmt::print("  meanwhile  {} launches went ahead, {} waited ({} on a guess, {} opaque); ",
              calls.launches_free, calls.launches_waited, calls.launches_guessed,
@@ -293,6 +305,19 @@ void add_counts(Json& json, const CallCounts& calls) {
   json.end_object();
 }
 
+double milliseconds(uint64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+void add_stall(Json& json, const Manifest& rank) {
+  json.begin_object();
+  json.key("cut_ms").value(milliseconds(cut_ns(rank)));
+  json.key("calls_ms").value(milliseconds(rank.waits.calls_ns));
+  json.key("frees_ms").value(milliseconds(rank.waits.frees_ns));
+  json.key("streams_ms").value(milliseconds(rank.waits.streams_ns));
+  json.end_object();
+}
+
 void add_rank(Json& json, const Manifest& rank, bool extents) {
   json.begin_object();
   json.key("rank").value(uint64_t{rank.rank});
@@ -300,7 +325,9 @@ void add_rank(Json& json, const Manifest& rank, bool extents) {
   json.key("host").value(rank.host);
   json.key("library_version").value(rank.library_version);
   json.key("time").value(show_iso_time(rank.cut_unix_ns));
-  json.key("stall_ms").value(static_cast<double>(rank.stall_ns) / 1e6);
+  json.key("stall_ms").value(milliseconds(rank.stall_ns));
+  json.key("stall");
+  add_stall(json, rank);
   json.key("parent").value(rank.parent);
   json.key("chain").value(uint64_t{rank.chain});
   json.key("bytes").value(rank.bytes());
@@ -336,7 +363,7 @@ std::string as_json(const CheckpointInfo& checkpoint, bool extents) {
   json.key("stored_bytes").value(checkpoint.stored_bytes);
   json.key("chain").value(uint64_t{checkpoint.chain});
   json.key("needed_by").value(checkpoint.needed_by);
-  json.key("stall_ms").value(static_cast<double>(checkpoint.stall_ns) / 1e6);
+  json.key("stall_ms").value(milliseconds(checkpoint.stall_ns));
   json.key("state").value(name_of(checkpoint.state));
   json.key("reason").value(checkpoint.reason);
   json.key("ranks").begin_array();

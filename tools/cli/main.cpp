@@ -264,7 +264,12 @@ CLI::App* add_show(CLI::App& app, StoreOptions& options) {
   command->add_flag("--extents", options.extents, "with the place of every extent in the segments")
       ->needs(json);
   add_store(*command, options.store);
-  end_help(*command, "Example:\n  gpusnap show wave@12\n\n");
+  end_help(*command,
+           "stall: how long the program waited. 'at the cut': until the device had run empty and "
+           "the\nprogram went on (all of the copying, where it blocks); 'in calls': the host, for "
+           "buffers or\nfor the end; 'in frees': the host, for copies of what goes; 'in streams': "
+           "all waits of\nstreams, by the device's clock.\n\n"
+           "Example:\n  gpusnap show wave@12\n\n");
   return command;
 }
 

@@ -58,6 +58,7 @@ Manifest manifest_of(const std::string& job, uint64_t epoch, const std::string& 
   manifest.library_version = "test";
   manifest.cut_unix_ns = 1'700'000'000'123'000'000 + static_cast<int64_t>(epoch) * 60'000'000'000;
   manifest.stall_ns = 12'345'678;
+  manifest.waits = {.calls_ns = 1'000'000, .frees_ns = 2'000'000, .streams_ns = 3'000'000};
   manifest.zone_bytes = 65536;
   manifest.calls = 100 * epoch;
   manifest.launches = 10 * epoch;

@@ -98,6 +98,7 @@ TEST_F(StoreTest, ManifestKeepsEverything) {
   EXPECT_EQ(m.calls, 300U);
   EXPECT_EQ(m.launches, 30U);
   EXPECT_EQ(m.meanwhile, (CallCounts{6, 5, 4, 3, 2, 3}));
+  EXPECT_EQ(m.waits, (Waits{1, 2, 3}));
 }
 
 TEST_F(StoreTest, ListingPassesForeignFilesOver) {

@@ -51,6 +51,7 @@ inline Manifest manifest_of(const Job& job, uint64_t epoch) {
   manifest.calls = 100 * epoch;
   manifest.launches = 10 * epoch;
   manifest.meanwhile = {6, 5, 4, 3, 2, epoch};
+  manifest.waits = {1, 2, epoch};
   manifest.program = {"/bin/solver",
                       3,
                       4,
