@@ -184,10 +184,6 @@ Result<size_t> Compressor::compress(Form form, std::span<const std::byte> block,
   });
 }
 
-size_t Compressor::memory_bytes() const {
-  return ZSTD_sizeof_CCtx(zstd_) + most_block_bytes_;
-}
-
 Result<std::unique_ptr<Decompressor>> Decompressor::make(size_t most_block_bytes,
                                                          int most_window_log) noexcept {
   using Made = Result<std::unique_ptr<Decompressor>>;

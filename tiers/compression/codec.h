@@ -62,8 +62,6 @@ class Compressor {
   Result<size_t> compress(Form form, std::span<const std::byte> block,
                           std::span<std::byte> to) noexcept;
 
-  size_t memory_bytes() const;  // that it holds now
-
  private:
   Compressor(ZSTD_CCtx_s* zstd, std::byte* shuffled, size_t most_block_bytes)
       : zstd_(zstd), shuffled_(shuffled), most_block_bytes_(most_block_bytes) {}
