@@ -144,9 +144,16 @@ class Rewriter {
           return Status();
         });
     if (!read.ok()) return read;
+    std::vector<SegmentStore::Block> blocks;
     for (uint64_t at = begin; at < end; at += request_.segments.block_bytes) {
-      add(window, begin, at, std::min<uint64_t>(at + request_.segments.block_bytes, end));
+      const uint64_t block_end = std::min<uint64_t>(at + request_.segments.block_bytes, end);
+      blocks.push_back(block_of(window, begin, at, block_end));
     }
+    {
+      const std::lock_guard lock(progressing_.mutex);
+      window.in_use += blocks.size();
+    }
+    segments_.add(std::move(blocks));
     return {};
   }
 
@@ -173,11 +180,8 @@ class Rewriter {
     return found;
   }
 
-  void add(Window& window, uint64_t window_begin, uint64_t begin, uint64_t end) {
-    {
-      const std::lock_guard lock(progressing_.mutex);
-      ++window.in_use;
-    }
+  SegmentStore::Block block_of(Window& window, uint64_t window_begin, uint64_t begin,
+                               uint64_t end) {
     SegmentStore::Block block;
     block.pieces = line_.pieces(begin, end);
     block.bytes = std::span(window.bytes).subspan(begin - window_begin, end - begin);
@@ -186,7 +190,7 @@ class Rewriter {
       --window.in_use;
       progressing_.changed.notify_all();
     };
-    segments_.add(std::move(block));
+    return block;
   }
 
   FileSystem& files_;

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <deque>
 #include <iterator>
-#include <map>
+#include <list>
 #include <mutex>
 #include <utility>
 
@@ -155,21 +154,23 @@ class Writer final : public SegmentStore {
     return start_worker(lock);
   }
 
-  void add(Block block) noexcept override {
+  void add(std::vector<Block> blocks) noexcept override {
+    std::list<Queued> queued;
+    const Status listed = list_blocks(blocks, queued);
     std::unique_lock lock(mutex_);
-    const Status queued = stopped_ ? Status() : no_throw("queue a block", [&] {
-      queue_.push_back({added_++, std::move(block)});
-      return Status();
-    });
-    if (stopped_ || !queued.ok()) {
-      stop(lock, queued);
+    if (stopped_ || !listed.ok()) {
+      stop(lock, listed);
       lock.unlock();
-      release(block, false);
+      for (Block& block : blocks) release(block, false);
+      for (Queued& each : queued) release(each.block, false);
       return;
     }
-    // Those that are there go on, so that there is no other is no failure.
-    if (queue_.size() > idle_ && running_ < options_.workers) (void)start_worker(lock);
-    work_.notify_one();
+    queue_.splice(queue_.end(), queued);
+    // The workers that are there go on, so a worker that cannot be started is no failure.
+    for (size_t i = 0; i < blocks.size() && wants_worker(); ++i) {
+      if (!start_worker(lock).ok()) break;
+    }
+    work_.notify_all();
   }
 
   Status finish() noexcept override {
@@ -211,9 +212,11 @@ class Writer final : public SegmentStore {
   const std::vector<SegmentRef>& segments() const override { return segments_.refs(); }
 
  private:
+  // Lies in a list, which moves it without an allocation that can fail.
   struct Queued {
-    uint64_t number = 0;
     Block block;
+    bool decided = false;                 // how it is stored
+    std::shared_ptr<ChunkCourse> course;  // null: as it is
   };
   struct Worker {
     std::unique_ptr<Compressor> compressor;
@@ -233,6 +236,18 @@ class Writer final : public SegmentStore {
     std::span<const std::byte> bytes;
     std::byte* buffer = nullptr;  // that they are in, where they are compressed
   };
+
+  // All of them, or none when there is no memory.
+  static Status list_blocks(std::vector<Block>& blocks, std::list<Queued>& queued) {
+    return no_throw("queue blocks", [&] {
+      queued.resize(blocks.size());
+      auto to = queued.begin();
+      for (Block& block : blocks) (to++)->block = std::exchange(block, {});
+      return Status();
+    });
+  }
+
+  bool wants_worker() const { return queue_.size() > idle_ && running_ < options_.workers; }
 
   // Lets the lock go meanwhile.
   Status start_worker(std::unique_lock<std::mutex>& lock) {
@@ -272,11 +287,14 @@ class Writer final : public SegmentStore {
         continue;
       }
       if (queue_.empty()) return;
+      if (!queue_.front().decided) {
+        decide(lock, worker);
+        continue;
+      }
       Queued next = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      const Status stored =
-          no_throw("store a block", [&] { return store(worker, next.number, next.block); });
+      const Status stored = no_throw("store a block", [&] { return store(worker, next); });
       // Unless it is on its way.
       release(next.block, false);
       lock.lock();
@@ -288,7 +306,8 @@ class Writer final : public SegmentStore {
   bool wants_log() const { return !logging_ && std::ranges::any_of(written_blocks_, is_ready); }
   static bool is_ready(const Written& written) { return written.file->has_header(); }
   bool is_over() const {
-    return stopped_ || (finished_ && on_way_ == 0 && written_blocks_.empty() && !logging_);
+    return stopped_ ||
+           (finished_ && deciding_ == 0 && on_way_ == 0 && written_blocks_.empty() && !logging_);
   }
 
   // Lets the lock go meanwhile.
@@ -326,10 +345,11 @@ class Writer final : public SegmentStore {
     return {};
   }
 
-  Status store(Worker& worker, uint64_t number, Block& block) {
+  Status store(Worker& worker, Queued& queued) {
+    Block& block = queued.block;
     if (block.chunk && block.chunk->has_failed()) block.chunk.reset();
     if (Status good = check(block); !good.ok()) return good;
-    const Result<Stored> packed = pack(worker, number, block);
+    const Result<Stored> packed = pack(worker, block, queued.course.get());
     if (!packed.ok()) return packed.status();
     StoredBlock described{block.sequence, block.chunk != nullptr, 0, describe(block, packed->form),
                           0};
@@ -367,7 +387,7 @@ class Writer final : public SegmentStore {
     block.release = std::exchange(written.release, nullptr);
     std::unique_lock lock(mutex_);
     Status queued = stopped_ ? status_ : no_throw("queue a block", [&] {
-      queue_.push_back({added_++, std::move(block)});
+      queue_.emplace_back().block = std::move(block);
       return Status();
     });
     lock.unlock();
@@ -429,9 +449,8 @@ class Writer final : public SegmentStore {
     return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
   }
 
-  Result<Stored> pack(Worker& worker, uint64_t number, const Block& block) {
-    const std::shared_ptr<ChunkCourse> course = course_of(worker, number, block.bytes);
-    const Form form = course ? course->next() : Form::kStored;
+  Result<Stored> pack(Worker& worker, const Block& block, ChunkCourse* course) {
+    const Form form = course != nullptr ? course->next() : Form::kStored;
     if (form == Form::kStored) return Stored{form, block.bytes, nullptr};
     std::byte* buffer = take_buffer();
     if (buffer == nullptr) return status();
@@ -450,39 +469,58 @@ class Writer final : public SegmentStore {
     return Stored{Form::kStored, block.bytes, nullptr};
   }
 
-  // Whoever has the first block of a chunk decides for all of it; the others wait that long. As
-  // long as nothing is known of the store, each block is decided by itself.
-  std::shared_ptr<ChunkCourse> course_of(Worker& worker, uint64_t number,
-                                         std::span<const std::byte> bytes) {
-    const Situation now{blocks_per_chunk() * bytes.size(), bytes.size(), options_.workers,
-                        compression_.rate.share(), compression_.rate.busy_seconds()};
-    const uint64_t chunk = number / blocks_per_chunk();
-    std::unique_lock lock(mutex_);
-    if (now.flush_bandwidth <= 0 && courses_.count(chunk) == 0) {
-      lock.unlock();
-      return decide(worker, now, bytes);
-    }
-    const auto [found, is_first] = courses_.try_emplace(chunk);
-    if (!is_first) {
-      decided_.wait(lock, [&] { return courses_[chunk].decided || stopped_; });
-      return courses_[chunk].course;
-    }
+  // Decides for the first block in the queue and for the undecided ones after it, a chunk's at
+  // most. Lets the lock go meanwhile; until it is done, nobody else has these blocks.
+  void decide(std::unique_lock<std::mutex>& lock, Worker& worker) noexcept {
+    std::list<Queued> group;
+    // As long as nothing is known of the store, each block is decided by itself.
+    const size_t most = compression_.rate.share() > 0 ? blocks_per_chunk() : 1;
+    auto end = queue_.begin();
+    for (size_t i = 0; i < most && end != queue_.end() && !end->decided; ++i) ++end;
+    group.splice(group.begin(), queue_, queue_.begin(), end);
+    ++deciding_;
     lock.unlock();
-    std::shared_ptr<ChunkCourse> course = decide(worker, now, bytes);
+    std::shared_ptr<ChunkCourse> course;
+    // Without a decision they are stored as they are, which is right, too.
+    (void)no_throw("sample blocks", [&] {
+      course = course_of(worker, group);
+      return Status();
+    });
+    for (Queued& each : group) {
+      each.course = course;
+      each.decided = true;
+    }
     lock.lock();
-    courses_[chunk] = {std::move(course), true};
-    decided_.notify_all();
-    return courses_[chunk].course;
+    --deciding_;
+    if (!stopped_) queue_.splice(queue_.begin(), group);
+    work_.notify_all();
+    if (group.empty()) return;
+    lock.unlock();
+    for (Queued& each : group) release(each.block, false);
+    lock.lock();
   }
 
-  std::shared_ptr<ChunkCourse> decide(Worker& worker, const Situation& chunk,
-                                      std::span<const std::byte> bytes) {
+  // Null: they are stored as they are.
+  std::shared_ptr<ChunkCourse> course_of(Worker& worker, const std::list<Queued>& group) {
+    const Situation chunk = situation_of(group);
     if (!compression_.policy.wants_sample(chunk)) return nullptr;
-    const auto sample = worker.sampler->take({&bytes, 1});
-    if (!sample.ok()) return nullptr;
-    const Decision decision = compression_.policy.decide(chunk, sample.value());
+    std::vector<std::span<const std::byte>> blocks;
+    blocks.reserve(group.size());
+    for (const Queued& each : group) blocks.push_back(each.block.bytes);
+    const auto sample = worker.sampler->take(blocks);
+    const Decision decision =
+        compression_.policy.decide(chunk, sample.ok() ? sample.value() : Sample());
     if (decision.form == Form::kStored) return nullptr;
     return std::make_shared<ChunkCourse>(compression_.policy, chunk, decision);
+  }
+
+  // A block that comes alone is taken for one of a chunk that comes block by block, all like it.
+  Situation situation_of(const std::list<Queued>& group) {
+    uint64_t bytes = 0;
+    for (const Queued& each : group) bytes += each.block.bytes.size();
+    const uint64_t block_bytes = (bytes + group.size() - 1) / group.size();
+    return {group.size() > 1 ? bytes : blocks_per_chunk() * bytes, block_bytes, options_.workers,
+            compression_.rate.share(), compression_.rate.busy_seconds()};
   }
 
   uint64_t blocks_per_chunk() const {
@@ -591,7 +629,6 @@ class Writer final : public SegmentStore {
     stopped_ = true;
     status_ = std::move(status);
     work_.notify_all();
-    decided_.notify_all();
     written_.notify_all();
     while (!queue_.empty()) {
       Block block = std::move(queue_.front().block);
@@ -626,11 +663,6 @@ class Writer final : public SegmentStore {
     return status_;
   }
 
-  struct Course {
-    std::shared_ptr<ChunkCourse> course;  // null: as it is
-    bool decided = false;
-  };
-
   const Options options_;
   Compression& compression_;
   const Spawn spawn_;
@@ -638,14 +670,12 @@ class Writer final : public SegmentStore {
 
   mutable std::mutex mutex_;
   std::condition_variable work_;     // for a worker
-  std::condition_variable decided_;  // a chunk's course
   std::condition_variable written_;  // a write has ended, a buffer is free
-  std::deque<Queued> queue_;
-  uint64_t added_ = 0;
+  std::list<Queued> queue_;
   std::vector<Worker> workers_;
   uint32_t running_ = 0;
   uint32_t idle_ = 0;
-  std::map<uint64_t, Course> courses_;  // by chunk
+  uint32_t deciding_ = 0;  // workers that hold a group
   std::vector<std::unique_ptr<std::byte[]>> buffers_;
   std::vector<std::byte*> spare_;
   uint32_t buffers_out_ = 0;

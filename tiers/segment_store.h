@@ -6,6 +6,9 @@
 // place in a segment, so nothing has to come out in the order in which it went in, and writes are
 // on their way side by side. What is not compressed is written from where it lies.
 //
+// Whether blocks are compressed is decided for those of a chunk that wait at the same time: a
+// worker takes them out of the queue, samples all of them, and puts them back with the decision.
+//
 // A block is released when it is written and logged, so that whoever comes after this process,
 // should it die, finds each block in a file that the log names, or where it was.
 //
@@ -98,7 +101,7 @@ class SegmentStore {
   struct Options {
     uint64_t segment_bytes = 4ULL << 30;  // a block more, at most
     size_t block_bytes = 4 << 20;         // of the largest block
-    uint64_t chunk_bytes = 64 << 20;      // whether to compress is decided anew for each
+    uint64_t chunk_bytes = 64 << 20;      // whether to compress is decided for so much at most
     uint32_t workers = 1;
     uint32_t writes = 8;         // on their way at the same time
     uint32_t first_segment = 0;  // the number in the first one's name
@@ -132,8 +135,9 @@ class SegmentStore {
                                                      Compression& compression, const Spawn& spawn);
   virtual ~SegmentStore() = default;  // waits for what is on its way; files stay
 
-  // Does not wait: whoever has blocks bounds their number. Any thread.
-  virtual void add(Block block) noexcept = 0;
+  // Does not wait: whoever has blocks bounds their number. Blocks that are added together are
+  // sampled together (compression/sample.h). Any thread.
+  virtual void add(std::vector<Block> blocks) noexcept = 0;
   // No more blocks: waits until all are in segments, and durable; their names are not. The first
   // failure, if there was one. Once; one thread.
   virtual Status finish() noexcept = 0;

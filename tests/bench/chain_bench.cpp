@@ -87,9 +87,9 @@ class Chain {
         posix_file_system(), place.epoch_folder_path(),
         {place.job_folder_name, place.run, place.epoch, place.rank}, options(), compression_, {}));
     for (size_t i = 0; i < zones.size(); i += kBlock / kZone) {
-      segments->add(block(
+      segments->add({block(
           {zones.begin() + static_cast<ptrdiff_t>(i),
-           zones.begin() + static_cast<ptrdiff_t>(std::min(i + kBlock / kZone, zones.size()))}));
+           zones.begin() + static_cast<ptrdiff_t>(std::min(i + kBlock / kZone, zones.size()))})});
     }
     must(segments->finish());
     Manifest manifest;

@@ -66,17 +66,19 @@ void ChunkFlow::opened(uint64_t number, const std::shared_ptr<PlacedFile>& file)
 void ChunkFlow::hand_over(uint64_t number, Chunk& chunk) {
   const std::vector<Held> slots = std::exchange(chunk.slots, {});
   chunk.on_way->left += slots.size();
+  std::vector<IncomingCheckpoint::Slot> added;
+  added.reserve(slots.size());
   for (const Held& held : slots) {
     const std::span<const std::byte> bytes = server_.bytes(held.slot);
-    chunk.part->add(
-        held.sequence, server_.pieces(held.slot), bytes,
-        [this, number, slot = held.slot, size = bytes.size(), on_way = chunk.on_way](bool stored) {
-          actions_.release(slot, stored);
-          if (stored) on_way->bytes += size;
-          if (--on_way->left == 0) actions_.post([this, number] { emptied(number); });
-        },
-        chunk.file);
+    added.push_back(
+        {held.sequence, server_.pieces(held.slot), bytes,
+         [this, number, slot = held.slot, size = bytes.size(), on_way = chunk.on_way](bool stored) {
+           actions_.release(slot, stored);
+           if (stored) on_way->bytes += size;
+           if (--on_way->left == 0) actions_.post([this, number] { emptied(number); });
+         }});
   }
+  chunk.part->add(std::move(added), chunk.file);
 }
 
 // The part has let go of all that it had of it at that time.

@@ -72,9 +72,14 @@ class Part final : public IncomingCheckpoint {
     return false;
   }
 
-  void add(uint64_t sequence, std::span<const Piece> pieces, std::span<const std::byte> bytes,
-           Release release, std::shared_ptr<PlacedFile> chunk) override {
-    segments_->add({sequence, merged(pieces), bytes, {}, std::move(release), std::move(chunk)});
+  void add(std::vector<Slot> slots, const std::shared_ptr<PlacedFile>& chunk) override {
+    std::vector<SegmentStore::Block> blocks;
+    blocks.reserve(slots.size());
+    for (Slot& slot : slots) {
+      blocks.push_back(
+          {slot.sequence, merged(slot.pieces), slot.bytes, {}, std::move(slot.release), chunk});
+    }
+    segments_->add(std::move(blocks));
   }
 
   void open_chunk(size_t folder, std::function<void(std::shared_ptr<PlacedFile>)> opened) override {

@@ -72,10 +72,15 @@ class IncomingCheckpoint {
 
   // Called once, by any thread. Whether it is in a file and noted.
   using Release = std::function<void(bool stored)>;
-  // `bytes` stay until released. `chunk`: where they go; null: to a segment.
-  virtual void add(uint64_t sequence, std::span<const Piece> pieces,
-                   std::span<const std::byte> bytes, Release release,
-                   std::shared_ptr<PlacedFile> chunk = nullptr) = 0;
+  struct Slot {
+    uint64_t sequence = 0;
+    std::span<const Piece> pieces;
+    std::span<const std::byte> bytes;  // stay until released
+    Release release;
+  };
+  // Slots that come together are compressed by one decision. `chunk`: where they go; null: to a
+  // segment.
+  virtual void add(std::vector<Slot> slots, const std::shared_ptr<PlacedFile>& chunk) = 0;
   // A new chunk's file in that folder. `opened` is called by any thread, or never where the part
   // ends before. Where it cannot be made, or fails later, what is added to it goes to segments.
   virtual void open_chunk(size_t folder,

@@ -78,7 +78,6 @@ double Policy::seconds_of(const Situation& chunk, const Trial& trial, double slo
                           double sampling) const {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   if (trial.bytes == 0 || trial.ratio() > 1 - options_.least_saving) return kNever;
-  if (setting_.mode == CompressionSetting::Mode::kLevel) return 0;
   const double speed = trial.speed() / (slowness * options_.caution);
   if (!(chunk.flush_bandwidth > 0)) {
     const double block = static_cast<double>(chunk.block_bytes) / speed;
@@ -88,7 +87,20 @@ double Policy::seconds_of(const Situation& chunk, const Trial& trial, double slo
   return seconds <= raw_seconds(chunk) * (1 - options_.margin) ? seconds : kNever;
 }
 
+// The smallest; the fastest of those that are equal.
+Decision Policy::smallest(const Sample& sample) {
+  Decision best{kCompressedForms.front(), 1, 0, 0};
+  for (const Form form : kCompressedForms) {
+    const Trial& trial = sample.of(form);
+    if (trial.bytes == 0 || trial.ratio() > best.ratio) continue;
+    if (trial.ratio() == best.ratio && trial.speed() <= best.speed) continue;
+    best = {form, trial.ratio(), trial.speed(), 0};
+  }
+  return best;
+}
+
 Decision Policy::decide(const Situation& chunk, const Sample& sample) {
+  if (setting_.mode == CompressionSetting::Mode::kLevel) return smallest(sample);
   Decision best;
   const Trial sum = sample.sum();
   if (setting_.mode == CompressionSetting::Mode::kOff || sum.bytes == 0) return best;
@@ -98,7 +110,7 @@ Decision Policy::decide(const Situation& chunk, const Sample& sample) {
   fastest_ = std::max(fastest, fastest_ * kFade);
   sample_speed_ =
       sample_speed_ > 0 ? sample_speed_ + kWeight * (sum.speed() - sample_speed_) : sum.speed();
-  if (setting_.mode == CompressionSetting::Mode::kAuto && chunk.workers == 0) return best;
+  if (chunk.workers == 0) return best;
   std::array<double, kCompressedForms.size()> seconds{};
   for (size_t i = 0; i < seconds.size(); ++i) {
     seconds[i] =
@@ -152,8 +164,8 @@ void ChunkCourse::done(const Trial& block, double flush_bandwidth) noexcept {
 
 // By now the pipeline is full, and the slowest stage counts alone (PCCR, section II.C).
 bool ChunkCourse::goes_on(const Trial& sum, double flush_bandwidth) const {
-  if (sum.ratio() > 1 - policy_.options_.least_saving / 2) return false;
   if (policy_.setting_.mode == CompressionSetting::Mode::kLevel) return true;
+  if (sum.ratio() > 1 - policy_.options_.least_saving / 2) return false;
   const double workers = sum.speed() * chunk_.workers;
   return workers * (1 - policy_.options_.margin) >= flush_bandwidth;
 }

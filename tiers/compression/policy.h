@@ -2,6 +2,9 @@
 // it. Decides from a sample of the chunk (sample.h), from what earlier blocks took, and from what
 // the store takes at present. No I/O, no threads, no clock.
 //
+// When a level is asked for, all of this is decided already: every chunk is compressed, and the
+// sample only chooses the form. A block that does not shrink is then stored as it is, by itself.
+//
 // The model follows section II.C of the PCCR paper: stages that overlap take together what the
 // slowest of them takes. That holds for endless streams; a chunk has few blocks, so here what fills
 // and drains the pipeline counts, too. A chunk of N equal blocks of D bytes is compressed by w
@@ -78,8 +81,10 @@ class Policy {
 
   // Whether the chunk is worth a sample: not where the store takes it faster than any data was
   // compressed of late, but for one in so many, or where the sample alone would take too long, and
-  // not where nothing is known of the store and it may be idle soon.
+  // not where nothing is known of the store and it may be idle soon. When a level is asked for,
+  // each is.
   bool wants_sample(const Situation& chunk);
+  // A sample without bytes is one that could not be taken.
   Decision decide(const Situation& chunk, const Sample& sample);
   // A block was compressed; the decision had promised `speed`. Keeps, by form, a moving average of
   // how much longer blocks take than samples promise: they are larger, and workers share the
@@ -90,6 +95,7 @@ class Policy {
 
  private:
   friend class ChunkCourse;
+  static Decision smallest(const Sample& sample);
   double seconds_of(const Situation& chunk, const Trial& trial, double slowness,
                     double sampling) const;
 
@@ -103,7 +109,8 @@ class Policy {
 };
 
 // A chunk under way: what its blocks really take. When they turn out slower than the store is, or
-// do not shrink, the rest is stored as it is. Thread-safe. The policy outlives it.
+// do not shrink, the rest is stored as it is, unless a level was asked for. Thread-safe. The policy
+// outlives it.
 class ChunkCourse {
  public:
   ChunkCourse(Policy& policy, const Situation& chunk, const Decision& decision);

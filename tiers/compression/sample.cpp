@@ -95,7 +95,7 @@ uint64_t SamplePlan::bytes() const {
 }
 
 SamplePlan plan_sample(uint64_t chunk_bytes) {
-  if (chunk_bytes < kLeastSampledChunk) return {};
+  if (chunk_bytes == 0) return {};
   const uint64_t budget = std::max<uint64_t>(chunk_bytes / kShare, kForms * kLeastPiece);
   SamplePlan plan;
   const uint64_t piece = budget / (kFirstPieces * kForms + kMorePieces) / 1024 * 1024;

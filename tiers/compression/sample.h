@@ -31,18 +31,16 @@ struct Sample {
   Trial sum() const;                                  // what the sample itself cost
 };
 
-// A chunk below this is not sampled: too little to gain.
-inline constexpr uint64_t kLeastSampledChunk = 256 << 10;
-
 // How a chunk of so many bytes is sampled. All bytes that are compressed for it, each form counted,
-// are at most 1/128 of the chunk, or 16 KiB where that is more.
+// are at most 1/128 of the chunk, or 16 KiB where that is more. Whether so much pays for a small
+// chunk is the policy's to say (policy.h).
 struct SamplePlan {
   size_t piece_bytes = 0;   // 4 to 32 KiB
   size_t first_pieces = 0;  // tried in every form
   size_t more_pieces = 0;   // tried in the form that was smallest so far
   uint64_t bytes() const;   // that are compressed
 };
-SamplePlan plan_sample(uint64_t chunk_bytes);  // nothing below kLeastSampledChunk
+SamplePlan plan_sample(uint64_t chunk_bytes);  // nothing of an empty chunk
 
 // Not thread-safe: one per thread that samples. Allocates nothing once it is made.
 class Sampler {

@@ -34,9 +34,9 @@ class HeldPart final : public IncomingCheckpoint {
  public:
   const CheckpointText& text() const override { return text_; }
   bool expect(uint64_t) override { return true; }
-  void add(uint64_t, std::span<const Piece>, std::span<const std::byte>, Release release,
-           std::shared_ptr<PlacedFile> chunk) override {
-    (chunk ? to_ssd : to_store).push_back(std::move(release));
+  void add(std::vector<Slot> slots, const std::shared_ptr<PlacedFile>& chunk) override {
+    added.push_back(slots.size());
+    for (Slot& slot : slots) (chunk ? to_ssd : to_store).push_back(std::move(slot.release));
   }
   void open_chunk(size_t, std::function<void(std::shared_ptr<PlacedFile>)> opened) override {
     opened(std::make_shared<PlacedFile>(std::make_unique<NoFile>(), 0, SegmentHeader{}));
@@ -51,6 +51,7 @@ class HeldPart final : public IncomingCheckpoint {
   void wait() override {}
   Needs needs(ManifestText::Journal&) const override { return Needs::kNone; }
 
+  std::vector<size_t> added;     // slots, by each call
   std::deque<Release> to_store;  // slots
   std::deque<Release> to_ssd;
   std::deque<std::function<void()>> moves;
@@ -129,6 +130,17 @@ TEST_F(ChunkFlowTest, WaitingForAFlushIsPartOfIt) {
   store(*part, kChunkSlots);
   constexpr double kChunk = kChunkSlots * kSlot;
   EXPECT_DOUBLE_EQ(placement_->flush_bandwidth(), 2 * kChunk / 3);
+}
+
+// So that all of it is sampled before it is decided whether it is compressed.
+TEST_F(ChunkFlowTest, AChunkOfTheCacheIsAddedAsAWhole) {
+  make(1);
+  const auto part = std::make_shared<HeldPart>();
+  arrive(part, kChunkSlots + 2);
+  flow_->seal(*part);
+  EXPECT_EQ(part->added, std::vector<size_t>({kChunkSlots}));
+  store(*part, kChunkSlots);
+  EXPECT_EQ(part->added, std::vector<size_t>({kChunkSlots, 2}));
 }
 
 TEST_F(ChunkFlowTest, ChunksThatCannotFillKeepTheStoreBusy) {

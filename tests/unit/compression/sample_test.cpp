@@ -32,9 +32,9 @@ TEST(SamplePlan, IsASmallPartOfTheChunk) {
   for (uint64_t chunk = 1; chunk <= 64 << 20; chunk += 1 + chunk / 3) {
     const SamplePlan plan = plan_sample(chunk);
     EXPECT_LE(plan.bytes(), std::max<uint64_t>(chunk / 128, 16 << 10)) << chunk;
-    EXPECT_EQ(plan.bytes() > 0, chunk >= kLeastSampledChunk) << chunk;
-    EXPECT_LE(plan.bytes(), chunk / 16) << chunk;
+    EXPECT_GT(plan.bytes(), 0U) << chunk;
   }
+  EXPECT_EQ(plan_sample(0).bytes(), 0U);
   const SamplePlan whole = plan_sample(64 << 20);
   EXPECT_EQ(whole.piece_bytes, 32U << 10);
   EXPECT_EQ(whole.first_pieces + whole.more_pieces, 8U);
@@ -47,7 +47,7 @@ TEST(Sampler, TakesNoMoreThanItsPlan) {
     EXPECT_EQ(sum.bytes, plan_sample(blocks * kBlock).bytes());
     EXPECT_GT(sum.ns, 0);
   }
-  EXPECT_EQ(sample_of({Bytes(1000)}).sum().bytes, 0U);
+  EXPECT_EQ(sample_of({Bytes(1000)}).sum().bytes, 1000 * kCompressedForms.size());
   EXPECT_EQ(sample_of({}).sum().bytes, 0U);
 }
 

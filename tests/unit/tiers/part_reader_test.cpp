@@ -65,7 +65,7 @@ class PartReaderTest : public ::testing::Test {
       const auto bytes = std::span(memory_).subspan(piece.offset, piece.size);
       slot.insert(slot.end(), bytes.begin(), bytes.end());
     }
-    store.add({begin, std::move(pieces), slot, {}, [](bool) {}, nullptr});
+    store.add({{begin, std::move(pieces), slot, {}, [](bool) {}, nullptr}});
     return end;
   }
 

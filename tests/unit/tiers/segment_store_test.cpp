@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr size_t kBlock = 256 << 10;  // less is not looked at whether it shrinks
+constexpr size_t kBlock = 256 << 10;
 
 // Every second block is compressible.
 Bytes block_bytes(unsigned number, size_t size) {
@@ -26,15 +26,21 @@ Bytes block_bytes(unsigned number, size_t size) {
   return bytes;
 }
 
+// A microsecond from look to look. Any thread.
+struct SetClock final : Clock {
+  int64_t now_ns() override { return now += 1000; }
+  std::atomic<int64_t> now{0};
+};
+
 // Where the second piece of a block is in its range.
 constexpr uint64_t kSecond = 10'000'000;
 
 class SegmentStoreTest : public ::testing::Test {
  protected:
   std::unique_ptr<SegmentStore> start(SegmentStore::Options options = {},
-                                      const char* compression = "off") {
-    compression_ =
-        std::make_unique<Compression>(parse_compression(compression).value(), monotonic_clock());
+                                      const char* compression = "off",
+                                      Clock& clock = monotonic_clock()) {
+    compression_ = std::make_unique<Compression>(parse_compression(compression).value(), clock);
     options.block_bytes = kBlock;
     auto store =
         SegmentStore::start(files_, "/store", {"job", "a", 7, 0}, options, *compression_, {});
@@ -42,18 +48,41 @@ class SegmentStoreTest : public ::testing::Test {
     return std::move(store.value());
   }
 
-  // Block `number`: two pieces of the range of that number.
-  void add(SegmentStore& store, unsigned number, size_t size = kBlock, Status found = {}) {
+  // Block `number`: two pieces of the range of that number, or one where it has a byte only.
+  SegmentStore::Block block(unsigned number, size_t size = kBlock, Status found = {}) {
     blocks_.resize(std::max<size_t>(blocks_.size(), number + 1));
     blocks_[number] = std::make_unique<Bytes>(block_bytes(number, size));
     const size_t half = size / 2;
     ++held_;
-    store.add({number,
-               {{number, 0, half}, {number, kSecond, size - half}},
-               *blocks_[number],
-               [found](std::span<const std::byte>) { return found; },
-               [this](bool) { --held_; },
-               nullptr});
+    std::vector<Piece> pieces{{number, kSecond, size - half}};
+    if (half > 0) pieces.insert(pieces.begin(), {number, 0, half});
+    return {number,
+            pieces,
+            *blocks_[number],
+            [found](std::span<const std::byte>) { return found; },
+            [this](bool) { --held_; },
+            nullptr};
+  }
+  void add(SegmentStore& store, unsigned number, size_t size = kBlock, Status found = {}) {
+    store.add({block(number, size, std::move(found))});
+  }
+  void add_together(SegmentStore& store, const std::vector<unsigned>& numbers) {
+    std::vector<SegmentStore::Block> blocks;
+    for (const unsigned number : numbers) blocks.push_back(block(number));
+    store.add(std::move(blocks));
+  }
+
+  // A store of 100 kB a second, so that all pays that shrinks.
+  void make_slow(SetClock& clock) {
+    compression_->rate.begun(8 << 20);
+    clock.now += 80'000'000'000;
+    compression_->rate.ended(8 << 20, true);
+  }
+  // Whether all of block `number` is compressed.
+  static bool is_compressed(SegmentStore& store, unsigned number) {
+    return std::ranges::all_of(store.extents(), [&](const Extent& extent) {
+      return extent.range != number || extent.form != Form::kStored;
+    });
   }
 
   // Whether all of block `number` comes back.
@@ -118,6 +147,78 @@ TEST_F(SegmentStoreTest, CompressesWhatShrinks) {
   }
   EXPECT_LT(stored, 8 * kBlock / 2);
   for (unsigned i = 0; i < 8; ++i) expect_back(*store, 2 * i);
+}
+
+// The first block is what it is; the others are not like it.
+TEST_F(SegmentStoreTest, BlocksThatComeTogetherAreSampledTogether) {
+  const std::vector<unsigned> numbers{1, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28};
+  for (const uint32_t workers : {1U, 3U}) {
+    SegmentStore::Options options;
+    options.workers = workers;
+    SetClock clock;
+    const auto store = start(options, "auto", clock);
+    make_slow(clock);
+    add_together(*store, numbers);
+    ASSERT_TRUE(store->finish().ok());
+    for (const unsigned number : numbers) {
+      EXPECT_EQ(is_compressed(*store, number), number != 1) << number;
+      expect_back(*store, number);
+    }
+    store->remove();
+  }
+}
+
+// Whatever a sample says: each block by itself.
+TEST_F(SegmentStoreTest, ALevelIsForEveryBlockThatShrinks) {
+  for (const bool is_slow : {false, true}) {
+    SetClock clock;
+    const auto store = start({}, "3", clock);
+    if (is_slow) make_slow(clock);
+    const std::vector<unsigned> numbers{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 2, 21, 23, 25, 4, 27};
+    add_together(*store, numbers);
+    ASSERT_TRUE(store->finish().ok());
+    for (const unsigned number : numbers) {
+      EXPECT_EQ(is_compressed(*store, number), number % 2 == 0) << number;
+      expect_back(*store, number);
+    }
+    store->remove();
+  }
+}
+
+// What an increment has of a few zones.
+TEST_F(SegmentStoreTest, SmallBlocksAreCompressedToo) {
+  for (const char* compression : {"1", "auto"}) {
+    for (const size_t size : {255 << 10, 64 << 10, 16 << 10, 4096, 1000, 100, 1}) {
+      for (const unsigned number : {0U, 1U}) {
+        SetClock clock;
+        const auto store = start({}, compression, clock);
+        make_slow(clock);
+        add(*store, number, size);
+        ASSERT_TRUE(store->finish().ok());
+        const bool shrinks = number == 0 && size > 1;
+        EXPECT_EQ(is_compressed(*store, number), shrinks) << compression << " " << size;
+        expect_back(*store, number);
+        store->remove();
+      }
+    }
+  }
+}
+
+TEST_F(SegmentStoreTest, BlocksThatAreSampledWhenItEndsAreReleased) {
+  for (unsigned when = 0; when < 20; ++when) {
+    SetClock clock;
+    auto store = start({}, "1", clock);
+    make_slow(clock);
+    std::thread other([&] {
+      for (unsigned i = 0; i < when * 5; ++i) std::this_thread::yield();
+      store->abandon();
+    });
+    add_together(*store, {0, 2, 4, 6});
+    other.join();
+    EXPECT_FALSE(store->finish().ok());
+    EXPECT_EQ(held_, 0);
+    store->remove();
+  }
 }
 
 // So that a restore reads nothing of a piece but what no newer checkpoint has.
@@ -223,7 +324,7 @@ TEST_F(SegmentStoreTest, PiecesAreTheBlocksBytes) {
                                            {{0, 0, 60}, {0, 60, UINT64_MAX - 10}}}) {
     const auto store = start();
     ++held_;
-    store->add({0, pieces, bytes, {}, [this](bool) { --held_; }, nullptr});
+    store->add({{0, pieces, bytes, {}, [this](bool) { --held_; }, nullptr}});
     EXPECT_EQ(store->finish().code(), Code::kInvalid);
     EXPECT_EQ(held_, 0);
   }
