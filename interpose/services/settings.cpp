@@ -21,9 +21,6 @@ constexpr std::string_view kDurationForm =
     "a number and us, ms, s, m or h, such as 500ms, 10s or 10m";
 constexpr std::string_view kSizeForm = "a number and K, M, G or T, such as 64K or 4G";
 
-// Part of the design, and not built yet.
-constexpr std::array<std::string_view, 1> kNotAvailable = {"GPUSNAP_TRACE"};
-
 // What a user typed, fit for one line.
 std::string shown(std::string_view value) {
   constexpr size_t kMost = 80;
@@ -543,14 +540,9 @@ std::string nearest_name(std::string_view name) {
 }
 
 void warn_unknown(std::string_view name, ParsedSettings& into) {
-  std::string line = shown(name);
-  if (std::find(kNotAvailable.begin(), kNotAvailable.end(), name) != kNotAvailable.end()) {
-    line += ": not available in this version, passed over";
-  } else {
-    line += ": no such setting, passed over";
-    const std::string near = nearest_name(name);
-    if (!near.empty()) line += "; did you mean " + near + "?";
-  }
+  std::string line = shown(name) + ": no such setting, passed over";
+  const std::string near = nearest_name(name);
+  if (!near.empty()) line += "; did you mean " + near + "?";
   into.warnings.push_back(std::move(line));
   into.ignored.emplace_back(name);
 }

@@ -254,13 +254,15 @@ TEST(Settings, ReadWhereTheBackendIs) {
   }
 }
 
-TEST(Settings, WarnOfWhatIsNotAvailable) {
-  const ParsedSettings parsed = parse({"GPUSNAP_TRACE=/t", "GPUSNAP_EVERY=syncs:5"});
-  EXPECT_TRUE(parsed.errors.empty());
-  ASSERT_EQ(parsed.warnings.size(), 1U);
-  EXPECT_EQ(parsed.warnings[0], "GPUSNAP_TRACE: not available in this version, passed over");
-  EXPECT_EQ(parsed.settings.every.synchronisations, 5U);
-  EXPECT_EQ(parsed.ignored, std::vector<std::string>{"GPUSNAP_TRACE"});
+TEST(Settings, WarnOfWhatTheyDoNotKnow) {
+  for (const std::string name : {"GPUSNAP_TRACE", "GPUSNAP_NO_SUCH_THING"}) {
+    const ParsedSettings parsed = parse({(name + "=/t").c_str(), "GPUSNAP_EVERY=syncs:5"});
+    EXPECT_TRUE(parsed.errors.empty());
+    ASSERT_EQ(parsed.warnings.size(), 1U);
+    EXPECT_TRUE(parsed.warnings[0].starts_with(name + ": no such setting, passed over"));
+    EXPECT_EQ(parsed.settings.every.synchronisations, 5U);
+    EXPECT_EQ(parsed.ignored, std::vector<std::string>{name});
+  }
 }
 
 TEST(Settings, SuggestTheNameThatWasMeant) {
