@@ -15,8 +15,6 @@ using std::chrono::steady_clock;
 constexpr uint32_t kSlotsAtATime = 4;
 // Between two looks at whether there is something to pin.
 constexpr auto kPause = std::chrono::milliseconds(1);
-// A program that always copies does not put it off for ever.
-constexpr auto kPatience = std::chrono::milliseconds(50);
 }  // namespace
 
 ArenaPinning::ArenaPinning(const Driver& driver, StagingMemory& memory, StagingPool& pool,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -20,6 +21,10 @@ namespace gpusnap {
 // Thread-safe. Never destroyed: its thread ends with the process.
 class ArenaPinning {
  public:
+  // How long copies put off the next few slots at most: a program that always copies does not put
+  // them off for ever.
+  static constexpr auto kPatience = std::chrono::milliseconds(50);
+
   // `at_once`: without a break, and add_context() waits until all is pinned.
   ArenaPinning(const Driver& driver, StagingMemory& memory, StagingPool& pool, bool at_once);
   ArenaPinning(const ArenaPinning&) = delete;

@@ -205,6 +205,17 @@ TEST(ArenaPinning, AnotherContextBeginsFromTheFirstSlot) {
   expect_pinned(made, 11, context_of(9));
 }
 
+// 12 slots are three calls, each of which is put off. A busy machine only makes it later.
+TEST(ArenaPinning, CopiesPutItOff) {
+  Pinning& made = make(12);
+  made.copies = true;
+  const auto begun = std::chrono::steady_clock::now();
+  made.pinning->add_context(context_of(7));
+  EXPECT_TRUE(comes_true([&] { return !made.pinning->under_way(); }));
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, 3 * ArenaPinning::kPatience);
+  expect_pinned(made, 12, context_of(7));
+}
+
 TEST(ArenaPinning, AProgramThatAlwaysCopiesDoesNotPutItOffForEver) {
   Pinning& made = make(5);
   made.copies = true;
