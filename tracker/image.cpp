@@ -112,8 +112,4 @@ ImageContents read_image_at(const void* image) {
   return read_image({bytes, size});
 }
 
-size_t image_size_at(const void* image) {
-  return unwrapped_size(unwrap(image));
-}
-
 }  // namespace gpusnap

@@ -31,9 +31,6 @@ ImageContents read_image(std::span<const std::byte> image);
 // (magic 0x466243B1) that nvcc emits. The memory must be readable as the driver would read it.
 ImageContents read_image_at(const void* image);
 
-// The length in bytes of such an image, 0 where it cannot be told.
-size_t image_size_at(const void* image);
-
 // A module-scope variable in device memory: state of the program like any allocation.
 struct GlobalVariable {
   std::string name;   // as the module's symbol table has it

@@ -535,7 +535,6 @@ class Process {
   Stand read_once(const Library& library, const char* name, const Buffer& buffer);
   // False: it was not recorded, and the session is live. Bytes that are sent, and what is written.
   bool repeat_read(const char* name, uint64_t number, std::span<std::byte> bytes);
-  void record_read(const char* name, uint64_t number, const std::vector<std::byte>& bytes);
   // Those that it writes: in a replay another place for them.
   Stand written(const Library& library, const char* name, const Buffer& buffer);
   // True: it was recorded.
