@@ -10,6 +10,7 @@
 
 #include "tiers/backend/background.h"
 #include "tiers/backend/chunk_flow.h"
+#include "tiers/backend/growth.h"
 #include "tiers/backend/incoming_checkpoint.h"
 #include "tiers/backend/incoming_journal.h"
 #include "tiers/backend/local_tiers.h"
@@ -27,8 +28,6 @@ namespace {
 
 constexpr auto kReapEvery = std::chrono::milliseconds(200);
 constexpr auto kReapSoon = std::chrono::milliseconds(5);
-// Ahead of need, memory is taken at a pace that programs do not notice: 320 MB a second.
-constexpr auto kGrowEvery = std::chrono::milliseconds(100);
 // What is told to those who look is no older than this and the loop's longest wait.
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
 constexpr double kMemoryBytesPerSecond = 10e9;  // of each writer: faster than what is behind it
@@ -134,7 +133,7 @@ class Server final : public Backend {
       if (grow(free, now)) continue;
       // What it has reaped is news.
       if (reaps) continue;
-      server_.wait(seen, soon ? kReapSoon : kGrowEvery);
+      server_.wait(seen, soon ? kReapSoon : Growth::kEvery);
       rung = !some && server_.changes() != seen;
     }
   }
@@ -602,14 +601,14 @@ class Server final : public Backend {
     return static_cast<size_t>(free);
   }
 
-  // At once where slots become few; else slowly, and not while something is handed over (the
-  // deep-tiers showcase, efficient cache initialisation).
+  // Whether it has grown because it had to: then there may be more to do at once.
   bool grow(size_t free, Clock::time_point now) {
-    const bool needed = free < options_.grow_slots;
-    const bool quiet = streams_.size() == journals_ && now - grown_ >= kGrowEvery;
-    if ((!needed && !quiet) || memory_.grow(options_.grow_slots) == 0) return false;
-    grown_ = now;
-    return needed;
+    const bool is_quiet = streams_.size() == journals_;
+    if (!growth_.is_due(free, is_quiet, now) || memory_.grow(options_.grow_slots) == 0) {
+      return false;
+    }
+    growth_.grown(now);
+    return growth_.is_needed(free);
   }
 
   bool is_idle() const { return streams_.empty() && !background_.is_busy() && server_.is_idle(); }
@@ -654,7 +653,7 @@ class Server final : public Backend {
   std::map<std::string, std::shared_ptr<Compression>> compressions_;  // by setting
   std::vector<std::pair<uint32_t, uint64_t>> before_;  // life, slots; until the first look
 
-  Clock::time_point grown_;
+  Growth growth_{options_.grow_slots};
   Clock::time_point told_;
 
   std::atomic<bool> stopping_{false};
