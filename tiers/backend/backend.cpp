@@ -323,7 +323,9 @@ class Server final : public Backend {
     const CheckpointText checkpoint = setting.text;
     const std::string job = job_folder(checkpoint);
     IncomingCheckpoint::Actions actions;
-    actions.ready = [this, index, life] { post([this, index, life] { ready(index, life); }); };
+    actions.ready = [this, index, life](const std::vector<FoundChunk>& found) {
+      post([this, index, life, found] { ready(index, life, found); });
+    };
     actions.make_journal_durable = [this](const ManifestText::Journal& journal,
                                           const std::function<bool()>& gave_up) {
       return make_durable(journal, gave_up);
@@ -417,12 +419,18 @@ class Server final : public Backend {
     server_.release(slot);
   }
 
-  void ready(uint32_t index, uint32_t life) {
+  void ready(uint32_t index, uint32_t life, const std::vector<FoundChunk>& found) {
     Stream* const stream = find(index, life);
     if (stream == nullptr) return;
     stream->ready = true;
+    for (const FoundChunk& chunk : found) adopt(stream->part, chunk);
     for (const auto& arrival : std::exchange(stream->waiting, {})) add(*stream, arrival);
     if (stream->sealed) seal_part(index, *stream);
+  }
+
+  void adopt(const std::shared_ptr<IncomingCheckpoint>& part, const FoundChunk& chunk) {
+    if (const auto tier = tiers_->tier_of(chunk.path)) return flow_.adopt(part, *tier + 1, chunk);
+    part->fail({Code::kDamaged, chunk.path + " is a chunk, and not on a local tier"});
   }
 
   void seal(uint32_t index) {
@@ -474,7 +482,7 @@ class Server final : public Backend {
     // First: a backend that follows finds slots that belong to nobody.
     if (index < kMostStreams) server_.end(index, status);
     if (status.ok()) merge_later(text);
-    flow_.drop(*stream.part);
+    flow_.drop(*stream.part, status);
     for (const auto& arrival : stream.waiting) release(arrival.slot, status.ok());
   }
 

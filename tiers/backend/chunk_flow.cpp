@@ -5,6 +5,20 @@
 
 namespace gpusnap {
 
+void ChunkFlow::adopt(const std::shared_ptr<IncomingCheckpoint>& part, size_t tier,
+                      const FoundChunk& found) {
+  (void)placement_.adopt(tier);
+  const uint64_t number = next_++;
+  Chunk& chunk = chunks_[number];
+  chunk.part = part;
+  chunk.tier = tier;
+  chunk.closed = true;
+  chunk.bytes = found.memory_bytes;
+  chunk.on_way->bytes = found.memory_bytes;
+  chunk.file_number = found.number;
+  queue(number, chunk);
+}
+
 void ChunkFlow::arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot,
                         uint64_t sequence) {
   auto found = open_chunk(*part);
@@ -60,6 +74,7 @@ void ChunkFlow::opened(uint64_t number, const std::shared_ptr<PlacedFile>& file)
   const auto found = chunks_.find(number);
   if (found == chunks_.end()) return;
   found->second.file = file;
+  found->second.file_number = file->number();
   hand_over(number, found->second);
 }
 
@@ -74,18 +89,24 @@ void ChunkFlow::hand_over(uint64_t number, Chunk& chunk) {
         {held.sequence, server_.pieces(held.slot), bytes,
          [this, number, slot = held.slot, size = bytes.size(), on_way = chunk.on_way](bool stored) {
            actions_.release(slot, stored);
-           if (stored) on_way->bytes += size;
+           if (stored) {
+             on_way->bytes += size;
+           } else {
+             on_way->failed = true;
+           }
            if (--on_way->left == 0) actions_.post([this, number] { emptied(number); });
          }});
   }
   chunk.part->add(std::move(added), chunk.file);
 }
 
-// The part has let go of all that it had of it at that time.
+// The part has let go of all that it had of it at that time. A part that has not stored a slot has
+// failed, and is dropped soon with the reason.
 void ChunkFlow::emptied(uint64_t number) {
   const auto found = chunks_.find(number);
-  if (found == chunks_.end() || found->second.on_way->left > 0) return;
+  if (found == chunks_.end()) return;
   Chunk& chunk = found->second;
+  if (chunk.on_way->left > 0 || chunk.on_way->failed) return;
   if (chunk.tier == 0) return flushed(number, chunk.on_way->bytes);
   queue_if_written(number, chunk);
 }
@@ -95,6 +116,10 @@ void ChunkFlow::queue_if_written(uint64_t number, Chunk& chunk) {
       chunk.tier == 0 || (chunk.file && chunk.slots.empty() && chunk.on_way->left == 0);
   if (chunk.state != State::kWriting || !chunk.closed || !is_there) return;
   (void)placement_.written(chunk.tier);
+  queue(number, chunk);
+}
+
+void ChunkFlow::queue(uint64_t number, Chunk& chunk) {
   chunk.state = State::kQueued;
   chunk.written_ns = clock_.now_ns();
   queue_.push_back(number);
@@ -114,7 +139,7 @@ void ChunkFlow::flush(uint64_t number, Chunk& chunk) {
   ++flushing_;
   chunk.state = State::kFlushing;
   if (chunk.tier == 0) return hand_over(number, chunk);
-  chunk.part->move_chunk(chunk.file, [this, number, bytes = chunk.on_way->bytes.load()] {
+  chunk.part->move_chunk(chunk.file_number, [this, number, bytes = chunk.on_way->bytes.load()] {
     actions_.post([this, number, bytes] { flushed(number, bytes); });
   });
 }
@@ -125,13 +150,16 @@ void ChunkFlow::flushed(uint64_t number, uint64_t bytes) {
   const Chunk chunk = std::move(found->second);
   chunks_.erase(found);
   --flushing_;
-  const double seconds = static_cast<double>(clock_.now_ns() - chunk.written_ns) / 1e9;
   tell_so_far();
-  take(placement_.flush_ended(chunk.tier, bytes, seconds));
+  take(placement_.flush_ended(chunk.tier, bytes, seconds_since_written(chunk)));
   flush_some();
 }
 
-void ChunkFlow::drop(const IncomingCheckpoint& part) {
+double ChunkFlow::seconds_since_written(const Chunk& chunk) const {
+  return static_cast<double>(clock_.now_ns() - chunk.written_ns) / 1e9;
+}
+
+void ChunkFlow::drop(const IncomingCheckpoint& part, const Status& status) {
   std::vector<uint64_t> numbers;
   for (const auto& [number, chunk] : chunks_) {
     if (chunk.part.get() == &part) numbers.push_back(number);
@@ -139,12 +167,13 @@ void ChunkFlow::drop(const IncomingCheckpoint& part) {
   for (const uint64_t number : numbers) {
     Chunk chunk = std::move(chunks_.at(number));
     chunks_.erase(number);
-    give_up(number, chunk);
+    give_up(number, chunk, status);
   }
+  tell_so_far();
   flush_some();
 }
 
-void ChunkFlow::give_up(uint64_t number, Chunk& chunk) {
+void ChunkFlow::give_up(uint64_t number, Chunk& chunk, const Status& status) {
   switch (chunk.state) {
     case State::kWaiting:
       (void)placement_.cancel(number);
@@ -159,7 +188,8 @@ void ChunkFlow::give_up(uint64_t number, Chunk& chunk) {
       break;
     case State::kFlushing:
       --flushing_;
-      take(placement_.flush_ended(chunk.tier, 0, 0));
+      take(is_of_device(status) ? placement_.flush_failed(chunk.tier, seconds_since_written(chunk))
+                                : placement_.flush_ended(chunk.tier, 0, 0));
       break;
   }
   for (const Held& held : chunk.slots) actions_.release(held.slot, false);

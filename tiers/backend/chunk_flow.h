@@ -46,12 +46,15 @@ class ChunkFlow {
         actions_(std::move(actions)),
         placed_(placement.tiers()) {}
 
+  // A chunk that an earlier backend left on the tier: it takes room there, and is flushed as others
+  // are.
+  void adopt(const std::shared_ptr<IncomingCheckpoint>& part, size_t tier, const FoundChunk& found);
   // A slot that the part expects.
   void arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot, uint64_t sequence);
   // No more slots of the part will arrive.
   void seal(const IncomingCheckpoint& part);
-  // The part has ended, in whatever way: nothing of it is on its way. Releases what it still holds.
-  void drop(const IncomingCheckpoint& part);
+  // The part has ended with that status: nothing of it is on its way. Releases what it still holds.
+  void drop(const IncomingCheckpoint& part, const Status& status);
   // The tier has failed, and gets no chunks until it is resumed.
   void suspend(size_t tier) { take(placement_.suspend(tier)); }
   void resume(size_t tier) { take(placement_.resume(tier)); }
@@ -75,7 +78,8 @@ class ChunkFlow {
   // What is counted by any thread while the part has slots of a chunk.
   struct OnWay {
     std::atomic<size_t> left{0};
-    std::atomic<uint64_t> bytes{0};  // stored
+    std::atomic<uint64_t> bytes{0};   // stored
+    std::atomic<bool> failed{false};  // some are not
   };
   struct Chunk {
     std::shared_ptr<IncomingCheckpoint> part;
@@ -85,7 +89,8 @@ class ChunkFlow {
     uint64_t size = 0;                 // slots in all
     uint64_t bytes = 0;                // in them
     std::vector<Held> slots;           // not with the part yet
-    std::shared_ptr<PlacedFile> file;  // on a tier behind the cache
+    std::shared_ptr<PlacedFile> file;  // on a tier behind the cache; null for one that was adopted
+    uint32_t file_number = 0;          // there
     int64_t written_ns = 0;            // from kQueued on
     std::shared_ptr<OnWay> on_way = std::make_shared<OnWay>();
   };
@@ -99,10 +104,12 @@ class ChunkFlow {
   void opened(uint64_t number, const std::shared_ptr<PlacedFile>& file);
   void emptied(uint64_t number);
   void queue_if_written(uint64_t number, Chunk& chunk);
+  void queue(uint64_t number, Chunk& chunk);
   void flush_some();
   void flush(uint64_t number, Chunk& chunk);
   void flushed(uint64_t number, uint64_t bytes);
-  void give_up(uint64_t number, Chunk& chunk);
+  void give_up(uint64_t number, Chunk& chunk, const Status& status);
+  double seconds_since_written(const Chunk& chunk) const;
   void tell_so_far();
 
   Placement& placement_;

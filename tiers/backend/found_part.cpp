@@ -20,6 +20,14 @@ struct Files {
   std::map<uint32_t, std::string> chunks;
 };
 
+uint64_t memory_bytes(const std::vector<SegmentStore::StoredBlock>& blocks) {
+  uint64_t bytes = 0;
+  for (const SegmentStore::StoredBlock& block : blocks) {
+    for (const Extent& extent : block.extents) bytes += extent.size;
+  }
+  return bytes;
+}
+
 class Finder {
  public:
   Finder(FileSystem& files, const CheckpointPlace& place, const PartFolders& folders)
@@ -92,7 +100,7 @@ class Finder {
       if (!blocks.ok()) return unusable(blocks.status().message());
       const auto path = paths_.chunks.find(number);
       if (path == paths_.chunks.end()) return gone("a chunk on a local tier");
-      found_.chunks[number] = {path->second, std::move(blocks.value())};
+      found_.chunks[number] = {path->second, std::move(blocks.value()), memory_bytes(stored)};
     }
     for (const auto& [number, parts] : found_.segments) {
       if (paths_.segments.count(number) == 0) return gone("a segment that was begun");

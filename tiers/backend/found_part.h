@@ -23,6 +23,7 @@ struct FoundPart {
   struct Chunk {
     std::string path;
     std::vector<ChunkBlock> blocks;  // at least one
+    uint64_t memory_bytes = 0;       // that they are of
   };
   std::map<uint32_t, Chunk> chunks;  // by number; that were not moved
   std::map<uint32_t, MovedChunk> moved;

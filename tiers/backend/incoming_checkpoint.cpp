@@ -30,12 +30,6 @@ CheckpointPlace place_of(const CheckpointText& text) {
   return {text.store + "/" + job, job, text.run, text.epoch, text.rank};
 }
 
-// What may be different another time: what is whole on a local tier waits for that.
-bool is_of_device(const Status& status) {
-  return status.code() == Code::kIo || status.code() == Code::kNoSpace ||
-         status.code() == Code::kPermission;
-}
-
 class Part final : public IncomingCheckpoint {
  public:
   Part(FileSystem& files, Setting setting, Actions actions)
@@ -86,10 +80,8 @@ class Part final : public IncomingCheckpoint {
     add_job([this, folder, opened = std::move(opened)] { return make_chunk(folder, opened); });
   }
 
-  void move_chunk(std::shared_ptr<PlacedFile> chunk, std::function<void()> moved) override {
-    add_job([this, number = chunk->number(), moved = std::move(moved)] {
-      return begin_move(number, moved);
-    });
+  void move_chunk(uint32_t number, std::function<void()> moved) override {
+    add_job([this, number, moved = std::move(moved)] { return begin_move(number, moved); });
   }
 
   void add_manifest(uint64_t sequence, std::span<const std::byte> bytes, Release release) override {
@@ -147,7 +139,7 @@ class Part final : public IncomingCheckpoint {
   void body() {
     Status status = no_throw("take up a checkpoint", [&] { return prepare(); });
     if (status.ok() && !committed_before_) {
-      actions_.ready();
+      actions_.ready(found_chunks());
       status = no_throw("store a checkpoint", [&] { return take_all(); });
       if (status.ok()) status = no_throw("commit a checkpoint", [&] { return commit(); });
     }
@@ -164,6 +156,7 @@ class Part final : public IncomingCheckpoint {
       const std::lock_guard lock(mutex_);
       if (left_ && !committed_) return;
     }
+    // What is whole on a local tier waits for another time.
     if (setting_.is_leftover && is_of_device(status)) keeps_files_ = true;
     (void)no_throw("remove a checkpoint's files", [&] {
       clean_up(status.ok());
@@ -301,7 +294,7 @@ class Part final : public IncomingCheckpoint {
 
   // Until every slot is in a segment.
   Status take_all() {
-    if (Status begun = take_found_chunks(); !begun.ok()) return begun;
+    if (Status opened = open_found_chunks(); !opened.ok()) return opened;
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [&] {
@@ -372,8 +365,16 @@ class Part final : public IncomingCheckpoint {
     return {};
   }
 
+  std::vector<FoundChunk> found_chunks() const {
+    std::vector<FoundChunk> chunks;
+    for (const auto& [number, found] : found_part_.chunks) {
+      chunks.push_back({number, found.path, found.memory_bytes});
+    }
+    return chunks;
+  }
+
   // Of an earlier backend, which may have left more in them than its log says.
-  Status take_found_chunks() {
+  Status open_found_chunks() {
     for (const auto& [number, found] : found_part_.chunks) {
       if (setting_.cache != nullptr) setting_.cache->begin(found.path);
       chunks_[number] = {found.path, nullptr, {}};
@@ -386,12 +387,14 @@ class Part final : public IncomingCheckpoint {
         return {Code::kDamaged, "the end of the chunk " + found.path + " is no longer there"};
       }
       chunks_[number].found = std::move(file.value());
-      if (Status begun = begin_copy_of(number, found.blocks, [] {}); !begun.ok()) return begun;
     }
     return {};
   }
 
   Status begin_move(uint32_t number, const std::function<void()>& moved) {
+    if (const auto found = found_part_.chunks.find(number); found != found_part_.chunks.end()) {
+      return begin_copy_of(number, found->second.blocks, moved);
+    }
     std::vector<SegmentStore::StoredBlock> stored;
     {
       const std::lock_guard lock(mutex_);
@@ -722,6 +725,11 @@ class Part final : public IncomingCheckpoint {
 };
 
 }  // namespace
+
+bool is_of_device(const Status& status) {
+  return status.code() == Code::kIo || status.code() == Code::kNoSpace ||
+         status.code() == Code::kPermission;
+}
 
 Result<std::shared_ptr<IncomingCheckpoint>> IncomingCheckpoint::start(FileSystem& files,
                                                                       Setting setting,

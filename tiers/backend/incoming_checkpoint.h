@@ -22,6 +22,16 @@
 
 namespace gpusnap {
 
+// Whether it failed by what a device did, which may be different another time.
+bool is_of_device(const Status& status);
+
+// A chunk that an earlier backend left on a local tier, and whose bytes are not in the store yet.
+struct FoundChunk {
+  uint32_t number = 0;
+  std::string path;
+  uint64_t memory_bytes = 0;  // that it holds
+};
+
 // Thread-safe. Has a thread of its own, which does all that may block.
 class IncomingCheckpoint {
  public:
@@ -41,8 +51,8 @@ class IncomingCheckpoint {
   // By the part's thread, without a lock held.
   struct Actions {
     // What an earlier backend left has been found: from now on expect() and all below it may be
-    // called.
-    std::function<void()> ready;
+    // called. The chunks are to be moved, as those are that the part is given.
+    std::function<void(const std::vector<FoundChunk>&)> ready;
     // Everything is stored, and this has to be so before it is committed. `gave_up` says when not
     // to wait any longer.
     std::function<Status(const ManifestText::Journal& journal,
@@ -85,9 +95,9 @@ class IncomingCheckpoint {
   // ends before. Where it cannot be made, or fails later, what is added to it goes to segments.
   virtual void open_chunk(size_t folder,
                           std::function<void(std::shared_ptr<PlacedFile>)> opened) = 0;
-  // All that will be added to the chunk has been released: its bytes go to a segment, and then its
-  // file goes. `moved` likewise.
-  virtual void move_chunk(std::shared_ptr<PlacedFile> chunk, std::function<void()> moved) = 0;
+  // All that will be added to the chunk of that number has been released: its bytes go to a
+  // segment, and then its file goes. `moved` likewise.
+  virtual void move_chunk(uint32_t number, std::function<void()> moved) = 0;
   virtual void add_manifest(uint64_t sequence, std::span<const std::byte> bytes,
                             Release release) = 0;
   // So many slots in all. It fails where one of them is neither stored nor expected by now.

@@ -162,7 +162,6 @@ Result<Placement::Grants> Placement::flush_failed(size_t tier, double seconds) {
     return refuse(tier, "end a failed flush from");
   }
   --tiers_[tier].now.flushing;
-  ++tiers_[tier].now.waiting;
   average_.add(0, seconds);
   return serve();
 }
@@ -181,15 +180,10 @@ bool Placement::cancel(uint64_t producer) {
   return std::erase(queue_, producer) > 0;
 }
 
-Status Placement::adopt(size_t tier, uint64_t chunks) {
+Status Placement::adopt(size_t tier) {
   const std::lock_guard lock(mutex_);
-  if (tier >= tiers_.size()) return refuse(tier, "take over the chunks of");
-  Tier& holder = tiers_[tier];
-  if (chunks > holder.local.capacity_chunks - holder.now.cached()) {
-    return {Code::kInvalid, "cannot take over " + std::to_string(chunks) + " chunks in tier " +
-                                holder.local.name + ": they are more than it has room for"};
-  }
-  holder.now.waiting += chunks;
+  if (tier >= tiers_.size()) return refuse(tier, "take over a chunk of");
+  ++tiers_[tier].now.waiting;
   return {};
 }
 

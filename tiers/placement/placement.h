@@ -88,16 +88,17 @@ class Placement {
   // counts.
   Grants flushes_so_far(uint64_t bytes, double seconds);
 
-  // Not in the paper. A flush failed after `seconds`: its chunk waits for another one, and the
-  // average learns of time in which nothing was flushed, so that a store that is gone comes to
-  // count as slow and does not hold up producers while there is room for them.
+  // Not in the paper. A flush failed after `seconds`, and its chunk is given up with its
+  // checkpoint. The average learns of time in which nothing was flushed, so that a store that is
+  // gone comes to count as slow and does not hold up producers while there is room for them.
   Result<Grants> flush_failed(size_t tier, double seconds);
   // Not in the paper. A producer that was given the tier will not write its chunk.
   Result<Grants> abandoned(size_t tier);
   // Not in the paper. Takes a producer that waits out of the queue; false when it did not wait.
   bool cancel(uint64_t producer);
-  // Not in the paper. Chunks that lie in the tier from before, written and to be flushed.
-  Status adopt(size_t tier, uint64_t chunks);
+  // Not in the paper. A chunk lies in the tier from an earlier backend, written and to be flushed.
+  // It may be one more than the tier has room for: others were placed before it was found.
+  Status adopt(size_t tier);
   // Not in the paper. The tier has failed and gets no chunks until it is resumed; where a policy
   // has no other, they go to the first. Nothing else changes for those that it has.
   Result<Grants> suspend(size_t tier);

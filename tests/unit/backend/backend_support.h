@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <string>
@@ -87,6 +88,16 @@ class BackendTest : public ::testing::Test {
   std::unique_ptr<Backend> backend_;
   std::thread thread_;
 };
+
+template <class Condition>
+bool comes_true(Condition condition) {
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (std::chrono::steady_clock::now() < until) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
+}
 
 // With a local tier behind the cache.
 class SsdTest : public BackendTest {

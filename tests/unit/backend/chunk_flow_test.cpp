@@ -41,7 +41,8 @@ class HeldPart final : public IncomingCheckpoint {
   void open_chunk(size_t, std::function<void(std::shared_ptr<PlacedFile>)> opened) override {
     opened(std::make_shared<PlacedFile>(std::make_unique<NoFile>(), 0, SegmentHeader{}));
   }
-  void move_chunk(std::shared_ptr<PlacedFile>, std::function<void()> moved) override {
+  void move_chunk(uint32_t number, std::function<void()> moved) override {
+    moved_numbers.push_back(number);
     moves.push_back(std::move(moved));
   }
   void add_manifest(uint64_t, std::span<const std::byte>, Release) override {}
@@ -55,6 +56,7 @@ class HeldPart final : public IncomingCheckpoint {
   std::deque<Release> to_store;  // slots
   std::deque<Release> to_ssd;
   std::deque<std::function<void()>> moves;
+  std::vector<uint32_t> moved_numbers;
 
  private:
   CheckpointText text_;
@@ -161,6 +163,43 @@ TEST_F(ChunkFlowTest, ChunksThatCannotFillKeepTheStoreBusy) {
   EXPECT_EQ(flushing(), 1U);
   flow_->relieve(true);  // although one is flushed
   EXPECT_EQ(parts[2]->to_store.size(), 2U);
+}
+
+TEST_F(ChunkFlowTest, AFlushThatFailsShowsASlowStore) {
+  make(4);
+  const double before = placement_->flush_bandwidth();
+  for (const bool is_of_store : {false, true}) {
+    const auto part = std::make_shared<HeldPart>();
+    arrive(part, kChunkSlots);
+    EXPECT_EQ(flushing(), 1U);
+    clock_.now += 10 * kSecond_ns;
+    for (; !part->to_store.empty(); part->to_store.pop_front()) part->to_store.front()(false);
+    handle();
+    EXPECT_EQ(flushing(), 1U) << "why it ends is not known yet";
+    const Status why(is_of_store ? Code::kNoSpace : Code::kInvalid, "ended");
+    flow_->drop(*part, why);
+    EXPECT_EQ(placement_->counters(0), TierCounters{});
+    EXPECT_EQ(placement_->flush_bandwidth(), is_of_store ? 0 : before);
+  }
+}
+
+// They take room on their tier, wait for their turn, and are counted until they are in the store.
+TEST_F(ChunkFlowTest, ChunksFromBeforeAreFlushedAsOthersAre) {
+  make(1);
+  const auto part = std::make_shared<HeldPart>();
+  flow_->adopt(part, 1, {7, "/ssd/a", kChunkSlots * kSlot});
+  flow_->adopt(part, 1, {9, "/ssd/b", kChunkSlots * kSlot});
+  EXPECT_EQ(placement_->counters(1), (TierCounters{0, 1, 1}));
+  EXPECT_EQ(flow_->placed(1), 0U) << "by another backend";
+  EXPECT_EQ(part->moved_numbers, std::vector<uint32_t>({7}));
+  clock_.now += kSecond_ns;
+  part->moves.front()();
+  handle();
+  EXPECT_EQ(placement_->counters(1), (TierCounters{0, 0, 1}));
+  EXPECT_EQ(part->moved_numbers, std::vector<uint32_t>({7, 9}));
+  EXPECT_DOUBLE_EQ(placement_->flush_bandwidth(), kChunkSlots * kSlot);
+  flow_->drop(*part, {});
+  EXPECT_EQ(placement_->counters(1), TierCounters{});
 }
 
 // The fourth waits for a place. A store that stands still is slower than the SSD in the end.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include "backend_support.h"
@@ -32,6 +33,7 @@ TEST_F(SsdTest, ChunksGoThroughIt) {
   for (const PlacementPolicy policy :
        {PlacementPolicy::kCacheOnly, PlacementPolicy::kSsdOnly, PlacementPolicy::kHybridNaive,
         PlacementPolicy::kHybridOpt}) {
+    files_.heal();
     start(policy, 2);
     Saver saver(*memory_, "/store", job_);
     saver.compression = {CompressionSetting::Mode::kLevel, 1};
@@ -44,6 +46,8 @@ TEST_F(SsdTest, ChunksGoThroughIt) {
     const BackendCounters counters = backend_->counters();
     ASSERT_EQ(counters.tiers.size(), 2U);
     EXPECT_EQ(counters.tiers[0].cached() + counters.tiers[1].cached(), 0U);
+    // 5 checkpoints of 12 slots with data, 3 at most in a chunk.
+    EXPECT_GE(counters.placed[0] + counters.placed[1], 20U);
     if (policy == PlacementPolicy::kCacheOnly) {
       EXPECT_EQ(counters.placed[1], 0U);
     }
@@ -52,6 +56,14 @@ TEST_F(SsdTest, ChunksGoThroughIt) {
     }
     saver.go();
     drain();
+    // What was placed there has been written there.
+    std::set<std::string> written;
+    for (const std::string& entry : files_.log()) {
+      const size_t end = entry.find(".chunk@");
+      if (entry.starts_with("write /ssd/") && end != entry.npos)
+        written.insert(entry.substr(0, end));
+    }
+    EXPECT_EQ(written.size(), counters.placed[1]);
     expect_only_copies();
     uint64_t bytes = 0;
     for (const std::string& path : on_ssd()) {
@@ -60,6 +72,59 @@ TEST_F(SsdTest, ChunksGoThroughIt) {
     EXPECT_LE(bytes, 2 * (3 * kSlot + 4096)) << "more than its capacity";
     expect_no_leftovers();
   }
+}
+
+// Chunks on the device as well as those in slots: nothing is flushed, so they stay.
+TEST_F(SsdTest, AnotherOneCountsWhatIsThere) {
+  for (const PlacementPolicy policy :
+       {PlacementPolicy::kSsdOnly, PlacementPolicy::kCacheOnly, PlacementPolicy::kHybridNaive}) {
+    const auto counts = [this] {
+      const BackendCounters counters = backend_->counters();
+      return std::vector<uint64_t>{counters.tiers[0].waiting, counters.tiers[1].waiting,
+                                   counters.waiting};
+    };
+    start(policy, 100, 0);
+    Saver saver(*memory_, "/store", job_);
+    const uint64_t epoch = static_cast<uint64_t>(policy) + 1;
+    const uint32_t stream = saver.save(epoch);
+    const uint64_t chunks = 4;  // 12 slots with data
+    const auto is_there = [&] {
+      const std::vector<uint64_t> now = counts();
+      return std::accumulate(now.begin(), now.end(), uint64_t{0}) == chunks;
+    };
+    ASSERT_TRUE(comes_true(is_there)) << name_of(policy);
+    const std::vector<uint64_t> before = counts();
+    EXPECT_EQ(before[1] > 0, policy != PlacementPolicy::kCacheOnly);
+    stop();
+    start(policy, 100, 0);
+    EXPECT_TRUE(comes_true([&] { return counts() == before; })) << name_of(policy);
+    const BackendCounters counters = backend_->counters();
+    EXPECT_EQ(counters.placed[1], 0U) << "by the one before";
+    stop();
+    start(policy);
+    EXPECT_TRUE(saver.wait(stream).ok());
+    EXPECT_EQ(counts(), std::vector<uint64_t>({0, 0, 0}));
+    saver.go();
+    drain();
+    expect_back(epoch);
+  }
+}
+
+// A store that is full comes to count as one that takes nothing.
+TEST_F(SsdTest, AFlushThatFailsShowsASlowStore) {
+  start(PlacementPolicy::kHybridOpt);
+  Saver saver(*memory_, "/store", job_);
+  EXPECT_GT(backend_->counters().flush_bandwidth, 0);
+  FaultFileSystem::Fault fault;
+  fault.where = ".segment";
+  fault.failure = device_failure(ENOSPC);
+  fault.persists = true;
+  files_.inject(fault);
+  EXPECT_EQ(saver.wait(saver.save(1)).code(), Code::kNoSpace);
+  EXPECT_TRUE(comes_true([&] { return backend_->counters().flush_bandwidth == 0; }));
+  files_.heal();
+  saver.go();
+  drain();
 }
 
 TEST_F(SsdTest, AnotherOneTakesOver) {

@@ -75,7 +75,7 @@ class TakenOver : public ::testing::Test {
     if (is_leftover) setting.chunk_folders = {"/ssd/demo/e1"};
     std::promise<Status> ended;
     IncomingCheckpoint::Actions actions;
-    actions.ready = [] {};
+    actions.ready = [](const std::vector<FoundChunk>&) {};
     actions.held = [] {};
     actions.committed = [this] { ++committed_; };
     actions.ended = [&](const Status& status) { ended.set_value(status); };

@@ -53,7 +53,6 @@ class History {
         serve(placement_->flush_ended(tier, draw(1000), double(draw(10))), counters.flushing);
         break;
       case 7:
-        if (counters.flushing > 0) ++counters.waiting;
         serve(placement_->flush_failed(tier, double(draw(10))), counters.flushing);
         break;
       default:

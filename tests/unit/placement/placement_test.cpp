@@ -161,12 +161,9 @@ TEST(PlacementTest, AStoreThatIsGoneComesToCountAsSlow) {
   EXPECT_TRUE(placement->flush_begun(0).ok());
   // Everything with room is now faster than nothing.
   EXPECT_EQ(placement->flush_failed(0, 30).value(),
-            Grants({{1, 0}, {2, 1}, {3, 1}, {4, 1}, {5, 1}}));
-  EXPECT_EQ(placement->counters(0), (TierCounters{1, 1, 0}));
+            Grants({{1, 0}, {2, 0}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}));
+  EXPECT_EQ(placement->counters(0), (TierCounters{2, 0, 0}));
   EXPECT_EQ(placement->flush_bandwidth(), 0);
-  // The chunk is still there, and is flushed when the store is back.
-  EXPECT_TRUE(placement->flush_begun(0).ok());
-  EXPECT_EQ(placement->flush_ended(0, 100, 1).value(), Grants({{6, 0}}));
 }
 
 TEST(PlacementTest, AProducerThatWaitsKeepsItsPlace) {
@@ -194,11 +191,13 @@ TEST(PlacementTest, AnAbandonedPlaceIsGivenToTheNext) {
 
 TEST(PlacementTest, WhatIsThereFromBeforeTakesItsRoom) {
   const auto placement = place(Policy::kHybridNaive, cache_and_ssd());
-  EXPECT_TRUE(placement->adopt(0, 2).ok());
-  EXPECT_TRUE(placement->adopt(1, 3).ok());
-  EXPECT_EQ(placement->adopt(1, 2).code(), Code::kInvalid);
-  EXPECT_EQ(placement->adopt(1, UINT64_MAX).code(), Code::kInvalid);
+  for (const size_t tier : {0, 0, 1, 1, 1}) EXPECT_TRUE(placement->adopt(tier).ok());
+  EXPECT_EQ(placement->counters(1), (TierCounters{0, 3, 0}));
   EXPECT_EQ(request_all(*placement, 2), std::vector<int>({1, -1}));
+  // Found later than that: there is one more than there is room.
+  EXPECT_TRUE(placement->adopt(1).ok());
+  EXPECT_TRUE(placement->flush_begun(1).ok());
+  EXPECT_EQ(placement->flush_ended(1, 100, 1).value(), Grants());
   EXPECT_TRUE(placement->flush_begun(0).ok());
   EXPECT_EQ(placement->flush_ended(0, 100, 1).value(), Grants({{1, 0}}));
 }
@@ -217,7 +216,7 @@ TEST(PlacementTest, CallsThatCannotBeRightChangeNothing) {
     EXPECT_EQ(placement->counters(tier), TierCounters{});
   }
   EXPECT_EQ(placement->flush_bandwidth(), 0);
-  EXPECT_EQ(placement->adopt(2, 1).code(), Code::kInvalid);
+  EXPECT_EQ(placement->adopt(2).code(), Code::kInvalid);
   EXPECT_EQ(placement->written(1).message(),
             "cannot count a chunk as written to tier ssd: it has no such chunk");
 }
