@@ -202,7 +202,7 @@ Status Session::open_store() {
     if (!lock.ok()) return lock.status();
     job_lock_ = std::move(lock.value());
   }
-  auto backend = BackendLink::open(settings_, job_, spawn);
+  auto backend = BackendLink::open(settings_, spawn);
   if (!backend.ok()) return backend.status();
   backend_ = std::move(backend.value());
   StagingPool& pool = backend_->pool();

@@ -8,7 +8,6 @@
 #include "interpose/services/backend_options.h"
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
-#include "tiers/backend/message.h"
 #include "tiers/daemon/start.h"
 #include "tiers/file_system.h"
 
@@ -54,21 +53,21 @@ Backend::Options backend_options(const Settings& settings) {
 BackendLink::~BackendLink() = default;
 
 Result<std::unique_ptr<BackendLink>> BackendLink::open(const Settings& settings,
-                                                       const std::string& job, const Spawn& spawn) {
+                                                       const Spawn& spawn) {
   std::unique_ptr<BackendLink> link(new BackendLink);
   if (settings.backend_process) {
-    Status reached = link->reach(settings, job);
+    Status reached = link->reach(settings);
     if (reached.ok()) return link;
     log(LogLevel::kWarn,
         "what is saved does not outlive the program's death before it is durable: ",
         reached.message());
     link.reset(new BackendLink);
   }
-  if (Status serves = link->serve(settings, job, spawn); !serves.ok()) return serves;
+  if (Status serves = link->serve(settings, spawn); !serves.ok()) return serves;
   return link;
 }
 
-Status BackendLink::reach(const Settings& settings, const std::string& job) {
+Status BackendLink::reach(const Settings& settings) {
   const std::string area = StagingMemory::name_for(node_name(settings.node));
   const BackendProgram program{find_backend(), backend_environment(environ)};
   Status joined;
@@ -76,13 +75,13 @@ Status BackendLink::reach(const Settings& settings, const std::string& job) {
     auto memory = reach_backend(area, program, kLongestStart, addresses());
     if (!memory.ok()) return memory.status();
     memory_ = std::move(memory.value());
-    joined = join(job, [program] { return start_backend(program); });
+    joined = join([program] { return start_backend(program); });
     if (joined.code() != Code::kNotFound) break;
   }
   return joined;
 }
 
-Status BackendLink::serve(const Settings& settings, const std::string& job, const Spawn& spawn) {
+Status BackendLink::serve(const Settings& settings, const Spawn& spawn) {
   auto memory = StagingMemory::make_private({settings.slot, settings.host_cache}, addresses());
   if (!memory.ok()) return memory.status();
   memory_ = std::move(memory.value());
@@ -95,14 +94,11 @@ Status BackendLink::serve(const Settings& settings, const std::string& job, cons
       !thread.ok()) {
     return thread.status();
   }
-  return join(job, {});
+  return join({});
 }
 
-Status BackendLink::join(const std::string& job, ServerWatch::Revive revive) {
-  char host[256] = "";
-  (void)gethostname(host, sizeof host - 1);
-  auto client =
-      StagingClient::join(*memory_, encode(ClientText{host, static_cast<uint32_t>(getpid()), job}));
+Status BackendLink::join(ServerWatch::Revive revive) {
+  auto client = StagingClient::join(*memory_);
   if (!client.ok()) return client.status();
   client_ = std::move(client.value());
   watch_ = std::make_unique<ServerWatch>(*memory_, std::move(revive));

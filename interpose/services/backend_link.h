@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "interpose/services/settings.h"
 #include "tiers/backend/backend.h"
@@ -27,8 +26,7 @@ class BackendLink {
   ~BackendLink();
   // `spawn` makes threads for as long as the process lives. Where the node's backend cannot be had
   // there is one of this process, and a line that says so.
-  static Result<std::unique_ptr<BackendLink>> open(const Settings& settings, const std::string& job,
-                                                   const Spawn& spawn);
+  static Result<std::unique_ptr<BackendLink>> open(const Settings& settings, const Spawn& spawn);
 
   // What has been handed over becomes durable also where this process ends.
   bool outlives_process() const { return backend_ == nullptr; }
@@ -37,9 +35,9 @@ class BackendLink {
 
  private:
   BackendLink() = default;
-  Status reach(const Settings& settings, const std::string& job);
-  Status serve(const Settings& settings, const std::string& job, const Spawn& spawn);
-  Status join(const std::string& job, ServerWatch::Revive revive);
+  Status reach(const Settings& settings);
+  Status serve(const Settings& settings, const Spawn& spawn);
+  Status join(ServerWatch::Revive revive);
 
   std::unique_ptr<StagingMemory> memory_;
   std::unique_ptr<Backend> backend_;

@@ -71,7 +71,7 @@ class Rank {
  public:
   Rank(StagingMemory& memory, const Setup& setup, uint32_t number, const std::string& store)
       : memory_(memory), setup_(setup), number_(number) {
-    client_ = get(StagingClient::join(memory, encode(ClientText{"bench", 1, "bench"})));
+    client_ = get(StagingClient::join(memory));
     text_.store = store;
     text_.job = "bench";
     text_.run = "run" + std::to_string(number);

@@ -22,7 +22,6 @@ void try_message(const gpusnap::Result<Message>& message, const std::string& tex
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  try_message(gpusnap::parse_client(text), text);
   try_message(gpusnap::parse_checkpoint(text), text);
   try_message(gpusnap::parse_journal(text), text);
   size_t bytes = 0;

@@ -206,11 +206,6 @@ std::optional<ManifestText::Journal> journal_of(Reader& reader, const std::strin
 
 }  // namespace
 
-std::string encode(const ClientText& text) {
-  return first_line("client") + line("host", text.host) + line("pid", text.pid) +
-         line("job", text.job);
-}
-
 std::string encode(const CheckpointText& text) {
   return first_line("checkpoint") + line("store", text.store) + line("job", text.job) +
          line("run", text.run) + line("epoch", text.epoch) + line("rank", text.rank) +
@@ -225,16 +220,6 @@ std::string encode(const JournalText& text) {
 std::string encode(const ManifestText& text) {
   return first_line("manifest") + line("journal", text_of(text.journal)) +
          line("bytes", text.bytes);
-}
-
-Result<ClientText> parse_client(std::string_view text) {
-  Reader reader("client", text);
-  ClientText client;
-  client.host = reader.string("host");
-  client.pid = reader.number<uint32_t>("pid");
-  client.job = reader.string("job");
-  if (Status good = reader.end(); !good.ok()) return good;
-  return client;
 }
 
 Result<CheckpointText> parse_checkpoint(std::string_view text) {

@@ -1,5 +1,5 @@
-// What a client tells the backend in words: who it is, and what its streams are. Texts of one fact
-// a line, in a fixed order, each line ended by a newline:
+// What a client tells the backend in words: what its streams are. Texts of one fact a line, in a
+// fixed order, each line ended by a newline:
 //
 //   gpusnap checkpoint 1
 //   store=/scratch/me/gpusnap
@@ -22,13 +22,6 @@
 #include "tiers/status.h"
 
 namespace gpusnap {
-
-struct ClientText {
-  std::string host;
-  uint32_t pid = 0;
-  std::string job;  // for messages
-  bool operator==(const ClientText&) const = default;
-};
 
 // A stream that is one rank's part of one checkpoint. Its slots are, in this order: data, with
 // pieces; the manifest (encoded, without extents and segments, parent_checksum 0) in slots without
@@ -67,13 +60,11 @@ struct ManifestText {
 };
 
 // A value that could not be read back (a zero byte, an empty job) is found by the reader.
-std::string encode(const ClientText& text);
 std::string encode(const CheckpointText& text);
 std::string encode(const JournalText& text);
 std::string encode(const ManifestText& text);
 
 // kInvalid, or kNewer where the first line names a later version.
-Result<ClientText> parse_client(std::string_view text);
 Result<CheckpointText> parse_checkpoint(std::string_view text);
 Result<JournalText> parse_journal(std::string_view text);
 // `bytes` begin with it; `text_bytes`: how many of them it is.

@@ -19,17 +19,13 @@ uint32_t copy_text(char (&to)[kMost], const std::string& text) {
 
 }  // namespace
 
-Result<std::unique_ptr<StagingClient>> StagingClient::join(StagingMemory& memory,
-                                                           const std::string& text) {
-  if (text.size() > kClientText)
-    return Status(Code::kInvalid, "too long for the backend: settings");
+Result<std::unique_ptr<StagingClient>> StagingClient::join(StagingMemory& memory) {
   const ProcessIdentity self = own_identity();
   const std::span<ClientEntry> clients = memory.clients();
   for (uint32_t index = 0; index < clients.size(); ++index) {
     ClientEntry& entry = clients[index];
     if (!entry.word.take(ClientState::kJoining, self.pid)) continue;
     entry.started = self.started;
-    entry.text_bytes = copy_text(entry.text, text);
     entry.word.change(entry.word.load(), ClientState::kJoined, self.pid);
     // The server closes the area first and looks for clients then; here it is the other way
     // around, so one of the two sees the other.

@@ -20,10 +20,9 @@ namespace gpusnap {
 
 class StagingClient {
  public:
-  // `text`: what the server has to know of this process. kBusy where there are too many, kNotFound
-  // where the area has been closed: there is another one by now, or none.
-  static Result<std::unique_ptr<StagingClient>> join(StagingMemory& memory,
-                                                     const std::string& text);
+  // kBusy when there are too many; kNotFound when the area has been closed: there is another one by
+  // now, or none.
+  static Result<std::unique_ptr<StagingClient>> join(StagingMemory& memory);
   // Its streams are closed, or as they would be if the process were killed now.
   ~StagingClient();
   StagingClient(const StagingClient&) = delete;

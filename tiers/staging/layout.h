@@ -19,14 +19,13 @@
 namespace gpusnap {
 
 // Both are part of the area's name: other versions never meet.
-inline constexpr uint32_t kStagingVersion = 2;
+inline constexpr uint32_t kStagingVersion = 3;
 inline constexpr uint64_t kStagingMagic = 0x6770'7573'6e61'7031;  // "gpusnap1"
 
 inline constexpr uint32_t kMostClients = 256;
 inline constexpr uint32_t kMostStreams = 512;
 inline constexpr uint32_t kNoClient = kMostClients;
 inline constexpr size_t kSmallestZone = 4096;  // bytes: the most pieces that a slot can hold
-inline constexpr size_t kClientText = 16384 - 64;
 inline constexpr size_t kStreamText = 4096 - 64;
 inline constexpr size_t kOutcomeText = 512;
 inline constexpr size_t kMostTiersTold = 16;
@@ -96,8 +95,6 @@ enum class ClientState : uint8_t { kFree, kJoining, kJoined };
 struct alignas(64) ClientEntry {
   OwnedWord<ClientState> word;
   uint64_t started = 0;  // ProcessIdentity
-  uint32_t text_bytes = 0;
-  char text[kClientText];  // what the server needs to know of it; its own business
 };
 
 // A sequence of slots that belong together: one rank's part of one checkpoint, or a journal. The

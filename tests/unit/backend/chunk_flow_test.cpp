@@ -73,7 +73,7 @@ class ChunkFlowTest : public ::testing::Test {
     placement_ = std::move(placement.value());
     memory_ = std::move(StagingMemory::make_private({kSlot, 64 * kSlot}).value());
     (void)memory_->grow(64);
-    client_ = std::move(StagingClient::join(*memory_, "client").value());
+    client_ = std::move(StagingClient::join(*memory_).value());
     stream_ = client_->open(StreamKind::kCheckpoint, "part").value();
     server_ = std::make_unique<StagingServer>(*memory_);
     flow_ = std::make_unique<ChunkFlow>(

@@ -205,7 +205,7 @@ TEST_P(BackendKillTest, AtAnyMoment) {
     if (!memory) break;
     job_.run = "run" + std::to_string(epoch);
     // A backend that has nothing to do may have closed it by now.
-    auto client = StagingClient::join(*memory, "");
+    auto client = StagingClient::join(*memory);
     if (!client.ok()) continue;
     Saver saver(*memory, store(), job_, std::move(client.value()));
     saver.open_journal();

@@ -23,8 +23,6 @@ CheckpointText checkpoint() {
 }
 
 TEST(Message, IsReadAsItWasWritten) {
-  const ClientText client{"node17", 4711, "demo"};
-  EXPECT_EQ(parse_client(encode(client)).value(), client);
   EXPECT_EQ(parse_checkpoint(encode(checkpoint())).value(), checkpoint());
   const JournalText journal{"/store/demo/Ab3-r0.journal"};
   EXPECT_EQ(parse_journal(encode(journal)).value(), journal);
@@ -70,7 +68,7 @@ std::string with(const std::string& from, const std::string& to) {
 
 TEST(Message, EverythingElseIsRefused) {
   expect_refused("", "ends too early");
-  expect_refused(encode(ClientText{}), "first line");
+  expect_refused(encode(JournalText{}), "first line");
   expect_refused(encode(checkpoint()) + "more=1\n", "follows");
   expect_refused(with("epoch=7\n", ""), "no 'epoch'");
   expect_refused(with("epoch=7", "epoch=0"), "'epoch' is no number");

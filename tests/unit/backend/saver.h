@@ -28,7 +28,7 @@ class Saver {
  public:
   Saver(StagingMemory& memory, std::string store, Job job)
       : memory_(memory), store_(std::move(store)), job_(std::move(job)) {
-    auto client = StagingClient::join(memory, encode(ClientText{"host", 1, job_.name}));
+    auto client = StagingClient::join(memory);
     EXPECT_TRUE(client.ok()) << client.status().message();
     if (client.ok()) client_ = std::move(client.value());
   }

@@ -26,7 +26,7 @@ class OnTheWayTest : public testing::Test {
   OnTheWayTest()
       : memory_(std::move(StagingMemory::make_private({4096, 16384}).value())),
         server_(*memory_),
-        client_(std::move(StagingClient::join(*memory_, "").value())) {}
+        client_(std::move(StagingClient::join(*memory_).value())) {}
 
   uint32_t open(uint64_t epoch) {
     return client_->open(StreamKind::kCheckpoint, encode(checkpoint(epoch))).value();

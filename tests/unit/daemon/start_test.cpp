@@ -190,7 +190,7 @@ TEST_F(Gpusnapd, GoesWhenItHasBeenIdle) {
   for (bool joined = false; !joined;) {
     const auto reached = reach_backend(area_, program("1ms"), 60s);
     if (!reached.ok()) continue;
-    const auto client = StagingClient::join(*reached.value(), "");
+    const auto client = StagingClient::join(*reached.value());
     joined = client.ok();
   }
   wait_until_gone();
@@ -199,7 +199,7 @@ TEST_F(Gpusnapd, GoesWhenItHasBeenIdle) {
 TEST_F(Gpusnapd, StaysForItsClientsAndIsTheOnlyOne) {
   const auto memory = reach_backend(area_, program("10m"), 60s);
   ASSERT_TRUE(memory.ok()) << memory.status().message();
-  auto client = StagingClient::join(*memory.value(), "");
+  auto client = StagingClient::join(*memory.value());
   ASSERT_TRUE(client.ok());
   const uint32_t pid = memory.value()->header().server.load();
   ASSERT_TRUE(start_backend(program("1ms")).ok());

@@ -39,7 +39,7 @@ struct Score {
   const auto memory = StagingMemory::attach(name);
   if (!memory.ok()) ::_exit(10);
   for (;;) {
-    const auto client = StagingClient::join(*memory.value(), "client");
+    const auto client = StagingClient::join(*memory.value());
     if (!client.ok()) ::_exit(11);
     for (int i = 0; i < 3; ++i) {
       const uint32_t number = score.opened++;

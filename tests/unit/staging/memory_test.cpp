@@ -90,6 +90,13 @@ TEST_F(SharedStaging, AServerThatHasAWriteToEndIsWaitedFor) {
   EXPECT_TRUE(next.get());
 }
 
+// They are backed before a slot is, on every node.
+TEST(StagingLayout, TablesTakeLittle) {
+  const PoolLayout layout{1024, 4 << 20};
+  EXPECT_LE(layout.streams_at() - layout.clients_at(), 64U << 10);
+  EXPECT_LE(layout.slots_at(), 4U << 20);
+}
+
 TEST_F(SharedStaging, IsTakenOverAsItWas) {
   serve(4)->grow(2);
   const auto second = serve(9);

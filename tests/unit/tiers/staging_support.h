@@ -15,7 +15,7 @@ class StagingArea {
     auto made = StagingMemory::make_private({slot_bytes, bytes});
     if (!made.ok() || made.value()->grow(UINT32_MAX) == 0) std::abort();
     memory = std::move(made.value());
-    auto joined = StagingClient::join(*memory, "test");
+    auto joined = StagingClient::join(*memory);
     if (!joined.ok()) std::abort();
     client = std::move(joined.value());
     watch = std::make_unique<ServerWatch>(*memory);
