@@ -393,7 +393,7 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   manifest.host = host_name();
   manifest.library_version = GPUSNAP_VERSION;
   manifest.cut_unix_ns = clock_ns(CLOCK_REALTIME);
-  manifest.zone_bytes = s.settings_.zone;
+  manifest.zone_bytes = snapshots_.zone_bytes();
   manifest.calls = s.recorder_->calls();
   manifest.launches = s.recorder_->launches();
   manifest.program = s.program_;

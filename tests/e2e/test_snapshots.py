@@ -45,6 +45,18 @@ class Snapshots(harness.TestCase):
                 self.killed_and_restored(name, GPUSNAP_ORG=organisation, GPUSNAP_KEEP=3,
                                          GPUSNAP_EVERY='syncs:%d' % interval)
 
+    def test_checkpoints_tell_their_zone_size(self):
+        command = [harness.app('stencil'), harness.PROGRAMS['stencil'][0]]
+        for organisation, zone in (('nb+i+h+d', 256 << 10), ('nb+i-fg+h+d', 4 << 10)):
+            with self.subTest(organisation=organisation):
+                self.store = '%s/store-%s' % (self.folder, organisation)
+                self.finish(self.start_saved(command, GPUSNAP_ORG=organisation, GPUSNAP_ZONE='256K',
+                                             GPUSNAP_EVERY='syncs:20'))
+                self.settle()
+                for each in self.complete():
+                    self.assertEqual(self.show(each['id'])['ranks'][0]['zone_bytes'], zone)
+                self.assertTrue(self.complete())
+
     def test_nothing_tears_without_speculation(self):
         for settings in ({'GPUSNAP_SPECULATE': 'off'}, {'GPUSNAP_DIRTY': 'calls'}):
             for name in harness.built(harness.TEARING):
