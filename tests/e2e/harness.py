@@ -6,6 +6,7 @@ time. Where chance decides (when a program is killed) it comes from one seed, wh
 GPUSNAP_TEST_SEED sets it. The build to test is in GPUSNAP_TEST_BUILD.
 """
 import collections
+import contextlib
 import glob
 import hashlib
 import json
@@ -23,9 +24,11 @@ import unittest
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(SOURCE, 'tests'))
 import patience  # noqa: E402
+import processes  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get('GPUSNAP_TEST_BUILD', os.path.join(SOURCE, 'build')))
 GPUSNAP = os.path.join(BUILD, 'tools', 'gpusnap')
+BACKEND = os.path.join(BUILD, 'tools', 'gpusnapd')
 LIBRARY = os.path.join(BUILD, 'interpose', 'libgpusnap.so')
 SIMCUDA = os.path.join(BUILD, 'tools', 'simcuda')
 APPS = os.path.join(BUILD, 'tests', 'apps')
@@ -132,8 +135,10 @@ class Run:
         self.ended_after = None
         self.started = time.monotonic()
         with open(output, 'wb') as out, open(errors, 'wb') as err:
+            # A process group of its own: what it starts is killed with it.
             self.process = subprocess.Popen(command, env=environment, cwd=folder, stdout=out,
-                                            stderr=err, stdin=subprocess.DEVNULL)
+                                            stderr=err, stdin=subprocess.DEVNULL,
+                                            start_new_session=True)
 
     @property
     def output(self):
@@ -157,12 +162,17 @@ class Run:
         return self.process.poll() is not None
 
     def kill(self):
-        """SIGKILL. True when the program was still running."""
-        alive = not self.ended()
-        if alive:
-            self.process.kill()
+        """SIGKILL, also to what it has started. True when the program was still running."""
+        if self.ended():
+            return False
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        return alive and self.process.returncode == -signal.SIGKILL
+        left = patience.Patience(60)
+        while not processes.is_group_gone(self.process.pid):
+            if left.is_over():
+                raise AssertionError('does not end by SIGKILL: ' + ' '.join(self.command))
+            time.sleep(0.001)
+        return self.process.returncode == -signal.SIGKILL
 
     def wait(self, timeout):
         try:
@@ -171,8 +181,7 @@ class Run:
             self.kept = self.output
             return status
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
             raise AssertionError('no end after %d s: %s\n%s' % (
                 timeout, ' '.join(self.command), self.errors)) from None
 
@@ -185,8 +194,11 @@ class TestCase(unittest.TestCase):
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix='gpusnap-e2e-')
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.backends = processes.Backends(BACKEND, self.folder)
+        self.addCleanup(self.backends.end)
         self.store = os.path.join(self.folder, 'store')
+        self._stores = 0
         self.working_folder = self.folder  # of the programs
         self.program_settings = {}
         self.random = random.Random('%d %s' % (SEED, self.id()))
@@ -196,6 +208,30 @@ class TestCase(unittest.TestCase):
     def _end_runs(self):
         for run in self._runs:
             run.kill()
+
+    # ---- stores ----
+
+    def begin_store(self):
+        """A store that is not there yet. What is still done in the one before is in nobody's way."""
+        self._stores += 1
+        self.store = os.path.join(self.folder, 'store%d' % self._stores)
+
+    @contextlib.contextmanager
+    def store_of_its_own(self):
+        """A store that is not there yet, and is removed at the end: when nobody writes to it any more."""
+        before = self.store
+        self.begin_store()
+        first = self._stores
+        try:
+            yield
+        finally:
+            self._end_runs()
+            self.backends.end()
+            for number in range(first, self._stores + 1):
+                store = os.path.join(self.folder, 'store%d' % number)
+                if os.path.exists(store):
+                    shutil.rmtree(store)
+            self.store = before
 
     # ---- running ----
 
@@ -288,9 +324,15 @@ class TestCase(unittest.TestCase):
         return self.show(checkpoint)['ranks'][rank]['launches']
 
     def settle(self):
-        """What a killed program has handed over goes on to the store: until all of it is there."""
+        """What a killed program has handed over goes on to the store: until all of it is there. The
+        backend may still merge it."""
         waited = self.tool('wait', '--timeout', '10m')
         self.assertEqual(waited.returncode, 0, waited.stderr)
+
+    def stored(self):
+        """The fingerprint of all in the store, when nobody writes to it any more."""
+        self.backends.end()
+        return fingerprint(self.store)
 
     def verify_all(self):
         """Every checkpoint that is listed as complete verifies."""
@@ -306,11 +348,12 @@ class TestCase(unittest.TestCase):
         run ends first."""
         left = patience.Patience(self.timeout)
         while not left.is_over():
+            ended = run.ended()  # before the look at what it has left
             new = set(self.manifests()) - set(other_than)
             committed = collections.Counter(os.path.dirname(path) for path in new)
             if max(committed.values(), default=0) >= ranks:
                 return True
-            if run.ended():
+            if ended:
                 return False
             time.sleep(0.002)
         self.fail('no checkpoint after %d s:\n%s' % (self.timeout, run.errors))
@@ -321,7 +364,7 @@ class TestCase(unittest.TestCase):
         want the processors a short program may have ended by then, many times."""
         latest = max(reference.seconds, 0.2)
         for _ in range(30):
-            shutil.rmtree(self.store, ignore_errors=True)
+            self.begin_store()
             run = self.start_saved(command, GPUSNAP_EVERY=every, **settings)
             seen = self.wait_for_checkpoint(run)
             if not seen and self.process_failed(run):

@@ -6,7 +6,6 @@ their parents and process groups, and the backends that they started.
 """
 import glob
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -16,9 +15,9 @@ import time
 
 import harness
 import patience
+import processes
 
 LAUNCHERS = {'openmpi': 'mpirun.openmpi', 'mpich': 'mpiexec.mpich'}
-BACKEND = os.path.join(harness.BUILD, 'tools', 'gpusnapd')
 # For MPICH, which otherwise never lets go of a processor.
 YIELDING = harness.app('mpi/mpich/libyield.so')
 
@@ -34,87 +33,9 @@ exec "$@"
 '''
 
 
-class Process:
-    """One that ran when it was looked for."""
-
-    def __init__(self, number):
-        self.number = number
-        self.path = '/proc/%d' % number
-        self.program = os.readlink(self.path + '/exe')
-        with open(self.path + '/environ', 'rb') as file:
-            self.environment = dict(each.partition('=')[::2] for each in
-                                    file.read().decode(errors='replace').split('\0'))
-
-    @property
-    def rank(self):
-        for name in ('OMPI_COMM_WORLD_RANK', 'PMI_RANK'):
-            if name in self.environment:
-                return int(self.environment[name])
-        return None
-
-    def signal(self, number):
-        try:
-            os.kill(self.number, number)
-        except ProcessLookupError:
-            pass
-
-    def shared_files(self, names):
-        """Files of these names that it has mapped."""
-        try:
-            with open(self.path + '/maps', encoding='utf-8', errors='replace') as file:
-                return set(re.findall(r'/dev/shm/(?:%s)\S*' % names, file.read()))
-        except OSError:
-            return set()  # it has ended
-
-    def threads(self, what):
-        """That file of each of its threads."""
-        found = []
-        for path in glob.glob(self.path + '/task/[0-9]*/' + what):
-            try:
-                with open(path, encoding='utf-8', errors='replace') as file:
-                    found.append(file.read().strip())
-            except OSError:
-                continue  # it has ended
-        return found
-
-    def states(self):
-        return [stat.rpartition(')')[2].split()[0] for stat in self.threads('stat')]
-
-    def is_gone(self):
-        """With all that it held: a zombie that is alone holds nothing."""
-        return self.states() in ([], ['Z'])
-
-    def is_stopped(self):
-        return all(state in 'TZ' for state in self.states())
-
-    def stacks(self):
-        """Of all its threads, as far as they can be had."""
-        if shutil.which('gdb') is not None:
-            try:
-                return subprocess.run(['gdb', '-batch', '-p', str(self.number), '-ex',
-                                       'thread apply all backtrace 30'], capture_output=True,
-                                      text=True, errors='replace', timeout=60).stdout
-            except subprocess.TimeoutExpired:
-                pass
-        return '\n'.join('%s: %s' % (what, each) for what in ('comm', 'wchan', 'syscall', 'stack')
-                         for each in self.threads(what))
-
-    def __str__(self):
-        rank = '' if self.rank is None else ', rank %d' % self.rank
-        return 'process %d, %s%s' % (self.number, self.program, rank)
-
-
 def processes_of(folder):
     """All that run with this TMPDIR."""
-    found = []
-    for path in glob.glob('/proc/[0-9]*'):
-        try:
-            process = Process(int(os.path.basename(path)))
-        except OSError:
-            continue  # it has ended, or is another user's
-        if process.environment.get('TMPDIR') == folder:
-            found.append(process)
-    return found
+    return processes.find(lambda process: process.environment.get('TMPDIR') == folder)
 
 
 class Job(harness.Run):
@@ -127,7 +48,7 @@ class Job(harness.Run):
 
     def members(self):
         """The launcher, its helpers and the ranks, in any order."""
-        return [each for each in processes_of(self.marker) if each.program != BACKEND]
+        return [each for each in processes_of(self.marker) if each.program != harness.BACKEND]
 
     def ranks(self):
         """By their number the ranks that have got to their program."""
@@ -204,15 +125,8 @@ class TestCase(harness.TestCase):
         # What killed ranks leave of the memory that they share goes with it.
         self.shared = tempfile.mkdtemp(prefix='gpusnap-e2e-',
                                        dir='/dev/shm' if os.path.isdir('/dev/shm') else None)
-        self.addCleanup(shutil.rmtree, self.shared, ignore_errors=True)
-        self.stores = 0
-        self.areas = set()  # shared memory that backends were seen to have
-        self.addCleanup(self.end_backends)
-        self.addCleanup(self.end_jobs)
-
-    def end_jobs(self):
-        for run in self._runs:
-            run.kill()
+        self.addCleanup(shutil.rmtree, self.shared)
+        self.addCleanup(self._end_runs)  # before it goes
 
     # ---- running ----
 
@@ -249,11 +163,6 @@ class TestCase(harness.TestCase):
 
     def program(self, name, *arguments):
         return [harness.app('mpi/%s/%s' % (self.mpi, name)), *arguments]
-
-    def begin_store(self):
-        """What backends still take away in the one before is in nobody's way."""
-        self.stores += 1
-        self.store = os.path.join(self.folder, 'store%d' % self.stores)
 
     def set_rank(self, rank, **settings):
         """What this rank alone has in its environment, from the next run on."""
@@ -297,37 +206,9 @@ class TestCase(harness.TestCase):
                 self.fail(what)
             time.sleep(0.005)
 
-    # ---- backends ----
-
-    def backends(self, node=None):
-        """Those of this test that run; of one node, where it is named."""
-        found = []
-        for each in processes_of(self.folder):
-            if each.program != BACKEND:
-                continue
-            if node is not None and each.environment.get('GPUSNAP_NODE') != node:
-                continue
-            self.areas |= each.shared_files('gpusnap')
-            found.append(each)
-        return found
-
-    def kill_backends(self, node=None):
-        killed = self.backends(node)
-        for each in killed:
-            each.signal(signal.SIGKILL)
-        self.wait_until('a backend does not end', lambda: all(each.is_gone() for each in killed))
-        return len(killed)
-
-    def end_backends(self):
-        self.kill_backends()
-        for area in self.areas:
-            if os.path.exists(area):
-                os.remove(area)
-
     def leaves_nothing(self):
         """No process and no shared memory."""
         self.settle()
-        self.wait_until('a backend stays', lambda: not self.backends())
-        self.wait_until('shared memory stays',
-                        lambda: not any(os.path.exists(area) for area in self.areas))
+        self.wait_until('a backend stays', lambda: not self.backends.running())
+        self.wait_until('shared memory stays', lambda: not self.backends.shared_memory())
         self.assertEqual(processes_of(self.folder), [])

@@ -39,6 +39,7 @@ class Faults(harness.TestCase):
             type(self).reference_run = self.reference(COMMAND)
             self.finish(self.start_saved(COMMAND, GPUSNAP_EVERY='syncs:15', GPUSNAP_KEEP=2,
                                          GPUSNAP_ORG='b+i'))
+            self.backends.end()
             shutil.move(self.store, self.sound)
         shutil.copytree(self.sound, self.store)
         self.newest, self.older = self.complete()[:2]

@@ -161,7 +161,7 @@ class Program(mpi_job.TestCase):
             return False
         ranks = sorted(run.ranks().values(), key=lambda each: each.number)
         if victim == 'backend':
-            self.kill_backends()
+            self.backends.kill()
             if self.random.random() < 0.5:
                 self.finish(run)
                 return True
@@ -304,17 +304,22 @@ class Jobs(Ring):
     # ---- what makes a checkpoint due ----
 
     def test_time(self):
-        """Whichever rank's time has come first: all make the same checkpoints."""
-        reference = self.undisturbed(4)
-        run = self.finish(self.start_saved(self.launched(4, self.command), GPUSNAP_EVERY='10ms',
-                                           GPUSNAP_KEEP=1000))
-        self.assert_right(run, reference)
-        self.assertEqual(run.errors, '')
-        made = self.checkpoints()
+        """Whichever rank's time has come first: all make the same checkpoints. A run may end before
+        that."""
+        for steps in ('160', '640', '2560'):
+            self.begin_store()
+            command = self.launched(4, self.program('ring', steps))
+            reference = self.undisturbed(4, self.program('ring', steps))
+            run = self.finish(self.start_saved(command, GPUSNAP_EVERY='10ms', GPUSNAP_KEEP=1000))
+            self.assert_right(run, reference)
+            self.assertEqual(run.errors, '')
+            made = self.checkpoints()
+            if made:
+                break
         self.assertGreater(len(made), 0)
         for each in made:
             self.assertEqual((each['state'], each['ranks']), ('complete', 4), each)
-        self.assert_restores(self.launched(4, self.command), reference)
+        self.assert_restores(command, reference)
         self.leaves_nothing()
 
     def saved_by(self, ask, every):
@@ -452,7 +457,7 @@ class Jobs(Ring):
     def test_other_number_of_ranks(self):
         reference = self.undisturbed(2)
         self.kill_when_saved(2)
-        before = harness.fingerprint(self.store)
+        before = self.stored()
         # By the tool, which sees how many are asked for.
         for ranks in (1, 4):
             refused = self.finish(self.start_restored(self.launched(ranks, self.command)),
@@ -467,19 +472,28 @@ class Jobs(Ring):
             self.assertNotEqual(refused.wait(self.timeout), 0)
             self.assertIn('is of 2 rank(s), this run has %d' % ranks, refused.errors)
             self.assertNotIn(b'step', refused.output)
-        self.assertEqual(harness.fingerprint(self.store), before)
+        self.assertEqual(self.stored(), before)
         self.assert_restores(self.launched(2, self.command), reference)
         self.leaves_nothing()
 
     def test_no_mpi_program(self):
         """Processes that are started as ranks and never call MPI_Init."""
-        command = self.launched(2, [harness.app('stencil'), '120'])
+        script = os.path.join(self.folder, 'script.txt')
+        with open(script, 'w') as file:
+            file.write('stream s\nalloc a 1000\nstir a 1 s\nsync s\nawait last\nprint a\n')
+        last = os.path.join(self.working_folder, 'last')
+        command = self.launched(2, [harness.app('script'), script])
         # Two at once on one stream would be mixed up.
         output = {'RANK_OUTPUT': os.path.join(self.working_folder, 'out')}
+        open(last, 'w').close()
         self.reference(command, **output)
         told = self.results()
         self.assertEqual(sorted(told), ['out.0', 'out.1'])
-        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='1ms', **output))
+        os.remove(last)
+        run = self.start_saved(command, GPUSNAP_EVERY='1ms', **output)
+        self.wait_until('they say nothing', lambda: len(run.errors.splitlines()) >= 2, run)
+        open(last, 'w').close()
+        self.finish(run)
         self.assertEqual(self.results(), told)
         said = sorted(run.errors.splitlines())
         self.assertEqual(len(said), 2, run.errors)
@@ -610,12 +624,15 @@ class Neighbours(Ring):
         os.remove(second)
         self.finish(run)
         self.assert_right(run, reference)
+        # On a busy machine a later one may be given up for want of time, too: that is said again.
         said = self.complaints(run)
-        self.assertEqual(len(said), 1, run.errors)
-        self.assertIn('rank 1: no checkpoint was taken, the program goes on: the device did not run '
-                      'empty', said[0])
+        for line in said:
+            self.assertRegex(line, 'rank [01]: no checkpoint was taken, the program goes on: the device '
+                             'did not run empty')
+        self.assertIn('rank 1: ', said[0])
         self.settle()
         self.assertNotIn(1, self.epochs())
+        self.assertLess(len(said), 2 + len(self.epochs()), run.errors)
         self.assert_restores(self.launched(2, self.command), reference)
         for rank in range(2):
             self.set_rank(rank)
@@ -799,7 +816,7 @@ class TwoNodes(Ring):
                             lambda: run.ended() or self.waiting_on(node))
             if run.ended():
                 return None, None
-            backends = self.backends(node)
+            backends = self.backends.running(node)
             if len(backends) != 1:
                 continue  # one starts, or finds that another one serves
             backend, = backends
@@ -833,7 +850,7 @@ class TwoNodes(Ring):
         others = [rank for rank in range(4) if self.node_of(rank) == other]
         self.wait_until('the other node goes on', lambda: all(
             (epoch, rank) in self.durable() for rank in others), run)
-        areas = set(self.areas)
+        areas = set(self.backends.areas)
         for rank, process in run.ranks().items():
             if rank not in others:
                 process.signal(signal.SIGKILL)
@@ -842,9 +859,9 @@ class TwoNodes(Ring):
         run.kill()
         shutil.rmtree(node)
         # Its memory is gone, too; the other one's goes by itself.
-        self.areas.clear()
-        self.backends(other)
-        for area in areas - self.areas:
+        self.backends.areas.clear()
+        self.backends.running(other)
+        for area in areas - self.backends.areas:
             if os.path.exists(area):
                 os.remove(area)
         self.settle()

@@ -85,12 +85,11 @@ class Preflight(scripted.TestCase):
         self.restored(self.start_restored(command))
         with open(path, 'a') as file:
             file.write('\n')
-        self.settle()  # the journals of those that have ended
-        before = harness.fingerprint(self.store)
+        before = self.stored()
         for start in (self.start_restored, self.start_preloaded):
             self.refused(start(command), harness.OTHER_PROGRAM, 'job@1: ', path + ' has ', ' bytes, not ',
                          '--force-inputs')
-        self.assertEqual(harness.fingerprint(self.store), before)
+        self.assertEqual(self.stored(), before)
         self.restored(self.start_restored(command, options=['--force-inputs']))
         self.restored(self.start_preloaded(command, GPUSNAP_RESTORE_FORCE='inputs'))
         os.remove(path)

@@ -27,6 +27,7 @@ import time
 
 import harness
 import patience
+import processes
 
 sys.path.insert(0, os.path.join(harness.SOURCE, 'tests', 'oracle'))
 import test_oracle  # noqa: E402
@@ -190,15 +191,6 @@ class Case:
         print('refused: seed %d: %s' % (self.seed, test_oracle.last_lines(errors, 2)), flush=True)
 
 
-def remove(folder):
-    """What a killed run has handed over may still be on its way there."""
-    left = patience.Patience(10)
-    shutil.rmtree(folder, ignore_errors=True)
-    while os.path.exists(folder) and not left.is_over():
-        time.sleep(0.1)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 class Run:
     def __init__(self, keep):
         self.keep = keep
@@ -224,8 +216,10 @@ class Run:
         finally:
             self.restored += case.restored
             self.refused += case.refused
+            # What a killed run has handed over may still be on its way there.
+            processes.Backends(harness.BACKEND, folder).end()
             if not keep:
-                remove(folder)
+                shutil.rmtree(folder)
 
     def all(self, first, count):
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:

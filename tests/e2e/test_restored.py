@@ -3,7 +3,6 @@
 import glob
 import json
 import os
-import shutil
 import subprocess
 
 import harness
@@ -37,13 +36,11 @@ class Restored(harness.TestCase):
         for name in ('pointers', 'pipeline', 'pools', 'graph', 'graph_nodes', 'graph_memory', 'peers', 'expandable',
                      'signal_nodes', 'references', 'unpacking', 'tiles'):
             self.program_settings = harness.PROGRAM_SETTINGS.get(name, {})
-            with self.subTest(program=name):
+            with self.subTest(program=name), self.store_of_its_own():
                 command, reference = self.killed(name)
                 for seed in (1, 2):
                     run = self.finish(self.start_restored(command, SIMCUDA_ASLR=seed))
                     self.assert_same_output(run, reference)
-                self.settle()
-                shutil.rmtree(self.store)
 
     def test_other_addresses_while_saving(self):
         command, reference = self.killed('pointers', SIMCUDA_ASLR=7)
@@ -80,26 +77,23 @@ class Restored(harness.TestCase):
                 ('stencil', {'GPUSNAP_COMPRESS': '1'}),
                 ('orbits', {'GPUSNAP_COMPRESS': '3:64K', 'GPUSNAP_WRITES': '1'}),
                 ('runtime/particles', {'GPUSNAP_COMPRESS': '1:16M', 'GPUSNAP_SLOT': '16M'})):
-            with self.subTest(program=name):
+            with self.subTest(program=name), self.store_of_its_own():
                 command, reference = self.killed(name, **settings)
                 newest = self.complete()[0]
                 self.assertEqual(self.tool('verify', newest['id']).returncode, 0)
                 run = self.finish(self.start_restored(command, **settings))
                 self.assert_same_output(run, reference)
-                self.settle()
-                shutil.rmtree(self.store)
 
     def test_who_has_zstd_alone_can_read_it(self):
         name = 'stencil'
         steps, every = harness.PROGRAMS[name]
         contents = {}
         for setting in ('off', '1'):
-            self.finish(self.start_saved([harness.app(name), steps], GPUSNAP_ORG='b+f',
-                                         GPUSNAP_EVERY='syncs:%d' % every,
-                                         GPUSNAP_COMPRESS=setting))
-            contents[setting] = self.read_all(self.complete()[0]['id'])
-            self.settle()
-            shutil.rmtree(self.store)
+            with self.store_of_its_own():
+                self.finish(self.start_saved([harness.app(name), steps], GPUSNAP_ORG='b+f',
+                                             GPUSNAP_EVERY='syncs:%d' % every,
+                                             GPUSNAP_COMPRESS=setting))
+                contents[setting] = self.read_all(self.complete()[0]['id'])
         self.assertEqual(contents['off'][0], {'stored'})
         self.assertNotEqual(contents['1'][0], {'stored'})
         self.assertEqual(contents['off'][1], contents['1'][1])

@@ -27,9 +27,11 @@ import time
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(SOURCE, 'tests'))
 import patience  # noqa: E402
+import processes  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get('GPUSNAP_TEST_BUILD', os.path.join(SOURCE, 'build')))
 HERE = os.path.join(BUILD, 'tests', 'oracle')
+BACKEND = os.path.join(BUILD, 'tools', 'gpusnapd')
 SIMCUDA = os.path.join(BUILD, 'tools', 'simcuda')
 
 MUTANTS = ['clear-pending-early', 'skip-duplicate', 'skip-event-wait', 'skip-hash-compare']
@@ -184,6 +186,11 @@ def last_lines(text, count=8):
     return '\n'.join(text.splitlines()[-count:])
 
 
+def end_backends(folder):
+    """They may be merging what a program left there."""
+    processes.Backends(BACKEND, folder).end()
+
+
 def can_fix_addresses():
     return subprocess.run(['setarch', '-R', 'true'], capture_output=True, check=False).returncode == 0
 
@@ -222,8 +229,9 @@ class Run:
             kept = '\nleft in %s' % folder if keep else ''
             return '%s\n%s%s' % (case.describe(), str(failure).strip(), kept)
         finally:
+            end_backends(folder)
             if not keep:
-                shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(folder)
 
     def all(self, cases, most_failures):
         """The failures, after which it stops at the latest."""
@@ -276,7 +284,8 @@ def shows_a_difference(seed):
                 [os.path.join(HERE, 'check_store'), os.path.join(folder, 'store'), oracle], {})
             return checked.returncode == 1 and 'differs' in checked.stdout
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            end_backends(folder)
+            shutil.rmtree(folder)
     return False
 
 
