@@ -280,6 +280,29 @@ class Backend(harness.TestCase):
         self.assertEqual(pruned.returncode, 0, pruned.stderr)
         self.assertEqual(epochs(), {newest['epoch']})
 
+    def test_the_journal_of_a_program_that_has_ended_is_waited_for(self):
+        """The backend gets to it after that."""
+        self.start_backend()
+        backend, = self.backends.running()
+        self.stop(backend)
+        self.begin_store()
+        self.finish(self.start_saved([harness.app('stencil'), '240'], GPUSNAP_EVERY='off'))
+
+        def journals():
+            return glob.glob(os.path.join(self.store, 'job', '*.journal'))
+
+        self.assertEqual(journals(), [])
+        early = self.tool('wait', '--timeout', '20ms')
+        self.assertEqual(early.returncode, harness.TOO_EARLY, early.stderr)
+        self.assertIn('.journal is not durable yet', early.stderr)
+        backend.signal(signal.SIGCONT)
+        self.becomes_durable(set())
+        journal, = journals()
+        size = os.path.getsize(journal)
+        self.assertGreater(size, 0)
+        self.asked_to_end()
+        self.assertEqual(os.path.getsize(journal), size)
+
     def test_wait_and_list_where_nothing_is_on_its_way(self):
         waited = self.tool('wait')
         self.assertEqual((waited.returncode, waited.stdout, waited.stderr), (0, '', ''))

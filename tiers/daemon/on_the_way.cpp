@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tiers/staging/process_identity.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -11,6 +12,14 @@ namespace {
 
 bool is_there(StreamState state) {
   return state == StreamState::kOpen || state == StreamState::kSealed;
+}
+
+// The server seals the journal of a program that has ended, a moment after its end.
+bool may_grow(StagingMemory& memory, const Owned<StreamState>& journal) {
+  if (journal.state != StreamState::kOpen || journal.owner >= kMostClients) return false;
+  const ClientEntry& client = memory.clients()[journal.owner];
+  const Owned<ClientState> program = client.word.load();
+  return program.state == ClientState::kJoined && is_running({program.owner, client.started});
 }
 
 // A copy of what other processes may be changing meanwhile.
@@ -38,7 +47,8 @@ OnTheWay look_at(StagingMemory& memory) {
       if (parsed.ok()) found.parts.push_back({stream, std::move(parsed.value()), sealed, held});
     } else {
       auto parsed = parse_journal(text);
-      if (parsed.ok()) found.journals.push_back({stream, std::move(parsed.value()), sealed});
+      const bool grows = may_grow(memory, word);
+      if (parsed.ok()) found.journals.push_back({stream, std::move(parsed.value()), grows});
     }
   }
   return found;

@@ -27,7 +27,7 @@ struct OnTheWay {
   struct Journal {
     StreamLife stream;
     JournalText text;
-    bool sealed = false;
+    bool grows = true;  // its program runs and may add to it
   };
   std::vector<Part> parts;
   std::vector<Journal> journals;

@@ -50,7 +50,7 @@ class Awaited {
     }
     // That of a program that runs ends with the program alone.
     for (OnTheWay::Journal& journal : now.journals) {
-      if (!journal.sealed) continue;
+      if (journal.grows) continue;
       const std::string folder = journal.text.file.substr(0, journal.text.file.rfind('/'));
       if (is_of(job, folder.substr(folder.rfind('/') + 1))) journals_.push_back(std::move(journal));
     }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tiers/daemon/start.h"
 #include "tiers/staging/client.h"
@@ -57,7 +58,29 @@ TEST_F(OnTheWayTest, FindsPartsAndJournalsAndWhetherTheyAreSealed) {
   EXPECT_TRUE(found.parts[1].sealed);
   ASSERT_EQ(found.journals.size(), 1U);
   EXPECT_EQ(found.journals[0].text.file, "/store/wave/r1-r0.journal");
-  EXPECT_FALSE(found.journals[0].sealed);
+}
+
+TEST_F(OnTheWayTest, KnowsWhetherAJournalMayGrow) {
+  const auto open_journal = [](StagingClient& client) {
+    return client.open(StreamKind::kJournal, encode(JournalText{"/store/wave/r1-r0.journal"}))
+        .value();
+  };
+  const uint32_t ours = open_journal(*client_);
+  const auto grows = [&] { return look_at(*memory_).journals.at(0).grows; };
+  EXPECT_TRUE(grows());
+  client_->seal(ours);
+  EXPECT_FALSE(grows());
+  server_.end(ours, {});
+  client_->close(ours);
+  // Before the server has found out that its program has ended.
+  open_journal(*client_);
+  EXPECT_TRUE(grows());
+  ClientEntry& program = memory_->clients()[0];
+  const uint64_t started = std::exchange(program.started, 1);  // another process, long ago
+  EXPECT_FALSE(grows());
+  server_.reap();
+  EXPECT_FALSE(grows());
+  program.started = started;
 }
 
 TEST_F(OnTheWayTest, KnowsWhatOutlivesTheNodesMemory) {
