@@ -189,7 +189,7 @@ TEST_F(BackendTest, MergesLongChains) {
   EXPECT_TRUE(saver.wait(saver.save(2, 1)).ok());
   const auto store = Store::open(files_, "/store", false);
   const auto chain = [&] { return store.value()->find(job_.name + "@2")->chain; };
-  for (int i = 0; i < 5000 && chain() != 0; ++i) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 60'000 && chain() != 0; ++i) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(chain(), 0U);
   expect_back(2);
   saver.go();
@@ -211,7 +211,7 @@ TEST_F(BackendTest, LetsCheckpointsPassBeforeItMerges) {
   EXPECT_EQ(chain("@2"), 1U) << "merged while another one was on its way";
   saver.client().seal(third);
   EXPECT_TRUE(saver.wait(third).ok());
-  for (int i = 0; i < 5000 && chain("@3") != 0; ++i) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 60'000 && chain("@3") != 0; ++i) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(chain("@3"), 0U);
   expect_back(2);
   expect_back(3);
