@@ -161,6 +161,14 @@ class Run:
     def ended(self):
         return self.process.poll() is not None
 
+    def ends_within(self, seconds):
+        """Whether it has ended by itself by then."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def kill(self):
         """SIGKILL, also to what it has started. True when the program was still running."""
         if self.ended():
@@ -362,8 +370,8 @@ class TestCase(unittest.TestCase):
     def saved_and_killed(self, command, reference, every, **settings):
         """Runs until a first checkpoint is complete and kills at some moment after it. Where others
         want the processors a short program may have ended by then, many times."""
-        latest = max(reference.seconds, 0.2)
-        for _ in range(30):
+        latest = max(reference.seconds, 0.05)
+        for number in range(1, 31):
             self.begin_store()
             run = self.start_saved(command, GPUSNAP_EVERY=every, **settings)
             seen = self.wait_for_checkpoint(run)
@@ -371,9 +379,9 @@ class TestCase(unittest.TestCase):
                 self.fail('ended with %d before any checkpoint:\n%s' % (
                     run.process.returncode, tail(run.errors)))
             delay = self.random.uniform(0, latest)
-            time.sleep(delay)
-            if run.kill():
-                print('%s: killed %.3f s after its first checkpoint' % (self.id(), delay))
+            if not run.ends_within(delay) and run.kill():
+                print('%s: run %d killed %.3f s after its first checkpoint' % (
+                    self.id(), number, delay))
                 return run
             latest /= 3
         self.fail('%s ended each time before it could be killed' % ' '.join(command))

@@ -57,11 +57,7 @@ class Program(harness.TestCase):
                 # The restored run goes on taking checkpoints and is killed at any moment, too.
                 again = self.start_restored(self.command, GPUSNAP_EVERY=every)
                 delay = self.random.uniform(0, reference.seconds)
-                try:
-                    again.process.wait(delay)
-                except harness.subprocess.TimeoutExpired:
-                    pass
-                if again.kill():
+                if not again.ends_within(delay) and again.kill():
                     print('%s: restored run killed after %.3f s' % (self.id(), delay))
                 else:
                     self.finish(again)

@@ -5,7 +5,6 @@ Combinations are drawn so that each program, and each pair of organisation and i
 once at least; the whole table with GPUSNAP_SOAK.
 """
 import itertools
-import time
 
 import harness
 
@@ -20,8 +19,8 @@ class Snapshots(harness.TestCase):
         command = [harness.app(name), harness.PROGRAMS[name][0]]
         reference = self.reference(command)
         run = self.start_saved(command, **settings)
-        if self.wait_for_checkpoint(run) and not run.ended():
-            time.sleep(self.random.uniform(0, reference.seconds))
+        if self.wait_for_checkpoint(run):
+            run.ends_within(self.random.uniform(0, reference.seconds))
         run.kill()
         self.verify_all()
         for each in self.complete()[:2]:
