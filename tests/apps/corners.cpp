@@ -703,24 +703,6 @@ void word_for_host(int steps) {
   });
 }
 
-// One kernel that takes long, and nobody waits for it at first.
-void slow(int steps) {
-  Cells cells, other;
-  const CUstream stream = new_stream();
-  const CUevent done = new_event();
-  for (int step = 1; step <= steps; ++step) {
-    if (step == 50) {
-      cells.mix(50, stream, 4000);
-      CHECK(cuEventRecord(done, stream));
-    }
-    other.mix(static_cast<unsigned>(step), stream == nullptr ? nullptr : CU_STREAM_LEGACY);
-    CHECK(cuStreamSynchronize(CU_STREAM_LEGACY));
-    if (step == 100) CHECK(cuEventSynchronize(done));
-    if (step % 5 == 0) report(step, "other", other.sum());
-  }
-  report(steps, "cells", cells.sum());
-}
-
 // A child that ends by exit, and one that becomes another program.
 void forks(int steps) {
   mixed_with(steps, [](Cells&) {
@@ -819,7 +801,6 @@ int run(const std::string& mode, int steps) {
       {"thread", second_thread},
       {"unproven_thread", unproven_thread},
       {"word_for_host", word_for_host},
-      {"slow", slow},
       {"forks", forks},
       {"late", late},
       {"leaves", leaves},

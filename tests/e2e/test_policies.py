@@ -40,14 +40,15 @@ class Policies(harness.TestCase):
         kept = self.complete()
         self.assertEqual([each['epoch'] for each in kept], [3, 2, 1, 0] if kept[-1]['epoch'] == 0
                          else [4, 3, 2, 1])
-        before = harness.fingerprint(self.store)
+        before = self.stored()
         # They restore up to there; from there on the restored run is without checkpoints, too.
         again = self.finish(self.start_restored(command, checkpoint=kept[-1]['id']))
         self.assert_same_output(again, reference)
         self.one_line(again, words)
+        after = self.stored()
         for name, content in before.items():
             if 'journal' not in name:
-                self.assertEqual(harness.fingerprint(self.store).get(name), content, name)
+                self.assertEqual(after.get(name), content, name)
         strict = self.start_saved(command, GPUSNAP_EVERY='off', GPUSNAP_STRICT=1)
         self.assertEqual(strict.wait(self.timeout), harness.IMPOSSIBLE, strict.errors)
         self.assertIn(words, strict.errors)
@@ -90,13 +91,13 @@ class Policies(harness.TestCase):
             file.write('1000\n')
         reference = self.reference(command)
         self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:50'))
-        before = harness.fingerprint(self.store)
+        before = self.stored()
         with open(size, 'w') as file:
             file.write('1001\n')
         run = self.start_restored(command, GPUSNAP_RESTORE_FORCE='inputs')
         self.assertEqual(run.wait(self.timeout), harness.DIVERGED, run.errors)
         self.one_line(run, 'expected cuMemAlloc_v2(4000)', 'got cuMemAlloc_v2(4004)')
-        self.assertEqual(harness.fingerprint(self.store), before)
+        self.assertEqual(self.stored(), before)
         with open(size, 'w') as file:
             file.write('1000\n')
         self.restores(command, reference)
@@ -157,20 +158,6 @@ class Policies(harness.TestCase):
 
     # ---- when ----
 
-    def test_long_kernel(self):
-        """A cut is given up while the device does not run empty; a later one succeeds."""
-        command = [CORNERS, 'slow', '400']
-        reference = self.reference(command)
-        run = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:20', GPUSNAP_KEEP=100,
-                                           GPUSNAP_DRAIN='20ms', **EACH))
-        self.assert_same_output(run, reference)
-        # Said again where a checkpoint has succeeded meanwhile.
-        said = set(run.errors.strip().splitlines())
-        self.assertEqual(len(said), 1, run.errors)
-        self.assertIn('GPUSNAP_DRAIN', said.pop())
-        self.assertTrue(self.complete())
-        self.restores(command, reference)
-
     def test_before_any_allocation(self):
         command = [CORNERS, 'late', '60']
         reference = self.reference(command)
@@ -206,6 +193,7 @@ class WhileItWaits(scripted.TestCase):
         stream s
         alloc a 1000
         stir a 1 s
+        %%s
         sync s
         say begun
         %s
@@ -214,43 +202,65 @@ class WhileItWaits(scripted.TestCase):
         ''' % '\n'.join('await step%d\nstir a %d s\nsync s\nsay %d' % (n, n + 2, n)
                         for n in range(STEPS))
 
-    def start_script(self, **settings):
-        self.reference_run = self.undisturbed(self.TEXT)
-        self.command = self.script(self.TEXT)
+    def start_script(self, first='', said='begun', **settings):
+        self.text = self.TEXT % first
+        self.reference_run = self.undisturbed(self.text)
+        self.command = self.script(self.text)
         self.done = 0
         run = self.start_saved(self.command, **settings)
-        self.wait_for(run, 'begun')
+        self.wait_for(run, said)
         return run
 
     def steps_until(self, run, happened):
-        """The program goes on, step by step, until that has happened."""
+        """The program goes on, step by step, until that has happened. All of its steps take minutes:
+        what hangs is found by then."""
+        pause = 0.01
         while not happened():
             self.assertLess(self.done, self.STEPS, run.errors)
             self.make('step%d' % self.done)
             self.wait_for(run, str(self.done))
             self.done += 1
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(1.05 * pause, 1)
 
     def is_complete(self, run):
-        return lambda: 'gpusnap: info: checkpoint ' in run.errors
+        return lambda: self.complete_so_far(run) > 0
 
     def killed_and_restored(self, run):
         self.assertTrue(run.kill())
-        self.assertEqual(self.warnings(run), [])
         self.settle()
-        self.make_all(self.TEXT)
+        self.make_all(self.text)
         self.restores_all(self.command, self.reference_run)
+
+    def test_long_kernel(self):
+        """Cuts are given up while the device does not run empty; a later one succeeds."""
+        held = ('stream other\nalloc b 1000\nwait_for_host k other\n' +
+                'stir b 1 s\nsync s\n' * 6 + 'say held\nawait end\nrelease k\nsync other')
+        run = self.start_script(held, said='held', GPUSNAP_EVERY='syncs:2', GPUSNAP_DRAIN='20ms',
+                                GPUSNAP_ORG='b+i')
+        before = self.complete_so_far(run)  # those of calls ahead of the kernel
+        said = self.warnings(run)
+        self.assertIn('GPUSNAP_DRAIN', said[-1])
+        # Once, and again after a success.
+        self.assertLessEqual(len(said), 1 + before, run.errors)
+        self.assertGreater(self.given_up_so_far(run), len(said))
+        self.make('end')
+        self.steps_until(run, lambda: self.complete_so_far(run) > before)
+        self.assertEqual(set(self.warnings(run)), set(said))
+        self.killed_and_restored(run)
 
     def test_signal(self):
         run = self.start_script(GPUSNAP_EVERY=scripted.EVERY)
         run.process.send_signal(signal.SIGUSR1)
         self.steps_until(run, self.is_complete(run))
         self.assertEqual(len(self.complete()), 1)
+        self.assertEqual(self.warnings(run), [])
         self.killed_and_restored(run)
 
     def test_time(self):
         run = self.start_script(GPUSNAP_EVERY='50ms')
         self.steps_until(run, self.is_complete(run))
+        self.assertEqual(self.warnings(run), [])
         self.killed_and_restored(run)
 
     def test_request(self):
@@ -265,6 +275,7 @@ class WhileItWaits(scripted.TestCase):
             self.assertEqual(asking.returncode, 0, errors)
             self.assertEqual(len(self.complete()), count)
             self.assertIn(self.complete()[0]['id'], said)
+        self.assertEqual(self.warnings(run), [])
         self.killed_and_restored(run)
 
     def test_two_processes_of_a_job(self):
@@ -278,6 +289,7 @@ class WhileItWaits(scripted.TestCase):
             line, = self.warnings(refused)
             self.assertIn(words, line)
             self.assertIn('job', line)
+        self.assertEqual(self.warnings(first), [])
         self.killed_and_restored(first)
 
 
