@@ -80,13 +80,19 @@ class TestCase(harness.TestCase):
         return [line for line in run.errors.splitlines()
                 if not line.startswith(('gpusnap: info: ', 'gpusnap: debug: '))]
 
+    @staticmethod
+    def complete_so_far(run):
+        return run.errors.count('gpusnap: info: checkpoint ')
+
     def wait_for_complete(self, run, count):
-        self.wait_until(run, '%d checkpoints' % count,
-                        lambda: run.errors.count('gpusnap: info: checkpoint ') >= count)
+        self.wait_until(run, '%d checkpoints' % count, lambda: self.complete_so_far(run) >= count)
+
+    @staticmethod
+    def given_up_so_far(run):
+        return run.errors.count('no checkpoint was taken')
 
     def wait_for_given_up(self, run, count):
-        self.wait_until(run, '%d failures' % count,
-                        lambda: run.errors.count('no checkpoint was taken') >= count)
+        self.wait_until(run, '%d failures' % count, lambda: self.given_up_so_far(run) >= count)
 
     def restores_all(self, command, reference, **settings):
         """From every complete checkpoint."""

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The rare ways to use the driver: each mode of tests/apps/corners is killed and restored twice."""
+import glob
 import os
-import shutil
 import time
 
 import harness
+import patience
 
 CORNERS = harness.app('corners')
 STEPS = '200'
@@ -63,14 +64,20 @@ class Corners(harness.TestCase):
     def saved_while_held(self, mode, **settings):
         """A run whose first snapshot finds the way to the host held until it has long gone on, or
         waits for it; then restored from what it has saved."""
-        shutil.rmtree(self.store, ignore_errors=True)
+        self.begin_store()
         command = [CORNERS, mode, '1']
         reference = self.reference(command, **settings)
         held = os.path.join(self.folder, 'held')
         open(held, 'w').close()
         run = self.start_saved(command, GPUSNAP_EVERY='syncs:1', GPUSNAP_DIRTY='calls',
                                SIMCUDA_HOLD='to_host:' + held, **settings)
-        time.sleep(1)
+        left = patience.Patience(self.timeout)
+        while not glob.glob(os.path.join(self.store, '*', 'e*')):
+            self.assertFalse(run.ended() or left.is_over(), run.errors)
+            time.sleep(0.005)
+        # A cut has been made. What comes too early is found where the machine is quick enough.
+        time.sleep(0.3)
+        self.assertFalse(run.ended(), run.errors)
         os.remove(held)
         self.assert_same_output(self.finish(run), reference)
         self.assertGreater(len(self.complete()), 0)

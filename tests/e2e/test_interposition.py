@@ -9,6 +9,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import patience  # noqa: E402
+
 LIBRARY = os.environ['GPUSNAP_LIBRARY']      # libgpusnap.so
 COUNTING = os.environ['COUNTING_LIBRARY']    # the same with handlers that count
 FAKE_DRIVER = os.environ['FAKE_DRIVER']      # libcuda.so.1 that counts
@@ -29,9 +32,8 @@ def run(command, *preload, driver=False, **more):
         environment['LD_PRELOAD'] = ':'.join(preload)
     if driver:
         environment['LD_LIBRARY_PATH'] = os.path.dirname(FAKE_DRIVER)
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, **more)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    done = patience.run(command, 60, env=environment, **more)
+    return done.returncode, done.stdout, done.stderr
 
 
 def table_symbols():
