@@ -9,8 +9,6 @@ run from the newest checkpoint and one from any other put out what an undisturbe
 
   --restores N   how many restored runs at least (12; with GPUSNAP_SOAK 2,000)
 """
-import os
-import shutil
 import sys
 import time
 
@@ -36,11 +34,7 @@ class Kills(harness.TestCase):
 
     def kill_at_any_moment(self, run, seconds):
         """True: it was killed before it ended."""
-        try:
-            run.process.wait(self.random.uniform(0, seconds))
-        except harness.subprocess.TimeoutExpired:
-            pass
-        killed = run.kill()
+        killed = not run.ends_within(self.random.uniform(0, seconds)) and run.kill()
         self.settle()
         return killed
 
@@ -75,10 +69,8 @@ class Kills(harness.TestCase):
             name = names[rounds % len(names)]
             rounds += 1
             every = 'syncs:%d' % self.random.randint(1, MOST_EVERY)
-            self.store = os.path.join(self.folder, 'store%d' % rounds)
-            self.round(name, every, references[name])
-            self.settle()
-            shutil.rmtree(self.store, ignore_errors=True)
+            with self.store_of_its_own():
+                self.round(name, every, references[name])
             if self.restored - told >= 100:
                 told = self.restored
                 print('%d restored after %.0f s' % (told, time.monotonic() - began), flush=True)

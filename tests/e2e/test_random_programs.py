@@ -142,6 +142,11 @@ class Case:
         return {self.ended_well(self.start(self.command, LD_LIBRARY_PATH=harness.SIMCUDA),
                                 'without the library')[0] for _ in range(times)}
 
+    def end_backends(self):
+        """What a killed run has handed over may still be on its way to the store."""
+        backend = os.path.join(os.path.dirname(self.gpusnap), 'gpusnapd')
+        processes.Backends(backend, self.folder).end()
+
     # ---- what is compared
 
     def run(self):
@@ -216,8 +221,7 @@ class Run:
         finally:
             self.restored += case.restored
             self.refused += case.refused
-            # What a killed run has handed over may still be on its way there.
-            processes.Backends(harness.BACKEND, folder).end()
+            case.end_backends()
             if not keep:
                 shutil.rmtree(folder)
 
@@ -240,14 +244,16 @@ def finds(mutation, first, tool):
     """The failure of the first program that shows the mistake; None if none does."""
     for seed in range(first, first + PROGRAMS_FOR_A_MUTANT):
         folder = tempfile.mkdtemp(prefix='gpusnap-random-', dir=test_oracle.SCRATCH)
+        case = Case(seed, folder, tool, mutation)
         try:
-            Case(seed, folder, tool, mutation).run()
+            case.run()
         except Failure as failure:
             if str(failure).startswith('restored'):
                 return 'seed %d: %s' % (seed, str(failure).splitlines()[-1])
             raise
         finally:
-            remove(folder)
+            case.end_backends()
+            shutil.rmtree(folder)
     return None
 
 
@@ -262,7 +268,7 @@ def test_mutants(first):
                               'FAILED not found by %d programs' % PROGRAMS_FOR_A_MUTANT), flush=True)
             good = good and found is not None
     finally:
-        remove(folder)
+        shutil.rmtree(folder)
     return good
 
 
