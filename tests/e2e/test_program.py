@@ -12,6 +12,7 @@ import harness
 
 class Program(harness.TestCase):
     name = None
+    whole = None  # its undisturbed run, and how many launches that made
 
     def setUp(self):
         super().setUp()
@@ -21,6 +22,11 @@ class Program(harness.TestCase):
         self.stats = os.path.join(self.folder, 'stats')
 
     def undisturbed(self):
+        if self.whole is None:
+            type(self).whole = self.run_undisturbed()
+        return self.whole
+
+    def run_undisturbed(self):
         reference = self.reference(self.command, SIMCUDA_STATS=self.stats)
         self.assertTrue(reference.output.endswith(b'ok\n'), reference.output[-200:])
         self.assertGreater(len(reference.output.splitlines()), 2)
