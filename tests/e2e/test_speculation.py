@@ -4,7 +4,6 @@ say. Speculation is no loophole: programs that are understood have no opaque lau
 are those that are named here.
 """
 import os
-import shutil
 
 import harness
 import scripted
@@ -28,8 +27,7 @@ class Speculation(harness.TestCase):
     def row(self, name):
         """What one run's checkpoints tell, in all."""
         self.program_settings = harness.PROGRAM_SETTINGS.get(name, {})
-        self.store = os.path.join(self.folder, name.replace('/', '-'))
-        shutil.rmtree(self.store, ignore_errors=True)
+        self.begin_store()
         run = self.finish(self.start_saved(
             [harness.app(name), harness.PROGRAMS[name][0]], GPUSNAP_EVERY='syncs:1',
             GPUSNAP_KEEP=10000, GPUSNAP_DEVICE_CACHE='32M',
