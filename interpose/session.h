@@ -525,7 +525,7 @@ class Session {
   bool may_be_own(const std::string& path) const;
   bool is_next(const Strayed& call) const;
   bool takes_others_turn(HookId hook, const std::string& path, bool stalled);
-  bool is_of_thread(HookId hook, const std::string& path) const;
+  static bool is_of_thread(HookId hook, const std::string& path);
   bool before_call_of_sibling(const std::string& place) const;
   bool comes_with_call_behind_cut(const std::string& path);
   bool takes_others_cut(const std::string& path, bool stalled);
@@ -536,7 +536,8 @@ class Session {
   void load_in_place(HookId hook, const CallKey& key, const std::string& whose);
   void go_ahead(HookId hook, const CallKey& key, const std::string& path);
   bool was_made_ahead();
-  void admit();
+  void admit(HookId hook);
+  bool may_come_early(HookId hook) const;
   void end_turn();
   bool comes_to_cut_at_end();
   void wait_for_turn(HookId hook, CallLock::Clock::time_point since);

@@ -139,8 +139,8 @@ void Session::swap_places(const std::string& path, const std::string& other) {
 }
 
 // The same of a call that is about to be made.
-bool Session::is_of_thread(HookId hook, const std::string& path) const {
-  return hook == HookId::cuCtxSetCurrent && replaying() && may_have_sibling(path);
+bool Session::is_of_thread(HookId hook, const std::string& path) {
+  return hook == HookId::cuCtxSetCurrent && may_have_sibling(path);
 }
 
 // Whether the entry is a cut that stands before a sibling's call.

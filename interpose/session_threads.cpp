@@ -105,22 +105,28 @@ Session* Session::enter_for_placed(uint64_t address) {
   return nullptr;
 }
 
-// A call of a recording begins.
-void Session::admit() {
+// A call of a recording begins. Before one that a replay may make early there is no cut: the thread
+// would have gone past it when it comes up, perhaps to wait for others, who would wait for that.
+void Session::admit(HookId hook) {
   while (closed_ && mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
     (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
   }
   if (mode_.load(std::memory_order_relaxed) != Mode::kRecord) return;
   ++inside_;
   own_.admitted = true;
-  if (triggers_->pending()) checkpoint_if_wanted();
+  if (triggers_->pending() && !may_come_early(hook)) checkpoint_if_wanted();
+}
+
+// Whether a replay may make the call before its turn.
+bool Session::may_come_early(HookId hook) const {
+  return several_threads_ && (made_for_all(hook) || is_of_thread(hook, own_path()));
 }
 
 Session* Session::enter_slowly(HookId hook) {
   const char* const foreign = foreign_.load(std::memory_order_relaxed);
   if (foreign != nullptr && mode_.load(std::memory_order_relaxed) != Mode::kOff) refuse(foreign);
   if (replaying()) take_turn(hook);
-  admit();
+  admit(hook);
   if (mode_.load(std::memory_order_relaxed) != Mode::kOff) return this;
   leave_slowly();
   return nullptr;
@@ -468,7 +474,7 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
     go_ahead(hook, key, path);
     return Claim::kAhead;
   }
-  admit();
+  admit(hook);
   return Claim::kLive;
 }
 
