@@ -70,6 +70,7 @@ Result run(void* given) {
   Result (*routine)(void*) = start->routine;
   void* argument = start->argument;
   own_thread_path() = start->path;
+  const RunningThread running(start->path);
   start->taken.store(false, std::memory_order_release);
   return routine(argument);
 }

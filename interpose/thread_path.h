@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace gpusnap {
 
@@ -32,6 +33,22 @@ ThreadPath child_of(const ThreadPath& parent);
 // "main", "1/0"; "unknown". Enough room for the longest with its final zero.
 inline constexpr size_t kThreadPathText = ThreadPath::kDeepest * 11 + 1;
 const char* text_of(const ThreadPath& path, char (&text)[kThreadPathText]);
+
+// While one lives, the calling thread can be found by its path. Most threads that there are at a
+// time can; of the others nobody knows.
+class RunningThread {
+ public:
+  explicit RunningThread(const ThreadPath& path);
+  ~RunningThread();
+  RunningThread(const RunningThread&) = delete;
+  RunningThread& operator=(const RunningThread&) = delete;
+
+ private:
+  size_t place_;
+};
+// The system's number of the thread at that path; 0: it has ended or not begun, or is not known.
+int find_running_thread(std::string_view path);
+
 // Its digits, at most 10, without a final zero. Where they end.
 char* append_number(char* at, uint32_t number);
 

@@ -2,9 +2,12 @@
 #include "interpose/thread_path.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace gpusnap {
 namespace {
@@ -50,6 +53,35 @@ TEST(ThreadPath, TheDeepestAreStillTold) {
     EXPECT_NE(text(path), before);
     EXPECT_LT(text(path).size(), kThreadPathText);
   }
+}
+
+TEST(ThreadPath, ARunningThreadIsFoundByItsPath) {
+  EXPECT_EQ(find_running_thread("main"), getpid());
+  ThreadPath path = first_thread();
+  path.children = 7;
+  path = child_of(path);
+  EXPECT_EQ(find_running_thread("7"), 0);
+  std::thread([&] {
+    const RunningThread running(path);
+    EXPECT_EQ(find_running_thread("7"), gettid());
+    EXPECT_EQ(find_running_thread("7/0"), 0);
+  }).join();
+  EXPECT_EQ(find_running_thread("7"), 0);
+}
+
+// More than there is room for are not found, and harm nobody.
+TEST(ThreadPath, MostRunningThreadsAreFound) {
+  std::vector<std::unique_ptr<RunningThread>> running;
+  ThreadPath parent = first_thread();
+  for (parent.children = 0; parent.children < 2000; ++parent.children) {
+    running.push_back(std::make_unique<RunningThread>(child_of(parent)));
+  }
+  for (unsigned i = 0; i < 1000; ++i) {
+    EXPECT_EQ(find_running_thread(std::to_string(i)), gettid()) << i;
+  }
+  EXPECT_EQ(find_running_thread("1999"), 0);
+  running.clear();
+  EXPECT_EQ(find_running_thread("1"), 0);
 }
 
 }  // namespace
