@@ -6,8 +6,9 @@
 // run under the lock, the real call does not. Two things order the threads beside it:
 //   admission   while a cut is made no other thread is inside a hooked call;
 //   turns       in a replay the calls are made in the order in which the recording journaled them,
-//               at their ends: a thread waits until the next entry is one of its own. Since all
-//               that a call depended on was journaled before it, nobody waits for ever.
+//               at their ends: a thread waits until the next entry is one of its own. All that a
+//               call depended on was journaled before it, so its turn comes. Where it does not, the
+//               replay ends (stall_judge.h): nobody waits for ever.
 //
 // A session is one of
 //   recording  every hooked call goes to the driver and into the journal; checkpoints are taken;
@@ -54,6 +55,7 @@
 #include "interpose/shared_memory.h"
 #include "interpose/snapshot/arena_pinning.h"
 #include "interpose/snapshot/workers.h"
+#include "interpose/stall_judge.h"
 #include "interpose/tile_pools.h"
 #include "tiers/io/io_options.h"
 #include "tiers/store.h"
@@ -227,6 +229,7 @@ class Session {
   }
   // "main thread", "thread 1/0": the calling one, as messages name it.
   static std::string own_name();
+  static std::string name_of_thread(const std::string& path);
   // Around every call of the driver that is made for the program.
   [[gnu::always_inline]] void release() { lock_.unlock(); }
   [[gnu::always_inline]] void acquire() { lock_.lock(); }
@@ -532,7 +535,7 @@ class Session {
   bool at_collective() const;
   void swap_places(const std::string& path, const std::string& other);
   void refuse_entry();
-  void begin_turn();
+  void begin_turn(const std::string& path);
   void load_in_place(HookId hook, const CallKey& key, const std::string& whose);
   void go_ahead(HookId hook, const CallKey& key, const std::string& path);
   bool was_made_ahead();
@@ -540,11 +543,17 @@ class Session {
   bool may_come_early(HookId hook) const;
   void end_turn();
   bool comes_to_cut_at_end();
-  void wait_for_turn(HookId hook, CallLock::Clock::time_point since);
-  void wait_for_turn(const char* call, CallLock::Clock::duration patience,
-                     CallLock::Clock::time_point since);
-  void say_who_is_awaited(const char* call);
+  void wait_for_turn(HookId hook);
+  void wait_for_turn(const char* call, CallLock::Clock::duration patience);
   void wake();
+  // ---- nobody waits for ever (session_stall.cpp)
+  void watch_stall();
+  uint64_t progress() const;
+  bool awaits_host_function() const;
+  const std::string& awaited_path() const;
+  std::vector<SeenThread> see_program() const;
+  std::string describe_stall(std::span<const SeenThread> threads);
+  [[noreturn]] void give_up(std::span<const SeenThread> threads);
   void deliver_cut(bool last);
   void note_cut();
   void begin_sharing();
@@ -680,6 +689,7 @@ class Session {
   bool cut_delivered_ = false;  // the last cut's entry has been delivered at the end of its call
   // Turns. One thread at a time is inside a call of a replay; who waits for its turn, by path.
   struct Waiter {
+    const char* call = nullptr;  // with which it waits
     std::condition_variable turn;
   };
   bool turn_taken_ = false;
@@ -712,8 +722,14 @@ class Session {
   std::map<std::string, Strayed> strayed_;
   bool entry_refused_ = false;  // the thread whose entry it is has come with another call
   uint64_t turns_when_ahead_ = UINT64_MAX;
-  uint64_t turns_ = 0;                     // taken so far
-  uint64_t turns_when_said_ = UINT64_MAX;  // when it was last said who is awaited
+  uint64_t turns_ = 0;  // taken so far
+  // Whose the turn is that is taken; empty: of the one that goes live.
+  std::string turn_of_;
+  // Threads of the replay, by the system's numbers: those that have made calls, by their paths, and
+  // those of ours that have run host functions.
+  std::map<std::string, int> threads_;
+  std::set<int> host_function_threads_;
+  StallJudge stall_;
 };
 
 }  // namespace gpusnap

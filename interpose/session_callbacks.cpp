@@ -3,6 +3,8 @@
 // where it ended. In a replay it is begun when its entry comes up, on a thread of ours, and what
 // came after its end waits for it.
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "interpose/session.h"
@@ -138,6 +140,7 @@ void Session::begin_callback(uint64_t number) {
 
 void Session::run_callbacks() {
   lock_foreign();
+  host_function_threads_.insert(gettid());
   while (!ready_callbacks_.empty()) {
     const uint64_t number = ready_callbacks_.front();
     ready_callbacks_.erase(ready_callbacks_.begin());

@@ -142,7 +142,6 @@ void Session::replay_cut_at_collective(const char* name, bool last, mpi::Meeting
                                   name + ", and has made none; nothing was changed in the store");
   }
   const std::string path = own_path();
-  const auto since = Clock::now();
   s->lock_any();
   while (s->replaying()) {
     if (!s->turn_taken_) {
@@ -159,7 +158,7 @@ void Session::replay_cut_at_collective(const char* name, bool last, mpi::Meeting
         break;
       }
     }
-    s->wait_for_turn(name, kLongWait, since);
+    s->wait_for_turn(name, kLongWait);
   }
   s->lock_.unlock();
 }
@@ -168,13 +167,12 @@ void Session::await_live(const char* name) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return;
   const std::string path = own_path();
-  const auto since = Clock::now();
   s->lock_any();
   while (s->replaying()) {
     if (s->coordinated_) s->diverged("the MPI collective at which the cut was made", name);
     const Next next = s->look_for_turn(path);
     if (next == Next::kMine) s->diverged(s->describe_next(), name);
-    if (next == Next::kNotMine) s->wait_for_turn(name, kLongWait, since);
+    if (next == Next::kNotMine) s->wait_for_turn(name, kLongWait);
   }
   s->lock_.unlock();
 }

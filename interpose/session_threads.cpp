@@ -1,6 +1,8 @@
 // How the program's threads go through the session: admission to calls while recording, turns in a
 // replay.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -25,8 +27,9 @@ constexpr auto kLongWait = std::chrono::seconds(10);
 // After so long without a call the thread whose turn it is may be waiting for another one.
 constexpr auto kStandIn = std::chrono::milliseconds(100);
 
-// How long a thread that has another call than its entry waits for the one whose call that is.
-constexpr auto kOthersCome = std::chrono::seconds(5);
+// How long a thread that has another call than its entry waits for the one whose call that is:
+// while no thread computes, and in any case.
+constexpr auto kOthersCome = std::chrono::seconds(5), kOthersComeAtMost = std::chrono::seconds(60);
 
 // Calls that a thread makes for all others too: what comes of them is no thread's own.
 bool made_for_all(HookId hook) {
@@ -58,10 +61,6 @@ bool loads_code(HookId hook) {
          hook == HookId::cuModuleLoadFatBinary || hook == HookId::cuLibraryLoadData ||
          hook == HookId::cuLibraryLoadFromFile;
 }
-
-std::string thread_name(const std::string& path) {
-  return path == "main" ? "main thread" : "thread " + path;
-}
 }  // namespace
 
 std::string Session::own_path() {
@@ -70,7 +69,11 @@ std::string Session::own_path() {
 }
 
 std::string Session::own_name() {
-  return thread_name(own_path());
+  return name_of_thread(own_path());
+}
+
+std::string Session::name_of_thread(const std::string& path) {
+  return path == kMainThread ? "main thread" : "thread " + path;
 }
 
 void Session::set_mode(Mode mode) {
@@ -84,6 +87,7 @@ void Session::meet() {
   lock_.share();
   lock_.lock();
   several_threads_ = true;
+  if (replaying()) threads_[own_path()] = gettid();
   if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && !own_thread_path().known) {
     refuse("CUDA calls of a thread that pthread_create did not make");
   }
@@ -329,8 +333,9 @@ Session::Next Session::look_for_turn(const std::string& path) {
   return Next::kNotMine;
 }
 
-void Session::begin_turn() {
+void Session::begin_turn(const std::string& path) {
   turn_taken_ = true;
+  turn_of_ = path;
   own_.has_turn = true;
   constexpr uint64_t kTrimEvery = 4096;
   if (++turns_ % kTrimEvery == 0) trim_output();
@@ -343,25 +348,24 @@ void Session::take_turn(HookId hook) {
   if (made_for_all(hook)) return;
   const std::string path = own_path();
   if (is_of_thread(hook, path)) return;
-  const auto since = Clock::now();
   uint64_t read = replayer_->calls_read();
-  auto moved = since;
+  auto moved = Clock::now();
   while (replaying()) {
     const bool stalled = Clock::now() - moved > kStandIn;
     const Next next = look_for_turn(path);
     if (next == Next::kLive) break;
     const bool mine = next == Next::kMine;
     if (mine && !may_be_own(path)) {
-      own_.insists = Clock::now() - moved > kOthersCome;
+      own_.insists = stall_.idle() >= kOthersCome || Clock::now() - moved > kOthersComeAtMost;
     }
     if (takes_others_cut(path, stalled)) continue;
     if ((mine && (own_.insists || may_be_own(path))) || takes_others_turn(hook, path, stalled)) {
       if (!own_.looks) strayed_.erase(path);
-      begin_turn();
+      begin_turn(path);
       return;
     }
     const auto patience = may_have_sibling(path) ? Clock::duration(kStandIn) : kLongWait;
-    wait_for_turn(name_of(hook), patience, since);
+    wait_for_turn(name_of(hook), patience);
     if (!replaying() || replayer_->calls_read() == read) continue;
     read = replayer_->calls_read();
     moved = Clock::now();
@@ -408,7 +412,7 @@ CallsAhead* Session::calls_ahead() {
 // variables would be given to the other.
 void Session::load_in_place(HookId hook, const CallKey& key, const std::string& whose) {
   if (!loads_code(hook) || loaded_in_place_.insert(key.words[0]).second) return;
-  diverged(thread_name(whose) + " to load " +
+  diverged(name_of_thread(whose) + " to load " +
                describe(static_cast<uint16_t>(hook), key.words, key.count, key.name),
            "the same from several threads in another order");
 }
@@ -418,7 +422,7 @@ void Session::go_ahead(HookId hook, const CallKey& key, const std::string& path)
   load_in_place(hook, key, path);
   ahead_.push_back(
       {static_cast<uint16_t>(hook), {key.words, key.words + key.count}, std::string(key.name)});
-  begin_turn();
+  begin_turn(path);
   went_ahead_ = path;
   turns_when_ahead_ = turns_;
 }
@@ -444,28 +448,28 @@ bool Session::was_made_ahead() {
 Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
   if (own_.has_turn) return Claim::kTurn;
   const std::string path = own_path();
-  const auto since = Clock::now();
   while (replaying()) {
     if (is_of_thread(hook, path) && data_of(own_.sets) != 0) return Claim::kAhead;
     const Next next = look_for_turn(path);
     if (next == Next::kLive) break;
     const uint64_t turns = turns_;
     if (next == Next::kMine || may_stand_in(hook, key, path, false)) {
-      begin_turn();
+      begin_turn(path);
       return Claim::kTurn;
     }
     const bool again = went_ahead_ == path && turns_when_ahead_ == turns_ && !turn_taken_;
-    if (!again) wait_for_turn(hook, since);
+    if (!again) wait_for_turn(hook);
     if (!replaying() || turns != turns_ || turn_taken_) continue;
     // It has come up meanwhile, behind what a host function has done.
     if (entry_read_ && replayer_->thread() == place_of(path)) continue;
-    if (Clock::now() - since < kLongWait &&
+    if (!stall_.awaited_is_stuck() &&
         own_call_comes(static_cast<uint16_t>(hook), key, place_of(path))) {
+      if (again) wait_for_turn(hook);
       continue;
     }
     if (is_of_thread(hook, path)) continue;
     if (may_stand_in(hook, key, path, true)) {
-      begin_turn();
+      begin_turn(path);
       return Claim::kTurn;
     }
     const bool another_calls =
@@ -503,6 +507,7 @@ bool Session::comes_to_cut_at_end() {
     if (entry_.head.hook != kCallbackEndEntry) continue;
     (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
     pass_callbacks(place);
+    watch_stall();
   }
   return entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCallEnd) != 0;
 }
@@ -516,27 +521,17 @@ void Session::wake() {
   }
 }
 
-void Session::wait_for_turn(HookId hook, Clock::time_point since) {
+void Session::wait_for_turn(HookId hook) {
   const bool briefly = made_for_all(hook) || is_of_thread(hook, own_path());
-  wait_for_turn(name_of(hook), briefly ? Clock::duration(kStandIn) : kLongWait, since);
+  wait_for_turn(name_of(hook), briefly ? Clock::duration(kStandIn) : kLongWait);
 }
 
-void Session::wait_for_turn(const char* call, Clock::duration patience, Clock::time_point since) {
-  Waiter waiter;
+void Session::wait_for_turn(const char* call, Clock::duration patience) {
+  Waiter waiter{.call = call};
   const auto place = waiting_.emplace(own_path(), &waiter);
-  const uint64_t turns = turns_;
   (void)lock_.wait_until(waiter.turn, Clock::now() + patience);
+  watch_stall();
   waiting_.erase(place);
-  if (Clock::now() - since > kLongWait && replaying() && turns == turns_ && !turn_taken_ &&
-      entry_read_ && turns_when_said_ != turns_) {
-    turns_when_said_ = turns_;
-    say_who_is_awaited(call);
-  }
-}
-
-void Session::say_who_is_awaited(const char* call) {
-  log(LogLevel::kWarn, "the replay waits for ", thread_name(replayer_->thread()), " to make ",
-      describe_next(), "; ", own_name(), " waits with ", call);
 }
 
 // What comes next in the journal.
@@ -570,6 +565,7 @@ void Session::go_live(mpi::Meetings* meetings) {
   if (!cut_delivered_) deliver_cut(true);
   if (cut_managed_ != managed_places()) impossible(kExitImpossible, kManagedElsewhere);
   turn_taken_ = true;  // the others wait
+  turn_of_.clear();
   lock_.unlock();
   release_aside();
   const Manifest& manifest = restored_.manifest();
@@ -609,7 +605,6 @@ void Session::go_live(mpi::Meetings* meetings) {
 // The program may end at its place in the cut: then it had nothing left to do on the device. One
 // thread may end it while others have still to come there.
 void Session::finish_replay() {
-  uint64_t turns = UINT64_MAX;
   for (;;) {
     if (!replaying() || cut_delivered_) return;
     if (!turn_taken_) pass_callbacks(place_of(own_path()));
@@ -619,12 +614,8 @@ void Session::finish_replay() {
     }
     const bool mine = !turn_taken_ && replayer_->thread() == place_of(own_path()) &&
                       entry_.head.hook != kCallbackEndEntry;
-    if (mine || turns == turns_) break;
-    turns = turns_;
-    Waiter waiter;
-    const auto place = waiting_.emplace(own_path(), &waiter);
-    (void)lock_.wait_until(waiter.turn, Clock::now() + kLongWait);
-    waiting_.erase(place);
+    if (mine) break;
+    wait_for_turn("its end", kLongWait);
   }
   diverged("hooked call " + std::to_string(replayer_->calls_read()) + " of " +
                std::to_string(replayer_->calls()),

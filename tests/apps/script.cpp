@@ -1,7 +1,8 @@
 // A program whose calls to the driver are a text: script FILE. A line is a command and its
 // arguments; "NAME: command" is given to a thread of that name, which the program does not wait for
 // until "join NAME"; of one whose name is in the environment it says $VARIABLE. What is not said to
-// be asynchronous here is not.
+// be asynchronous here is not. A thread that is given "NAME: command" gives that to another one,
+// which it makes where there is none yet.
 //
 //   stream NAME            a non-blocking stream; "default" is the legacy default stream
 //   alloc NAME WORDS       device memory, set to junk of its own
@@ -30,6 +31,7 @@
 //   fetch NAME FROM STREAM an asynchronous copy of the words to what "pin" made; store TO NAME
 //   STREAM
 //                          one of them from there
+//   stick VARIABLE STREAM  a host function that never ends where there is that in the environment
 //   release NAME
 //   signal NAME STREAM     release by the stream itself
 //   bring NAME STREAM      its words into the host's own memory, by a batch
@@ -52,6 +54,8 @@
 //   write FILE TEXT        a file of that line alone; append FILE TEXT
 //   read FILE              says its first line
 //   say TEXT
+//   when VARIABLE COMMAND  does it where there is that in the environment
+//   block                  waits for ever, for another thread
 //   exit                   ends the program as it stands, with all that is on its way
 //
 // Its context is the primary one, but for a text that begins with "own_context".
@@ -149,7 +153,7 @@ class Script {
     if (worker == nullptr) worker = std::make_unique<Worker>(context_, name);
     std::string rest;
     std::getline(words, rest);
-    worker->give([this, rest] { command(rest); });
+    worker->give([this, rest] { run(rest); });
   }
 
  private:
@@ -363,6 +367,9 @@ class Script {
       const auto words = pinned_.at(line.word())->span();
       CHECK(cuMemcpyHtoDAsync_v2(to.address, words.data(), std::min(words.size_bytes(), to.bytes()),
                                  stream(line)));
+    } else if (name == "stick") {
+      const bool blocks = std::getenv(line.word().c_str()) != nullptr;
+      CHECK(cuLaunchHostFunc(stream(line), blocks ? block : do_nothing, nullptr));
     } else {
       return false;
     }
@@ -411,6 +418,10 @@ class Script {
           << line.rest() << '\n';
     } else if (name == "join") {
       workers_.at(thread_name(line.word()))->join();
+    } else if (name == "when") {
+      if (std::getenv(line.word().c_str()) != nullptr) run(line.rest());
+    } else if (name == "block") {
+      block(nullptr);
     } else if (name == "say") {
       std::puts(line.rest().c_str());
     } else if (name == "exit") {
@@ -442,6 +453,13 @@ class Script {
     std::ofstream(rework.file + ".begun").put('\n');
     await(rework.file);
     for (unsigned& word : rework.words.subspan(half)) word = word * 2 + 1;
+  }
+  static void do_nothing(void*) {}
+  static void block(void*) {
+    std::mutex mutex;
+    std::condition_variable never;
+    std::unique_lock lock(mutex);
+    never.wait(lock, [] { return false; });
   }
   static void run_host_function(void* given) {
     Flag& flag = *static_cast<Flag*>(given);

@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""Replays in which threads wait for each other: none waits for ever.
+"""Replays in which threads wait for each other: none waits for ever, and none that may still go on is
+given up.
 """
+import os
+import shutil
+
 import harness
 import scripted
 
 
 class Stalls(scripted.TestCase):
+    timeout = 300
+
     def test_no_cut_stands_before_a_call_that_a_replay_makes_early(self):
         """A thread says which context is current before its turn, and may wait for the others then."""
         text = '''
@@ -31,6 +37,89 @@ class Stalls(scripted.TestCase):
         self.make('last')
         self.finish(run)
         self.restores_all(command, reference)
+
+    # In a restored run each variable makes something else go otherwise than it was recorded.
+    TEXT = '''
+        stream s
+        stream t
+        alloc a 1000
+        alloc b 1000
+        second: stir a 1 s
+        join second
+        stick STUCK_FUNCTION s
+        sync s
+        second: when STUCK_THREAD block
+        second: when SLEEPING_THREAD await woken
+        second: stir a 2 s
+        second: make second.done
+        await second.done
+        when EARLY_END exit
+        stir a 3 s
+        join second
+        second: third: make third.begun
+        join second
+        await third.begun
+        $TAKER: wait t s
+        $TAKER: stir b 4 t
+        join $TAKER
+        say ready
+        await cut
+        stir a 5 s
+        await last
+        print a
+        print b
+        '''
+
+    def restore_otherwise(self, command, **variables):
+        """From a store of its own."""
+        store = os.path.join(self.folder, 'store of ' + '-'.join(variables))
+        shutil.copytree(self.store, store)
+        return self.start_restored(command, GPUSNAP_PFS=store, **variables)
+
+    def test_what_cannot_go_on_is_given_up(self):
+        """All at once, since each takes a minute of waiting."""
+        self.program_settings = {'TAKER': 'third'}
+        command = self.script(self.TEXT)
+        reference = self.start_saved(command, GPUSNAP_EVERY=scripted.EVERY)
+        self.wait_for(reference, 'ready')
+        self.go_on_with_a_checkpoint(reference, 'cut')
+        self.wait_for_complete(reference, 1)
+        self.make('last')
+        self.finish(reference)
+
+        thread = self.restore_otherwise(command, STUCK_THREAD=1)
+        function = self.restore_otherwise(command, STUCK_FUNCTION=1)
+        early = self.restore_otherwise(command, STUCK_THREAD=1, EARLY_END=1)
+        exchanged = self.restore_otherwise(command, TAKER='second')
+        sleeping = self.restore_otherwise(command, SLEEPING_THREAD=1)
+
+        self.given_up(thread, 'thread 0 to make call ', 'cuLaunchKernel',
+                      '; thread 0 waits for another thread; main thread waits with cuLaunchKernel;')
+        self.given_up(function, 'a host function to end; ', '',
+                      'main thread waits with cuStreamSynchronize;')
+        self.given_up(early, 'thread 0 to make call ', 'cuModuleGetFunction',
+                      '; thread 0 waits for another thread; main thread waits with its end;')
+        # The task begins with calls that tell nobody apart, and its thread is the parent's child.
+        self.given_up(exchanged, 'thread 0/0 to make call ', 'cuEventCreate',
+                      '; thread 0/0 waits for another thread; thread 0 waits with cuEventCreate;')
+        # Twice is more than a minute.
+        self.wait_until(sleeping, 'its second warning', lambda: self.said(sleeping) >= 2)
+        self.assertIn('; main thread waits with cuModuleGetFunction', sleeping.errors)
+        self.make('woken')
+        self.finish(sleeping)
+        self.assert_same_output(sleeping, reference)
+
+    @staticmethod
+    def said(run):
+        return run.errors.count('gpusnap: warning: the replay waits for thread 0 to make call ')
+
+    def given_up(self, run, awaited, call, waits):
+        self.finish(run, harness.DIVERGED)
+        last = run.errors.splitlines()[-1]
+        self.assertIn('gpusnap: error: the replay cannot go on: it waits for ' + awaited, last)
+        self.assertIn(call, last)
+        self.assertIn(waits, last)
+        self.assertIn('nothing was changed in the store', last)
 
 
 if __name__ == '__main__':
