@@ -31,7 +31,8 @@
 //   fetch NAME FROM STREAM an asynchronous copy of the words to what "pin" made; store TO NAME
 //   STREAM
 //                          one of them from there
-//   stick VARIABLE STREAM  a host function that never ends where there is that in the environment
+//   stick VARIABLE STREAM  a host function that ends when there is the file that this says in
+//                          the environment; never, where that is empty
 //   release NAME
 //   signal NAME STREAM     release by the stream itself
 //   bring NAME STREAM      its words into the host's own memory, by a batch
@@ -368,8 +369,8 @@ class Script {
       CHECK(cuMemcpyHtoDAsync_v2(to.address, words.data(), std::min(words.size_bytes(), to.bytes()),
                                  stream(line)));
     } else if (name == "stick") {
-      const bool blocks = std::getenv(line.word().c_str()) != nullptr;
-      CHECK(cuLaunchHostFunc(stream(line), blocks ? block : do_nothing, nullptr));
+      char* const file = std::getenv(line.word().c_str());
+      CHECK(cuLaunchHostFunc(stream(line), stick, file));
     } else {
       return false;
     }
@@ -421,7 +422,7 @@ class Script {
     } else if (name == "when") {
       if (std::getenv(line.word().c_str()) != nullptr) run(line.rest());
     } else if (name == "block") {
-      block(nullptr);
+      block();
     } else if (name == "say") {
       std::puts(line.rest().c_str());
     } else if (name == "exit") {
@@ -454,8 +455,11 @@ class Script {
     await(rework.file);
     for (unsigned& word : rework.words.subspan(half)) word = word * 2 + 1;
   }
-  static void do_nothing(void*) {}
-  static void block(void*) {
+  static void stick(void* given) {
+    const auto* const file = static_cast<const char*>(given);
+    if (file != nullptr) *file == '\0' ? block() : await(file);
+  }
+  static void block() {
     std::mutex mutex;
     std::condition_variable never;
     std::unique_lock lock(mutex);

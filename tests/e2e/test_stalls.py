@@ -70,9 +70,12 @@ class Stalls(scripted.TestCase):
         print b
         '''
 
+    stores = 0
+
     def restore_otherwise(self, command, **variables):
         """From a store of its own."""
-        store = os.path.join(self.folder, 'store of ' + '-'.join(variables))
+        self.stores += 1
+        store = os.path.join(self.folder, 'store %d' % self.stores)
         shutil.copytree(self.store, store)
         return self.start_restored(command, GPUSNAP_PFS=store, **variables)
 
@@ -88,10 +91,13 @@ class Stalls(scripted.TestCase):
         self.finish(reference)
 
         thread = self.restore_otherwise(command, STUCK_THREAD=1)
-        function = self.restore_otherwise(command, STUCK_FUNCTION=1)
+        function = self.restore_otherwise(command, STUCK_FUNCTION='')
         early = self.restore_otherwise(command, STUCK_THREAD=1, EARLY_END=1)
         exchanged = self.restore_otherwise(command, TAKER='second')
-        sleeping = self.restore_otherwise(command, SLEEPING_THREAD=1)
+        sleeping = {
+            'thread 0 to make call ': self.restore_otherwise(command, SLEEPING_THREAD=1),
+            'a host function to end; ': self.restore_otherwise(command, STUCK_FUNCTION='woken'),
+        }
 
         self.given_up(thread, 'thread 0 to make call ', 'cuLaunchKernel',
                       '; thread 0 waits for another thread; main thread waits with cuLaunchKernel;')
@@ -102,16 +108,15 @@ class Stalls(scripted.TestCase):
         # The task begins with calls that tell nobody apart, and its thread is the parent's child.
         self.given_up(exchanged, 'thread 0/0 to make call ', 'cuEventCreate',
                       '; thread 0/0 waits for another thread; thread 0 waits with cuEventCreate;')
-        # Twice is more than a minute.
-        self.wait_until(sleeping, 'its second warning', lambda: self.said(sleeping) >= 2)
-        self.assertIn('; main thread waits with cuModuleGetFunction', sleeping.errors)
+        # The second time is after more than a minute.
+        for awaited, run in sleeping.items():
+            said = 'gpusnap: warning: the replay waits for ' + awaited
+            self.wait_until(run, 'two warnings', lambda: run.errors.count(said) >= 2)
+            self.assertIn('; main thread waits with cu', run.errors)
         self.make('woken')
-        self.finish(sleeping)
-        self.assert_same_output(sleeping, reference)
-
-    @staticmethod
-    def said(run):
-        return run.errors.count('gpusnap: warning: the replay waits for thread 0 to make call ')
+        for run in sleeping.values():
+            self.finish(run)
+            self.assert_same_output(run, reference)
 
     def given_up(self, run, awaited, call, waits):
         self.finish(run, harness.DIVERGED)
