@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Replays in which threads wait for each other: none waits for ever, and none that may still go on is
-given up.
+"""Replays in which threads wait for each other: none waits for ever, and none that may still go on
+is given up.
 """
 import os
 import shutil
@@ -13,7 +13,7 @@ class Stalls(scripted.TestCase):
     timeout = 300
 
     def test_no_cut_stands_before_a_call_that_a_replay_makes_early(self):
-        """A thread says which context is current before its turn, and may wait for the others then."""
+        """A thread says which context is current before its turn, and may then wait for others."""
         text = '''
             alloc a 1000
             say ready 1
