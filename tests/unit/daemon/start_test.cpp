@@ -28,8 +28,8 @@ using namespace std::chrono_literals;
 class Folder {
  public:
   Folder() {
-    char name[] = "/tmp/gpusnap-daemon-XXXXXX";
-    path_ = ::mkdtemp(name);
+    std::string name = (std::filesystem::temp_directory_path() / "gpusnap-daemon-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
   }
   ~Folder() { std::filesystem::remove_all(path_); }
   Folder(const Folder&) = delete;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <random>
+#include <string>
 
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/mpi/outcomes.h"
@@ -23,8 +24,9 @@ namespace {
 class OutcomesTest : public ::testing::Test {
  protected:
   OutcomesTest() {
-    char name[] = "/tmp/gpusnap-outcomes-XXXXXX";
-    folder_ = mkdtemp(name);
+    std::string name =
+        (std::filesystem::temp_directory_path() / "gpusnap-outcomes-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
     auto file = JournalFile::create(posix_file_system(), folder_, "a.journal");
     auto recorder = Recorder::create(std::move(file.value()), "a.journal", {}, {}, 0, 0);
     recorder_ = std::move(recorder.value());

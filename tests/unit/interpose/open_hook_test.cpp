@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -110,11 +111,12 @@ TEST(OpenHook, ThreadsMayOpenAtTheSameTime) {
 // Begins itself anew when it has made its files and the clock of files has gone on.
 int main(int argc, char** argv) {
   if (std::getenv("OPEN_HOOK_FILES") == nullptr) {
-    char folder[] = "/tmp/gpusnap-open-hook-XXXXXX";
-    if (mkdtemp(folder) == nullptr) return 1;
+    std::string folder =
+        (std::filesystem::temp_directory_path() / "gpusnap-open-hook-XXXXXX").string();
+    if (mkdtemp(folder.data()) == nullptr) return 1;
     struct stat made = {};
     for (char name = 'a'; name <= 'k'; ++name) {
-      const std::string path = std::string(folder) + "/" + name;
+      const std::string path = folder + "/" + name;
       std::ofstream(path) << "x\n";
       stat(path.c_str(), &made);
     }
@@ -124,7 +126,7 @@ int main(int argc, char** argv) {
       clock_gettime(CLOCK_REALTIME_COARSE, &now);
     } while (std::pair(now.tv_sec, now.tv_nsec) <=
              std::pair(made.st_ctim.tv_sec, made.st_ctim.tv_nsec));
-    setenv("OPEN_HOOK_FILES", folder, 1);
+    setenv("OPEN_HOOK_FILES", folder.c_str(), 1);
     execv("/proc/self/exe", argv);
     return 1;
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <string>
 #include <thread>
 
 #include "interpose/calls_ahead.h"
@@ -38,8 +39,8 @@ namespace {
 class ReplayJournalTest : public ::testing::Test {
  protected:
   ReplayJournalTest() {
-    char name[] = "/tmp/gpusnap-journal-XXXXXX";
-    folder_ = mkdtemp(name);
+    std::string name = (std::filesystem::temp_directory_path() / "gpusnap-journal-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
   }
   ~ReplayJournalTest() override {
     shift = 0;

@@ -71,8 +71,8 @@ bool stays(const Condition& condition) {
 class SessionTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    char name[] = "/tmp/gpusnap-session-XXXXXX";
-    folder_ = mkdtemp(name);
+    std::string name = (std::filesystem::temp_directory_path() / "gpusnap-session-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
     setenv("GPUSNAP_PFS", folder_.c_str(), 1);
     setenv("GPUSNAP_JOB", "job", 1);
     setenv("GPUSNAP_EVERY", "signal:USR1", 1);
