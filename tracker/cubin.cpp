@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "tracker/unaligned.h"
+
 namespace gpusnap {
 namespace {
 
@@ -17,13 +19,6 @@ static_assert(sizeof(Elf64_Ehdr) == kElfHeaderBytes);
 constexpr unsigned char kManaged = 4;
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 40;
-
-template <class T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 
 bool is_64_bit_little_endian(const Elf64_Ehdr& header) {
   return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&

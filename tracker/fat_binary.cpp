@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tracker/lz4.h"
+#include "tracker/unaligned.h"
 
 namespace gpusnap {
 namespace {
@@ -21,13 +22,6 @@ constexpr uint64_t kFlagZstd = 0x8000;
 // What all entries of an image may unpack to: far above what code compresses to, and in proportion.
 constexpr uint64_t kUnpackBase = uint64_t{64} << 20;
 constexpr uint64_t kUnpackPerByte = 256;
-
-template <class T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 
 struct EntryHeader {
   uint16_t kind = 0;

@@ -5,7 +5,6 @@
 namespace gpusnap::ptx {
 namespace {
 
-constexpr uint32_t kPointerBytes = 8;
 constexpr int64_t kMostPieceBytes = 16;
 constexpr int64_t kFarthest = int64_t{1} << 40;
 

@@ -7,8 +7,6 @@
 namespace gpusnap::ptx {
 namespace {
 
-constexpr uint32_t kPointerBytes = 8;
-
 bool is_address(const Source& source) {
   return source.kind == Source::Kind::kWord || source.kind == Source::Kind::kWords ||
          source.kind == Source::Kind::kVariable;

@@ -7,7 +7,6 @@
 namespace gpusnap::ptx {
 namespace {
 
-constexpr uint32_t kPointerBytes = 8;
 // Offsets and masks below it move an address by less than any allocation's alignment.
 constexpr uint64_t kSmall = 4096;
 // Bytes of one parameter that are told apart when it is passed on: all that kernels can have.

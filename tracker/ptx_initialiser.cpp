@@ -7,7 +7,7 @@
 namespace gpusnap::ptx {
 namespace {
 
-bool is_float(Type type) {
+bool is_real(Type type) {
   return type == Type::kF32 || type == Type::kF64;
 }
 bool is_untyped(Type type) {
@@ -210,7 +210,7 @@ bool InitialiserParser::store(uint64_t offset, const Constant& constant) {
     return cursor_.fail("a float does not fit the type of the variable");
   }
   uint8_t bytes[16];
-  const uint8_t fill = !is_float(variable_.type) && constant.negative() ? 0xFF : 0;
+  const uint8_t fill = !is_real(variable_.type) && constant.negative() ? 0xFF : 0;
   for (size_t i = 0; i < sizeof bytes; ++i) {
     bytes[i] = i < 8 ? static_cast<uint8_t>(bits >> (8 * i)) : fill;
   }

@@ -104,7 +104,6 @@ void Value::shift(std::optional<int64_t> by) {
 }
 
 Value Value::as_number(uint32_t size) const {
-  constexpr uint32_t kPointerBytes = 8;
   Value value;
   value.assigned = assigned;
   value.numbers = numbers;

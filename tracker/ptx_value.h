@@ -13,6 +13,8 @@
 
 namespace gpusnap::ptx {
 
+constexpr uint32_t kPointerBytes = 8;
+
 struct Source {
   enum class Kind : uint8_t {
     kWord,      // the address that 8 bytes of the parameter block hold

@@ -20,7 +20,7 @@
 namespace gpusnap {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 constexpr auto kForStatus = std::chrono::seconds(2);
 constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
 
@@ -58,7 +58,7 @@ Result<CutOutcome> ask_for_checkpoint(const ControlConnection& connection,
 
 // The parts of the other ranks, wherever they run: the store has them.
 Result<CheckpointInfo> wait_for_all_ranks(const ProcessStatus& process, const std::string& id,
-                                          Clock::time_point until) {
+                                          Steady::time_point until) {
   const Result<std::unique_ptr<Store>> store = open_store(process.store);
   if (!store.ok()) return store.status();
   for (;;) {
@@ -70,7 +70,7 @@ Result<CheckpointInfo> wait_for_all_ranks(const ProcessStatus& process, const st
     }
     if (found->state == CheckpointState::kComplete) return *found;
     if (found->state == CheckpointState::kDamaged) return Status(Code::kDamaged, found->reason);
-    if (Clock::now() > until) {
+    if (Steady::now() > until) {
       return Status(Code::kBusy, fmt::format("of {}, not all {} ranks have saved their parts yet; "
                                              "`gpusnap list` shows when they have",
                                              id, process.ranks));
@@ -82,7 +82,7 @@ Result<CheckpointInfo> wait_for_all_ranks(const ProcessStatus& process, const st
 }  // namespace
 
 int checkpoint_command(const CheckpointOptions& options) {
-  const auto until = Clock::now() + options.timeout;
+  const auto until = Steady::now() + options.timeout;
   const ControlConnection connection(options.timeout);
   if (const Status connected = connection.connect_to(options.pid); !connected.ok()) {
     return failed(options.pid, connected.message());

@@ -10,7 +10,7 @@ namespace simcuda {
 namespace {
 
 constexpr unsigned kOverrideFormat = 1;  // CU_TRSA_OVERRIDE_FORMAT
-constexpr uint64_t kLinearAlign = 512;
+constexpr uint64_t kAddressAlign = 512;
 
 // What kernels that are launched from now on fetch from.
 void bind(Driver& state, const TextureReference& reference) {
@@ -148,7 +148,7 @@ CUresult cuTexRefSetMipmappedArray(CUtexref reference, CUmipmappedArray array, u
 CUresult cuTexRefSetAddress_v2(size_t* offset, CUtexref reference, CUdeviceptr address,
                                size_t size) {
   return change(reference, [&](TextureReference& changed) {
-    const size_t behind = address % simcuda::kLinearAlign;
+    const size_t behind = address % simcuda::kAddressAlign;
     if (behind != 0 && offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (offset != nullptr) *offset = behind;
     CUDA_RESOURCE_DESC resource{};
