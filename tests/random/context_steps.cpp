@@ -75,7 +75,8 @@ void Caller::stream_settings_step() {
   CHECK(cuStreamCopyAttributes(other, stream));
 }
 
-// What a pool is used for changes with a restore (README.md); what is set for it does not.
+// What a pool is used for changes with a restore (docs/limitations.md); what is set for it does
+// not.
 void Caller::pool_settings_step() {
   if (pool_ == nullptr) return;
   const CUmemPool_attribute settable[] = {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
