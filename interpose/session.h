@@ -466,6 +466,10 @@ class Session {
   static constinit inline std::atomic<Session*> the_session_{nullptr};
   static constinit inline std::atomic<SharedMemory*> the_shared_memory_{nullptr};
 
+  // How long a thread that waits may do so without looking again. Longer than any host code between
+  // two calls that is worth a word to the user.
+  static constexpr std::chrono::seconds kLongWait{10};
+
   std::string device_names(int count) const;
   std::vector<SavedDevice> describe_devices(int count) const;
   void note_devices(int used);

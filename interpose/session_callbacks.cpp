@@ -13,7 +13,6 @@ namespace gpusnap {
 
 namespace {
 using Clock = CallLock::Clock;
-constexpr auto kLongWait = std::chrono::seconds(10);
 }  // namespace
 
 void Session::lock_foreign() {

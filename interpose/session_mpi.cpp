@@ -20,7 +20,6 @@ namespace gpusnap {
 
 namespace {
 using Clock = CallLock::Clock;
-constexpr auto kLongWait = std::chrono::seconds(10);
 // How long a checkpoint may be due before it is said why it is not made.
 constexpr auto kOverdue = std::chrono::seconds(60);
 // Null: it will pass by itself.

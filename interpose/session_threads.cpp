@@ -21,9 +21,6 @@ namespace gpusnap {
 namespace {
 using Clock = CallLock::Clock;
 
-// Longer than any host code between two calls that is worth no word to the user.
-constexpr auto kLongWait = std::chrono::seconds(10);
-
 // After so long without a call the thread whose turn it is may be waiting for another one.
 constexpr auto kStandIn = std::chrono::milliseconds(100);
 

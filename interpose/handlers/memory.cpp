@@ -68,7 +68,7 @@ CUresult wait_for_users(Session& session, CUcontext context) {
 }
 
 // The context of an allocation; the current one, where it is not known.
-CUcontext context_of(Session& session, uint64_t address) {
+CUcontext context_at(Session& session, uint64_t address) {
   const MemoryRange* range = session.memory().at(address);
   return range == nullptr ? session.current_context() : reinterpret_cast<CUcontext>(range->context);
 }
@@ -131,7 +131,7 @@ CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
   Session* const session = Session::enter_for_placed(address);
   if (session == nullptr) return real();
   const bool is_whole = session->placement().owns(address);
-  const CUcontext context = context_of(*session, address);
+  const CUcontext context = context_at(*session, address);
   session->release();
   if (!is_whole) return real();
   const CUresult result = wait(*session, context);
@@ -219,7 +219,7 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   Session& session = step.session();
   step.key.add(session.known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
-  const CUcontext context = context_of(session, address);
+  const CUcontext context = context_at(session, address);
   const uint64_t size = free_range(step, address);
   // Of a graph that goes on using it: it stays.
   const bool of_graph = session.graphs().stand_ins().has_memory(address);
@@ -311,7 +311,7 @@ CUresult free_pinned_when_off(void* memory, Real&& real) {
   Session* const session = Session::enter_for_placed(address);
   if (session == nullptr) return real();
   const uint64_t placed = session->placed_pinned(address);
-  const CUcontext context = context_of(*session, address);
+  const CUcontext context = context_at(*session, address);
   if (placed != 0) (void)erase_range(*session, address);
   session->forget_placed_pinned(address);
   session->release();
@@ -326,7 +326,7 @@ CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
   const auto address = reinterpret_cast<uint64_t>(memory);
   step.key.add(session.known(address));
   const uint64_t placed = session.placed_pinned(address);
-  const CUcontext context = context_of(session, address);
+  const CUcontext context = context_at(session, address);
   auto real = [&] {
     return placed == 0 ? call.real(memory) : free_placed_pinned(session, context, memory, placed);
   };

@@ -7,10 +7,6 @@
 namespace gpusnap::mpi {
 namespace {
 
-Process& process() {
-  return Process::get();
-}
-
 // Waits for one request, in the place of a call that found it complete when it was recorded.
 constinit Function<void*, int*> wait_one{"MPI_Wait"};
 constinit Function<int, int, Handle, int*> probe_one{"MPI_Probe"};

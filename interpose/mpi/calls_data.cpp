@@ -11,10 +11,6 @@
 namespace gpusnap::mpi {
 namespace {
 
-Process& process() {
-  return Process::get();
-}
-
 // ---- bodies ----
 
 // The call itself; which message a receive from anybody gets is followed.

@@ -10,10 +10,6 @@
 namespace gpusnap::mpi {
 namespace {
 
-Process& process() {
-  return Process::get();
-}
-
 Handle communicator_of(const int* comm) {
   const Library* const l = library();
   return l == nullptr ? 0 : l->communicator_of(*comm);
@@ -58,13 +54,13 @@ struct Named {
 #define NAMES(name) {{"mpi_" #name "_"}, {"mpi_" #name "_f08_"}}
 // clang-format on
 
-constinit Named<int*, int*> wait_one = NAMES(wait);
+constinit Named<int*, int*> wait_of_fortran = NAMES(wait);
 
 auto waiting(From from, const Requests& requests, const Status& status) {
   return [from, requests, status](size_t index, int* st) {
     int error = kSuccess;
     auto* const request = static_cast<int*>(requests.place(index));
-    wait_one.of(from).behind()(request, status.back(st), &error);
+    wait_of_fortran.of(from).behind()(request, status.back(st), &error);
     return error;
   };
 }
@@ -180,7 +176,7 @@ void improbe(int* source, int* tag, int* comm, int* flag, int* message, int* sta
 
 template <From from>
 void wait(int* request, int* status, int* error) {
-  wait_one.of(from)(
+  wait_of_fortran.of(from)(
       [&](auto make) {
         const Status own(status);
         return process().wait_all(request_of(request), own.get(),

@@ -558,4 +558,9 @@ class Process {
   std::optional<double> last_time_;  // of the recording, not continued yet
 };
 
+// Of this process.
+inline Process& process() {
+  return Process::get();
+}
+
 }  // namespace gpusnap::mpi
