@@ -311,7 +311,8 @@ class Programs(GenuineCase):
                 steps, _ = harness.PROGRAMS[name.removesuffix('_static')]
                 status, output, errors = self.same([harness.app(name), steps], *libraries)
                 self.assertNotEqual(status, 0, output)
-                self.assertNotEqual(output + errors, '')
+                # One that is ended by a signal has said nothing.
+                self.assertTrue(status < 0 or output + errors)
         return len(names)
 
     def test_programs_of_the_driver_api(self):
