@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "interpose/activation.h"
-#include "interpose/dispatch.h"
 #include "interpose/hook_table.h"
 #include "interpose/libc_symbol.h"
+#include "interpose/real_function.h"
 
 #ifndef __x86_64__
 #error "the trampolines below are for x86-64"
