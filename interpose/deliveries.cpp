@@ -73,7 +73,7 @@ void Deliveries::add_write(const WriteSet& set, HostWrite* write) {
     return at != 0 && (written[at - 1].value == value || write->is_coalesced);
   };
   memory_.for_each_range(set, [&](uint64_t range) {
-    // What this call has added so far are the last ones.
+    // The last ones are those that this call has added so far.
     size_t at = written.size();
     while (may_be_replaced(at) && written[at - 1].range != range) --at;
     const HostWrite::Written now{value, range, write->in_graph, write->tells};

@@ -1,5 +1,5 @@
-// What the device has brought to memory that the host sees, and the entry of the journal with which
-// a replay gets it.
+// Decides with which entry of the journal a replay gets what the device has brought to memory that
+// the host sees.
 //
 // The rule: bytes are taken at the first moment at which host code may look at them, once, and
 // never later. Such moments are
@@ -35,7 +35,7 @@
 
 namespace gpusnap {
 
-// What the calls on one stream let the device write to memory that the host sees.
+// The writes to memory that the host sees, as far as calls on one stream may make them.
 struct HostWrite {
   // A range that the device may write until the stream has come to the mark of this value.
   struct Written {
@@ -93,7 +93,7 @@ class Deliveries {
 
   // Another stream may get the same handle, and what is queued on this one goes on.
   void forget_stream(CUstream stream);
-  // What was queued in it is over, and copies that have not been taken are lost with it.
+  // All that was queued in it is over, and copies that have not been taken are lost with it.
   void forget_context(CUcontext context);
 
   // ---- what is delivered, recording

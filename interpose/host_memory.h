@@ -45,7 +45,7 @@ class HostMemory {
   // Recording: the device is idle, and its changes have been captured.
   void is_settled();
 
-  // What a capture is to look at.
+  // The ranges that a capture looks at.
   struct Look {
     std::vector<uint64_t> arrived;   // ranges, by number: the device has written there
     std::vector<uint64_t> doubtful;  // ranges that the device may be writing still
