@@ -480,7 +480,7 @@ Explored explore_all(size_t length, bool two_blocks) {
 }
 
 TEST(DeliveriesTest, EveryShortProgramIsReplayedAsRecorded) {
-  for (const size_t length : {2, 3, 4}) {
+  for (size_t length = 2; length <= OPERATIONS; ++length) {
     const Explored explored = explore_all(length, true);
     EXPECT_EQ(explored.failure, "");
     EXPECT_GT(explored.programs, 0U);
@@ -490,8 +490,8 @@ TEST(DeliveriesTest, EveryShortProgramIsReplayedAsRecorded) {
   }
 }
 
-TEST(DeliveriesTest, EveryProgramOfFiveOnOneBlockIsReplayedAsRecorded) {
-  const Explored explored = explore_all(5, false);
+TEST(DeliveriesTest, EveryProgramOnOneBlockIsReplayedAsRecorded) {
+  const Explored explored = explore_all(OPERATIONS + 1, false);
   EXPECT_EQ(explored.failure, "");
   RecordProperty("programs", static_cast<int>(explored.programs));
   RecordProperty("runs", static_cast<int>(explored.runs));
