@@ -1,4 +1,4 @@
-// What the threads of this process are doing, as the system tells it.
+// Tells what the threads of this process are doing, as the system sees them.
 #pragma once
 
 #include <vector>

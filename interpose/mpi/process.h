@@ -558,7 +558,7 @@ class Process {
   std::optional<double> last_time_;  // of the recording, not continued yet
 };
 
-// Of this process.
+// The one of this process.
 inline Process& process() {
   return Process::get();
 }

@@ -132,7 +132,7 @@ class Snapshots {
   void hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold);
   void hold_stream(const std::vector<TransferPtr>& waits, CUstream stream);
   void await_on_host(const TransferPtr& transfer);
-  // Of the current context; null where it has no lane.
+  // The one of the current context; null if it has no lane.
   StreamWaits* stream_waits() const;
   // While `needed`; bounded unless the snapshot has failed already.
   // `why` the snapshot is abandoned where it takes longer.

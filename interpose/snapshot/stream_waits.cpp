@@ -76,7 +76,7 @@ void StreamWaits::await_end(Wait& wait) {
   while (wait.counts && !passed(wait.to) && std::chrono::steady_clock::now() < limit) usleep(20);
 }
 
-// What ended by an error has passed, too; its time is not known.
+// A wait that ended by an error has passed, too; its time is not known.
 bool StreamWaits::passed(CUevent event) const {
   return driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY;
 }

@@ -10,7 +10,7 @@
 
 namespace gpusnap {
 
-// Of one context, which is current in all calls. begin() and end() may be called by any thread,
+// One object for each context, which is current in all calls. begin() and end() may be called by any thread,
 // the others by one thread at a time. A wait for which the driver gives no event is not counted.
 class StreamWaits {
  public:

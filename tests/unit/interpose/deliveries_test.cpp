@@ -134,7 +134,7 @@ struct Entry {
     std::vector<std::byte> bytes;
   };
   std::vector<Delivered> delivered{};
-  // What host code saw: of a block of which it may look; of a function.
+  // The cells that host code saw: in blocks that it may look at, or in a function.
   std::vector<uint64_t> seen{};
   std::array<Cells, kBlocks> memory{};  // at a cut
 };
@@ -143,7 +143,7 @@ uint64_t address_of(const Cells& cells) {
   return reinterpret_cast<uint64_t>(cells.data());
 }
 
-// What host code does with blocks that it may look at.
+// Host code reads and changes the blocks that it may look at.
 void look(std::array<Cells, kBlocks>& memory, unsigned known, std::vector<uint64_t>& seen) {
   for (unsigned block = 0; block < kBlocks; ++block) {
     if ((known >> block & 1) == 0) continue;

@@ -171,7 +171,7 @@ TEST_F(HostMemoryTest, ARangeThatWasLookedAtInVainIsTold) {
   expect_equal();
 }
 
-// What changes after that is the host's doing: another thread's capture leaves it.
+// A later change is the host's doing: another thread's capture leaves it.
 TEST_F(HostMemoryTest, ARangeIsLookedAtWhenAWriteHasArrived) {
   recorder_.is_settled();
   WriteSet set;
