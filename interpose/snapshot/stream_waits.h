@@ -10,8 +10,9 @@
 
 namespace gpusnap {
 
-// One object for each context, which is current in all calls. begin() and end() may be called by any thread,
-// the others by one thread at a time. A wait for which the driver gives no event is not counted.
+// One object for each context, which is current in all calls. begin() and end() may be called by
+// any thread, the others by one thread at a time. A wait for which the driver gives no event is not
+// counted.
 class StreamWaits {
  public:
   explicit StreamWaits(const Driver& driver) : driver_(driver), events_(driver, CU_EVENT_DEFAULT) {}
