@@ -1,6 +1,7 @@
 // The way of chunks through the tiers: consecutive slots of one part become a chunk, placement says
 // where it waits for its flush, and a few chunks at a time are flushed to the store, in the order
-// in which they were written (VeloC, algorithms 1 to 3; placement/placement.h).
+// in which they were written. Placement decides as VeloC's algorithm 2 does
+// (placement/placement.h).
 //
 // Nothing can wait for ever, and the store does not wait for chunks to fill that cannot: where no
 // slot is free, or somebody waits for a place, chunks in the cache are closed although they are not

@@ -22,8 +22,8 @@
 //
 // Uncompressed the chunk takes N * D / B. It is compressed where T, and what the sample took, are
 // less than that by a margin, also if the workers should be slower than expected: their speed is
-// what is least certain, since they share the machine. A chunk that ends no later than it would
-// have, ends every later one no later: so it is for the checkpoint. The beginning of each chunk
+// what is least certain, since they share the machine. In this model a chunk that ends no later
+// than it would have, delays no later one: so it is for the checkpoint. The beginning of each chunk
 // counts here as if the store had waited for it; mostly it is busy with the one before, and there
 // is more to gain than counted.
 //

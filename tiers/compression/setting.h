@@ -13,7 +13,7 @@ namespace gpusnap {
 struct CompressionSetting {
   enum class Mode {
     kOff,
-    kAuto,   // what ends no later, at level 1
+    kAuto,   // what is estimated to end no later, at level 1
     kLevel,  // all that shrinks, however long it takes
   };
   Mode mode = Mode::kAuto;

@@ -1,15 +1,15 @@
-// Which local tier the next chunk goes to, or whether to wait for one: algorithms 1 to 3 of the
-// VeloC paper (section IV.B). This is the state that its active backend keeps, and its decisions;
-// it has no threads, does no I/O and reads no clock.
+// Which local tier the next chunk goes to, or whether to wait for one: the decision of algorithm 2
+// of the VeloC paper (section IV.B). Who asks and in which order chunks are flushed is not as in
+// algorithms 1 and 3: docs/architecture.md, Placement. This is the state that the backend keeps,
+// and its decisions; it has no threads, does no I/O and reads no clock.
 //
-// A chunk's way, and where the paper has it:
-//   request()      the producer enters the queue (algorithm 1, line 6) and is given a tier at once
+// A chunk's way, and what corresponds to it in the paper:
+//   request()      a chunk enters the queue (algorithm 1, line 6) and is given a tier at once
 //                  (algorithm 2), or by one of the later calls that return grants
-//   written()      it wrote the chunk there (algorithm 1, lines 8 to 10)
-//   flush_begun()  an I/O thread writes it to the external store (algorithm 3, lines 1 and 2)
+//   written()      the chunk is there (algorithm 1, lines 8 to 10)
+//   flush_begun()  a thread writes it to the external store (algorithm 3, lines 1 and 2)
 //   flush_ended()  the tier has room again, the average is updated (algorithm 3, lines 3 and 4),
-//   and
-//                  whoever waits is looked at again (algorithm 2, line 15)
+//                  and whoever waits is looked at again (algorithm 2, line 15)
 // What the paper does not speak of is marked where it is: producers that die, flushes that fail,
 // and what a backend finds from before its own time.
 //

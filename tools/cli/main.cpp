@@ -38,8 +38,8 @@ constexpr SettingHelp kSettings[] = {
     {"--dirty", "GPUSNAP_DIRTY", "what tells which zones changed: fingerprint (default), calls"},
     {"--speculate", "GPUSNAP_SPECULATE", "on (default); off: unproven kernels wait for every zone"},
     {"--compress", "GPUSNAP_COMPRESS",
-     "auto (default): what ends no later for it; off; 1 to 19: all that shrinks, at that level; "
-     "with a window: 3:8M"},
+     "auto (default): chunks that are estimated to be stored no later for it; off; 1 to 19: "
+     "all that shrinks, at that level; with a window: 3:8M"},
     {"--compress-workers", "GPUSNAP_COMPRESS_WORKERS",
      "threads that compress, up to 8 (default: one for every 8 processors, 1 to 4)"},
     {"--writes", "GPUSNAP_WRITES", "writes of a checkpoint at the same time (default 8)"},
