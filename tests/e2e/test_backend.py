@@ -2,7 +2,7 @@
 """kill -9 of a program, of its node's backend, of both, at random moments: what had reached the
 backend becomes durable, restores are exact, and nothing is left behind.
 
-24 kills; with GPUSNAP_SOAK=1 500.
+12 kills; with GPUSNAP_SOAK=1 500.
 """
 import glob
 import json
@@ -15,7 +15,7 @@ import time
 import harness
 import patience
 
-KILLS = 500 if harness.SOAK else 24
+KILLS = 500 if harness.SOAK else 12
 
 # Program, steps, every how many synchronisations it is saved.
 PROGRAMS = [('stencil', '240', 20), ('particles', '100', 10), ('pipeline', '150', 15),

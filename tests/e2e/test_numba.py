@@ -8,7 +8,7 @@ import python_client
 class Numba(python_client.PythonClient):
     packages = 'numba'
     program = 'kernels.py'
-    steps = 30
+    steps = 15
     every = 'syncs:100'  # later than all that is copied to the device at the beginning
 
     def environment(self, **settings):

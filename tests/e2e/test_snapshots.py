@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Programs under every organisation of snapshots: killed, restored, compared byte for byte.
 
-Combinations are drawn so that each program, and each pair of organisation and interval, comes up
-once at least; the whole table with GPUSNAP_SOAK.
+Each pair of organisation and interval comes up once, with a program that chance chooses; the whole
+table with GPUSNAP_SOAK.
 """
 import itertools
 
@@ -23,7 +23,8 @@ class Snapshots(harness.TestCase):
             run.ends_within(self.random.uniform(0, reference.seconds))
         run.kill()
         self.verify_all()
-        for each in self.complete()[:2]:
+        newest = self.complete()[:2]
+        for each in newest if harness.SOAK else self.random.sample(newest, min(1, len(newest))):
             again = self.finish(self.start_restored(command, checkpoint=each['id']))
             self.assert_same_output(again, reference)
         return run
@@ -33,11 +34,7 @@ class Snapshots(harness.TestCase):
         table = list(itertools.product(programs, ORGANISATIONS, INTERVALS))
         if not harness.SOAK:
             pairs = list(itertools.product(ORGANISATIONS, INTERVALS))
-            rows = max(len(programs), len(pairs))
-            self.random.shuffle(programs)
-            self.random.shuffle(pairs)
-            table = [(programs[row % len(programs)], *pairs[row % len(pairs)])
-                     for row in range(rows)]
+            table = [(self.random.choice(programs), *pair) for pair in pairs]
         for number, (name, organisation, interval) in enumerate(table):
             with self.subTest(program=name, organisation=organisation, interval=interval):
                 self.store = '%s/store-%d' % (self.folder, number)

@@ -53,6 +53,8 @@ class Speculation(harness.TestCase):
     def test_table(self):
         built = harness.built(harness.PROGRAMS)
         self.assertLessEqual(set(MEETING), set(built))
+        if not harness.SOAK:
+            built = self.random.sample(built, len(built) // 3)
         print('\n%-20s %11s %8s %8s %8s %8s %6s' % (
             'program', 'checkpoints', 'ahead', 'waited', 'guessed', 'opaque', 'torn'))
         for name in built:

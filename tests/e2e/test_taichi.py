@@ -7,8 +7,8 @@ import python_client
 class Taichi(python_client.PythonClient):
     packages = 'taichi'
     program = 'fluid.py'
-    steps = 12
-    every = 'syncs:100'
+    steps = 7
+    every = 'syncs:50'
 
     def environment(self, **settings):
         return super().environment(XDG_CACHE_HOME=self.folder, **settings)

@@ -7,7 +7,7 @@ import python_client
 class Tinygrad(python_client.PythonClient):
     packages = 'tinygrad'
     program = 'digits.py'
-    steps = 40
+    steps = 26
     # The PTX back end of its CUDA device, without CUDA graphs and without its cache on disk.
     device = {'DEV': 'CUDA:PTX', 'JIT': '2', 'CACHELEVEL': '0'}
 
