@@ -15,10 +15,6 @@ namespace {
 
 constexpr uint32_t kNoRange = std::numeric_limits<uint32_t>::max();
 
-Status damaged(std::string what) {
-  return {Code::kDamaged, std::move(what)};
-}
-
 // For each range of `child` its index in `parent`, kNoRange for a fresh one.
 Result<std::vector<uint32_t>> match_ranges(const Manifest& child, const Manifest& parent) {
   const auto key = [](const SavedRange& range) {

@@ -85,10 +85,6 @@ class Take {
   size_t at_;
 };
 
-Status damaged(std::string what) {
-  return {Code::kDamaged, std::move(what)};
-}
-
 Status check_prologue(std::span<const std::byte> bytes, FileKind kind, size_t header_bytes) {
   if (bytes.size() < kPrologueBytes) return damaged("it is too short for its header");
   if (std::memcmp(bytes.data(), magic_of(kind).data(), kMagicBytes) != 0) {

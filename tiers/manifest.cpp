@@ -20,10 +20,6 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-Status damaged(std::string what) {
-  return {Code::kDamaged, std::move(what)};
-}
-
 // FlatBuffers end at 2 GiB. What a manifest takes at the very most.
 bool fits(const Manifest& m) {
   constexpr uint64_t kLimit = 1U << 30;

@@ -36,6 +36,10 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
+inline Status damaged(std::string what) {
+  return {Code::kDamaged, std::move(what)};
+}
+
 // A value, or the status that says why there is none.
 template <class T>
 class [[nodiscard]] Result {

@@ -17,7 +17,7 @@ namespace {
 
 // What a frame says of itself before its first block (RFC 8878, section 3.1.1.1). zstd's own reader
 // of it is not part of its stable interface.
-struct FrameHeader {
+struct ZstdHeader {
   std::optional<uint64_t> content_bytes;
   uint64_t window_bytes = 0;
   bool has_dictionary = false;
@@ -46,12 +46,12 @@ class Take {
   bool short_ = false;
 };
 
-std::optional<FrameHeader> read_frame_header(std::span<const std::byte> frame) {
+std::optional<ZstdHeader> read_frame_header(std::span<const std::byte> frame) {
   Take take(frame);
   if (take.next(4) != ZSTD_MAGICNUMBER) return {};
   const uint64_t descriptor = take.next(1);
   const bool single_segment = (descriptor >> 5 & 1) != 0;
-  FrameHeader header;
+  ZstdHeader header;
   if (!single_segment) {
     const uint64_t window = take.next(1);
     const uint64_t base = uint64_t{1} << (10 + (window >> 3));
@@ -67,10 +67,6 @@ std::optional<FrameHeader> read_frame_header(std::span<const std::byte> frame) {
   if (single_segment) header.window_bytes = *header.content_bytes;
   if (take.was_short()) return {};
   return header;
-}
-
-Status damaged(const char* what) {
-  return {Code::kDamaged, what};
 }
 
 Status no_memory(const char* what) {
@@ -203,7 +199,7 @@ Decompressor::~Decompressor() {
 }
 
 Status Decompressor::decode_frame(std::span<const std::byte> frame, std::span<std::byte> to) {
-  const std::optional<FrameHeader> header = read_frame_header(frame);
+  const std::optional<ZstdHeader> header = read_frame_header(frame);
   if (!header) return damaged("a compressed block does not start as a zstd frame does");
   if (header->has_dictionary) {
     return {Code::kUnsupported, "a compressed block needs a dictionary"};

@@ -29,6 +29,10 @@ enum class Form : uint8_t {
 };
 inline constexpr std::array kCompressedForms = {Form::kZstd, Form::kShuffle2, Form::kShuffle4,
                                                 Form::kShuffle8};
+// Of a compressed form, in that array.
+constexpr size_t index_of(Form form) {
+  return static_cast<size_t>(form) - static_cast<size_t>(kCompressedForms.front());
+}
 
 const char* name_of(Form form);      // "stored", "zstd", "shuffle2+zstd", ...
 size_t element_bytes(Form form);     // that it shuffles: 2, 4, 8; else 1

@@ -22,10 +22,6 @@ constexpr double kNearly = 1.05;
 constexpr double kLeastBusySeconds = 5e-3;  // in which a sample is taken for sure
 constexpr double kMostSampleShare = 0.03;   // of the time in which the chunk could be stored
 
-size_t index_of(Form form) {
-  return static_cast<size_t>(form) - static_cast<size_t>(kCompressedForms.front());
-}
-
 uint64_t blocks_of(const Situation& chunk) {
   const uint64_t block = std::max<uint64_t>(chunk.block_bytes, 1);
   return std::max<uint64_t>((chunk.chunk_bytes + block - 1) / block, 1);

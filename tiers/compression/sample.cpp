@@ -15,10 +15,6 @@ constexpr size_t kFirstPieces = 2;
 constexpr size_t kMorePieces = 6;
 constexpr size_t kForms = kCompressedForms.size();
 
-size_t index_of(Form form) {
-  return static_cast<size_t>(form) - static_cast<size_t>(kCompressedForms.front());
-}
-
 // Where the pieces of a plan lie. They are spread evenly; a piece does not cross from one block to
 // the next, and begins where elements do.
 class Places {

@@ -28,16 +28,6 @@ constexpr const char* kRemedy = "; run gpusnap calibrate";
 // Clocks of machines that share a folder differ.
 constexpr int64_t kMostAheadSeconds = 3600;
 
-Status damaged(std::string what) {
-  return {Code::kDamaged, std::move(what)};
-}
-
-std::string hexadecimal(uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016" PRIx64, value);
-  return text.data();
-}
-
 std::optional<uint64_t> parse_hexadecimal(std::string_view text) {
   uint64_t value = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value, 16).ptr;

@@ -36,12 +36,6 @@ std::string word(std::string_view text) {
   return made;
 }
 
-std::string hexadecimal(uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016" PRIx64, value);
-  return text.data();
-}
-
 std::string number_of(const DeviceIdentity& device) {
   return std::to_string(device.major) + ":" + std::to_string(device.minor);
 }
@@ -106,6 +100,12 @@ bool same_device(const DeviceIdentity& a, const DeviceIdentity& b) {
   if (a.host != b.host || a.file_system != b.file_system) return false;
   if (!a.uuid.empty() && !b.uuid.empty()) return a.uuid == b.uuid;
   return a == b;
+}
+
+std::string hexadecimal(uint64_t value) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016" PRIx64, value);
+  return text.data();
 }
 
 std::string device_key(const DeviceIdentity& device) {

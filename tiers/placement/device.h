@@ -28,6 +28,9 @@ bool is_word(std::string_view text);
 // decides where both have one; else all that is known must be the same.
 bool same_device(const DeviceIdentity& a, const DeviceIdentity& b);
 
+// 16 digits.
+std::string hexadecimal(uint64_t value);
+
 // 16 hexadecimal digits that devices which are the same share.
 std::string device_key(const DeviceIdentity& device);
 

@@ -49,15 +49,15 @@ StagingClient::~StagingClient() {
 }
 
 Result<uint32_t> StagingClient::claim(std::chrono::nanoseconds longest, uint32_t preferred) {
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + longest;
+  using Steady = std::chrono::steady_clock;
+  const auto until = Steady::now() + longest;
   for (;;) {
     const uint32_t seen = changes();
     const uint32_t backed = memory_.backed();
     preferred = std::min(preferred, backed);
     uint32_t slot = 0;
     if (claim_of(0, preferred, slot) || claim_of(preferred, backed, slot)) return slot;
-    const auto left = until - Clock::now();
+    const auto left = until - Steady::now();
     if (left <= std::chrono::nanoseconds(0)) break;
     wait(seen, left);
   }

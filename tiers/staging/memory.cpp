@@ -107,8 +107,8 @@ class PrivateMemory final : public StagingMemory {
  private:
   bool back(uint64_t offset, uint64_t bytes) override {
     // Touched by writing: reading would map the page of zeros that all share.
-    constexpr uint64_t kPage = 4096;
-    for (uint64_t at = offset; at < offset + bytes; at += kPage) {
+    constexpr uint64_t kTouched = 4096;
+    for (uint64_t at = offset; at < offset + bytes; at += kTouched) {
       std::atomic_ref<std::byte>(start_[at]).store(std::byte{}, std::memory_order_relaxed);
     }
     return true;
@@ -120,7 +120,7 @@ class PrivateMemory final : public StagingMemory {
 };
 
 constexpr auto kPatience = std::chrono::seconds(3);
-constexpr auto kBetweenLooks = std::chrono::milliseconds(5);
+constexpr auto kBetweenTries = std::chrono::milliseconds(5);
 
 // By Boost.Interprocess, which throws: only inside of no_throw().
 class SharedMemory final : public StagingMemory {
@@ -129,8 +129,8 @@ class SharedMemory final : public StagingMemory {
       : name_(std::move(name)), space_(space) {}
 
   Status serve(const StagingSize& size) {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point patience = Clock::now() + kPatience;
+    using Steady = std::chrono::steady_clock;
+    const Steady::time_point patience = Steady::now() + kPatience;
     for (;;) {
       if (Status opened = open(true); !opened.ok()) return opened;
       // Held until this process ends, in whatever way.
@@ -138,10 +138,10 @@ class SharedMemory final : public StagingMemory {
         if (errno != EWOULDBLOCK) return failed("lock", name_, errno);
         // Without a server that runs it is being made or removed, or its server was killed and has
         // a write to end before it goes.
-        if (Clock::now() >= patience || (take_over().ok() && is_served())) {
+        if (Steady::now() >= patience || (take_over().ok() && is_served())) {
           return {Code::kBusy, "another process serves the shared memory " + name_};
         }
-        std::this_thread::sleep_for(kBetweenLooks);
+        std::this_thread::sleep_for(kBetweenTries);
         continue;
       }
       struct stat about {};

@@ -8,7 +8,7 @@ namespace gpusnap {
 
 namespace {
 // Between two looks at whether there is somebody who empties slots.
-constexpr std::chrono::nanoseconds kBetweenLooks = std::chrono::milliseconds(200);
+constexpr std::chrono::nanoseconds kLongestWait = std::chrono::milliseconds(200);
 }  // namespace
 
 StagingPool::StagingPool(StagingMemory& memory, StagingClient& client, ServerWatch& watch)
@@ -19,7 +19,7 @@ StagingPool::StagingPool(StagingMemory& memory, StagingClient& client, ServerWat
 }
 
 Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
-  using Clock = std::chrono::steady_clock;
+  using Steady = std::chrono::steady_clock;
   const bool waits = longest > std::chrono::nanoseconds(0);
   const auto busy = [&] {
     return Status(Code::kBusy, "no staging memory came free within " +
@@ -28,11 +28,11 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
   if (!waits && waiting_.load(std::memory_order_acquire) != 0) return busy();
   std::optional<Claim> claim;
   if (waits) claim.emplace(*this);
-  const auto deadline = Clock::now() + longest;
+  const auto deadline = Steady::now() + longest;
   Result<Slot*> result = busy();
-  for (auto left = longest;; left = deadline - Clock::now()) {
+  for (auto left = longest;; left = deadline - Steady::now()) {
     const Result<uint32_t> slot = client_.claim(
-        std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0), kBetweenLooks),
+        std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0), kLongestWait),
         preferred_.load(std::memory_order_relaxed));
     if (slot.ok()) result = &slots_[slot.value()];
     if (result.ok()) break;
@@ -41,7 +41,7 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
       result = served;
       break;
     }
-    if (left <= kBetweenLooks) break;
+    if (left <= kLongestWait) break;
   }
   if (result.ok()) result.value()->used = 0;
   return result;

@@ -5,7 +5,7 @@
 namespace gpusnap {
 
 namespace {
-constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
+constexpr auto kBetweenServerLooks = std::chrono::milliseconds(100);
 constexpr auto kBetweenStarts = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::seconds(10);
 }  // namespace
@@ -17,7 +17,7 @@ Status ServerWatch::look() {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
   if (now < next_look_) return last_;
-  next_look_ = now + kBetweenLooks;
+  next_look_ = now + kBetweenServerLooks;
   last_ = look_now(now);
   return last_;
 }

@@ -7,7 +7,7 @@
 namespace gpusnap {
 namespace {
 
-constexpr size_t kBlock = 1 << 20;
+constexpr size_t kSampled = 1 << 20;
 
 // A microsecond from look to look.
 class StepClock final : public Clock {
@@ -42,9 +42,9 @@ TEST(SamplePlan, IsASmallPartOfTheChunk) {
 
 TEST(Sampler, TakesNoMoreThanItsPlan) {
   for (const size_t blocks : {1, 3, 16}) {
-    const std::vector<Bytes> chunk(blocks, smooth_block<float>(kBlock));
+    const std::vector<Bytes> chunk(blocks, smooth_block<float>(kSampled));
     const Trial sum = sample_of(chunk).sum();
-    EXPECT_EQ(sum.bytes, plan_sample(blocks * kBlock).bytes());
+    EXPECT_EQ(sum.bytes, plan_sample(blocks * kSampled).bytes());
     EXPECT_GT(sum.ns, 0);
   }
   EXPECT_EQ(sample_of({Bytes(1000)}).sum().bytes, 1000 * kCompressedForms.size());
@@ -64,17 +64,17 @@ TEST(Sampler, SeesWhichFormIsSmallest) {
     }
     return form;
   };
-  EXPECT_EQ(best(std::vector<Bytes>(16, smooth_block<float>(kBlock))), Form::kShuffle4);
-  EXPECT_EQ(best(std::vector<Bytes>(16, smooth_block<double>(kBlock))), Form::kShuffle8);
-  EXPECT_NE(best(std::vector<Bytes>(16, Bytes(kBlock))), Form::kStored);
-  EXPECT_EQ(best(std::vector<Bytes>(16, random_block(kBlock))), Form::kStored);
+  EXPECT_EQ(best(std::vector<Bytes>(16, smooth_block<float>(kSampled))), Form::kShuffle4);
+  EXPECT_EQ(best(std::vector<Bytes>(16, smooth_block<double>(kSampled))), Form::kShuffle8);
+  EXPECT_NE(best(std::vector<Bytes>(16, Bytes(kSampled))), Form::kStored);
+  EXPECT_EQ(best(std::vector<Bytes>(16, random_block(kSampled))), Form::kStored);
 }
 
 // The form that is tried throughout says how much of the chunk is alike.
 TEST(Sampler, LooksAtAllOfTheChunk) {
   std::vector<Bytes> half;
   for (uint64_t i = 0; i < 16; ++i) {
-    half.push_back(i % 4 < 2 ? Bytes(kBlock) : random_block(kBlock, i));
+    half.push_back(i % 4 < 2 ? Bytes(kSampled) : random_block(kSampled, i));
   }
   const Sample sample = sample_of(half);
   double most_bytes = 0, ratio = 1;

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/staging/slot_size.h"
 #include "tiers/staging/client.h"
 #include "tiers/staging/server.h"
 
@@ -23,7 +24,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint64_t kSlot = 16 << 10;
 constexpr uint64_t kSlots = 5;  // of a stream
 
 // What the processes of a test tell each other beside the staging area: how many streams were

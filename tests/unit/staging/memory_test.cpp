@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/unit/staging/headless_process.h"
+#include "tests/unit/staging/slot_size.h"
 #include "tiers/staging/process_identity.h"
 #include "tiers/staging/server.h"
 
@@ -23,8 +24,6 @@ namespace gpusnap {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr uint64_t kSlot = 16 << 10;
 
 // An area of its own for each test, gone afterwards whatever happens.
 class SharedStaging : public ::testing::Test {

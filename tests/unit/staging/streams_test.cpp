@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/staging/slot_size.h"
 #include "tiers/staging/client.h"
 #include "tiers/staging/server.h"
 
@@ -15,8 +16,6 @@ namespace gpusnap {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr uint64_t kSlot = 16 << 10;
 
 class StagingStreams : public ::testing::Test {
  protected:
@@ -229,7 +228,7 @@ TEST_F(StagingStreams, KeepTheAreaOpen) {
 // Every byte of every sealed stream arrives once, from several threads and clients at once.
 TEST_F(StagingStreams, OfManyThreadsArriveWhole) {
   constexpr int kClients = 3, kStreams = 20;
-  constexpr uint64_t kSlots = 12;
+  constexpr uint64_t kHandedOver = 12;
   std::atomic<int> running{kClients};
   std::vector<std::thread> threads;
   for (int number = 0; number < kClients; ++number) {
@@ -240,7 +239,7 @@ TEST_F(StagingStreams, OfManyThreadsArriveWhole) {
         const auto stream = client->open(StreamKind::kCheckpoint, std::to_string(number));
         ASSERT_TRUE(stream.ok());
         const bool keep = random() % 4 != 0;
-        for (uint64_t n = 0; n < kSlots; ++n) {
+        for (uint64_t n = 0; n < kHandedOver; ++n) {
           const auto slot = client->claim(600s);
           ASSERT_TRUE(slot.ok());
           std::ranges::fill(memory_->bytes(slot.value()), std::byte(n));
@@ -273,8 +272,8 @@ TEST_F(StagingStreams, OfManyThreadsArriveWhole) {
       server_->release(arrival.slot);
     }
     for (const uint32_t stream : news.sealed) {
-      EXPECT_EQ(server_->slots(stream), kSlots);
-      EXPECT_EQ(arrived[stream], kSlots);
+      EXPECT_EQ(server_->slots(stream), kHandedOver);
+      EXPECT_EQ(arrived[stream], kHandedOver);
       server_->end(stream, {});
     }
     for (const uint32_t stream : news.abandoned) server_->end(stream, {});

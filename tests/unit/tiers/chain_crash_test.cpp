@@ -77,10 +77,6 @@ std::vector<uint64_t> expect_right(FileSystem& files, const Images& images) {
   return epochs;
 }
 
-bool contains(const std::vector<uint64_t>& epochs, uint64_t epoch) {
-  return std::find(epochs.begin(), epochs.end(), epoch) != epochs.end();
-}
-
 // The chain goes on in the next process; gives its epoch.
 uint64_t go_on(FaultFileSystem& files, Images& images) {
   Process next(files, "run2", images);

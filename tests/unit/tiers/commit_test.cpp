@@ -18,8 +18,8 @@ LocalBackend::Options large_slots() {
 }
 
 // One process that takes checkpoints with a journal.
-struct Process {
-  explicit Process(FileSystem& files, Job its_job = kJob)
+struct SavingProcess {
+  explicit SavingProcess(FileSystem& files, Job its_job = kJob)
       : backend(files, large_slots()),
         store(std::move(Store::open(files, "/pfs", true).value())),
         job(std::move(its_job)) {
@@ -61,14 +61,10 @@ std::vector<uint64_t> expect_complete_ones_restore(FileSystem& files) {
   return epochs;
 }
 
-bool contains(const std::vector<uint64_t>& epochs, uint64_t epoch) {
-  return std::find(epochs.begin(), epochs.end(), epoch) != epochs.end();
-}
-
 // Operations of the second checkpoint's commit.
 size_t operations_of_a_commit() {
   FaultFileSystem files;
-  Process process(files);
+  SavingProcess process(files);
   EXPECT_TRUE(process.take(1).ok());
   files.heal();
   EXPECT_TRUE(process.take(2).ok());
@@ -77,7 +73,7 @@ size_t operations_of_a_commit() {
 
 TEST(Commit, IsMadeOfTheStepsThatTheFormatSays) {
   FaultFileSystem files;
-  Process process(files);
+  SavingProcess process(files);
   files.heal();
   ASSERT_TRUE(process.take(1).ok());
   const auto place = [&](const std::string& what) {
@@ -117,7 +113,7 @@ TEST(Commit, SurvivesACrashAtEveryOperation) {
       FaultFileSystem files;
       bool told = false;
       {
-        Process process(files);
+        SavingProcess process(files);
         ASSERT_TRUE(process.take(1).ok());
         files.inject({operation, std::nullopt, false, false});
         told = process.take(2).ok();
@@ -131,7 +127,7 @@ TEST(Commit, SurvivesACrashAtEveryOperation) {
       // The next run goes on and clears up.
       Job job = kJob;
       job.run = "run2";
-      Process next(files, job);
+      SavingProcess next(files, job);
       const uint64_t epoch = next.store->next_epoch("demo").value();
       const Status taken = next.take(epoch);
       ASSERT_TRUE(taken.ok()) << taken.message();
@@ -166,7 +162,7 @@ size_t files_of_epoch(const FaultFileSystem& files, uint64_t epoch) {
 void fail_at(size_t operation, const Status& failure, bool takes_effect, bool persists) {
   for (const Survival survival : {Survival::kNothing, Survival::kSomeNames}) {
     FaultFileSystem files;
-    Process process(files);
+    SavingProcess process(files);
     ASSERT_TRUE(process.take(1).ok());
     files.inject({operation, failure, takes_effect, persists});
     const Status taken = process.take(2);
@@ -218,7 +214,7 @@ TEST(Commit, SurvivesACrashRightAfterAFailure) {
         FaultFileSystem files;
         bool told = false;
         {
-          Process process(files);
+          SavingProcess process(files);
           ASSERT_TRUE(process.take(1).ok());
           files.inject({operation, Status(Code::kIo, "cannot: EIO"), takes_effect, false});
           told = process.take(2).ok();
@@ -232,7 +228,7 @@ TEST(Commit, SurvivesACrashRightAfterAFailure) {
   }
 }
 
-void three_checkpoints(Process& process) {
+void three_checkpoints(SavingProcess& process) {
   for (uint64_t epoch = 1; epoch <= 3; ++epoch) ASSERT_TRUE(process.take(epoch).ok());
 }
 
@@ -244,7 +240,7 @@ TEST(Prune, SurvivesACrashAtEveryOperation) {
                    std::to_string(static_cast<int>(survival)));
       FaultFileSystem files;
       {
-        Process process(files);
+        SavingProcess process(files);
         three_checkpoints(process);
         files.inject({operation, std::nullopt, false, false});
         const Status pruned = prune_folder(files, "/pfs/demo", 1);
@@ -253,7 +249,7 @@ TEST(Prune, SurvivesACrashAtEveryOperation) {
       }
       files.crash(survival);
       EXPECT_TRUE(contains(expect_complete_ones_restore(files), 3));
-      Process next(files, {"demo", "run2", 0, 1, kJob.ranges, kJob.segment_bytes});
+      SavingProcess next(files, {"demo", "run2", 0, 1, kJob.ranges, kJob.segment_bytes});
       ASSERT_TRUE(prune_folder(files, "/pfs/demo", 1).ok());
       EXPECT_EQ(expect_complete_ones_restore(files), std::vector<uint64_t>{3});
       EXPECT_EQ(files_of_epoch(files, 1) + files_of_epoch(files, 2), 0U);
@@ -264,7 +260,7 @@ TEST(Prune, SurvivesACrashAtEveryOperation) {
 
 TEST(Prune, SaysWhatItCouldNotRemove) {
   FaultFileSystem files;
-  Process process(files);
+  SavingProcess process(files);
   three_checkpoints(process);
   files.inject({0, Status(Code::kPermission, "cannot remove it: Permission denied"), false, true});
   const Status pruned = prune_folder(files, "/pfs/demo", 1);

@@ -10,7 +10,7 @@
 namespace gpusnap::test {
 namespace {
 
-const Job kJob = {"demo", "run1", 0, 1, {700, 1, 5000, 66000}, 32 << 10};
+const Job kDamagedJob = {"demo", "run1", 0, 1, {700, 1, 5000, 66000}, 32 << 10};
 constexpr const char* kManifest = "/pfs/demo/e1/r0.manifest";
 constexpr const char* kSegment = "/pfs/demo/e1/r0-run1-0.segment";
 constexpr const char* kJournal = "/pfs/demo/run1-r0.journal";
@@ -21,8 +21,8 @@ class DamageTest : public ::testing::Test {
  protected:
   void SetUp() override {
     store_ = std::move(Store::open(files_, "/pfs", true).value());
-    const auto journal = open_journal(backend_, kJob);
-    ASSERT_TRUE(take_checkpoint(backend_, kJob, 1, journal.get()).ok());
+    const auto journal = open_journal(backend_, kDamagedJob);
+    ASSERT_TRUE(take_checkpoint(backend_, kDamagedJob, 1, journal.get()).ok());
     whole_ = store_->find("demo@1").value();
     ASSERT_TRUE(store_->verify(whole_, {}).ok());
     for (const std::string& path : files_.paths()) original_[path] = files_.content(path);
@@ -167,7 +167,7 @@ TEST_F(DamageTest, LaterVersionsAreRefused) {
 }
 
 TEST_F(DamageTest, FilesOfAnotherCheckpoint) {
-  Job other = kJob;
+  Job other = kDamagedJob;
   other.run = "run2";
   const auto journal = open_journal(backend_, other);
   ASSERT_TRUE(take_checkpoint(backend_, other, 2, journal.get()).ok());

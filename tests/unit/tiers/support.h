@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -25,6 +26,10 @@ inline std::vector<std::byte> memory_at(uint64_t epoch, size_t range, size_t siz
     byte = static_cast<std::byte>(state);
   }
   return bytes;
+}
+
+inline bool contains(const std::vector<uint64_t>& epochs, uint64_t epoch) {
+  return std::find(epochs.begin(), epochs.end(), epoch) != epochs.end();
 }
 
 struct Job {

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace gpusnap {
+
+// Bytes of a slot in these tests.
+inline constexpr uint64_t kSlot = 16 << 10;
+
+}  // namespace gpusnap
