@@ -35,7 +35,7 @@ APPS = os.path.join(BUILD, 'tests', 'apps')
 HELPERS = os.path.join(BUILD, 'tests', 'e2e', 'helpers')
 
 SOAK = os.environ.get('GPUSNAP_SOAK', '') not in ('', '0')
-KILLS = 20 if SOAK else 2
+KILLS = 20 if SOAK else 1
 SEED = int(os.environ.get('GPUSNAP_TEST_SEED') or random.SystemRandom().randrange(1 << 32))
 
 # Exit codes of the tool and the library.

@@ -52,7 +52,7 @@ class PythonClient(harness.TestCase):
         return reference, harness.launches(stats), distinct_kernels(stats)
 
     def kill_and_restore(self, reference, launched):
-        for kill in range(harness.KILLS if harness.SOAK else 1):
+        for kill in range(harness.KILLS):
             with self.subTest(kill=kill):
                 self.saved_and_killed(self.command, reference, self.every)
                 self.settle()

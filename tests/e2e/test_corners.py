@@ -30,7 +30,7 @@ class Corners(harness.TestCase):
         self.assert_same_output(watched, reference)
         self.assertEqual(watched.errors, '')
         self.assertGreater(len(self.complete()), 0)
-        for kill in range(harness.KILLS if harness.SOAK else 1):
+        for kill in range(harness.KILLS):
             self.saved_and_killed(command, reference, every)
             again = self.finish(self.start_restored(command, GPUSNAP_EVERY=every))
             self.assert_same_output(again, reference)

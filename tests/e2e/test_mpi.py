@@ -4,7 +4,8 @@
   test_mpi.py {openmpi,mpich} NAME     one program
   test_mpi.py {openmpi,mpich} jobs     what is not about one program
 
-Each program is killed, restored, killed again and restored, with either MPI; 34 kills with GPUSNAP_SOAK=1.
+Each program is killed and restored with either MPI; with GPUSNAP_SOAK=1 34 times, a restored run up to five
+times again.
 """
 import glob
 import json
@@ -36,7 +37,7 @@ PROGRAMS = {
 }
 # They pass device memory to MPI.
 AWARE = ('aware', 'reach_mpi', 'reach_f08')
-KILLS = 34 if harness.SOAK else 2
+KILLS = 34 if harness.SOAK else 1
 VICTIMS = ['rank', 'ranks', 'launcher', 'backend']
 CHECK_ARRIVAL = os.path.join(harness.SOURCE, 'tests', 'apps', 'mpi', 'check_arrival.py')
 
@@ -251,7 +252,7 @@ class Program(mpi_job.TestCase):
             is_first = kills == 0 and self.mpi == 'openmpi'
             ranks = self.always if is_first else self.random.choice(self.more)
             now = []
-            for _ in range(min(self.random.randrange(1, 6) if harness.SOAK else 2, KILLS - kills)):
+            for _ in range(min(self.random.randrange(1, 6), KILLS - kills)):
                 # Each of them once before any of them again.
                 victims = victims or self.random.sample(VICTIMS, len(VICTIMS))
                 now.append(victims.pop())
@@ -365,37 +366,6 @@ class Jobs(Ring):
                 self.assert_restores(self.launched(2, program), self.undisturbed(2, program))
         self.leaves_nothing()
 
-    # ---- how ranks are started ----
-
-    def test_launcher_starts_gpusnap(self):
-        """The other way to write it."""
-        def behind_launcher(how, **settings):
-            command = [harness.GPUSNAP, how, '--sim', '--', *self.command]
-            return self.start(self.launched(2, command), self.environment(**self.settings(**settings)))
-
-        reference = self.undisturbed(2)
-        run = behind_launcher('run', GPUSNAP_EVERY=self.every)
-        self.wait_for_checkpoint(run, ranks=2)
-        run.kill()
-        self.assertEqual(self.complaints(run), [])
-        self.settle()
-        self.assertGreater(len(self.complete()), 0)
-        run = self.finish(behind_launcher('restore'))
-        self.assert_right(run, reference)
-        self.assertEqual(self.complaints(run), [])
-        self.leaves_nothing()
-
-    def test_several_programs(self):
-        """As far as the launcher can tell: joined by a colon."""
-        command = self.launched(1, self.command) + [':'] + self.ranks_of(2, self.command)
-        reference = self.undisturbed(3)
-        run = self.start_saved(command, GPUSNAP_EVERY=self.every)
-        self.wait_for_checkpoint(run, ranks=3)
-        run.kill()
-        self.assertEqual(self.complaints(run), [])
-        self.assert_restores(command, reference)
-        self.leaves_nothing()
-
     # ---- what ranks share ----
 
     def test_devices(self):
@@ -503,6 +473,39 @@ class Jobs(Ring):
             self.assertIn('gpusnap: warning: rank %d: no checkpoint' % rank, line)
             self.assertIn('it has not called MPI_Init', line)
         self.assertEqual(self.checkpoints(), [])
+        self.leaves_nothing()
+
+
+class Launched(Ring):
+    """How ranks are started: with each launcher."""
+
+    def test_launcher_starts_gpusnap(self):
+        """The other way to write it."""
+        def behind_launcher(how, **settings):
+            command = [harness.GPUSNAP, how, '--sim', '--', *self.command]
+            return self.start(self.launched(2, command), self.environment(**self.settings(**settings)))
+
+        reference = self.undisturbed(2)
+        run = behind_launcher('run', GPUSNAP_EVERY=self.every)
+        self.wait_for_checkpoint(run, ranks=2)
+        run.kill()
+        self.assertEqual(self.complaints(run), [])
+        self.settle()
+        self.assertGreater(len(self.complete()), 0)
+        run = self.finish(behind_launcher('restore'))
+        self.assert_right(run, reference)
+        self.assertEqual(self.complaints(run), [])
+        self.leaves_nothing()
+
+    def test_several_programs(self):
+        """As far as the launcher can tell: joined by a colon."""
+        command = self.launched(1, self.command) + [':'] + self.ranks_of(2, self.command)
+        reference = self.undisturbed(3)
+        run = self.start_saved(command, GPUSNAP_EVERY=self.every)
+        self.wait_for_checkpoint(run, ranks=3)
+        run.kill()
+        self.assertEqual(self.complaints(run), [])
+        self.assert_restores(command, reference)
         self.leaves_nothing()
 
 
@@ -886,6 +889,13 @@ class TwoNodes(Ring):
         self.leaves_nothing()
 
 
+def share(case):
+    """What these test is not the MPI's work: each test is run with one of the two."""
+    if not harness.SOAK:
+        for test in unittest.getTestCaseNames(case, 'test_')[mpi_job.TestCase.mpi == 'mpich'::2]:
+            delattr(case, test)
+
+
 if __name__ == '__main__':
     if (len(sys.argv) < 3 or sys.argv[1] not in mpi_job.LAUNCHERS or
             sys.argv[2] not in (*PROGRAMS, 'jobs')):
@@ -895,13 +905,13 @@ if __name__ == '__main__':
     Program.name = name
     if name == 'jobs':
         del Program
+        share(Jobs)
+        share(TwoNodes)
     else:
-        del Jobs, TwoNodes
+        del Jobs, Launched, TwoNodes
     if name != 'neighbours':
         del Neighbours
-    elif not harness.SOAK:
-        # How ranks share memory is not the MPI's work: each test with one of them.
-        for test in unittest.getTestCaseNames(Neighbours, 'test_')[mpi_job.TestCase.mpi == 'mpich'::2]:
-            delattr(Neighbours, test)
+    else:
+        share(Neighbours)
     del sys.argv[1:3]
     harness.main()
