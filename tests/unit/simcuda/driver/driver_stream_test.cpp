@@ -297,6 +297,8 @@ TEST_F(StreamTest, ThreadsMayShareEverything) {
 
 TEST_F(StreamTest, AStreamWaitsForAWordOfAnother) {
   ASSERT_OK(cuMemsetD32_v2(memory_, 0, 1));
+  // Neither of the streams below waits for the default stream.
+  ASSERT_OK(cuCtxSynchronize());
   ASSERT_OK(cuStreamWaitValue32_v2(free_, memory_, 5, CU_STREAM_WAIT_VALUE_GEQ));
   EXPECT_CU(CUDA_ERROR_NOT_READY, cuStreamQuery(free_));
   CUstream other = nullptr;
