@@ -59,11 +59,13 @@ TEST(ZoneTable, IgnoresWhatLiesOutside) {
 TEST(ZoneTable, RunsAreBoundedInWholeZones) {
   ZoneTable table(100 * kZoneSize, kZoneSize);
   table.set(kPending, 10 * kZoneSize, 80 * kZoneSize);
-  EXPECT_EQ(table.next(kPending, 0, kAll, 3 * kZoneSize + 5), (ZoneRun{10 * kZoneSize, 3 * kZoneSize}));
+  EXPECT_EQ(table.next(kPending, 0, kAll, 3 * kZoneSize + 5),
+            (ZoneRun{10 * kZoneSize, 3 * kZoneSize}));
   EXPECT_EQ(table.next(kPending, 0, kAll, 1), (ZoneRun{10 * kZoneSize, kZoneSize}));
   EXPECT_EQ(table.next(kPending, 0, kAll, UINT64_MAX), (ZoneRun{10 * kZoneSize, 80 * kZoneSize}));
   // A run begins with the zone that holds the byte asked for.
-  EXPECT_EQ(table.next(kPending, 20 * kZoneSize + 7, kAll, kZoneSize), (ZoneRun{20 * kZoneSize, kZoneSize}));
+  EXPECT_EQ(table.next(kPending, 20 * kZoneSize + 7, kAll, kZoneSize),
+            (ZoneRun{20 * kZoneSize, kZoneSize}));
   EXPECT_EQ(table.next(kPending, 90 * kZoneSize, kAll, kZoneSize), std::nullopt);
   EXPECT_EQ(table.next(kPending, UINT64_MAX, kAll, kZoneSize), std::nullopt);
 }
@@ -105,7 +107,8 @@ TEST(ZoneTable, AgreesWithAModel) {
               static_cast<uint64_t>(std::count(model.begin(), model.end(), true)));
     const uint64_t from = random() % bytes;
     const auto run = table.next(kPending, from, kAll, UINT64_MAX);
-    auto first = std::find(model.begin() + static_cast<ptrdiff_t>(from / kZoneSize), model.end(), true);
+    auto first =
+        std::find(model.begin() + static_cast<ptrdiff_t>(from / kZoneSize), model.end(), true);
     ASSERT_EQ(run.has_value(), first != model.end());
     if (!run) continue;
     const auto last = std::find(first, model.end(), false);
@@ -118,8 +121,10 @@ TEST(ZoneTable, AgreesWithAModel) {
 TEST(ZoneTable, RunsEndWhereTheCallerSays) {
   ZoneTable table(100 * kZoneSize, kZoneSize);
   table.set(kPending, 0, kAll);
-  EXPECT_EQ(table.next(kPending, 3 * kZoneSize, 5 * kZoneSize), (ZoneRun{3 * kZoneSize, 2 * kZoneSize}));
-  EXPECT_EQ(table.next(kPending, 3 * kZoneSize + 1, 5 * kZoneSize + 1), (ZoneRun{3 * kZoneSize, 3 * kZoneSize}));
+  EXPECT_EQ(table.next(kPending, 3 * kZoneSize, 5 * kZoneSize),
+            (ZoneRun{3 * kZoneSize, 2 * kZoneSize}));
+  EXPECT_EQ(table.next(kPending, 3 * kZoneSize + 1, 5 * kZoneSize + 1),
+            (ZoneRun{3 * kZoneSize, 3 * kZoneSize}));
   EXPECT_EQ(table.next(kPending, 5 * kZoneSize, 5 * kZoneSize), std::nullopt);
   table.clear(kPending, 0, 50 * kZoneSize);
   EXPECT_EQ(table.next(kPending, 3 * kZoneSize, 50 * kZoneSize), std::nullopt);
