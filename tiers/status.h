@@ -36,6 +36,7 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
+// A status for stored bytes that are wrong; `what` is its message.
 inline Status damaged(std::string what) {
   return {Code::kDamaged, std::move(what)};
 }

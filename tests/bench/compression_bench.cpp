@@ -119,9 +119,8 @@ void forms(int level) {
 void samples() {
   const auto sampler = get(Sampler::make({}, monotonic_clock()));
   std::printf(
-      "\nsample of a chunk of 64 MiB (16 equal blocks of 4 MiB): %.2f %% of its bytes; ms of one "
-      "core, "
-      "each form at once\n",
+      "\nsample of a chunk of 64 MiB (16 equal blocks of 4 MiB): %.2f %% of its bytes; "
+      "ms of one core, each form at once\n",
       100 * static_cast<double>(plan_sample(kChunk).bytes()) / kChunk);
   for (const Kind& kind : kKinds) {
     const Bytes block = kind.make(kBlock);

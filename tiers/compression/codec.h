@@ -29,7 +29,7 @@ enum class Form : uint8_t {
 };
 inline constexpr std::array kCompressedForms = {Form::kZstd, Form::kShuffle2, Form::kShuffle4,
                                                 Form::kShuffle8};
-// Of a compressed form, in that array.
+// The index of a compressed form in that array.
 constexpr size_t index_of(Form form) {
   return static_cast<size_t>(form) - static_cast<size_t>(kCompressedForms.front());
 }

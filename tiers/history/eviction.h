@@ -4,12 +4,14 @@
 // and prefetch paper (section 4.2), corrected, and the policies that it is compared with. Pure
 // logic.
 //
-// The algorithm as printed has four faults; kAsPrinted keeps the first to show what it costs:
-//   - The loop ends when the window's right end reaches the last fragment, so windows that end
-//     there are only seen for one left end.
+// The algorithm as printed has five faults. kAsPrinted keeps the first three, to show their cost:
+//   - The loop ends when the window's right end reaches the last fragment, so only one of the
+//     windows that end there is seen.
+//   - A window may begin with a fragment that it does not need.
+//   - A tie goes to the first window in the area, whatever its age; figure 7 of the paper shows the
+//     oldest checkpoint evicted.
 //   - `size_target` in line 11 is undefined; it can only mean size_new.
 //   - The loop that erases the window (line 25) goes one fragment too far.
-//   - A tie evicts the newest of equals; figure 7 of the paper shows the oldest evicted.
 #pragma once
 
 #include <cstddef>

@@ -35,7 +35,7 @@ class FragmentTable {
 
   std::span<const Fragment> fragments() const { return fragments_; }
   uint64_t capacity() const { return capacity_; }
-  // What a checkpoint of so many bytes takes up here.
+  // The room that a checkpoint of so many bytes takes up.
   uint64_t rounded(uint64_t bytes) const { return (bytes + alignment_ - 1) & ~(alignment_ - 1); }
   // The index of the checkpoint's fragment, by binary search; none if it is not here.
   std::optional<size_t> find(Version version) const;

@@ -34,7 +34,7 @@ class Predictor {
   void transferred(uint64_t bytes, int64_t took_ns);  // to the next slower tier
   void restored(int64_t since_last_restore_ns);
 
-  // Of the last kWindow transfers: their bytes over the time that they took.
+  // Bytes per second: the bytes of the last kWindow transfers over the time that they took.
   double bandwidth() const;
   int64_t mean_between_restores_ns() const;
 

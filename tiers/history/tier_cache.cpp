@@ -50,6 +50,7 @@ void TierCache::apply(Version version, CopyEvent event) {
   const std::optional<CopyState> next = next_state(copy.state, event, copy.facts);
   assert(next.has_value() && *next != CopyState::kGone);
   copy.state = *next;
+  copy.facts.stored_below |= event == CopyEvent::kStoredBelow;
 }
 
 void TierCache::set_facts(Version version, const CopyFacts& facts) {

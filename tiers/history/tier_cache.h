@@ -58,12 +58,12 @@ class TierCache {
   // been pinned by a restore or a prefetch. To be called again after each change of a state, and
   // after kNoRoom whenever it suits.
   Answer advance(Claim claim, const RestoreQueue& queue, const ReadyIn& ready_in);
-  // Of the last request that advance() placed.
+  // The result of the last request that advance() placed.
   const Placed& placed() const { return placed_; }
   void withdraw(Claim claim);
 
   // Applies an event that is neither a reservation nor an eviction to a copy in the cache. The
-  // life cycle allows it in the copy's state.
+  // life cycle allows it in the copy's state. kStoredBelow sets the copy's stored_below, too.
   void apply(Version version, CopyEvent event);
   // Sets what the copy's life cycle depends on.
   void set_facts(Version version, const CopyFacts& facts);

@@ -28,7 +28,7 @@ bool is_word(std::string_view text);
 // decides where both have one; else all that is known must be the same.
 bool same_device(const DeviceIdentity& a, const DeviceIdentity& b);
 
-// 16 digits.
+// The number as 16 hexadecimal digits.
 std::string hexadecimal(uint64_t value);
 
 // 16 hexadecimal digits that devices which are the same share.

@@ -107,8 +107,8 @@ class PrivateMemory final : public StagingMemory {
  private:
   bool back(uint64_t offset, uint64_t bytes) override {
     // Touched by writing: reading would map the page of zeros that all share.
-    constexpr uint64_t kTouched = 4096;
-    for (uint64_t at = offset; at < offset + bytes; at += kTouched) {
+    constexpr uint64_t kPageBytes = 4096;
+    for (uint64_t at = offset; at < offset + bytes; at += kPageBytes) {
       std::atomic_ref<std::byte>(start_[at]).store(std::byte{}, std::memory_order_relaxed);
     }
     return true;

@@ -7,8 +7,8 @@
 namespace gpusnap {
 
 namespace {
-// Between two looks at whether there is somebody who empties slots.
-constexpr std::chrono::nanoseconds kLongestWait = std::chrono::milliseconds(200);
+// A wait is interrupted so often to see whether a server still empties slots.
+constexpr std::chrono::nanoseconds kLongestWaitUnwatched = std::chrono::milliseconds(200);
 }  // namespace
 
 StagingPool::StagingPool(StagingMemory& memory, StagingClient& client, ServerWatch& watch)
@@ -31,9 +31,10 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
   const auto deadline = Steady::now() + longest;
   Result<Slot*> result = busy();
   for (auto left = longest;; left = deadline - Steady::now()) {
-    const Result<uint32_t> slot = client_.claim(
-        std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0), kLongestWait),
-        preferred_.load(std::memory_order_relaxed));
+    const Result<uint32_t> slot =
+        client_.claim(std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0),
+                                                           kLongestWaitUnwatched),
+                      preferred_.load(std::memory_order_relaxed));
     if (slot.ok()) result = &slots_[slot.value()];
     if (result.ok()) break;
     // For who does not wait, too, but comes again and again: there may be nobody else.
@@ -41,7 +42,7 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
       result = served;
       break;
     }
-    if (left <= kLongestWait) break;
+    if (left <= kLongestWaitUnwatched) break;
   }
   if (result.ok()) result.value()->used = 0;
   return result;

@@ -13,7 +13,7 @@ namespace {
 
 using Candidates = std::vector<Candidate>;
 
-// Of these tests' six hints.
+// The span of a queue of six hints.
 constexpr uint64_t kSpan = 6;
 constexpr uint64_t kOfUnhinted = distance_of_unhinted(kSpan);
 constexpr uint64_t kOfConsumed = distance_of_consumed(kSpan);
@@ -157,7 +157,7 @@ TEST(Eviction, OtherPoliciesChooseMinimalWindowsWithoutBarriers) {
   }
 }
 
-// What the fault of the printed loop costs: it never waits less than the corrected one.
+// The printed loop never waits less than the corrected one, and sometimes longer.
 TEST(Eviction, TheLoopAsPrintedIsWrongNowAndThen) {
   std::mt19937_64 random(19);
   int tables = 0, other = 0, longer = 0;

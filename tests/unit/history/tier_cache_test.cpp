@@ -67,7 +67,6 @@ TEST_F(TierCacheTest, NobodyButThePrefetcherWaitsForTheApplication) {
   const Claim prefetch = ask(2, 4, Asker::kPrefetcher);
   EXPECT_EQ(advance(prefetch), Answer::kWaiting);
   EXPECT_EQ(advance(write), Answer::kNoRoom);
-  cache_.set_facts(0, {.stored_below = true});
   cache_.apply(0, CopyEvent::kDelivered);
   EXPECT_EQ(advance(prefetch), Answer::kPlaced);
   EXPECT_EQ(advance(write), Answer::kPlaced);
