@@ -17,7 +17,7 @@ std::atomic<uint32_t> parts{0};
 
 // Member by member from registers: as a whole it would be read back from where its members have
 // just been put, which processors make wait for that.
-void write(const EntryHead& head, std::byte* at) {
+void put(const EntryHead& head, std::byte* at) {
   std::memcpy(at + offsetof(EntryHead, hook), &head.hook, sizeof head.hook);
   std::memcpy(at + offsetof(EntryHead, words), &head.words, sizeof head.words);
   std::memcpy(at + offsetof(EntryHead, flags), &head.flags, sizeof head.flags);
@@ -129,7 +129,7 @@ bool Recorder::append_in_place(uint16_t hook, const CallKey& key, int32_t result
   std::byte* const room = writer_->room(sizeof(EntryHead) + sizeof key.words + sizeof key.data);
   if (room == nullptr) [[unlikely]]
     return false;
-  write({hook, key.count, flags_of(key, flags), result, 0, 0}, room);
+  put({hook, key.count, flags_of(key, flags), result, 0, 0}, room);
   // Of a fixed size it is a handful of moves; the next entry covers what is too much.
   std::memcpy(room + sizeof(EntryHead), key.words, sizeof key.words);
   const size_t words = sizeof(EntryHead) + key.count * sizeof(uint64_t);

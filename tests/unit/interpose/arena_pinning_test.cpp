@@ -10,15 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/resolve.h"
 #include "tests/unit/tiers/staging_support.h"
 
-namespace gpusnap {
-
-// The driver is one of the test's own.
-void* driver_symbol(const char*) {
-  return nullptr;
-}
+namespace gpusnap::arena_pinning_test {
 
 namespace {
 
@@ -225,4 +219,4 @@ TEST(ArenaPinning, AProgramThatAlwaysCopiesDoesNotPutItOffForEver) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::arena_pinning_test

@@ -6,12 +6,7 @@
 #include <map>
 #include <set>
 
-namespace gpusnap {
-
-// No driver is loaded here.
-void* driver_symbol(const char*) {
-  return nullptr;
-}
+namespace gpusnap::arrays_test {
 
 namespace {
 
@@ -229,4 +224,4 @@ TEST_F(ArraysTest, WhatIsNotFollowed) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::arrays_test

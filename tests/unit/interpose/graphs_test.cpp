@@ -9,12 +9,7 @@
 #include <memory>
 #include <utility>
 
-namespace gpusnap {
-
-// No driver is loaded here.
-void* driver_symbol(const char*) {
-  return nullptr;
-}
+namespace gpusnap::graphs_test {
 
 namespace {
 
@@ -511,4 +506,4 @@ TEST_F(GraphsTest, AreNumberedInTheOrderOfTheirInstantiations) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::graphs_test

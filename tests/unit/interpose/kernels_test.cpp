@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gpusnap {
+namespace gpusnap::kernels_test {
 namespace {
 
 int device_count = 1;
@@ -120,4 +120,4 @@ TEST_F(KernelsTest, MachineCodeForAnyOfTheDevicesCounts) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::kernels_test

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-namespace gpusnap::mpi {
+namespace gpusnap::mpi::buffers_test {
 namespace {
 
 // A type as MPI has it: where each item begins and ends, and where the next one begins.
@@ -348,4 +348,4 @@ TEST(ValuesOf, WhatIsNoSuchThingIsDamaged) {
 }
 
 }  // namespace
-}  // namespace gpusnap::mpi
+}  // namespace gpusnap::mpi::buffers_test

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-namespace gpusnap::mpi {
+namespace gpusnap::mpi::coordination_test {
 namespace {
 
 constexpr Handle kWorld = 1, kDuplicate = 2, kHalf = 3, kInter = 4;
@@ -305,4 +305,4 @@ TEST_F(CoordinationTest, EveryRankDecidesTheSame) {
 }
 
 }  // namespace
-}  // namespace gpusnap::mpi
+}  // namespace gpusnap::mpi::coordination_test

@@ -6,15 +6,6 @@
 #include <cstring>
 #include <memory>
 
-#include "interpose/resolve.h"
-
-namespace gpusnap {
-// No library is looked into here.
-void* real_dlsym(void*, const char*) {
-  return nullptr;
-}
-}  // namespace gpusnap
-
 namespace gpusnap::mpi::fortran {
 namespace {
 

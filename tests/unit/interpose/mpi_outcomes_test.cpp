@@ -12,12 +12,6 @@
 #include "interpose/recorder.h"
 #include "tests/support/journal_file.h"
 
-namespace gpusnap {
-const char* name_of(HookId) {
-  return "call";
-}
-}  // namespace gpusnap
-
 namespace gpusnap::mpi {
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace gpusnap {
+namespace gpusnap::own_mappings_test {
 namespace {
 
 constexpr uint64_t kPiece = 2 << 20;
@@ -132,4 +132,4 @@ TEST_F(OwnMappingsTest, AllAddressesAreGivenBackInTheEnd) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::own_mappings_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-namespace gpusnap {
+namespace gpusnap::placement_test {
 namespace {
 
 constexpr uint64_t kGranule = 2 << 20;
@@ -246,4 +246,4 @@ TEST_F(PlacementTest, OursTakesNoAddressThatTheProgramWouldBeGiven) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::placement_test

@@ -15,24 +15,9 @@
 #include "interpose/replayer.h"
 #include "interpose/thread_path.h"
 #include "tests/support/journal_file.h"
+#include "tests/unit/interpose/unhooked.h"
 
 namespace gpusnap {
-
-// In the place of the generated names: a build whose numbers are those of another, shifted.
-namespace {
-unsigned shift = 0;
-std::string& numbered_name(unsigned number) {
-  static std::vector<std::string> names = [] {
-    std::vector<std::string> all(kHookCount);
-    for (unsigned i = 0; i < kHookCount; ++i) all[i] = "call" + std::to_string(i);
-    return all;
-  }();
-  return names[number % kHookCount];
-}
-}  // namespace
-const char* name_of(HookId id) {
-  return numbered_name(static_cast<unsigned>(id) + shift).c_str();
-}
 
 namespace {
 
@@ -43,7 +28,7 @@ class ReplayJournalTest : public ::testing::Test {
     folder_ = ::mkdtemp(name.data());
   }
   ~ReplayJournalTest() override {
-    shift = 0;
+    insert_hooks(0);
     std::filesystem::remove_all(folder_);
   }
   std::unique_ptr<Recorder> record(const std::string& name, std::vector<JournalPart> before = {},
@@ -178,7 +163,7 @@ TEST_F(ReplayJournalTest, HooksAreKnownByNameNotByNumber) {
   auto recorder = record("a.journal");
   recorder->append(20, {}, 0);
   auto parts = finish(*recorder);
-  shift = 5;  // the reading build has inserted five hooks before it
+  insert_hooks(5);  // in the reading build
   auto replayer = replay(parts, 1);
   Entry entry;
   ASSERT_TRUE(replayer->next(entry).ok());

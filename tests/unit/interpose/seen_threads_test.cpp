@@ -1,5 +1,6 @@
 // What the system tells of threads that wait in each way.
 #include "interpose/seen_threads.h"
+#include "tests/support/becomes.h"
 
 #include <gtest/gtest.h>
 #include <semaphore.h>
@@ -16,22 +17,10 @@
 namespace gpusnap {
 namespace {
 
-// A test that fails for want of it waits for so long; none that is right does.
-constexpr int kPatience = 20'000;
-
 std::optional<SeenThread> see(int id) {
   const auto all = see_threads();
   const auto found = std::ranges::find(all, id, &SeenThread::id);
   return found == all.end() ? std::nullopt : std::optional(*found);
-}
-
-template <class Condition>
-bool becomes(const Condition& condition) {
-  for (int waited = 0; waited < kPatience; ++waited) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
 }
 
 // A thread that does something, known by the system's number.

@@ -13,24 +13,13 @@
 #include <thread>
 
 #include "interpose/services/private_memory.h"
+#include "tests/support/becomes.h"
 
 namespace gpusnap {
 namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
-
-// Long enough for any machine; only a failing test waits for it.
-constexpr int kPatienceMs = 20'000;
-
-template <class Condition>
-bool becomes(const Condition& condition) {
-  for (int waited = 0; waited < kPatienceMs; ++waited) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return false;
-}
 
 class Client {
  public:
@@ -64,7 +53,7 @@ class Client {
   // And the descriptors that come with it.
   std::string message_with(std::vector<int>& files) {
     pollfd polled{socket_, POLLIN, 0};
-    if (poll(&polled, 1, kPatienceMs) != 1) return {};
+    if (poll(&polled, 1, kPatience) != 1) return {};
     std::string text(kControlMessageBytes, '\0');
     iovec part{text.data(), text.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostMemoryPieces)] = {};
@@ -85,7 +74,7 @@ class Client {
  private:
   std::string message() {
     pollfd polled{socket_, POLLIN, 0};
-    if (poll(&polled, 1, kPatienceMs) != 1) return {};
+    if (poll(&polled, 1, kPatience) != 1) return {};
     std::string message(2 * kStatusMessageBytes, '\0');
     const ssize_t got = recv(socket_, message.data(), message.size(), 0);
     message.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));

@@ -26,38 +26,13 @@
 #include "interpose/resolve.h"
 #include "interpose/services/control.h"
 #include "interpose/thread_path.h"
+#include "tests/support/becomes.h"
 
 namespace gpusnap {
-
-// In the place of what is generated, and of the resolvers.
-const char* name_of(HookId id) {
-  static std::vector<std::string> names = [] {
-    std::vector<std::string> all(kHookCount);
-    for (unsigned i = 0; i < kHookCount; ++i) all[i] = "call" + std::to_string(i);
-    return all;
-  }();
-  return names[static_cast<unsigned>(id)].c_str();
-}
-void* driver_symbol(const char* symbol) {
-  return dlsym(RTLD_DEFAULT, symbol);
-}
-
 namespace {
 
 constexpr HookId kCall = HookId::cuEventRecord;
 constexpr auto kMoment = std::chrono::milliseconds(1);
-// A test that fails for want of it waits for so long; none that is right does.
-constexpr int kPatience = 20'000;
-
-template <class Condition>
-bool becomes(const Condition& condition) {
-  for (int waited = 0; waited < kPatience; ++waited) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(kMoment);
-  }
-  return false;
-}
-
 // Of what must not come. Found where the machine is quick enough, and never wrongly.
 template <class Condition>
 bool stays(const Condition& condition) {

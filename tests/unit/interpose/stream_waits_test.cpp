@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace gpusnap {
+namespace gpusnap::stream_waits_test {
 namespace {
 
 // A device of which time is told by hand. Events are numbered from 1; one passes when it is told
@@ -123,4 +123,4 @@ TEST_F(StreamWaitsTest, GoesWithoutEventsThatAreNotRecorded) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::stream_waits_test

@@ -1,16 +1,11 @@
 // Windows into memory for tiles, on simcuda.
 #include "interpose/tile_pools.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-namespace gpusnap {
-
-void* driver_symbol(const char* name) {
-  return dlsym(RTLD_DEFAULT, name);
-}
+namespace gpusnap::tile_pools_test {
 
 namespace {
 
@@ -175,4 +170,4 @@ TEST_F(TilePoolsTest, ContextsTakeTheirWindowsAlong) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::tile_pools_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gpusnap {
+namespace gpusnap::yielding_test {
 namespace {
 
 // A device of which time is told by hand, and whose streams are never busy.
@@ -115,4 +115,4 @@ TEST_F(YieldingTest, WithoutEventsItDoesNotWait) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::yielding_test

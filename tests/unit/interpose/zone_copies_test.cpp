@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-namespace gpusnap {
+namespace gpusnap::zone_copies_test {
 namespace {
 
 using Asked = std::vector<std::tuple<uint64_t, uint64_t, uint64_t>>;  // to, from, size
@@ -100,4 +100,4 @@ TEST_F(ZoneCopies, NothingIsNothing) {
 }
 
 }  // namespace
-}  // namespace gpusnap
+}  // namespace gpusnap::zone_copies_test

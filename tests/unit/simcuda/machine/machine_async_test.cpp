@@ -5,7 +5,7 @@
 
 #include "tests/unit/simcuda/machine/harness.h"
 
-namespace simcuda::test {
+namespace simcuda::test::async_test {
 namespace {
 
 constexpr uint32_t kThreads = 64;
@@ -272,4 +272,4 @@ TEST(Cooperative, BlocksWaitForOneAnother) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::async_test

@@ -3,7 +3,7 @@
 
 #include "tests/unit/simcuda/machine/harness.h"
 
-namespace simcuda::test {
+namespace simcuda::test::census_test {
 namespace {
 
 // Counted over 85 source files of public programs; the most frequent first.
@@ -238,4 +238,4 @@ TEST(Census, WhatProgramsUseIsDecoded) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::census_test

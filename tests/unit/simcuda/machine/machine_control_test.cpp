@@ -6,7 +6,7 @@
 
 #include "tests/unit/simcuda/machine/harness.h"
 
-namespace simcuda::test {
+namespace simcuda::test::control_test {
 namespace {
 
 // Runs a kernel of one parameter, an array of words, one thread for each.
@@ -615,4 +615,4 @@ L: atom.global.add.u32 %r2, [%rd0], 1; red.global.add.f64 [%rd0+8], 0d3FF0000000
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::control_test

@@ -1,7 +1,7 @@
 // Conversions to, from and between floating-point formats, against exact arithmetic.
 #include "tests/unit/simcuda/machine/half_values.h"
 
-namespace simcuda::test {
+namespace simcuda::test::convert_test {
 namespace {
 
 __extension__ typedef __int128 Big;
@@ -201,4 +201,4 @@ TEST(Convert, HalfFormats) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::convert_test

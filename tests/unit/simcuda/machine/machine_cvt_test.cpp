@@ -2,7 +2,7 @@
 // exact arithmetic, the rest must be refused.
 #include "tests/unit/simcuda/machine/values.h"
 
-namespace simcuda::test {
+namespace simcuda::test::cvt_test {
 namespace {
 
 __extension__ typedef __int128 Big;
@@ -246,4 +246,4 @@ TEST(Cvt, ReluGoesWithTheHalfFormatsFromF32) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::cvt_test

@@ -1,7 +1,7 @@
 // f32 and f64 instructions against the host's arithmetic in the same rounding mode.
 #include "tests/unit/simcuda/machine/values.h"
 
-namespace simcuda::test {
+namespace simcuda::test::float_test {
 namespace {
 
 constexpr uint64_t kNan = 0x7fffffff;
@@ -349,4 +349,4 @@ TEST(Float, GrossApproximations) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::float_test

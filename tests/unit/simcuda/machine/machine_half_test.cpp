@@ -2,7 +2,7 @@
 // has is compared with exact arithmetic, what it does not have must be refused.
 #include "tests/unit/simcuda/machine/half_values.h"
 
-namespace simcuda::test {
+namespace simcuda::test::half_test {
 namespace {
 
 // A number that every half format rounds as it rounds the exact a * b + c: that itself, or one
@@ -170,4 +170,4 @@ TEST(Half, Atomics) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::half_test

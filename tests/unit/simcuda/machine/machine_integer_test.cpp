@@ -1,7 +1,7 @@
 // Integer instructions against 128-bit arithmetic on the host.
 #include "tests/unit/simcuda/machine/values.h"
 
-namespace simcuda::test {
+namespace simcuda::test::integer_test {
 namespace {
 
 __extension__ typedef __int128 Big;
@@ -516,4 +516,4 @@ TEST(Integer, ConversionsBetweenIntegers) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::integer_test

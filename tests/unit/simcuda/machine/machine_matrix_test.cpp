@@ -7,7 +7,7 @@
 #include "tests/unit/simcuda/machine/half_values.h"
 #include "tests/unit/simcuda/machine/harness.h"
 
-namespace simcuda::test {
+namespace simcuda::test::matrix_test {
 namespace {
 
 constexpr uint32_t kLanes = 32;
@@ -479,4 +479,4 @@ TEST(Matrix, LanesThatCameApartWaitForOneAnother) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::matrix_test

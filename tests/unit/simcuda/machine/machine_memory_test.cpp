@@ -3,7 +3,7 @@
 
 #include "tests/unit/simcuda/machine/values.h"
 
-namespace simcuda::test {
+namespace simcuda::test::memory_test {
 namespace {
 
 TEST(Harness, SeesADifference) {
@@ -446,4 +446,4 @@ TEST(Decode, SharedMemoryOfKernelsOverlaps) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::memory_test

@@ -1,7 +1,7 @@
 // What kernels print, and what is done where an assertion fails.
 #include "tests/unit/simcuda/machine/harness.h"
 
-namespace simcuda::test {
+namespace simcuda::test::print_test {
 namespace {
 
 std::string bytes_of(const std::string& text) {
@@ -72,4 +72,4 @@ TEST(Print, StringsAndPointers) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::print_test

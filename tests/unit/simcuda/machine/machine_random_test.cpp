@@ -4,7 +4,7 @@
 
 #include "tests/unit/simcuda/machine/values.h"
 
-namespace simcuda::test {
+namespace simcuda::test::random_test {
 namespace {
 
 constexpr uint32_t kPrograms = 3000;
@@ -392,4 +392,4 @@ TEST(Random, ProgramsDoWhatTheirThreadsDoAlone) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::random_test

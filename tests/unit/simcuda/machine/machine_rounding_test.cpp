@@ -3,7 +3,7 @@
 #include "tests/unit/simcuda/machine/values.h"
 #include "tools/simcuda/machine/handlers.h"
 
-namespace simcuda::test {
+namespace simcuda::test::rounding_test {
 namespace {
 
 const char* const kModes[] = {"rn", "rz", "rm", "rp"};
@@ -261,4 +261,4 @@ TEST(Isa, IntegersAreTheSame) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::rounding_test

@@ -1,7 +1,7 @@
 // The machine as a whole: small kernels whose results are known.
 #include "tests/unit/simcuda/machine/harness.h"
 
-namespace simcuda::test {
+namespace simcuda::test::smoke_test {
 namespace {
 
 TEST(Smoke, AddsOneToEveryElement) {
@@ -41,4 +41,4 @@ TEST(Smoke, OneInstruction) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::smoke_test

@@ -7,7 +7,7 @@
 
 #include "tests/unit/simcuda/machine/harness.h"
 
-namespace simcuda::test {
+namespace simcuda::test::texture_test {
 namespace {
 
 constexpr uint64_t kTexture = 0x1000, kSurface = 0x2000;
@@ -473,4 +473,4 @@ TEST_F(SurfaceTest, Reductions) {
 }
 
 }  // namespace
-}  // namespace simcuda::test
+}  // namespace simcuda::test::texture_test
