@@ -27,6 +27,8 @@ class RestoreQueue {
   std::optional<Version> head() const;
   // Entries from the head to the newest hint. Entries that were removed in between count.
   uint64_t span() const { return entries_.size(); }
+  // The entry `distance` after the head, less than span(); none if it was removed.
+  std::optional<Version> at(uint64_t distance) const { return entries_[distance]; }
   // Entries before it: 0 at the head, less than span(); none if it is not queued.
   std::optional<uint64_t> distance(Version version) const;
 

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/history/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace gpusnap::history {
+namespace {
+
+constexpr uint64_t kFast = 32, kMiddle = 64;
+
+// Moves what a planner tells, in a memory of one version number for each byte, and finds a planner
+// that lets a transfer read what is gone or write what another one uses.
+class Mover {
+ public:
+  explicit Mover(const Planner::Options& options) : planner_(options) {
+    for (const TierCache::Options& each : options.caches) memory_.emplace_back(each.capacity, 0);
+  }
+
+  Planner& planner() { return planner_; }
+  const std::map<uint64_t, Transfer>& running() const { return running_; }
+
+  void plan() {
+    for (const Transfer& transfer : planner_.plan()) {
+      expect_room_is_free(transfer);
+      running_[transfer.id] = transfer;
+      order_.push_back(transfer);
+    }
+  }
+  // Moves the bytes.
+  void finish(uint64_t id, Outcome outcome = Outcome::kDone) {
+    const Transfer transfer = running_.at(id);
+    running_.erase(id);
+    if (outcome == Outcome::kDone) move(transfer);
+    planner_.finished(id, outcome, 1000);
+    plan();
+  }
+  void finish_all() {
+    plan();
+    while (!running_.empty()) finish(running_.begin()->first);
+  }
+  bool write(Version version, uint64_t bytes) {
+    if (!planner_.write(version, bytes)) return false;
+    finish_for_application();
+    return *planner_.outcome();
+  }
+  bool restore(Version version) {
+    if (!planner_.restore(version, 1000)) return false;
+    finish_for_application();
+    return *planner_.outcome();
+  }
+  // Where the last transfer to the application came from.
+  int read_from() const {
+    for (auto each = order_.rbegin(); each != order_.rend(); ++each) {
+      if (each->to == kApplication) return each->from;
+    }
+    return kApplication;
+  }
+
+ private:
+  bool is_memory(int tier) const { return tier >= 0 && tier < planner_.last_tier(); }
+
+  void finish_for_application() {
+    plan();
+    while (!planner_.outcome().has_value()) {
+      ASSERT_FALSE(running_.empty()) << "nothing moves, and the application waits";
+      finish(running_.begin()->first);
+    }
+  }
+
+  void expect_room_is_free(const Transfer& transfer) const {
+    if (!is_memory(transfer.to)) return;
+    const uint64_t end = transfer.to_offset + transfer.bytes;
+    EXPECT_LE(end, memory_[static_cast<size_t>(transfer.to)].size());
+    for (const auto& [id, other] : running_) {
+      if (other.from == transfer.to) {
+        EXPECT_TRUE(end <= other.from_offset ||
+                    other.from_offset + other.bytes <= transfer.to_offset);
+      }
+      if (other.to == transfer.to) {
+        EXPECT_TRUE(end <= other.to_offset || other.to_offset + other.bytes <= transfer.to_offset);
+      }
+    }
+  }
+
+  void move(const Transfer& transfer) {
+    if (is_memory(transfer.from)) {
+      const auto& memory = memory_[static_cast<size_t>(transfer.from)];
+      for (uint64_t i = 0; i < transfer.bytes; ++i) {
+        ASSERT_EQ(memory[transfer.from_offset + i], transfer.version);
+      }
+    } else if (transfer.from == planner_.last_tier()) {
+      ASSERT_TRUE(kept_.contains(transfer.version));
+    }
+    if (is_memory(transfer.to)) {
+      auto& memory = memory_[static_cast<size_t>(transfer.to)];
+      for (uint64_t i = 0; i < transfer.bytes; ++i) {
+        memory[transfer.to_offset + i] = transfer.version;
+      }
+    } else if (transfer.to == planner_.last_tier()) {
+      kept_.insert(transfer.version);
+    }
+  }
+
+  Planner planner_;
+  std::vector<std::vector<Version>> memory_;
+  std::set<Version> kept_;  // on the last tier
+  std::map<uint64_t, Transfer> running_;
+  std::vector<Transfer> order_;
+};
+
+Planner::Options two_caches(bool discard_consumed = false) {
+  return {.caches = {{.capacity = kFast}, {.capacity = kMiddle}},
+          .discard_consumed = discard_consumed};
+}
+
+TEST(Planner, AWriteReturnsFromTheFastestTierAndReachesTheLast) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.write(1, 8));
+  EXPECT_EQ(mover.planner().slowest_copy(1), 0);
+  EXPECT_FALSE(mover.planner().is_flushed());
+  mover.finish_all();
+  EXPECT_TRUE(mover.planner().is_flushed());
+  EXPECT_EQ(mover.planner().slowest_copy(1), 2);
+  EXPECT_EQ(mover.planner().state(1, 0), CopyState::kFlushed);
+}
+
+TEST(Planner, AVersionIsWrittenOnce) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.write(1, 8));
+  EXPECT_FALSE(mover.write(1, 8));
+  EXPECT_FALSE(mover.restore(2));
+}
+
+TEST(Planner, WhatFitsInNoCacheGoesToTheLastTier) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.write(1, kFast + 1));
+  EXPECT_EQ(mover.planner().slowest_copy(1), 1);
+  ASSERT_TRUE(mover.write(2, kMiddle + 1));
+  EXPECT_EQ(mover.planner().slowest_copy(2), 2);
+  EXPECT_TRUE(mover.restore(2));
+}
+
+TEST(Planner, ARestoreReadsTheFastestCopyWhileItsFlushIsHeld) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.write(1, 8));
+  ASSERT_TRUE(mover.planner().restore(1, 0));
+  mover.plan();
+  ASSERT_EQ(mover.running().size(), 2);  // the flush, and the restore
+  const uint64_t restore = mover.running().rbegin()->first;
+  ASSERT_EQ(mover.running().at(restore).to, kApplication);
+  mover.finish(restore);
+  EXPECT_EQ(mover.planner().outcome(), true);
+  EXPECT_EQ(mover.read_from(), 0);
+}
+
+TEST(Planner, HintedCheckpointsAreReadFromTheFastestTier) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 20; ++version) {
+    ASSERT_TRUE(mover.write(version, 8));
+    mover.finish_all();
+  }
+  for (Version version = 1; version <= 20; ++version) mover.planner().hint(version);
+  mover.planner().start_prefetching();
+  mover.finish_all();
+  for (Version version = 1; version <= 20; ++version) {
+    ASSERT_TRUE(mover.restore(version));
+    EXPECT_EQ(mover.read_from(), 0) << version;
+    mover.finish_all();
+  }
+}
+
+TEST(Planner, WithoutHintsTheNewestAreStillCached) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 20; ++version) {
+    ASSERT_TRUE(mover.write(version, 8));
+    mover.finish_all();
+  }
+  ASSERT_TRUE(mover.restore(20));
+  EXPECT_EQ(mover.read_from(), 0);
+  ASSERT_TRUE(mover.restore(14));
+  EXPECT_EQ(mover.read_from(), 1);
+  ASSERT_TRUE(mover.restore(1));
+  EXPECT_EQ(mover.read_from(), 2);
+}
+
+// Wrong hints pin what nobody reads.
+TEST(Planner, WritesAndOtherRestoresGoOnBesideAFullCache) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 20; ++version) ASSERT_TRUE(mover.write(version, 8));
+  for (Version version = 1; version <= 12; ++version) mover.planner().hint(version);
+  mover.planner().start_prefetching();
+  mover.finish_all();
+  for (Version version = 20; version > 12; --version) ASSERT_TRUE(mover.restore(version));
+  for (Version version = 21; version <= 40; ++version) ASSERT_TRUE(mover.write(version, 8));
+  mover.finish_all();
+  for (Version version = 21; version <= 40; ++version) {
+    EXPECT_EQ(mover.planner().slowest_copy(version), 2);
+  }
+}
+
+TEST(Planner, AFlushOfWhatWasConsumedIsCancelledWhereItMayBeDiscarded) {
+  for (const bool discard : {false, true}) {
+    Mover mover(two_caches(discard));
+    ASSERT_TRUE(mover.write(1, 8));
+    ASSERT_TRUE(mover.planner().write(2, 8));
+    mover.plan();  // the flush of 1 is running
+    mover.finish(mover.running().rbegin()->first);
+    ASSERT_TRUE(mover.planner().restore(2, 0));
+    mover.plan();
+    mover.finish(mover.running().rbegin()->first);
+    ASSERT_EQ(mover.planner().outcome(), true);
+    mover.finish_all();
+    EXPECT_EQ(mover.planner().slowest_copy(2), discard ? 0 : 2);
+  }
+}
+
+TEST(Planner, ADiscardableCheckpointThatIsHintedAgainIsKept) {
+  Mover mover(two_caches(true));
+  ASSERT_TRUE(mover.write(1, 8));
+  ASSERT_TRUE(mover.planner().write(2, 8));
+  mover.plan();
+  mover.finish(mover.running().rbegin()->first);
+  ASSERT_TRUE(mover.restore(2));
+  mover.planner().hint(2);
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().slowest_copy(2), 2);
+}
+
+TEST(Planner, AnErrorOfATierIsPassedOver) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.planner().write(1, 8));
+  mover.plan();
+  mover.finish(mover.running().begin()->first, Outcome::kTargetFailed);
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().outcome(), true);
+  EXPECT_EQ(mover.planner().slowest_copy(1), 2);
+  ASSERT_TRUE(mover.planner().restore(1, 0));
+  mover.plan();
+  ASSERT_EQ(mover.running().begin()->second.from, 1);
+  mover.finish(mover.running().begin()->first, Outcome::kSourceFailed);
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().outcome(), true);
+  EXPECT_EQ(mover.read_from(), 2);
+}
+
+// The last tier is full, or gone.
+TEST(Planner, WhatCannotBeFlushedStaysCachedAndIsTold) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 12; ++version) {
+    ASSERT_TRUE(mover.planner().write(version, 8));
+    mover.plan();
+    while (!mover.running().empty()) {
+      const auto [id, transfer] = *mover.running().begin();
+      mover.finish(id, transfer.to == 2 ? Outcome::kTargetFailed : Outcome::kDone);
+    }
+    // Four stay in the faster cache, and eight in the larger one.
+    EXPECT_EQ(mover.planner().outcome(), true) << version;
+  }
+  ASSERT_TRUE(mover.planner().write(13, 8));
+  mover.plan();
+  while (!mover.running().empty())
+    mover.finish(mover.running().begin()->first, Outcome::kTargetFailed);
+  EXPECT_EQ(mover.planner().outcome(), false);
+  for (Version version = 1; version <= 12; ++version) EXPECT_TRUE(mover.restore(version));
+  EXPECT_FALSE(mover.planner().not_flushed().empty());
+}
+
+// ---- Random histories
+
+struct Kind {
+  uint64_t seed;
+  bool discard, errors;
+};
+
+class AnyPlan {
+ public:
+  explicit AnyPlan(const Kind& kind) : kind_(kind), random_(kind.seed), mover_(options(kind)) {}
+
+  void run() {
+    for (int step = 0; step < 250; ++step) {
+      if (mover_.planner().outcome().has_value() && random_() % 3 != 0) ask();
+      if (random_() % 3 == 0) mover_.planner().hint(1 + random_() % (newest_ + 3));
+      if (random_() % 40 == 0) mover_.planner().stop_prefetching();
+      if (random_() % 20 == 0) mover_.planner().start_prefetching();
+      mover_.plan();
+      ASSERT_NO_FATAL_FAILURE(expect_progress());
+      if (!mover_.running().empty()) finish_one();
+      ASSERT_NO_FATAL_FAILURE(expect_progress());
+      judge();
+    }
+    drain();
+  }
+
+ private:
+  static Planner::Options options(const Kind& kind) {
+    const auto evictor = static_cast<Evictor>(kind.seed % 4);
+    return {.caches = {{.capacity = kFast, .evictor = evictor},
+                       {.capacity = kMiddle, .evictor = evictor}},
+            .discard_consumed = kind.discard};
+  }
+
+  void ask() {
+    if (newest_ == 0 || random_() % 2 == 0) {
+      ASSERT_TRUE(mover_.planner().write(++newest_, 1 + random_() % 40));
+      restored_ = 0;
+    } else {
+      restored_ = 1 + random_() % newest_;
+      ASSERT_TRUE(mover_.planner().restore(restored_, 1000));
+    }
+    is_asked_ = true;
+  }
+
+  void finish_one() {
+    const auto running =
+        std::next(mover_.running().begin(), static_cast<long>(random_() % mover_.running().size()));
+    Outcome outcome = Outcome::kDone;
+    if (kind_.errors && random_() % 30 == 0) {
+      outcome = random_() % 2 == 0 ? Outcome::kSourceFailed : Outcome::kTargetFailed;
+    }
+    mover_.finish(running->first, outcome);
+  }
+
+  void expect_progress() const {
+    ASSERT_TRUE(!mover_.running().empty() || planner().outcome().has_value());
+  }
+
+  // Without errors, all that was written is restored, unless it was and may be discarded.
+  void judge() {
+    if (!is_asked_ || !planner().outcome().has_value()) return;
+    is_asked_ = false;
+    if (kind_.errors) return;
+    EXPECT_TRUE(*planner().outcome() || (consumed_.contains(restored_) && kind_.discard));
+    consumed_.insert(restored_);
+  }
+
+  void drain() {
+    const bool errors = kind_.errors;
+    while (!mover_.running().empty()) {
+      ASSERT_NO_FATAL_FAILURE(finish_one());
+    }
+    ASSERT_TRUE(planner().outcome().has_value());
+    ASSERT_TRUE(planner().is_flushed());
+    for (Version version = 1; version <= newest_ && !errors && !kind_.discard; ++version) {
+      ASSERT_EQ(planner().slowest_copy(version), 2) << version;
+    }
+  }
+
+  const Planner& planner() const { return const_cast<AnyPlan*>(this)->mover_.planner(); }
+
+  const Kind kind_;
+  std::mt19937_64 random_;
+  Mover mover_;
+  Version newest_ = 0, restored_ = 0;
+  std::set<Version> consumed_;
+  bool is_asked_ = false;
+};
+
+TEST(Planner, AnyHistoryGoesOnAndRestoresWhatWasWritten) {
+  const uint64_t seeds = std::getenv("GPUSNAP_SOAK") != nullptr ? 2500 : 500;
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    for (const bool discard : {false, true}) {
+      for (const bool errors : {false, true}) {
+        AnyPlan({seed, discard, errors}).run();
+        ASSERT_FALSE(::testing::Test::HasFailure())
+            << "seed " << seed << (discard ? ", discarding" : "") << (errors ? ", errors" : "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpusnap::history

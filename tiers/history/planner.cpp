@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/history/planner.h"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+namespace gpusnap::history {
+
+namespace {
+
+bool is_readable(CopyState state) {
+  using enum CopyState;
+  return state == kWriteComplete || state == kFlushed || state == kReadComplete ||
+         state == kConsumed;
+}
+
+}  // namespace
+
+Planner::Planner(const Options& options)
+    : discard_consumed_(options.discard_consumed),
+      predictors_(options.caches.size(), Predictor(options.first_bandwidth)),
+      flushes_(options.caches.size()),
+      prefetches_(options.caches.size()),
+      flush_queues_(options.caches.size()) {
+  assert(!options.caches.empty());
+  for (const TierCache::Options& each : options.caches) caches_.emplace_back(each);
+}
+
+// ---- What the application asks for
+
+bool Planner::write(Version version, uint64_t bytes) {
+  assert(outcome_.has_value() && bytes != 0);
+  if (checkpoints_.contains(version)) return false;
+  Checkpoint& checkpoint = checkpoints_[version];
+  checkpoint.bytes = bytes;
+  checkpoint.copies.resize(caches_.size() + 1);
+  application_ = {.version = version};
+  is_write_ = true;
+  outcome_.reset();
+  return true;
+}
+
+bool Planner::restore(Version version, int64_t since_last_ns) {
+  assert(outcome_.has_value());
+  if (!checkpoints_.contains(version)) return false;
+  for (Predictor& each : predictors_) each.restored(since_last_ns);
+  queue_.restored(version);
+  application_ = {.version = version};
+  is_write_ = false;
+  outcome_.reset();
+  return true;
+}
+
+void Planner::hint(Version version) {
+  queue_.hint(version);
+  if (checkpoints_.contains(version)) revive(version);
+}
+
+void Planner::stop_prefetching() {
+  prefetching_ = false;
+  for (Lane& lane : prefetches_) {
+    if (lane.running == 0) withdraw(lane);
+  }
+}
+
+// ---- What moves next
+
+std::vector<Transfer> Planner::plan() {
+  // A decision can be what another one waits for: a claim, a copy that is pinned.
+  do {
+    has_changed_ = false;
+    plan_application();
+    for (int tier = 0; tier < last_tier(); ++tier) plan_flush(tier);
+    for (int tier = 0; tier < last_tier(); ++tier) plan_prefetch(tier);
+  } while (has_changed_);
+  return std::exchange(begun_, {});
+}
+
+void Planner::plan_application() {
+  if (outcome_.has_value() || application_.running != 0) return;
+  if (is_write_) {
+    plan_write();
+  } else {
+    plan_restore();
+  }
+}
+
+void Planner::plan_write() {
+  const Version version = *application_.version;
+  while (true) {
+    const int tier = application_.tier;
+    const Room room = ask(application_, version, tier, {.is_write = true});
+    if (room == Room::kWaiting) return;
+    if (room == Room::kPlaced) return begin(application_, version, kApplication, tier);
+    withdraw(application_);
+    ++application_.tier;
+  }
+}
+
+void Planner::plan_restore() {
+  const Version version = *application_.version;
+  const std::optional<Source> source = fastest(version, kApplication);
+  if (!source) {
+    outcome_ = false;
+    return;
+  }
+  if (!source->is_readable) return;
+  if (is_cache(source->tier)) {
+    apply(version, source->tier, CopyEvent::kClaim);
+    caches_[static_cast<size_t>(source->tier)].touch(version);
+  }
+  begin(application_, version, source->tier, kApplication);
+}
+
+void Planner::plan_flush(int tier) {
+  Lane& lane = flushes_[static_cast<size_t>(tier)];
+  std::deque<Version>& queue = flush_queues_[static_cast<size_t>(tier)];
+  if (lane.running != 0) return;
+  // A copy may have failed, or have been discarded, while it was queued.
+  while (!queue.empty() && !holds(queue.front(), tier)) queue.pop_front();
+  const std::optional<Version> head = queue.empty() ? std::nullopt : std::optional(queue.front());
+  if (lane.version != head) {
+    withdraw(lane);
+    lane.version = head;
+    lane.tier = tier + 1;
+  }
+  if (!head) return;
+  const Version version = *head;
+  while (true) {
+    // A slower tier may hold it already: it was prefetched from there.
+    if (holds(version, lane.tier)) {
+      apply(version, tier, CopyEvent::kStoredBelow);
+      queue.pop_front();
+      lane.version.reset();
+      has_changed_ = true;
+      return;
+    }
+    const Room room = state(version, lane.tier) == CopyState::kInit
+                          ? ask(lane, version, lane.tier, {.is_write = true})
+                          : Room::kNone;
+    if (room == Room::kWaiting) return;
+    if (room == Room::kPlaced) break;
+    withdraw(lane);
+    if (lane.tier == last_tier()) return give_flush_up(version, tier);
+    ++lane.tier;
+  }
+  checkpoints_.at(version).copies[static_cast<size_t>(tier)].facts.flush_begun = true;
+  begin(lane, version, tier, lane.tier);
+}
+
+void Planner::plan_prefetch(int tier) {
+  Lane& lane = prefetches_[static_cast<size_t>(tier)];
+  if (!prefetching_ || lane.running != 0) return;
+  const std::optional<Version> next = next_prefetch(tier);
+  if (lane.version != next) withdraw(lane);
+  lane.version = next;
+  if (!next) return;
+  const int source = fastest(*next, tier)->tier;
+  const TierCache::Request request = {.is_write = false, .asker = TierCache::Asker::kPrefetcher};
+  if (ask(lane, *next, tier, request) != Room::kPlaced) return;
+  if (is_cache(source)) apply(*next, source, CopyEvent::kClaim);
+  begin(lane, *next, source, tier);
+}
+
+// The first hinted checkpoint that has to move to this tier. Those before it that are in the tier
+// are pinned. In the order of hints: a later one in its place could only be in the way.
+std::optional<Version> Planner::next_prefetch(int tier) {
+  for (uint64_t i = 0; i < queue_.span(); ++i) {
+    const std::optional<Version> version = queue_.at(i);
+    if (!version || !checkpoints_.contains(*version)) continue;
+    if (!outcome_.has_value() && version == application_.version) continue;
+    if (is_here_or_faster(*version, tier)) continue;
+    const CopyState here = state(*version, tier);
+    const uint64_t bytes = checkpoints_.at(*version).bytes;
+    if (here != CopyState::kInit || bytes > cache(tier).table().capacity()) continue;
+    const std::optional<Source> source = fastest(*version, tier);
+    if (!source) continue;
+    if (!source->is_readable || is_brought_nearer(*version, tier, source->tier)) return {};
+    return version;
+  }
+  return {};
+}
+
+// Pins the copy if it is in the tier.
+bool Planner::is_here_or_faster(Version version, int tier) {
+  for (int each = 0; each < tier; ++each) {
+    if (holds(version, each) || state(version, each) == CopyState::kReadInProgress) return true;
+  }
+  if (!holds(version, tier)) return false;
+  if (state(version, tier) != CopyState::kReadComplete) {
+    apply(version, tier, CopyEvent::kClaim);
+    has_changed_ = true;
+  }
+  return true;
+}
+
+// True if the lane of a tier between the two moves it first.
+bool Planner::is_brought_nearer(Version version, int tier, int source) const {
+  for (int each = tier + 1; each < source; ++each) {
+    const bool fits = checkpoints_.at(version).bytes <= cache(each).table().capacity();
+    if (fits && state(version, each) == CopyState::kInit) return true;
+  }
+  return false;
+}
+
+// ---- Room
+
+Planner::Room Planner::ask(Lane& lane, Version version, int tier, TierCache::Request request) {
+  if (!is_cache(tier)) return Room::kPlaced;
+  TierCache& cache = caches_[static_cast<size_t>(tier)];
+  if (lane.claim == 0) {
+    request.version = version;
+    request.bytes = checkpoints_.at(version).bytes;
+    lane.tier = tier;
+    lane.claim = cache.ask(request);
+  }
+  switch (cache.advance(lane.claim, queue_, ready_in(tier))) {
+    case TierCache::Answer::kWaiting:
+      return Room::kWaiting;
+    case TierCache::Answer::kNoRoom:
+      return Room::kNone;
+    case TierCache::Answer::kPlaced:
+      break;
+  }
+  lane.claim = 0;
+  for (const Version gone : cache.placed().evicted) {
+    checkpoints_.at(gone).copies[static_cast<size_t>(tier)] = {};
+  }
+  return Room::kPlaced;
+}
+
+void Planner::withdraw(Lane& lane) {
+  if (lane.claim == 0) return;
+  caches_[static_cast<size_t>(lane.tier)].withdraw(std::exchange(lane.claim, 0));
+  has_changed_ = true;
+}
+
+// A copy of the tier will never be evictable. What waits for it asks again.
+void Planner::restart_asks(int tier) {
+  for (Lane* lane : {&application_}) {
+    if (lane->claim != 0 && lane->tier == tier) withdraw(*lane);
+  }
+  for (Lane& lane : flushes_) {
+    if (lane.claim != 0 && lane.tier == tier) withdraw(lane);
+  }
+  for (Lane& lane : prefetches_) {
+    if (lane.claim != 0 && lane.tier == tier) withdraw(lane);
+  }
+}
+
+void Planner::begin(Lane& lane, Version version, int from, int to) {
+  Transfer transfer;
+  transfer.id = ++newest_transfer_;
+  transfer.version = version;
+  transfer.bytes = checkpoints_.at(version).bytes;
+  transfer.from = from;
+  transfer.to = to;
+  if (is_cache(from)) transfer.from_offset = cache(from).offset(version).value();
+  if (is_cache(to)) {
+    transfer.to_offset = cache(to).offset(version).value();
+    transfer.evicted = cache(to).placed().evicted;
+  } else if (to == last_tier()) {
+    apply(version, to, CopyEvent::kReserveWrite);
+  }
+  use(version, from, 1);
+  use(version, to, 1);
+  lane.running = transfer.id;
+  running_[transfer.id] = transfer;
+  begun_.push_back(std::move(transfer));
+  has_changed_ = true;
+}
+
+// The copy that is read soonest, on a tier slower than `beyond`.
+std::optional<Planner::Source> Planner::fastest(Version version, int beyond) const {
+  for (int tier = beyond + 1; tier <= last_tier(); ++tier) {
+    if (holds(version, tier)) return Source{tier, true};
+    if (state(version, tier) == CopyState::kReadInProgress) return Source{tier, false};
+  }
+  return {};
+}
+
+// ---- What has moved
+
+void Planner::finished(uint64_t id, Outcome outcome, int64_t took_ns) {
+  const Transfer transfer = running_.at(id);
+  running_.erase(id);
+  use(transfer.version, transfer.from, -1);
+  use(transfer.version, transfer.to, -1);
+  if (outcome == Outcome::kSourceFailed && transfer.from != kApplication) {
+    apply(transfer.version, transfer.from, CopyEvent::kFail);
+  }
+  if (transfer.to != kApplication) {
+    apply(transfer.version, transfer.to,
+          outcome == Outcome::kDone ? CopyEvent::kFilled : CopyEvent::kFail);
+  }
+  if (application_.running == id) {
+    application_.running = 0;
+    return is_write_ ? wrote(transfer, outcome) : restored(transfer, outcome);
+  }
+  if (transfer.to > transfer.from) {
+    flushes_[static_cast<size_t>(transfer.from)].running = 0;
+    if (outcome == Outcome::kDone) {
+      predictors_[static_cast<size_t>(transfer.from)].transferred(transfer.bytes, took_ns);
+    }
+    return flushed(transfer, outcome);
+  }
+  prefetches_[static_cast<size_t>(transfer.to)].running = 0;
+  prefetched(transfer, outcome);
+}
+
+void Planner::wrote(const Transfer& transfer, Outcome outcome) {
+  if (outcome == Outcome::kDone) {
+    queue_flush(transfer.version, transfer.to);
+    outcome_ = true;
+  } else if (outcome == Outcome::kTargetFailed && transfer.to != last_tier()) {
+    application_.tier = transfer.to + 1;
+  } else {
+    outcome_ = false;
+  }
+}
+
+void Planner::restored(const Transfer& transfer, Outcome outcome) {
+  if (outcome == Outcome::kSourceFailed) return;  // the next slower copy is tried
+  if (outcome == Outcome::kDone) {
+    consume(transfer.version);
+  } else {
+    deliver(transfer.version, transfer.from);
+  }
+  outcome_ = outcome == Outcome::kDone;
+}
+
+void Planner::flushed(const Transfer& transfer, Outcome outcome) {
+  const auto [version, from, to] = std::tuple(transfer.version, transfer.from, transfer.to);
+  std::deque<Version>& queue = flush_queues_[static_cast<size_t>(from)];
+  if (outcome == Outcome::kTargetFailed) return;  // the next slower tier is tried
+  queue.pop_front();
+  flushes_[static_cast<size_t>(from)].version.reset();
+  if (outcome == Outcome::kSourceFailed) return;
+  // A restore may have found meanwhile that the copy cannot be read.
+  if (holds(version, from)) apply(version, from, CopyEvent::kStoredBelow);
+  if (discard_consumed_ && checkpoints_.at(version).is_consumed) {
+    if (!is_cache(to)) return;
+    checkpoints_.at(version).copies[static_cast<size_t>(to)].facts.may_be_discarded = true;
+    set_facts(version, to);
+    apply(version, to, CopyEvent::kConsumedAbove);
+  } else {
+    queue_flush(version, to);
+  }
+}
+
+void Planner::prefetched(const Transfer& transfer, Outcome outcome) {
+  prefetches_[static_cast<size_t>(transfer.to)].version.reset();
+  const Version version = transfer.version;
+  deliver(version, transfer.from);
+  if (outcome != Outcome::kDone) return;
+  Copy& copy = checkpoints_.at(version).copies[static_cast<size_t>(transfer.to)];
+  copy.facts.stored_below = true;
+  set_facts(version, transfer.to);
+  const bool is_awaited = !outcome_.has_value() && application_.version == version;
+  if (!is_awaited && !queue_.distance(version)) deliver(version, transfer.to);
+}
+
+// The copy need not be pinned any longer, if it is.
+void Planner::deliver(Version version, int tier) {
+  if (is_cache(tier) && state(version, tier) == CopyState::kReadComplete) {
+    apply(version, tier, CopyEvent::kDelivered);
+  }
+}
+
+// The application has the checkpoint's bytes.
+void Planner::consume(Version version) {
+  Checkpoint& checkpoint = checkpoints_.at(version);
+  checkpoint.is_consumed = true;
+  for (int tier = 0; tier < last_tier(); ++tier) {
+    Copy& copy = checkpoint.copies[static_cast<size_t>(tier)];
+    const CopyState now = state(version, tier);
+    if (now == CopyState::kInit) continue;
+    if (discard_consumed_) {
+      copy.facts.may_be_discarded = true;
+      set_facts(version, tier);
+      if (!copy.facts.flush_begun) std::erase(flush_queues_[static_cast<size_t>(tier)], version);
+    }
+    deliver(version, tier);
+    if (next_state(now, CopyEvent::kConsumedAbove, copy.facts)) {
+      apply(version, tier, CopyEvent::kConsumedAbove);
+    }
+  }
+}
+
+// A consumed checkpoint will be read again: it may no longer be discarded.
+void Planner::revive(Version version) {
+  Checkpoint& checkpoint = checkpoints_.at(version);
+  if (!std::exchange(checkpoint.is_consumed, false) || !discard_consumed_) return;
+  for (int tier = 0; tier < last_tier(); ++tier) {
+    Copy& copy = checkpoint.copies[static_cast<size_t>(tier)];
+    if (state(version, tier) == CopyState::kInit) continue;
+    copy.facts.may_be_discarded = false;
+    set_facts(version, tier);
+    if (holds(version, tier) && !copy.facts.stored_below) queue_flush(version, tier);
+  }
+}
+
+void Planner::queue_flush(Version version, int tier) {
+  if (!is_cache(tier)) return;
+  std::deque<Version>& queue = flush_queues_[static_cast<size_t>(tier)];
+  if (std::ranges::find(queue, version) == queue.end()) queue.push_back(version);
+}
+
+void Planner::give_flush_up(Version version, int tier) {
+  flush_queues_[static_cast<size_t>(tier)].pop_front();
+  flushes_[static_cast<size_t>(tier)].version.reset();
+  checkpoints_.at(version).copies[static_cast<size_t>(tier)].flush_failed = true;
+  not_flushed_.push_back(version);
+  restart_asks(tier);
+  has_changed_ = true;
+}
+
+// ---- Copies
+
+std::optional<int> Planner::slowest_copy(Version version) const {
+  for (int tier = last_tier(); tier >= 0; --tier) {
+    if (holds(version, tier)) return tier;
+  }
+  return {};
+}
+
+bool Planner::is_flushed() const {
+  return std::ranges::all_of(flush_queues_, [](const auto& queue) { return queue.empty(); });
+}
+
+CopyState Planner::state(Version version, int tier) const {
+  if (tier != last_tier()) return cache(tier).state(version);
+  const auto checkpoint = checkpoints_.find(version);
+  return checkpoint == checkpoints_.end() ? CopyState::kInit : checkpoint->second.last;
+}
+
+bool Planner::holds(Version version, int tier) const {
+  return is_readable(state(version, tier));
+}
+
+void Planner::apply(Version version, int tier, CopyEvent event) {
+  Checkpoint& checkpoint = checkpoints_.at(version);
+  Copy& copy = checkpoint.copies[static_cast<size_t>(tier)];
+  copy.facts.stored_below |= event == CopyEvent::kStoredBelow;
+  if (tier != last_tier()) return caches_[static_cast<size_t>(tier)].apply(version, event);
+  const auto next = next_state(checkpoint.last, event, {.slowest_tier = true});
+  assert(next.has_value());
+  checkpoint.last = *next;
+}
+
+void Planner::set_facts(Version version, int tier) {
+  Copy& copy = checkpoints_.at(version).copies[static_cast<size_t>(tier)];
+  copy.facts.in_use = copy.uses != 0;
+  if (is_cache(tier)) caches_[static_cast<size_t>(tier)].set_facts(version, copy.facts);
+}
+
+void Planner::use(Version version, int tier, int change) {
+  if (tier == kApplication) return;
+  checkpoints_.at(version).copies[static_cast<size_t>(tier)].uses += change;
+  set_facts(version, tier);
+}
+
+// Estimates for the copies of one cache, as they are now.
+TierCache::ReadyIn Planner::ready_in(int tier) const {
+  const auto at = static_cast<size_t>(tier);
+  std::unordered_map<Version, uint64_t> bytes_ahead;
+  uint64_t ahead = 0;
+  for (const Version version : flush_queues_[at]) {
+    bytes_ahead[version] = ahead;
+    ahead += checkpoints_.at(version).bytes;
+  }
+  return [this, at, bytes_ahead = std::move(bytes_ahead)](Version version) {
+    const Checkpoint& checkpoint = checkpoints_.at(version);
+    if (checkpoint.copies[at].flush_failed) return kNever;
+    std::optional<AwaitedFlush> flush;
+    if (const auto queued = bytes_ahead.find(version); queued != bytes_ahead.end()) {
+      flush = {.bytes_ahead = queued->second, .bytes_left = checkpoint.bytes};
+    }
+    std::optional<AwaitedRestore> restore;
+    if (caches_[at].state(version) == CopyState::kReadComplete) {
+      restore = {.distance = queue_.distance(version).value_or(0)};
+    }
+    return std::max<int64_t>(predictors_[at].ready_in_ns(flush, restore), 1);
+  };
+}
+
+}  // namespace gpusnap::history

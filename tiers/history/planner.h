@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decides which checkpoint moves between which tiers, and when: writes and restores of the
+// application, flushes to slower tiers and prefetches to faster ones (GPU cache and prefetch paper,
+// sections 4.1 and 4.3). It moves no data: whoever moves it reports each transfer. Pure logic: no
+// clock, no thread, no I/O.
+//
+// Tier 0 is the fastest. All tiers but the last are caches. The last one keeps all that reaches it,
+// so a flush always finds room at the end, and waits for nothing but slower flushes. Only the
+// prefetcher waits until the application consumes a checkpoint; a restore never waits for room: it
+// reads the fastest copy there is.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "tiers/history/predictor.h"
+#include "tiers/history/restore_queue.h"
+#include "tiers/history/tier_cache.h"
+
+namespace gpusnap::history {
+
+// In the place of a tier: memory of the program.
+inline constexpr int kApplication = -1;
+
+struct Transfer {
+  uint64_t id = 0;
+  Version version = 0;
+  uint64_t bytes = 0;
+  int from = kApplication;
+  int to = kApplication;
+  uint64_t from_offset = 0;      // in the cache of the tier; 0 for the last tier
+  uint64_t to_offset = 0;        // likewise
+  std::vector<Version> evicted;  // copies of tier `to` that go to make room
+};
+
+enum class Outcome : uint8_t { kDone, kSourceFailed, kTargetFailed };
+
+// Not thread-safe: one lock around it, which is never held while data moves.
+class Planner {
+ public:
+  struct Options {
+    std::vector<TierCache::Options> caches;  // fastest first; at least one
+    double first_bandwidth = 1e9;            // bytes per second, until a transfer was measured
+    bool discard_consumed = false;           // what was restored once need not be kept
+  };
+  explicit Planner(const Options& options);
+
+  // The application's thread has one request at a time: it begins one, and has to wait until
+  // outcome() tells how it ended.
+  //
+  // False: the version exists already. `bytes` is at least 1.
+  bool write(Version version, uint64_t bytes);
+  // False: the version does not exist. `since_last_ns`: nanoseconds since the last restore.
+  bool restore(Version version, int64_t since_last_ns);
+  // True: done. False: no tier could take it, or no copy could be read.
+  std::optional<bool> outcome() const { return outcome_; }
+
+  // The application will restore the checkpoint after all that it hinted before. It may not have
+  // been written yet, and the hint may turn out wrong.
+  void hint(Version version);
+  void start_prefetching() { prefetching_ = true; }
+  // What is hinted stays hinted; prefetches that run end as usual.
+  void stop_prefetching();
+
+  // Transfers that may begin now. At most one runs at a time for the application, for the flushes
+  // of each tier, and for the prefetches into each tier. To be called after every other call that
+  // changes something.
+  std::vector<Transfer> plan();
+  // `took_ns`: nanoseconds, at least 0.
+  void finished(uint64_t id, Outcome outcome, int64_t took_ns);
+
+  // Where the checkpoint has arrived: the slowest tier that holds all of it; none if no tier does.
+  std::optional<int> slowest_copy(Version version) const;
+  // No flush is outstanding or running. Flushes that failed are given up.
+  bool is_flushed() const;
+  // Checkpoints that could not be flushed to the last tier.
+  const std::vector<Version>& not_flushed() const { return not_flushed_; }
+
+  int last_tier() const { return static_cast<int>(caches_.size()); }
+  CopyState state(Version version, int tier) const;
+  const TierCache& cache(int tier) const { return caches_.at(static_cast<size_t>(tier)); }
+
+ private:
+  struct Copy {
+    CopyFacts facts;
+    int uses = 0;               // running transfers that read or write it
+    bool flush_failed = false;  // it is the last copy that there will be
+  };
+  struct Checkpoint {
+    uint64_t bytes = 0;
+    bool is_consumed = false;
+    CopyState last = CopyState::kInit;  // on the last tier
+    std::vector<Copy> copies;           // one for each tier
+  };
+  // What asks for room on a tier, and runs one transfer at a time.
+  struct Lane {
+    std::optional<Version> version;  // what room is asked for, or what moves
+    int tier = 0;                    // where
+    Claim claim = 0;                 // 0: nothing is asked for
+    uint64_t running = 0;            // 0: no transfer
+  };
+  enum class Room : uint8_t { kPlaced, kWaiting, kNone };
+  struct Source {
+    int tier = 0;
+    bool is_readable = false;  // false: it will be, when a transfer ends
+  };
+
+  void plan_application();
+  void plan_write();
+  void plan_restore();
+  void plan_flush(int tier);
+  void plan_prefetch(int tier);
+  std::optional<Version> next_prefetch(int tier);
+  bool is_here_or_faster(Version version, int tier);
+  bool is_brought_nearer(Version version, int tier, int source) const;
+
+  Room ask(Lane& lane, Version version, int tier, TierCache::Request request);
+  void withdraw(Lane& lane);
+  void restart_asks(int tier);
+  void begin(Lane& lane, Version version, int from, int to);
+  std::optional<Source> fastest(Version version, int beyond) const;
+
+  void wrote(const Transfer& transfer, Outcome outcome);
+  void restored(const Transfer& transfer, Outcome outcome);
+  void flushed(const Transfer& transfer, Outcome outcome);
+  void prefetched(const Transfer& transfer, Outcome outcome);
+  void deliver(Version version, int tier);
+  void consume(Version version);
+  void revive(Version version);
+  void queue_flush(Version version, int tier);
+  void give_flush_up(Version version, int tier);
+
+  bool is_cache(int tier) const { return tier != kApplication && tier != last_tier(); }
+  bool holds(Version version, int tier) const;
+  void apply(Version version, int tier, CopyEvent event);
+  void set_facts(Version version, int tier);
+  void use(Version version, int tier, int change);
+  TierCache::ReadyIn ready_in(int tier) const;
+
+  const bool discard_consumed_;
+  std::vector<TierCache> caches_;
+  std::vector<Predictor> predictors_;  // of the flushes from each cache
+  std::map<Version, Checkpoint> checkpoints_;
+  RestoreQueue queue_;
+  bool prefetching_ = false;
+
+  Lane application_;
+  bool is_write_ = false;
+  std::optional<bool> outcome_ = true;
+  std::vector<Lane> flushes_;     // from each cache
+  std::vector<Lane> prefetches_;  // into each cache
+  std::vector<std::deque<Version>> flush_queues_;
+  std::vector<Version> not_flushed_;
+
+  uint64_t newest_transfer_ = 0;
+  std::map<uint64_t, Transfer> running_;
+  std::vector<Transfer> begun_;
+  bool has_changed_ = false;  // a pass of plan() changed what another decision depends on
+};
+
+}  // namespace gpusnap::history
