@@ -12,8 +12,8 @@ namespace gpusnap {
 
 namespace {
 // The calling thread as the last recorder that it had to do with knows it.
-[[gnu::tls_model("initial-exec")]] constinit thread_local uint64_t own = 0;
-std::atomic<uint32_t> parts{0};
+[[gnu::tls_model("initial-exec")]] constinit thread_local uint64_t own_number = 0;
+std::atomic<uint32_t> newest_part{0};
 
 // Member by member from registers: as a whole it would be read back from where its members have
 // just been put, which processors make wait for that.
@@ -37,7 +37,7 @@ Recorder::Recorder(std::unique_ptr<JournalWriter> writer, std::vector<JournalPar
       before_(std::move(before)),
       calls_before_(calls),
       launches_(launches),
-      part_(++parts) {}
+      part_(++newest_part) {}
 
 Result<std::unique_ptr<Recorder>> Recorder::create(std::unique_ptr<JournalSink> sink,
                                                    const std::string& part_name,
@@ -68,13 +68,13 @@ void Recorder::append_bytes(const void* bytes, size_t size, uint32_t entries) {
 }
 
 Recorder::Thread Recorder::caller() {
-  if (own >> 32 != part_) [[unlikely]]
+  if (own_number >> 32 != part_) [[unlikely]]
     introduce();
-  return own;
+  return own_number;
 }
 
 void Recorder::introduce() {
-  own = part_ << 32 | threads_++;
+  own_number = part_ << 32 | threads_++;
   char own_path[kThreadPathText];
   std::string path = text_of(own_thread_path(), own_path);
   if (const auto other = paths_.find(path); other != paths_.end()) path = other->second;
@@ -82,11 +82,11 @@ void Recorder::introduce() {
   head.hook = kThreadEntry;
   head.words = 1;
   head.name_bytes = static_cast<uint32_t>(path.size());
-  const uint64_t number = number_of(own);
+  const uint64_t number = number_of(own_number);
   append_bytes(&head, sizeof head);
   append_bytes(&number, sizeof number);
   append_bytes(path.data(), path.size());
-  thread_ = own;
+  thread_ = own_number;
 }
 
 void Recorder::switch_to(Thread thread) {
@@ -147,7 +147,7 @@ void Recorder::append_call(uint16_t hook, const CallKey& key, int32_t result, ui
 }
 
 void Recorder::append(uint16_t hook, const CallKey& key, int32_t result) {
-  const bool goes_on = own == thread_ && run_count_ == 0;
+  const bool goes_on = own_number == thread_ && run_count_ == 0;
   if (goes_on && key.name.empty() && append_in_place(hook, key, result, 0)) [[likely]]
     return;
   append(hook, key, result, 0, nullptr, {});

@@ -32,9 +32,9 @@ constinit int sink = -1;         // a copy of what stands in for it
 constinit off_t let_go = 0;      // bytes at its beginning that are gone
 
 bool is_sink(int descriptor) {
-  struct stat sinks = {}, other = {};
-  return fstat(sink, &sinks) == 0 && fstat(descriptor, &other) == 0 &&
-         sinks.st_dev == other.st_dev && sinks.st_ino == other.st_ino;
+  struct stat own = {}, other = {};
+  return fstat(sink, &own) == 0 && fstat(descriptor, &other) == 0 && own.st_dev == other.st_dev &&
+         own.st_ino == other.st_ino;
 }
 
 // Beyond those that programs get, whose numbers are to be what they were.
