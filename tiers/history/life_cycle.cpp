@@ -37,6 +37,9 @@ std::optional<CopyState> next_state(CopyState state, CopyEvent event, const Copy
     case CopyEvent::kStoredBelow:
       if (state == kWriteComplete) return kFlushed;
       return if_so(holds_data(state), state);
+    case CopyEvent::kLostBelow:
+      if (state == kFlushed) return kWriteComplete;
+      return if_so(holds_data(state), state);
     case CopyEvent::kClaim:
       return if_so(holds_data(state), kReadComplete);
     case CopyEvent::kDelivered:

@@ -12,6 +12,7 @@
 //   write in progress        kFilled          write complete
 //   read in progress         kFilled          read complete
 //   write complete           kStoredBelow     flushed
+//   flushed                  kLostBelow       write complete      (has to be flushed again)
 //   write complete, flushed  kClaim           read complete       (no data moves)
 //   consumed, read complete  kClaim           read complete       (hinted again while still cached)
 //   read complete            kDelivered       consumed
@@ -21,7 +22,8 @@
 //   failed                   kEvict           gone
 //   all but gone             kFail            failed
 //
-// kStoredBelow leaves every other state that holds data as it is: a claimed copy is flushed on.
+// kStoredBelow and kLostBelow leave every other state that holds data as it is: a claimed copy is
+// flushed on.
 // kConsumedAbove while the copy is being written is handled by the caller after kFilled: memory
 // that a transfer writes to is never evictable.
 #pragma once
@@ -49,13 +51,14 @@ enum class CopyEvent : uint8_t {
   kReserveRead,
   kFilled,
   kStoredBelow,
+  kLostBelow,  // the slower copies turned out to be unreadable
   kClaim,
   kDelivered,
   kConsumedAbove,
   kEvict,
   kFail,
 };
-inline constexpr int kCopyEvents = 9;
+inline constexpr int kCopyEvents = 10;
 
 struct CopyFacts {
   bool stored_below = false;      // the next slower tier holds all bytes

@@ -31,16 +31,31 @@ Planner::Planner(const Options& options)
 
 // ---- What the application asks for
 
-bool Planner::write(Version version, uint64_t bytes) {
-  assert(outcome_.has_value() && bytes != 0);
-  if (checkpoints_.contains(version)) return false;
-  Checkpoint& checkpoint = checkpoints_[version];
-  checkpoint.bytes = bytes;
-  checkpoint.copies.resize(caches_.size() + 1);
-  application_ = {.version = version};
+bool Planner::write(Version version, uint64_t bytes, int fastest) {
+  assert(outcome_.has_value());
+  if (add(version, bytes, fastest) == nullptr) return false;
+  application_ = {.version = version, .tier = fastest};
   is_write_ = true;
   outcome_.reset();
   return true;
+}
+
+bool Planner::adopt(Version version, uint64_t bytes, int fastest) {
+  Checkpoint* checkpoint = add(version, bytes, fastest);
+  if (checkpoint == nullptr) return false;
+  checkpoint->last = CopyState::kWriteComplete;
+  return true;
+}
+
+// Null if there is one of that version.
+Planner::Checkpoint* Planner::add(Version version, uint64_t bytes, int fastest) {
+  assert(bytes != 0 && fastest <= last_tier());
+  const auto [added, is_new] = checkpoints_.try_emplace(version);
+  if (!is_new) return nullptr;
+  added->second.bytes = bytes;
+  added->second.fastest = fastest;
+  added->second.copies.resize(caches_.size() + 1);
+  return &added->second;
 }
 
 bool Planner::restore(Version version, int64_t since_last_ns) {
@@ -63,6 +78,13 @@ void Planner::stop_prefetching() {
   prefetching_ = false;
   for (Lane& lane : prefetches_) {
     if (lane.running == 0) withdraw(lane);
+  }
+}
+
+void Planner::discard_consumed() {
+  discard_consumed_ = true;
+  for (const auto& [version, checkpoint] : checkpoints_) {
+    if (checkpoint.is_consumed) let_go(version);
   }
 }
 
@@ -174,8 +196,9 @@ std::optional<Version> Planner::next_prefetch(int tier) {
     if (!outcome_.has_value() && version == application_.version) continue;
     if (is_here_or_faster(*version, tier)) continue;
     const CopyState here = state(*version, tier);
-    const uint64_t bytes = checkpoints_.at(*version).bytes;
-    if (here != CopyState::kInit || bytes > cache(tier).table().capacity()) continue;
+    const Checkpoint& checkpoint = checkpoints_.at(*version);
+    if (tier < checkpoint.fastest || here != CopyState::kInit) continue;
+    if (checkpoint.bytes > cache(tier).table().capacity()) continue;
     const std::optional<Source> source = fastest(*version, tier);
     if (!source) continue;
     if (!source->is_readable || is_brought_nearer(*version, tier, source->tier)) return {};
@@ -228,6 +251,7 @@ Planner::Room Planner::ask(Lane& lane, Version version, int tier, TierCache::Req
   lane.claim = 0;
   for (const Version gone : cache.placed().evicted) {
     checkpoints_.at(gone).copies[static_cast<size_t>(tier)] = {};
+    flush_again(gone);
   }
   return Room::kPlaced;
 }
@@ -289,26 +313,31 @@ void Planner::finished(uint64_t id, Outcome outcome, int64_t took_ns) {
   running_.erase(id);
   use(transfer.version, transfer.from, -1);
   use(transfer.version, transfer.to, -1);
-  if (outcome == Outcome::kSourceFailed && transfer.from != kApplication) {
-    apply(transfer.version, transfer.from, CopyEvent::kFail);
-  }
-  if (transfer.to != kApplication) {
-    apply(transfer.version, transfer.to,
-          outcome == Outcome::kDone ? CopyEvent::kFilled : CopyEvent::kFail);
-  }
+  if (outcome == Outcome::kSourceFailed) fail_to_read(transfer);
+  if (outcome == Outcome::kTargetFailed) apply(transfer.version, transfer.to, CopyEvent::kFail);
+  if (outcome == Outcome::kDone) apply(transfer.version, transfer.to, CopyEvent::kFilled);
   if (application_.running == id) {
     application_.running = 0;
-    return is_write_ ? wrote(transfer, outcome) : restored(transfer, outcome);
-  }
-  if (transfer.to > transfer.from) {
+    is_write_ ? wrote(transfer, outcome) : restored(transfer, outcome);
+  } else if (transfer.to > transfer.from) {
     flushes_[static_cast<size_t>(transfer.from)].running = 0;
     if (outcome == Outcome::kDone) {
       predictors_[static_cast<size_t>(transfer.from)].transferred(transfer.bytes, took_ns);
     }
-    return flushed(transfer, outcome);
+    flushed(transfer, outcome);
+  } else {
+    prefetches_[static_cast<size_t>(transfer.to)].running = 0;
+    prefetched(transfer, outcome);
   }
-  prefetches_[static_cast<size_t>(transfer.to)].running = 0;
-  prefetched(transfer, outcome);
+  flush_again(transfer.version);
+}
+
+void Planner::fail_to_read(const Transfer& transfer) {
+  for (const int tier : {transfer.from, transfer.to}) {
+    if (tier == kApplication) continue;
+    apply(transfer.version, tier, CopyEvent::kFail);
+    checkpoints_.at(transfer.version).copies[static_cast<size_t>(tier)].is_void = true;
+  }
 }
 
 void Planner::wrote(const Transfer& transfer, Outcome outcome) {
@@ -372,21 +401,22 @@ void Planner::deliver(Version version, int tier) {
 
 // The application has the checkpoint's bytes.
 void Planner::consume(Version version) {
-  Checkpoint& checkpoint = checkpoints_.at(version);
-  checkpoint.is_consumed = true;
+  checkpoints_.at(version).is_consumed = true;
+  for (int tier = 0; tier < last_tier(); ++tier) deliver(version, tier);
+  if (discard_consumed_) let_go(version);
+}
+
+// The checkpoint need not be kept, nor be flushed if its flush has not begun.
+void Planner::let_go(Version version) {
   for (int tier = 0; tier < last_tier(); ++tier) {
-    Copy& copy = checkpoint.copies[static_cast<size_t>(tier)];
+    Copy& copy = checkpoints_.at(version).copies[static_cast<size_t>(tier)];
     const CopyState now = state(version, tier);
     if (now == CopyState::kInit) continue;
-    if (discard_consumed_) {
-      copy.facts.may_be_discarded = true;
-      set_facts(version, tier);
-      if (!copy.facts.flush_begun) std::erase(flush_queues_[static_cast<size_t>(tier)], version);
-    }
-    deliver(version, tier);
-    if (next_state(now, CopyEvent::kConsumedAbove, copy.facts)) {
-      apply(version, tier, CopyEvent::kConsumedAbove);
-    }
+    copy.facts.may_be_discarded = true;
+    set_facts(version, tier);
+    if (copy.facts.flush_begun) continue;
+    std::erase(flush_queues_[static_cast<size_t>(tier)], version);
+    if (now == CopyState::kWriteComplete) apply(version, tier, CopyEvent::kConsumedAbove);
   }
 }
 
@@ -401,6 +431,27 @@ void Planner::revive(Version version) {
     set_facts(version, tier);
     if (holds(version, tier) && !copy.facts.stored_below) queue_flush(version, tier);
   }
+}
+
+// After a copy turned out to be unreadable, or was evicted since it might be discarded: the slowest
+// that is left is the only one, whatever was below it, and has to be flushed if it is wanted.
+void Planner::flush_again(Version version) {
+  Checkpoint& checkpoint = checkpoints_.at(version);
+  Copy& last = checkpoint.copies.back();
+  if (last.is_void) {
+    if (last.uses != 0) return;
+    last.is_void = false;
+    checkpoint.last = CopyState::kInit;
+  }
+  const std::optional<int> tier = slowest_copy(version);
+  if (!tier || !is_cache(*tier)) return;
+  Copy& copy = checkpoint.copies[static_cast<size_t>(*tier)];
+  if (!copy.facts.stored_below) return;
+  copy.facts.stored_below = copy.facts.flush_begun = false;
+  set_facts(version, *tier);
+  apply(version, *tier, CopyEvent::kLostBelow);
+  const bool is_wanted = !discard_consumed_ || !checkpoint.is_consumed;
+  is_wanted ? queue_flush(version, *tier) : let_go(version);
 }
 
 void Planner::queue_flush(Version version, int tier) {
@@ -442,9 +493,10 @@ bool Planner::holds(Version version, int tier) const {
 }
 
 void Planner::apply(Version version, int tier, CopyEvent event) {
+  if (tier == kApplication) return;
   Checkpoint& checkpoint = checkpoints_.at(version);
   Copy& copy = checkpoint.copies[static_cast<size_t>(tier)];
-  copy.facts.stored_below |= event == CopyEvent::kStoredBelow;
+  if (event == CopyEvent::kStoredBelow) copy.facts.stored_below = true;
   if (tier != last_tier()) return caches_[static_cast<size_t>(tier)].apply(version, event);
   const auto next = next_state(checkpoint.last, event, {.slowest_tier = true});
   assert(next.has_value());

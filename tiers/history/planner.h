@@ -52,8 +52,11 @@ class Planner {
   // The application's thread has one request at a time: it begins one, and has to wait until
   // outcome() tells how it ended.
   //
-  // False: the version exists already. `bytes` is at least 1.
-  bool write(Version version, uint64_t bytes);
+  // False: the version exists already. `bytes` is at least 1. `fastest`: the checkpoint is kept on
+  // no tier that is faster.
+  bool write(Version version, uint64_t bytes, int fastest = 0);
+  // The last tier holds the checkpoint since an earlier run. False: the version exists already.
+  bool adopt(Version version, uint64_t bytes, int fastest = 0);
   // False: the version does not exist. `since_last_ns`: nanoseconds since the last restore.
   bool restore(Version version, int64_t since_last_ns);
   // True: done. False: no tier could take it, or no copy could be read.
@@ -65,6 +68,8 @@ class Planner {
   void start_prefetching() { prefetching_ = true; }
   // What is hinted stays hinted; prefetches that run end as usual.
   void stop_prefetching();
+  // From now on, what was restored once need not be kept.
+  void discard_consumed();
 
   // Transfers that may begin now. At most one runs at a time for the application, for the flushes
   // of each tier, and for the prefetches into each tier. To be called after every other call that
@@ -89,9 +94,11 @@ class Planner {
     CopyFacts facts;
     int uses = 0;               // running transfers that read or write it
     bool flush_failed = false;  // it is the last copy that there will be
+    bool is_void = false;       // kFailed by a read, not by a write: it may be written again
   };
   struct Checkpoint {
     uint64_t bytes = 0;
+    int fastest = 0;  // tier
     bool is_consumed = false;
     CopyState last = CopyState::kInit;  // on the last tier
     std::vector<Copy> copies;           // one for each tier
@@ -109,6 +116,8 @@ class Planner {
     bool is_readable = false;  // false: it will be, when a transfer ends
   };
 
+  Checkpoint* add(Version version, uint64_t bytes, int fastest);
+
   void plan_application();
   void plan_write();
   void plan_restore();
@@ -124,13 +133,16 @@ class Planner {
   void begin(Lane& lane, Version version, int from, int to);
   std::optional<Source> fastest(Version version, int beyond) const;
 
+  void fail_to_read(const Transfer& transfer);
   void wrote(const Transfer& transfer, Outcome outcome);
   void restored(const Transfer& transfer, Outcome outcome);
   void flushed(const Transfer& transfer, Outcome outcome);
   void prefetched(const Transfer& transfer, Outcome outcome);
   void deliver(Version version, int tier);
   void consume(Version version);
+  void let_go(Version version);
   void revive(Version version);
+  void flush_again(Version version);
   void queue_flush(Version version, int tier);
   void give_flush_up(Version version, int tier);
 
@@ -141,7 +153,7 @@ class Planner {
   void use(Version version, int tier, int change);
   TierCache::ReadyIn ready_in(int tier) const;
 
-  const bool discard_consumed_;
+  bool discard_consumed_;
   std::vector<TierCache> caches_;
   std::vector<Predictor> predictors_;  // of the flushes from each cache
   std::map<Version, Checkpoint> checkpoints_;

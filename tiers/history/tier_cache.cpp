@@ -50,7 +50,8 @@ void TierCache::apply(Version version, CopyEvent event) {
   const std::optional<CopyState> next = next_state(copy.state, event, copy.facts);
   assert(next.has_value() && *next != CopyState::kGone);
   copy.state = *next;
-  copy.facts.stored_below |= event == CopyEvent::kStoredBelow;
+  if (event == CopyEvent::kStoredBelow) copy.facts.stored_below = true;
+  if (event == CopyEvent::kLostBelow) copy.facts.stored_below = false;
 }
 
 void TierCache::set_facts(Version version, const CopyFacts& facts) {

@@ -63,7 +63,8 @@ class TierCache {
   void withdraw(Claim claim);
 
   // Applies an event that is neither a reservation nor an eviction to a copy in the cache. The
-  // life cycle allows it in the copy's state. kStoredBelow sets the copy's stored_below, too.
+  // life cycle allows it in the copy's state. kStoredBelow and kLostBelow change the copy's
+  // stored_below, too.
   void apply(Version version, CopyEvent event);
   // Sets what the copy's life cycle depends on.
   void set_facts(Version version, const CopyFacts& facts);

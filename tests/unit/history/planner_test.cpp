@@ -18,7 +18,8 @@ constexpr uint64_t kFast = 32, kMiddle = 64;
 // that lets a transfer read what is gone or write what another one uses.
 class Mover {
  public:
-  explicit Mover(const Planner::Options& options) : planner_(options) {
+  explicit Mover(const Planner::Options& options)
+      : planner_(options), discards_consumed_(options.discard_consumed) {
     for (const TierCache::Options& each : options.caches) memory_.emplace_back(each.capacity, 0);
   }
 
@@ -28,6 +29,7 @@ class Mover {
   void plan() {
     for (const Transfer& transfer : planner_.plan()) {
       expect_room_is_free(transfer);
+      evict(transfer);
       running_[transfer.id] = transfer;
       order_.push_back(transfer);
     }
@@ -37,8 +39,25 @@ class Mover {
     const Transfer transfer = running_.at(id);
     running_.erase(id);
     if (outcome == Outcome::kDone) move(transfer);
+    if (outcome == Outcome::kDone && transfer.to == kApplication && discards_consumed_) {
+      dispensable_.insert(transfer.version);
+    }
+    if (outcome == Outcome::kSourceFailed) readable_.erase({transfer.version, transfer.from});
     planner_.finished(id, outcome, 1000);
     plan();
+  }
+  // As if an earlier run had left it.
+  bool adopt(Version version, uint64_t bytes, int fastest = 0) {
+    if (!planner_.adopt(version, bytes, fastest)) return false;
+    kept_.insert(version);
+    readable_.insert({version, planner_.last_tier()});
+    return true;
+  }
+  // It is needed again.
+  void keep(Version version) { dispensable_.erase(version); }
+  bool has_copy(Version version) const {
+    const auto copy = readable_.lower_bound({version, 0});
+    return copy != readable_.end() && copy->first == version;
   }
   void finish_all() {
     plan();
@@ -88,6 +107,15 @@ class Mover {
     }
   }
 
+  // Finds a planner that evicts the only copy.
+  void evict(const Transfer& transfer) {
+    for (const Version version : transfer.evicted) {
+      const bool was_readable = readable_.erase({version, transfer.to}) != 0;
+      EXPECT_TRUE(!was_readable || has_copy(version) || dispensable_.contains(version))
+          << "the only copy of " << version << " is evicted from tier " << transfer.to;
+    }
+  }
+
   void move(const Transfer& transfer) {
     if (is_memory(transfer.from)) {
       const auto& memory = memory_[static_cast<size_t>(transfer.from)];
@@ -105,11 +133,15 @@ class Mover {
     } else if (transfer.to == planner_.last_tier()) {
       kept_.insert(transfer.version);
     }
+    if (transfer.to != kApplication) readable_.insert({transfer.version, transfer.to});
   }
 
   Planner planner_;
+  const bool discards_consumed_;
   std::vector<std::vector<Version>> memory_;
-  std::set<Version> kept_;  // on the last tier
+  std::set<Version> kept_;                      // on the last tier
+  std::set<std::pair<Version, int>> readable_;  // copies, by tier
+  std::set<Version> dispensable_;               // the program does not need them any more
   std::map<uint64_t, Transfer> running_;
   std::vector<Transfer> order_;
 };
@@ -249,6 +281,75 @@ TEST(Planner, AnErrorOfATierIsPassedOver) {
   EXPECT_EQ(mover.read_from(), 2);
 }
 
+TEST(Planner, WhatIsLeftIsFlushedAgainAfterAReadError) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.write(1, 8));
+  mover.plan();
+  mover.finish(mover.running().begin()->first);  // the slower cache has it, too
+  ASSERT_EQ(mover.planner().state(1, 0), CopyState::kFlushed);
+  ASSERT_EQ(mover.running().begin()->second.from, 1);
+  mover.finish(mover.running().begin()->first, Outcome::kSourceFailed);
+  EXPECT_EQ(mover.planner().state(1, 0), CopyState::kWriteComplete);
+  EXPECT_FALSE(mover.planner().is_flushed());
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().slowest_copy(1), 2);
+  EXPECT_TRUE(mover.planner().not_flushed().empty());
+}
+
+TEST(Planner, ARestoreFailsWithTheOnlyCopy) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.adopt(1, 8));
+  ASSERT_TRUE(mover.planner().restore(1, 0));
+  mover.plan();
+  mover.finish(mover.running().begin()->first, Outcome::kSourceFailed);
+  EXPECT_EQ(mover.planner().outcome(), false);
+  EXPECT_EQ(mover.planner().state(1, 2), CopyState::kInit);
+}
+
+TEST(Planner, WhatAnEarlierRunLeftIsPrefetchedAndRestored) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 10; ++version) ASSERT_TRUE(mover.adopt(version, 8));
+  EXPECT_FALSE(mover.adopt(1, 8));
+  EXPECT_FALSE(mover.planner().write(1, 8));
+  for (Version version = 1; version <= 10; ++version) mover.planner().hint(version);
+  mover.planner().start_prefetching();
+  mover.finish_all();
+  for (Version version = 1; version <= 10; ++version) {
+    ASSERT_TRUE(mover.restore(version));
+    EXPECT_EQ(mover.read_from(), 0) << version;
+    mover.finish_all();
+  }
+}
+
+TEST(Planner, ACheckpointStaysBelowItsFastestTier) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.planner().write(1, 8, 1));
+  mover.finish_all();
+  mover.planner().hint(1);
+  mover.planner().start_prefetching();
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().state(1, 0), CopyState::kInit);
+  ASSERT_TRUE(mover.restore(1));
+  EXPECT_EQ(mover.read_from(), 1);
+}
+
+TEST(Planner, WhatWasConsumedNeedNotBeFlushedWhenDiscardingBegins) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 3; ++version) {
+    ASSERT_TRUE(mover.planner().write(version, 8));
+    mover.plan();
+    mover.finish(mover.running().rbegin()->first);  // and the flush of 1 is held
+  }
+  ASSERT_TRUE(mover.planner().restore(2, 0));
+  mover.plan();
+  mover.finish(mover.running().rbegin()->first);
+  mover.planner().discard_consumed();
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().slowest_copy(1), 2);
+  EXPECT_EQ(mover.planner().slowest_copy(2), 0);
+  EXPECT_EQ(mover.planner().slowest_copy(3), 2);
+}
+
 // The last tier is full, or gone.
 TEST(Planner, WhatCannotBeFlushedStaysCachedAndIsTold) {
   Mover mover(two_caches());
@@ -285,7 +386,7 @@ class AnyPlan {
   void run() {
     for (int step = 0; step < 250; ++step) {
       if (mover_.planner().outcome().has_value() && random_() % 3 != 0) ask();
-      if (random_() % 3 == 0) mover_.planner().hint(1 + random_() % (newest_ + 3));
+      if (random_() % 3 == 0) hint(1 + random_() % (newest_ + 3));
       if (random_() % 40 == 0) mover_.planner().stop_prefetching();
       if (random_() % 20 == 0) mover_.planner().start_prefetching();
       mover_.plan();
@@ -305,10 +406,19 @@ class AnyPlan {
             .discard_consumed = kind.discard};
   }
 
+  void hint(Version version) {
+    mover_.planner().hint(version);
+    mover_.keep(version);
+  }
+
   void ask() {
+    const auto fastest = static_cast<int>(random_() % 8 == 0 ? random_() % 3 : 0);
     if (newest_ == 0 || random_() % 2 == 0) {
-      ASSERT_TRUE(mover_.planner().write(++newest_, 1 + random_() % 40));
+      ASSERT_TRUE(mover_.planner().write(++newest_, 1 + random_() % 40, fastest));
       restored_ = 0;
+    } else if (random_() % 8 == 0) {
+      ASSERT_TRUE(mover_.adopt(++newest_, 1 + random_() % 40, fastest));
+      return;
     } else {
       restored_ = 1 + random_() % newest_;
       ASSERT_TRUE(mover_.planner().restore(restored_, 1000));
