@@ -40,6 +40,24 @@ bool Planner::write(Version version, uint64_t bytes, int fastest) {
   return true;
 }
 
+bool Planner::write_held(Version version, uint64_t bytes, int fastest) {
+  if (!write(version, bytes, fastest)) return false;
+  held_ = version;
+  return true;
+}
+
+void Planner::release(Version version) {
+  assert(held_ == version && outcome_.has_value());
+  held_.reset();
+  queue_flush(version, slowest_copy(version).value());
+}
+
+void Planner::give_up(Version version) {
+  if (held_ == version) held_.reset();
+  checkpoints_.at(version).is_consumed = true;
+  let_go(version);
+}
+
 bool Planner::adopt(Version version, uint64_t bytes, int fastest) {
   Checkpoint* checkpoint = add(version, bytes, fastest);
   if (checkpoint == nullptr) return false;
@@ -118,6 +136,11 @@ void Planner::plan_write() {
     if (room == Room::kWaiting) return;
     if (room == Room::kPlaced) return begin(application_, version, kApplication, tier);
     withdraw(application_);
+    if (version == held_ && tier + 1 == last_tier()) {
+      held_.reset();
+      outcome_ = false;
+      return;
+    }
     ++application_.tier;
   }
 }
@@ -341,10 +364,11 @@ void Planner::fail_to_read(const Transfer& transfer) {
 }
 
 void Planner::wrote(const Transfer& transfer, Outcome outcome) {
+  const bool is_held = transfer.version == held_;
   if (outcome == Outcome::kDone) {
-    queue_flush(transfer.version, transfer.to);
+    if (!is_held) queue_flush(transfer.version, transfer.to);
     outcome_ = true;
-  } else if (outcome == Outcome::kTargetFailed && transfer.to != last_tier()) {
+  } else if (outcome == Outcome::kTargetFailed && transfer.to + (is_held ? 1 : 0) < last_tier()) {
     application_.tier = transfer.to + 1;
   } else {
     outcome_ = false;
@@ -526,7 +550,7 @@ TierCache::ReadyIn Planner::ready_in(int tier) const {
   }
   return [this, at, bytes_ahead = std::move(bytes_ahead)](Version version) {
     const Checkpoint& checkpoint = checkpoints_.at(version);
-    if (checkpoint.copies[at].flush_failed) return kNever;
+    if (checkpoint.copies[at].flush_failed || version == held_) return kNever;
     std::optional<AwaitedFlush> flush;
     if (const auto queued = bytes_ahead.find(version); queued != bytes_ahead.end()) {
       flush = {.bytes_ahead = queued->second, .bytes_left = checkpoint.bytes};

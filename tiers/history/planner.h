@@ -55,6 +55,13 @@ class Planner {
   // False: the version exists already. `bytes` is at least 1. `fastest`: the checkpoint is kept on
   // no tier that is faster.
   bool write(Version version, uint64_t bytes, int fastest = 0);
+  // As write(), but to caches only, and without a flush until release() or give_up(): the program
+  // may still give the checkpoint up, or add to it. outcome() is false if no cache has room; the
+  // version is lost then.
+  bool write_held(Version version, uint64_t bytes, int fastest = 0);
+  void release(Version version);
+  // Nobody will restore the checkpoint.
+  void give_up(Version version);
   // The last tier holds the checkpoint since an earlier run. False: the version exists already.
   bool adopt(Version version, uint64_t bytes, int fastest = 0);
   // False: the version does not exist. `since_last_ns`: nanoseconds since the last restore.
@@ -162,6 +169,7 @@ class Planner {
 
   Lane application_;
   bool is_write_ = false;
+  std::optional<Version> held_;
   std::optional<bool> outcome_ = true;
   std::vector<Lane> flushes_;     // from each cache
   std::vector<Lane> prefetches_;  // into each cache

@@ -53,6 +53,10 @@ class Mover {
     readable_.insert({version, planner_.last_tier()});
     return true;
   }
+  void give_up(Version version) {
+    planner_.give_up(version);
+    dispensable_.insert(version);
+  }
   // It is needed again.
   void keep(Version version) { dispensable_.erase(version); }
   bool has_copy(Version version) const {
@@ -350,6 +354,35 @@ TEST(Planner, WhatWasConsumedNeedNotBeFlushedWhenDiscardingBegins) {
   EXPECT_EQ(mover.planner().slowest_copy(3), 2);
 }
 
+TEST(Planner, AHeldCheckpointIsFlushedWhenItIsReleased) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.planner().write_held(1, 8));
+  mover.finish_all();
+  ASSERT_EQ(mover.planner().outcome(), true);
+  EXPECT_EQ(mover.planner().slowest_copy(1), 0);
+  mover.planner().release(1);
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().slowest_copy(1), 2);
+
+  ASSERT_TRUE(mover.planner().write_held(2, 8));
+  mover.finish_all();
+  mover.give_up(2);
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().slowest_copy(2), 0);
+  for (Version version = 3; version < 9; ++version) ASSERT_TRUE(mover.write(version, 8));
+  EXPECT_EQ(mover.planner().slowest_copy(2), std::nullopt);
+}
+
+TEST(Planner, WhatNoCacheCanHoldIsNotHeld) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.planner().write_held(1, kMiddle + 1));
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().outcome(), false);
+  EXPECT_EQ(mover.planner().slowest_copy(1), std::nullopt);
+  ASSERT_TRUE(mover.write(2, kMiddle + 1));
+  EXPECT_EQ(mover.planner().slowest_copy(2), 2);
+}
+
 // The last tier is full, or gone.
 TEST(Planner, WhatCannotBeFlushedStaysCachedAndIsTold) {
   Mover mover(two_caches());
@@ -408,14 +441,34 @@ class AnyPlan {
 
   void hint(Version version) {
     mover_.planner().hint(version);
-    mover_.keep(version);
+    if (!given_up_.contains(version)) mover_.keep(version);
+  }
+
+  // As the program's next request, if there is a checkpoint to let go of.
+  bool end_hold() {
+    const std::optional<Version> held = std::exchange(held_, std::nullopt);
+    if (!held) return false;
+    const bool has_room = planner().slowest_copy(*held).has_value();
+    if (!has_room || random_() % 4 == 0) {
+      mover_.give_up(*held);
+      given_up_.insert(*held);
+    } else {
+      mover_.planner().release(*held);
+    }
+    return true;
   }
 
   void ask() {
+    if (end_hold()) return;
     const auto fastest = static_cast<int>(random_() % 8 == 0 ? random_() % 3 : 0);
     if (newest_ == 0 || random_() % 2 == 0) {
       ASSERT_TRUE(mover_.planner().write(++newest_, 1 + random_() % 40, fastest));
       restored_ = 0;
+    } else if (random_() % 8 == 0) {
+      held_ = ++newest_;
+      ASSERT_TRUE(mover_.planner().write_held(newest_, 1 + random_() % 40));
+      restored_ = 0;
+      return;
     } else if (random_() % 8 == 0) {
       ASSERT_TRUE(mover_.adopt(++newest_, 1 + random_() % 40, fastest));
       return;
@@ -445,18 +498,21 @@ class AnyPlan {
     if (!is_asked_ || !planner().outcome().has_value()) return;
     is_asked_ = false;
     if (kind_.errors) return;
-    EXPECT_TRUE(*planner().outcome() || (consumed_.contains(restored_) && kind_.discard));
+    EXPECT_TRUE(*planner().outcome() || given_up_.contains(restored_) ||
+                (consumed_.contains(restored_) && kind_.discard));
     consumed_.insert(restored_);
   }
 
   void drain() {
     const bool errors = kind_.errors;
-    while (!mover_.running().empty()) {
-      ASSERT_NO_FATAL_FAILURE(finish_one());
-    }
+    while (!mover_.running().empty()) ASSERT_NO_FATAL_FAILURE(finish_one());
+    (void)end_hold();
+    mover_.plan();
+    while (!mover_.running().empty()) ASSERT_NO_FATAL_FAILURE(finish_one());
     ASSERT_TRUE(planner().outcome().has_value());
     ASSERT_TRUE(planner().is_flushed());
     for (Version version = 1; version <= newest_ && !errors && !kind_.discard; ++version) {
+      if (given_up_.contains(version)) continue;
       ASSERT_EQ(planner().slowest_copy(version), 2) << version;
     }
   }
@@ -467,7 +523,8 @@ class AnyPlan {
   std::mt19937_64 random_;
   Mover mover_;
   Version newest_ = 0, restored_ = 0;
-  std::set<Version> consumed_;
+  std::set<Version> consumed_, given_up_;
+  std::optional<Version> held_;
   bool is_asked_ = false;
 };
 
