@@ -21,7 +21,7 @@ Commit::Commit(FileSystem& files, CheckpointPlace place)
       folder_(place_.epoch_folder_path()),
       pending_(files, folder_, place_.rank, place_.run) {}
 
-Status Commit::finish(Manifest manifest) {
+Status Commit::finish(Manifest manifest, Existing existing) {
   if (Status fits = check(manifest); !fits.ok()) return fits;
   if (Status linked = link(manifest); !linked.ok()) return linked;
   const std::vector<std::byte> bytes = encode(manifest);
@@ -32,7 +32,7 @@ Status Commit::finish(Manifest manifest) {
   }
   if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
   if (Status written = pending_.write(bytes); !written.ok()) return written;
-  return pending_.publish();
+  return existing == Existing::kReplace ? pending_.replace() : pending_.publish();
 }
 
 // Finds the parent of an increment and makes it durable: it may have been committed or merged by a

@@ -29,8 +29,13 @@ class Commit {
 
   // Makes the folder.
   Status start() { return files_.make_folder(folder_); }
-  // The segments are complete and synced, the journal is durable up to the cut.
-  Status finish(Manifest manifest);
+  enum class Existing : uint8_t {
+    kRefuse,
+    kReplace,  // in one step
+  };
+  // The segments are complete and synced, the journal is durable up to the cut. `existing`: what
+  // becomes of a manifest that is there already.
+  Status finish(Manifest manifest, Existing existing = Existing::kRefuse);
 
   // After a failure at any step: whether it is certain that no manifest names the segments, also
   // after a crash. Else they stay, and are pruned later.

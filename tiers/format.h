@@ -16,7 +16,7 @@ enum class FileKind { kManifest, kSegment, kJournal };
 
 // What is written; earlier versions are read too.
 constexpr uint32_t format_version(FileKind kind) {
-  return kind == FileKind::kManifest ? 5 : 1;
+  return kind == FileKind::kManifest ? 6 : 1;
 }
 
 inline constexpr size_t kManifestHeaderBytes = 40;

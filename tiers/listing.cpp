@@ -126,6 +126,14 @@ class Epoch {
     for (const JournalPart& part : manifest.journal) info.journal_bytes += part.file_bytes;
   }
 
+  // A version that a program wrote again, and not on all of its ranks.
+  bool is_mixed() const {
+    const std::vector<Manifest>& ranks = listed_.info.ranks;
+    return std::any_of(ranks.begin(), ranks.end(), [&](const Manifest& manifest) {
+      return (manifest.by_program || ranks.front().by_program) && manifest.run != ranks.front().run;
+    });
+  }
+
   void judge() {
     CheckpointInfo& info = listed_.info;
     if (!listed_.problem.ok()) {
@@ -134,6 +142,9 @@ class Epoch {
     } else if (info.ranks.empty()) {
       info.state = CheckpointState::kPartial;
       info.reason = "it was not committed";
+    } else if (is_mixed()) {
+      info.state = CheckpointState::kPartial;
+      info.reason = "its ranks were written by different runs";
     } else if (info.ranks.size() < info.ranks.front().ranks) {
       info.state = CheckpointState::kPartial;
       info.reason = "only " + std::to_string(info.ranks.size()) + " of " +

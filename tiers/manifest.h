@@ -12,16 +12,21 @@
 
 namespace gpusnap {
 
-// A range of device memory at the cut.
+// Kinds of ranges in a checkpoint that a program wrote by itself (Manifest::by_program).
+inline constexpr uint8_t kProtectedRegion = 6;  // its number is the name
+inline constexpr uint8_t kRoutedFile = 7;       // its name is the name
+
+// A range of device memory at the cut, or a part of a checkpoint that a program wrote by itself.
 struct SavedRange {
-  // 0 device allocation, 1 module global, 4 an array, 5 physical memory of cuMemCreate
+  // 0 device allocation, 1 module global, 4 an array, 5 physical memory of cuMemCreate; 6 and 7
+  // above
   uint8_t kind = 0;
   uint64_t address = 0;
   uint64_t size = 0;       // bytes
   uint64_t call_site = 0;  // hash; kind 0
   uint32_t ordinal = 0;    // kind 0
   uint64_t module = 0;     // ordinal; kind 1; number of the memory; kind 5
-  std::string name;        // kind 1
+  std::string name;        // kinds 1, 6, 7
   // Which allocation this is of all that were ever made at its address: unique along a chain, 0
   // where it is not known. A range of an increment is the parent's range of the same address, size
   // and life, or it is fresh.
@@ -185,6 +190,9 @@ struct Manifest {
   // waits for buffers alone.
   Waits waits;
   std::vector<SavedReading> readings;
+  // The program wrote it by itself and reads it back by itself (docs/history.md); it is no cut of a
+  // whole program. `run` is then the same for all ranks of a run.
+  bool by_program = false;
 
   uint64_t bytes() const;      // of device memory at the cut
   uint64_t own_bytes() const;  // of those, in this manifest's own extents

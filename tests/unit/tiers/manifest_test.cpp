@@ -26,6 +26,7 @@ Status decoded(const Manifest& manifest) {
 
 TEST(Manifest, ComesBackAsItWas) {
   Manifest m = small();
+  m.by_program = true;
   m.readings = {{"main", 0, false, std::string("\x80\0\x01", 3)}, {"1/0", 4, true, ""}};
   const auto back = decode_manifest(encode(m));
   ASSERT_TRUE(back.ok()) << back.status().message();
@@ -42,6 +43,7 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(back->program.device_count, 2U);
   ASSERT_EQ(back->program.libraries.size(), 2U);
   EXPECT_EQ(back->program.libraries[0].build_id, "0a1b");
+  EXPECT_TRUE(back->by_program);
   ASSERT_EQ(back->readings.size(), 2U);
   EXPECT_EQ(back->readings[0].thread, "main");
   EXPECT_EQ(back->readings[0].bytes, std::string("\x80\0\x01", 3));
@@ -146,7 +148,7 @@ TEST(Manifest, TheFirstVersionIsReadAsAFullOne) {
   const auto put = [&](size_t at, uint64_t value, size_t size) {
     for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::byte>(value >> (8 * i));
   };
-  ASSERT_EQ(bytes[8], std::byte{5});
+  ASSERT_EQ(bytes[8], std::byte{format_version(FileKind::kManifest)});
   bytes[8] = std::byte{1};
   put(12, checksum(std::span(bytes).first(12)), 4);
   put(32, checksum(std::span(bytes).first(32)), 8);
