@@ -19,12 +19,15 @@ constexpr uint8_t kArray = 4, kPhysical = 5;
 const char* name_of_kind(const SavedRange& range) {
   if (range.kind == kArray) return "array";
   if (range.kind == kPhysical) return "physical";
+  if (range.kind == kProtectedRegion) return "region";
+  if (range.kind == kRoutedFile) return "file";
   return range.kind == 0 ? "allocation" : "global";
 }
 
 std::string origin(const SavedRange& range) {
   if (range.kind == kArray) return fmt::format("number {}", range.ordinal);
   if (range.kind == kPhysical) return fmt::format("cuMemCreate #{}", range.module);
+  if (range.kind == kProtectedRegion || range.kind == kRoutedFile) return printable(range.name);
   if (range.kind != 0) return fmt::format("{} (module {})", printable(range.name), range.module);
   return fmt::format("{:016x} #{}", range.call_site, range.ordinal);
 }
@@ -103,10 +106,23 @@ void print_stall(const Manifest& rank) {
              show_nanoseconds(rank.waits.streams_ns));
 }
 
+// Of a checkpoint that the program wrote by itself.
+void print_regions(const Manifest& rank) {
+  for (const SegmentRef& segment : rank.segments) {
+    fmt::print("  segment    {} ({})\n", segment.file, show_bytes(segment.size));
+  }
+  std::vector<std::vector<std::string>> rows = {{"", "KIND", "NAME", "BYTES"}};
+  for (const SavedRange& range : rank.ranges) {
+    rows.push_back({"", name_of_kind(range), origin(range), std::to_string(range.size)});
+  }
+  fmt::print("{}", table(rows, "lllr"));
+}
+
 void print_rank(const Manifest& rank) {
   const ProgramIdentity& program = rank.program;
   fmt::print("\nrank {} of {}, on {}, run {}, library {}\n", rank.rank, rank.ranks,
              printable(rank.host), printable(rank.run), printable(rank.library_version));
+  if (rank.by_program) return print_regions(rank);
   fmt::print("  program    {} ({}, XXH3 {:016x})\n", printable(program.path),
              show_bytes(program.size), program.hash);
   fmt::print("  arguments  {}\n", join(program.arguments));
@@ -154,7 +170,9 @@ void print(const CheckpointInfo& checkpoint) {
   fmt::print("{}  {}{}\n", checkpoint.id, name_of(checkpoint.state),
              checkpoint.reason.empty() ? "" : ": " + printable(checkpoint.reason));
   fmt::print("  time       {}\n", show_local_time(checkpoint.time_unix_ns));
-  fmt::print("  size       {} of device memory, {} in files\n", show_bytes(checkpoint.bytes),
+  const bool by_program = !checkpoint.ranks.empty() && checkpoint.ranks.front().by_program;
+  fmt::print("  size       {} of {}, {} in files\n", show_bytes(checkpoint.bytes),
+             by_program ? "protected memory" : "device memory",
              show_bytes(checkpoint.stored_bytes));
   if (checkpoint.needed_by != 0) fmt::print("  kept for   {}\n", checkpoint.needed_by);
   fmt::print("  stall      {}\n", show_nanoseconds(checkpoint.stall_ns));
@@ -232,7 +250,7 @@ void add_ranges(Json& json, const Manifest& rank) {
       json.key("number").value(range.module);
     } else {
       json.key("name").value(range.name);
-      json.key("module").value(range.module);
+      if (!rank.by_program) json.key("module").value(range.module);
     }
     json.end_object();
   }

@@ -215,7 +215,8 @@ CLI::App* add_list(CLI::App& app, StoreOptions& options) {
       "--json", options.json,
       "an array of objects with id, job, epoch, time (ISO 8601), bytes, "
       "stored_bytes, journal_bytes (of those), shared_bytes (of ancestors), "
-      "reclaimable_bytes (went it alone), kind (full, increment, unknown), parent (its epoch; "
+      "reclaimable_bytes (went it alone), kind (full, increment, history, unknown), parent (its "
+      "epoch; "
       "0: none), chain (number of ancestors), stall_ms, ranks, state, level, reason; with "
       "--space of objects with job, checkpoints, journals, unnamed, total, "
       "reclaimable, ssd (on this node's devices), in bytes");
