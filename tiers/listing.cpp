@@ -130,7 +130,8 @@ class Epoch {
   bool is_mixed() const {
     const std::vector<Manifest>& ranks = listed_.info.ranks;
     return std::any_of(ranks.begin(), ranks.end(), [&](const Manifest& manifest) {
-      return (manifest.by_program || ranks.front().by_program) && manifest.run != ranks.front().run;
+      return (manifest.by_program() || ranks.front().by_program()) &&
+             manifest.run != ranks.front().run;
     });
   }
 

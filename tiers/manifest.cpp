@@ -206,7 +206,7 @@ class Taker {
     each(from.journal(), [&](const stored::JournalPart* p) {
       m.journal.push_back({text(p->file()), p->file_bytes(), p->stream_bytes(), p->entries()});
     });
-    m.by_program = from.by_program();
+    m.program_write = from.program_write();
     each(from.readings(), [&](const stored::Reading* r) {
       m.readings.push_back({text(r->thread()), r->source(), r->ended(), bytes(r->bytes())});
     });
@@ -530,7 +530,7 @@ std::vector<std::byte> encode(const Manifest& m) {
                                         m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls,
                                         m.launches, program, ranges, extents, segments, journal,
                                         m.parent, m.parent_checksum, m.chain, &meanwhile, blocks,
-                                        m.replaces, parts, readings, &waits, m.by_program),
+                                        m.replaces, parts, readings, &waits, m.program_write),
                  stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }

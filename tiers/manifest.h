@@ -12,7 +12,7 @@
 
 namespace gpusnap {
 
-// Kinds of ranges in a checkpoint that a program wrote by itself (Manifest::by_program).
+// Kinds of ranges in a checkpoint that a program wrote by itself (Manifest::program_write).
 inline constexpr uint8_t kProtectedRegion = 6;  // its number is the name
 inline constexpr uint8_t kRoutedFile = 7;       // its name is the name
 
@@ -190,9 +190,11 @@ struct Manifest {
   // waits for buffers alone.
   Waits waits;
   std::vector<SavedReading> readings;
-  // The program wrote it by itself and reads it back by itself (docs/history.md); it is no cut of a
-  // whole program. `run` is then the same for all ranks of a run.
-  bool by_program = false;
+  // Not 0: the program wrote it by itself and reads it back by itself (docs/history.md); it is no
+  // cut of a whole program. No two writes of a run have the same number. `run` is then the same for
+  // all ranks of a run.
+  uint64_t program_write = 0;
+  bool by_program() const { return program_write != 0; }
 
   uint64_t bytes() const;      // of device memory at the cut
   uint64_t own_bytes() const;  // of those, in this manifest's own extents

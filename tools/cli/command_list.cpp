@@ -29,7 +29,7 @@ uint64_t parent_of(const CheckpointInfo& checkpoint) {
 
 const char* name_of_kind(const CheckpointInfo& checkpoint) {
   if (checkpoint.ranks.empty()) return "unknown";
-  if (checkpoint.ranks.front().by_program) return "history";
+  if (checkpoint.ranks.front().by_program()) return "history";
   return parent_of(checkpoint) == 0 ? "full" : "increment";
 }
 

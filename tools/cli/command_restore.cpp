@@ -49,7 +49,7 @@ Found find_checkpoint(const Settings& settings, const std::string& id) {
   if (checkpoint.state == CheckpointState::kPartial || checkpoint.ranks.empty()) {
     return {kExitNoCheckpoint, checkpoint.id + " is not complete: " + checkpoint.reason, {}};
   }
-  if (checkpoint.ranks.front().by_program) {
+  if (checkpoint.ranks.front().by_program()) {
     return {kExitNoCheckpoint,
             checkpoint.id +
                 " was written by the program itself, which reads it back when it is "

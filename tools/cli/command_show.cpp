@@ -122,7 +122,7 @@ void print_rank(const Manifest& rank) {
   const ProgramIdentity& program = rank.program;
   fmt::print("\nrank {} of {}, on {}, run {}, library {}\n", rank.rank, rank.ranks,
              printable(rank.host), printable(rank.run), printable(rank.library_version));
-  if (rank.by_program) return print_regions(rank);
+  if (rank.by_program()) return print_regions(rank);
   fmt::print("  program    {} ({}, XXH3 {:016x})\n", printable(program.path),
              show_bytes(program.size), program.hash);
   fmt::print("  arguments  {}\n", join(program.arguments));
@@ -170,7 +170,7 @@ void print(const CheckpointInfo& checkpoint) {
   fmt::print("{}  {}{}\n", checkpoint.id, name_of(checkpoint.state),
              checkpoint.reason.empty() ? "" : ": " + printable(checkpoint.reason));
   fmt::print("  time       {}\n", show_local_time(checkpoint.time_unix_ns));
-  const bool by_program = !checkpoint.ranks.empty() && checkpoint.ranks.front().by_program;
+  const bool by_program = !checkpoint.ranks.empty() && checkpoint.ranks.front().by_program();
   fmt::print("  size       {} of {}, {} in files\n", show_bytes(checkpoint.bytes),
              by_program ? "protected memory" : "device memory",
              show_bytes(checkpoint.stored_bytes));
@@ -250,7 +250,7 @@ void add_ranges(Json& json, const Manifest& rank) {
       json.key("number").value(range.module);
     } else {
       json.key("name").value(range.name);
-      if (!rank.by_program) json.key("module").value(range.module);
+      if (!rank.by_program()) json.key("module").value(range.module);
     }
     json.end_object();
   }

@@ -26,7 +26,7 @@ Status decoded(const Manifest& manifest) {
 
 TEST(Manifest, ComesBackAsItWas) {
   Manifest m = small();
-  m.by_program = true;
+  m.program_write = 7;
   m.readings = {{"main", 0, false, std::string("\x80\0\x01", 3)}, {"1/0", 4, true, ""}};
   const auto back = decode_manifest(encode(m));
   ASSERT_TRUE(back.ok()) << back.status().message();
@@ -43,7 +43,7 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(back->program.device_count, 2U);
   ASSERT_EQ(back->program.libraries.size(), 2U);
   EXPECT_EQ(back->program.libraries[0].build_id, "0a1b");
-  EXPECT_TRUE(back->by_program);
+  EXPECT_EQ(back->program_write, 7U);
   ASSERT_EQ(back->readings.size(), 2U);
   EXPECT_EQ(back->readings[0].thread, "main");
   EXPECT_EQ(back->readings[0].bytes, std::string("\x80\0\x01", 3));
