@@ -16,6 +16,12 @@ namespace {
 // Plain host memory; the reader's own buffers, and those that are being written.
 constexpr uint32_t kBuffers = 4;
 
+Result<Archive::Written> written_as(const Manifest& manifest) {
+  Result<Layout> layout = layout_of(manifest);
+  if (!layout.ok()) return layout.status();
+  return Archive::Written{std::move(layout.value()), manifest.run, manifest.program_write};
+}
+
 }  // namespace
 
 Archive::Archive(FileSystem& files, Clock& clock, Options options)
@@ -47,25 +53,25 @@ Archive::~Archive() {
 
 // ---- Writing
 
-Status Archive::write(const Name& name, const Layout& layout,
+Status Archive::write(const Name& name, const Written& what,
                       const std::function<Status(PartWriter&)>& fill) {
   if (Status claimed = claim(name.text); !claimed.ok()) return claimed;
-  if (scratch_ != nullptr && write_to(*scratch_, name, layout, fill).ok()) {
+  if (scratch_ != nullptr && write_to(*scratch_, name, what, fill).ok()) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(name);
     changed_.notify_all();
     return {};
   }
-  if (Status written = write_to(*persistent_, name, layout, fill); !written.ok()) return written;
+  if (Status written = write_to(*persistent_, name, what, fill); !written.ok()) return written;
   return prune(name);
 }
 
-Status Archive::write_to(PartFolder& folder, const Name& name, const Layout& layout,
+Status Archive::write_to(PartFolder& folder, const Name& name, const Written& what,
                          const std::function<Status(PartWriter&)>& fill) {
-  Result<std::unique_ptr<PartWriter>> writer = folder.begin(name);
+  Result<std::unique_ptr<PartWriter>> writer = folder.begin(name, what.number);
   if (!writer.ok()) return writer.status();
   if (Status filled = fill(*writer.value()); !filled.ok()) return filled;
-  return writer.value()->commit(layout);
+  return writer.value()->commit(what.layout);
 }
 
 // Two runs that write the same versions would destroy each other's.
@@ -106,12 +112,12 @@ void Archive::run() {
 Status Archive::copy_to_persistent(const Name& name) {
   const Result<Manifest> manifest = scratch_->find(name);
   if (!manifest.ok()) return manifest.status();
-  const Result<Layout> layout = layout_of(manifest.value());
-  if (!layout.ok()) return layout.status();
+  const Result<Written> what = written_as(manifest.value());
+  if (!what.ok()) return what.status();
   const std::unique_ptr<Memory> host = host_memory();
   Result<std::unique_ptr<BounceBuffers>> writing = BounceBuffers::create(*host);
   if (!writing.ok()) return writing.status();
-  return write_to(*persistent_, name, layout.value(), [&](PartWriter& writer) {
+  return write_to(*persistent_, name, what.value(), [&](PartWriter& writer) {
     PlainReadBuffers reading(kBuffers);
     return scratch_->read(name, manifest.value(), reading,
                           [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
@@ -165,7 +171,7 @@ std::vector<PartFolder*> Archive::folders() const {
   return {scratch_.get(), persistent_.get()};
 }
 
-Status Archive::read(const Name& name, const Found& found, ReadBuffers& buffers,
+Status Archive::read(const Name& name, const Written& what, ReadBuffers& buffers,
                      const TakePieces& take) {
   Status failed(Code::kNotFound, name.id() + " is in no folder any more");
   for (PartFolder* folder : folders()) {
@@ -173,7 +179,7 @@ Status Archive::read(const Name& name, const Found& found, ReadBuffers& buffers,
     if (manifest.status().code() == Code::kNotFound) continue;
     if (!manifest.ok()) {
       failed = manifest.status();
-    } else if (manifest->run == found.run) {
+    } else if (manifest->run == what.run && manifest->program_write == what.number) {
       failed = folder->read(name, manifest.value(), buffers, take);
       if (failed.ok()) return failed;
     }
@@ -181,19 +187,19 @@ Status Archive::read(const Name& name, const Found& found, ReadBuffers& buffers,
   return failed;
 }
 
-Result<Archive::Found> Archive::find(const Name& name) const {
+Result<Archive::Written> Archive::find(const Name& name) const {
   const Result<Manifest> first = persistent_->find(name, 0);
   Status failed(Code::kNotFound, "there is no " + name.id() + " in " + options_.persistent);
   for (const PartFolder* folder : folders()) {
     const Result<Manifest> manifest = folder->find(name);
     if (manifest.status().code() == Code::kNotFound) continue;
-    Result<Layout> layout = manifest.ok() ? layout_of(manifest.value()) : manifest.status();
-    if (!layout.ok()) {
-      failed = layout.status();
+    Result<Written> what = manifest.ok() ? written_as(manifest.value()) : manifest.status();
+    if (!what.ok()) {
+      failed = what.status();
     } else if (first.ok() && first->run != manifest->run) {
       failed = {Code::kDamaged, name.id() + " was written by different runs on different ranks"};
     } else {
-      return Found{std::move(layout.value()), manifest->run};
+      return what;
     }
   }
   return failed;

@@ -39,21 +39,23 @@ class Archive {
   ~Archive();
   Status start();
 
-  // Durable on one of the folders at return. `fill` adds all bytes; it is called once more if the
-  // first folder failed.
-  Status write(const Name& name, const Layout& layout,
-               const std::function<Status(PartWriter&)>& fill);
-  // A checkpoint that is there. Of one version there may be several, which different runs wrote.
-  struct Found {
+  // One of the writes of a version: several runs may have written it, and a run may have failed to
+  // before.
+  struct Written {
     Layout layout;
     std::string run;
+    uint64_t number = 0;  // in the run, from 1
   };
+  // Durable on one of the folders at return. `fill` adds all bytes; it is called once more if the
+  // first folder failed. `what` is of this run.
+  Status write(const Name& name, const Written& what,
+               const std::function<Status(PartWriter&)>& fill);
   // The rank's part. If two runs wrote one to the two folders, the one whose run wrote rank 0's
   // part on the persistent folder, if that is there; kDamaged if neither did.
-  Result<Found> find(const Name& name) const;
-  // Hands out all bytes of what that run wrote, checked; from the beginning again if a folder's
-  // bytes are wrong.
-  Status read(const Name& name, const Found& found, ReadBuffers& buffers, const TakePieces& take);
+  Result<Written> find(const Name& name) const;
+  // Hands out all bytes of that write, checked; from the beginning again if a folder's bytes are
+  // wrong.
+  Status read(const Name& name, const Written& what, ReadBuffers& buffers, const TakePieces& take);
   // Versions of which the rank has a part, newest first.
   std::vector<uint64_t> versions(const std::string& name) const;
 
@@ -64,7 +66,7 @@ class Archive {
 
  private:
   std::vector<PartFolder*> folders() const;
-  Status write_to(PartFolder& folder, const Name& name, const Layout& layout,
+  Status write_to(PartFolder& folder, const Name& name, const Written& what,
                   const std::function<Status(PartWriter&)>& fill);
   Status claim(const std::string& name);
   void run();

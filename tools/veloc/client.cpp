@@ -191,7 +191,7 @@ Version Client::number_to_write(const Name& name) {
 Status Client::write(const Name& name, const Chosen& chosen,
                      std::map<std::string, std::string> files) {
   const Version version = number_to_write(name);
-  const Archive::Found what = {chosen.layout, run_};
+  const Archive::Written what = {chosen.layout, run_, version};
   mover_->describe(version, {name, what, std::move(files)});
   mover_->set_program_memory(chosen.places);
   Status written = engine_->write(version, chosen.layout.bytes(), fastest_of(chosen.places));
@@ -210,7 +210,7 @@ Status Client::save(const Selection& selection) {
   if (!chosen.ok()) return chosen.status();
   phase_->layout = chosen->layout;
   const Version version = number_to_write(phase_->name);
-  mover_->describe(version, {phase_->name, {chosen->layout, run_}, {}});
+  mover_->describe(version, {phase_->name, {chosen->layout, run_, version}, {}});
   mover_->set_program_memory(chosen->places);
   const uint64_t bytes = chosen->layout.bytes();
   if (engine_->write_held(version, bytes, fastest_of(chosen->places)).ok()) {
@@ -247,7 +247,7 @@ Status Client::end_checkpoint(bool success) {
     return {};
   }
   if (!phase.held) return write(phase.name, {phase.layout, phase.kept_places}, phase.files);
-  const Archive::Found what = {phase.layout, run_};
+  const Archive::Written what = {phase.layout, run_, *phase.held};
   mover_->describe(*phase.held, {phase.name, what, phase.files});
   known_[phase.name] = {*phase.held, what, true};
   engine_->release(*phase.held);
@@ -296,7 +296,7 @@ std::optional<int64_t> Client::run_number(const Name& name) const {
   if (entry != known_.end() && entry->second.is_written) {
     return static_cast<int64_t>(checksum(run_) >> 1);
   }
-  const Result<Archive::Found> found = archive_->find(name);
+  const Result<Archive::Written> found = archive_->find(name);
   if (!found.ok()) return std::nullopt;
   return static_cast<int64_t>(checksum(found->run) >> 1);
 }
@@ -324,7 +324,7 @@ Result<uint64_t> Client::newest(const std::string& program_name, int before) {
 Result<Client::Known*> Client::find(const Name& name) {
   Known& entry = known(name);
   if (entry.what) return &entry;
-  Result<Archive::Found> found = archive_->find(name);
+  Result<Archive::Written> found = archive_->find(name);
   if (!found.ok()) return found.status();
   entry.what = std::move(found.value());
   mover_->describe(entry.version, {name, *entry.what, {}});
@@ -426,7 +426,7 @@ Result<std::string> Client::route_file(const std::string& original) {
 
 // Writes the file of the restart's checkpoint to the path.
 Status Client::extract(const std::string& original, const std::string& path) {
-  const Archive::Found& what = *known(phase_->name).what;
+  const Archive::Written& what = *known(phase_->name).what;
   const std::optional<size_t> region = what.layout.find(original);
   if (!region) return {Code::kNotFound, "it has no file " + original};
   // Files are nowhere else until they are flushed.

@@ -96,8 +96,8 @@ class Client {
   // A checkpoint that the engine knows.
   struct Known {
     Version version = 0;
-    std::optional<Archive::Found> what;  // none: it was only hinted
-    bool is_written = false;             // by this run
+    std::optional<Archive::Written> what;  // none: it was only hinted
+    bool is_written = false;               // by this run
   };
   // From begin to end of a checkpoint or restart.
   struct Phase {

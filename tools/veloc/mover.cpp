@@ -91,7 +91,7 @@ Moved Mover::copy(const Transfer& transfer, const Checkpoint& checkpoint, Lane& 
 Moved Mover::write_files(const Transfer& transfer, const Checkpoint& checkpoint, Lane& lane) {
   const auto& regions = checkpoint.layout().regions();
   Status source;
-  Status written = archive_.write(checkpoint.name, checkpoint.layout(), [&](PartWriter& writer) {
+  Status written = archive_.write(checkpoint.name, checkpoint.what, [&](PartWriter& writer) {
     for (size_t i = 0; i < regions.size() && source.ok(); ++i) {
       const auto region = static_cast<uint32_t>(i);
       const MemoryPlace from = place(transfer.from, transfer.from_offset, checkpoint.layout(), i);

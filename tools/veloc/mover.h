@@ -44,7 +44,7 @@ class Mover {
 
   struct Checkpoint {
     Name name;
-    Archive::Found what;  // and the run that writes it or wrote it
+    Archive::Written what;
     // Where its files are, by their names, until they are on the last tier; they are removed then.
     std::map<std::string, std::string> files;
     const Layout& layout() const { return what.layout; }

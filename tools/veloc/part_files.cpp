@@ -51,7 +51,7 @@ std::vector<std::string> segments_of(FileSystem& files, const CheckpointPlace& p
 }  // namespace
 
 Result<Layout> layout_of(const Manifest& manifest) {
-  if (!manifest.by_program) {
+  if (!manifest.by_program()) {
     return Status(Code::kInvalid, manifest.job + "@" + std::to_string(manifest.epoch) +
                                       " is a checkpoint of a whole program: restore it with "
                                       "'gpusnap restore', or use another folder or name");
@@ -71,19 +71,23 @@ Result<Layout> layout_of(const Manifest& manifest) {
 
 // ---- Writing
 
-PartWriter::PartWriter(FileSystem& files, CheckpointPlace place, std::string name, uint32_t ranks)
+PartWriter::PartWriter(FileSystem& files, CheckpointPlace place, std::string name,
+                       const Owner& owner, uint64_t number)
     : files_(files),
       place_(std::move(place)),
       name_(std::move(name)),
-      ranks_(ranks),
+      owner_(owner),
+      number_(number),
       commit_(files, place_) {}
 
 Result<std::unique_ptr<PartWriter>> PartWriter::begin(FileSystem& files, const std::string& folder,
                                                       const Owner& owner, const Name& name,
-                                                      Compression& compression) {
-  const CheckpointPlace place = {job_folder(folder, name.text), sanitise_job(name.text), owner.run,
-                                 name.version, owner.rank};
-  std::unique_ptr<PartWriter> writer(new PartWriter(files, place, name.text, owner.ranks));
+                                                      uint64_t number, Compression& compression) {
+  // Files have names that no other write gives, also none that failed and left some.
+  const CheckpointPlace place = {job_folder(folder, name.text), sanitise_job(name.text),
+                                 owner.run + "w" + std::to_string(number), name.version,
+                                 owner.rank};
+  std::unique_ptr<PartWriter> writer(new PartWriter(files, place, name.text, owner, number));
   if (Status made = writer->commit_.start(); !made.ok()) return made;
   auto segments = SegmentStore::start(files, place.epoch_folder_path(),
                                       {place.job_folder_name, place.run, place.epoch, place.rank},
@@ -120,12 +124,12 @@ Status PartWriter::commit(const Layout& layout) {
   manifest.job = name_;
   manifest.epoch = place_.epoch;
   manifest.rank = place_.rank;
-  manifest.ranks = ranks_;
-  manifest.run = place_.run;
+  manifest.ranks = owner_.ranks;
+  manifest.run = owner_.run;
   manifest.host = host_name();
   manifest.library_version = GPUSNAP_VERSION;
   manifest.cut_unix_ns = unix_ns();
-  manifest.by_program = true;
+  manifest.program_write = number_;
   for (const Region& region : layout.regions()) manifest.ranges.push_back(range_of(region));
   manifest.extents = std::move(segments_->extents());
   manifest.segments = segments_->segments();

@@ -45,9 +45,10 @@ Result<Layout> layout_of(const Manifest& manifest);
 // One thread adds and commits.
 class PartWriter {
  public:
+  // `number`: of this write in the run, from 1.
   static Result<std::unique_ptr<PartWriter>> begin(FileSystem& files, const std::string& folder,
                                                    const Owner& owner, const Name& name,
-                                                   Compression& compression);
+                                                   uint64_t number, Compression& compression);
   PartWriter(const PartWriter&) = delete;
   PartWriter& operator=(const PartWriter&) = delete;
   ~PartWriter();
@@ -60,13 +61,15 @@ class PartWriter {
   Status commit(const Layout& layout);
 
  private:
-  PartWriter(FileSystem& files, CheckpointPlace place, std::string name, uint32_t ranks);
+  PartWriter(FileSystem& files, CheckpointPlace place, std::string name, const Owner& owner,
+             uint64_t number);
   void remove_replaced(const std::vector<std::string>& segments);
 
   FileSystem& files_;
   const CheckpointPlace place_;
   const std::string name_;
-  const uint32_t ranks_;
+  const Owner owner_;
+  const uint64_t number_;
   Commit commit_;
   std::unique_ptr<SegmentStore> segments_;
   uint64_t sequence_ = 0;
@@ -84,8 +87,8 @@ class PartFolder {
         compression_(compression) {}
 
   const std::string& folder() const { return folder_; }
-  Result<std::unique_ptr<PartWriter>> begin(const Name& name) {
-    return PartWriter::begin(files_, folder_, owner_, name, compression_);
+  Result<std::unique_ptr<PartWriter>> begin(const Name& name, uint64_t number) {
+    return PartWriter::begin(files_, folder_, owner_, name, number, compression_);
   }
   // The rank's valid manifest, of any run; kNotFound if there is none.
   Result<Manifest> find(const Name& name) const { return find(name, owner_.rank); }
