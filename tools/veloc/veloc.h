@@ -168,7 +168,11 @@ static inline int VELOC_Init(MPI_Comm comm, const char* cfg_file) {
 
 #ifdef __cplusplus
 
-/* The calls as listing 1 of the paper has them: of the checkpoint's name that was used last. */
+/* The calls as listing 1 of the paper has them: of bytes, and of the checkpoint's name that was
+ * used last. */
+inline int VELOC_Mem_protect(int id, void* ptr, size_t bytes) {
+  return VELOC_Mem_protect(id, ptr, bytes, 1);
+}
 inline int VELOC_Prefetch_enqueue(int version) {
   return VELOC_Prefetch_enqueue(nullptr, version);
 }
