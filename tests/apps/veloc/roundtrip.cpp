@@ -213,7 +213,7 @@ Setup setup_of(Options& options) {
   setup.on_device = options.choice("--memory", {"host", "device"}) == "device";
   setup.order = options.choice("--order", {"sequential", "reverse", "irregular"});
   setup.hints = options.choice("--hints", {"none", "next", "all", "wrong"});
-  setup.passes = options.number("--passes", 1, 1);
+  setup.passes = options.number("--passes", 1);
   setup.waits = options.flag("--wait");
   setup.durable = options.number("--durable", 0);
   setup.first = options.number("--first", 0);
