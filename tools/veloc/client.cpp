@@ -239,12 +239,12 @@ Status Client::keep(const Chosen& chosen) {
 Status Client::end_checkpoint(bool success) {
   if (!phase_ || phase_->is_restart) return wrong_order("no checkpoint was begun");
   Phase phase = *std::exchange(phase_, std::nullopt);
-  if (success) success = add_files(phase).ok();
-  if (!success) {
+  Status added = success ? add_files(phase) : Status();
+  if (!success || !added.ok()) {
     if (phase.held) engine_->give_up(*phase.held);
     known_.erase(phase.name);
     for (const auto& [name, path] : phase.files) (void)files().remove(path);
-    return {};
+    return added;
   }
   if (!phase.held) return write(phase.name, {phase.layout, phase.kept_places}, phase.files);
   const Archive::Written what = {phase.layout, run_, *phase.held};
