@@ -11,10 +11,17 @@
 
 #include "tiers/checksum.h"
 #include "tiers/clock.h"
+#include "tiers/names.h"
 
 namespace gpusnap::veloc {
 
 namespace {
+
+Status bad_name() {
+  return {Code::kInvalid,
+          "a checkpoint's name has letters, digits, '.', '_' and '-', not first a '.', and at most "
+          "128 of them"};
+}
 
 Status wrong_order(const std::string& what) {
   return {Code::kInvalid, what};
@@ -100,6 +107,11 @@ Status Client::finish(bool drain) {
 
 // ---- Names
 
+// Folders have the names of checkpoints: two names may not become one.
+bool Client::is_usable(const std::string& name) const {
+  return !name.empty() && is_job_folder(stored_name(name));
+}
+
 void Client::use_name(const std::string& name) {
   last_name_ = name;
   for (const int version : std::exchange(nameless_hints_, {})) (void)hint(name, version);
@@ -107,7 +119,7 @@ void Client::use_name(const std::string& name) {
 
 Result<Name> Client::name_of(const std::optional<std::string>& name, int version) {
   if (version < 0) return Status(Code::kInvalid, "versions are numbers from 0");
-  if (name && name->empty()) return Status(Code::kInvalid, "a checkpoint needs a name");
+  if (name && !is_usable(*name)) return bad_name();
   if (!name && last_name_.empty()) {
     return Status(Code::kInvalid, "no name of a checkpoint was used yet");
   }
@@ -302,6 +314,7 @@ std::optional<int64_t> Client::run_number(const Name& name) const {
 }
 
 Result<uint64_t> Client::newest(const std::string& program_name, int before) {
+  if (!is_usable(program_name)) return bad_name();
   const std::string name = stored_name(program_name);
   uint64_t bound = before > 0 ? static_cast<uint64_t>(before) : uint64_t{1} << 31;
   while (true) {
@@ -458,6 +471,7 @@ Status Client::hint(const std::optional<std::string>& name, int version) {
     nameless_hints_.push_back(version);
     return {};
   }
+  if (name && !is_usable(*name)) return bad_name();
   const Name hinted = {stored_name(name.value_or(last_name_)), static_cast<uint64_t>(version)};
   const Known& entry = known(hinted);
   if (engine_ != nullptr) {

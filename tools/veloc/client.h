@@ -122,6 +122,7 @@ class Client {
   Status start_engine();
 
   Result<Name> name_of(const std::optional<std::string>& name, int version);
+  bool is_usable(const std::string& name) const;
   void use_name(const std::string& name);
   std::string stored_name(const std::string& name) const { return name + ranks_->suffix(); }
   Known& known(const Name& name);

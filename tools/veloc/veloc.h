@@ -26,7 +26,8 @@
 #define VELOC_SUCCESS (0)
 #define VELOC_FAILURE (-1)
 
-/* Bytes of the buffers that VELOC_Route_file() fills, and of names, with the final zero. */
+/* Bytes of the buffers that VELOC_Route_file() fills, with the final zero. Names of checkpoints are
+ * names of folders: at most 128 letters, digits, '.', '_' and '-', not first a '.'. */
 #define VELOC_MAX_NAME (1024)
 
 #define VELOC_CKPT_ALL (0)
