@@ -289,6 +289,38 @@ class Folders(Histories, harness.TestCase):
             file.seek(middle)
             file.write(bytes([byte[0] ^ 4]))
 
+    def test_files_beside_memory(self):
+        config = self.config()
+        for options in (['--order', 'irregular', '--hints', 'all', '--memory', 'device'],
+                        ['--survivors']):
+            self.finish(self.start_plain([ROUNDTRIP, config, '--files', 'written', *options]))
+        self.assertEqual(os.listdir(self.scratch + '/roundtrip/routed'), [])
+        ranges = self.show('roundtrip@2')['ranks'][0]['ranges']
+        self.assertEqual([(each['kind'], each['name']) for each in ranges],
+                         [('region', '0'), ('region', '1'), ('file', 'extra')])
+        self.is_sound()
+
+    def test_file_that_is_not_written(self):
+        config = self.config()
+        self.fails([ROUNDTRIP, config, '--files', 'missing', '--durable', '1'], 'extra')
+        self.assertEqual(self.survivors(config), [1, 0])
+
+    def test_names(self):
+        """Two names never share a folder."""
+        for name in ('', 'a/b', '../a', 'a b', 'n' * 200):
+            self.fails([ROUNDTRIP, self.config(), '--name', name], 'name')
+        self.write(self.config(), '--name', 'A.b_c-1')
+        self.assertEqual({each['job'] for each in self.is_sound()}, {'A.b_c-1'})
+
+    def test_end_without_drain(self):
+        """What nobody has read yet is on disk at the end."""
+        config = self.config()
+        self.write(config, '--no-drain', '--memory', 'device')
+        self.assertEqual(self.survivors(config), list(range(11, -1, -1)))
+        other = self.config(scratch=self.folder + '/others', persistent=self.folder + '/other')
+        self.finish(self.start_plain([ROUNDTRIP, other, '--no-drain', '--order', 'reverse']))
+        self.survivors(other)
+
     def test_damage(self):
         config = self.config()
         self.write(config)
@@ -299,12 +331,12 @@ class Folders(Histories, harness.TestCase):
             self.assertEqual(self.survivors(config, '--memory', memory), everything)
         # The damage is real: without the other folder it is told.
         scratch_only = self.config('scratch', scratch=None, persistent=self.scratch)
-        self.fails([ROUNDTRIP, scratch_only, '--survivors'], 'roundtrip@11')
+        self.fails([ROUNDTRIP, scratch_only, '--survivors'], '/e11/', 'damaged')
         # A checkpoint whose manifest cannot be read is none.
         self.damage(self.store, 6, 'manifest')
         self.assertEqual(self.survivors(config), [each for each in everything if each != 6])
         self.damage(self.store, 3, 'segment')
-        run = self.fails([ROUNDTRIP, config, '--survivors'], 'roundtrip@3')
+        run = self.fails([ROUNDTRIP, config, '--survivors'], '/e3/', 'damaged')
         self.assertEqual(self.numbers(run, 'restored')[-1], 4)
 
     def test_lost_scratch(self):
@@ -425,8 +457,13 @@ class Heat:
             if killed > 0:
                 break
         self.assertGreater(killed, 0, 'ended each time before it could be killed')
+        # What a run left on the scratch folder when it was killed is restored from there.
+        again = self.finish(self.start_plain(self.heat(self.config(), mode)))
+        self.assertEqual(self.numbers(again, 'restored'), [self.NUMBER])
+        self.assertEqual(self.result(again), expected)
         newest = self.is_sound()[0]
-        self.assertEqual((newest['id'], newest['ranks']), ('heat@%d' % self.NUMBER, 4))
+        self.assertGreaterEqual(newest['epoch'], max(self.numbers(run, 'durable') + [0]))
+        self.assertEqual(newest['ranks'], 4)
 
     def test_memory(self):
         self.check('memory')

@@ -119,6 +119,7 @@ static void read_state(void) {
 static void save(int version, int in_files) {
   int success = 1;
   MUST(VELOC_Checkpoint_wait());
+  MPI_Barrier(MPI_COMM_WORLD);
   if (version > 1) say("durable", version - 1);
   MUST(VELOC_Checkpoint_begin(NAME, version));
   if (in_files) {

@@ -35,8 +35,13 @@ class Options {
 
   bool flag(const std::string& name) { return values_.erase(name) > 0; }
 
+  std::string text(const std::string& name, const std::string& otherwise) {
+    const auto node = values_.extract(name);
+    return node.empty() ? otherwise : node.mapped();
+  }
+
   int number(const std::string& name, int otherwise, int least = 0) {
-    const std::string value = take(name, std::to_string(otherwise));
+    const std::string value = text(name, std::to_string(otherwise));
     char* end = nullptr;
     const long number = std::strtol(value.c_str(), &end, 10);
     if (value.empty() || *end != '\0' || number < least || number > 1 << 30) {
@@ -47,7 +52,7 @@ class Options {
 
   // One of the choices; the first one if the option is not given.
   std::string choice(const std::string& name, std::initializer_list<const char*> choices) {
-    const std::string value = take(name, *choices.begin());
+    const std::string value = text(name, *choices.begin());
     std::string all;
     for (const char* each : choices) {
       if (value == each) return value;
@@ -65,11 +70,6 @@ class Options {
   [[noreturn]] void help() const {
     std::puts(usage_);
     std::exit(0);
-  }
-
-  std::string take(const std::string& name, const std::string& otherwise) {
-    const auto node = values_.extract(name);
-    return node.empty() ? otherwise : node.mapped();
   }
 
   const char* const usage_;

@@ -21,6 +21,9 @@ constexpr const char* kUsage =
     "  --bytes N         bytes of a checkpoint's body, or most bytes (65536)\n"
     "  --sizes WHICH     uniform, variable\n"
     "  --memory WHERE    host, device\n"
+    "  --files WHICH     none, written (every third version has a file as well), missing (it is "
+    "not\n"
+    "                    written)\n"
     "  --order ORDER     sequential, reverse, irregular: how they are read\n"
     "  --hints WHICH     none, next, all, wrong (all, in another order)\n"
     "  --passes N        how many times all are read (1)\n"
@@ -29,15 +32,16 @@ constexpr const char* kUsage =
     "  --first N         number of the first version (0)\n"
     "  --seed N          of the bytes and of irregular orders (1)\n"
     "  --id N            of VELOC_Init_single() (0)\n"
+    "  --name NAME       of the checkpoints (roundtrip)\n"
+    "  --no-drain        what was read need not be on disk at the end\n"
     "  --survivors       writes nothing: reads all that other processes left, newest first";
 
-constexpr const char* kName = "roundtrip";
 constexpr int kHead = 0, kBody = 1;  // numbers of the protected memory
 
 struct Setup {
   int number, bytes, passes, durable, first, seed, id;
-  bool variable, on_device, waits, survivors;
-  std::string order, hints;
+  bool variable, on_device, waits, survivors, drains;
+  std::string order, hints, files, name;
 };
 
 struct Head {
@@ -136,19 +140,19 @@ class Roundtrip {
   }
 
   void read_survivors() {
-    int version = VELOC_Restart_test(kName, 0);
+    int version = VELOC_Restart_test(setup_.name.c_str(), 0);
     std::printf("newest %d\n", version);
     while (version >= 0) {
       restore(version);
       must_be(head_.seed, version);
       std::printf("restored %d of seed %d\n", version, head_.seed);
-      version = version == 0 ? -1 : VELOC_Restart_test(kName, version);
+      version = version == 0 ? -1 : VELOC_Restart_test(setup_.name.c_str(), version);
     }
   }
 
  private:
-  static void hint(const std::vector<int>& versions) {
-    for (const int version : versions) must(VELOC_Prefetch_enqueue(kName, version));
+  void hint(const std::vector<int>& versions) const {
+    for (const int version : versions) must(VELOC_Prefetch_enqueue(setup_.name.c_str(), version));
   }
 
   void protect(size_t body_bytes) {
@@ -163,28 +167,54 @@ class Roundtrip {
     body_->put(bytes);
     protect(bytes.size());
     if (version % 3 != 2) {
-      must(VELOC_Checkpoint(kName, version));
+      must(VELOC_Checkpoint(setup_.name.c_str(), version));
       return;
     }
-    must(VELOC_Checkpoint_begin(kName, version));
+    must(VELOC_Checkpoint_begin(setup_.name.c_str(), version));
     must(VELOC_Checkpoint_mem());
     body_->put(bytes_of(setup_, setup_.seed + 1, version));  // too late to be saved
+    if (setup_.files != "none") write_file(route(), version);
     must(VELOC_Checkpoint_end(1));
   }
 
   void restore(int version) {
     head_ = {};
     body_->put(std::vector<std::byte>(static_cast<size_t>(setup_.bytes), std::byte{0xee}));
-    const size_t bytes = VELOC_Recover_size(kName, version, kBody);
+    const size_t bytes = VELOC_Recover_size(setup_.name.c_str(), version, kBody);
     if (bytes == 0 || bytes > static_cast<size_t>(setup_.bytes)) fail("size", "is wrong");
     protect(bytes);
-    if (version % 3 != 1) {
-      must(VELOC_Restart(kName, version));
+    if (version % 3 == 0) {
+      must(VELOC_Restart(setup_.name.c_str(), version));
       return;
     }
-    must(VELOC_Restart_begin(kName, version));
+    must(VELOC_Restart_begin(setup_.name.c_str(), version));
     must(VELOC_Recover_mem());
+    if (setup_.files != "none" && version % 3 == 2) check_file(route(), version);
     must(VELOC_Restart_end(1));
+  }
+
+  static std::string route() {
+    char routed[VELOC_MAX_NAME];
+    must(VELOC_Route_file("extra", routed));
+    return routed;
+  }
+  // Its bytes are those that another seed would give.
+  void write_file(const std::string& path, int version) const {
+    if (setup_.files == "missing") return;
+    const std::vector<std::byte> bytes = bytes_of(setup_, setup_.seed + 2, version);
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    if (!file.flush()) fail(path.c_str(), "cannot be written");
+  }
+  void check_file(const std::string& path, int version) const {
+    std::ifstream file(path, std::ios::binary);
+    const std::string found{std::istreambuf_iterator<char>(file), {}};
+    const std::vector<std::byte> expected = bytes_of(setup_, head_.seed + 2, version);
+    if (found.size() != expected.size() ||
+        std::memcmp(found.data(), expected.data(), found.size()) != 0) {
+      fail("file", "of version " + std::to_string(version) + " has wrong bytes");
+    }
   }
 
   // Beyond the checkpoint's bytes nothing has been written.
@@ -214,6 +244,9 @@ Setup setup_of(Options& options) {
   setup.order = options.choice("--order", {"sequential", "reverse", "irregular"});
   setup.hints = options.choice("--hints", {"none", "next", "all", "wrong"});
   setup.passes = options.number("--passes", 1);
+  setup.files = options.choice("--files", {"none", "written", "missing"});
+  setup.name = options.text("--name", "roundtrip");
+  setup.drains = !options.flag("--no-drain");
   setup.waits = options.flag("--wait");
   setup.durable = options.number("--durable", 0);
   setup.first = options.number("--first", 0);
@@ -235,7 +268,7 @@ int run(Options options) {
     roundtrip.write_all();
     roundtrip.read_all();
   }
-  must(VELOC_Finalize(1));
+  must(VELOC_Finalize(setup.drains ? 1 : 0));
   return finish();
 }
 
