@@ -81,7 +81,8 @@ void give(const std::vector<SavedReading>& readings) {
     const auto source = static_cast<Source>(reading.source);
     given.push_back({reading.thread.c_str(), source, reading.ended, bytes, reading.bytes.size()});
     int64_t last = 0;
-    if (source != Source::kRandom && are_numbers(bytes, reading.bytes.size(), last)) {
+    const bool is_clock = source != Source::kRandom && source != Source::kHistory;
+    if (is_clock && are_numbers(bytes, reading.bytes.size(), last)) {
       clock_was_at(source, last);
     }
   }

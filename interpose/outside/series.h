@@ -1,5 +1,6 @@
-// What the program has read of the world outside it that no run finds as another did: clocks and
-// random bytes. Programs seed from these, so a replay gives them the same again.
+// What the program has read of the world outside it that no run finds as another did: clocks,
+// random bytes, and which checkpoints of its own there were. Programs seed from these, so a replay
+// gives them the same again.
 //
 // Each thread of the program has a series of values for each source, in the order in which it asked
 // for them. Noted from the start of the process, whether it is ever followed or not, since programs
@@ -36,9 +37,12 @@ enum class Source : uint8_t {
   kTimeOfDay = 2,      // gettimeofday(): microseconds
   kProcessorTime = 3,  // clock()
   kClock = 4,          // and the clock's number: clock_gettime(), in nanoseconds
+  kHistory = 12,       // gpusnap_same_as_recorded()
 };
 inline constexpr unsigned kClocks = 8;  // CLOCK_REALTIME to CLOCK_BOOTTIME
-inline constexpr size_t kSources = static_cast<size_t>(Source::kClock) + kClocks;
+inline constexpr size_t kSources = static_cast<size_t>(Source::kHistory) + 1;
+static_assert(static_cast<size_t>(Source::kHistory) ==
+              static_cast<size_t>(Source::kClock) + kClocks);
 constexpr Source clock_source(unsigned clock) {
   return static_cast<Source>(static_cast<unsigned>(Source::kClock) + clock);
 }

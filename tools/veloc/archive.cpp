@@ -56,7 +56,11 @@ Archive::~Archive() {
 Status Archive::write(const Name& name, const Written& what,
                       const std::function<Status(PartWriter&)>& fill) {
   if (Status claimed = claim(name.text); !claimed.ok()) return claimed;
-  if (scratch_ != nullptr && write_to(*scratch_, name, what, fill).ok()) {
+  if (has(*persistent_, name, what)) return {};
+  const auto is_on_scratch = [&] {
+    return has(*scratch_, name, what) || write_to(*scratch_, name, what, fill).ok();
+  };
+  if (scratch_ != nullptr && is_on_scratch()) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(name);
     changed_.notify_all();
@@ -64,6 +68,12 @@ Status Archive::write(const Name& name, const Written& what,
   }
   if (Status written = write_to(*persistent_, name, what, fill); !written.ok()) return written;
   return prune(name);
+}
+
+// A program that is replayed makes its writes again.
+bool Archive::has(const PartFolder& folder, const Name& name, const Written& what) {
+  const Result<Manifest> manifest = folder.find(name);
+  return manifest.ok() && manifest->run == what.run && manifest->program_write == what.number;
 }
 
 Status Archive::write_to(PartFolder& folder, const Name& name, const Written& what,

@@ -66,6 +66,7 @@ class Archive {
 
  private:
   std::vector<PartFolder*> folders() const;
+  static bool has(const PartFolder& folder, const Name& name, const Written& what);
   Status write_to(PartFolder& folder, const Name& name, const Written& what,
                   const std::function<Status(PartWriter&)>& fill);
   Status claim(const std::string& name);

@@ -77,6 +77,12 @@ Status Client::agree_on_run() {
 Status Client::start_engine() {
   if (engine_ != nullptr) return {};
   memory_ = surroundings_.memory();
+  if (surroundings_.same_as_recorded && memory_->has_device()) {
+    Result<std::unique_ptr<Staging>> staging = Staging::create(std::move(memory_));
+    if (!staging.ok()) return staging.status();
+    staging_ = std::move(staging.value());
+    memory_ = host_memory();
+  }
   Result<std::unique_ptr<Caches>> caches = Caches::create(config_, *memory_);
   if (!caches.ok()) return caches.status();
   Result<std::unique_ptr<Mover>> mover =
@@ -159,8 +165,20 @@ Result<Client::Chosen> Client::choose(const Selection& selection) const {
   for (const auto& [id, region] : protected_) {
     if (!selection.has(id)) continue;
     chosen.layout.add({.id = id, .bytes = region.bytes});
-    chosen.places.push_back({region.memory, memory_->is_on_device(region.memory)});
+    if (staging_ != nullptr && staging_->is_on_device(region.memory)) {
+      chosen.staged.push_back(staging_->stage(id, region.memory, region.bytes));
+      chosen.places.push_back({chosen.staged.back().host, false});
+    } else {
+      chosen.places.push_back({region.memory, memory_->is_on_device(region.memory)});
+    }
   }
+  return chosen;
+}
+
+Result<Client::Chosen> Client::choose_to_save(const Selection& selection) const {
+  Result<Chosen> chosen = choose(selection);
+  if (!chosen.ok() || staging_ == nullptr) return chosen;
+  if (Status copied = staging_->copy_to_host(chosen->staged); !copied.ok()) return copied;
   return chosen;
 }
 
@@ -176,7 +194,7 @@ int Client::fastest_of(const std::vector<MemoryPlace>& places) const {
 Status Client::checkpoint(const std::string& name, int version) {
   if (Status begun = begin_checkpoint(name, version); !begun.ok()) return begun;
   const Phase phase = *std::exchange(phase_, std::nullopt);
-  const Result<Chosen> chosen = choose({});
+  const Result<Chosen> chosen = choose_to_save({});
   if (!chosen.ok()) return chosen.status();
   return write(phase.name, chosen.value(), {});
 }
@@ -218,7 +236,7 @@ Status Client::write(const Name& name, const Chosen& chosen,
 Status Client::save(const Selection& selection) {
   if (!phase_ || phase_->is_restart) return wrong_order("no checkpoint was begun");
   if (!phase_->layout.regions().empty()) return wrong_order("its memory was saved already");
-  const Result<Chosen> chosen = choose(selection);
+  const Result<Chosen> chosen = choose_to_save(selection);
   if (!chosen.ok()) return chosen.status();
   phase_->layout = chosen->layout;
   const Version version = number_to_write(phase_->name);
@@ -284,7 +302,8 @@ Status Client::wait_until_durable() {
 }
 
 bool Client::is_durable() const {
-  return (engine_ == nullptr || engine_->is_flushed()) && archive_->is_drained();
+  const bool is_flushed = engine_ == nullptr || engine_->is_flushed();
+  return same_as_recorded(static_cast<int64_t>(is_flushed && archive_->is_drained())) != 0;
 }
 
 // ---- Reading
@@ -319,15 +338,15 @@ Result<uint64_t> Client::newest(const std::string& program_name, int before) {
   uint64_t bound = before > 0 ? static_cast<uint64_t>(before) : uint64_t{1} << 31;
   while (true) {
     const std::optional<uint64_t> own = newest_before(name, bound);
-    std::vector<int64_t> least = {own ? static_cast<int64_t>(*own) : -1};
+    std::vector<int64_t> least = {same_as_recorded(own ? static_cast<int64_t>(*own) : -1)};
     if (Status agreed = ranks_->least(least); !agreed.ok()) return agreed;
     if (least[0] < 0) {
       return Status(Code::kNotFound, "there is none that every rank has in " + config_.persistent);
     }
     bound = static_cast<uint64_t>(least[0]);
     // All ranks have it, and of the same run.
-    const std::optional<int64_t> run = run_number({name, bound});
-    std::vector<int64_t> runs = {run.value_or(-1), run ? -*run : 1};
+    const int64_t run = same_as_recorded(run_number({name, bound}).value_or(-1));
+    std::vector<int64_t> runs = {run, -run};
     if (Status agreed = ranks_->least(runs); !agreed.ok()) return agreed;
     if (runs[0] >= 0 && runs[0] == -runs[1]) return bound;
   }
@@ -338,7 +357,15 @@ Result<Client::Known*> Client::find(const Name& name) {
   Known& entry = known(name);
   if (entry.what) return &entry;
   Result<Archive::Written> found = archive_->find(name);
+  // In a replay the program has to get what it got when it was recorded.
+  const auto number =
+      found.ok() ? static_cast<int64_t>((checksum(found->run) + found->number) | 1) : 0;
+  const int64_t recorded = same_as_recorded(number);
+  if (recorded == 0 && found.ok()) return Status(Code::kNotFound, "there was no " + name.id());
   if (!found.ok()) return found.status();
+  if (recorded != number) {
+    return Status(Code::kDamaged, name.id() + " was written again since the program read it");
+  }
   entry.what = std::move(found.value());
   mover_->describe(entry.version, {name, *entry.what, {}});
   std::vector<MemoryPlace> places;
@@ -370,7 +397,7 @@ Status Client::recover(const Selection& selection) {
   if (!phase_ || !phase_->is_restart) return wrong_order("no restart was begun");
   const Known& entry = known(phase_->name);
   const Layout& layout = entry.what->layout;
-  const Result<Chosen> chosen = choose(selection);
+  Result<Chosen> chosen = choose(selection);
   if (!chosen.ok()) return chosen.status();
   std::vector<MemoryPlace> places(layout.regions().size());
   for (size_t i = 0; i < chosen->places.size(); ++i) {
@@ -383,9 +410,14 @@ Status Client::recover(const Selection& selection) {
                                   std::to_string(region.bytes) + " are protected"};
     }
     places[*saved] = chosen->places[i];
+    for (Staging::Staged& staged : chosen->staged) {
+      if (staged.host == chosen->places[i].memory) staged.bytes = layout.regions()[*saved].bytes;
+    }
   }
   mover_->set_program_memory(std::move(places));
-  return engine_->restore(entry.version);
+  Status restored = engine_->restore(entry.version);
+  if (!restored.ok() || staging_ == nullptr) return restored;
+  return staging_->copy_to_device(chosen->staged);
 }
 
 Status Client::end_restart(bool) {

@@ -19,6 +19,7 @@
 #include "tools/veloc/engine.h"
 #include "tools/veloc/memory.h"
 #include "tools/veloc/mover.h"
+#include "tools/veloc/staging.h"
 
 namespace gpusnap::veloc {
 
@@ -51,6 +52,9 @@ class Client {
     Clock& clock;
     // The memory that the calling thread's device has.
     std::function<std::unique_ptr<Memory>()> memory;
+    // Set if the program is checkpointed as a whole, too: what it found out, or in a replay what it
+    // had found out there.
+    std::function<int64_t(int64_t found)> same_as_recorded;
   };
   // Collective.
   static Result<std::unique_ptr<Client>> create(const Config& config, std::unique_ptr<Ranks> ranks,
@@ -113,11 +117,15 @@ class Client {
   struct Chosen {
     Layout layout;
     std::vector<MemoryPlace> places;
+    std::vector<Staging::Staged> staged;
   };
 
   Client(const Config& config, std::unique_ptr<Ranks> ranks, const Surroundings& surroundings)
       : config_(config), ranks_(std::move(ranks)), surroundings_(surroundings) {}
   FileSystem& files() const { return surroundings_.files; }
+  int64_t same_as_recorded(int64_t found) const {
+    return surroundings_.same_as_recorded ? surroundings_.same_as_recorded(found) : found;
+  }
   Status agree_on_run();
   Status start_engine();
 
@@ -130,6 +138,7 @@ class Client {
   Result<Known*> find(const Name& name);
 
   Result<Chosen> choose(const Selection& selection) const;
+  Result<Chosen> choose_to_save(const Selection& selection) const;
   int fastest_of(const std::vector<MemoryPlace>& places) const;
   Status write(const Name& name, const Chosen& chosen, std::map<std::string, std::string> files);
   Status keep(const Chosen& chosen);
@@ -155,6 +164,7 @@ class Client {
   // program has its device.
   std::unique_ptr<Archive> archive_;
   std::unique_ptr<Memory> memory_;
+  std::unique_ptr<Staging> staging_;  // null: the program is not checkpointed as a whole
   std::unique_ptr<Caches> caches_;
   std::unique_ptr<Mover> mover_;
   std::unique_ptr<Engine> engine_;

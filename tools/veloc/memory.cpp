@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "interpose/cuda_abi.h"
 
@@ -140,10 +141,12 @@ class DeviceCopier final : public Copier {
     if (bytes == 0) return {};
     const InContext in(driver_, context_);
     const CUresult result = driver_.cuMemcpyAsync(address(to), address(from), bytes, stream_);
+    has_begun_ = true;
     if (result == CUDA_SUCCESS) return {};
     return failed(driver_, "copy a checkpoint's memory", result);
   }
   Status finish() override {
+    if (!std::exchange(has_begun_, false)) return {};
     const InContext in(driver_, context_);
     const CUresult result = driver_.cuStreamSynchronize(stream_);
     if (result == CUDA_SUCCESS) return {};
@@ -155,6 +158,7 @@ class DeviceCopier final : public Copier {
   const CUcontext context_;
   CUstream stream_ = nullptr;
   CUevent event_ = nullptr;
+  bool has_begun_ = false;  // a copy that was not waited for
 };
 
 class DeviceMemory final : public Memory {

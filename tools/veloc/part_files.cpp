@@ -89,12 +89,28 @@ Result<std::unique_ptr<PartWriter>> PartWriter::begin(FileSystem& files, const s
                                  owner.rank};
   std::unique_ptr<PartWriter> writer(new PartWriter(files, place, name.text, owner, number));
   if (Status made = writer->commit_.start(); !made.ok()) return made;
+  if (Status removed = writer->remove_left(); !removed.ok()) return removed;
   auto segments = SegmentStore::start(files, place.epoch_folder_path(),
                                       {place.job_folder_name, place.run, place.epoch, place.rank},
                                       {}, compression, {});
   if (!segments.ok()) return segments.status();
   writer->segments_ = std::move(segments.value());
   return writer;
+}
+
+// A program that is replayed makes its writes again: one that it had begun may have left files.
+Status PartWriter::remove_left() {
+  const std::string folder = place_.epoch_folder_path();
+  const Result<std::vector<FolderEntry>> entries = files_.entries(folder);
+  if (!entries.ok()) return entries.status();
+  const std::string pending = temporary_manifest_name(place_.rank, place_.run);
+  for (const FolderEntry& entry : entries.value()) {
+    const std::optional<SegmentName> segment = parse_segment_name(entry.name);
+    const bool is_ours = segment && segment->rank == place_.rank && segment->run == place_.run;
+    if (!is_ours && entry.name != pending) continue;
+    if (Status removed = files_.remove(folder + "/" + entry.name); !removed.ok()) return removed;
+  }
+  return {};
 }
 
 PartWriter::~PartWriter() {

@@ -63,6 +63,7 @@ class PartWriter {
  private:
   PartWriter(FileSystem& files, CheckpointPlace place, std::string name, const Owner& owner,
              uint64_t number);
+  Status remove_left();
   void remove_replaced(const std::vector<std::string>& segments);
 
   FileSystem& files_;

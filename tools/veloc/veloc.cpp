@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/veloc/veloc.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <climits>
@@ -105,9 +106,15 @@ Status begin(std::unique_ptr<Ranks> ranks, const char* file) {
   if (ranks->rank() == 0) {
     for (const std::string& line : config->warnings) log(LogLevel::kWarn, file, ": ", line);
   }
+  Client::Surroundings surroundings = {
+      posix_file_system(), monotonic_clock(), memory_of_this_thread, {}};
+  // Of the preloaded library, if that is here.
+  using Answer = int64_t (*)(int64_t);
+  if (void* const symbol = dlsym(RTLD_DEFAULT, "gpusnap_same_as_recorded"); symbol != nullptr) {
+    surroundings.same_as_recorded = reinterpret_cast<Answer>(symbol);
+  }
   Result<std::unique_ptr<Client>> created =
-      Client::create(config->config, std::move(ranks),
-                     {posix_file_system(), monotonic_clock(), memory_of_this_thread});
+      Client::create(config->config, std::move(ranks), surroundings);
   if (!created.ok()) return created.status();
   client = created.value().release();
   owner = getpid();

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What libgpusnap-veloc asks this library: a program that writes checkpoints by itself and looks
+// for them is to find in a replay what it had found, and not what it has written since.
+
+#include "interpose/outside/series.h"
+
+// `found`: what the calling thread has found out. The result: the same, which is noted, or in a
+// replay what was noted at this place.
+extern "C" [[gnu::visibility("default"), gnu::used]] int64_t gpusnap_same_as_recorded(
+    int64_t found) {
+  using namespace gpusnap::outside;
+  const Own own(Source::kHistory);
+  if (!own) return found;
+  int64_t recorded = 0;
+  if (restored() && own->take(recorded)) return recorded;
+  own->add(found);
+  return found;
+}
