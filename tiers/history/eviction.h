@@ -4,12 +4,16 @@
 // and prefetch paper (section 4.2), corrected, and the policies that it is compared with. Pure
 // logic.
 //
-// The algorithm as printed has five faults. kAsPrinted keeps the first three, to show their cost:
+// The algorithm as printed has six faults. kAsPrinted keeps the first four, to show their cost:
 //   - The loop ends when the window's right end reaches the last fragment, so only one of the
 //     windows that end there is seen.
 //   - A window may begin with a fragment that it does not need.
 //   - A tie goes to the first window in the area, whatever its age; figure 7 of the paper shows the
 //     oldest checkpoint evicted.
+//   - The greatest sum of distances wins, so several small checkpoints that are read soon win
+//     against a large one that is read last, and even against a gap. Section 4.1.6 gives gaps the
+//     highest priority. kScore compares what the eviction costs later: bytes, weighted by how soon
+//     they are read.
 //   - `size_target` in line 11 is undefined; it can only mean size_new.
 //   - The loop that erases the window (line 25) goes one fragment too far.
 #pragma once
@@ -34,9 +38,9 @@ struct Candidate {
 inline constexpr int64_t kNever = INT64_MAX;
 
 enum class Evictor : uint8_t {
-  kScore,      // least wait; then the greatest sum of distances; then the oldest fragment
+  kScore,      // least wait; then least loss; then the oldest fragment
   kAsPrinted,  // the paper's loop
-  kFifo,       // the oldest fragment, whatever it costs
+  kFifo,       // the window whose youngest fragment is the oldest, whatever it costs
   kLru,        // the same, by age of use
 };
 
@@ -46,6 +50,9 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
+// The loss of a fragment is its size times the difference between the greatest distance of all
+// fragments and its own. A gap loses nothing.
+//
 // The best window of consecutive fragments of `size` bytes (at least 1) or more; none if all
 // contain a barrier, or the cache is too small. A window is never longer than needed: without its
 // first fragment it would be too small, and without its last one, too. If `steps` is given, it is

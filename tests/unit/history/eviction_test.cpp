@@ -60,6 +60,17 @@ TEST(Eviction, ConsumedCheckpointsGoBeforeQueuedOnes) {
   EXPECT_EQ(choose({{4, 0, 5}, {4, 0, kOfConsumed}}, 4), (Window{1, 2}));
 }
 
+TEST(Eviction, AGapComesBeforeSeveralCheckpoints) {
+  const Candidates fragments = {{4, 0, kOfGap}, {2, 0, 5}, {2, 0, 4}, {4, 0, 0}};
+  EXPECT_EQ(choose(fragments, 4), (Window{0, 1}));
+  EXPECT_EQ(choose(fragments, 4, Evictor::kAsPrinted), (Window{1, 3}));
+}
+
+TEST(Eviction, BytesThatAreReadSoonWeighMore) {
+  EXPECT_EQ(choose({{4, 0, 0}, {4, 0, 1}, {8, 0, 4}, {8, 0, kOfUnhinted}}, 8), (Window{3, 4}));
+  EXPECT_EQ(choose({{4, 0, 5}, {4, 0, 4}, {8, 0, 3}, {8, 0, 0}}, 8), (Window{0, 2}));
+}
+
 TEST(Eviction, NothingIsLargeEnough) {
   EXPECT_EQ(choose({}, 1), std::nullopt);
   EXPECT_EQ(choose({{4, 0, kOfGap}}, 5), std::nullopt);
@@ -69,6 +80,14 @@ TEST(Eviction, FirstInFirstOutLooksAtAgeAlone) {
   const Candidates fragments = {{4, 0, kOfUnhinted, 3}, {4, 50, 0, 2}, {4, 0, kOfUnhinted, 4}};
   EXPECT_EQ(choose(fragments, 4, Evictor::kFifo), (Window{1, 2}));
   EXPECT_EQ(choose(fragments, 4, Evictor::kLru), (Window{1, 2}));
+}
+
+// The youngest checkpoint decides: the neighbours of the oldest one may have just been written.
+TEST(Eviction, FirstInFirstOutSparesTheNewest) {
+  const Candidates fragments = {{4, 0, 0, 8}, {4, 0, 0, 9}, {1, 0, kOfGap, 0},
+                                {4, 0, 0, 1}, {4, 0, 0, 2}, {4, 0, 0, 3}};
+  EXPECT_EQ(choose(fragments, 5, Evictor::kFifo), (Window{2, 4}));
+  EXPECT_EQ(choose(fragments, 8, Evictor::kFifo), (Window{3, 5}));
 }
 
 // A table of all that can be in one.
@@ -87,14 +106,17 @@ Candidates any_table(std::mt19937_64& random) {
 }
 
 struct Sums {
-  uint64_t size = 0, distance = 0, oldest = UINT64_MAX;
+  uint64_t size = 0, distance = 0, loss = 0, oldest = UINT64_MAX;
   int64_t wait_ns = 0;
   bool barrier = false;
 };
 
 Sums sums(const Candidates& fragments, size_t first, size_t last) {
   Sums sum;
+  uint64_t farthest = 0;
+  for (const Candidate& each : fragments) farthest = std::max(farthest, each.distance);
   for (size_t i = first; i < last; ++i) {
+    sum.loss += fragments[i].size * (farthest - fragments[i].distance);
     sum.size += fragments[i].size;
     sum.distance += fragments[i].distance;
     sum.oldest = std::min(sum.oldest, fragments[i].age);
@@ -115,12 +137,12 @@ bool is_minimal(const Candidates& fragments, size_t first, size_t last, uint64_t
 // Looks at every window.
 std::optional<Window> by_brute_force(const Candidates& fragments, uint64_t size) {
   std::optional<Window> best;
-  std::tuple<int64_t, int64_t, uint64_t> best_rank;
+  std::tuple<int64_t, uint64_t, uint64_t> best_rank;
   for (size_t first = 0; first < fragments.size(); ++first) {
     for (size_t last = first + 1; last <= fragments.size(); ++last) {
       const Sums sum = sums(fragments, first, last);
       if (sum.barrier || !is_minimal(fragments, first, last, size)) continue;
-      const std::tuple rank(sum.wait_ns, -static_cast<int64_t>(sum.distance), sum.oldest);
+      const std::tuple rank(sum.wait_ns, sum.loss, sum.oldest);
       if (!best || rank < best_rank) {
         best = Window{first, last};
         best_rank = rank;
