@@ -26,7 +26,8 @@ Claim TierCache::ask(const Request& request) {
 TierCache::Answer TierCache::advance(Claim claim, const RestoreQueue& queue,
                                      const ReadyIn& ready_in) {
   Open& open = open_.at(claim);
-  if (has_been_pinned_since(open)) {
+  const bool is_outdated = open.chosen_at != releases_ && !window_is_evictable(open);
+  if (is_outdated || has_been_pinned_since(open)) {
     table_.release(claim);
     open.waited_for.clear();
     open.pinned.clear();
@@ -47,15 +48,20 @@ void TierCache::withdraw(Claim claim) {
 
 void TierCache::apply(Version version, CopyEvent event) {
   Copy& copy = copies_.at(version);
+  const bool was_evictable = evictable(copy.state, copy.facts);
   const std::optional<CopyState> next = next_state(copy.state, event, copy.facts);
   assert(next.has_value() && *next != CopyState::kGone);
   copy.state = *next;
   if (event == CopyEvent::kStoredBelow) copy.facts.stored_below = true;
   if (event == CopyEvent::kLostBelow) copy.facts.stored_below = false;
+  if (!was_evictable && evictable(copy.state, copy.facts)) ++releases_;
 }
 
 void TierCache::set_facts(Version version, const CopyFacts& facts) {
-  copies_.at(version).facts = facts;
+  Copy& copy = copies_.at(version);
+  const bool was_evictable = evictable(copy.state, copy.facts);
+  copy.facts = facts;
+  if (!was_evictable && evictable(copy.state, copy.facts)) ++releases_;
 }
 
 void TierCache::touch(Version version) {
@@ -108,6 +114,7 @@ bool TierCache::choose(Claim claim, Open& open, const RestoreQueue& queue,
   const auto window = choose_window(candidates, table_.rounded(open.request.bytes), evictor_);
   if (!window) return false;
   table_.claim(window->first, window->last, claim);
+  open.chosen_at = releases_;
   for (const Fragment& fragment : table_.claimed(claim)) {
     if (!fragment.version) continue;
     open.waited_for.push_back(*fragment.version);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -54,13 +55,15 @@ class TierCache {
   // it until it is placed or withdrawn.
   Claim ask(const Request& request);
   // Goes on with the request as far as the states of the copies allow. Chooses a window and claims
-  // it; places the copy when all of the window is evictable; starts again when a claimed copy has
-  // been pinned by a restore or a prefetch. To be called again after each change of a state, and
-  // after kNoRoom whenever it suits.
+  // it; places the copy when all of the window is evictable; chooses again when a claimed copy has
+  // been pinned by a restore or a prefetch, or when another copy has become evictable. To be called
+  // again after each change of a state, and after kNoRoom whenever it suits.
   Answer advance(Claim claim, const RestoreQueue& queue, const ReadyIn& ready_in);
   // The result of the last request that advance() placed.
   const Placed& placed() const { return placed_; }
   void withdraw(Claim claim);
+  // The copies that go when the request is placed; none before a window was chosen.
+  std::span<const Version> waits_for(Claim claim) const { return open_.at(claim).waited_for; }
 
   // Applies an event that is neither a reservation nor an eviction to a copy in the cache. The
   // life cycle allows it in the copy's state. kStoredBelow and kLostBelow change the copy's
@@ -75,6 +78,7 @@ class TierCache {
   CopyState state(Version version) const;
   std::optional<uint64_t> offset(Version version) const;
   const FragmentTable& table() const { return table_; }
+  Evictor evictor() const { return evictor_; }
 
  private:
   struct Copy {
@@ -86,6 +90,7 @@ class TierCache {
     Request request;
     std::vector<Version> waited_for;  // copies of the claimed window, with the states below
     std::vector<bool> pinned;         // whether each was pinned when it was claimed
+    uint64_t chosen_at = 0;           // releases_ when the window was chosen
   };
 
   Candidate candidate(const Fragment& fragment, Asker asker, const RestoreQueue& queue,
@@ -101,6 +106,7 @@ class TierCache {
   std::unordered_map<Claim, Open> open_;
   Claim newest_claim_ = 0;
   uint64_t newest_age_ = 0;
+  uint64_t releases_ = 0;  // how often a copy has become evictable
   Placed placed_;
 };
 

@@ -59,6 +59,18 @@ TEST_F(TierCacheTest, ARestoreOfAClaimedCopyMakesTheRequestStartAgain) {
   EXPECT_EQ(cache_.state(0), CopyState::kReadComplete);
 }
 
+TEST_F(TierCacheTest, ARequestTakesWhatBecomesEvictableFirst) {
+  for (Version version = 0; version < 3; ++version) hold(version, 4, false);
+  const Claim claim = ask(9, 4);
+  EXPECT_TRUE(cache_.waits_for(claim).empty());
+  EXPECT_EQ(advance(claim), Answer::kWaiting);
+  ASSERT_EQ(cache_.waits_for(claim).size(), 1);
+  EXPECT_EQ(cache_.waits_for(claim).front(), 0);
+  cache_.apply(2, CopyEvent::kStoredBelow);
+  EXPECT_EQ(advance(claim), Answer::kPlaced);
+  EXPECT_EQ(cache_.placed().evicted, std::vector<Version>{2});
+}
+
 TEST_F(TierCacheTest, NobodyButThePrefetcherWaitsForTheApplication) {
   hold(0, 12, true);
   cache_.apply(0, CopyEvent::kClaim);
