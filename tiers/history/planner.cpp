@@ -23,6 +23,7 @@ Planner::Planner(const Options& options)
     : discard_consumed_(options.discard_consumed),
       predictors_(options.caches.size(), Predictor(options.first_bandwidth)),
       flushes_(options.caches.size()),
+      direct_flushes_(options.caches.size()),
       prefetches_(options.caches.size()),
       flush_queues_(options.caches.size()) {
   assert(!options.caches.empty());
@@ -88,8 +89,15 @@ bool Planner::restore(Version version, int64_t since_last_ns) {
 }
 
 void Planner::hint(Version version) {
-  queue_.hint(version);
-  if (checkpoints_.contains(version)) revive(version);
+  const bool is_new = queue_.hint(version);
+  if (!checkpoints_.contains(version)) return;
+  revive(version);
+  if (!is_new) return;
+  for (int tier = 0; tier < last_tier(); ++tier) {
+    if (std::erase(flush_queues_[static_cast<size_t>(tier)], version) != 0) {
+      queue_flush(version, tier);
+    }
+  }
 }
 
 void Planner::stop_prefetching() {
@@ -113,8 +121,9 @@ std::vector<Transfer> Planner::plan() {
   do {
     has_changed_ = false;
     plan_application();
-    for (int tier = 0; tier < last_tier(); ++tier) plan_flush(tier);
+    // Flushes after prefetches, which they may yield to.
     for (int tier = 0; tier < last_tier(); ++tier) plan_prefetch(tier);
+    for (int tier = 0; tier < last_tier(); ++tier) plan_flush(tier);
   } while (has_changed_);
   return std::exchange(begun_, {});
 }
@@ -162,23 +171,22 @@ void Planner::plan_restore() {
 
 void Planner::plan_flush(int tier) {
   Lane& lane = flushes_[static_cast<size_t>(tier)];
-  std::deque<Version>& queue = flush_queues_[static_cast<size_t>(tier)];
   if (lane.running != 0) return;
-  // A copy may have failed, or have been discarded, while it was queued.
-  while (!queue.empty() && !holds(queue.front(), tier)) queue.pop_front();
-  const std::optional<Version> head = queue.empty() ? std::nullopt : std::optional(queue.front());
-  if (lane.version != head) {
+  const std::optional<Version> next = next_flush(tier);
+  if (lane.version != next) {
     withdraw(lane);
-    lane.version = head;
+    lane.version = next;
     lane.tier = tier + 1;
   }
-  if (!head) return;
-  const Version version = *head;
+  if (!next) return;
+  const Version version = *next;
+  if (lane.claim == 0 && stays_until_read(version, tier)) return plan_direct_flush(version, tier);
   while (true) {
+    if (lane.tier == last_tier() && yields_to_prefetch(tier)) return;
     // A slower tier may hold it already: it was prefetched from there.
     if (holds(version, lane.tier)) {
       apply(version, tier, CopyEvent::kStoredBelow);
-      queue.pop_front();
+      std::erase(flush_queues_[static_cast<size_t>(tier)], version);
       lane.version.reset();
       has_changed_ = true;
       return;
@@ -192,8 +200,89 @@ void Planner::plan_flush(int tier) {
     if (lane.tier == last_tier()) return give_flush_up(version, tier);
     ++lane.tier;
   }
-  checkpoints_.at(version).copies[static_cast<size_t>(tier)].facts.flush_begun = true;
-  begin(lane, version, tier, lane.tier);
+  begin_flush(lane, version, tier, lane.tier);
+}
+
+void Planner::plan_direct_flush(Version version, int tier) {
+  Lane& lane = direct_flushes_[static_cast<size_t>(tier)];
+  if (lane.running != 0 || yields_to_prefetch(tier)) return;
+  lane.version = version;
+  begin_flush(lane, version, tier, last_tier());
+}
+
+void Planner::begin_flush(Lane& lane, Version version, int from, int to) {
+  checkpoints_.at(version).copies[static_cast<size_t>(from)].facts.flush_begun = true;
+  begin(lane, version, from, to);
+}
+
+// The first queued copy whose flush is not running.
+std::optional<Version> Planner::next_flush(int tier) {
+  std::deque<Version>& queue = flush_queues_[static_cast<size_t>(tier)];
+  const Lane& direct = direct_flushes_[static_cast<size_t>(tier)];
+  for (auto each = queue.begin(); each != queue.end();) {
+    if (!holds(*each, tier)) {  // it has failed, or has been discarded
+      each = queue.erase(each);
+    } else if (direct.running == 0 || direct.version != *each) {
+      return *each;
+    } else {
+      ++each;
+    }
+  }
+  return {};
+}
+
+// True if the cache has room for the checkpoint and for all that is read before it. A copy in a
+// slower cache would only take the place of one that is read from there.
+bool Planner::stays_until_read(Version version, int tier) const {
+  const std::optional<uint64_t> distance = queue_.distance(version);
+  if (!distance || cache(tier).evictor() != Evictor::kScore || is_flush_awaited(tier) ||
+      state(version, last_tier()) != CopyState::kInit) {
+    return false;
+  }
+  const uint64_t own = checkpoints_.at(version).bytes;
+  uint64_t sum = own;
+  for (uint64_t i = 0; i < *distance && sum <= cache(tier).table().capacity(); ++i) {
+    if (!queue_.at(i)) continue;
+    const auto nearer = checkpoints_.find(*queue_.at(i));
+    // One that is not written yet is taken to be as large.
+    sum += nearer == checkpoints_.end() ? own : nearer->second.bytes;
+  }
+  return sum <= cache(tier).table().capacity();
+}
+
+// Files are written and read by the same drives, so a flush to the last tier slows prefetches from
+// there. It is put off while one is running, unless somebody waits for the flush.
+bool Planner::yields_to_prefetch(int tier) const {
+  const auto reads_last_tier = [this](const Lane& lane) {
+    return lane.running != 0 && running_.at(lane.running).from == last_tier();
+  };
+  return std::ranges::any_of(prefetches_, reads_last_tier) && !is_flush_awaited(tier);
+}
+
+// True if the application or a prefetch can get room in the cache only after flushes from it. A
+// flush into the cache counts only if it is awaited itself.
+bool Planner::is_flush_awaited(int tier) const {
+  const auto awaits_flush = [this, tier](const Lane& lane) {
+    if (lane.claim == 0 || lane.tier != tier) return false;
+    return std::ranges::any_of(cache(tier).waits_for(lane.claim), [this, tier](Version version) {
+      return is_kept_by_flush(version, tier);
+    });
+  };
+  if (awaits_flush(application_) || std::ranges::any_of(prefetches_, awaits_flush)) return true;
+  for (int faster = 0; faster < tier; ++faster) {
+    if (awaits_flush(flushes_[static_cast<size_t>(faster)]) && is_flush_awaited(faster))
+      return true;
+  }
+  return false;
+}
+
+// True if the copy is not evictable before it has been flushed.
+bool Planner::is_kept_by_flush(Version version, int tier) const {
+  if (checkpoints_.at(version).copies[static_cast<size_t>(tier)].facts.stored_below) return false;
+  const CopyState now = state(version, tier);
+  const bool is_flushed_first =
+      now == CopyState::kWriteInProgress || now == CopyState::kWriteComplete;
+  return is_flushed_first || !discard_consumed_;
 }
 
 void Planner::plan_prefetch(int tier) {
@@ -343,11 +432,12 @@ void Planner::finished(uint64_t id, Outcome outcome, int64_t took_ns) {
     application_.running = 0;
     is_write_ ? wrote(transfer, outcome) : restored(transfer, outcome);
   } else if (transfer.to > transfer.from) {
-    flushes_[static_cast<size_t>(transfer.from)].running = 0;
-    if (outcome == Outcome::kDone) {
-      predictors_[static_cast<size_t>(transfer.from)].transferred(transfer.bytes, took_ns);
+    const auto from = static_cast<size_t>(transfer.from);
+    const bool is_direct = direct_flushes_[from].running == id;
+    if (outcome == Outcome::kDone && !is_direct) {
+      predictors_[from].transferred(transfer.bytes, took_ns);
     }
-    flushed(transfer, outcome);
+    flushed(is_direct ? direct_flushes_[from] : flushes_[from], transfer, outcome);
   } else {
     prefetches_[static_cast<size_t>(transfer.to)].running = 0;
     prefetched(transfer, outcome);
@@ -385,12 +475,12 @@ void Planner::restored(const Transfer& transfer, Outcome outcome) {
   outcome_ = outcome == Outcome::kDone;
 }
 
-void Planner::flushed(const Transfer& transfer, Outcome outcome) {
+void Planner::flushed(Lane& lane, const Transfer& transfer, Outcome outcome) {
   const auto [version, from, to] = std::tuple(transfer.version, transfer.from, transfer.to);
-  std::deque<Version>& queue = flush_queues_[static_cast<size_t>(from)];
+  lane.running = 0;
   if (outcome == Outcome::kTargetFailed) return;  // the next slower tier is tried
-  queue.pop_front();
-  flushes_[static_cast<size_t>(from)].version.reset();
+  std::erase(flush_queues_[static_cast<size_t>(from)], version);
+  lane.version.reset();
   if (outcome == Outcome::kSourceFailed) return;
   // A restore may have found meanwhile that the copy cannot be read.
   if (holds(version, from)) apply(version, from, CopyEvent::kStoredBelow);
@@ -481,11 +571,20 @@ void Planner::flush_again(Version version) {
 void Planner::queue_flush(Version version, int tier) {
   if (!is_cache(tier)) return;
   std::deque<Version>& queue = flush_queues_[static_cast<size_t>(tier)];
-  if (std::ranges::find(queue, version) == queue.end()) queue.push_back(version);
+  if (std::ranges::find(queue, version) != queue.end()) return;
+  if (cache(tier).evictor() != Evictor::kScore) return queue.push_back(version);
+  // In the order of evictions: those that are not hinted, by arrival; then the farthest first. What
+  // is read soon stays cached, and need not be flushed if it may be discarded after that.
+  const auto distance = [this](Version each) {
+    return queue_.distance(each).value_or(distance_of_unhinted(queue_.span()));
+  };
+  auto place = queue.end();
+  while (place != queue.begin() && distance(*std::prev(place)) < distance(version)) --place;
+  queue.insert(place, version);
 }
 
 void Planner::give_flush_up(Version version, int tier) {
-  flush_queues_[static_cast<size_t>(tier)].pop_front();
+  std::erase(flush_queues_[static_cast<size_t>(tier)], version);
   flushes_[static_cast<size_t>(tier)].version.reset();
   checkpoints_.at(version).copies[static_cast<size_t>(tier)].flush_failed = true;
   not_flushed_.push_back(version);
@@ -544,10 +643,11 @@ TierCache::ReadyIn Planner::ready_in(int tier) const {
   const auto at = static_cast<size_t>(tier);
   std::unordered_map<Version, uint64_t> bytes_ahead;
   uint64_t ahead = 0;
-  for (const Version version : flush_queues_[at]) {
-    bytes_ahead[version] = ahead;
-    ahead += checkpoints_.at(version).bytes;
-  }
+  const auto add = [this, &bytes_ahead, &ahead](Version version) {
+    if (bytes_ahead.emplace(version, ahead).second) ahead += checkpoints_.at(version).bytes;
+  };
+  if (flushes_[at].running != 0) add(*flushes_[at].version);
+  for (const Version version : flush_queues_[at]) add(version);
   return [this, at, bytes_ahead = std::move(bytes_ahead)](Version version) {
     const Checkpoint& checkpoint = checkpoints_.at(version);
     if (checkpoint.copies[at].flush_failed || version == held_) return kNever;
@@ -557,7 +657,7 @@ TierCache::ReadyIn Planner::ready_in(int tier) const {
     }
     std::optional<AwaitedRestore> restore;
     if (caches_[at].state(version) == CopyState::kReadComplete) {
-      restore = {.distance = queue_.distance(version).value_or(0)};
+      restore = AwaitedRestore{.distance = queue_.distance(version).value_or(0)};
     }
     return std::max<int64_t>(predictors_[at].ready_in_ns(flush, restore), 1);
   };

@@ -9,12 +9,18 @@
 // so a flush always finds room at the end, and waits for nothing but slower flushes. Only the
 // prefetcher waits until the application consumes a checkpoint; a restore never waits for room: it
 // reads the fastest copy there is.
+//
+// With Evictor::kScore, hints also decide about flushes. What is read last is flushed first,
+// because it is evicted first. A copy that stays in its cache until it is read is flushed to the
+// last tier directly, because a copy in between would be of no use. A flush to the last tier yields
+// to a prefetch from there, whatever the evictor, unless somebody waits for the flush.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "tiers/history/predictor.h"
@@ -79,8 +85,8 @@ class Planner {
   void discard_consumed();
 
   // Transfers that may begin now. At most one runs at a time for the application, for the flushes
-  // of each tier, and for the prefetches into each tier. To be called after every other call that
-  // changes something.
+  // of each tier, for those that pass the next tier, and for the prefetches into each tier. To be
+  // called after every other call that changes something.
   std::vector<Transfer> plan();
   // `took_ns`: nanoseconds, at least 0.
   void finished(uint64_t id, Outcome outcome, int64_t took_ns);
@@ -91,6 +97,10 @@ class Planner {
   bool is_flushed() const;
   // Checkpoints that could not be flushed to the last tier.
   const std::vector<Version>& not_flushed() const { return not_flushed_; }
+
+  // Nanoseconds until the copy in this cache is expected to be evictable, at least 1; kNever if
+  // its flush was given up. For reports: how good predictions are.
+  int64_t evictable_in_ns(Version version, int tier) const { return ready_in(tier)(version); }
 
   int last_tier() const { return static_cast<int>(caches_.size()); }
   CopyState state(Version version, int tier) const;
@@ -129,7 +139,14 @@ class Planner {
   void plan_write();
   void plan_restore();
   void plan_flush(int tier);
+  void plan_direct_flush(Version version, int tier);
+  void begin_flush(Lane& lane, Version version, int from, int to);
+  std::optional<Version> next_flush(int tier);
   void plan_prefetch(int tier);
+  bool stays_until_read(Version version, int tier) const;
+  bool yields_to_prefetch(int tier) const;
+  bool is_flush_awaited(int tier) const;
+  bool is_kept_by_flush(Version version, int tier) const;
   std::optional<Version> next_prefetch(int tier);
   bool is_here_or_faster(Version version, int tier);
   bool is_brought_nearer(Version version, int tier, int source) const;
@@ -143,7 +160,7 @@ class Planner {
   void fail_to_read(const Transfer& transfer);
   void wrote(const Transfer& transfer, Outcome outcome);
   void restored(const Transfer& transfer, Outcome outcome);
-  void flushed(const Transfer& transfer, Outcome outcome);
+  void flushed(Lane& lane, const Transfer& transfer, Outcome outcome);
   void prefetched(const Transfer& transfer, Outcome outcome);
   void deliver(Version version, int tier);
   void consume(Version version);
@@ -163,7 +180,7 @@ class Planner {
   bool discard_consumed_;
   std::vector<TierCache> caches_;
   std::vector<Predictor> predictors_;  // of the flushes from each cache
-  std::map<Version, Checkpoint> checkpoints_;
+  std::unordered_map<Version, Checkpoint> checkpoints_;
   RestoreQueue queue_;
   bool prefetching_ = false;
 
@@ -171,8 +188,9 @@ class Planner {
   bool is_write_ = false;
   std::optional<Version> held_;
   std::optional<bool> outcome_ = true;
-  std::vector<Lane> flushes_;     // from each cache
-  std::vector<Lane> prefetches_;  // into each cache
+  std::vector<Lane> flushes_;         // from each cache
+  std::vector<Lane> direct_flushes_;  // from each cache to the last tier
+  std::vector<Lane> prefetches_;      // into each cache
   std::vector<std::deque<Version>> flush_queues_;
   std::vector<Version> not_flushed_;
 

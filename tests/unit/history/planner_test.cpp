@@ -34,6 +34,20 @@ class Mover {
       order_.push_back(transfer);
     }
   }
+  // The transfer that runs between these tiers; 0 if none does.
+  uint64_t find(int from, int to) const {
+    for (const auto& [id, transfer] : running_) {
+      if (transfer.from == from && transfer.to == to) return id;
+    }
+    return 0;
+  }
+  // Finishes all others until none runs.
+  void finish_all_but(uint64_t kept) {
+    while (running_.size() > 1) {
+      const uint64_t first = running_.begin()->first;
+      finish(first != kept ? first : running_.rbegin()->first);
+    }
+  }
   // Moves the bytes.
   void finish(uint64_t id, Outcome outcome = Outcome::kDone) {
     const Transfer transfer = running_.at(id);
@@ -266,6 +280,103 @@ TEST(Planner, ADiscardableCheckpointThatIsHintedAgainIsKept) {
   mover.planner().hint(2);
   mover.finish_all();
   EXPECT_EQ(mover.planner().slowest_copy(2), 2);
+}
+
+TEST(Planner, WhatIsReadLastIsFlushedFirst) {
+  Mover mover({.caches = {{.capacity = 16}, {.capacity = kMiddle}}});
+  for (Version version = 1; version <= 4; ++version) mover.planner().hint(version);
+  for (Version version = 1; version <= 3; ++version) {
+    ASSERT_TRUE(mover.planner().write(version, 5));
+    mover.plan();
+    mover.finish(mover.find(kApplication, 0));
+  }
+  const uint64_t first = mover.running().begin()->first;
+  EXPECT_EQ(mover.running().at(first).version, 1);
+  mover.finish(first);
+  EXPECT_EQ(mover.running().begin()->second.version, 3);
+  mover.finish_all();
+  EXPECT_TRUE(mover.planner().is_flushed());
+}
+
+TEST(Planner, OtherEvictorsFlushInTheOrderOfWrites) {
+  Mover mover({.caches = {{.capacity = 16, .evictor = Evictor::kFifo}, {.capacity = kMiddle}}});
+  for (Version version = 1; version <= 3; ++version) {
+    mover.planner().hint(version);
+    ASSERT_TRUE(mover.planner().write(version, 5));
+    mover.plan();
+    mover.finish(mover.find(kApplication, 0));
+  }
+  mover.finish(mover.running().begin()->first);
+  EXPECT_EQ(mover.running().begin()->second.version, 2);
+}
+
+TEST(Planner, AHintChangesTheOrderOfFlushes) {
+  Mover mover({.caches = {{.capacity = 16}, {.capacity = kMiddle}}});
+  for (Version version = 1; version <= 3; ++version) {
+    ASSERT_TRUE(mover.planner().write(version, 5));
+    mover.plan();
+    mover.finish(mover.find(kApplication, 0));
+  }
+  mover.planner().hint(2);
+  mover.finish(mover.running().begin()->first);
+  EXPECT_EQ(mover.running().begin()->second.version, 3);
+  mover.finish_all();
+  EXPECT_TRUE(mover.planner().is_flushed());
+}
+
+// The middle tier keeps its room for what will not be in the fastest one.
+TEST(Planner, WhatStaysCachedUntilItIsReadIsFlushedPastTheNextTier) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 5; ++version) mover.planner().hint(version);
+  for (const Version version : {5, 1}) {
+    ASSERT_TRUE(mover.write(version, 8));
+    mover.finish_all();
+    EXPECT_EQ(mover.planner().state(version, 0), CopyState::kFlushed);
+    EXPECT_EQ(mover.planner().slowest_copy(version), 2);
+  }
+  EXPECT_EQ(mover.planner().state(5, 1), CopyState::kFlushed);
+  EXPECT_EQ(mover.planner().state(1, 1), CopyState::kInit);
+}
+
+// Leaves checkpoints 1 to 20 on the last tier, and begins to prefetch the first one from there.
+uint64_t begin_to_prefetch(Mover& mover) {
+  for (Version version = 1; version <= 20; ++version) {
+    EXPECT_TRUE(mover.write(version, 8));
+    mover.finish_all();
+  }
+  mover.planner().hint(1);
+  mover.planner().start_prefetching();
+  mover.plan();
+  return mover.find(2, 1);
+}
+
+TEST(Planner, AFlushToTheLastTierYieldsToAPrefetchFromThere) {
+  Mover mover(two_caches());
+  const uint64_t prefetch = begin_to_prefetch(mover);
+  ASSERT_NE(prefetch, 0);
+  ASSERT_TRUE(mover.planner().write(21, 8));
+  mover.plan();
+  mover.finish_all_but(prefetch);
+  EXPECT_EQ(mover.planner().outcome(), true);
+  EXPECT_EQ(mover.planner().slowest_copy(21), 1);
+  EXPECT_FALSE(mover.planner().is_flushed());
+  mover.finish(prefetch);
+  EXPECT_NE(mover.find(1, 2), 0);
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().slowest_copy(21), 2);
+}
+
+TEST(Planner, AFlushThatAWriteWaitsForDoesNotYield) {
+  Mover mover(two_caches());
+  const uint64_t prefetch = begin_to_prefetch(mover);
+  ASSERT_NE(prefetch, 0);
+  for (Version version = 21; version <= 60; ++version) {
+    ASSERT_TRUE(mover.planner().write(version, 8));
+    mover.plan();
+    mover.finish_all_but(prefetch);
+    ASSERT_EQ(mover.planner().outcome(), true) << version;
+  }
+  EXPECT_EQ(mover.running().begin()->first, prefetch);
 }
 
 TEST(Planner, AnErrorOfATierIsPassedOver) {
