@@ -24,22 +24,37 @@ def nice_top(value):
 class Panel:
     """One chart with its own axes; a figure has some of them, one below the other."""
 
-    def __init__(self, title, label, width=960, height=300, top=None):
+    def __init__(self, title, label, width=960, height=300, top=None, logarithmic=False):
+        """A logarithmic axis begins at 1: what is less has no bar."""
         self.title, self.label = title, label
         self.width, self.height, self.top = width, height, top
+        self.logarithmic = logarithmic
         self.parts = []
+
+    def part(self, value, top):
+        """How far up the axis the value is, from 0 to 1."""
+        if not self.logarithmic:
+            return min(max(value, 0) / top, 1)
+        return min(math.log(max(value, 1)) / math.log(top), 1)
+
+    def ticks(self, top):
+        if not self.logarithmic:
+            return [top * i / 5 for i in range(6)]
+        return [10 ** i for i in range(round(math.log10(top)) + 1)]
 
     def axes(self, highest):
         top = self.top or nice_top(highest)
+        if self.logarithmic:
+            top = 10 ** max(math.ceil(math.log10(max(highest, 1)) - 1e-9), 1)
         plot = self.height - TOP - BOTTOM
         self.parts.append(text(LEFT, 18, self.title, 'start', 14, 'font-weight="bold"'))
         self.parts.append(text(14, TOP + plot / 2, self.label, size=11,
                                more=f'transform="rotate(-90 14 {TOP + plot / 2:.1f})"'))
-        for i in range(6):
-            y = TOP + plot * (1 - i / 5)
+        for tick in self.ticks(top):
+            y = TOP + plot * (1 - self.part(tick, top))
             self.parts.append(f'<line x1="{LEFT}" x2="{self.width - RIGHT}" y1="{y:.1f}" '
                               f'y2="{y:.1f}" stroke="#ddd"/>')
-            self.parts.append(text(LEFT - 6, y + 4, f'{top * i / 5:.4g}', 'end', 11))
+            self.parts.append(text(LEFT - 6, y + 4, f'{tick:.4g}', 'end', 11))
         return top, plot
 
     def legend(self, names):
@@ -63,7 +78,7 @@ class Panel:
                 value = values[g][s]
                 if value is None:
                     continue
-                high = plot * min(max(value, 0) / top, 1)
+                high = plot * self.part(value, top)
                 x, y = left + s * bar, TOP + plot - high
                 self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{bar * 0.9:.1f}" '
                                   f'height="{high:.1f}" fill="{COLOURS[s % len(COLOURS)]}"/>')
@@ -79,14 +94,15 @@ class Panel:
         top, plot = self.axes(most)
         wide = self.width - LEFT - RIGHT
         for s, line in enumerate(points):
-            at = ' '.join(f'{LEFT + wide * x / right:.1f},{TOP + plot * (1 - y / top):.1f}'
-                          for x, y in line)
+            at = ' '.join(f'{LEFT + wide * x / right:.1f},'
+                          f'{TOP + plot * (1 - self.part(y, top)):.1f}' for x, y in line)
             colour = COLOURS[s % len(COLOURS)]
             self.parts.append(f'<polyline points="{at}" fill="none" stroke="{colour}" '
                               'stroke-width="1.5"/>')
             for x, y in line if len(line) <= 64 else []:
                 self.parts.append(f'<circle cx="{LEFT + wide * x / right:.1f}" '
-                                  f'cy="{TOP + plot * (1 - y / top):.1f}" r="2" fill="{colour}"/>')
+                                  f'cy="{TOP + plot * (1 - self.part(y, top)):.1f}" r="2" '
+                                  f'fill="{colour}"/>')
         self.parts.append(text(self.width - RIGHT, TOP + plot + 15, f'{label}: {right}', 'end', 11))
         self.legend(series)
         return self
