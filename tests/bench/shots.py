@@ -209,6 +209,7 @@ class Bench:
         for wait in (1, 0):
             for sizes in SIZES:
                 self.print_orders(found, wait, sizes)
+        self.print_inside(found)
         self.judge_orders(found)
         self.drawings['orders'] = svg.figure([
             self.draw_orders(found, wait, sizes, what)
@@ -228,6 +229,16 @@ class Bench:
             shot = CHECKPOINTS * SIZE
             self.say(f'least possible: waiting for restores {least_restore_wait(sizes, shot):.2f} s, '
                      f'for checkpoints {least_write_wait(shot):.2f} s')
+
+    def print_inside(self, found):
+        """What the predictor expected when a copy had arrived, beside the time until it was flushed or
+        consumed (median of the relative errors); and how full caches have been."""
+        columns = {'flush, error': ('flush_error', 1), 'restore, error': ('restore_error', 1),
+                   'device cache, GiB': ('device_peak', GIB), 'host cache, GiB': ('host_peak', GIB)}
+        rows = {f'{sizes}, {order}, {"after flushes" if wait else "at once"}': (wait, sizes, order)
+                for wait in (1, 0) for sizes in SIZES for order in ORDERS}
+        self.table(f'Predictor and caches, {OURS} hints', list(rows), list(columns),
+                   lambda row, column: spread(found[(*rows[row], OURS)], *columns[column]))
 
     def judge_orders(self, found):
         sources = [tuple(round(r[f'from_{m}']) for m in ('device', 'host', 'drives'))
