@@ -69,7 +69,7 @@ MODELS = {
     'nothing is discarded': 'discard=0',
 }
 
-# Of the deep tiers talk (slide 36): the best restore throughput beside "state-of-the-art solutions",
+# Of the deep tiers talk (slide 35): the best restore throughput beside "state-of-the-art solutions",
 # which are ADIOS2 and FIFO there.
 PUBLISHED_FIFO = {'sequential': 7.5, 'reverse': 8.7, 'irregular': 11.7}
 PUBLISHED_WAIT = 2.0  # times less I/O wait at least (abstract)
