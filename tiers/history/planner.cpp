@@ -27,7 +27,13 @@ Planner::Planner(const Options& options)
       prefetches_(options.caches.size()),
       flush_queues_(options.caches.size()) {
   assert(!options.caches.empty());
-  for (const TierCache::Options& each : options.caches) caches_.emplace_back(each);
+  for (const TierCache::Options& each : options.caches) {
+    const size_t first = lanes(caches_.size());
+    flushes_[caches_.size()].number = first;
+    direct_flushes_[caches_.size()].number = first + 1;
+    prefetches_[caches_.size()].number = first + 2;
+    caches_.emplace_back(each);
+  }
 }
 
 // ---- What the application asks for
@@ -392,6 +398,7 @@ void Planner::begin(Lane& lane, Version version, int from, int to) {
   transfer.id = ++newest_transfer_;
   transfer.version = version;
   transfer.bytes = checkpoints_.at(version).bytes;
+  transfer.lane = lane.number;
   transfer.from = from;
   transfer.to = to;
   if (is_cache(from)) transfer.from_offset = cache(from).offset(version).value();

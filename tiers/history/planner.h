@@ -36,6 +36,7 @@ struct Transfer {
   uint64_t id = 0;
   Version version = 0;
   uint64_t bytes = 0;
+  size_t lane = 0;  // at most one transfer of a lane runs at a time
   int from = kApplication;
   int to = kApplication;
   uint64_t from_offset = 0;      // in the cache of the tier; 0 for the last tier
@@ -102,6 +103,8 @@ class Planner {
   // its flush was given up. For reports: how good predictions are.
   int64_t evictable_in_ns(Version version, int tier) const { return ready_in(tier)(version); }
 
+  // Of transfers, numbered from 0: the application's is the first.
+  static size_t lanes(size_t caches) { return 1 + 3 * caches; }
   int last_tier() const { return static_cast<int>(caches_.size()); }
   CopyState state(Version version, int tier) const;
   const TierCache& cache(int tier) const { return caches_.at(static_cast<size_t>(tier)); }
@@ -122,6 +125,7 @@ class Planner {
   };
   // What asks for room on a tier, and runs one transfer at a time.
   struct Lane {
+    size_t number = 0;
     std::optional<Version> version;  // what room is asked for, or what moves
     int tier = 0;                    // where
     Claim claim = 0;                 // 0: nothing is asked for

@@ -93,9 +93,7 @@ Status Client::start_engine() {
   options.discard_consumed = config_.discard_consumed;
   auto engine = std::make_unique<Engine>(
       options, surroundings_.clock,
-      [mover = mover.value().get()](const Transfer& transfer, size_t lane) {
-        return mover->move(transfer, lane);
-      });
+      [mover = mover.value().get()](const Transfer& transfer) { return mover->move(transfer); });
   if (Status started = engine->start(); !started.ok()) return started;
   caches_ = std::move(caches.value());
   mover_ = std::move(mover.value());

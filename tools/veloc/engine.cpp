@@ -5,8 +5,6 @@
 
 namespace gpusnap::veloc {
 
-using history::kApplication;
-
 namespace {
 constexpr size_t kProgram = 0;  // its lane
 }  // namespace
@@ -15,7 +13,7 @@ Engine::Engine(const history::Planner::Options& options, Clock& clock, Move move
     : move_(std::move(move)),
       clock_(clock),
       planner_(options),
-      lanes_(lanes(options.caches.size())) {}
+      lanes_(history::Planner::lanes(options.caches.size())) {}
 
 Status Engine::start() {
   for (size_t lane = kProgram + 1; lane < lanes_.size(); ++lane) {
@@ -129,15 +127,9 @@ void Engine::discard_consumed() {
 
 // ---- Lanes
 
-size_t Engine::lane_of(const Transfer& transfer) const {
-  if (transfer.from == kApplication || transfer.to == kApplication) return kProgram;
-  return transfer.to > transfer.from ? 1 + 2 * static_cast<size_t>(transfer.from)
-                                     : 2 + 2 * static_cast<size_t>(transfer.to);
-}
-
 void Engine::plan() {
   for (Transfer& transfer : planner_.plan()) {
-    Lane& lane = lanes_[lane_of(transfer)];
+    Lane& lane = lanes_[transfer.lane];
     lane.next = std::move(transfer);
     lane.has_work.notify_all();
   }
@@ -158,7 +150,7 @@ void Engine::carry_out(std::unique_lock<std::mutex>& lock, size_t lane) {
   const Transfer transfer = *std::exchange(lanes_[lane].next, std::nullopt);
   lock.unlock();
   const int64_t begin = clock_.now_ns();
-  Moved moved = move_(transfer, lane);
+  Moved moved = move_(transfer);
   const int64_t took = clock_.now_ns() - begin;
   lock.lock();
   planner_.finished(transfer.id, moved.outcome, took);

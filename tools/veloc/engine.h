@@ -34,17 +34,15 @@ struct Moved {
 // One lock, which is not held while anything moves.
 class Engine {
  public:
-  // Moves a checkpoint's bytes. Called by the lane's thread, or the program's, which is lane 0;
-  // several lanes at the same time.
-  using Move = std::function<Moved(const Transfer& transfer, size_t lane)>;
+  // Moves a checkpoint's bytes. Called by the thread of the transfer's lane, or the program's,
+  // which is lane 0; for several lanes at the same time.
+  using Move = std::function<Moved(const Transfer& transfer)>;
 
   Engine(const history::Planner::Options& options, Clock& clock, Move move);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   // Ends what is moving, and nothing more.
   ~Engine();
-  // Lanes are numbered from 0.
-  static size_t lanes(size_t caches) { return 1 + 2 * caches; }
   Status start();
 
   // `fastest`: the checkpoint is kept on no faster tier. kInvalid: the version exists.
@@ -72,7 +70,6 @@ class Engine {
     std::condition_variable has_work;
   };
 
-  size_t lane_of(const Transfer& transfer) const;
   void plan();
   void run(size_t lane);
   void carry_out(std::unique_lock<std::mutex>& lock, size_t lane);

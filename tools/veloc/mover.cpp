@@ -33,7 +33,7 @@ Status copy_bytes(Copier& copier, const MemoryPlace& to, const MemoryPlace& from
 Result<std::unique_ptr<Mover>> Mover::create(FileSystem& files, Memory& memory,
                                              std::vector<Area> caches, Archive& archive) {
   std::unique_ptr<Mover> mover(new Mover(files, std::move(caches), archive));
-  for (size_t i = 0; i < Engine::lanes(mover->caches_.size()); ++i) {
+  for (size_t i = 0; i < history::Planner::lanes(mover->caches_.size()); ++i) {
     Result<std::unique_ptr<Copier>> copier = memory.copier();
     if (!copier.ok()) return copier.status();
     Result<std::unique_ptr<BounceBuffers>> buffers = BounceBuffers::create(memory);
@@ -61,15 +61,16 @@ MemoryPlace Mover::place(int tier, uint64_t cache_offset, const Layout& layout,
   return {area.memory + cache_offset + layout.offset(region), area.is_on_device};
 }
 
-Moved Mover::move(const Transfer& transfer, size_t lane) {
+Moved Mover::move(const Transfer& transfer) {
+  Lane& lane = lanes_[transfer.lane];
   const std::shared_ptr<const Checkpoint> moving = checkpoint(transfer.version);
   if (transfer.from == kApplication || transfer.to == kApplication) {
-    Status follows = lanes_[lane].copier->follow_program();
+    Status follows = lane.copier->follow_program();
     if (!follows.ok()) return {Outcome::kSourceFailed, std::move(follows)};
   }
-  if (is_files(transfer.to)) return write_files(transfer, *moving, lanes_[lane]);
-  if (is_files(transfer.from)) return read_files(transfer, *moving, lanes_[lane]);
-  return copy(transfer, *moving, lanes_[lane]);
+  if (is_files(transfer.to)) return write_files(transfer, *moving, lane);
+  if (is_files(transfer.from)) return read_files(transfer, *moving, lane);
+  return copy(transfer, *moving, lane);
 }
 
 Moved Mover::copy(const Transfer& transfer, const Checkpoint& checkpoint, Lane& lane) {

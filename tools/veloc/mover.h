@@ -55,7 +55,7 @@ class Mover {
   // writes or restores next.
   void set_program_memory(std::vector<MemoryPlace> regions) { program_ = std::move(regions); }
 
-  Moved move(const Transfer& transfer, size_t lane);
+  Moved move(const Transfer& transfer);
 
  private:
   struct Lane {

@@ -29,6 +29,8 @@ class Mover {
   void plan() {
     for (const Transfer& transfer : planner_.plan()) {
       expect_room_is_free(transfer);
+      for (const auto& [id, other] : running_) EXPECT_NE(other.lane, transfer.lane);
+      EXPECT_LT(transfer.lane, Planner::lanes(memory_.size()));
       evict(transfer);
       running_[transfer.id] = transfer;
       order_.push_back(transfer);
