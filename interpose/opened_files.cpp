@@ -31,6 +31,9 @@ constinit std::atomic<uint32_t> file_count{0};
 constinit uint16_t places[kPlaces] = {};  // by device and inode: number of the file from 1 on
 constinit char paths[512 << 10] = {};
 constinit size_t path_bytes = 0;
+constexpr size_t kMostFolders = 8;
+constinit char passed_over[kMostFolders][PATH_MAX] = {};
+constinit std::atomic<size_t> passed_over_count{0};
 constinit std::atomic<bool> stopped{false};  // or there is no more room
 constinit std::atomic<int64_t> began_ns{0};
 
@@ -81,6 +84,13 @@ bool is_of_the_system(const char* path) {
   for (const char* folder : {"/proc/", "/sys/", "/dev/", "/run/", "/etc/", "/usr/", "/var/",
                              "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/"}) {
     if (begins_with(path, folder)) return true;
+  }
+  return false;
+}
+
+bool is_passed_over(const char* path) {
+  for (size_t i = 0; i < passed_over_count.load(std::memory_order_acquire); ++i) {
+    if (begins_with(path, passed_over[i])) return true;
   }
   return false;
 }
@@ -152,7 +162,7 @@ void note(int descriptor, const Find& find) {
   if (!lock.held()) return;
   const size_t place = place_of(now);
   char path[PATH_MAX];
-  if (places[place] != 0 || !find(path) || is_of_the_system(path)) return;
+  if (places[place] != 0 || !find(path) || is_of_the_system(path) || is_passed_over(path)) return;
   add(now, place, path);
 }
 
@@ -170,6 +180,17 @@ void note_opened(int descriptor, int folder, const char* path) {
 
 void note_standard_input() {
   note(STDIN_FILENO, [](auto& to) { return link_target(STDIN_FILENO, to); });
+}
+
+bool pass_over_folder(const char* folder) {
+  const Lock lock;
+  const size_t count = passed_over_count.load(std::memory_order_relaxed);
+  const size_t bytes = strlen(folder);
+  if (!lock.held() || count == kMostFolders || bytes + 2 > PATH_MAX) return false;
+  memcpy(passed_over[count], folder, bytes);
+  passed_over[count][bytes] = '/';
+  passed_over_count.store(count + 1, std::memory_order_release);
+  return true;
 }
 
 void stop_noting_opened() {

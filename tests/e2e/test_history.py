@@ -224,6 +224,53 @@ class Kills(Histories, harness.TestCase):
         self.assertGreater(killed, len(numbers) // 2)
 
 
+class Preloaded(Histories, harness.TestCase):
+    """The program is checkpointed as a whole, too, killed and restored: it makes its calls again, and
+    finds what it had found."""
+
+    def setUp(self):
+        super().setUp()
+        self.history = os.path.join(self.folder, 'history')
+        self.earlier = None  # what writes the checkpoints that are there when the program starts
+
+    def begin_store(self):
+        super().begin_store()
+        shutil.rmtree(self.history, ignore_errors=True)
+        if self.earlier:
+            self.finish(self.start_plain(self.earlier))
+
+    def killed_and_restored(self, command, every):
+        self.begin_store()
+        reference = self.reference(command)
+        for _ in range(harness.KILLS):
+            self.saved_and_killed(command, reference, every)
+            again = self.start_restored(command, GPUSNAP_EVERY=every)
+            if again.ends_within(self.random.uniform(0, reference.seconds)) or not again.kill():
+                self.finish(again)
+                self.assert_same_output(again, reference)
+            self.settle()
+            self.assert_same_output(self.finish(self.start_restored(command)), reference)
+
+    def config(self, **keys):
+        return super().config(persistent=self.history + '/persistent',
+                              scratch=self.history + '/scratch', **keys)
+
+    def test_adjoint(self):
+        self.killed_and_restored([ADJOINT, self.config(), '--steps', '30', '--cells', '1',
+                                  '--hints', 'all'], 'syncs:7')
+
+    def test_roundtrip(self):
+        self.killed_and_restored([ROUNDTRIP, self.config(), '--memory', 'device', '--order',
+                                  'irregular', '--number', '16'], 'syncs:5')
+
+    def test_resumed(self):
+        """A replay finds the newest of the earlier run, as the program did, not its own."""
+        config = self.config()
+        self.earlier = [ROUNDTRIP, config, '--number', '5', '--passes', '0']
+        self.killed_and_restored([ROUNDTRIP, config, '--memory', 'device', '--resume', '--first', '5',
+                                  '--number', '16'], 'syncs:3')
+
+
 class Folders(Histories, harness.TestCase):
     """What is in the folders, and what becomes of damage and lack of room."""
 

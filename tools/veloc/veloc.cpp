@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -98,6 +99,23 @@ Result<Selection> selection_of(int mode, const int* ids, int count) {
   return selection;
 }
 
+// The library that checkpoints the program as a whole, if it is preloaded.
+struct PreloadedLibrary {
+  int64_t (*const same_as_recorded)(int64_t) =
+      reinterpret_cast<int64_t (*)(int64_t)>(dlsym(RTLD_DEFAULT, "gpusnap_same_as_recorded"));
+  void (*const history_folder)(const char*) =
+      reinterpret_cast<void (*)(const char*)>(dlsym(RTLD_DEFAULT, "gpusnap_history_folder"));
+
+  bool is_here() const { return same_as_recorded != nullptr && history_folder != nullptr; }
+  void tell_of_folder(const std::string& folder) const {
+    if (folder.empty()) return;
+    char working[PATH_MAX];
+    const bool is_absolute = folder.front() == '/';
+    if (!is_absolute && getcwd(working, sizeof working) == nullptr) return;
+    history_folder((is_absolute ? folder : std::string(working) + "/" + folder).c_str());
+  }
+};
+
 Status begin(std::unique_ptr<Ranks> ranks, const char* file) {
   if (client != nullptr) return {Code::kInvalid, "it was begun already"};
   if (file == nullptr) return {Code::kInvalid, "it needs a configuration file"};
@@ -108,10 +126,10 @@ Status begin(std::unique_ptr<Ranks> ranks, const char* file) {
   }
   Client::Surroundings surroundings = {
       posix_file_system(), monotonic_clock(), memory_of_this_thread, {}};
-  // Of the preloaded library, if that is here.
-  using Answer = int64_t (*)(int64_t);
-  if (void* const symbol = dlsym(RTLD_DEFAULT, "gpusnap_same_as_recorded"); symbol != nullptr) {
-    surroundings.same_as_recorded = reinterpret_cast<Answer>(symbol);
+  if (const PreloadedLibrary preloaded; preloaded.is_here()) {
+    surroundings.same_as_recorded = preloaded.same_as_recorded;
+    preloaded.tell_of_folder(config->config.scratch);
+    preloaded.tell_of_folder(config->config.persistent);
   }
   Result<std::unique_ptr<Client>> created =
       Client::create(config->config, std::move(ranks), surroundings);

@@ -34,13 +34,14 @@ constexpr const char* kUsage =
     "  --id N            of VELOC_Init_single() (0)\n"
     "  --name NAME       of the checkpoints (roundtrip)\n"
     "  --no-drain        what was read need not be on disk at the end\n"
+    "  --resume          looks for the newest version first, restores it and prints it\n"
     "  --survivors       writes nothing: reads all that other processes left, newest first";
 
 constexpr int kHead = 0, kBody = 1;  // numbers of the protected memory
 
 struct Setup {
   int number, bytes, passes, durable, first, seed, id;
-  bool variable, on_device, waits, survivors, drains;
+  bool variable, on_device, waits, resumes, survivors, drains;
   std::string order, hints, files, name;
 };
 
@@ -137,6 +138,14 @@ class Roundtrip {
         must_be(setup_.seed, order[i]);
       }
     }
+  }
+
+  void read_newest() {
+    const int version = VELOC_Restart_test(setup_.name.c_str(), 0);
+    std::printf("newest %d\n", version);
+    if (version < 0) return;
+    restore(version);
+    must_be(setup_.seed, version);
   }
 
   void read_survivors() {
@@ -248,6 +257,7 @@ Setup setup_of(Options& options) {
   setup.name = options.text("--name", "roundtrip");
   setup.drains = !options.flag("--no-drain");
   setup.waits = options.flag("--wait");
+  setup.resumes = options.flag("--resume");
   setup.durable = options.number("--durable", 0);
   setup.first = options.number("--first", 0);
   setup.seed = options.number("--seed", 1);
@@ -265,6 +275,7 @@ int run(Options options) {
   if (setup.survivors) {
     roundtrip.read_survivors();
   } else {
+    if (setup.resumes) roundtrip.read_newest();
     roundtrip.write_all();
     roundtrip.read_all();
   }

@@ -3,6 +3,7 @@
 // What libgpusnap-veloc asks this library: a program that writes checkpoints by itself and looks
 // for them is to find in a replay what it had found, and not what it has written since.
 
+#include "interpose/opened_files.h"
 #include "interpose/outside/series.h"
 
 // `found`: what the calling thread has found out. The result: the same, which is noted, or in a
@@ -16,4 +17,10 @@ extern "C" [[gnu::visibility("default"), gnu::used]] int64_t gpusnap_same_as_rec
   if (restored() && own->take(recorded)) return recorded;
   own->add(found);
   return found;
+}
+
+// What the program reads below this folder, an absolute path, are its own checkpoints and no input.
+extern "C" [[gnu::visibility("default"), gnu::used]] void gpusnap_history_folder(
+    const char* folder) {
+  (void)gpusnap::pass_over_folder(folder);
 }
