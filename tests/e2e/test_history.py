@@ -110,7 +110,7 @@ class Orders(Histories, harness.TestCase):
         return [ROUNDTRIP, path, '--seed', str(self.random.randrange(1 << 30))] + options
 
     def test_every_order(self):
-        number = ['--number', '200' if harness.SOAK else '20']
+        number = ['--number', '60' if harness.SOAK else '20']
         commands = []
         for order, hints, sizes, memory, waits in itertools.product(
                 ORDERS, HINTS, SIZES, MEMORIES, ([], ['--wait'])):
@@ -139,7 +139,7 @@ class Orders(Histories, harness.TestCase):
         return self.roundtrip(options, **keys)
 
     def test_settings(self):
-        self.run_all([self.random_roundtrip] * (600 if harness.SOAK else 12))
+        self.run_all([self.random_roundtrip] * (300 if harness.SOAK else 12))
 
 
 class Kills(Histories, harness.TestCase):
