@@ -42,6 +42,7 @@ class NearChunks {
     uint64_t near = 0;
     uint64_t store = 0;
     uint64_t passed_over = 0;  // of near ones that were not right
+    uint64_t in_memory = 0;    // of all, when they were needed
   };
   Counts counts;
 

@@ -16,6 +16,7 @@
 #include "tiers/manifest.h"
 #include "tiers/manifest_file.h"
 #include "tiers/near_chunks.h"
+#include "tiers/read_unit.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
 #include "tiers/store.h"
@@ -38,6 +39,9 @@ class PlainReadBuffers final : public ReadBuffers {
   size_t bytes() const override { return kBytes; }
   Result<std::byte*> take(bool wait) override;
   void give_back(std::byte* buffer) override;
+  int64_t spare() const override {
+    return static_cast<int64_t>(most_ - all_.size() + free_.size());
+  }
 
  private:
   static constexpr size_t kBytes = size_t{4} << 20;
@@ -45,6 +49,12 @@ class PlainReadBuffers final : public ReadBuffers {
   std::vector<std::byte*> all_;
   std::vector<std::byte*> free_;
 };
+
+// What is read for these pieces, which lie in the extents of `chain`; those of an extent are
+// neighbours, as place_extents() gives them. All of them outlive the units. `most`: bytes of a
+// unit that is no block.
+ReadUnits units_of(const JobPlace& job, std::span<const Manifest> chain,
+                   std::span<const PlacedExtent> pieces, uint64_t most, const NearChunks* near);
 
 // Hands out the bytes of each of the pieces once, which lie in the extents of `chain`; those of an
 // extent are neighbours, as place_extents() gives them. What `near` has of it is read from there;

@@ -79,6 +79,9 @@ class ReadBuffers {
   // Null where there is none just now; with `wait`, nobody else will give one back.
   virtual Result<std::byte*> take(bool wait) = 0;
   virtual void give_back(std::byte* buffer) = 0;
+  // How many more may be taken and kept for long. Below zero: others need so many of those that are
+  // kept.
+  virtual int64_t spare() const { return 0; }
 };
 
 // Bytes of a range of the checkpoint that were read and checked.

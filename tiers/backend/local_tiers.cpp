@@ -89,6 +89,13 @@ std::string store_key(const std::string& store) {
   return key;
 }
 
+uint64_t unused_on(FileSystem& files, const SsdFolder& folder) {
+  // Somebody else may use the device, too.
+  if (folder.capacity == 0) return free_bytes(folder.path) / 10 * 9;
+  const uint64_t used = bytes_of_chunks(files, user_folder(folder.path));
+  return folder.capacity - std::min(folder.capacity, used);
+}
+
 std::unique_ptr<LocalTiers> LocalTiers::open(FileSystem& files,
                                              const std::vector<SsdFolder>& folders,
                                              const std::string& backend, PlacementPolicy policy,

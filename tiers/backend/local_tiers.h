@@ -27,6 +27,10 @@ namespace gpusnap {
 // The key of a store's folder among a backend's.
 std::string store_key(const std::string& store);
 
+// Bytes that may still be used on a local device: what is free there, as far as the user lets it be
+// used.
+uint64_t unused_on(FileSystem& files, const SsdFolder& folder);
+
 class LocalTiers {
  public:
   // Those that can be used; `warn` is told of the others, and of missing calibrations where they

@@ -48,6 +48,14 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
   return result;
 }
 
+uint32_t StagingPool::free_slots() const {
+  const bool grows = memory_.header().refused.load(std::memory_order_relaxed) == 0;
+  const std::span<SlotEntry> entries = memory_.slots();
+  return static_cast<uint32_t>(std::ranges::count_if(
+      entries.first(grows ? entries.size() : memory_.backed()),
+      [](const SlotEntry& slot) { return slot.word.load().state == SlotState::kFree; }));
+}
+
 void StagingPool::release(Slot* slot) {
   client_.give_back(slot->index);
 }

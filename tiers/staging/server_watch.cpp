@@ -7,7 +7,7 @@ namespace gpusnap {
 namespace {
 constexpr auto kBetweenServerLooks = std::chrono::milliseconds(100);
 constexpr auto kBetweenStarts = std::chrono::seconds(1);
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kServerPatience = std::chrono::seconds(10);
 }  // namespace
 
 ServerWatch::ServerWatch(StagingMemory& memory, Revive revive)
@@ -33,7 +33,7 @@ Status ServerWatch::look_now(Clock::time_point now) {
     next_start_ = now + kBetweenStarts;
     started_ = revive_();
   }
-  if (now - *unserved_since_ < kPatience) return {};
+  if (now - *unserved_since_ < kServerPatience) return {};
   return {Code::kIo, "the backend has ended, and there is no other one" +
                          (started_.ok() ? std::string() : ": " + started_.message())};
 }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A restore's reader on a store that a backend has written, with a local tier.
+#include "tiers/backend/restore_reader.h"
+
+#include "backend_support.h"
+#include "tests/support/becomes.h"
+#include "tests/support/forwarding_file_system.h"
+#include "tiers/backend/local_tiers.h"
+#include "tiers/page_memory.h"
+
+namespace gpusnap::test {
+namespace {
+
+// Counts what is created below a folder, and can keep names from going.
+class NamesFileSystem final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
+                                                uint64_t reserve) override {
+    created.push_back(path);
+    return ForwardingFileSystem::create_bulk(path, reserve);
+  }
+  Status remove(const std::string& path) override {
+    if (dies) return {Code::kIo, "killed"};
+    return ForwardingFileSystem::remove(path);
+  }
+  std::vector<std::string> created;
+  std::atomic<bool> dies{false};
+};
+
+// Of 64 KiB each. Takes and gives by one thread at a time.
+class SmallBuffers final : public ReadBuffers {
+ public:
+  explicit SmallBuffers(uint32_t most) : most_(most) {}
+  size_t bytes() const override { return 64 << 10; }
+  Result<std::byte*> take(bool wait) override {
+    if (taken_ >= most_ && !wait) return nullptr;
+    ++taken_;
+    return allocate_pages(bytes()).value().release();
+  }
+  void give_back(std::byte* buffer) override {
+    PageMemory(buffer).reset();
+    --taken_;
+  }
+  int64_t spare() const override { return int64_t{most_} - int64_t{taken_}; }
+
+ private:
+  const uint32_t most_;
+  uint32_t taken_ = 0;
+};
+
+class RestoreReaderTest : public SsdTest {
+ protected:
+  void save(uint64_t epoch) {
+    start(PlacementPolicy::kCacheOnly);
+    Saver saver(*memory_, "/store", job_);
+    const Status saved = saver.wait(saver.save(epoch));
+    EXPECT_TRUE(saved.ok()) << saved.message();
+    saver.go();
+    drain();
+    for (const std::string& path : on_ssd()) files_.erase(path);
+  }
+
+  std::unique_ptr<RestoreReader> make_reader(uint64_t epoch, uint32_t buffers) {
+    store_ = std::move(Store::open(names_, "/store", false).value());
+    RestoreReader::Request request;
+    request.checkpoint = store_->find("demo@" + std::to_string(epoch)).value();
+    request.ssd = {{"/ssd", 64 << 20}};
+    request.run = "abc123";
+    return std::make_unique<RestoreReader>(names_, *store_, std::move(request),
+                                           std::make_unique<SmallBuffers>(buffers));
+  }
+  Status read(RestoreReader& reader, uint64_t epoch) {
+    const auto contents = reader.open();
+    if (!contents.ok()) return contents.status();
+    uint64_t bytes_read = 0;
+    Status status =
+        reader.read_all([&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
+          for (const ReadPiece& piece : pieces) {
+            const auto memory = memory_at(epoch, piece.range, job_.ranges.at(piece.range));
+            EXPECT_TRUE(std::ranges::equal(bytes.subspan(piece.at, piece.size),
+                                           std::span(memory).subspan(piece.offset, piece.size)));
+            bytes_read += piece.size;
+          }
+          return Status();
+        });
+    uint64_t all = 0;
+    for (const size_t size : job_.ranges) all += size;
+    if (status.ok()) {
+      EXPECT_EQ(bytes_read, all);
+    }
+    return status;
+  }
+  void remove_segments() {
+    for (const std::string& path : files_.paths()) {
+      if (path.ends_with(".segment")) files_.erase(path);
+    }
+  }
+
+  NamesFileSystem names_{files_};
+  std::unique_ptr<Store> store_;
+};
+
+TEST_F(RestoreReaderTest, ReadsAllWithAndWithoutReadingAhead) {
+  save(1);
+  auto plain = make_reader(1, 3);
+  EXPECT_TRUE(read(*plain, 1).ok());
+  EXPECT_EQ(plain->counts().in_memory, 0U);
+
+  auto ahead = make_reader(1, 100);
+  ahead->begin();
+  std::this_thread::sleep_for(200ms);
+  remove_segments();
+  const Status status = read(*ahead, 1);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_GT(ahead->counts().in_memory, 0U);
+  EXPECT_TRUE(names_.created.empty());  // memory held all
+}
+
+TEST_F(RestoreReaderTest, WhatMemoryDoesNotHoldIsOnTheDeviceWithoutAName) {
+  job_.ranges = {2 << 20, 777};
+  save(1);
+  auto ahead = make_reader(1, 2);
+  ahead->begin();
+  EXPECT_TRUE(becomes([&] {
+    return std::ranges::count_if(files_.log(), [](const std::string& each) {
+             return each.starts_with("write /ssd/");
+           }) >= 5;
+  }));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_TRUE(on_ssd().empty());
+  EXPECT_FALSE(names_.created.empty());
+  remove_segments();
+  const Status status = read(*ahead, 1);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_GT(ahead->counts().near, 0U);
+  const auto left = files_.entries("/ssd");
+  EXPECT_TRUE(left.ok() && left->empty());
+}
+
+// As a SIGKILL between a file's creation and the end of its name leaves it.
+TEST_F(RestoreReaderTest, ANameThatStaysIsRemovedByTheNextBackend) {
+  job_.ranges = {1 << 20};
+  save(1);
+  names_.dies = true;
+  auto ahead = make_reader(1, 1);
+  ahead->begin();
+  EXPECT_TRUE(becomes([&] { return !on_ssd().empty(); }));
+  const Status status = read(*ahead, 1);
+  EXPECT_TRUE(status.ok()) << status.message();
+  ahead.reset();
+  const std::string left = on_ssd().front();
+  files_.put(left.substr(0, left.find("/", left.find("/restore-") + 1)) + "/lock", {});
+  start();
+  drain();
+  EXPECT_TRUE(on_ssd().empty()) << on_ssd().front();
+}
+
+TEST_F(RestoreReaderTest, EndsAtAnyMoment) {
+  save(1);
+  for (int i = 0; i < 20; ++i) {
+    auto ahead = make_reader(1, static_cast<uint32_t>(i));
+    ahead->begin();
+    std::this_thread::sleep_for(std::chrono::microseconds(i * 50));
+    if (i % 2 == 0) ahead->stop();
+    if (i % 3 == 0) {
+      EXPECT_TRUE(read(*ahead, 1).ok());
+    }
+  }
+}
+
+TEST_F(RestoreReaderTest, WhatIsWrongIsToldWhereItIsNeeded) {
+  save(1);
+  auto ahead = make_reader(1, 100);
+  remove_segments();
+  ahead->begin();
+  EXPECT_EQ(read(*ahead, 1).code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace gpusnap::test

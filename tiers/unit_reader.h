@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Has units read, checked and taken, several at a time. Reading may begin before anybody can take
+// them (read_ahead()): then the first ones wait in buffers, checked, and the next ones on a local
+// device.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "tiers/ahead_files.h"
+#include "tiers/ahead_plan.h"
+#include "tiers/file_system.h"
+#include "tiers/manifest_file.h"
+#include "tiers/near_chunks.h"
+#include "tiers/page_memory.h"
+#include "tiers/part_reader.h"
+#include "tiers/read_unit.h"
+#include "tiers/spawn.h"
+#include "tiers/status.h"
+#include "tiers/store.h"
+
+namespace gpusnap {
+
+// Makes the files for what memory does not hold. Null: there are none.
+using MakeAheadFiles = std::function<std::unique_ptr<AheadFiles>()>;
+
+// One thread at a time, but for stop_ahead().
+class UnitReader {
+ public:
+  // What `units` point to outlives it, and so does all else. `near` counts what is read; null:
+  // nobody does.
+  UnitReader(FileSystem& files, const JobPlace& job, const PartReaderOptions& options,
+             ReadBuffers& buffers, ReadUnits units, NearChunks* near);
+  UnitReader(const UnitReader&) = delete;
+  UnitReader& operator=(const UnitReader&) = delete;
+  // Waits for what is on its way.
+  ~UnitReader();
+
+  // Reads as much as the buffers and the files take, until stop_ahead(). Does not fail: what could
+  // not be read, or is not right, is read again by run().
+  void read_ahead(const MakeAheadFiles& make_files);
+  void stop_ahead();
+
+  // Each unit once: first those in memory, then those on a local device, then the others in their
+  // order. The first failure, after which nothing is taken any more.
+  Status run(const TakePieces& take, const std::function<void(uint64_t)>& advance);
+
+ private:
+  // Where a unit was read.
+  enum class Source : uint8_t { kStore, kCopy, kAhead };
+  // A buffer that several small units share; given back with the last of them.
+  struct Shared {
+    std::byte* buffer = nullptr;
+    size_t used = 0;  // bytes
+  };
+  // A unit that is being read or has been.
+  struct Part {
+    const ReadUnit* unit = nullptr;
+    size_t number = 0;
+    std::byte* buffer = nullptr;     // of buffers_, or
+    std::shared_ptr<Shared> shared;  // a part of one, or
+    PageMemory own;                  // its own, where it is larger than those
+    PageMemory stored;               // a block as it is in the file
+    uint64_t stored_room = 0;        // bytes of `stored`
+    std::span<std::byte> raw;
+    std::span<std::byte> plain;
+    Source source = Source::kStore;
+    Status status;                          // of reading and checking it
+    std::optional<AheadFiles::Place> goal;  // read ahead: where it goes
+    std::optional<Status> moved;            // what came of that
+  };
+  // What copies are read from.
+  struct CopyFile {
+    size_t reading = 0;  // units
+    bool is_wrong = false;
+    std::unique_ptr<BulkFile> file;
+  };
+
+  void fail(size_t number, Status status);
+  bool begin_next();
+  void begin(std::unique_ptr<Part> part);
+  void read(Part* part);
+  void arrive(Part* part);
+  Result<std::unique_ptr<Part>> prepare(size_t number, bool wait);
+  Status open_source(Part& part);
+  bool open_copy_of(size_t number);
+  Status open_segment_of(const ReadUnit& unit);
+  Result<std::byte*> room_for(Part& part, uint64_t bytes, bool wait);
+  std::unique_ptr<Part> spare_part();
+  void start_thread_if_needed();
+  void work();
+  void check_one(std::unique_lock<std::mutex>& lock, UnitChecker& checker);
+  std::unique_ptr<Part> take_checked(std::unique_lock<std::mutex>& lock);
+  std::unique_ptr<Part> wait_checked();
+  std::unique_ptr<Part> wait_checked_briefly();
+
+  bool begin_ahead();
+  AheadPlan::Unit describe(const ReadUnit& unit) const;
+  void keep_ahead(std::unique_ptr<Part> part);
+  void move(std::unique_ptr<Part> part);
+  void hold(std::unique_ptr<Part> part);
+  void share_buffer(Part& part);
+  void give_back_held();
+  void leave(size_t number) { left_.insert(number); }
+  void order_rest();
+
+  std::unique_ptr<Part> next_part();
+  void use(Part& part, const TakePieces& take, const std::function<void(uint64_t)>& advance);
+  bool is_from_elsewhere(const Part& part) const { return part.source != Source::kStore; }
+  void pass_over(const Part& part);
+  size_t gather(const ReadUnit& unit, size_t next);
+  void give_back(Part& part);
+  void close_idle(const Part& part);
+  void end(std::unique_ptr<Part> part);
+
+  FileSystem& files_;
+  const JobPlace job_;
+  const PartReaderOptions options_;
+  ReadBuffers& buffers_;
+  NearChunks* const near_;
+  std::vector<ReadSegment> segments_;
+  const std::vector<ReadUnit> units_;
+
+  // The caller's thread's.
+  std::deque<size_t> to_read_;  // units, the next one first
+  size_t under_way_ = 0;
+  size_t used_ = 0;  // units
+  Status failure_;   // of the unit failed_at_
+  size_t failed_at_ = 0;
+  std::vector<bool> from_store_;  // by unit: although it is elsewhere, too
+  std::map<const NearChunk*, CopyFile> copies_;
+  std::vector<std::unique_ptr<Part>> spare_;
+  std::vector<ReadPiece> gathered_;
+  UnitChecker own_checker_;
+  std::vector<Join> threads_;
+  // What was read ahead.
+  std::optional<AheadPlan> plan_;
+  MakeAheadFiles make_files_;
+  std::unique_ptr<AheadFiles> ahead_files_;
+  std::map<size_t, std::unique_ptr<Part>> held_;  // in memory, by unit
+  std::shared_ptr<Shared> filling_;               // takes more small units
+  std::map<size_t, AheadFiles::Place> moved_;     // on a local device, by unit
+  std::set<size_t> left_;                         // units that were passed by
+
+  std::mutex mutex_;
+  std::condition_variable arrived_changed_;
+  std::condition_variable checked_changed_;
+  std::vector<std::unique_ptr<Part>> arrived_;
+  std::vector<std::unique_ptr<Part>> checked_;
+  bool ended_ = false;
+  bool stopped_ = false;  // reading ahead
+};
+
+}  // namespace gpusnap
