@@ -33,7 +33,7 @@ bool same_file(int one, int other) {
 
 Descriptor open_direct(const std::string& path, const Descriptor& cached, int access) {
   if (is_in_memory(cached.get())) return Descriptor(-1);  // it is its own cache
-  Descriptor direct = open_descriptor(path, access | O_DIRECT);
+  Descriptor direct = out_of_the_way(open_descriptor(path, access | O_DIRECT));
   if (direct.valid() && same_file(cached.get(), direct.get())) return direct;
   return Descriptor(-1);
 }

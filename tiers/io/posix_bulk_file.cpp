@@ -272,7 +272,7 @@ Result<std::unique_ptr<BulkFile>> create_bulk_file(IoEngine& engine, const std::
     return system_failed("create", path, error);
   }
   return std::unique_ptr<BulkFile>(std::make_unique<PosixBulkFile>(
-      engine, path, std::move(file), O_RDWR, 0, reserved, grows_ahead));
+      engine, path, out_of_the_way(std::move(file)), O_RDWR, 0, reserved, grows_ahead));
 }
 
 Result<std::unique_ptr<BulkFile>> continue_bulk_file(IoEngine& engine, const std::string& path) {
@@ -287,7 +287,7 @@ Result<std::unique_ptr<BulkFile>> open_bulk_file(IoEngine& engine, const std::st
   Result<OpenedFile> file = open_to_read(path);
   if (!file.ok()) return file.status();
   return std::unique_ptr<BulkFile>(std::make_unique<PosixBulkFile>(
-      engine, path, std::move(file->file), O_RDONLY, file->size, 0, false));
+      engine, path, out_of_the_way(std::move(file->file)), O_RDONLY, file->size, 0, false));
 }
 
 }  // namespace gpusnap

@@ -1,9 +1,11 @@
 #include "tiers/io/system_call.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -59,6 +61,17 @@ Descriptor::~Descriptor() {
 Descriptor open_descriptor(const std::string& path, int flags) {
   return Descriptor(
       uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, kFileMode); }));
+}
+
+Descriptor out_of_the_way(Descriptor low) {
+  constexpr rlim_t kHighest = 1 << 16;  // the system's table of them grows with the number
+  constexpr rlim_t kOurs = 512;
+  rlimit limit = {};
+  if (!low.valid() || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return low;
+  const rlim_t end = std::min(limit.rlim_cur, kHighest);
+  Descriptor high(
+      ::fcntl(low.get(), F_DUPFD_CLOEXEC, static_cast<int>(end - std::min(end / 2, kOurs))));
+  return high.valid() ? std::move(high) : std::move(low);
 }
 
 Result<OpenedFile> open_to_read(const std::string& path) {

@@ -40,6 +40,10 @@ class Descriptor {
 // valid() where it fails; errno says why.
 Descriptor open_descriptor(const std::string& path, int flags);
 
+// The same file by a high number, or as it is where there is none. A program counts on the numbers
+// that its own descriptors get, and may open some at any moment.
+Descriptor out_of_the_way(Descriptor low);
+
 // An existing file and its size in bytes; what is no file is kDamaged.
 struct OpenedFile {
   Descriptor file;
