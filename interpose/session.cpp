@@ -281,6 +281,7 @@ void Session::begin_replay() {
                                  manifest.calls);
   if (!replayer.ok()) impossible(kExitDamaged, replayer.status().message());
   replayer_ = std::move(replayer.value());
+  if (settings_.read_ahead) checkpointer_->read_ahead(restored_.checkpoint, manifest.rank);
   threads_[own_path()] = gettid();
   set_mode(Mode::kReplay);
 }

@@ -631,6 +631,7 @@ void Session::finish() {
     s->meet();
   }
   if (s->replaying()) {
+    s->checkpointer_->stop_reading();
     s->finish_replay();
     go_on_with_output(s->held_output_);
   }

@@ -430,6 +430,12 @@ std::string read_force(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
+std::string read_read_ahead(std::string_view value, ParsedSettings& into) {
+  if (value != "on" && value != "off") return "not on or off";
+  into.settings.read_ahead = value == "on";
+  return {};
+}
+
 std::string read_replay_output(std::string_view value, ParsedSettings&) {
   return value == "once" || value == "again" ? "" : "not once or again";
 }
@@ -468,7 +474,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 37> kVariables = {
+constexpr std::array<Variable, 38> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
@@ -501,6 +507,7 @@ constexpr std::array<Variable, 37> kVariables = {
      {kRestoredProgram, read_nothing},
      {kPadding, read_nothing},
      {kOneMore, read_nothing},
+     {"GPUSNAP_READ_AHEAD", read_read_ahead},
      {"GPUSNAP_REPLAY_OUTPUT", read_replay_output},
      {"GPUSNAP_OUTSIDE", read_outside},
      {"GPUSNAP_JOB", read_job},

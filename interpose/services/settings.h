@@ -89,8 +89,9 @@ struct Settings {
   // state, before its first launch but so many at which that memory is there.
   bool reload = false;
   uint64_t reload_behind = 0;
-  PassOver pass_over;  // in a restore
-  std::string job;     // as given; empty: default_job_name()
+  PassOver pass_over;      // in a restore
+  bool read_ahead = true;  // the checkpoint, while its replay is on its way
+  std::string job;         // as given; empty: default_job_name()
   LogLevel log = LogLevel::kWarn;
   bool strict = false;
 };

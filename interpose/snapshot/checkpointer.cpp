@@ -14,9 +14,10 @@
 #include "interpose/outside/checkpoint.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/log.h"
+#include "interpose/services/ranks.h"
 #include "interpose/snapshot/cut_observer.h"
+#include "interpose/snapshot/slot_buffers.h"
 #include "interpose/text.h"
-#include "tiers/backend/near_copies.h"
 #include "tiers/backend/remote_writer.h"
 
 namespace gpusnap {
@@ -418,10 +419,10 @@ std::string rate(uint64_t bytes, int64_t ns) {
 // long it took; nothing elsewhere.
 class LoadProgress {
  public:
-  // `counts`: of what was read; outlive it.
-  LoadProgress(uint64_t total, const NearChunks::Counts& counts)
+  // `reader` outlives it.
+  LoadProgress(uint64_t total, const RestoreReader& reader)
       : total_(total),
-        counts_(counts),
+        reader_(reader),
         shown_(isatty(STDERR_FILENO) == 1),
         began_(clock_ns(CLOCK_MONOTONIC)),
         last_(began_) {}
@@ -462,40 +463,22 @@ class LoadProgress {
   }
 
   std::string sources() const {
-    if (counts_.near + counts_.passed_over == 0) return {};
-    return "; from SSD " + mib(counts_.near) + ", from store " + mib(counts_.store) +
-           (counts_.passed_over == 0 ? "" : ", not right on SSD " + mib(counts_.passed_over));
+    const NearChunks::Counts& counts = reader_.counts();
+    std::string text = "; waited " + std::to_string(reader_.waited_ns() / 1'000'000) +
+                       " ms for files, read ahead " + mib(counts.in_memory);
+    if (counts.near + counts.passed_over == 0) return text;
+    text += "; from SSD " + mib(counts.near) + ", from store " + mib(counts.store);
+    if (counts.passed_over != 0) text += ", not right on SSD " + mib(counts.passed_over);
+    return text;
   }
 
   const uint64_t total_;
-  const NearChunks::Counts& counts_;
+  const RestoreReader& reader_;
   const bool shown_;
   bool written_ = false;
   const int64_t began_;
   int64_t last_;
   uint64_t done_ = 0;
-};
-
-// Slots of the pool, which the device copies from fastest.
-class SlotBuffers final : public ReadBuffers {
- public:
-  explicit SlotBuffers(StagingPool& pool) : pool_(pool) {}
-  size_t bytes() const override { return pool_.slot_bytes(); }
-  Result<std::byte*> take(bool wait) override {
-    auto slot = wait ? pool_.acquire() : pool_.acquire(std::chrono::nanoseconds(0));
-    if (slot.status().code() == Code::kBusy) return nullptr;
-    if (!slot.ok()) return slot.status();
-    return taken_.emplace(slot.value()->data, slot.value()).first->first;
-  }
-  void give_back(std::byte* buffer) override {
-    const auto found = taken_.find(buffer);
-    pool_.release(found->second);
-    taken_.erase(found);
-  }
-
- private:
-  StagingPool& pool_;
-  std::map<std::byte*, Slot*> taken_;
 };
 }  // namespace
 
@@ -535,11 +518,10 @@ std::string text_of(const SavedRange& saved) {
 }
 }  // namespace
 
-// Where each saved range is in this process; everything that can be refused is refused here.
-Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
-                                     const Find& find, std::vector<uint64_t>& addresses) {
-  bool moved = false;
-  for (const SavedRange& saved : contents.chain.front().ranges) {
+// Where each saved range is in this process, and which are at another address.
+Status Checkpointer::find_addresses(std::span<const SavedRange> ranges, const Find& find,
+                                    LoadedRanges& loaded) {
+  for (const SavedRange& saved : ranges) {
     const bool variable = saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal);
     const bool array = saved.kind == static_cast<uint8_t>(MemoryKind::kArray);
     const uint64_t address = variable ? find_variable(saved)
@@ -549,10 +531,10 @@ Status Checkpointer::check_addresses(const CheckpointInfo& checkpoint, const Con
       return {Code::kUnsupported,
               text_of(saved) + " of the checkpoint is not there in this process"};
     }
-    moved = moved || (address != saved.address && may_be_pointed_to(saved));
-    addresses.push_back(address);
+    if (address != saved.address && may_be_pointed_to(saved)) loaded.moved.push_back(&saved);
+    loaded.addresses.push_back(address);
   }
-  return moved ? check_moved(checkpoint, contents, addresses) : Status();
+  return {};
 }
 
 namespace {
@@ -574,29 +556,6 @@ Status expect_no_pointer(std::span<const std::byte> bytes,
   return {};
 }
 }  // namespace
-
-// What is at another address in this process may be loaded there, unless some pointer in device
-// memory still leads to the old place.
-Status Checkpointer::check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
-                                 const std::vector<uint64_t>& addresses) {
-  const Manifest& manifest = contents.chain.front();
-  std::vector<const SavedRange*> moved;
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    const SavedRange& saved = manifest.ranges[i];
-    if (addresses[i] != saved.address && may_be_pointed_to(saved)) moved.push_back(&saved);
-  }
-  SlotBuffers buffers(session_.backend_->pool());
-  return session_.store_->read_all(
-      checkpoint, contents, buffers,
-      [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
-        Status status;
-        for (const ReadPiece& piece : pieces) {
-          if (!status.ok()) break;
-          status = expect_no_pointer(bytes.subspan(piece.at, piece.size), moved);
-        }
-        return status;
-      });
-}
 
 Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
   const auto repeated = [this](const SavedRange& saved) {
@@ -634,22 +593,53 @@ Status Checkpointer::put_back(const CheckpointInfo& checkpoint, const Manifest& 
   if (status.ok()) status = s.arrays_.make_copies();
   if (status.ok()) status = s.give_physical_contexts();
   if (!status.ok()) return status;
-  const Result<Contents> contents = s.store_->resolve(checkpoint, manifest.rank);
+  std::unique_ptr<RestoreReader> reader = take_reader();
+  if (reader == nullptr) reader = make_reader(checkpoint, manifest.rank);
+  const Result<const Contents*> contents = reader->open();
   if (!contents.ok()) return contents.status();
-  status = check_addresses(checkpoint, contents.value(), find, addresses);
+  LoadedRanges loaded;
+  status = find_addresses(contents.value()->chain.front().ranges, find, loaded);
   if (!status.ok()) return status;
-  NearChunks near = find_copies(posix_file_system(), s.settings_.tiers.ssd, s.store_->folder(),
-                                checkpoint.job, contents->chain);
-  LoadProgress progress(manifest.bytes(), near.counts);
-  SlotBuffers buffers(s.backend_->pool());
-  status = s.store_->read_all(
-      checkpoint, contents.value(), buffers,
-      [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
+  LoadProgress progress(manifest.bytes(), *reader);
+  status =
+      reader->read_all([&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
         for (const ReadPiece& piece : pieces) progress.add(piece.size);
-        return load_pieces(pieces, addresses[pieces.front().range], bytes);
-      },
-      &near);
+        return load_pieces(pieces, loaded, bytes);
+      });
+  addresses = std::move(loaded.addresses);
   return status.ok() ? copy_arrays(Arrays::Direction::kFromCopies) : status;
+}
+
+std::unique_ptr<RestoreReader> Checkpointer::make_reader(const CheckpointInfo& checkpoint,
+                                                         uint32_t rank) {
+  Session& s = session_;
+  RestoreReader::Request request;
+  request.checkpoint = checkpoint;
+  request.rank = rank;
+  request.ssd = s.settings_.tiers.ssd;
+  request.shares = ranks_on_node(environ);
+  request.run = s.run_;
+  request.spawn = [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); };
+  return std::make_unique<RestoreReader>(posix_file_system(), *s.store_, std::move(request),
+                                         std::make_unique<SlotBuffers>(s.backend_->pool()));
+}
+
+void Checkpointer::read_ahead(const CheckpointInfo& checkpoint, uint32_t rank) {
+  auto reader = make_reader(checkpoint, rank);
+  reader->begin();
+  const std::lock_guard lock(mutex_);
+  reader_ = std::move(reader);
+}
+
+// Another thread may load meanwhile.
+void Checkpointer::stop_reading() {
+  const std::lock_guard lock(mutex_);
+  if (reader_ != nullptr) reader_->stop();
+}
+
+std::unique_ptr<RestoreReader> Checkpointer::take_reader() {
+  const std::lock_guard lock(mutex_);
+  return std::move(reader_);
 }
 
 // What changes from here on is told from the checkpoint that was loaded.
@@ -668,9 +658,16 @@ Status Checkpointer::adopt(const Manifest& manifest, const std::vector<uint64_t>
       s.memory_, [&](const TrackedRange& range) { return in_place.contains(range.address); });
 }
 
-// `pieces`: of `bytes`; `address`: their range's.
-Status Checkpointer::load_pieces(std::span<const ReadPiece> pieces, uint64_t address,
+// `pieces`: of `bytes`, all of one range. What is at another address in this process may be loaded
+// there, unless some word of device memory still points to the old place.
+Status Checkpointer::load_pieces(std::span<const ReadPiece> pieces, const LoadedRanges& loaded,
                                  std::span<const std::byte> bytes) {
+  for (const ReadPiece& piece : pieces) {
+    if (loaded.moved.empty()) break;
+    Status status = expect_no_pointer(bytes.subspan(piece.at, piece.size), loaded.moved);
+    if (!status.ok()) return status;
+  }
+  const uint64_t address = loaded.addresses[pieces.front().range];
   const Driver& driver = session_.driver();
   const MemoryRange* range = session_.memory_.find(address);
   CurrentContext current(driver, context_of(*range));

@@ -14,6 +14,7 @@
 #include "interpose/session.h"
 #include "interpose/snapshot/saving_progress.h"
 #include "interpose/snapshot/snapshots.h"
+#include "tiers/backend/restore_reader.h"
 
 namespace gpusnap {
 
@@ -56,6 +57,10 @@ class Checkpointer {
   void end();
   // Waits, bounded, until the device has run empty.
   Status drain();
+  // A replay has begun: what load() will need is read from now on.
+  void read_ahead(const CheckpointInfo& checkpoint, uint32_t rank);
+  // There will be no load().
+  void stop_reading();
   // Puts the saved device memory back; every range is there, at its recorded address.
   Status load(const CheckpointInfo& checkpoint, const Manifest& manifest);
   // The same into a program that is no replay of the checkpoint's: allocations are those made at
@@ -101,12 +106,15 @@ class Checkpointer {
   uint64_t find_variable(const SavedRange& saved) const;
   Status put_back(const CheckpointInfo& checkpoint, const Manifest& manifest, const Find& find,
                   std::vector<uint64_t>& addresses);
-  Status check_addresses(const CheckpointInfo& checkpoint, const Contents& contents,
-                         const Find& find, std::vector<uint64_t>& addresses);
-  Status check_moved(const CheckpointInfo& checkpoint, const Contents& contents,
-                     const std::vector<uint64_t>& addresses);
-  Status load_pieces(std::span<const ReadPiece> pieces, uint64_t address,
+  struct LoadedRanges {
+    std::vector<uint64_t> addresses;       // in this process
+    std::vector<const SavedRange*> moved;  // that had another one, and may be pointed to
+  };
+  Status find_addresses(std::span<const SavedRange> ranges, const Find& find, LoadedRanges& loaded);
+  Status load_pieces(std::span<const ReadPiece> pieces, const LoadedRanges& loaded,
                      std::span<const std::byte> bytes);
+  std::unique_ptr<RestoreReader> make_reader(const CheckpointInfo& checkpoint, uint32_t rank);
+  std::unique_ptr<RestoreReader> take_reader();
   Status adopt(const Manifest& manifest, const std::vector<uint64_t>& addresses);
   // Our own stream in the current context; null where none can be had.
   CUstream stream();
@@ -120,7 +128,8 @@ class Checkpointer {
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
   std::atomic<bool> under_way_{false};
   SavingProgress progress_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;                       // of what follows
+  std::unique_ptr<RestoreReader> reader_;  // of the checkpoint whose replay is on its way
   Place last_;
   std::string last_error_;
   bool torn_said_ = false;

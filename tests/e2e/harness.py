@@ -81,6 +81,7 @@ PROGRAMS = {
     'tiles': ('200', 60),
     'unpacking': ('200', 25),
     'logbook': ('300', 45),
+    'hoard': ('60', 15),
     'runtime/stencil': ('600', 40),
     'runtime/particles': ('60', 20),
     'runtime/solver': ('3', 200),

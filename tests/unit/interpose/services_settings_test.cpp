@@ -187,6 +187,12 @@ TEST(Settings, ReadWhatIsToldOfTheOutside) {
   EXPECT_EQ(parse({"GPUSNAP_OUTSIDE=none"}).errors.size(), 1U);
 }
 
+TEST(Settings, ReadWhetherARestoreReadsAhead) {
+  EXPECT_TRUE(parse({}).settings.read_ahead);
+  EXPECT_FALSE(parse({"GPUSNAP_READ_AHEAD=off"}).settings.read_ahead);
+  EXPECT_EQ(parse({"GPUSNAP_READ_AHEAD=1"}).errors.size(), 1U);
+}
+
 TEST(Settings, ReadHowToCompress) {
   using Mode = CompressionSetting::Mode;
   EXPECT_EQ(parse({"GPUSNAP_COMPRESS=off"}).settings.compress.mode, Mode::kOff);
