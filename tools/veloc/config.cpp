@@ -102,7 +102,10 @@ std::string_view trimmed(std::string_view text) {
 
 std::string known_keys() {
   std::string text;
-  for (const auto& [key, reader] : readers()) text += (text.empty() ? "" : ", ") + std::string(key);
+  for (const auto& [key, reader] : readers()) {
+    if (!text.empty()) text += ", ";
+    text += key;
+  }
   return text;
 }
 
