@@ -12,7 +12,7 @@
 namespace gpusnap::veloc::test {
 namespace {
 
-constexpr int kVersions = 24;
+constexpr int kVersions = 16;
 constexpr uint64_t kBytes = 16 << 10;
 
 testing::AssertionResult is_ok(const Status& status) {
@@ -526,7 +526,7 @@ class AnyRun {
 };
 
 uint64_t seeds() {
-  return std::getenv("GPUSNAP_SOAK") != nullptr ? 1000 : 60;
+  return std::getenv("GPUSNAP_SOAK") != nullptr ? 1000 : 40;
 }
 
 // What failed may have left a manifest all the same.
