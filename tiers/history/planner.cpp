@@ -488,7 +488,10 @@ void Planner::flushed(Lane& lane, const Transfer& transfer, Outcome outcome) {
   if (outcome == Outcome::kTargetFailed) return;  // the next slower tier is tried
   std::erase(flush_queues_[static_cast<size_t>(from)], version);
   lane.version.reset();
-  if (outcome == Outcome::kSourceFailed) return;
+  if (outcome == Outcome::kSourceFailed) {
+    if (!slowest_copy(version) && is_wanted(version)) not_flushed_.push_back(version);
+    return;
+  }
   // A restore may have found meanwhile that the copy cannot be read.
   if (holds(version, from)) apply(version, from, CopyEvent::kStoredBelow);
   if (discard_consumed_ && checkpoints_.at(version).is_consumed) {
@@ -571,8 +574,7 @@ void Planner::flush_again(Version version) {
   copy.facts.stored_below = copy.facts.flush_begun = false;
   set_facts(version, *tier);
   apply(version, *tier, CopyEvent::kLostBelow);
-  const bool is_wanted = !discard_consumed_ || !checkpoint.is_consumed;
-  is_wanted ? queue_flush(version, *tier) : let_go(version);
+  is_wanted(version) ? queue_flush(version, *tier) : let_go(version);
 }
 
 void Planner::queue_flush(Version version, int tier) {
@@ -616,6 +618,10 @@ CopyState Planner::state(Version version, int tier) const {
   if (tier != last_tier()) return cache(tier).state(version);
   const auto checkpoint = checkpoints_.find(version);
   return checkpoint == checkpoints_.end() ? CopyState::kInit : checkpoint->second.last;
+}
+
+bool Planner::is_wanted(Version version) const {
+  return !discard_consumed_ || !checkpoints_.at(version).is_consumed;
 }
 
 bool Planner::holds(Version version, int tier) const {

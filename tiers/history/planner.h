@@ -96,7 +96,7 @@ class Planner {
   std::optional<int> slowest_copy(Version version) const;
   // No flush is outstanding or running. Flushes that failed are given up.
   bool is_flushed() const;
-  // Checkpoints that could not be flushed to the last tier.
+  // Checkpoints that could not be flushed to the last tier, or were lost before.
   const std::vector<Version>& not_flushed() const { return not_flushed_; }
 
   // Nanoseconds until the copy in this cache is expected to be evictable, at least 1; kNever if
@@ -175,6 +175,7 @@ class Planner {
   void give_flush_up(Version version, int tier);
 
   bool is_cache(int tier) const { return tier != kApplication && tier != last_tier(); }
+  bool is_wanted(Version version) const;  // false: it may be discarded
   bool holds(Version version, int tier) const;
   void apply(Version version, int tier, CopyEvent event);
   void set_facts(Version version, int tier);

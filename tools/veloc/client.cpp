@@ -455,8 +455,10 @@ Result<std::string> Client::route_file(const std::string& original) {
   const std::string& base = config_.scratch.empty() ? config_.persistent : config_.scratch;
   const std::string folder = base + "/" + sanitise_job(phase_->name.text) + "/routed";
   if (Status made = files().make_folder(folder); !made.ok()) return made;
+  // What the program wrote may still be on its way when it is restored.
   std::string path = folder + "/r" + std::to_string(ranks_->rank()) + "-v" +
-                     std::to_string(phase_->name.version) + "-" +
+                     std::to_string(phase_->name.version) +
+                     (phase_->is_restart ? "-restored-" : "-written-") +
                      std::to_string(phase_->files.size()) + "-" + sanitise_job(original);
   // A run that was killed may have left one.
   (void)files().remove(path);

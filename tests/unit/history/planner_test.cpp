@@ -413,6 +413,17 @@ TEST(Planner, WhatIsLeftIsFlushedAgainAfterAReadError) {
   EXPECT_TRUE(mover.planner().not_flushed().empty());
 }
 
+TEST(Planner, WhatIsLostBeforeItsFlushIsTold) {
+  Mover mover(two_caches());
+  ASSERT_TRUE(mover.write(1, 8));
+  mover.plan();
+  ASSERT_EQ(mover.running().begin()->second.from, 0);
+  mover.finish(mover.running().begin()->first, Outcome::kSourceFailed);
+  mover.finish_all();
+  EXPECT_TRUE(mover.planner().is_flushed());
+  EXPECT_EQ(mover.planner().not_flushed(), std::vector<Version>{1});
+}
+
 TEST(Planner, ARestoreFailsWithTheOnlyCopy) {
   Mover mover(two_caches());
   ASSERT_TRUE(mover.adopt(1, 8));

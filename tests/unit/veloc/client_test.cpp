@@ -239,6 +239,24 @@ TEST(Client, FilesBelongToTheCheckpoint) {
   }
 }
 
+TEST(Client, FilesAreRestoredWhileTheyAreFlushed) {
+  FaultFileSystem files;
+  Program program(files, small_config(), true);
+  for (int version = 0; version < 10; ++version) {
+    program.fill(static_cast<uint64_t>(version), kBytes);
+    ASSERT_TRUE(is_ok(program.client().begin_checkpoint("demo", version)));
+    ASSERT_TRUE(is_ok(program.client().save({})));
+    put(files, program.client().route_file("state").value(), "state " + std::to_string(version));
+    ASSERT_TRUE(is_ok(program.client().end_checkpoint(true)));
+  }
+  for (int version = 9; version >= 0; --version) {
+    ASSERT_TRUE(is_ok(program.client().begin_restart("demo", version)));
+    EXPECT_EQ(text_of(files, program.client().route_file("state").value()),
+              "state " + std::to_string(version));
+    ASSERT_TRUE(is_ok(program.client().end_restart(true)));
+  }
+}
+
 TEST(Client, ACheckpointMayBeFilesAlone) {
   FaultFileSystem files;
   Config config = small_config();
