@@ -94,6 +94,19 @@ bool Planner::restore(Version version, int64_t since_last_ns) {
   return true;
 }
 
+bool Planner::restore_part(Version version, int64_t since_last_ns) {
+  if (!restore(version, since_last_ns)) return false;
+  partly_restored_ = version;
+  return true;
+}
+
+void Planner::end_restore(Version version, bool success) {
+  assert(partly_restored_ == version && outcome_.has_value());
+  partly_restored_.reset();
+  if (success) return consume(version);
+  for (int tier = 0; tier < last_tier(); ++tier) deliver(version, tier);
+}
+
 void Planner::hint(Version version) {
   const bool is_new = queue_.hint(version);
   if (!checkpoints_.contains(version)) return;
@@ -475,7 +488,8 @@ void Planner::wrote(const Transfer& transfer, Outcome outcome) {
 void Planner::restored(const Transfer& transfer, Outcome outcome) {
   if (outcome == Outcome::kSourceFailed) return;  // the next slower copy is tried
   if (outcome == Outcome::kDone) {
-    consume(transfer.version);
+    // More of it may be restored: the copy stays pinned.
+    if (partly_restored_ != transfer.version) consume(transfer.version);
   } else {
     deliver(transfer.version, transfer.from);
   }

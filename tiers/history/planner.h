@@ -73,6 +73,10 @@ class Planner {
   bool adopt(Version version, uint64_t bytes, int fastest = 0);
   // False: the version does not exist. `since_last_ns`: nanoseconds since the last restore.
   bool restore(Version version, int64_t since_last_ns);
+  // As restore(), but the application may restore more of the checkpoint until it ends that.
+  // `success`: it has what it needs.
+  bool restore_part(Version version, int64_t since_last_ns);
+  void end_restore(Version version, bool success);
   // True: done. False: no tier could take it, or no copy could be read.
   std::optional<bool> outcome() const { return outcome_; }
 
@@ -192,6 +196,7 @@ class Planner {
   Lane application_;
   bool is_write_ = false;
   std::optional<Version> held_;
+  std::optional<Version> partly_restored_;
   std::optional<bool> outcome_ = true;
   std::vector<Lane> flushes_;         // from each cache
   std::vector<Lane> direct_flushes_;  // from each cache to the last tier

@@ -376,9 +376,9 @@ Result<Client::Known*> Client::find(const Name& name) {
 
 Status Client::restart(const std::optional<std::string>& name, int version) {
   if (Status begun = begin_restart(name, version); !begun.ok()) return begun;
-  Status recovered = recover({});
+  Status restored = restore({}, false);
   phase_.reset();
-  return recovered;
+  return restored;
 }
 
 Status Client::begin_restart(const std::optional<std::string>& name, int version) {
@@ -393,6 +393,10 @@ Status Client::begin_restart(const std::optional<std::string>& name, int version
 
 Status Client::recover(const Selection& selection) {
   if (!phase_ || !phase_->is_restart) return wrong_order("no restart was begun");
+  return restore(selection, true);
+}
+
+Status Client::restore(const Selection& selection, bool is_part) {
   const Known& entry = known(phase_->name);
   const Layout& layout = entry.what->layout;
   Result<Chosen> chosen = choose(selection);
@@ -413,13 +417,15 @@ Status Client::recover(const Selection& selection) {
     }
   }
   mover_->set_program_memory(std::move(places));
-  Status restored = engine_->restore(entry.version);
+  if (is_part) phase_->recovered = entry.version;
+  Status restored = engine_->restore(entry.version, is_part);
   if (!restored.ok() || staging_ == nullptr) return restored;
   return staging_->copy_to_device(chosen->staged);
 }
 
-Status Client::end_restart(bool) {
+Status Client::end_restart(bool success) {
   if (!phase_ || !phase_->is_restart) return wrong_order("no restart was begun");
+  if (phase_->recovered) engine_->end_restore(*phase_->recovered, success);
   for (const auto& [name, path] : phase_->files) (void)files().remove(path);
   phase_.reset();
   return {};

@@ -106,6 +106,7 @@ class Client {
   // From begin to end of a checkpoint or restart.
   struct Phase {
     bool is_restart = false;
+    std::optional<Version> recovered;  // by a restart: in parts
     Name name;
     Layout layout;                             // of a checkpoint: what was saved so far
     std::optional<Version> held;               // its memory is in a cache
@@ -129,6 +130,7 @@ class Client {
   Status agree_on_run();
   Status start_engine();
 
+  Status restore(const Selection& selection, bool is_part);
   Result<Name> name_of(const std::optional<std::string>& name, int version);
   bool is_usable(const std::string& name) const;
   void use_name(const std::string& name);

@@ -63,13 +63,21 @@ void Engine::give_up(Version version) {
   plan();
 }
 
-Status Engine::restore(Version version) {
+Status Engine::restore(Version version, bool is_part) {
   std::unique_lock lock(mutex_);
   const int64_t now = clock_.now_ns();
   const int64_t since_last = last_restore_ns_ == 0 ? 0 : now - last_restore_ns_;
-  if (!planner_.restore(version, since_last)) return {Code::kNotFound, "it does not exist"};
+  const bool exists =
+      is_part ? planner_.restore_part(version, since_last) : planner_.restore(version, since_last);
+  if (!exists) return {Code::kNotFound, "it does not exist"};
   last_restore_ns_ = now;
   return wait_for_outcome(lock);
+}
+
+void Engine::end_restore(Version version, bool success) {
+  const std::lock_guard lock(mutex_);
+  planner_.end_restore(version, success);
+  plan();
 }
 
 Status Engine::wait_for_outcome(std::unique_lock<std::mutex>& lock) {

@@ -53,7 +53,9 @@ class Engine {
   void give_up(Version version);
   // The last tier holds it since an earlier run.
   void adopt(Version version, uint64_t bytes, int fastest);
-  Status restore(Version version);
+  // `is_part`: until end_restore(), as Planner's.
+  Status restore(Version version, bool is_part = false);
+  void end_restore(Version version, bool success);
 
   void hint(Version version);
   void start_prefetching();

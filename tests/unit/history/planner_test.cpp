@@ -424,6 +424,25 @@ TEST(Planner, WhatIsLostBeforeItsFlushIsTold) {
   EXPECT_EQ(mover.planner().not_flushed(), std::vector<Version>{1});
 }
 
+TEST(Planner, WhatIsRestoredInPartsIsKeptToTheEnd) {
+  for (const bool success : {true, false}) {
+    Planner::Options options = two_caches();
+    options.discard_consumed = true;
+    Mover mover(options);
+    ASSERT_TRUE(mover.write(1, 8));
+    for (int part = 0; part < 2; ++part) {
+      ASSERT_TRUE(mover.planner().restore_part(1, 0));
+      while (!mover.planner().outcome()) mover.finish_all();
+      EXPECT_EQ(mover.planner().outcome(), true);
+      EXPECT_EQ(mover.planner().state(1, 0), CopyState::kReadComplete);
+    }
+    mover.planner().end_restore(1, success);
+    EXPECT_EQ(mover.planner().state(1, 0), CopyState::kConsumed);
+    mover.finish_all();
+    EXPECT_EQ(mover.planner().slowest_copy(1), 2);
+  }
+}
+
 TEST(Planner, ARestoreFailsWithTheOnlyCopy) {
   Mover mover(two_caches());
   ASSERT_TRUE(mover.adopt(1, 8));

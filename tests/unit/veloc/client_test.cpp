@@ -257,6 +257,31 @@ TEST(Client, FilesAreRestoredWhileTheyAreFlushed) {
   }
 }
 
+// Though what was restored need not be kept.
+TEST(Client, RegionsAndFilesAreRecoveredOneByOne) {
+  FaultFileSystem files;
+  Config config = small_config();
+  config.discard_consumed = true;
+  Program program(files, config, true);
+  for (int version = 0; version < 8; ++version) {
+    program.fill(static_cast<uint64_t>(version), kBytes);
+    ASSERT_TRUE(is_ok(program.client().begin_checkpoint("demo", version)));
+    ASSERT_TRUE(is_ok(program.client().save({})));
+    put(files, program.client().route_file("state").value(), "state");
+    ASSERT_TRUE(is_ok(program.client().end_checkpoint(true)));
+  }
+  for (int version = 7; version >= 0; --version) {
+    ASSERT_TRUE(is_ok(program.client().begin_restart("demo", version)));
+    for (int part = 0; part < 2; ++part) {
+      std::memset(program.memory(), 0xdd, 40 << 10);
+      ASSERT_TRUE(is_ok(program.client().recover({})));
+      EXPECT_TRUE(is_ok(program.holds(static_cast<uint64_t>(version), kBytes)));
+    }
+    EXPECT_EQ(text_of(files, program.client().route_file("state").value()), "state");
+    ASSERT_TRUE(is_ok(program.client().end_restart(true)));
+  }
+}
+
 TEST(Client, ACheckpointMayBeFilesAlone) {
   FaultFileSystem files;
   Config config = small_config();
