@@ -138,6 +138,7 @@ std::unique_ptr<UnitReader::Part> UnitReader::spare_part() {
   if (spare_.empty()) return std::make_unique<Part>();
   std::unique_ptr<Part> part = std::move(spare_.back());
   spare_.pop_back();
+  part->is_ahead = false;
   part->status = {};
   part->goal.reset();
   part->moved.reset();
@@ -288,6 +289,7 @@ bool UnitReader::begin_ahead() {
         plan_->begins_to_read();
       }
       to_read_.pop_front();
+      ready.value()->is_ahead = true;
       begin(std::move(ready.value()));
       return true;
     }
@@ -400,8 +402,8 @@ Status UnitReader::run(const TakePieces& take, const std::function<void(uint64_t
     if (!failure_.ok()) to_read_.clear();
     std::unique_ptr<Part> part = next_part();
     if (part == nullptr) continue;
-    if (is_from_elsewhere(*part) && !part->status.ok()) {
-      pass_over(*part);
+    if (!part->status.ok() && (part->is_ahead || is_from_elsewhere(*part))) {
+      if (is_from_elsewhere(*part)) pass_over(*part);
       to_read_.push_front(part->number);
     } else {
       use(*part, take, advance);

@@ -76,6 +76,7 @@ class UnitReader {
     std::span<std::byte> raw;
     std::span<std::byte> plain;
     Source source = Source::kStore;
+    bool is_ahead = false;                  // begun before it was needed
     Status status;                          // of reading and checking it
     std::optional<AheadFiles::Place> goal;  // read ahead: where it goes
     std::optional<Status> moved;            // what came of that

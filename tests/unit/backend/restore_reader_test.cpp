@@ -4,26 +4,27 @@
 #include "tiers/backend/restore_reader.h"
 
 #include "backend_support.h"
+#include "counting_file_system.h"
 #include "tests/support/becomes.h"
-#include "tests/support/forwarding_file_system.h"
 #include "tiers/backend/local_tiers.h"
 #include "tiers/page_memory.h"
+#include "tiers/part_reader.h"
 
 namespace gpusnap::test {
 namespace {
 
 // Counts what is created below a folder, and can keep names from going.
-class NamesFileSystem final : public ForwardingFileSystem {
+class NamesFileSystem final : public CountingFileSystem {
  public:
-  using ForwardingFileSystem::ForwardingFileSystem;
+  using CountingFileSystem::CountingFileSystem;
   Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
                                                 uint64_t reserve) override {
     created.push_back(path);
-    return ForwardingFileSystem::create_bulk(path, reserve);
+    return CountingFileSystem::create_bulk(path, reserve);
   }
   Status remove(const std::string& path) override {
     if (dies) return {Code::kIo, "killed"};
-    return ForwardingFileSystem::remove(path);
+    return CountingFileSystem::remove(path);
   }
   std::vector<std::string> created;
   std::atomic<bool> dies{false};
@@ -64,6 +65,7 @@ class RestoreReaderTest : public SsdTest {
 
   std::unique_ptr<RestoreReader> make_reader(uint64_t epoch, uint32_t buffers) {
     store_ = std::move(Store::open(names_, "/store", false).value());
+    names_.reads_ended = 0;
     RestoreReader::Request request;
     request.checkpoint = store_->find("demo@" + std::to_string(epoch)).value();
     request.ssd = {{"/ssd", 64 << 20}};
@@ -92,6 +94,16 @@ class RestoreReaderTest : public SsdTest {
     }
     return status;
   }
+  // All that it reads of the checkpoint has come.
+  void wait_until_read(uint64_t epoch) {
+    const auto info = store_->find("demo@" + std::to_string(epoch));
+    const auto contents = store_->resolve(info.value(), 0);
+    const JobPlace job{store_->job_folder("demo"), "demo"};
+    const size_t units =
+        units_of(job, contents->chain, contents->pieces, SmallBuffers(0).bytes(), nullptr)
+            .units.size();
+    EXPECT_TRUE(becomes([&] { return names_.reads_ended >= units; }));
+  }
   void remove_segments() {
     for (const std::string& path : files_.paths()) {
       if (path.ends_with(".segment")) files_.erase(path);
@@ -110,7 +122,7 @@ TEST_F(RestoreReaderTest, ReadsAllWithAndWithoutReadingAhead) {
 
   auto ahead = make_reader(1, 100);
   ahead->begin();
-  std::this_thread::sleep_for(200ms);
+  wait_until_read(1);
   remove_segments();
   const Status status = read(*ahead, 1);
   EXPECT_TRUE(status.ok()) << status.message();
@@ -123,12 +135,7 @@ TEST_F(RestoreReaderTest, WhatMemoryDoesNotHoldIsOnTheDeviceWithoutAName) {
   save(1);
   auto ahead = make_reader(1, 2);
   ahead->begin();
-  EXPECT_TRUE(becomes([&] {
-    return std::ranges::count_if(files_.log(), [](const std::string& each) {
-             return each.starts_with("write /ssd/");
-           }) >= 5;
-  }));
-  std::this_thread::sleep_for(100ms);
+  wait_until_read(1);
   EXPECT_TRUE(on_ssd().empty());
   EXPECT_FALSE(names_.created.empty());
   remove_segments();

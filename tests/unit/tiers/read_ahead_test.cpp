@@ -5,6 +5,7 @@
 #include <functional>
 #include <thread>
 
+#include "counting_file_system.h"
 #include "part_reader_support.h"
 #include "tests/support/becomes.h"
 #include "tiers/unit_reader.h"
@@ -61,8 +62,10 @@ class ReadAheadTest : public PartReaderTest {
     const std::vector<PlacedExtent> pieces = pieces_of({{0, memory_.size()}});
     PartReaderOptions options;
     options.reads = 4;
-    UnitReader reader(files_, job_, options, buffers,
-                      units_of(job_, {&manifest_, 1}, pieces, buffers.bytes(), &near_), &near_);
+    ReadUnits units = units_of(job_, {&manifest_, 1}, pieces, buffers.bytes(), &near_);
+    units_ = units.units.size();
+    counting_.reads_ended = 0;
+    UnitReader reader(counting_, job_, options, buffers, std::move(units), &near_);
     MakeAheadFiles make;
     if (setting.device) {
       make = [&] {
@@ -89,19 +92,25 @@ class ReadAheadTest : public PartReaderTest {
     EXPECT_TRUE(becomes([&] { return buffers.taken() >= kept; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the last may still be on its way
   }
+  // All units have come from the store, and are in memory, on the device, or about to be.
+  void wait_until_read() {
+    EXPECT_TRUE(becomes([this] { return counting_.reads_ended >= units_; }));
+  }
   bool has_device_file() const { return files_.exists("/ssd/ahead"); }
 
   void SetUp() override { ASSERT_TRUE(files_.make_folder("/ssd").ok()); }
 
   NearChunks near_;
+  CountingFileSystem counting_{files_};
+  size_t units_ = 0;
 };
 
 TEST_F(ReadAheadTest, WhateverIsReadAheadAllComesBackOnce) {
   unsigned seed = 20;
   for (const char* how : {"off", "1", "auto"}) {
-    save((4 << 20) + 12345, how, seed++);
+    save((2 << 20) + 12345, how, seed++);
     for (const Ending ending : {Ending::kAtOnce, Ending::kByThread}) {
-      for (const uint32_t buffers : {0, 1, 2, 5, 100}) {
+      for (const uint32_t buffers : {0, 1, 4, 100}) {
         for (const std::optional<uint64_t> device :
              {std::optional<uint64_t>(), std::optional<uint64_t>(1 << 20),
               std::optional<uint64_t>(100 << 20)}) {
@@ -128,10 +137,7 @@ TEST_F(ReadAheadTest, NothingIsReadTwice) {
     };
     Setting in_memory{100};
     in_memory.before_run = all_gone;
-    const auto wait = [](UnitReader&, CountedBuffers& buffers) {
-      EXPECT_TRUE(becomes([&] { return buffers.taken() > 0; }));
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    };
+    const auto wait = [this](auto&, auto&) { wait_until_read(); };
     const Status memory = read_ahead(in_memory, wait);
     EXPECT_TRUE(memory.ok()) << memory.message();
     EXPECT_GT(near_.counts.in_memory, 0U);
@@ -155,10 +161,11 @@ TEST_F(ReadAheadTest, SmallUnitsShareBuffers) {
   }
   CountedBuffers buffers(100);
   const std::vector<PlacedExtent> pieces = pieces_of(wanted);
-  UnitReader reader(files_, job_, {}, buffers,
-                    units_of(job_, {&manifest_, 1}, pieces, buffers.bytes(), nullptr), nullptr);
+  ReadUnits units = units_of(job_, {&manifest_, 1}, pieces, buffers.bytes(), nullptr);
+  units_ = units.units.size();
+  UnitReader reader(counting_, job_, {}, buffers, std::move(units), nullptr);
   std::thread ahead([&] { reader.read_ahead({}); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  wait_until_read();
   reader.stop_ahead();
   ahead.join();
   EXPECT_LT(buffers.taken(), wanted.size() / 2);
@@ -183,10 +190,10 @@ TEST_F(ReadAheadTest, WhatFailsAheadIsReadAgain) {
 
 TEST_F(ReadAheadTest, DamageCountsWhereItIsStillThere) {
   save(3 << 20, "off", 35);
-  const auto wait = [](UnitReader&, CountedBuffers&) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto wait = [this](UnitReader&, CountedBuffers& buffers) {
+    EXPECT_TRUE(becomes([&] { return buffers.taken() > 0 || counting_.reads_ended > 0; }));
   };
-  for (const uint32_t buffers : {0, 2, 100}) {
+  for (const uint32_t buffers : {1, 2, 100}) {
     const uint64_t byte = random_() % memory_.size();
     ASSERT_TRUE(damage(byte));
     const Status wrong = read_ahead({buffers}, wait);
