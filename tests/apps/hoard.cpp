@@ -3,7 +3,10 @@
 // Much device memory, of which each step changes a little, and some of it lies elsewhere in the end
 // than in the beginning. What the program puts out depends on every byte.
 //
-//   hoard [STEPS [MIB]]    after each step the host sleeps for HOARD_PAUSE milliseconds
+//   hoard [STEPS [MIB]]
+//
+// After each step the host computes HOARD_WORK times 1 MiB of something, which nobody looks at, and
+// sleeps for HOARD_PAUSE milliseconds.
 #include <chrono>
 #include <thread>
 
@@ -50,12 +53,26 @@ class Hoard {
   std::vector<CUdeviceptr> pieces_;
 };
 
-int run(int steps, size_t mib, int pause_ms) {
+void compute(long times) {
+  static const std::vector<uint32_t> words(kWords, 1);
+  uint64_t mixed = 1;
+  for (long i = 0; i < times; ++i) mixed = digest(std::span(words), mixed);
+  if (mixed == 0) fail("digest", "it is zero");
+}
+
+long setting(const char* name, long otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtol(value, nullptr, 10);
+}
+
+int run(int steps, size_t mib) {
+  const long work = setting("HOARD_WORK", 0), pause_ms = setting("HOARD_PAUSE", 1);
   const Device device(ContextKind::kPrimary);
   Hoard hoard(mib);
   for (int step = 1; step <= steps; ++step) {
     hoard.step(static_cast<uint32_t>(step));
     CHECK(cuCtxSynchronize());
+    compute(work);
     if (pause_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     const size_t piece = static_cast<size_t>(step) % hoard.pieces();
     if (step % 4 == 0) {
@@ -77,10 +94,6 @@ int main(int argc, char** argv) {
     return argc > place ? std::strtol(argv[place], nullptr, 10) : otherwise;
   };
   const long steps = number(1, 60), mib = number(2, 24);
-  const char* const pause = std::getenv("HOARD_PAUSE");
-  const long pause_ms = pause == nullptr ? 1 : std::strtol(pause, nullptr, 10);
-  if (steps < 1 || mib < 1 || pause_ms < 0 || argc > 3) {
-    app::fail(argv[0], "usage: [STEPS [MIB]]");
-  }
-  return app::run(static_cast<int>(steps), static_cast<size_t>(mib), static_cast<int>(pause_ms));
+  if (steps < 1 || mib < 1 || argc > 3) app::fail(argv[0], "usage: [STEPS [MIB]]");
+  return app::run(static_cast<int>(steps), static_cast<size_t>(mib));
 }
