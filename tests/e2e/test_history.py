@@ -3,7 +3,7 @@
 """Programs that write checkpoints by themselves and read them back (libgpusnap-veloc.so).
 
 Every program checks what it reads byte by byte; the tests kill programs, damage files, and look at
-what later processes find. Nothing is preloaded.
+what later processes find. Nothing is preloaded, but in the tests of `Preloaded`.
 """
 import glob
 import itertools
