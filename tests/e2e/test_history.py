@@ -118,7 +118,7 @@ class Orders(Histories, harness.TestCase):
                                         '--memory', memory]
             commands.append(lambda options=options: self.roundtrip(options))
         if not harness.SOAK:
-            commands = self.random.sample(commands, 24)
+            commands = self.random.sample(commands, 12)
         self.run_all(commands)
 
     def random_roundtrip(self):
@@ -140,7 +140,7 @@ class Orders(Histories, harness.TestCase):
         return self.roundtrip(options, **keys)
 
     def test_settings(self):
-        self.run_all([self.random_roundtrip] * (300 if harness.SOAK else 12))
+        self.run_all([self.random_roundtrip] * (300 if harness.SOAK else 8))
 
 
 class Kills(Histories, harness.TestCase):
@@ -176,7 +176,7 @@ class Kills(Histories, harness.TestCase):
         return found
 
     def test_killed_at_any_moment(self):
-        kills = 60 if harness.SOAK else 5
+        kills = 60 if harness.SOAK else 3
         killed = runs = 0
         found = {}
         config = self.config()

@@ -103,7 +103,8 @@ class Library(unittest.TestCase):
                                stdout=subprocess.PIPE).stdout.decode().splitlines()
         functions = {line.split()[2].split('@')[0] for line in lines if line.split()[1] != 'A'}
         self.assertEqual(functions, set(table_symbols()) | mpi_symbols() |
-                         {'dlopen', 'dlsym', 'dlvsym', 'pthread_create', 'thrd_create', 'open',
+                         {'gpusnap_history_folder', 'gpusnap_same_as_recorded',
+                          'dlopen', 'dlsym', 'dlvsym', 'pthread_create', 'thrd_create', 'open',
                           'open64', 'openat', 'openat64', '__open_2', '__open64_2', '__openat_2',
                           '__openat64_2', 'fopen', 'fopen64', 'time', 'gettimeofday', 'clock',
                           'timespec_get', 'clock_gettime', 'getrandom', 'getentropy', 'arc4random',
