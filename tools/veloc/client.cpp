@@ -452,6 +452,15 @@ Result<uint64_t> Client::size_of(const std::optional<std::string>& name, int ver
 
 // ---- Files
 
+// Of a run that was killed; before this one has made any. What stays takes room, and no more.
+void Client::remove_left(const std::string& folder, const std::string& prefix) const {
+  const Result<std::vector<FolderEntry>> entries = files().entries(folder);
+  if (!entries.ok()) return;
+  for (const FolderEntry& entry : entries.value()) {
+    if (entry.name.starts_with(prefix)) (void)files().remove(folder + "/" + entry.name);
+  }
+}
+
 Result<std::string> Client::route_file(const std::string& original) {
   if (!phase_) return wrong_order("neither a checkpoint nor a restart was begun");
   if (original.empty()) return Status(Code::kInvalid, "a file needs a name");
@@ -461,12 +470,13 @@ Result<std::string> Client::route_file(const std::string& original) {
   const std::string& base = config_.scratch.empty() ? config_.persistent : config_.scratch;
   const std::string folder = base + "/" + sanitise_job(phase_->name.text) + "/routed";
   if (Status made = files().make_folder(folder); !made.ok()) return made;
+  const std::string own = "r" + std::to_string(ranks_->rank()) + "-v";
+  if (routed_folders_.insert(folder).second) remove_left(folder, own);
   // What the program wrote may still be on its way when it is restored.
-  std::string path = folder + "/r" + std::to_string(ranks_->rank()) + "-v" +
-                     std::to_string(phase_->name.version) +
+  std::string path = folder + "/" + own + std::to_string(phase_->name.version) +
                      (phase_->is_restart ? "-restored-" : "-written-") +
                      std::to_string(phase_->files.size()) + "-" + sanitise_job(original);
-  // A run that was killed may have left one.
+  // An attempt that failed may have left one.
   (void)files().remove(path);
   if (phase_->is_restart) {
     if (Status extracted = extract(original, path); !extracted.ok()) return extracted;

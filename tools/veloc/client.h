@@ -145,6 +145,7 @@ class Client {
   Status write(const Name& name, const Chosen& chosen, std::map<std::string, std::string> files);
   Status keep(const Chosen& chosen);
   Status add_files(Phase& phase) const;
+  void remove_left(const std::string& folder, const std::string& prefix) const;
   Status extract(const std::string& original, const std::string& path);
   std::optional<uint64_t> newest_before(const std::string& name, uint64_t bound) const;
   std::optional<int64_t> run_number(const Name& name) const;
@@ -160,6 +161,7 @@ class Client {
   std::vector<int> nameless_hints_;  // until a name is used
   std::vector<Name> early_hints_;    // until the engine is there
   bool is_prefetching_ = false;
+  std::set<std::string> routed_folders_;  // that this run has used
   std::optional<Phase> phase_;
 
   // In the order in which they need each other; made at the first call that needs them, when the

@@ -282,6 +282,17 @@ TEST(Client, RegionsAndFilesAreRecoveredOneByOne) {
   }
 }
 
+TEST(Client, FilesOfAKilledRunAreRemoved) {
+  FaultFileSystem files;
+  put(files, "/scratch/demo/routed/r0-v7-written-0-state", "left");
+  put(files, "/scratch/demo/routed/r1-v7-written-0-state", "another rank's");
+  Program program(files, small_config(), true);
+  ASSERT_TRUE(is_ok(program.client().begin_checkpoint("demo", 8)));
+  ASSERT_TRUE(program.client().route_file("state").ok());
+  EXPECT_FALSE(files.exists("/scratch/demo/routed/r0-v7-written-0-state"));
+  EXPECT_TRUE(files.exists("/scratch/demo/routed/r1-v7-written-0-state"));
+}
+
 TEST(Client, ACheckpointMayBeFilesAlone) {
   FaultFileSystem files;
   Config config = small_config();
