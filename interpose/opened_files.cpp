@@ -186,6 +186,10 @@ bool pass_over_folder(const char* folder) {
   const Lock lock;
   const size_t count = passed_over_count.load(std::memory_order_relaxed);
   const size_t bytes = strlen(folder);
+  for (size_t i = 0; i < count; ++i) {
+    if (begins_with(passed_over[i], folder) && strcmp(passed_over[i] + bytes, "/") == 0)
+      return true;
+  }
   if (!lock.held() || count == kMostFolders || bytes + 2 > PATH_MAX) return false;
   memcpy(passed_over[count], folder, bytes);
   passed_over[count][bytes] = '/';

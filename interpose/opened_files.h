@@ -4,9 +4,8 @@
 // their input before they use CUDA: two or three system calls for each such call, in memory of our
 // own that is touched as far as it is used. What is missed does no harm: it is not compared. Not
 // noted are files of the system and those below folders of the program's own checkpoints, what has
-// changed since the process began (it is the program's own
-// work, or that of a program beside it), what others than the program open (the driver, MPI, we),
-// and what there is no room for.
+// changed since the process began (it is the program's own work, or that of a program beside it),
+// what others than the program open (the driver, MPI, we), and what there is no room for.
 //
 // Usable in any thread at any time.
 #pragma once
@@ -27,8 +26,8 @@ struct ReadFile {
 void note_opened(int descriptor, int folder, const char* path);
 // The standard input, where it is a file.
 void note_standard_input();
-// What is opened below `folder`, an absolute path, is not noted from now on: the program keeps
-// checkpoints of its own there. False: there is no room for another folder.
+// Files that are opened below `folder`, an absolute path, are not noted from now on: the program
+// keeps checkpoints of its own there. False: there is no room for another folder.
 bool pass_over_folder(const char* folder);
 // No more are noted.
 void stop_noting_opened();

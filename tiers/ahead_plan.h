@@ -30,7 +30,7 @@ class AheadPlan {
   // `spare`: buffers that may be taken now. `has_device`: there may be one to move units to.
   AheadPlan(int64_t spare, bool has_device);
 
-  // What becomes of the next unit. `spare`: buffers that may be taken now, `room`: bytes of the
+  // Decides about the next unit. `spare`: buffers that may be taken now, `room`: bytes of the
   // largest unit that the device takes.
   Goal next(const Unit& unit, int64_t spare, uint64_t room);
   // No more units go to memory, whatever comes free later: those after them may be elsewhere.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libgpusnap-veloc asks this library: a program that writes checkpoints by itself and looks
-// for them is to find in a replay what it had found, and not what it has written since.
+// Functions that libgpusnap-veloc calls: a program that writes checkpoints by itself and looks for
+// them has to find in a replay what it had found, and not what it has written since.
 
 #include "interpose/opened_files.h"
 #include "interpose/outside/series.h"
@@ -19,8 +19,9 @@ extern "C" [[gnu::visibility("default"), gnu::used]] int64_t gpusnap_same_as_rec
   return found;
 }
 
-// What the program reads below this folder, an absolute path, are its own checkpoints and no input.
-extern "C" [[gnu::visibility("default"), gnu::used]] void gpusnap_history_folder(
+// Files below this folder, an absolute path, are the program's own checkpoints and no input. False:
+// there is no room for another folder.
+extern "C" [[gnu::visibility("default"), gnu::used]] bool gpusnap_history_folder(
     const char* folder) {
-  (void)gpusnap::pass_over_folder(folder);
+  return gpusnap::pass_over_folder(folder);
 }

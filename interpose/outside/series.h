@@ -1,6 +1,6 @@
-// What the program has read of the world outside it that no run finds as another did: clocks,
-// random bytes, and which checkpoints of its own there were. Programs seed from these, so a replay
-// gives them the same again.
+// Values that the program has read of the world outside it, which no two runs find the same:
+// clocks, random bytes, and which checkpoints of its own there were. Programs seed from these, so a
+// replay gives them the same again.
 //
 // Each thread of the program has a series of values for each source, in the order in which it asked
 // for them. Noted from the start of the process, whether it is ever followed or not, since programs

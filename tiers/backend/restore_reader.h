@@ -44,7 +44,7 @@ class RestoreReader {
   // Begins no more reads, and waits for nothing. Any thread.
   void stop();
 
-  // What the checkpoint consists of. Reading ahead has ended when it returns.
+  // The contents of the checkpoint. Reading ahead has ended when it returns.
   Result<const Contents*> open();
   // As Store::read_all(), once, after open().
   Status read_all(const TakePieces& take);

@@ -19,7 +19,7 @@ constexpr uint32_t kBuffers = 4;
 Result<Archive::Written> written_as(const Manifest& manifest) {
   Result<Layout> layout = layout_of(manifest);
   if (!layout.ok()) return layout.status();
-  return Archive::Written{std::move(layout.value()), manifest.run, manifest.program_write};
+  return Archive::Written{std::move(layout.value()), id_of(manifest)};
 }
 
 }  // namespace
@@ -70,15 +70,15 @@ Status Archive::write(const Name& name, const Written& what,
   return prune(name);
 }
 
-// A program that is replayed makes its writes again.
+// A program that is replayed makes the writes from before the cut again, with the same bytes.
 bool Archive::has(const PartFolder& folder, const Name& name, const Written& what) {
   const Result<Manifest> manifest = folder.find(name);
-  return manifest.ok() && manifest->run == what.run && manifest->program_write == what.number;
+  return manifest.ok() && id_of(manifest.value()) == what.id;
 }
 
 Status Archive::write_to(PartFolder& folder, const Name& name, const Written& what,
                          const std::function<Status(PartWriter&)>& fill) {
-  Result<std::unique_ptr<PartWriter>> writer = folder.begin(name, what.number);
+  Result<std::unique_ptr<PartWriter>> writer = folder.begin(name, what.id);
   if (!writer.ok()) return writer.status();
   if (Status filled = fill(*writer.value()); !filled.ok()) return filled;
   return writer.value()->commit(what.layout);
@@ -189,7 +189,7 @@ Status Archive::read(const Name& name, const Written& what, ReadBuffers& buffers
     if (manifest.status().code() == Code::kNotFound) continue;
     if (!manifest.ok()) {
       failed = manifest.status();
-    } else if (manifest->run == what.run && manifest->program_write == what.number) {
+    } else if (id_of(manifest.value()) == what.id) {
       failed = folder->read(name, manifest.value(), buffers, take);
       if (failed.ok()) return failed;
     }

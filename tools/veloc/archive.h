@@ -35,19 +35,17 @@ class Archive {
   Archive(FileSystem& files, Clock& clock, Options options);
   Archive(const Archive&) = delete;
   Archive& operator=(const Archive&) = delete;
-  // What has not been copied to the persistent folder stays on the scratch folder.
+  // Checkpoints that have not been copied to the persistent folder stay on the scratch folder.
   ~Archive();
   Status start();
 
-  // One of the writes of a version: several runs may have written it, and a run may have failed to
-  // before.
+  // One of the writes of a version.
   struct Written {
     Layout layout;
-    std::string run;
-    uint64_t number = 0;  // in the run, from 1
+    WriteId id;
   };
   // Durable on one of the folders at return. `fill` adds all bytes; it is called once more if the
-  // first folder failed. `what` is of this run.
+  // first folder failed. Does nothing if a folder has just this write already.
   Status write(const Name& name, const Written& what,
                const std::function<Status(PartWriter&)>& fill);
   // The rank's part. If two runs wrote one to the two folders, the one whose run wrote rank 0's

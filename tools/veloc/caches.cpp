@@ -77,7 +77,7 @@ Status Caches::add_host(uint64_t bytes, history::Evictor evictor) {
   return {};
 }
 
-// What cannot be pinned stays as it is: slower.
+// Memory that cannot be pinned stays as it is: slower.
 void Caches::pin_host() {
   while (!is_ending_ && pinned_ < host_bytes_) {
     const uint64_t step = std::min<uint64_t>(Mover::kPinStep, host_bytes_ - pinned_);

@@ -20,9 +20,9 @@ namespace gpusnap::veloc {
 
 class Caches {
  public:
-  // What the configuration says, or by default: of the device 4 GiB or a tenth of its memory, of
-  // the host 32 GiB or an eighth of its memory, whatever is less. Without a device, or without room
-  // on it, there is only the host's. `memory` outlives it.
+  // Sizes are those of the configuration, or by default: of the device 4 GiB or a tenth of its
+  // memory, of the host 32 GiB or an eighth of its memory, whatever is less. Without a device, or
+  // without room on it, there is only the host's. `memory` outlives it.
   static Result<std::unique_ptr<Caches>> create(const Config& config, Memory& memory);
   Caches(const Caches&) = delete;
   Caches& operator=(const Caches&) = delete;

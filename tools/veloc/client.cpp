@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/veloc/client.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
+#include <cinttypes>
 #include <cstdio>
 #include <limits>
 #include <semaphore>
@@ -51,7 +50,7 @@ Result<std::unique_ptr<Client>> Client::create(const Config& config, std::unique
   options.persistent = config.persistent;
   options.max_versions = config.max_versions;
   options.compression = config.compression;
-  options.owner = {client->run_, client->ranks_->rank(), client->ranks_->ranks()};
+  options.owner = {client->ranks_->rank(), client->ranks_->ranks()};
   client->archive_ = std::make_unique<Archive>(surroundings.files, surroundings.clock, options);
   if (Status started = client->archive_->start(); !started.ok()) return started;
   return client;
@@ -59,18 +58,18 @@ Result<std::unique_ptr<Client>> Client::create(const Config& config, std::unique
 
 Client::~Client() = default;
 
-// Rank 0 draws it.
+// Rank 0 draws it: not by a call that a replay repeats, since what a restored program writes after
+// the cut is not what the killed one wrote there.
 Status Client::agree_on_run() {
-  uint64_t drawn = 0;
-  if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn) {
-    return {Code::kIo, "cannot draw a random number for this run"};
-  }
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
-  std::vector<int64_t> numbers = {ranks_->rank() == 0 ? static_cast<int64_t>(drawn >> 1) : kNone};
+  std::vector<int64_t> numbers = {kNone};
+  if (ranks_->rank() == 0) {
+    const Result<int64_t> drawn = surroundings_.draw();
+    if (!drawn.ok()) return drawn.status();
+    numbers[0] = drawn.value();
+  }
   if (Status agreed = ranks_->least(numbers); !agreed.ok()) return agreed;
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(numbers[0]));
-  run_ = text;
+  run_ = numbers[0];
   return {};
 }
 
@@ -131,7 +130,7 @@ Result<Name> Client::name_of(const std::optional<std::string>& name, int version
   return Name{stored_name(last_name_), static_cast<uint64_t>(version)};
 }
 
-// What was only hinted keeps its number, or it would not be found in the queue of hints.
+// A version that was only hinted keeps its number, or it would not be found in the queue of hints.
 Client::Known& Client::known(const Name& name) {
   const auto [found, is_new] = known_.try_emplace(name);
   if (is_new) found->second.version = ++newest_version_;
@@ -194,7 +193,7 @@ Status Client::checkpoint(const std::string& name, int version) {
   const Phase phase = *std::exchange(phase_, std::nullopt);
   const Result<Chosen> chosen = choose_to_save({});
   if (!chosen.ok()) return chosen.status();
-  return write(phase.name, chosen.value(), {});
+  return write(phase, chosen.value());
 }
 
 Status Client::begin_checkpoint(const std::string& name, int version) {
@@ -205,7 +204,10 @@ Status Client::begin_checkpoint(const std::string& name, int version) {
     return {Code::kInvalid, "this run has written it already: a version is written once"};
   }
   if (Status started = start_engine(); !started.ok()) return started;
-  phase_ = Phase{.name = named.value()};
+  // A replay makes the writes from before the cut again: these are of the run that was recorded.
+  char run[17];
+  std::snprintf(run, sizeof run, "%016" PRIx64, same_as_recorded(run_));
+  phase_ = Phase{.name = named.value(), .id = {run, ++writes_}};
   return {};
 }
 
@@ -216,18 +218,17 @@ Version Client::number_to_write(const Name& name) {
   return entry.version;
 }
 
-Status Client::write(const Name& name, const Chosen& chosen,
-                     std::map<std::string, std::string> files) {
-  const Version version = number_to_write(name);
-  const Archive::Written what = {chosen.layout, run_, version};
-  mover_->describe(version, {name, what, std::move(files)});
+Status Client::write(const Phase& phase, const Chosen& chosen) {
+  const Version version = number_to_write(phase.name);
+  const Archive::Written what = {chosen.layout, phase.id};
+  mover_->describe(version, {phase.name, what, phase.files});
   mover_->set_program_memory(chosen.places);
   Status written = engine_->write(version, chosen.layout.bytes(), fastest_of(chosen.places));
   if (!written.ok()) {
-    known_.erase(name);
+    known_.erase(phase.name);
     return written;
   }
-  known_[name] = {version, what, true};
+  known_[phase.name] = {version, what, true};
   return config_.is_synchronous ? wait_until_durable() : Status();
 }
 
@@ -238,7 +239,7 @@ Status Client::save(const Selection& selection) {
   if (!chosen.ok()) return chosen.status();
   phase_->layout = chosen->layout;
   const Version version = number_to_write(phase_->name);
-  mover_->describe(version, {phase_->name, {chosen->layout, run_, version}, {}});
+  mover_->describe(version, {phase_->name, {chosen->layout, phase_->id}, {}});
   mover_->set_program_memory(chosen->places);
   const uint64_t bytes = chosen->layout.bytes();
   if (engine_->write_held(version, bytes, fastest_of(chosen->places)).ok()) {
@@ -274,15 +275,15 @@ Status Client::end_checkpoint(bool success) {
     for (const auto& [name, path] : phase.files) (void)files().remove(path);
     return added;
   }
-  if (!phase.held) return write(phase.name, {phase.layout, phase.kept_places}, phase.files);
-  const Archive::Written what = {phase.layout, run_, *phase.held};
+  if (!phase.held) return write(phase, {phase.layout, phase.kept_places, {}});
+  const Archive::Written what = {phase.layout, phase.id};
   mover_->describe(*phase.held, {phase.name, what, phase.files});
   known_[phase.name] = {*phase.held, what, true};
   engine_->release(*phase.held);
   return config_.is_synchronous ? wait_until_durable() : Status();
 }
 
-// Of those that were routed, the program has written all.
+// The program must have written all files that it had routed.
 Status Client::add_files(Phase& phase) const {
   for (const auto& [name, path] : phase.files) {
     const Result<std::unique_ptr<ReadableFile>> file = files().open(path);
@@ -323,11 +324,11 @@ std::optional<uint64_t> Client::newest_before(const std::string& name, uint64_t 
 std::optional<int64_t> Client::run_number(const Name& name) const {
   const auto entry = known_.find(name);
   if (entry != known_.end() && entry->second.is_written) {
-    return static_cast<int64_t>(checksum(run_) >> 1);
+    return static_cast<int64_t>(checksum(entry->second.what->id.run) >> 1);
   }
   const Result<Archive::Written> found = archive_->find(name);
   if (!found.ok()) return std::nullopt;
-  return static_cast<int64_t>(checksum(found->run) >> 1);
+  return static_cast<int64_t>(checksum(found->id.run) >> 1);
 }
 
 Result<uint64_t> Client::newest(const std::string& program_name, int before) {
@@ -357,7 +358,7 @@ Result<Client::Known*> Client::find(const Name& name) {
   Result<Archive::Written> found = archive_->find(name);
   // In a replay the program has to get what it got when it was recorded.
   const auto number =
-      found.ok() ? static_cast<int64_t>((checksum(found->run) + found->number) | 1) : 0;
+      found.ok() ? static_cast<int64_t>((checksum(found->id.run) + found->id.number) | 1) : 0;
   const int64_t recorded = same_as_recorded(number);
   if (recorded == 0 && found.ok()) return Status(Code::kNotFound, "there was no " + name.id());
   if (!found.ok()) return found.status();
@@ -452,7 +453,7 @@ Result<uint64_t> Client::size_of(const std::optional<std::string>& name, int ver
 
 // ---- Files
 
-// Of a run that was killed; before this one has made any. What stays takes room, and no more.
+// Removes what a killed run left, before this one makes any. A file that stays only takes room.
 void Client::remove_left(const std::string& folder, const std::string& prefix) const {
   const Result<std::vector<FolderEntry>> entries = files().entries(folder);
   if (!entries.ok()) return;
@@ -472,7 +473,7 @@ Result<std::string> Client::route_file(const std::string& original) {
   if (Status made = files().make_folder(folder); !made.ok()) return made;
   const std::string own = "r" + std::to_string(ranks_->rank()) + "-v";
   if (routed_folders_.insert(folder).second) remove_left(folder, own);
-  // What the program wrote may still be on its way when it is restored.
+  // The file that the program wrote may still be on its way when it is restored.
   std::string path = folder + "/" + own + std::to_string(phase_->name.version) +
                      (phase_->is_restart ? "-restored-" : "-written-") +
                      std::to_string(phase_->files.size()) + "-" + sanitise_job(original);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What VeloC's calls do: protected memory, the phases of a checkpoint and of a restart, names and
-// versions. Knows nothing of C.
+// Implements VeloC's calls: protected memory, the phases of a checkpoint and of a restart, names
+// and versions. Knows nothing of C.
 #pragma once
 
 #include <cstdint>
@@ -46,12 +46,14 @@ struct Selection {
 // Used by one thread. Messages of failures are for users.
 class Client {
  public:
-  // What it works with, which outlives it.
+  // The objects that it works with; they outlive it.
   struct Surroundings {
     FileSystem& files;
     Clock& clock;
     // The memory that the calling thread's device has.
     std::function<std::unique_ptr<Memory>()> memory;
+    // A random number, at least 0, that no other start of a process draws, nor a replay.
+    std::function<Result<int64_t>()> draw;
     // Set if the program is checkpointed as a whole, too: what it found out, or in a replay what it
     // had found out there.
     std::function<int64_t(int64_t found)> same_as_recorded;
@@ -82,7 +84,7 @@ class Client {
   Status begin_restart(const std::optional<std::string>& name, int version);
   Status recover(const Selection& selection);
   Status end_restart(bool success);
-  // Of the restart's checkpoint, or of any.
+  // Bytes of a region of the restart's checkpoint, or of any.
   Result<uint64_t> size_of(int id) const;
   Result<uint64_t> size_of(const std::optional<std::string>& name, int version, int id);
 
@@ -108,6 +110,7 @@ class Client {
     bool is_restart = false;
     std::optional<Version> recovered;  // by a restart: in parts
     Name name;
+    WriteId id;                                // of a checkpoint
     Layout layout;                             // of a checkpoint: what was saved so far
     std::optional<Version> held;               // its memory is in a cache
     std::vector<std::byte> kept;               // its memory, if no cache had room
@@ -142,7 +145,7 @@ class Client {
   Result<Chosen> choose(const Selection& selection) const;
   Result<Chosen> choose_to_save(const Selection& selection) const;
   int fastest_of(const std::vector<MemoryPlace>& places) const;
-  Status write(const Name& name, const Chosen& chosen, std::map<std::string, std::string> files);
+  Status write(const Phase& phase, const Chosen& chosen);
   Status keep(const Chosen& chosen);
   Status add_files(Phase& phase) const;
   void remove_left(const std::string& folder, const std::string& prefix) const;
@@ -153,7 +156,8 @@ class Client {
   const Config config_;
   const std::unique_ptr<Ranks> ranks_;
   const Surroundings surroundings_;
-  std::string run_;
+  int64_t run_ = 0;      // of this process and the other ranks; no two starts have the same
+  uint64_t writes_ = 0;  // that were begun
   std::map<int, Protected> protected_;
   std::map<Name, Known> known_;
   Version newest_version_ = 0;

@@ -16,7 +16,7 @@ namespace gpusnap::veloc {
 
 namespace {
 
-// What is wrong with the value; empty: nothing.
+// Returns what is wrong with the value; empty: nothing.
 using Reader = std::string (*)(std::string_view value, Config& into);
 
 std::string read_path(std::string_view value, std::string& into) {
@@ -109,7 +109,7 @@ std::string known_keys() {
   return text;
 }
 
-// What is wrong with the line; empty: nothing.
+// Returns what is wrong with the line; empty: nothing.
 std::string read_line(std::string_view line, ParsedConfig& into) {
   if (line.empty() || line.front() == '#' || line.front() == ';' || line.front() == '[') return {};
   const size_t equals = line.find('=');

@@ -24,7 +24,7 @@ using history::Outcome;
 using history::Transfer;
 using history::Version;
 
-// What came of moving a checkpoint, and why it failed if it did.
+// The result of moving a checkpoint, and why it failed if it did.
 struct Moved {
   Outcome outcome = Outcome::kDone;
   Status status;
@@ -63,7 +63,7 @@ class Engine {
   bool is_flushed() const;
   // Waits until all that was written is on the last tier. The first failure since the last call.
   Status wait_until_flushed();
-  // What was restored already need not be flushed any more.
+  // Checkpoints that were restored already need not be flushed any more.
   void discard_consumed();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint of a history consists of, and where its bytes lie in a cache.
+// The regions of a checkpoint of a history, and where their bytes lie in a cache.
 #pragma once
 
 #include <cstdint>

@@ -69,25 +69,29 @@ Result<Layout> layout_of(const Manifest& manifest) {
   return layout;
 }
 
+WriteId id_of(const Manifest& manifest) {
+  return {manifest.run, manifest.program_write};
+}
+
 // ---- Writing
 
 PartWriter::PartWriter(FileSystem& files, CheckpointPlace place, std::string name,
-                       const Owner& owner, uint64_t number)
+                       const Owner& owner, const WriteId& id)
     : files_(files),
       place_(std::move(place)),
       name_(std::move(name)),
       owner_(owner),
-      number_(number),
+      id_(id),
       commit_(files, place_) {}
 
 Result<std::unique_ptr<PartWriter>> PartWriter::begin(FileSystem& files, const std::string& folder,
                                                       const Owner& owner, const Name& name,
-                                                      uint64_t number, Compression& compression) {
+                                                      const WriteId& id, Compression& compression) {
   // Files have names that no other write gives, also none that failed and left some.
   const CheckpointPlace place = {job_folder(folder, name.text), sanitise_job(name.text),
-                                 owner.run + "w" + std::to_string(number), name.version,
+                                 id.run + "w" + std::to_string(id.number), name.version,
                                  owner.rank};
-  std::unique_ptr<PartWriter> writer(new PartWriter(files, place, name.text, owner, number));
+  std::unique_ptr<PartWriter> writer(new PartWriter(files, place, name.text, owner, id));
   if (Status made = writer->commit_.start(); !made.ok()) return made;
   if (Status removed = writer->remove_left(); !removed.ok()) return removed;
   auto segments = SegmentStore::start(files, place.epoch_folder_path(),
@@ -141,11 +145,11 @@ Status PartWriter::commit(const Layout& layout) {
   manifest.epoch = place_.epoch;
   manifest.rank = place_.rank;
   manifest.ranks = owner_.ranks;
-  manifest.run = owner_.run;
+  manifest.run = id_.run;
   manifest.host = host_name();
   manifest.library_version = GPUSNAP_VERSION;
   manifest.cut_unix_ns = unix_ns();
-  manifest.program_write = number_;
+  manifest.program_write = id_.number;
   for (const Region& region : layout.regions()) manifest.ranges.push_back(range_of(region));
   manifest.extents = std::move(segments_->extents());
   manifest.segments = segments_->segments();

@@ -31,9 +31,16 @@ struct Name {
   std::string id() const { return text + "@" + std::to_string(version); }
 };
 
+// Identifies a write: several runs may write one version, and a run may try several times.
+struct WriteId {
+  std::string run;      // letters and digits, the same for all ranks of a run of the job
+  uint64_t number = 0;  // in the run, from 1
+  bool operator==(const WriteId&) const = default;
+};
+WriteId id_of(const Manifest& manifest);
+
 // Whose part of a job's checkpoints it is.
 struct Owner {
-  std::string run;  // letters and digits, the same for all ranks of this run of the job
   uint32_t rank = 0;
   uint32_t ranks = 1;
 };
@@ -45,10 +52,9 @@ Result<Layout> layout_of(const Manifest& manifest);
 // One thread adds and commits.
 class PartWriter {
  public:
-  // `number`: of this write in the run, from 1.
   static Result<std::unique_ptr<PartWriter>> begin(FileSystem& files, const std::string& folder,
                                                    const Owner& owner, const Name& name,
-                                                   uint64_t number, Compression& compression);
+                                                   const WriteId& id, Compression& compression);
   PartWriter(const PartWriter&) = delete;
   PartWriter& operator=(const PartWriter&) = delete;
   ~PartWriter();
@@ -62,7 +68,7 @@ class PartWriter {
 
  private:
   PartWriter(FileSystem& files, CheckpointPlace place, std::string name, const Owner& owner,
-             uint64_t number);
+             const WriteId& id);
   Status remove_left();
   void remove_replaced(const std::vector<std::string>& segments);
 
@@ -70,7 +76,7 @@ class PartWriter {
   const CheckpointPlace place_;
   const std::string name_;
   const Owner owner_;
-  const uint64_t number_;
+  const WriteId id_;
   Commit commit_;
   std::unique_ptr<SegmentStore> segments_;
   uint64_t sequence_ = 0;
@@ -88,8 +94,8 @@ class PartFolder {
         compression_(compression) {}
 
   const std::string& folder() const { return folder_; }
-  Result<std::unique_ptr<PartWriter>> begin(const Name& name, uint64_t number) {
-    return PartWriter::begin(files_, folder_, owner_, name, number, compression_);
+  Result<std::unique_ptr<PartWriter>> begin(const Name& name, const WriteId& id) {
+    return PartWriter::begin(files_, folder_, owner_, name, id, compression_);
   }
   // The rank's valid manifest, of any run; kNotFound if there is none.
   Result<Manifest> find(const Name& name) const { return find(name, owner_.rank); }

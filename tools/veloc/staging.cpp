@@ -17,21 +17,13 @@ Staging::Staged Staging::stage(int id, std::byte* device, uint64_t bytes) {
   return {device, host.data(), bytes};
 }
 
-Status Staging::copy_to_host(const std::vector<Staged>& regions) {
+Status Staging::copy(const std::vector<Staged>& regions, bool to_device) {
   if (regions.empty()) return {};
   Status copied = copier_->follow_program();
-  for (size_t i = 0; i < regions.size() && copied.ok(); ++i) {
-    copied = copier_->copy(regions[i].host, regions[i].device, regions[i].bytes);
-  }
-  const Status finished = copier_->finish();
-  return copied.ok() ? finished : copied;
-}
-
-Status Staging::copy_to_device(const std::vector<Staged>& regions) {
-  if (regions.empty()) return {};
-  Status copied = copier_->follow_program();
-  for (size_t i = 0; i < regions.size() && copied.ok(); ++i) {
-    copied = copier_->copy(regions[i].device, regions[i].host, regions[i].bytes);
+  for (const Staged& each : regions) {
+    if (!copied.ok()) break;
+    std::byte* const to = to_device ? each.device : each.host;
+    copied = copier_->copy(to, to_device ? each.host : each.device, each.bytes);
   }
   const Status finished = copier_->finish();
   return copied.ok() ? finished : copied;

@@ -18,7 +18,7 @@ namespace gpusnap::veloc {
 // Used by one thread.
 class Staging {
  public:
-  // Of a region of the program's device memory.
+  // A region of the program's device memory, and what stands for it.
   struct Staged {
     std::byte* device = nullptr;
     std::byte* host = nullptr;
@@ -29,12 +29,13 @@ class Staging {
   bool is_on_device(const void* memory) const { return device_->is_on_device(memory); }
   // The same host memory for the same number, as long as the region is no larger.
   Staged stage(int id, std::byte* device, uint64_t bytes);
-  Status copy_to_host(const std::vector<Staged>& regions);
-  Status copy_to_device(const std::vector<Staged>& regions);
+  Status copy_to_host(const std::vector<Staged>& regions) { return copy(regions, false); }
+  Status copy_to_device(const std::vector<Staged>& regions) { return copy(regions, true); }
 
  private:
   Staging(std::unique_ptr<Memory> device, std::unique_ptr<Copier> copier)
       : device_(std::move(device)), copier_(std::move(copier)) {}
+  Status copy(const std::vector<Staged>& regions, bool to_device);
 
   const std::unique_ptr<Memory> device_;
   const std::unique_ptr<Copier> copier_;

@@ -7,11 +7,14 @@
 #include <climits>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "interpose/services/log.h"
+#include "tiers/checksum.h"
 #include "tiers/clock.h"
 #include "tiers/no_throw.h"
 #include "tools/veloc/client.h"
@@ -99,40 +102,56 @@ Result<Selection> selection_of(int mode, const int* ids, int count) {
   return selection;
 }
 
+// The kernel's, as text: random bytes from elsewhere are the same in a replay.
+Result<int64_t> draw() {
+  std::ifstream file("/proc/sys/kernel/random/uuid");
+  std::string uuid;
+  if (!std::getline(file, uuid) || uuid.empty()) {
+    return Status(Code::kIo, "cannot read a random number from /proc/sys/kernel/random/uuid");
+  }
+  return static_cast<int64_t>(checksum(uuid) >> 1);
+}
+
 // The library that checkpoints the program as a whole, if it is preloaded.
 struct PreloadedLibrary {
   int64_t (*const same_as_recorded)(int64_t) =
       reinterpret_cast<int64_t (*)(int64_t)>(dlsym(RTLD_DEFAULT, "gpusnap_same_as_recorded"));
-  void (*const history_folder)(const char*) =
-      reinterpret_cast<void (*)(const char*)>(dlsym(RTLD_DEFAULT, "gpusnap_history_folder"));
+  bool (*const history_folder)(const char*) =
+      reinterpret_cast<bool (*)(const char*)>(dlsym(RTLD_DEFAULT, "gpusnap_history_folder"));
 
   bool is_here() const { return same_as_recorded != nullptr && history_folder != nullptr; }
   void tell_of_folder(const std::string& folder) const {
-    if (folder.empty()) return;
-    char working[PATH_MAX];
-    const bool is_absolute = folder.front() == '/';
-    if (!is_absolute && getcwd(working, sizeof working) == nullptr) return;
-    history_folder((is_absolute ? folder : std::string(working) + "/" + folder).c_str());
+    if (folder.empty() || history_folder(folder.c_str())) return;
+    log(LogLevel::kWarn, "the program's checkpoints in ", folder,
+        " are taken for its input, since there are too many such folders: 'gpusnap restore' may "
+        "refuse them as changed");
   }
 };
+
+// Programs change their working folder; checkpoints stay where they were.
+void make_absolute(std::string& folder) {
+  if (!folder.empty()) folder = std::filesystem::absolute(folder).lexically_normal();
+}
 
 Status begin(std::unique_ptr<Ranks> ranks, const char* file) {
   if (client != nullptr) return {Code::kInvalid, "it was begun already"};
   if (file == nullptr) return {Code::kInvalid, "it needs a configuration file"};
-  const Result<ParsedConfig> config = read_config(file);
-  if (!config.ok()) return config.status();
+  const Result<ParsedConfig> parsed = read_config(file);
+  if (!parsed.ok()) return parsed.status();
   if (ranks->rank() == 0) {
-    for (const std::string& line : config->warnings) log(LogLevel::kWarn, file, ": ", line);
+    for (const std::string& line : parsed->warnings) log(LogLevel::kWarn, file, ": ", line);
   }
+  Config config = parsed->config;
+  make_absolute(config.scratch);
+  make_absolute(config.persistent);
   Client::Surroundings surroundings = {
-      posix_file_system(), monotonic_clock(), memory_of_this_thread, {}};
+      posix_file_system(), monotonic_clock(), memory_of_this_thread, draw, {}};
   if (const PreloadedLibrary preloaded; preloaded.is_here()) {
     surroundings.same_as_recorded = preloaded.same_as_recorded;
-    preloaded.tell_of_folder(config->config.scratch);
-    preloaded.tell_of_folder(config->config.persistent);
+    preloaded.tell_of_folder(config.scratch);
+    preloaded.tell_of_folder(config.persistent);
   }
-  Result<std::unique_ptr<Client>> created =
-      Client::create(config->config, std::move(ranks), surroundings);
+  Result<std::unique_ptr<Client>> created = Client::create(config, std::move(ranks), surroundings);
   if (!created.ok()) return created.status();
   client = created.value().release();
   owner = getpid();

@@ -68,7 +68,7 @@ class Ground {
  public:
   explicit Ground(const Setup& setup) : setup_(setup) {}
 
-  // What the receivers hear, step by step. `wavefields` may be null.
+  // Returns the trace at the receivers, step by step. `wavefields` may be null.
   std::vector<Field> shoot(const Field& velocity, Wavefields* wavefields) {
     set_velocities(velocity);
     Buffer<double> before = zeros(), now = zeros(), next = zeros();

@@ -42,7 +42,7 @@ KERNEL void add(double* field, int at, double value) {
   field[at] += value;
 }
 
-// What the receivers hear of a field, and its transpose.
+// The trace of a field at the receivers, and the transpose of that.
 KERNEL void record(Section section, const double* field, double* trace) {
   const int x = static_cast<int>(global_index());
   if (x < section.width) trace[x] = field[kReceiverRow * section.width + x];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is simulated. Defaults are those of the GPU cache and prefetch paper (section 5.3).
+// The simulated run. Defaults are those of the GPU cache and prefetch paper (section 5.3).
 #pragma once
 
 #include <cstdint>

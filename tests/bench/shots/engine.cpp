@@ -136,7 +136,7 @@ void Engine::note_forecasts(const Transfer& transfer) {
     return;
   }
   compare(restores_, version, from);
-  // What the application waits for already is not predicted.
+  // A restore that the application waits for already is not predicted.
   if (to != kApplication && awaited_ != version) forecast(restores_, version, to);
 }
 

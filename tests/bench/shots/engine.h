@@ -20,8 +20,8 @@ using history::Planner;
 using history::Transfer;
 using history::Version;
 
-// What a cache holds, by the transfers into it. Finds room that is given away twice or that the
-// cache does not have, independently of the planner's tables.
+// The contents of a cache, by the transfers into it. Finds room that is given away twice or that
+// the cache does not have, independently of the planner's tables.
 class Occupancy {
  public:
   explicit Occupancy(const history::TierCache::Options& options) : options_(options) {}
@@ -64,7 +64,7 @@ class Engine {
   // The slowest medium that the checkpoint was read from, by prefetches and its restore.
   Medium read_from(Version version) const { return sources_.at(version); }
   uint64_t peak(size_t cache) const { return occupancies_.at(cache).peak(); }
-  // What the planner did wrong; empty if nothing.
+  // The planner's mistakes; empty if there are none.
   const std::string& fault() const { return fault_; }
   // Relative errors of the predictor: what it expected when a copy had arrived in a cache, beside
   // the time until the copy was flushed, or consumed.

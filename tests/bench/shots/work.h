@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shot writes and reads back: sizes of checkpoints and the order of restores (GPU cache and
+// The work of a shot: sizes of checkpoints and the order of restores (GPU cache and
 // prefetch paper, section 5.3).
 #pragma once
 

@@ -30,7 +30,7 @@ class NamesFileSystem final : public CountingFileSystem {
   std::atomic<bool> dies{false};
 };
 
-// Of 64 KiB each. Takes and gives by one thread at a time.
+// Buffers of 64 KiB. Takes and gives by one thread at a time.
 class SmallBuffers final : public ReadBuffers {
  public:
   explicit SmallBuffers(uint32_t most) : most_(most) {}

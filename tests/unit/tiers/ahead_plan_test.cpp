@@ -19,7 +19,7 @@ TEST(AheadPlanTest, WithoutADeviceMemoryTakesTheFirstUnits) {
   EXPECT_EQ(plan.next({100}, 1, 0), kMemory);
   EXPECT_EQ(plan.next({100}, 0, 0), kEnd);
   EXPECT_TRUE(plan.memory_is_full());
-  // What comes free later takes no unit that others have gone ahead of.
+  // A buffer that comes free later takes no unit that others have gone ahead of.
   EXPECT_EQ(plan.next({100}, 2, 0), kEnd);
 }
 

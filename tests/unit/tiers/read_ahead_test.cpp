@@ -126,7 +126,7 @@ TEST_F(ReadAheadTest, WhateverIsReadAheadAllComesBackOnce) {
   }
 }
 
-// What has been read ahead is not read again: nothing is left of the store.
+// Units that have been read ahead are not read again: nothing is left of the store.
 TEST_F(ReadAheadTest, NothingIsReadTwice) {
   for (const char* how : {"off", "1"}) {
     save(4 << 20, how, 31);

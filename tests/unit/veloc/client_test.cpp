@@ -355,6 +355,50 @@ TEST(Client, HintsOfAnEarlierRunsCheckpointsAreFollowed) {
   }
 }
 
+// Answers of a first run, which a second one gets again as far as they were recorded.
+class Recording {
+ public:
+  std::function<int64_t(int64_t)> recorder() {
+    return [this](int64_t found) { return answers_.emplace_back(found); };
+  }
+  std::function<int64_t(int64_t)> player() {
+    return [this](int64_t found) { return next_ < answers_.size() ? answers_[next_++] : found; };
+  }
+  size_t size() const { return answers_.size(); }
+  void cut(size_t size) { answers_.resize(size); }
+
+ private:
+  std::vector<int64_t> answers_;
+  size_t next_ = 0;
+};
+
+// A killed program wrote a version after the cut; the restored one writes other bytes there.
+TEST(Client, ARestoredProgramReadsWhatItWroteItself) {
+  for (const bool has_scratch : {false, true}) {
+    FaultFileSystem files;
+    Config config = small_config();
+    if (!has_scratch) config.scratch.clear();
+    config.host_cache = 4096;  // nothing stays cached
+    Recording recording;
+    {
+      Program program(files, config, true, nullptr, 0, recording.recorder());
+      ASSERT_TRUE(is_ok(program.write(1, kBytes)));
+      const size_t cut = recording.size();
+      ASSERT_TRUE(is_ok(program.write(2, kBytes)));
+      ASSERT_TRUE(is_ok(program.client().finish(true)));
+      recording.cut(cut);
+    }
+    const auto before_cut = files.content("/pfs/demo/e1/r0.manifest");
+    Program program(files, config, true, nullptr, 0, recording.player());
+    ASSERT_TRUE(is_ok(program.write(1, kBytes)));
+    ASSERT_TRUE(is_ok(program.write(2, kBytes / 2)));
+    EXPECT_TRUE(is_ok(program.restore(2, kBytes / 2)));
+    EXPECT_TRUE(is_ok(program.restore(1, kBytes)));
+    ASSERT_TRUE(is_ok(program.client().wait_until_durable()));
+    EXPECT_EQ(files.content("/pfs/demo/e1/r0.manifest"), before_cut) << "it was written again";
+  }
+}
+
 TEST(Client, TwoRunsDoNotWriteOneNameAtATime) {
   FaultFileSystem files;
   Program first(files, small_config(), true);
@@ -583,7 +627,7 @@ uint64_t seeds() {
   return std::getenv("GPUSNAP_SOAK") != nullptr ? 1000 : 40;
 }
 
-// What failed may have left a manifest all the same.
+// A write that failed may have left a manifest all the same.
 TEST(Client, AVersionThatCouldNotBeWrittenMayBeWrittenAgain) {
   FaultFileSystem files;
   Config config = small_config();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -128,6 +129,12 @@ class ThreadRank final : public Ranks {
   const uint32_t rank_;
 };
 
+// Another number each time.
+inline int64_t draw() {
+  static std::atomic<int64_t> newest{0};
+  return ++newest;
+}
+
 inline Config small_config() {
   Config config;
   config.scratch = "/scratch";
@@ -145,7 +152,8 @@ inline std::byte byte_of(uint64_t version, uint64_t at) {
 class Program {
  public:
   Program(FaultFileSystem& files, const Config& config, bool is_on_device,
-          Meeting* meeting = nullptr, uint32_t rank = 0)
+          Meeting* meeting = nullptr, uint32_t rank = 0,
+          std::function<int64_t(int64_t)> same_as_recorded = {})
       : most_(40 << 10),
         host_(most_),
         memory_(is_on_device ? device_.allocate(most_) : host_.data()) {
@@ -153,7 +161,8 @@ class Program {
         std::make_unique<ThreadRank>(meeting != nullptr ? *meeting : alone_, rank);
     auto created = Client::create(
         config, std::move(ranks),
-        {files, monotonic_clock(), [this] { return std::make_unique<FakeMemory>(device_); }});
+        {files, monotonic_clock(), [this] { return std::make_unique<FakeMemory>(device_); },
+         [] { return Result<int64_t>(draw()); }, std::move(same_as_recorded)});
     EXPECT_TRUE(created.ok()) << created.status().message();
     if (created.ok()) client_ = std::move(created.value());
   }
