@@ -205,7 +205,14 @@ std::vector<LocalTiers::Leftover> LocalTiers::leftovers() {
   for (const std::string& root : roots_) {
     for (const std::string& backend : folders_in(files_, root)) {
       const bool own = std::ranges::find(backends_, backend) != backends_.end();
-      if (own || take(backend)) look_into(backend, found);
+      if (own || take(backend)) {
+        look_into(backend, found);
+        remove_empty_below(backend);
+      } else {
+        // Without a lock, because its process was killed before it had made one or after it had
+        // removed it. Does nothing to a folder that holds anything.
+        (void)files_.remove_folder(backend);
+      }
     }
   }
   return found;
@@ -229,6 +236,18 @@ void LocalTiers::look_into(const std::string& backend, std::vector<Leftover>& fo
         }
       }
     }
+  }
+}
+
+// A process that was killed between two steps can leave folders without files. One that is about to
+// make a file makes the folder again (in_folder_of).
+void LocalTiers::remove_empty_below(const std::string& backend) {
+  for (const std::string& store : folders_in(files_, backend)) {
+    for (const std::string& job : folders_in(files_, store)) {
+      for (const std::string& epoch : folders_in(files_, job)) (void)files_.remove_folder(epoch);
+      (void)files_.remove_folder(job);
+    }
+    (void)files_.remove_folder(store);
   }
 }
 

@@ -91,6 +91,7 @@ class LocalTiers {
   explicit LocalTiers(FileSystem& files) : files_(files), cache_(files) {}
   Status make_own(const std::string& folder);
   bool take(const std::string& backend);
+  void remove_empty_below(const std::string& backend);
   void look_into(const std::string& backend, std::vector<Leftover>& found) const;
   void look_at_epoch(const std::string& backend, const std::string& folder,
                      std::vector<Leftover>& found) const;
