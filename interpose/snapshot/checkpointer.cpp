@@ -225,6 +225,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   id = s.job_ + "@" + std::to_string(epoch);
   auto writer = start_remote_writer(
       posix_file_system(), s.backend_->pool(), describe_stream(epoch),
+      s.ranks_.ranks == 1 ? FolderMaker::kBackend : FolderMaker::kWriter,
       [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); });
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());

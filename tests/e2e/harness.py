@@ -237,7 +237,7 @@ class TestCase(unittest.TestCase):
             self._end_runs()
             self.backends.end()
             for number in range(first, self._stores + 1):
-                store = os.path.join(self.folder, 'store%d' % number)
+                store = os.path.join(os.path.dirname(self.store), 'store%d' % number)
                 if os.path.exists(store):
                     shutil.rmtree(store)
             self.store = before

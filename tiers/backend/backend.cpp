@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -126,6 +127,7 @@ class Server final : public Backend {
       const size_t free = free_slots();
       flow_.relieve(free == 0);
       end_journals();
+      if (try_again_at_ && now >= *try_again_at_) try_leftovers_again();
       for (const size_t tier : tiers_->recovered(now)) flow_.resume(tier + 1);
       tell(now);
       if (!is_idle()) busy = now;
@@ -260,7 +262,6 @@ class Server final : public Backend {
   // Of backends that are gone: copies of what is in its store stay, what is whole is brought to its
   // end, the rest goes.
   void tend_leftovers() {
-    uint32_t index = kMostStreams;
     std::vector<LocalTiers::Leftover> leftovers = tiers_->leftovers();
     std::ranges::stable_sort(leftovers, {}, [](const LocalTiers::Leftover& leftover) {
       return leftover.copies.empty() ? 0 : leftover.copies.front().modified_unix_ns;
@@ -275,11 +276,24 @@ class Server final : public Backend {
         tiers_->remove(leftover);
         continue;
       }
-      IncomingCheckpoint::Setting setting = setting_for(*leftover.text);
-      setting.chunk_folders = leftover.folders;
-      setting.is_leftover = true;
-      const Status opened = take_part(index++, 0, std::move(setting));
-      if (!opened.ok()) warn(opened);
+      open_leftover(leftover);
+    }
+  }
+
+  void open_leftover(const LocalTiers::Leftover& leftover) {
+    IncomingCheckpoint::Setting setting = setting_for(*leftover.text);
+    setting.chunk_folders = leftover.folders;
+    setting.is_leftover = true;
+    const Status opened = take_part(next_leftover_++, 0, std::move(setting));
+    if (!opened.ok()) warn(opened);
+  }
+
+  // What is whole on local tiers and whose store has failed.
+  void try_leftovers_again() {
+    try_again_at_.reset();
+    for (const LocalTiers::Leftover& leftover : tiers_->leftovers()) {
+      const bool is_whole = leftover.readable.ok() && leftover.sealed && !leftover.committed;
+      if (is_whole && !lives(leftover)) open_leftover(leftover);
     }
   }
 
@@ -315,6 +329,7 @@ class Server final : public Backend {
     if (!parsed.ok()) return parsed.status();
     IncomingCheckpoint::Setting setting = setting_for(parsed.value());
     setting.chunk_folders = tiers_->folders_for(parsed.value());
+    setting.is_new = before_.empty() || before_[index].first != server_.life(index);
     return take_part(index, server_.life(index), std::move(setting));
   }
 
@@ -482,6 +497,7 @@ class Server final : public Backend {
     // First: a backend that follows finds slots that belong to nobody.
     if (index < kMostStreams) server_.end(index, status);
     if (status.ok()) merge_later(text);
+    if (stream.part->waits_for_another_try()) try_again_at_ = Clock::now() + options_.try_again;
     flow_.drop(*stream.part, status);
     for (const auto& arrival : stream.waiting) release(arrival.slot, status.ok());
   }
@@ -624,6 +640,7 @@ class Server final : public Backend {
   bool is_over(std::chrono::nanoseconds idle) {
     if (!is_idle()) return false;
     if (draining_.load(std::memory_order_acquire)) return true;
+    if (try_again_at_) return false;
     return options_.idle.count() > 0 && idle >= options_.idle && server_.close();
   }
 
@@ -660,6 +677,9 @@ class Server final : public Backend {
   Turns turns_;
   std::map<std::string, std::shared_ptr<Compression>> compressions_;  // by setting
   std::vector<std::pair<uint32_t, uint64_t>> before_;  // life, slots; until the first look
+
+  uint32_t next_leftover_ = kMostStreams;  // the number of the next part without a stream
+  std::optional<Clock::time_point> try_again_at_;
 
   Growth growth_{options_.grow_slots};
   Clock::time_point told_;

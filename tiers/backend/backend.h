@@ -43,9 +43,9 @@ inline constexpr double kUncalibratedBytesPerSecond = 1e9;
 class Backend {
  public:
   // At most as many at the same time, besides those that run() is called on, a checkpoint's workers
-  // and kIoThreads: a journal's, a checkpoint's, those of one that is being given up, which has one
-  // worker more, and those of merging, which has one, too.
-  static constexpr int kThreads = 6;
+  // and kIoThreads: a journal's, a checkpoint's and two for its chunks, those of one that is being
+  // given up, which has one worker more, and those of merging, which has one, too.
+  static constexpr int kThreads = 10;
   struct Options {
     Spawn spawn;  // where it is given: of no more threads than kThreads and those besides
     uint64_t chunk_bytes = 64 << 20;  // GPUSNAP_CHUNK
@@ -65,6 +65,8 @@ class Backend {
     uint32_t grow_slots = 8;  // backed at once
     // With nobody there for so long it closes the area; 0: never.
     std::chrono::nanoseconds idle{0};
+    // After so long, what a store that failed has left on local tiers is tried again.
+    std::chrono::nanoseconds try_again = std::chrono::seconds(5);
     // One line that a user should see, of what fails without anybody who asks. Any thread.
     std::function<void(const std::string&)> warn;
   };

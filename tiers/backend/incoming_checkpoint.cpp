@@ -45,6 +45,7 @@ class Part final : public IncomingCheckpoint {
     leave();
     wait();
     segments_.reset();
+    chunk_writer_.reset();
     for (ManifestSlot& slot : manifest_slots_) slot.release(false);
   }
 
@@ -73,11 +74,16 @@ class Part final : public IncomingCheckpoint {
       blocks.push_back(
           {slot.sequence, merged(slot.pieces), slot.bytes, {}, std::move(slot.release), chunk});
     }
-    segments_->add(std::move(blocks));
+    writer_for(chunk).add(std::move(blocks));
   }
 
   void open_chunk(size_t folder, std::function<void(std::shared_ptr<PlacedFile>)> opened) override {
-    add_job([this, folder, opened = std::move(opened)] { return make_chunk(folder, opened); });
+    const bool has_thread = has_chunk_thread();
+    const std::lock_guard lock(mutex_);
+    (has_thread ? chunk_jobs_ : jobs_).push_back([this, folder, opened = std::move(opened)] {
+      return make_chunk(folder, opened);
+    });
+    changed_.notify_all();
   }
 
   void move_chunk(uint32_t number, std::function<void()> moved) override {
@@ -101,7 +107,10 @@ class Part final : public IncomingCheckpoint {
 
   void wait() override {
     if (join_) std::exchange(join_, {})();
+    if (chunk_thread_) std::exchange(chunk_thread_, {})();
   }
+
+  bool waits_for_another_try() const override { return waits_; }
 
   Needs needs(ManifestText::Journal& journal) const override {
     const std::lock_guard lock(mutex_);
@@ -126,9 +135,8 @@ class Part final : public IncomingCheckpoint {
     left_ = left_ || leaving;
     if (status_.ok()) status_ = why;
     changed_.notify_all();
-    SegmentStore* const segments = segments_.get();
     lock.unlock();
-    if (segments != nullptr) segments->abandon();
+    for (SegmentStore* const writer : writers()) writer->abandon();
   }
 
   bool gave_up() const {
@@ -145,8 +153,9 @@ class Part final : public IncomingCheckpoint {
     }
     // What is in a worker's hands comes back, whatever has happened.
     if (!status.ok()) stop(status, false);
+    end_chunk_jobs();
     wait_for_copies();
-    if (segments_) (void)segments_->finish();
+    (void)finish_segments();
     for (const auto& [number, chunk] : chunks_) {
       end_in_cache(chunk.path);
       not_copies_.push_back(chunk.path);
@@ -157,7 +166,7 @@ class Part final : public IncomingCheckpoint {
       if (left_ && !committed_) return;
     }
     // What is whole on a local tier waits for another time.
-    if (setting_.is_leftover && is_of_device(status)) keeps_files_ = true;
+    if ((setting_.is_leftover || is_held_) && is_of_device(status)) waits_ = keeps_files_ = true;
     (void)no_throw("remove a checkpoint's files", [&] {
       clean_up(status.ok());
       return Status();
@@ -168,8 +177,20 @@ class Part final : public IncomingCheckpoint {
     actions_.ended(status);
   }
 
-  // What an earlier backend left.
   Status prepare() {
+    if (!starts_without_store()) {
+      Status entered = enter_store();
+      if (!entered.ok() || committed_before_) return entered;
+      if (Status found = find(); !found.ok()) return found;
+    }
+    return start_segments();
+  }
+
+  // Then its chunks go to local tiers although the store may not answer for a long time.
+  bool starts_without_store() const { return setting_.is_new && has_local(); }
+
+  // Makes its folder there. Finds whether it has been committed before.
+  Status enter_store() {
     if (Status made = commit_.start(); !made.ok()) return made;
     const auto there =
         read_manifest(files_, place_.job_folder, place_.job_folder_name, place_.epoch, place_.rank);
@@ -187,9 +208,17 @@ class Part final : public IncomingCheckpoint {
       return {Code::kInvalid,
               "cannot write a checkpoint: another run's is in " + folder_ + " already"};
     }
-    if (Status found = find(); !found.ok()) return found;
-    return start_segments();
+    return {};
   }
+
+  Status enter_store_late() {
+    Status entered = enter_store();
+    if (!entered.ok() || !committed_before_) return entered;
+    keeps_files_ = true;
+    return {Code::kInvalid, "cannot write a checkpoint: it is in " + folder_ + " already"};
+  }
+
+  // What an earlier backend left.
 
   Status find() {
     auto found =
@@ -246,26 +275,50 @@ class Part final : public IncomingCheckpoint {
       };
     }
     log_ = std::make_unique<BlockLogWriter>(files_, std::move(place), encode(setting_.text));
+    auto segments = start_writer(found_part_.next_segment, setting_.store.workers);
+    if (!segments.ok()) return segments.status();
+    const std::lock_guard lock(mutex_);
+    segments_ = std::move(segments.value());
+    return status_;  // where it was to end before there were any
+  }
+
+  Result<std::unique_ptr<SegmentStore>> start_writer(uint32_t first_segment, uint32_t workers) {
     SegmentStore::Options options = setting_.store;
+    options.workers = workers;
     options.segment_bytes = setting_.text.segment_bytes;
-    options.first_segment = found_part_.next_segment;
+    options.first_segment = first_segment;
     options.on_failure = [this](const Status& why) { note_failure(why); };
     options.log = [this](std::span<const SegmentStore::StoredBlock> blocks) {
       return note_stored(blocks);
     };
     options.on_chunk_failure = [this](const PlacedFile& chunk, const Status& why) {
       add_job([this, number = chunk.number(), why] {
-        if (chunks_.count(number) > 0) local_failed(chunks_.at(number).path, why);
+        if (const Chunk* const failed = find_chunk(number)) local_failed(failed->path, why);
         return Status();
       });
     };
-    auto segments = SegmentStore::start(
-        files_, folder_, {place_.job_folder_name, place_.run, place_.epoch, place_.rank}, options,
-        *setting_.compression, setting_.spawn);
-    if (!segments.ok()) return segments.status();
+    return SegmentStore::start(files_, folder_,
+                               {place_.job_folder_name, place_.run, place_.epoch, place_.rank},
+                               options, *setting_.compression, setting_.spawn);
+  }
+
+  // What goes to chunks has workers and writes of its own, so that it never waits for the store. A
+  // chunk that fails in the middle sends its blocks to segments with numbers of their own.
+  Status start_chunk_writer() {
+    if (chunk_writer_) return {};
+    constexpr uint32_t kApart = 1U << 20;
+    // A process that saves has a fixed number of threads for all of this.
+    const uint32_t workers = setting_.spawn ? 1 : setting_.store.workers;
+    auto writer = start_writer(found_part_.next_segment + kApart, workers);
+    if (!writer.ok()) return writer.status();
     const std::lock_guard lock(mutex_);
-    segments_ = std::move(segments.value());
-    return status_;  // where it was to end before there were any
+    chunk_writer_ = std::move(writer.value());
+    return status_;
+  }
+
+  SegmentStore& writer_for(const std::shared_ptr<PlacedFile>& chunk) {
+    const std::lock_guard lock(mutex_);
+    return chunk && chunk_writer_ ? *chunk_writer_ : *segments_;
   }
 
   void note_failure(const Status& why) {
@@ -294,12 +347,15 @@ class Part final : public IncomingCheckpoint {
 
   // Until every slot is in a segment.
   Status take_all() {
+    if (starts_without_store()) {
+      if (Status entered = enter_store_late(); !entered.ok()) return entered;
+    }
     if (Status opened = open_found_chunks(); !opened.ok()) return opened;
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [&] {
         return !status_.ok() || !manifest_slots_.empty() || !jobs_.empty() || is_lost() ||
-               is_held() || is_whole();
+               wants_to_be_held() || is_whole();
       });
       if (!status_.ok()) return status_;
       if (is_whole()) return {};
@@ -314,7 +370,7 @@ class Part final : public IncomingCheckpoint {
   bool is_stored() const { return sealed_ && !is_lost() && stored_ == *sealed_; }
   bool is_whole() const { return is_stored() && unmoved_.empty() && copies_ == 0 && jobs_.empty(); }
   // All of it, and it has not been noted yet that a machine that stops does not matter any more.
-  bool is_held() const {
+  bool wants_to_be_held() const {
     return is_stored() && !unmoved_.empty() && !noted_held_ && !local_failed_;
   }
 
@@ -326,7 +382,7 @@ class Part final : public IncomingCheckpoint {
       manifest_slots_.pop_front();
       lock.unlock();
       done = note_manifest(slot);
-    } else if (is_held()) {
+    } else if (wants_to_be_held()) {
       noted_held_ = true;
       lock.unlock();
       done = hold();
@@ -347,8 +403,54 @@ class Part final : public IncomingCheckpoint {
     changed_.notify_all();
   }
 
+  // Whether a thread of its own makes chunks. Where there can be none the part's thread does it.
+  bool has_chunk_thread() {
+    if (chunk_thread_) return true;
+    Result<Join> thread = start_thread(setting_.spawn, "chunks", [this] { work_on_chunks(); });
+    if (!thread.ok()) return false;
+    chunk_thread_ = std::move(thread.value());
+    return true;
+  }
+
+  void work_on_chunks() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return chunk_jobs_ended_ || !chunk_jobs_.empty(); });
+      if (chunk_jobs_ended_) return;
+      const Job job = std::move(chunk_jobs_.front());
+      chunk_jobs_.pop_front();
+      if (!status_.ok()) continue;
+      is_making_chunk_ = true;
+      lock.unlock();
+      const Status done = no_throw("make a chunk", job);
+      if (!done.ok()) stop(done, false);
+      lock.lock();
+      is_making_chunk_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  void end_chunk_jobs() {
+    std::unique_lock lock(mutex_);
+    chunk_jobs_ended_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !is_making_chunk_; });
+  }
+
+  // Null where it has gone. Only the part's thread removes chunks.
+  Chunk* find_chunk(uint32_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = chunks_.find(number);
+    return found == chunks_.end() ? nullptr : &found->second;
+  }
+  Chunk& chunk_of(uint32_t number) {
+    const std::lock_guard lock(mutex_);
+    return chunks_.at(number);
+  }
+
   // Where there is no file, its slots go to segments at once.
   Status make_chunk(size_t folder, const std::function<void(std::shared_ptr<PlacedFile>)>& opened) {
+    if (Status started = start_chunk_writer(); !started.ok()) return started;
     const uint32_t number = next_chunk_++;
     const std::string path =
         setting_.chunk_folders.at(folder) + "/" + chunk_name({place_.rank, place_.run, number});
@@ -360,7 +462,10 @@ class Part final : public IncomingCheckpoint {
                                checksum(place_.run)};
     auto placed =
         std::make_shared<PlacedFile>(file.ok() ? std::move(file.value()) : nullptr, number, header);
-    chunks_[number] = {path, placed, {}};
+    {
+      const std::lock_guard lock(mutex_);
+      chunks_[number] = {path, placed, {}};
+    }
     opened(placed);
     return {};
   }
@@ -377,7 +482,7 @@ class Part final : public IncomingCheckpoint {
   Status open_found_chunks() {
     for (const auto& [number, found] : found_part_.chunks) {
       if (setting_.cache != nullptr) setting_.cache->begin(found.path);
-      chunks_[number] = {found.path, nullptr, {}};
+      Chunk& taken_up = add_found_chunk(number, found.path);
       auto file = files_.open_bulk(found.path);
       if (!file.ok()) {
         local_failed(found.path, file.status());
@@ -386,9 +491,14 @@ class Part final : public IncomingCheckpoint {
       if (file.value()->size() < found.blocks.back().end()) {
         return {Code::kDamaged, "the end of the chunk " + found.path + " is no longer there"};
       }
-      chunks_[number].found = std::move(file.value());
+      taken_up.found = std::move(file.value());
     }
     return {};
+  }
+
+  Chunk& add_found_chunk(uint32_t number, const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    return chunks_[number] = {path, nullptr, {}};
   }
 
   Status begin_move(uint32_t number, const std::function<void()>& moved) {
@@ -423,10 +533,10 @@ class Part final : public IncomingCheckpoint {
     }
     PlacedFile* const segment = place->file.get();
     const MovedChunk entry{number, segment->number(), place->offset, bytes};
-    const Chunk& chunk = chunks_.at(number);
+    const Chunk& moved_chunk = chunk_of(number);
     ChunkCopy copy;
-    copy.from = chunk.found ? chunk.found.get() : &chunk.placed->file();
-    copy.path = chunk.path;
+    copy.from = moved_chunk.found ? moved_chunk.found.get() : &moved_chunk.placed->file();
+    copy.path = moved_chunk.path;
     copy.blocks = blocks;
     copy.to = &segment->file();
     copy.offset = place->offset;
@@ -438,7 +548,7 @@ class Part final : public IncomingCheckpoint {
       const std::lock_guard lock(mutex_);
       jobs_.push_back([this, entry, segment, copied, local, moved] {
         if (copied.ok()) return end_move(entry, *segment, moved);
-        if (local) local_failed(chunks_.at(entry.chunk).path, copied);
+        if (local) local_failed(chunk_of(entry.chunk).path, copied);
         return copied;
       });
       --copies_;
@@ -468,17 +578,24 @@ class Part final : public IncomingCheckpoint {
   }
 
   void release_chunk(const MovedChunk& entry) {
-    const Chunk& chunk = chunks_.at(entry.chunk);
-    const bool failed = chunk.placed && chunk.placed->has_failed();
+    const Chunk& released = chunk_of(entry.chunk);
+    const bool failed = released.placed && released.placed->has_failed();
     if (setting_.cache == nullptr || failed) return remove_chunk(entry.chunk);
-    setting_.cache->keep(owner(), setting_.chunk_folders, chunk.path,
+    setting_.cache->keep(owner(), setting_.chunk_folders, released.path,
                          entry.bytes + kSegmentHeaderBytes);
-    chunks_.erase(entry.chunk);
+    close_chunk(entry.chunk);
+  }
+
+  // Without a lock: its destructor may wait for what is on its way.
+  void close_chunk(uint32_t number) {
+    std::unique_lock lock(mutex_);
+    const auto closed = chunks_.extract(number);
+    lock.unlock();
   }
 
   void remove_chunk(uint32_t number) {
-    const std::string path = chunks_.at(number).path;
-    chunks_.erase(number);
+    const std::string path = chunk_of(number).path;
+    close_chunk(number);
     (void)files_.remove(path);
     end_in_cache(path);
   }
@@ -500,11 +617,12 @@ class Part final : public IncomingCheckpoint {
     if (Status parsed = parse_manifest(); !parsed.ok()) return parsed;
     if (Status durable = make_journal_durable(); !durable.ok()) return durable;
     if (Status settled = settle_found(); !settled.ok()) return settled;
-    if (Status synced = segments_->sync(); !synced.ok()) return synced;
+    if (Status synced = sync_segments(); !synced.ok()) return synced;
     if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
-    for (const auto& [number, chunk] : chunks_) {
-      if (Status synced = sync_chunk(number, chunk); !synced.ok()) {
-        local_failed(chunk.path, synced);
+    for (const uint32_t number : chunk_numbers()) {
+      const Chunk& held = chunk_of(number);
+      if (Status synced = sync_chunk(number, held); !synced.ok()) {
+        local_failed(held.path, synced);
         return {};
       }
     }
@@ -520,8 +638,42 @@ class Part final : public IncomingCheckpoint {
       slots = *sealed_;
     }
     if (Status noted = log_->append(encode_log_sealed(slots)); !noted.ok()) return noted;
-    if (log_->sync().ok() && files_.sync_folder(log_folder()).ok()) actions_.held();
+    if (!log_->sync().ok() || !files_.sync_folder(log_folder()).ok()) return {};
+    is_held_ = true;
+    actions_.held();
     return {};
+  }
+
+  // By then all of them are there.
+  std::vector<uint32_t> chunk_numbers() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<uint32_t> numbers;
+    for (const auto& [number, chunk] : chunks_) numbers.push_back(number);
+    return numbers;
+  }
+
+  // Those that there are.
+  std::vector<SegmentStore*> writers() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<SegmentStore*> all;
+    if (segments_) all.push_back(segments_.get());
+    if (chunk_writer_) all.push_back(chunk_writer_.get());
+    return all;
+  }
+
+  Status sync_segments() {
+    for (SegmentStore* const writer : writers()) {
+      if (Status synced = writer->sync(); !synced.ok()) return synced;
+    }
+    return {};
+  }
+
+  Status finish_segments() {
+    Status all;
+    for (SegmentStore* const writer : writers()) {
+      if (Status stored = writer->finish(); all.ok()) all = std::move(stored);
+    }
+    return all;
   }
 
   Status sync_chunk(uint32_t number, const Chunk& chunk) {
@@ -542,7 +694,7 @@ class Part final : public IncomingCheckpoint {
 
   Status commit() {
     if (Status parsed = parse_manifest(); !parsed.ok()) return parsed;
-    if (Status stored = segments_->finish(); !stored.ok()) return stored;
+    if (Status stored = finish_segments(); !stored.ok()) return stored;
     if (Status settled = settle_found(); !settled.ok()) return settled;
     if (Status durable = make_journal_durable(); !durable.ok()) return durable;
     Manifest manifest = *manifest_read_;
@@ -618,9 +770,12 @@ class Part final : public IncomingCheckpoint {
       index[number] = static_cast<uint32_t>(manifest.segments.size());
       manifest.segments.push_back({segment_name({place_.rank, place_.run, number}), end_of(parts)});
     }
-    for (const SegmentRef& ref : segments_->segments()) {
-      index[parse_segment_name(ref.file)->number] = static_cast<uint32_t>(manifest.segments.size());
-      manifest.segments.push_back(ref);
+    for (SegmentStore* const writer : writers()) {
+      for (const SegmentRef& ref : writer->segments()) {
+        index[parse_segment_name(ref.file)->number] =
+            static_cast<uint32_t>(manifest.segments.size());
+        manifest.segments.push_back(ref);
+      }
     }
     const auto add = [&](Extent extent) {
       extent.segment = index.at(extent.segment);
@@ -638,8 +793,10 @@ class Part final : public IncomingCheckpoint {
     };
     std::ranges::for_each(found_part_.log.blocks, add_block);
     for (const auto& [number, blocks] : in_chunks_) std::ranges::for_each(blocks, add_block);
-    manifest.extents.reserve(manifest.extents.size() + segments_->extents().size());
-    for (Extent& extent : segments_->extents()) add(std::move(extent));
+    for (SegmentStore* const writer : writers()) {
+      manifest.extents.reserve(manifest.extents.size() + writer->extents().size());
+      for (Extent& extent : writer->extents()) add(std::move(extent));
+    }
   }
 
   void clean_up(bool is_committed) {
@@ -687,23 +844,32 @@ class Part final : public IncomingCheckpoint {
   const CheckpointPlace place_;
   const std::string folder_;
 
+  // Of whichever thread makes chunks.
+  uint32_t next_chunk_ = 0;
+  Join chunk_thread_;
+
   // The thread's own.
   Commit commit_;
   FoundPart found_part_;
   std::map<uint32_t, MovedChunk> moved_;  // all
-  std::map<uint32_t, Chunk> chunks_;      // that it still needs
   std::vector<std::string> not_copies_;   // chunks, at its end: where they are
-  uint32_t next_chunk_ = 0;
   std::optional<Manifest> manifest_read_;
   bool journal_durable_ = false;
   bool committed_before_ = false;
-  bool keeps_files_ = false;  // they are not known to be its own
+  bool keeps_files_ = false;  // they are not known to be its own, or wait for another try
+  bool is_held_ = false;      // all of it is on local devices, as the log says
+  std::atomic<bool> waits_{false};
 
   std::unique_ptr<BlockLogWriter> log_;
-  std::unique_ptr<SegmentStore> segments_;  // from ready() on
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::unique_ptr<SegmentStore> segments_;      // from ready() on
+  std::unique_ptr<SegmentStore> chunk_writer_;  // from the first chunk on
+  std::map<uint32_t, Chunk> chunks_;            // that it still needs
+  std::deque<Job> chunk_jobs_;                  // that make chunks
+  bool is_making_chunk_ = false;
+  bool chunk_jobs_ended_ = false;
   std::unordered_set<uint64_t> found_;  // slots that an earlier backend stored
   std::unordered_set<uint64_t> expected_;
   uint64_t stored_ = 0;         // slots, of both

@@ -47,6 +47,9 @@ class IncomingCheckpoint {
     ChunkCache* cache = nullptr;
     // All of it is in files already, as their log says; nothing will be added.
     bool is_leftover = false;
+    // No earlier backend has seen it, so nothing of it is in files yet: it may begin on local tiers
+    // before the store has answered.
+    bool is_new = false;
   };
   // By the part's thread, without a lock held.
   struct Actions {
@@ -108,6 +111,9 @@ class IncomingCheckpoint {
   virtual void leave() = 0;
   // Until its thread has ended. One thread.
   virtual void wait() = 0;
+  // It has failed by what the store's device did, and all of it stays on local devices: it can be
+  // taken up again. After its end.
+  virtual bool waits_for_another_try() const = 0;
   // Which journal it waits for; nothing as long as it has not come to that, kNone where there is
   // none.
   enum class Needs { kUnknown, kNone, kJournal };

@@ -204,8 +204,7 @@ std::vector<LocalTiers::Leftover> LocalTiers::leftovers() {
   std::vector<Leftover> found;
   for (const std::string& root : roots_) {
     for (const std::string& backend : folders_in(files_, root)) {
-      const bool own = std::ranges::find(backends_, backend) != backends_.end();
-      if (own || take(backend)) {
+      if (holds(backend) || take(backend)) {
         look_into(backend, found);
         remove_empty_below(backend);
       } else {
@@ -216,6 +215,10 @@ std::vector<LocalTiers::Leftover> LocalTiers::leftovers() {
     }
   }
   return found;
+}
+
+bool LocalTiers::holds(const std::string& backend) const {
+  return std::ranges::find(locks_, backend, &Locked::folder) != locks_.end();
 }
 
 // Whether it is the folder of a backend that does not run.

@@ -90,6 +90,7 @@ class LocalTiers {
 
   explicit LocalTiers(FileSystem& files) : files_(files), cache_(files) {}
   Status make_own(const std::string& folder);
+  bool holds(const std::string& backend) const;
   bool take(const std::string& backend);
   void remove_empty_below(const std::string& backend);
   void look_into(const std::string& backend, std::vector<Leftover>& found) const;

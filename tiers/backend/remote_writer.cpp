@@ -121,9 +121,10 @@ class Stream {
 
 class Writer final : public CheckpointWriter {
  public:
-  Writer(FileSystem& files, StagingPool& pool, const CheckpointText& text)
+  Writer(FileSystem& files, StagingPool& pool, const CheckpointText& text, FolderMaker maker)
       : files_(files),
         pool_(pool),
+        makes_folder_(maker == FolderMaker::kWriter),
         text_(text),
         folder_(text.store + "/" + sanitise_job(text.job) + "/" + epoch_folder(text.epoch)) {}
 
@@ -210,12 +211,14 @@ class Writer final : public CheckpointWriter {
   }
 
   Status hand_over_all() {
-    if (Status made = files_.make_folder(folder_); !made.ok()) return made;
+    if (makes_folder_) {
+      if (Status made = files_.make_folder(folder_); !made.ok()) return made;
+    }
     Status status = send_and_wait();
     // Other ranks may be in it. What the backend was given to commit is the backend's: a manifest
     // whose removal is not durable may come back, and its folder must not be taken for a new one.
     const std::lock_guard lock(mutex_);
-    if (!status.ok() && !sealed_) (void)files_.remove_folder(folder_);
+    if (makes_folder_ && !status.ok() && !sealed_) (void)files_.remove_folder(folder_);
     return status;
   }
 
@@ -304,6 +307,7 @@ class Writer final : public CheckpointWriter {
 
   FileSystem& files_;
   StagingPool& pool_;
+  const bool makes_folder_;
   const CheckpointText text_;
   const std::string folder_;
 
@@ -327,9 +331,10 @@ class Writer final : public CheckpointWriter {
 
 Result<std::unique_ptr<CheckpointWriter>> start_remote_writer(FileSystem& files, StagingPool& pool,
                                                               const CheckpointText& text,
+                                                              FolderMaker folder,
                                                               const Spawn& spawn) {
   return no_throw("begin a checkpoint", [&]() -> Result<std::unique_ptr<CheckpointWriter>> {
-    auto writer = std::make_unique<Writer>(files, pool, text);
+    auto writer = std::make_unique<Writer>(files, pool, text, folder);
     if (Status started = writer->start(spawn); !started.ok()) return started;
     return std::unique_ptr<CheckpointWriter>(std::move(writer));
   });

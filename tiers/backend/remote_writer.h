@@ -47,13 +47,24 @@ class CheckpointWriter {
   virtual bool done() const = 0;
 };
 
-// `files`, `pool` outlive it. The checkpoint's folder is made at once, so that nobody else gives
-// its number to another one while its bytes are in memory alone.
+// Who makes the checkpoint's folder in the store, whose name takes its number.
+enum class FolderMaker {
+  // The writer, before it hands over anything: nobody else gives the number to another checkpoint
+  // while its bytes are in memory alone. Waits for the store, however long that takes to answer.
+  kWriter,
+  // The backend, which writes to local tiers meanwhile. Should it die before the store answers, a
+  // run on another node can take the number, and one of the two checkpoints is refused. So this is
+  // for jobs of one rank: with several, parts of both could look like one checkpoint.
+  kBackend,
+};
+
+// `files`, `pool` outlive it.
 //
 // A backend that has gone is waited for as long as the pool's watch says; one that cannot be had
 // any more, a pool that stays full because of that, fails this checkpoint.
 Result<std::unique_ptr<CheckpointWriter>> start_remote_writer(FileSystem& files, StagingPool& pool,
                                                               const CheckpointText& text,
+                                                              FolderMaker folder,
                                                               const Spawn& spawn);
 
 }  // namespace gpusnap

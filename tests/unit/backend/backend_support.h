@@ -110,6 +110,7 @@ class SsdTest : public BackendTest {
     options.policy = policy;
     options.cache_bytes = 3 * slot_bytes();
     options.name = "node";
+    options.try_again = 5ms;
     BackendTest::start(std::move(options));
   }
   // All that was handed over is in files.

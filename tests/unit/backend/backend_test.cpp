@@ -129,9 +129,16 @@ class FewThreads {
   std::atomic<int> running_{0};
 };
 
-TEST_F(BackendTest, AsManyThreadsAsItNamesAreEnough) {
+class ThreadsTest : public BackendTest, public ::testing::WithParamInterface<bool> {};
+
+// With a local tier and without.
+TEST_P(ThreadsTest, AsManyAsItNamesAreEnough) {
   constexpr uint64_t kGivenUp = 300;
   Backend::Options options;
+  if (GetParam()) {
+    options.ssd = {{"/ssd", 1 << 20}};
+    options.policy = PlacementPolicy::kSsdOnly;
+  }
   FewThreads threads(Backend::kThreads + static_cast<int>(options.workers) + kIoThreads);
   options.spawn = threads.spawn();
   Saver saver(*memory_, "/store", job_);
@@ -152,6 +159,8 @@ TEST_F(BackendTest, AsManyThreadsAsItNamesAreEnough) {
   EXPECT_EQ(warnings_with("thread"), 0U);
   expect_back(kGivenUp + 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Tiers, ThreadsTest, ::testing::Bool());
 
 TEST_F(BackendTest, WithTooFewThreadsACheckpointFails) {
   for (int most = 0; most < 2; ++most) {

@@ -50,6 +50,7 @@ class HeldPart final : public IncomingCheckpoint {
   void fail(const Status&) override {}
   void leave() override {}
   void wait() override {}
+  bool waits_for_another_try() const override { return false; }
   Needs needs(ManifestText::Journal&) const override { return Needs::kNone; }
 
   std::vector<size_t> added;     // slots, by each call

@@ -44,7 +44,7 @@ std::vector<std::byte> bytes_of(const std::string& text) {
 class RemoteWriterTest : public ::testing::Test {
  protected:
   std::unique_ptr<CheckpointWriter> begin() {
-    auto writer = start_remote_writer(files_, pool_, text(), {});
+    auto writer = start_remote_writer(files_, pool_, text(), FolderMaker::kWriter, {});
     EXPECT_TRUE(writer.ok()) << writer.status().message();
     return std::move(writer.value());
   }
@@ -261,7 +261,7 @@ TEST_F(RemoteWriterTest, AnotherBackendGoesOn) {
     return Status();
   });
   StagingPool pool(*area_.memory, *area_.client, watch);
-  auto started = start_remote_writer(files_, pool, text(), {});
+  auto started = start_remote_writer(files_, pool, text(), FolderMaker::kWriter, {});
   ASSERT_TRUE(started.ok());
   const auto& writer = started.value();
   for (int i = 0; i < 5; ++i) {

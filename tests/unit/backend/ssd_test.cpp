@@ -127,6 +127,32 @@ TEST_F(SsdTest, AFlushThatFailsShowsASlowStore) {
   drain();
 }
 
+// What was told to be safe on a local device stays there, and goes to the store when that is back.
+TEST_F(SsdTest, WhatIsHeldOutlivesAStoreThatFails) {
+  start(PlacementPolicy::kSsdOnly, 100, 0);
+  Saver saver(*memory_, "/store", job_);
+  const uint32_t stream = saver.save(1);
+  const auto parts = [this] { return look_at(*memory_).parts; };
+  EXPECT_TRUE(comes_true([&] { return !parts().empty() && parts().front().held; }));
+  stop();
+  FaultFileSystem::Fault fault;
+  fault.where = ".segment";
+  fault.failure = device_failure(ENOSPC);
+  fault.persists = true;
+  files_.inject(fault);
+  start();
+  EXPECT_EQ(saver.wait(stream).code(), Code::kNoSpace);
+  EXPECT_EQ(leftovers_on(files_, {{"/ssd", 0}}).size(), 1U);
+  EXPECT_TRUE(comes_true([&] { return backend_->counters().failed > 1; })) << "tries again";
+  files_.heal();
+  EXPECT_TRUE(comes_true([&] { return backend_->counters().committed == 1; }));
+  EXPECT_TRUE(leftovers_on(files_, {{"/ssd", 0}}).empty());
+  saver.go();
+  drain();
+  expect_back(1);
+  expect_only_copies();
+}
+
 TEST_F(SsdTest, AnotherOneTakesOver) {
   for (int round = 0; round < 60; ++round) {
     start();

@@ -97,7 +97,7 @@ class LocalBackend {
     text.compression = options_.compression;
     text.keep = options_.keep;
     text.chain = options_.chain;
-    return start_remote_writer(files_, pool(), text, {});
+    return start_remote_writer(files_, pool(), text, FolderMaker::kWriter, {});
   }
 
   // `name`: of the part's file. Null where it cannot be opened.
