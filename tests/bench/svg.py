@@ -21,6 +21,11 @@ def nice_top(value):
     return next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= value * 0.999)
 
 
+def short(value):
+    """Two digits, or all that are before the point."""
+    return f'{value:.0f}' if abs(value) >= 99.5 else f'{value:.2g}'
+
+
 class Panel:
     """One chart with its own axes; a figure has some of them, one below the other."""
 
@@ -82,7 +87,7 @@ class Panel:
                 x, y = left + s * bar, TOP + plot - high
                 self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{bar * 0.9:.1f}" '
                                   f'height="{high:.1f}" fill="{COLOURS[s % len(COLOURS)]}"/>')
-                self.parts.append(text(x + bar * 0.45, y - 3, f'{value:.2g}', size=8))
+                self.parts.append(text(x + bar * 0.45, y - 3, short(value), size=8))
             self.parts.append(text(left + wide * 0.425, TOP + plot + 15, group))
         self.legend(series)
         return self
