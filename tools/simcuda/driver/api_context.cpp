@@ -319,6 +319,9 @@ CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags) {
     if (!peer) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (peer->device() == context.device()) return CUDA_ERROR_INVALID_DEVICE;
+    if (!state.settings.engines.links.has({context.device(), peer->device()})) {
+      return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    }
     return state.memory.enable_peer(context.device(), handle);
   });
 }

@@ -40,6 +40,7 @@ struct Located {
   std::shared_ptr<const std::byte> bytes;  // keeps those of an array
   bool pageable = false;                   // not known to the driver
   bool on_device = false;                  // not host, pinned or managed memory
+  int device = -1;                         // where that is known: not of an array
 };
 
 // Bytes from the first to the end of the last that an end of the box spans; 0 where that overflows.
@@ -63,6 +64,7 @@ CUresult locate(const Memory& memory, const Memory::Hold& hold, const Box& box, 
     if (end.place == Place::kHost && !found->on_host()) return CUDA_ERROR_INVALID_VALUE;
     located->host = memory.resolve(hold, end.address, span);
     located->on_device = !found->on_host();
+    located->device = found->device;
     return located->host == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   }
   if (end.place == Place::kDevice || memory.is_device_address(end.address)) {
@@ -116,6 +118,14 @@ Engine engine_for(const Located& to, const Located& from) {
   return Engine::kToHost;
 }
 
+// The devices of a copy from one to another, if links are set: it has an engine of its own.
+DevicePair pair_of(const Driver& state, const Located& to, const Located& from) {
+  const bool is_between = to.on_device && from.on_device && to.device >= 0 && from.device >= 0 &&
+                          to.device != from.device;
+  return is_between && state.settings.engines.links.is_set() ? DevicePair{from.device, to.device}
+                                                             : DevicePair{};
+}
+
 CUresult injected(Faults& faults, Engine engine) {
   // Each counts for itself, whether or not another fails the call.
   bool any = faults.strike(FaultPoint::kCopy);
@@ -139,8 +149,9 @@ WorkQueue::Task task_of_copy(Driver& state, Context& context, const Box& box, co
                              const Rows& in, std::shared_ptr<std::vector<std::byte>> staged,
                              const Located& target, const Located& source) {
   const Engine engine = engine_for(target, source);
+  const DevicePair pair = pair_of(state, target, source);
   return [=, staged = std::move(staged), &state, &context] {
-    state.engines.run(context, engine, [&] {
+    state.engines.run(context, engine, pair, [&] {
       move_rows(box, out, in);
       count(state.stats, target, source, box.bytes());
       return Effort{box.bytes()};
@@ -254,6 +265,7 @@ struct BatchCopy {
   Located target, source;
   std::shared_ptr<std::vector<std::byte>> staged;  // what the source held at the call
   Engine engine = Engine::kCopy;
+  DevicePair pair;
 
   void move() const {
     const Rows packed{staged != nullptr ? staged->data() : nullptr, box.width,
@@ -303,6 +315,7 @@ CUresult locate_batch(Driver& state, const Memory::Hold& hold, std::vector<Batch
     }
     if (result != CUDA_SUCCESS) return result;
     copy.engine = engine_for(copy.target, copy.source);
+    copy.pair = pair_of(state, copy.target, copy.source);
     if (!copy.source.pageable || copy.order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM) continue;
     copy.staged = std::make_shared<std::vector<std::byte>>(copy.box.bytes());
     move_rows(copy.box, {copy.staged->data(), copy.box.width, copy.box.width * copy.box.height},
@@ -312,23 +325,32 @@ CUresult locate_batch(Driver& state, const Memory::Hold& hold, std::vector<Batch
   return CUDA_SUCCESS;
 }
 
-// The copies of each engine are one operation. They have no order: done from the last to the first,
-// so that one that reads what another writes shows.
+// The copies of one engine, and of one link, as one operation. They have no order: done from the
+// last to the first, so that one that reads what another writes shows.
+Effort move_batch(Stats& stats, const std::vector<BatchCopy>& copies, Engine engine,
+                  DevicePair pair) {
+  Effort effort{.copies = 0};
+  for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
+    if (copy->engine != engine || copy->pair != pair) continue;
+    copy->move();
+    count(stats, copy->target, copy->source, copy->box.bytes());
+    effort.bytes += copy->box.bytes();
+    ++effort.copies;
+  }
+  return effort;
+}
+
 WorkQueue::Task task_of_batch(Driver& state, Context& context, std::vector<BatchCopy> copies) {
   return [&state, &context, copies = std::move(copies)] {
     for (Engine engine : kCopyEngines) {
-      if (!uses(copies, engine)) continue;
-      state.engines.run(context, engine, [&] {
-        Effort effort{.copies = 0};
-        for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
-          if (copy->engine != engine) continue;
-          copy->move();
-          count(state.stats, copy->target, copy->source, copy->box.bytes());
-          effort.bytes += copy->box.bytes();
-          ++effort.copies;
-        }
-        return effort;
-      });
+      std::vector<DevicePair> pairs;
+      for (const BatchCopy& copy : copies) {
+        if (copy.engine != engine || std::count(pairs.begin(), pairs.end(), copy.pair) > 0)
+          continue;
+        pairs.push_back(copy.pair);
+        state.engines.run(context, engine, copy.pair,
+                          [&] { return move_batch(state.stats, copies, engine, copy.pair); });
+      }
     }
   };
 }

@@ -246,7 +246,7 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   return on_device(device, [&](Driver& state) {
     if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!state.is_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
-    *can = device == peer ? 0 : 1;
+    *can = device != peer && state.settings.engines.links.has({device, peer}) ? 1 : 0;
     return CUDA_SUCCESS;
   });
 }
@@ -259,10 +259,14 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CU
       return CUDA_ERROR_INVALID_VALUE;
     }
     if (!state.is_device(destination) || source == destination) return CUDA_ERROR_INVALID_DEVICE;
-    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
-                     attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
-                 ? 1
-                 : 0;
+    const simcuda::Links& links = state.settings.engines.links;
+    if (attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK) {
+      *value = links.rank({source, destination});
+    } else {
+      const bool is_supported = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                                attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+      *value = is_supported && links.has({source, destination}) ? 1 : 0;
+    }
     return CUDA_SUCCESS;
   });
 }

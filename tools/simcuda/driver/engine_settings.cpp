@@ -2,8 +2,6 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <optional>
-#include <string_view>
 
 namespace simcuda {
 namespace {
@@ -25,21 +23,6 @@ std::optional<uint64_t> take_number(std::string_view* text) {
   if (failed != std::errc()) return std::nullopt;
   text->remove_prefix(static_cast<size_t>(end - text->data()));
   return value;
-}
-
-// A number with K, M, G or T for powers of 1000, as bandwidths are given.
-std::optional<uint64_t> parse_rate(std::string_view text) {
-  auto value = take_number(&text);
-  if (!value || text.size() > 1) return std::nullopt;
-  uint64_t unit = 1;
-  if (!text.empty()) {
-    constexpr std::string_view kUnits = "KMGT";
-    size_t at = kUnits.find(text[0]);
-    if (at == std::string_view::npos) return std::nullopt;
-    for (size_t i = 0; i <= at; ++i) unit *= 1000;
-  }
-  if (*value > kMostRate / unit || *value * unit < kLeastRate) return std::nullopt;
-  return *value * unit;
 }
 
 // A number with ns, us or ms; nanoseconds.
@@ -137,7 +120,21 @@ bool read_clock(ClockSettings* clock, std::string* error) {
 
 }  // namespace
 
-bool read_engine_settings(EngineSettings* settings, std::string* error) {
+std::optional<uint64_t> parse_rate(std::string_view text) {
+  auto value = take_number(&text);
+  if (!value || text.size() > 1) return std::nullopt;
+  uint64_t unit = 1;
+  if (!text.empty()) {
+    constexpr std::string_view kUnits = "KMGT";
+    size_t at = kUnits.find(text[0]);
+    if (at == std::string_view::npos) return std::nullopt;
+    for (size_t i = 0; i <= at; ++i) unit *= 1000;
+  }
+  if (*value > kMostRate / unit || *value * unit < kLeastRate) return std::nullopt;
+  return *value * unit;
+}
+
+bool read_engine_settings(int devices, EngineSettings* settings, std::string* error) {
   auto fault = [&](std::string_view name, std::string_view value) {
     auto point = fault_named(name);
     auto at = take_number(&value);
@@ -157,7 +154,7 @@ bool read_engine_settings(EngineSettings* settings, std::string* error) {
     if (!rate) return refuse("SIMCUDA_PINNING", text, "a rate a second, such as 4G", error);
     settings->pinning = *rate;
   }
-  return read_clock(&settings->clock, error) &&
+  return read_clock(&settings->clock, error) && read_links(devices, &settings->links, error) &&
          read_list(
              "SIMCUDA_FAULT",
              "alloc, pinned, copy, copy_to_host, copy_to_device, launch or context, each with "

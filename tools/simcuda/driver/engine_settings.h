@@ -5,7 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+
+#include "tools/simcuda/driver/links.h"
 
 namespace simcuda {
 
@@ -57,11 +61,15 @@ struct EngineSettings {
   // SIMCUDA_PINNING: bytes of host memory that are registered in a second of the host's; 0: at
   // once.
   uint64_t pinning = 0;
+  Links links;        // SIMCUDA_LINKS
   std::string trace;  // SIMCUDA_TRACE: a file for a line about each operation; empty: none
 };
 
-// Reads the environment. On a value that cannot be read, returns false with one line that names the
-// variable, the value and what would be right.
-bool read_engine_settings(EngineSettings* settings, std::string* error);
+// Reads the environment, for so many devices. On a value that cannot be read, returns false with
+// one line that names the variable, the value and what would be right.
+bool read_engine_settings(int devices, EngineSettings* settings, std::string* error);
+
+// A number with K, M, G or T for powers of 1000, as rates a second are given, from 1M to 1000T.
+std::optional<uint64_t> parse_rate(std::string_view text);
 
 }  // namespace simcuda

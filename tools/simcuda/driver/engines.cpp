@@ -45,15 +45,25 @@ int64_t Engines::now() const {
       .count();
 }
 
-bool Engines::begin(Context& context, Engine engine) {
+Engines::Route Engines::route_of(const Context& context, Engine engine, DevicePair pair) const {
+  if (pair == DevicePair{} || !settings_.links.is_set()) {
+    return {{context.device(), engine}, rate(engine)};
+  }
+  if (!settings_.links.has(pair)) {
+    return {{pair.from, Engine::kToHost}, rate_through_host()};
+  }
+  return {{pair.from, engine, pair.to}, settings_.links.rate(pair)};
+}
+
+bool Engines::begin(Context& context, const Route& route) {
   if (faults_.strike(FaultPoint::kContext)) {
     if (context.fail(CUDA_ERROR_ECC_UNCORRECTABLE, "the context is lost, as SIMCUDA_FAULT says")) {
       ++stats_.faults;
     }
     return false;
   }
-  if (clock_) clock_->acquire(context.device(), engine);
-  const std::string& file = settings_.held_by[static_cast<size_t>(engine)];
+  if (clock_) clock_->acquire(route.channel);
+  const std::string& file = settings_.held_by[static_cast<size_t>(route.channel.engine)];
   if (!file.empty()) wait_while_held(file);
   return true;
 }
@@ -66,30 +76,31 @@ void Engines::wait_while_held(const std::string& file) {
   }
 }
 
-void Engines::end(const Context& context, Engine engine, const Effort& effort) {
+void Engines::end(const Route& route, const Effort& effort) {
   if (!clock_) return;
-  const uint64_t nanoseconds = duration(engine, effort);
-  if (trace_ != nullptr) note(context.device(), engine, nanoseconds, effort);
-  clock_->finish(context.device(), engine, static_cast<int64_t>(nanoseconds));
+  const uint64_t nanoseconds = duration(route, effort);
+  if (trace_ != nullptr) note(route.channel, nanoseconds, effort);
+  clock_->finish(route.channel, static_cast<int64_t>(nanoseconds));
 }
 
-void Engines::note(int device, Engine engine, uint64_t nanoseconds, const Effort& effort) const {
+void Engines::note(const Channel& channel, uint64_t nanoseconds, const Effort& effort) const {
   constexpr const char* kNames[kEngines] = {"compute", "to_host", "to_device", "copy"};
   const double begin = static_cast<double>(clock_->now()) / 1e3;
+  std::string name = kNames[static_cast<size_t>(channel.engine)];
+  if (channel.peer != Channel::kNoPeer) name += "_to_" + std::to_string(channel.peer);
   std::fprintf(trace_, "%.3f %.3f %d %s %" PRIu64 "\n", begin,
-               begin + static_cast<double>(nanoseconds) / 1e3, device,
-               kNames[static_cast<size_t>(engine)], effort.bytes + effort.host_bytes);
+               begin + static_cast<double>(nanoseconds) / 1e3, channel.device, name.c_str(),
+               effort.bytes + effort.host_bytes);
 }
 
-uint64_t Engines::duration(Engine engine, const Effort& effort) const {
+uint64_t Engines::duration(const Route& route, const Effort& effort) const {
   const ClockSettings& clock = settings_.clock;
-  const auto rate = [&](Engine e) { return clock.bandwidth[static_cast<size_t>(e)]; };
-  uint64_t moving = time_for(effort.bytes, rate(engine));
-  if (engine != Engine::kCompute) {
+  uint64_t moving = time_for(effort.bytes, route.rate);
+  if (route.channel.engine != Engine::kCompute) {
     return clock.copy_latency + (effort.copies - 1) * clock.batch_latency + moving;
   }
   // Memory of the host is behind the link that copies use.
-  moving += time_for(effort.host_bytes, std::min(rate(Engine::kToHost), rate(Engine::kToDevice)));
+  moving += time_for(effort.host_bytes, rate_through_host());
   uint64_t computing = time_for(effort.instructions, clock.instructions);
   return std::max(clock.kernel_latency + std::max(moving, computing), effort.at_least);
 }

@@ -2,10 +2,12 @@
 // used, and what the settings do to them on the way.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/engine_settings.h"
@@ -38,16 +40,35 @@ class Engines {
   // returns its Effort. Returns when it is over.
   template <class Work>
   void run(Context& context, Engine engine, Work&& work) {
-    if (!begin(context, engine)) return;
-    end(context, engine, work());
+    run(context, engine, DevicePair{}, std::forward<Work>(work));
+  }
+  // Likewise; `pair`: the devices of a copy that may have a link of its own. None: it has not.
+  template <class Work>
+  void run(Context& context, Engine engine, DevicePair pair, Work&& work) {
+    const Route route = route_of(context, engine, pair);
+    if (!begin(context, route)) return;
+    end(route, work());
   }
 
  private:
-  bool begin(Context& context, Engine engine);
-  void end(const Context& context, Engine engine, const Effort& effort);
+  // Where an operation is done, and how many bytes a second.
+  struct Route {
+    Channel channel;
+    uint64_t rate = 0;
+  };
+
+  Route route_of(const Context& context, Engine engine, DevicePair pair) const;
+  bool begin(Context& context, const Route& route);
+  void end(const Route& route, const Effort& effort);
   void wait_while_held(const std::string& file);
-  void note(int device, Engine engine, uint64_t nanoseconds, const Effort& effort) const;
-  uint64_t duration(Engine engine, const Effort& effort) const;
+  void note(const Channel& channel, uint64_t nanoseconds, const Effort& effort) const;
+  uint64_t duration(const Route& route, const Effort& effort) const;
+  uint64_t rate(Engine engine) const {
+    return settings_.clock.bandwidth[static_cast<size_t>(engine)];
+  }
+  uint64_t rate_through_host() const {
+    return std::min(rate(Engine::kToHost), rate(Engine::kToDevice));
+  }
 
   const EngineSettings settings_;
   Stats& stats_;

@@ -59,8 +59,8 @@ bool read_settings(Settings* settings, std::string* error) {
                    error)) {
     return false;
   }
-  if (!read_engine_settings(&settings->engines, error)) return false;
   settings->devices = static_cast<int>(devices);
+  if (!read_engine_settings(settings->devices, &settings->engines, error)) return false;
   settings->arch = static_cast<int>(arch);
   if (const char* file = std::getenv("SIMCUDA_STATS")) settings->stats_file = file;
   if (const char* prefix = std::getenv("SIMCUDA_UNCOUNTED")) settings->uncounted = prefix;

@@ -39,9 +39,10 @@ int64_t wall() {
 
 VirtualClock::VirtualClock(const ClockSettings& settings, int devices, Stats& stats)
     : pace_(static_cast<int64_t>(settings.pace)),
+      devices_(static_cast<size_t>(devices)),
       stats_(stats),
       wall_(wall()),
-      lines_(static_cast<size_t>(devices) * kEngines) {}
+      lines_(devices_ * (kEngines + devices_)) {}
 
 int64_t VirtualClock::now_locked() const {
   if (holds_ > 0) return base_;
@@ -145,9 +146,9 @@ void VirtualClock::leave_host_function() {
   --host_functions_;
 }
 
-void VirtualClock::acquire(int device, Engine engine) {
+void VirtualClock::acquire(const Channel& channel) {
   std::unique_lock lock(mutex_);
-  Line& queue = line(device, engine);
+  Line& queue = line(channel);
   if (!queue.busy) {
     queue.busy = true;
     return;
@@ -158,13 +159,13 @@ void VirtualClock::acquire(int device, Engine engine) {
   changed_.wait(lock, [&] { return mine; });
 }
 
-void VirtualClock::finish(int device, Engine engine, int64_t duration) {
+void VirtualClock::finish(const Channel& channel, int64_t duration) {
   std::unique_lock lock(mutex_);
   sleep_until(lock, base_ + duration);
-  stats_.busy[static_cast<size_t>(engine)] += static_cast<uint64_t>(duration);
+  stats_.busy[static_cast<size_t>(channel.engine)] += static_cast<uint64_t>(duration);
   stats_.virtual_nanoseconds += static_cast<uint64_t>(base_ - told_);
   told_ = base_;
-  Line& queue = line(device, engine);
+  Line& queue = line(channel);
   if (queue.waiting.empty()) {
     queue.busy = false;
     return;

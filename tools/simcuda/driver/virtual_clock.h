@@ -27,6 +27,15 @@ namespace simcuda {
 // Who waits: a stream's thread, or one of the host's.
 enum class Sleeper : uint8_t { kStream, kHost };
 
+// What does one operation after the other: an engine of a device, or a link to another device.
+struct Channel {
+  static constexpr int kNoPeer = -1;
+
+  int device = 0;
+  Engine engine = Engine::kCompute;
+  int peer = kNoPeer;  // with kCopy: the link from `device` to this one
+};
+
 // Thread-safe. Times are nanoseconds since the clock was made.
 class VirtualClock {
  public:
@@ -50,11 +59,11 @@ class VirtualClock {
   void enter_host_function();
   void leave_host_function();
 
-  // Waits until the engine has nothing else to do, and takes it. Engines do what comes in the order
-  // in which it came. The caller holds the clock, then and afterwards.
-  void acquire(int device, Engine engine);
-  // The operation takes `duration` from now on: waits for its end and hands the engine over.
-  void finish(int device, Engine engine, int64_t duration);
+  // Waits until the channel has nothing else to do, and takes it. Channels do what comes in the
+  // order in which it came. The caller holds the clock, then and afterwards.
+  void acquire(const Channel& channel);
+  // The operation takes `duration` from now on: waits for its end and hands the channel over.
+  void finish(const Channel& channel, int64_t duration);
 
  private:
   struct HostThread;  // registers the thread that it is local to
@@ -75,11 +84,15 @@ class VirtualClock {
   // Every thread of the host that uses the driver waits in it, or sleeps in the system.
   bool host_waits() const;
   bool host_sleeps() const;
-  Line& line(int device, Engine engine) {
-    return lines_[static_cast<size_t>(device) * kEngines + static_cast<size_t>(engine)];
+  Line& line(const Channel& channel) {
+    const size_t device = static_cast<size_t>(channel.device) * (kEngines + devices_);
+    return lines_[device + (channel.peer == Channel::kNoPeer
+                                ? static_cast<size_t>(channel.engine)
+                                : kEngines + static_cast<size_t>(channel.peer))];
   }
 
   const int64_t pace_;
+  const size_t devices_;
   Stats& stats_;
 
   std::mutex mutex_;
@@ -91,7 +104,7 @@ class VirtualClock {
   std::list<Host> hosts_;
   int host_functions_ = 0;
   std::multiset<int64_t> ends_;  // of operations in flight: the clock passes none
-  std::vector<Line> lines_;
+  std::vector<Line> lines_;      // of each device: its engines, then its links
 };
 
 }  // namespace simcuda

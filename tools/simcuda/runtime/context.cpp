@@ -27,7 +27,23 @@ Contexts& contexts() {
   return *instance;
 }
 
-cudaError_t retain(const Driver& driver, int device, CUcontext* context) {
+bool is_primary(CUcontext context, int device) {
+  Contexts& all = contexts();
+  const std::lock_guard lock(all.mutex);
+  const auto held = all.retained.find(device);
+  return held != all.retained.end() && held->second == context;
+}
+
+bool is_dead(CUcontext context) {
+  Contexts& all = contexts();
+  if (!all.any_dead.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(all.mutex);
+  return all.dead.contains(context);
+}
+
+}  // namespace
+
+cudaError_t primary_context(const Driver& driver, int device, CUcontext* context) {
   Contexts& all = contexts();
   const std::lock_guard lock(all.mutex);
   if (const auto held = all.retained.find(device); held != all.retained.end()) {
@@ -46,25 +62,9 @@ cudaError_t retain(const Driver& driver, int device, CUcontext* context) {
   return cudaSuccess;
 }
 
-bool is_primary(CUcontext context, int device) {
-  Contexts& all = contexts();
-  const std::lock_guard lock(all.mutex);
-  const auto held = all.retained.find(device);
-  return held != all.retained.end() && held->second == context;
-}
-
-bool is_dead(CUcontext context) {
-  Contexts& all = contexts();
-  if (!all.any_dead.load(std::memory_order_acquire)) return false;
-  const std::lock_guard lock(all.mutex);
-  return all.dead.contains(context);
-}
-
-}  // namespace
-
 cudaError_t switch_to(const Driver& driver, int device) {
   CUcontext context = nullptr;
-  if (const cudaError_t result = retain(driver, device, &context); result != cudaSuccess) {
+  if (const cudaError_t result = primary_context(driver, device, &context); result != cudaSuccess) {
     return result;
   }
   const cudaError_t result = driver.cuCtxSetCurrent(context);

@@ -14,6 +14,9 @@ cudaError_t enter_context(const Driver& driver);
 // The same for one device, which becomes the thread's.
 cudaError_t switch_to(const Driver& driver, int device);
 
+// The primary context of a device, retained once in the process.
+cudaError_t primary_context(const Driver& driver, int device, CUcontext* context);
+
 // The device of the current context, or the thread's device while it has none.
 cudaError_t device_of_thread(const Driver& driver, int* device);
 

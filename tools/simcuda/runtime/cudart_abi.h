@@ -157,6 +157,12 @@ enum cudaError {
   cudaErrorUnknown = 999,
   cudaErrorApiFailureBase = 10000,
 };
+enum cudaDeviceP2PAttr {
+  cudaDevP2PAttrPerformanceRank = 1,
+  cudaDevP2PAttrAccessSupported = 2,
+  cudaDevP2PAttrNativeAtomicSupported = 3,
+  cudaDevP2PAttrCudaArrayAccessSupported = 4,
+};
 enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerBlock = 1,
   cudaDevAttrMaxBlockDimX = 2,
@@ -965,6 +971,10 @@ CUDART_API(cudaDeviceGetAttribute, (int* value, enum cudaDeviceAttr attr, int de
 CUDART_API(cudaDeviceGetPCIBusId, (char* pciBusId, int len, int device));
 CUDART_API(cudaDeviceGetByPCIBusId, (int* device, const char* pciBusId));
 CUDART_API(cudaDeviceCanAccessPeer, (int* canAccessPeer, int device, int peerDevice));
+CUDART_API(cudaDeviceDisablePeerAccess, (int peerDevice));
+CUDART_API(cudaDeviceEnablePeerAccess, (int peerDevice, unsigned int flags));
+CUDART_API(cudaDeviceGetP2PAttribute,
+           (int* value, enum cudaDeviceP2PAttr attr, int srcDevice, int dstDevice));
 CUDART_API(cudaDeviceSynchronize, (void));
 CUDART_API(cudaDeviceReset, (void));
 CUDART_API(cudaDeviceSetLimit, (enum cudaLimit limit, size_t value));

@@ -109,6 +109,18 @@ cudaError_t with_device(int device, const Call& call) {
   });
 }
 
+// Runs `call(driver, context)` for another device's primary context, with a current one.
+template <class Call>
+cudaError_t with_peer(int device, const Call& call) {
+  return with_context([&](const Driver& driver) {
+    CUdevice handle = 0;
+    CUcontext context = nullptr;
+    cudaError_t status = device_handle(driver, device, &handle);
+    if (status == cudaSuccess) status = primary_context(driver, device, &context);
+    return status == cudaSuccess ? call(driver, context) : status;
+  });
+}
+
 }  // namespace
 
 cudaError_t cudaDriverGetVersion(int* driverVersion) {
@@ -205,6 +217,30 @@ cudaError_t cudaDeviceCanAccessPeer(int* canAccessPeer, int device, int peerDevi
     const cudaError_t status = device_handle(driver, peerDevice, &peer);
     return status == cudaSuccess ? driver.cuDeviceCanAccessPeer(canAccessPeer, handle, peer)
                                  : status;
+  });
+}
+
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int srcDevice,
+                                      int dstDevice) {
+  return with_device(srcDevice, [&](const Driver& driver, CUdevice source) {
+    CUdevice destination = 0;
+    const cudaError_t status = device_handle(driver, dstDevice, &destination);
+    return status == cudaSuccess
+               ? driver.cuDeviceGetP2PAttribute(value, static_cast<CUdevice_P2PAttribute>(attr),
+                                                source, destination)
+               : status;
+  });
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
+  return with_peer(peerDevice, [&](const Driver& driver, CUcontext peer) {
+    return driver.cuCtxEnablePeerAccess(peer, flags);
+  });
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peerDevice) {
+  return with_peer(peerDevice, [&](const Driver& driver, CUcontext peer) {
+    return driver.cuCtxDisablePeerAccess(peer);
   });
 }
 

@@ -102,11 +102,25 @@ TEST(Settings, WhatCannotBeReadIsNamed) {
                             "SIMCUDA_HOLD=to_host",
                             "SIMCUDA_HOLD=to_host:",
                             "SIMCUDA_HOLD=memory:/x",
+                            "SIMCUDA_LINKS=''",
+                            "SIMCUDA_LINKS=0,24G/24G,0",
+                            "SIMCUDA_LINKS=24G",
+                            "SIMCUDA_LINKS=24X",
                             "SIMCUDA_STATS=/nonexistent/folder/stats"}) {
     std::string variable = std::string(wrong).substr(0, std::string(wrong).find('='));
     Outcome run = probe(wrong);
     EXPECT_NE(std::string::npos, run.output.find("simcuda: " + variable + "=")) << run.output;
     EXPECT_NE(std::string::npos, run.output.find("cuInit(0) 1\n")) << run.output;
+  }
+}
+
+TEST(Settings, AMatrixOfLinksHasEachDevice) {
+  EXPECT_EQ(0, probe("SIMCUDA_LINKS=0").status);
+  EXPECT_EQ(0, probe("SIMCUDA_DEVICES=2 SIMCUDA_LINKS=0,24G/0,0").status);
+  for (const char* wrong : {"0,24G", "0,24G/24G", "0,24G/24G,0/0,0", "0,24G/24G,0,0",
+                            "0,24G/24G,1G", "0,/24G,0", "0,24G/24G,0/"}) {
+    Outcome run = probe(std::string("SIMCUDA_DEVICES=2 SIMCUDA_LINKS=") + wrong);
+    EXPECT_NE(std::string::npos, run.output.find("each of the 2 devices")) << wrong << run.output;
   }
 }
 
