@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/shots/configuration.h"
 
-#include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <map>
-#include <sstream>
+
+#include "tests/bench/words.h"
 
 namespace gpusnap::shots {
 
 namespace {
 
-template <typename T>
-using Names = std::map<std::string, T>;
+using bench::Names;
+using bench::set_flag;
+using bench::set_name;
+using bench::set_number;
 
 const Names<history::Evictor> kEvictors = {{"score", history::Evictor::kScore},
                                            {"as-printed", history::Evictor::kAsPrinted},
@@ -25,30 +26,6 @@ const Names<Order> kOrders = {{"sequential", Order::kSequential},
                               {"reverse", Order::kReverse},
                               {"irregular", Order::kIrregular}};
 const Names<Sizes> kSizes = {{"uniform", Sizes::kUniform}, {"variable", Sizes::kVariable}};
-
-// Each returns false if the value cannot be read.
-template <typename T>
-bool set_name(const Names<T>& names, const std::string& value, T& to) {
-  const auto found = names.find(value);
-  if (found == names.end()) return false;
-  to = found->second;
-  return true;
-}
-
-template <typename T>
-bool set_number(const std::string& value, T& to, double unit = 1, double least = 0) {
-  char* end = nullptr;
-  const double number = std::strtod(value.c_str(), &end);
-  if (value.empty() || *end != '\0' || !std::isfinite(number) || number < least) return false;
-  to = static_cast<T>(number * unit);
-  return true;
-}
-
-bool set_flag(const std::string& value, bool& to) {
-  if (value != "0" && value != "1") return false;
-  to = value == "1";
-  return true;
-}
 
 bool set(Configuration& to, const std::string& key, const std::string& value) {
   constexpr double kMib = 1 << 20, kMs = 1e6;
@@ -86,15 +63,10 @@ bool set(Configuration& to, const std::string& key, const std::string& value) {
 std::optional<Configuration> parse_configuration(const std::string& line, std::string& error) {
   Configuration configuration;
   configuration.behaviour.interval_ns = 10'000'000;
-  std::istringstream words(line);
-  for (std::string word; words >> word;) {
-    const size_t sign = word.find('=');
-    if (sign == std::string::npos ||
-        !set(configuration, word.substr(0, sign), word.substr(sign + 1))) {
-      error = "cannot read " + word;
-      return std::nullopt;
-    }
-  }
+  const auto set_word = [&configuration](const std::string& key, const std::string& value) {
+    return set(configuration, key, value);
+  };
+  if (!bench::read_words(line, set_word, error)) return std::nullopt;
   if (!configuration.has_device_cache) configuration.behaviour.hints = Hints::kNone;
   return configuration;
 }

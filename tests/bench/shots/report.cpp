@@ -3,43 +3,14 @@
 
 #include <algorithm>
 #include <functional>
-#include <iomanip>
-#include <sstream>
+
+#include "tests/bench/json_line.h"
 
 namespace gpusnap::shots {
 
 namespace {
 
-class Json {
- public:
-  Json() { out_ << std::setprecision(12) << '{'; }
-  void key(const std::string& name) {
-    out_ << (is_first_ ? "" : ", ") << '"' << name << "\": ";
-    is_first_ = false;
-  }
-  void text(const std::string& name, const std::string& value) {
-    key(name);
-    out_ << '"' << value << '"';
-  }
-  void number(const std::string& name, double value) {
-    key(name);
-    out_ << value;
-  }
-  void numbers(const std::string& name, const std::vector<double>& values) {
-    key(name);
-    out_ << '[';
-    for (size_t i = 0; i < values.size(); ++i) out_ << (i == 0 ? "" : ", ") << values[i];
-    out_ << ']';
-  }
-  std::string end() {
-    out_ << '}';
-    return out_.str();
-  }
-
- private:
-  std::ostringstream out_;
-  bool is_first_ = true;
-};
+using bench::JsonLine;
 
 double rate(uint64_t bytes, int64_t wait_ns) {
   return static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(wait_ns, 1)) * 1e9;
@@ -67,13 +38,13 @@ std::vector<double> each(const std::vector<Process>& processes, const Value& val
   return values;
 }
 
-void spread(Json& json, const std::string& name, const std::vector<double>& values) {
+void spread(JsonLine& json, const std::string& name, const std::vector<double>& values) {
   json.number(name, mean(values));
   json.number(name + "_min", *std::ranges::min_element(values));
   json.number(name + "_max", *std::ranges::max_element(values));
 }
 
-void report_waits(Json& json, const std::vector<Process>& processes) {
+void report_waits(JsonLine& json, const std::vector<Process>& processes) {
   spread(json, "write_rate", each(processes, [](const Process& process) {
            return rate(process.result.bytes, process.result.write_wait_ns);
          }));
@@ -92,7 +63,7 @@ void report_waits(Json& json, const std::vector<Process>& processes) {
 }
 
 // Restores by the slowest medium that they, or their prefetches, read.
-void report_sources(Json& json, const std::vector<Process>& processes) {
+void report_sources(JsonLine& json, const std::vector<Process>& processes) {
   const std::pair<Medium, const char*> media[] = {{Medium::kDevice, "from_device"},
                                                   {Medium::kHost, "from_host"},
                                                   {Medium::kDrives, "from_drives"}};
@@ -105,7 +76,7 @@ void report_sources(Json& json, const std::vector<Process>& processes) {
 }
 
 // The part of the restores that took no longer than a copy within the device.
-void report_device_speed(Json& json, const Configuration& configuration,
+void report_device_speed(JsonLine& json, const Configuration& configuration,
                          const std::vector<Process>& processes) {
   constexpr double kNearly = 0.99;
   json.number("at_device_speed", mean(each(processes, [&configuration](const Process& process) {
@@ -119,7 +90,7 @@ void report_device_speed(Json& json, const Configuration& configuration,
               })));
 }
 
-void report_caches(Json& json, const Configuration& configuration,
+void report_caches(JsonLine& json, const Configuration& configuration,
                    const std::vector<Process>& processes) {
   const size_t host = configuration.has_device_cache ? 1 : 0;
   const auto peak = [&processes](size_t cache) {
@@ -133,7 +104,7 @@ void report_caches(Json& json, const Configuration& configuration,
   json.number("host_peak", peak(host));
 }
 
-void report_predictor(Json& json, const std::vector<Process>& processes) {
+void report_predictor(JsonLine& json, const std::vector<Process>& processes) {
   std::vector<double> flushes, restores;
   for (const Process& process : processes) {
     const auto add = [](std::vector<double>& to, const std::vector<double>& from) {
@@ -147,7 +118,7 @@ void report_predictor(Json& json, const std::vector<Process>& processes) {
 }
 
 // By iteration of the backward pass: the rate of all processes, and their mean distance.
-void report_iterations(Json& json, const std::vector<Process>& processes) {
+void report_iterations(JsonLine& json, const std::vector<Process>& processes) {
   std::vector<double> rates, distances;
   for (size_t i = 0; i < processes.front().result.restores.size(); ++i) {
     rates.push_back(mean(each(processes, [i](const Process& process) {
@@ -166,7 +137,7 @@ void report_iterations(Json& json, const std::vector<Process>& processes) {
 
 std::string report(const std::string& line, const Configuration& configuration,
                    const std::vector<Process>& processes) {
-  Json json;
+  JsonLine json;
   json.text("configuration", line);
   report_waits(json, processes);
   report_sources(json, processes);

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nodes, the store that they share, and the program. Rates change at the moment when a transfer
+// begins or ends, or the interference changes.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "tests/bench/comparison/node.h"
+#include "tests/bench/comparison/scenario.h"
+#include "tiers/placement/measure.h"
+
+namespace gpusnap::comparison {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kTickS = 0.02;  // how often gpusnapd looks while writers wait
+
+// As a calibration samples it.
+ThroughputModel model_of(const Curve& curve, uint32_t writers) {
+  std::vector<ThroughputSample> samples;
+  for (const uint32_t level : concurrency_levels(writers)) samples.push_back({level, curve(level)});
+  return ThroughputModel::fit(samples).value();
+}
+
+class Simulation {
+ public:
+  explicit Simulation(const Scenario& scenario) : scenario_(scenario), random_(scenario.seed) {
+    const std::array<ThroughputModel, Node::kTiers> models = {
+        model_of(scenario.machine.memory, scenario.writers),
+        model_of(scenario.machine.ssd, scenario.writers)};
+    for (uint32_t i = 0; i < scenario.nodes; ++i) nodes_.emplace_back(scenario_, models);
+    demands_.resize(nodes_.size() * Node::kTiers);
+  }
+
+  Outcome run() {
+    interfere();
+    compute(scenario_.compute_s);
+    go_on();
+    while (phase_ != Phase::kDone && wrong().empty()) {
+      share();
+      const double step = seconds_to_next();
+      if (step == kNever) {
+        outcome_.wrong = "a writer waits for ever";
+        break;
+      }
+      pass(step);
+      go_on();
+    }
+    report();
+    return outcome_;
+  }
+
+ private:
+  enum class Phase { kComputing, kWriting, kFlushing, kDone };
+
+  std::string wrong() const {
+    for (const Node& node : nodes_) {
+      if (!node.wrong().empty()) return node.wrong();
+    }
+    return outcome_.wrong;
+  }
+
+  bool all(bool (Node::*is)() const) const {
+    return std::ranges::all_of(nodes_, [is](const Node& node) { return (node.*is)(); });
+  }
+
+  void compute(double seconds) {
+    phase_ = Phase::kComputing;
+    for (Node& node : nodes_) node.compute(seconds);
+  }
+
+  // Checkpoints begin and end on all nodes together (section V.B).
+  void go_on() {
+    if (phase_ == Phase::kComputing && all(&Node::is_computed)) {
+      if (checkpoints_ < scenario_.checkpoints) return begin_checkpoint();
+      end_program();
+    }
+    if (phase_ == Phase::kWriting && all(&Node::is_local)) {
+      outcome_.local_s = now_s_ - begun_s_;
+      compute(checkpoints_ < scenario_.checkpoints ? scenario_.compute_s
+                                                   : scenario_.compute_after_s);
+      if (all(&Node::is_computed)) go_on();
+    }
+    if (checkpoints_ == scenario_.checkpoints && outcome_.complete_s == 0 &&
+        all(&Node::is_flushed)) {
+      outcome_.complete_s = now_s_ - begun_s_;
+    }
+    if (phase_ == Phase::kFlushing && outcome_.complete_s > 0) phase_ = Phase::kDone;
+  }
+
+  void begin_checkpoint() {
+    ++checkpoints_;
+    phase_ = Phase::kWriting;
+    begun_s_ = now_s_;
+    for (Node& node : nodes_) node.begin_checkpoint();
+  }
+
+  void end_program() {
+    outcome_.increase_s =
+        now_s_ - scenario_.checkpoints * scenario_.compute_s - scenario_.compute_after_s;
+    phase_ = Phase::kFlushing;
+  }
+
+  // Evenly from `least_left` to 1, the same with every standard library.
+  double draw() {
+    const double part = static_cast<double>(random_() >> 11) * 0x1p-53;
+    const double least = scenario_.machine.store.least_left;
+    return least + (1 - least) * part;
+  }
+
+  void interfere() {
+    total_factor_ = draw();
+    for (Node& node : nodes_) node.set_store_factor(draw());
+    ++intervals_;
+  }
+
+  void share() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      std::ranges::copy(nodes_[i].demands(),
+                        demands_.begin() + static_cast<ptrdiff_t>(i * Node::kTiers));
+    }
+    const double level = water_level(demands_, scenario_.machine.store.total * total_factor_);
+    for (Node& node : nodes_) node.set_rates(level);
+  }
+
+  double seconds_to_next() const {
+    double next = kNever;
+    for (const Node& node : nodes_) next = std::min(next, node.seconds_to_next());
+    if (next == kNever) return next;
+    if (const double change = next_change_s() - now_s_; change < next) next = change;
+    if (std::ranges::any_of(nodes_, [](const Node& node) { return node.has_waiting(); })) {
+      next = std::min(next, next_tick_s_ > now_s_ ? next_tick_s_ - now_s_ : kTickS);
+    }
+    return std::max(next, 0.0);
+  }
+
+  double next_change_s() const {
+    return static_cast<double>(intervals_) * scenario_.machine.store.interval_s;
+  }
+
+  void pass(double seconds) {
+    now_s_ += seconds;
+    for (Node& node : nodes_) node.pass(seconds);
+    for (Node& node : nodes_) node.settle(now_s_);
+    if (now_s_ >= next_tick_s_) {
+      next_tick_s_ = now_s_ + kTickS;
+      for (Node& node : nodes_) {
+        if (node.has_waiting()) node.tick(now_s_);
+      }
+    }
+    if (now_s_ >= next_change_s()) interfere();
+  }
+
+  void report() {
+    outcome_.wrong = wrong();
+    outcome_.placed.resize(Node::kTiers);
+    outcome_.peaks.resize(Node::kTiers);
+    for (const Node& node : nodes_) {
+      for (size_t tier = 0; tier < Node::kTiers; ++tier) {
+        outcome_.placed[tier] += static_cast<double>(node.placed()[tier]);
+        outcome_.peaks[tier] = std::max(outcome_.peaks[tier], node.peaks()[tier]);
+      }
+      outcome_.written_bytes += node.written_bytes();
+      outcome_.flushed_bytes += node.flushed_bytes();
+      outcome_.flushes += node.flush_limit() / static_cast<double>(nodes_.size());
+      outcome_.flush_bandwidth += node.flush_bandwidth() / static_cast<double>(nodes_.size());
+    }
+  }
+
+  const Scenario& scenario_;
+  std::mt19937_64 random_;
+  std::deque<Node> nodes_;
+  std::vector<Demand> demands_;
+  double total_factor_ = 1;
+  uint64_t intervals_ = 0;  // of the interference, begun
+  Phase phase_ = Phase::kComputing;
+  uint32_t checkpoints_ = 0;  // begun
+  double now_s_ = 0, begun_s_ = 0, next_tick_s_ = 0;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+Outcome simulate(const Scenario& scenario) {
+  return Simulation(scenario).run();
+}
+
+}  // namespace gpusnap::comparison
