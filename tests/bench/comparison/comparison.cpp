@@ -26,8 +26,7 @@ std::string report(const std::string& line, const Scenario& scenario, const Outc
   json.number("complete_s", outcome.complete_s);
   json.number("increase_s", outcome.increase_s);
   json.number("ssd_chunks", outcome.placed[1]);
-  json.number("chunks", static_cast<double>(scenario.chunks_of_node()) * scenario.nodes *
-                            scenario.checkpoints);
+  json.number("chunks", static_cast<double>(scenario.chunks_of_node()) * scenario.nodes);
   json.number("cache_peak", static_cast<double>(outcome.peaks[0]));
   json.number("flush_bandwidth", outcome.flush_bandwidth);
   if (scenario.flushing.is_adaptive) json.number("flushes", outcome.flushes);

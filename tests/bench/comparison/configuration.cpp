@@ -11,6 +11,7 @@ namespace gpusnap::comparison {
 namespace {
 
 using bench::Names;
+using bench::set_flag;
 using bench::set_name;
 using bench::set_number;
 
@@ -55,6 +56,8 @@ bool set(Words& to, const std::string& key, const std::string& value) {
       {"approach", [&] { return set_approach(to, value); }},
       {"flushes", [&] { return set_flushes(scenario.flushing, value); }},
       {"order", [&] { return set_name(kOrders, value, scenario.flushing.order); }},
+      {"waits", [&] { return set_flag(value, scenario.flushing.counts_waits); }},
+      {"period_s", number(scenario.period_s)},
       {"nodes", number(scenario.nodes, 1)},
       {"writers", number(scenario.writers, 1)},
       {"chunks", number(scenario.chunks, 1)},

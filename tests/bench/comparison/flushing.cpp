@@ -10,50 +10,45 @@ FlushLimit::FlushLimit(const Flushing& flushing)
     : is_adaptive_(flushing.is_adaptive),
       now_(flushing.threads > 0 ? flushing.threads : std::numeric_limits<uint32_t>::max()) {}
 
-void FlushLimit::restart(double now_s) {
-  window_begun_s_ = now_s;
-  ended_ = 0;
-  bytes_ = 0;
-}
-
-void FlushLimit::ended(double now_s, double bytes, bool is_busy) {
+void FlushLimit::ended(double now_s, double moved, bool is_busy) {
   if (!is_adaptive_) return;
-  if (!is_busy) {
-    window_begun_s_.reset();
-    return;
+  if (!is_busy) return window_.reset();
+  if (window_) {
+    const double seconds = now_s - window_->begun_s;
+    if (++window_->ended < std::max(now_, kWindow) || seconds <= 0) return;
+    judge((moved - window_->moved) / seconds);
   }
-  if (!window_begun_s_) return restart(now_s);
-  ++ended_;
-  bytes_ += bytes;
-  if (ended_ < std::max(now_, kWindow) || now_s <= *window_begun_s_) return;
-  judge(bytes_ / (now_s - *window_begun_s_));
-  restart(now_s);
+  window_ = {now_s, moved, 0};
 }
 
 void FlushLimit::judge(double bytes_per_second) {
-  if (bytes_per_second > last_ * kDifference) {
-    now_ = std::min(now_ + 1, kMost);
-  } else if (bytes_per_second * kDifference < last_) {
-    now_ = std::max(now_ - 1, 1U);
+  if (before_ && bytes_per_second <= rate_before_ * kBetter) {
+    now_ = *before_;
+    before_.reset();
+    return;
   }
-  last_ = bytes_per_second;
+  if (!before_) tries_more_ = !tries_more_;
+  rate_before_ = bytes_per_second;
+  step();
 }
 
-void FlushQueue::add(const WrittenChunk& chunk) {
-  tiers_[chunk.tier].push_back(chunk);
+void FlushLimit::step() {
+  before_ = now_;
+  now_ = tries_more_ ? std::min(now_ + 1, kMost) : std::max(now_ - 1, 1U);
 }
 
-size_t FlushQueue::choose() const {
+size_t FlushQueue::choose(size_t of_ssd, uint32_t limit) const {
   if (tiers_[0].empty() || tiers_[1].empty()) return tiers_[0].empty() ? 1 : 0;
-  if (order_ == Flushing::Order::kCacheFirst) return overtaken_ < kMostOvertaken ? 0 : 1;
+  if (order_ == Flushing::Order::kCacheFirst) {
+    return of_ssd < std::max(limit / kPartOfSsd, 1U) ? 1 : 0;
+  }
   return tiers_[0].front().written_s <= tiers_[1].front().written_s ? 0 : 1;
 }
 
-WrittenChunk FlushQueue::take() {
-  const size_t tier = choose();
-  overtaken_ = tier == 0 && !tiers_[1].empty() ? overtaken_ + 1 : 0;
-  const WrittenChunk chunk = tiers_[tier].front();
-  tiers_[tier].pop_front();
+WrittenChunk FlushQueue::take(size_t of_ssd, uint32_t limit) {
+  std::deque<WrittenChunk>& tier = tiers_[choose(of_ssd, limit)];
+  const WrittenChunk chunk = tier.front();
+  tier.pop_front();
   return chunk;
 }
 

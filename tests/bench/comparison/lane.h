@@ -14,7 +14,7 @@ namespace gpusnap::comparison {
 
 struct Transfer {
   uint64_t producer = 0;
-  double written_s = 0;  // of a flush: when its chunk was written
+  double counts_from_s = 0;  // of a flush: when its time begins
 };
 
 // All have the same rate and size at each moment, so the first that began is the first that ends.

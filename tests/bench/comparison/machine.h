@@ -31,7 +31,7 @@ struct SsdCurve {
 struct Store {
   double of_node = 3.5e9;  // what a node reaches at its best number of files
   double best_files = 16;  // one file reaches `of_node` divided by this
-  double decline = 0.012;  // beyond the best number, as of the SSD
+  double decline = 0;      // beyond the best number, as of the SSD
   double total = 240e9;    // of all nodes
   // Other jobs leave a part of each node's and of the total bandwidth, from `least_left` to 1,
   // drawn anew after each interval. 1: nobody interferes.

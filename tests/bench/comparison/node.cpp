@@ -24,11 +24,12 @@ void Node::fail(const std::string& what) {
   if (wrong_.empty()) wrong_ = what;
 }
 
-void Node::begin_checkpoint() {
+void Node::begin_checkpoint(double now_s) {
   begun_ += scenario_.chunks_of_node();
+  placed_.fill(0);
   std::ranges::fill(left_, scenario_.chunks);
   for (uint64_t producer = 0; producer < left_.size(); ++producer) request(producer);
-  begin_flushes();
+  begin_flushes(now_s);
   set_demands();
 }
 
@@ -68,11 +69,13 @@ void Node::begin_staged() {
   }
 }
 
-void Node::begin_flushes() {
+void Node::begin_flushes(double now_s) {
   while (queue_.size() > 0 && flushes_[0].size() + flushes_[1].size() < limit_.now()) {
-    const WrittenChunk chunk = queue_.take();
+    const WrittenChunk chunk = queue_.take(flushes_[1].size(), limit_.now());
     if (!placement_->flush_begun(chunk.tier).ok()) return fail("a flush could not begin");
-    flushes_[chunk.tier].begin({0, chunk.written_s});
+    const bool waits = scenario_.flushing.counts_waits;
+    if (!waits) so_far_.begin(now_s);
+    flushes_[chunk.tier].begin({0, waits ? chunk.written_s : now_s});
   }
 }
 
@@ -140,7 +143,7 @@ bool Node::settle(double now_s) {
   } else {
     end_writes(now_s);
     end_flushes(now_s);
-    begin_flushes();
+    begin_flushes(now_s);
     check();
   }
   set_demands();
@@ -162,7 +165,7 @@ void Node::end_writes(double now_s) {
       if (!placement_->written(tier).ok()) return fail("a write could not end");
       ++written_;
       queue_.add({tier, now_s});
-      unflushed_written_s_ += now_s;
+      if (scenario_.flushing.counts_waits) so_far_.begin(now_s);
       begin_staged();
       request(producer);
     }
@@ -171,9 +174,8 @@ void Node::end_writes(double now_s) {
 
 void Node::tick(double now_s) {
   if (scenario_.is_synchronous) return;
-  const auto chunks = static_cast<double>(written_ - flushed_);
-  take(placement_->flushes_so_far(static_cast<uint64_t>(chunks * kChunkBytes),
-                                  chunks * now_s - unflushed_written_s_));
+  take(placement_->flushes_so_far(static_cast<uint64_t>(so_far_.chunks * kChunkBytes),
+                                  so_far_.seconds(now_s)));
   set_demands();
 }
 
@@ -182,11 +184,11 @@ void Node::end_flushes(double now_s) {
   for (size_t tier = 0; tier < kTiers; ++tier) {
     while (flushes_[tier].has_ended()) {
       const bool is_busy = queue_.size() > 0;
-      const double written_s = flushes_[tier].take().written_s;
+      const double from_s = flushes_[tier].take().counts_from_s;
       ++flushed_;
-      unflushed_written_s_ -= written_s;
-      limit_.ended(now_s, kChunkBytes, is_busy);
-      take(placement_->flush_ended(tier, static_cast<uint64_t>(kChunkBytes), now_s - written_s));
+      so_far_.end(from_s);
+      limit_.ended(now_s, flushed_bytes(), is_busy);
+      take(placement_->flush_ended(tier, static_cast<uint64_t>(kChunkBytes), now_s - from_s));
     }
   }
 }

@@ -28,7 +28,7 @@ class Node {
   // `models`: of the tiers, see Placement. `scenario` outlives the node.
   Node(const Scenario& scenario, const std::array<ThroughputModel, kTiers>& models);
 
-  void begin_checkpoint();
+  void begin_checkpoint(double now_s);
   void compute(double seconds) { compute_left_s_ = seconds; }
 
   // What the flushes of each tier could use if the store had no other nodes.
@@ -49,6 +49,7 @@ class Node {
   bool is_local() const { return written_ == begun_; }
   bool is_flushed() const { return flushed_ == begun_; }
 
+  // Chunks by tier, of the last checkpoint.
   const std::array<uint64_t, kTiers>& placed() const { return placed_; }
   const std::array<uint64_t, kTiers>& peaks() const { return peaks_; }
   double written_bytes() const;
@@ -60,12 +61,27 @@ class Node {
  private:
   static constexpr double kNoTime = 1e-9;  // seconds
 
+  // Flushes whose time has begun and not ended.
+  struct SoFar {
+    double chunks = 0;
+    double begun_s = 0;  // sum
+    void begin(double now_s) {
+      ++chunks;
+      begun_s += now_s;
+    }
+    void end(double from_s) {
+      --chunks;
+      begun_s -= from_s;
+    }
+    double seconds(double now_s) const { return chunks * now_s - begun_s; }
+  };
+
   void fail(const std::string& what);
   void request(uint64_t producer);
   void take(const Result<Placement::Grants>& grants);
   void place(uint64_t producer, size_t tier);
   void begin_staged();
-  void begin_flushes();
+  void begin_flushes(double now_s);
   void end_writes(double now_s);
   void end_flushes(double now_s);
   void end_synchronous();
@@ -86,7 +102,7 @@ class Node {
   double store_factor_ = 1;
   double compute_left_s_ = 0;
   uint64_t begun_ = 0, written_ = 0, flushed_ = 0;  // chunks
-  double unflushed_written_s_ = 0;  // sum over chunks that are written and not flushed
+  SoFar so_far_;
   std::array<uint64_t, kTiers> placed_{}, peaks_{};
   std::string wrong_;
 };

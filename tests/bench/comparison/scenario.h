@@ -30,6 +30,7 @@ struct Scenario {
 
   uint32_t checkpoints = 1;
   double compute_s = 0;        // before each checkpoint
+  double period_s = 0;         // else checkpoints begin at its multiples, from 0 on, if possible
   double compute_after_s = 0;  // after the last one
   double slowdown = 0;         // of the computation of a node that flushes, as a part of its speed
 
@@ -44,7 +45,7 @@ struct Outcome {
   double local_s = 0;
   double complete_s = 0;
   double increase_s = 0;        // of the program's run time by all checkpoints
-  std::vector<double> placed;   // chunks by tier, of all nodes
+  std::vector<double> placed;   // chunks of the last checkpoint by tier, of all nodes
   std::vector<uint64_t> peaks;  // most chunks in a tier of a node at the same time
   double written_bytes = 0;     // to tiers, or straight to the store
   double flushed_bytes = 0;     // to the store

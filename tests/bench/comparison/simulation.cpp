@@ -37,7 +37,7 @@ class Simulation {
 
   Outcome run() {
     interfere();
-    compute(scenario_.compute_s);
+    compute_before();
     go_on();
     while (phase_ != Phase::kDone && wrong().empty()) {
       share();
@@ -72,6 +72,12 @@ class Simulation {
     for (Node& node : nodes_) node.compute(seconds);
   }
 
+  void compute_before() {
+    if (checkpoints_ == scenario_.checkpoints) return compute(scenario_.compute_after_s);
+    if (scenario_.period_s == 0) return compute(scenario_.compute_s);
+    compute(std::max(checkpoints_ * scenario_.period_s - now_s_, 0.0));
+  }
+
   // Checkpoints begin and end on all nodes together (section V.B).
   void go_on() {
     if (phase_ == Phase::kComputing && all(&Node::is_computed)) {
@@ -80,8 +86,7 @@ class Simulation {
     }
     if (phase_ == Phase::kWriting && all(&Node::is_local)) {
       outcome_.local_s = now_s_ - begun_s_;
-      compute(checkpoints_ < scenario_.checkpoints ? scenario_.compute_s
-                                                   : scenario_.compute_after_s);
+      compute_before();
       if (all(&Node::is_computed)) go_on();
     }
     if (checkpoints_ == scenario_.checkpoints && outcome_.complete_s == 0 &&
@@ -95,7 +100,7 @@ class Simulation {
     ++checkpoints_;
     phase_ = Phase::kWriting;
     begun_s_ = now_s_;
-    for (Node& node : nodes_) node.begin_checkpoint();
+    for (Node& node : nodes_) node.begin_checkpoint(now_s_);
   }
 
   void end_program() {
