@@ -26,17 +26,13 @@ Parts:
   --json         prints JSON instead of tables
 """
 
-import argparse
-import concurrent.futures
-import json
-import os
 import pathlib
-import statistics
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import svg  # noqa: E402 (beside this file)
+import simulated  # noqa: E402 (beside this file)
+import svg  # noqa: E402
+from simulated import spread  # noqa: E402
 
 SIZES = ['uniform', 'variable']
 ORDERS = ['sequential', 'reverse', 'irregular']
@@ -80,8 +76,6 @@ STABLE = 0.8  # of the rate with one GPU (section 5.4.6)
 NEARLY = 0.85  # of what is possible: a bound that takes restores of variable sizes for free
 CLOSE = 0.95   # as good as, but for chance
 
-AT_ONCE = 4  # configurations of one call of the simulator
-
 # The machine as in tests/bench/shots/node.h, for bounds.
 MIB, GIB = 2**20, 2**30
 DEVICE, LINK, DRIVES, PINNING = 1e12, 25e9 / 2, 16e9 / 8, 4e9  # bytes a second of one process of 8
@@ -89,51 +83,9 @@ CHECKPOINTS, SIZE, DEVICE_CACHE, HOST_CACHE = 384, 128 * MIB, 4 * GIB, 32 * GIB
 COMPUTE = CHECKPOINTS * 0.010  # seconds of a pass
 
 
-class Failed(Exception):
-    pass
-
-
-class Simulator:
-    """Runs configurations, and remembers results."""
-
+class Simulator(simulated.Simulator):
     def __init__(self, build, jobs):
-        self.program = build / 'tests' / 'bench' / 'shots' / 'shots'
-        self.jobs = jobs
-        self.results = {}
-        if not os.access(self.program, os.X_OK):
-            raise Failed(f'{self.program} is not there: build it first')
-
-    def run(self, configurations):
-        new = [c for c in dict.fromkeys(configurations) if c not in self.results]
-        shares = [new[i:i + AT_ONCE] for i in range(0, len(new), AT_ONCE)]
-        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            for share, results in zip(shares, pool.map(self.simulate, shares)):
-                self.results.update(zip(share, results, strict=True))
-        return [self.results[c] for c in configurations]
-
-    def simulate(self, configurations):
-        done = subprocess.run([self.program], input='\n'.join([*configurations, '']), text=True,
-                              capture_output=True, check=False)
-        if done.returncode != 0:
-            raise Failed(done.stderr.strip() or f'exit code {done.returncode}')
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-class Seeds:
-    """The results of one configuration with several seeds."""
-
-    def __init__(self, results):
-        self.results = results
-
-    def values(self, what):
-        return sorted(what(r) if callable(what) else r[what] for r in self.results)
-
-    def median(self, what):
-        return statistics.median(self.values(what))
-
-    def summary(self):
-        keys = [k for k, v in self.results[0].items() if isinstance(v, (int, float))]
-        return {k: [min(self.values(k)), self.median(k), max(self.values(k))] for k in keys}
+        super().__init__(build / 'tests' / 'bench' / 'shots' / 'shots', jobs)
 
 
 def io_wait(result):
@@ -158,45 +110,9 @@ def fault(result):
     return ''
 
 
-class Bench:
+class Bench(simulated.Bench):
     def __init__(self, options):
-        self.options = options
-        self.simulator = Simulator(options.build.resolve(), options.jobs)
-        self.seeds = range(1, options.seeds + 1)
-        self.bars = []
-        self.summary = {}
-        self.drawings = {}
-
-    def run(self, configurations):
-        """By label: results of all seeds."""
-        lines = {label: [f'{words} seed={seed}' for seed in self.seeds]
-                 for label, words in configurations.items()}
-        self.simulator.run([line for each in lines.values() for line in each])
-        found = {label: Seeds(self.simulator.run(each)) for label, each in lines.items()}
-        for label, seeds in found.items():
-            for line, result in zip(lines[label], seeds.results):
-                if fault(result):
-                    raise Failed(f'{line}: {fault(result)}')
-        return found
-
-    def bar(self, name, published, value, met, note=''):
-        self.bars.append({'bar': name, 'published': published, 'value': value, 'met': bool(met),
-                          'note': note})
-
-    def keep(self, part, found):
-        self.summary[part] = {' | '.join(map(str, label)): seeds.summary()
-                              for label, seeds in found.items()}
-
-    def say(self, line=''):
-        if not self.options.json:
-            print(line)
-
-    def table(self, title, rows, columns, cell):
-        self.say(f'\n{title}')
-        width = max(len(str(row)) for row in rows) + 2
-        self.say(' ' * width + ''.join(f'{c:>22}' for c in columns))
-        for row in rows:
-            self.say(f'{row!s:{width}}' + ''.join(f'{cell(row, c):>22}' for c in columns))
+        super().__init__(Simulator(options.build.resolve(), options.jobs), fault, options)
 
     # ---- Figures 5 and 6
 
@@ -433,49 +349,8 @@ def least_wait(sizes, shot):
     return least_restore_wait(sizes, shot) + least_write_wait(shot)
 
 
-def spread(seeds, what, factor):
-    low, middle, high = min(seeds.values(what)), seeds.median(what), max(seeds.values(what))
-    numbers = [f'{v / factor:.3g}' if v / factor < 1000 else f'{v / factor:.0f}'
-               for v in (low, middle, high)]
-    return numbers[1] if numbers[0] == numbers[2] else f'{numbers[1]} ({numbers[0]}-{numbers[2]})'
-
-
 PARTS = ['orders', 'distance', 'interval', 'cache', 'scale', 'model']
 
 
-def measure(bench, options):
-    for part in options.only or PARTS:
-        getattr(bench, part)()
-    bench.say('\nBars')
-    for bar in bench.bars:
-        bench.say(f'  {"met   " if bar["met"] else "MISSED"} {bar["bar"]}: {bar["value"]} '
-                  f'(published: {bar["published"]})' + (f'; {bar["note"]}' if bar['note'] else ''))
-    if options.json:
-        print(json.dumps({'seeds': list(bench.seeds), 'parts': bench.summary, 'bars': bench.bars},
-                         indent=1))
-    if options.svg:
-        options.svg.mkdir(parents=True, exist_ok=True)
-        for name, drawing in bench.drawings.items():
-            (options.svg / f'shots-{name}.svg').write_text(drawing, encoding='utf-8')
-    return 0 if all(bar['met'] for bar in bench.bars) else 1
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--build', type=pathlib.Path, default=pathlib.Path('build'))
-    parser.add_argument('--only', action='append', choices=PARTS)
-    parser.add_argument('--seeds', type=int, default=5)
-    parser.add_argument('--jobs', type=int, default=os.cpu_count() or 1)
-    parser.add_argument('--svg', type=pathlib.Path)
-    parser.add_argument('--json', action='store_true')
-    options = parser.parse_args()
-    try:
-        return measure(Bench(options), options)
-    except Failed as error:
-        print(f'shots: {error}', file=sys.stderr)
-        return 1
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(simulated.run('shots', Bench, PARTS, simulated.read_options(__doc__, PARTS)))

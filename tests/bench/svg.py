@@ -62,7 +62,7 @@ class Panel:
             self.parts.append(text(LEFT - 6, y + 4, f'{tick:.4g}', 'end', 11))
         return top, plot
 
-    def legend(self, names):
+    def legend(self, names, dashed=None):
         x = LEFT
         for i, name in enumerate(names):
             colour = COLOURS[i % len(COLOURS)]
@@ -70,10 +70,18 @@ class Panel:
             self.parts.append(f'<rect x="{x}" y="{y - 9}" width="10" height="10" fill="{colour}"/>')
             self.parts.append(text(x + 14, y, name, 'start', 11))
             x += 24 + 7 * len(str(name))
+        if dashed:
+            y = self.height - 16
+            self.parts.append(f'<line x1="{x}" x2="{x + 24}" y1="{y}" y2="{y}" stroke="black" '
+                              'stroke-dasharray="5 3"/>')
+            self.parts.append(text(x + 29, y + 4, dashed, 'start', 11))
 
-    def bars(self, groups, series, values):
-        """values[group][series]: a number, or None where there is none."""
+    def bars(self, groups, series, values, ranges=None, marks=None):
+        """values[group][series]: a number, or None where there is none. ranges[group][series]: the
+        least and the greatest, drawn as a whisker. marks[group]: a published value, or None."""
         known = [v for row in values for v in row if v is not None]
+        known += [high for row in ranges or [] for _, high in row]
+        known += [mark for mark in marks or [] if mark is not None]
         top, plot = self.axes(max(known, default=1))
         wide = (self.width - LEFT - RIGHT) / len(groups)
         bar = wide * 0.85 / len(series)
@@ -87,10 +95,27 @@ class Panel:
                 x, y = left + s * bar, TOP + plot - high
                 self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{bar * 0.9:.1f}" '
                                   f'height="{high:.1f}" fill="{COLOURS[s % len(COLOURS)]}"/>')
+                if ranges:
+                    y = self.whisker(x + bar * 0.45, ranges[g][s], top, plot)
                 self.parts.append(text(x + bar * 0.45, y - 3, short(value), size=8))
             self.parts.append(text(left + wide * 0.425, TOP + plot + 15, group))
-        self.legend(series)
+            if marks and marks[g] is not None:
+                self.mark(left, wide * 0.85, marks[g], top, plot)
+        self.legend(series, 'published' if marks else None)
         return self
+
+    def whisker(self, x, ends, top, plot):
+        """Where its upper end is."""
+        low, high = (TOP + plot * (1 - self.part(end, top)) for end in ends)
+        if low - high > 0.5:
+            self.parts.append(f'<path d="M{x:.1f} {low:.1f}V{high:.1f}M{x - 3:.1f} {low:.1f}h6'
+                              f'M{x - 3:.1f} {high:.1f}h6" stroke="#333" fill="none"/>')
+        return high
+
+    def mark(self, x, wide, value, top, plot):
+        y = TOP + plot * (1 - self.part(value, top))
+        self.parts.append(f'<line x1="{x:.1f}" x2="{x + wide:.1f}" y1="{y:.1f}" y2="{y:.1f}" '
+                          'stroke="black" stroke-dasharray="5 3"/>')
 
     def lines(self, series, points, label):
         """points[series]: a list of (x, y)."""

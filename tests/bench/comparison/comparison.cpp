@@ -10,6 +10,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/bench/comparison/configuration.h"
 #include "tests/bench/json_line.h"
@@ -18,7 +19,28 @@ namespace gpusnap::comparison {
 
 namespace {
 
-std::string report(const std::string& line, const Scenario& scenario, const Outcome& outcome) {
+// The throughput of the SSD by the number of writers, from 1 on, and what the model makes of it.
+void report_model(bench::JsonLine& json, const Scenario& scenario) {
+  const Curve& ssd = scenario.machine.ssd;
+  const ThroughputModel model = model_of(ssd, scenario.writers);
+  std::vector<ThroughputSample> all;
+  std::vector<double> rates, predicted;
+  for (uint32_t writers = 1; writers <= scenario.writers; ++writers) {
+    all.push_back({writers, ssd(writers)});
+    rates.push_back(ssd(writers));
+    predicted.push_back(model.total(writers));
+  }
+  const ThroughputModel::Error error = model.error_against(all);
+  json.number("model_error_mean", error.mean);
+  json.number("model_error_most", error.most);
+  json.number("model_error_most_at", error.most_at);
+  json.numbers("ssd_rates", rates);
+  json.numbers("ssd_predicted", predicted);
+}
+
+std::string report(const std::string& line, const Configuration& configuration,
+                   const Outcome& outcome) {
+  const Scenario& scenario = configuration.scenario;
   bench::JsonLine json;
   json.text("configuration", line);
   json.text("wrong", outcome.wrong);
@@ -30,18 +52,19 @@ std::string report(const std::string& line, const Scenario& scenario, const Outc
   json.number("cache_peak", static_cast<double>(outcome.peaks[0]));
   json.number("flush_bandwidth", outcome.flush_bandwidth);
   if (scenario.flushing.is_adaptive) json.number("flushes", outcome.flushes);
+  if (configuration.reports_model) report_model(json, scenario);
   return json.end();
 }
 
 int run(std::istream& input) {
   for (std::string line; std::getline(input, line);) {
     std::string error;
-    const std::optional<Scenario> scenario = parse_configuration(line, error);
-    if (!scenario) {
+    const std::optional<Configuration> configuration = parse_configuration(line, error);
+    if (!configuration) {
       std::cerr << "comparison: " << error << "\n";
       return 64;
     }
-    std::cout << report(line, *scenario, simulate(*scenario)) << std::endl;
+    std::cout << report(line, *configuration, simulate(configuration->scenario)) << std::endl;
   }
   return 0;
 }

@@ -20,7 +20,7 @@ const Names<Flushing::Order> kOrders = {{"written", Flushing::Order::kWritten},
 
 // What a scenario is made of once all words are read.
 struct Words {
-  Scenario scenario;
+  Configuration configuration;
   bool is_ideal = false;
   double memory = 20e9, memory_of_one = 0;
   SsdCurve ssd;
@@ -28,13 +28,13 @@ struct Words {
 
 bool set_approach(Words& to, const std::string& value) {
   to.is_ideal = value == "ideal";
-  to.scenario.is_synchronous = value == "synchronous";
-  if (to.is_ideal || to.scenario.is_synchronous) {
-    to.scenario.policy = PlacementPolicy::kCacheOnly;
+  to.configuration.scenario.is_synchronous = value == "synchronous";
+  if (to.is_ideal || to.configuration.scenario.is_synchronous) {
+    to.configuration.scenario.policy = PlacementPolicy::kCacheOnly;
     return true;
   }
   const std::optional<PlacementPolicy> policy = parse_policy(value);
-  if (policy) to.scenario.policy = *policy;
+  if (policy) to.configuration.scenario.policy = *policy;
   return policy.has_value();
 }
 
@@ -47,7 +47,7 @@ bool set_flushes(Flushing& to, const std::string& value) {
 }
 
 bool set(Words& to, const std::string& key, const std::string& value) {
-  Scenario& scenario = to.scenario;
+  Scenario& scenario = to.configuration.scenario;
   Store& store = scenario.machine.store;
   const auto number = [&value](auto& field, double least = 0) {
     return [&value, &field, least] { return set_number(value, field, 1, least); };
@@ -67,7 +67,9 @@ bool set(Words& to, const std::string& key, const std::string& value) {
       {"checkpoints", number(scenario.checkpoints, 1)},
       {"compute_s", number(scenario.compute_s)},
       {"compute_after_s", number(scenario.compute_after_s)},
+      {"warm_up", number(scenario.warm_up)},
       {"slowdown", number(scenario.slowdown)},
+      {"model", [&] { return set_flag(value, to.configuration.reports_model); }},
       {"seed", number(scenario.seed)},
       {"memory", number(to.memory, 1)},
       {"memory_of_one", number(to.memory_of_one)},
@@ -88,15 +90,16 @@ bool set(Words& to, const std::string& key, const std::string& value) {
 
 }  // namespace
 
-std::optional<Scenario> parse_configuration(const std::string& line, std::string& error) {
+std::optional<Configuration> parse_configuration(const std::string& line, std::string& error) {
   Words words;
   const auto set_word = [&words](const std::string& key, const std::string& value) {
     return set(words, key, value);
   };
   if (!bench::read_words(line, set_word, error)) return std::nullopt;
-  Scenario& scenario = words.scenario;
-  if (scenario.slowdown >= 1 || scenario.machine.store.least_left > 1) {
-    error = "slowdown is less than 1, and store_left is at most 1";
+  Scenario& scenario = words.configuration.scenario;
+  if (scenario.slowdown >= 1 || scenario.machine.store.least_left > 1 ||
+      scenario.warm_up >= scenario.checkpoints) {
+    error = "slowdown is less than 1, store_left at most 1, and warm_up less than checkpoints";
     return std::nullopt;
   }
   scenario.machine.memory = memory_curve(words.memory, words.memory_of_one);
@@ -106,7 +109,7 @@ std::optional<Scenario> parse_configuration(const std::string& line, std::string
     scenario.flushing = {static_cast<uint32_t>(scenario.machine.store.best_files), false,
                          Flushing::Order::kWritten};
   }
-  return scenario;
+  return words.configuration;
 }
 
 }  // namespace gpusnap::comparison

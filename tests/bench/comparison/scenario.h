@@ -32,6 +32,7 @@ struct Scenario {
   double compute_s = 0;        // before each checkpoint
   double period_s = 0;         // else checkpoints begin at its multiples, from 0 on, if possible
   double compute_after_s = 0;  // after the last one
+  uint32_t warm_up = 0;        // checkpoints that do not count for `increase_s`; fewer than all
   double slowdown = 0;         // of the computation of a node that flushes, as a part of its speed
 
   uint64_t seed = 1;  // of the interference
@@ -55,5 +56,8 @@ struct Outcome {
 };
 
 Outcome simulate(const Scenario& scenario);
+
+// As a calibration of the device with up to so many writers gives it.
+ThroughputModel model_of(const Curve& curve, uint32_t writers);
 
 }  // namespace gpusnap::comparison

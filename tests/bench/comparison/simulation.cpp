@@ -18,13 +18,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kTickS = 0.02;  // how often gpusnapd looks while writers wait
 
-// As a calibration samples it.
-ThroughputModel model_of(const Curve& curve, uint32_t writers) {
-  std::vector<ThroughputSample> samples;
-  for (const uint32_t level : concurrency_levels(writers)) samples.push_back({level, curve(level)});
-  return ThroughputModel::fit(samples).value();
-}
-
 class Simulation {
  public:
   explicit Simulation(const Scenario& scenario) : scenario_(scenario), random_(scenario.seed) {
@@ -69,6 +62,7 @@ class Simulation {
 
   void compute(double seconds) {
     phase_ = Phase::kComputing;
+    computed_s_ += seconds;
     for (Node& node : nodes_) node.compute(seconds);
   }
 
@@ -86,6 +80,7 @@ class Simulation {
     }
     if (phase_ == Phase::kWriting && all(&Node::is_local)) {
       outcome_.local_s = now_s_ - begun_s_;
+      if (checkpoints_ == scenario_.warm_up) warm_up_s_ = now_s_ - computed_s_;
       compute_before();
       if (all(&Node::is_computed)) go_on();
     }
@@ -104,8 +99,7 @@ class Simulation {
   }
 
   void end_program() {
-    outcome_.increase_s =
-        now_s_ - scenario_.checkpoints * scenario_.compute_s - scenario_.compute_after_s;
+    outcome_.increase_s = now_s_ - computed_s_ - warm_up_s_;
     phase_ = Phase::kFlushing;
   }
 
@@ -184,10 +178,18 @@ class Simulation {
   Phase phase_ = Phase::kComputing;
   uint32_t checkpoints_ = 0;  // begun
   double now_s_ = 0, begun_s_ = 0, next_tick_s_ = 0;
+  double computed_s_ = 0;  // without slowdown
+  double warm_up_s_ = 0;   // more than that, at the end of the warm-up
   Outcome outcome_;
 };
 
 }  // namespace
+
+ThroughputModel model_of(const Curve& curve, uint32_t writers) {
+  std::vector<ThroughputSample> samples;
+  for (const uint32_t level : concurrency_levels(writers)) samples.push_back({level, curve(level)});
+  return ThroughputModel::fit(samples).value();
+}
 
 Outcome simulate(const Scenario& scenario) {
   return Simulation(scenario).run();
