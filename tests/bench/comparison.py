@@ -36,6 +36,7 @@ Parts:
   --ours POLICY  judges another policy than hybrid-opt, to see that bars can be missed
 """
 
+import functools
 import pathlib
 import sys
 
@@ -144,6 +145,24 @@ class Bench(simulated.Bench):
         super().__init__(Simulator(options.build.resolve(), options.jobs), fault, options)
         self.sizes = Sizes(options.small)
         self.approaches = {**APPROACHES, OURS: f'approach={options.ours}'}
+        self.setting = ADAPTIVE  # that is judged now
+        self.judged = {}         # by setting and bar
+
+    def bar(self, name, published, value, met, note=''):
+        self.judged[self.setting, name] = f'{value}{"" if met else " missed"}'
+        if self.setting == ADAPTIVE:
+            super().bar(name, published, value, met, note)
+
+    def judge_all(self, judge, found):
+        """Prints bars by setting. Only those of one count."""
+        before = set(self.judged)
+        for self.setting in found:
+            judge(found[self.setting])
+        names = dict.fromkeys(name for key, name in self.judged if (key, name) not in before)
+        self.summary.setdefault('bars by flushes', {}).update({
+            name: {setting: self.judged[setting, name] for setting in found} for name in names})
+        self.table('Bars by flushes', list(names), list(found),
+                   lambda name, setting: self.judged[setting, name])
 
     def settings(self, part, groups, approaches, warm=WARM):
         """groups: label -> words. setting -> group -> approach -> Seeds."""
@@ -209,7 +228,7 @@ class Bench(simulated.Bench):
                             ('chunks on the SSD', 'ssd_chunks')):
             self.print_groups(f'Figure 4: {title}', found, what)
             self.print_settings(f'Figure 4: {title}', found, what)
-        self.judge_figure4(found[ADAPTIVE])
+        self.judge_all(self.judge_figure4, found)
         shown = [a for a in APPROACHES if a != SAME]
         self.drawings['figure4'] = svg.figure([
             self.draw_groups('Local phase, 256 MiB for each writer (figure 4a)', 's, log', found,
@@ -244,9 +263,7 @@ class Bench(simulated.Bench):
         for title, what in (('local phase, s', 'local_s'), ('flush completion, s', 'complete_s')):
             self.print_groups(f'Figure 5, by writers: {title}', found, what)
             self.print_settings(f'Figure 5, by writers: {title}', found, what)
-        less = {w: reduction(each, NAIVE, OURS) for w, each in found[ADAPTIVE].items()}
-        self.bar('5: local phase under hybrid-naive, least', '15% to 60%', percent(min(less.values())),
-                 min(less.values()) >= LESS_STRONG, listed(less, percent))
+        self.judge_all(self.judge_figure5, found)
         self.drawings['figure5'] = svg.figure([
             self.draw_groups('Local phase by writers, 64 GiB together (figure 5)', 's, log', found,
                              'local_s', [IDEAL, SSD, STAGED, NAIVE, OURS]),
@@ -255,18 +272,24 @@ class Bench(simulated.Bench):
                                  {w: PUBLISHED_16[2] if w == 16 else LESS_STRONG
                                   for w in groups})])
 
+    def judge_figure5(self, found):
+        less = {w: reduction(each, NAIVE, OURS) for w, each in found.items()}
+        self.bar('5: local phase under hybrid-naive, least', '15% to 60%', percent(min(less.values())),
+                 min(less.values()) >= LESS_STRONG, listed(less, percent))
+
     # ---- Figure 6
 
     def figure6(self):
         panels = []
-        for part, writers in (('6a', 16), ('6b', 64)):
+        for part, writers, judge in (('6a', 16, self.judge_figure6a),
+                                     ('6b', 64, self.judge_figure6b)):
             groups = {f'{c} GiB': f'writers={writers} chunks={TOTAL // writers} cache_chunks={16 * c}'
                       for c in self.sizes.caches}
             found = self.settings(f'figure{part}', groups, list(APPROACHES))
             for title, what in (('local phase, s', 'local_s'), ('flush completion, s', 'complete_s')):
                 self.print_groups(f'Figure {part}, {writers} writers: {title}', found, what)
                 self.print_settings(f'Figure {part}, {writers} writers: {title}', found, what)
-            self.judge_figure6(part, found[ADAPTIVE])
+            self.judge_all(judge, found)
             published = {g: LESS_16 if part == '6a' else 1 - 1 / MORE_64 for g in groups
                          if part == '6a' or int(g.split()[0]) in SMALL_CACHES}
             panels += [
@@ -277,13 +300,12 @@ class Bench(simulated.Bench):
                                      'writers, by flushes', found, published)]
         self.drawings['figure6'] = svg.figure(panels)
 
-    def judge_figure6(self, part, found):
-        if part == '6a':
-            less = {g: reduction(each, NAIVE, OURS) for g, each in found.items()}
-            self.bar('6a: local phase under hybrid-naive, least', 'at least 25%',
-                     percent(min(less.values())), min(less.values()) >= LESS_16,
-                     listed(less, percent))
-            return
+    def judge_figure6a(self, found):
+        less = {g: reduction(each, NAIVE, OURS) for g, each in found.items()}
+        self.bar('6a: local phase under hybrid-naive, least', 'at least 25%',
+                 percent(min(less.values())), min(less.values()) >= LESS_16, listed(less, percent))
+
+    def judge_figure6b(self, found):
         more = {g: each[NAIVE].median('local_s') / each[OURS].median('local_s')
                 for g, each in found.items()}
         small = min(more[f'{c} GiB'] for c in SMALL_CACHES)
@@ -299,12 +321,7 @@ class Bench(simulated.Bench):
         for title, what in (('local phase, s', 'local_s'), ('flush completion, s', 'complete_s')):
             self.print_groups(f'Figure 7, 32 GiB on each node: {title}', found, what)
             self.print_settings(f'Figure 7: {title}', found, what)
-        more = {g: each[NAIVE].median('local_s') / each[OURS].median('local_s')
-                for g, each in found[ADAPTIVE].items()}
-        self.bar('7: local phase over hybrid-naive, best', 'up to 1.5x', times(max(more.values())),
-                 max(more.values()) >= MORE_NODES, listed(more, times))
-        self.bar('7: local phase over hybrid-naive, least', 'a steady advantage',
-                 times(min(more.values())), min(more.values()) >= 1)
+        self.judge_all(self.judge_figure7, found)
         shown = [IDEAL, SSD, NAIVE, OURS]
         self.drawings['figure7'] = svg.figure([
             self.draw_groups('Local phase by nodes that share the store (figure 7a)', 's, log', found,
@@ -313,6 +330,14 @@ class Bench(simulated.Bench):
             self.draw_reductions('Local phase of hybrid-opt beside hybrid-naive, by flushes '
                                  '(published: up to 1.5x, that is 33%)', found,
                                  {g: 1 - 1 / MORE_NODES for g in groups})])
+
+    def judge_figure7(self, found):
+        more = {g: each[NAIVE].median('local_s') / each[OURS].median('local_s')
+                for g, each in found.items()}
+        self.bar('7: local phase over hybrid-naive, best', 'up to 1.5x', times(max(more.values())),
+                 max(more.values()) >= MORE_NODES, listed(more, times))
+        self.bar('7: local phase over hybrid-naive, least', 'a steady advantage',
+                 times(min(more.values())), min(more.values()) >= 1)
 
     # ---- Figure 8
 
@@ -327,16 +352,20 @@ class Bench(simulated.Bench):
         what = 'increase_s'
         self.print_groups('Figure 8: increase of the run time by 3 checkpoints, s', found, what)
         self.print_settings('Figure 8: the same', found, what)
-        for name, each in found[ADAPTIVE].items():
+        self.judge_all(self.judge_figure8, found)
+        self.drawings['figure8'] = svg.figure([self.draw_groups(
+            'Increase of the run time by 3 checkpoints (figure 8)', 's, log', found, what,
+            approaches)])
+
+    def judge_figure8(self, found):
+        what = 'increase_s'
+        for name, each in found.items():
             _, _, published, generic = self.sizes.programs[name]
             ratio = each[SYNCHRONOUS].median(what) / each[OURS].median(what)
             of_ssd = generic * each[SSD].median(what) / each[OURS].median(what)
             self.bar(f'8: increase of the run time over synchronous, {name} ({MORE_SYNCHRONOUS:g}x)',
                      f'{published:g}x', times(ratio), ratio >= MORE_SYNCHRONOUS,
                      f'over GenericIO, if ssd-only is {generic}x as fast: {times(of_ssd)}')
-        self.drawings['figure8'] = svg.figure([self.draw_groups(
-            'Increase of the run time by 3 checkpoints (figure 8)', 's, log', found, what,
-            approaches)])
 
     # ---- Stores
 
@@ -351,7 +380,7 @@ class Bench(simulated.Bench):
                                ('chunks on the SSD', 'ssd_chunks')):
                 self.print_groups(f'{title}: {name}', found, what)
             self.print_settings(f'{title}: local phase, s', found)
-            self.judge_ratios(writers, found[ADAPTIVE])
+            self.judge_all(functools.partial(self.judge_ratios, writers), found)
             panels += [self.draw_groups(f'{name} by the ratio of the store to the SSD, {writers} '
                                         'writers', unit, found, what, shown)
                        for name, unit, what, shown in (
@@ -365,8 +394,9 @@ class Bench(simulated.Bench):
         chunks = {r: tuple(round(found[r][a].median('ssd_chunks')) for a in (OURS, NAIVE))
                   for r in pays}
         self.bar(f'chunks on the SSD where it pays, {writers} writers', 'above 0, below naive',
-                 '; '.join(f'{r:g}: {ours} of {naive}' for r, (ours, naive) in chunks.items())
-                 or 'it never pays', all(0 < ours < naive for ours, naive in chunks.values()))
+                 f'in {sum(0 < ours < naive for ours, naive in chunks.values())} of {len(chunks)}',
+                 all(0 < ours < naive for ours, naive in chunks.values()),
+                 '; '.join(f'{r:g}: {ours} of {naive}' for r, (ours, naive) in chunks.items()))
 
     def stores(self):
         groups = {f'{b} files': f'writers=64 chunks=16 store_files={b} store_decline=0.012'

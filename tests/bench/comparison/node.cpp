@@ -24,12 +24,12 @@ void Node::fail(const std::string& what) {
   if (wrong_.empty()) wrong_ = what;
 }
 
-void Node::begin_checkpoint(double now_s) {
+void Node::begin_checkpoint() {
   begun_ += scenario_.chunks_of_node();
   placed_.fill(0);
   std::ranges::fill(left_, scenario_.chunks);
   for (uint64_t producer = 0; producer < left_.size(); ++producer) request(producer);
-  begin_flushes(now_s);
+  begin_flushes();
   set_demands();
 }
 
@@ -69,13 +69,13 @@ void Node::begin_staged() {
   }
 }
 
-void Node::begin_flushes(double now_s) {
+void Node::begin_flushes() {
   while (queue_.size() > 0 && flushes_[0].size() + flushes_[1].size() < limit_.now()) {
     const WrittenChunk chunk = queue_.take(flushes_[1].size(), limit_.now());
     if (!placement_->flush_begun(chunk.tier).ok()) return fail("a flush could not begin");
     const bool waits = scenario_.flushing.counts_waits;
-    if (!waits) so_far_.begin(now_s);
-    flushes_[chunk.tier].begin({0, waits ? chunk.written_s : now_s});
+    if (!waits) so_far_.begin(now_s_);
+    flushes_[chunk.tier].begin({0, waits ? chunk.written_s : now_s_});
   }
 }
 
@@ -113,6 +113,14 @@ void Node::set_rates(double level) {
   }
 }
 
+bool Node::has_rates_of(double level) const {
+  for (size_t tier = 0; tier < kTiers; ++tier) {
+    const Lane& flushes = flushes_[tier];
+    if (flushes.size() > 0 && flushes.rate() != std::min(demands_[tier].cap, level)) return false;
+  }
+  return true;
+}
+
 void Node::set_store_factor(double factor) {
   store_factor_ = factor;
   set_demands();
@@ -127,27 +135,25 @@ double Node::seconds_to_next() const {
   return std::min(next, compute_left_s_ / speed);
 }
 
-void Node::pass(double seconds) {
+void Node::advance(double now_s) {
+  const double seconds = now_s - now_s_;
+  if (seconds <= 0) return;
+  now_s_ = now_s;
   if (!is_computed()) compute_left_s_ -= seconds * (is_flushing() ? 1 - scenario_.slowdown : 1);
   for (Lane& lane : writes_) lane.pass(seconds);
   for (Lane& lane : flushes_) lane.pass(seconds);
 }
 
-bool Node::settle(double now_s) {
-  const auto has_ended = [](const Lane& lane) { return lane.has_ended(); };
-  if (std::ranges::none_of(writes_, has_ended) && std::ranges::none_of(flushes_, has_ended)) {
-    return false;
-  }
+void Node::settle() {
   if (scenario_.is_synchronous) {
     end_synchronous();
   } else {
-    end_writes(now_s);
-    end_flushes(now_s);
-    begin_flushes(now_s);
+    end_writes();
+    end_flushes();
+    begin_flushes();
     check();
   }
   set_demands();
-  return true;
 }
 
 void Node::end_synchronous() {
@@ -158,37 +164,37 @@ void Node::end_synchronous() {
   }
 }
 
-void Node::end_writes(double now_s) {
+void Node::end_writes() {
   for (size_t tier = 0; tier < kTiers; ++tier) {
     while (writes_[tier].has_ended()) {
       const uint64_t producer = writes_[tier].take().producer;
       if (!placement_->written(tier).ok()) return fail("a write could not end");
       ++written_;
-      queue_.add({tier, now_s});
-      if (scenario_.flushing.counts_waits) so_far_.begin(now_s);
+      queue_.add({tier, now_s_});
+      if (scenario_.flushing.counts_waits) so_far_.begin(now_s_);
       begin_staged();
       request(producer);
     }
   }
 }
 
-void Node::tick(double now_s) {
+void Node::tick() {
   if (scenario_.is_synchronous) return;
   take(placement_->flushes_so_far(static_cast<uint64_t>(so_far_.chunks * kChunkBytes),
-                                  so_far_.seconds(now_s)));
+                                  so_far_.seconds(now_s_)));
   set_demands();
 }
 
-void Node::end_flushes(double now_s) {
-  tick(now_s);
+void Node::end_flushes() {
+  tick();
   for (size_t tier = 0; tier < kTiers; ++tier) {
     while (flushes_[tier].has_ended()) {
       const bool is_busy = queue_.size() > 0;
       const double from_s = flushes_[tier].take().counts_from_s;
       ++flushed_;
       so_far_.end(from_s);
-      limit_.ended(now_s, flushed_bytes(), is_busy);
-      take(placement_->flush_ended(tier, static_cast<uint64_t>(kChunkBytes), now_s - from_s));
+      limit_.ended(now_s_, flushed_bytes(), is_busy);
+      take(placement_->flush_ended(tier, static_cast<uint64_t>(kChunkBytes), now_s_ - from_s));
     }
   }
 }

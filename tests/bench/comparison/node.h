@@ -28,21 +28,27 @@ class Node {
   // `models`: of the tiers, see Placement. `scenario` outlives the node.
   Node(const Scenario& scenario, const std::array<ThroughputModel, kTiers>& models);
 
-  void begin_checkpoint(double now_s);
+  // A node is as it was when advance() was called last. It goes on with the rates of that moment,
+  // so that only needs to be called before something changes.
+  void advance(double now_s);
+  // When something ends, with these rates. Infinity where nothing goes on.
+  double next_s() const { return now_s_ + seconds_to_next(); }
+
+  // The following are of the moment of the last advance().
+  void begin_checkpoint();
   void compute(double seconds) { compute_left_s_ = seconds; }
 
   // What the flushes of each tier could use if the store had no other nodes.
   const std::array<Demand, kTiers>& demands() const { return demands_; }
-  // `level`: what a flush gets of the store at most. After that, rates are those of this moment.
+  // `level`: what a flush gets of the store at most.
   void set_rates(double level);
+  bool has_rates_of(double level) const;
   void set_store_factor(double factor);
 
-  double seconds_to_next() const;
-  void pass(double seconds);
-  // Handles what has ended; true if anything had.
-  bool settle(double now_s);
+  // Handles what has ended.
+  void settle();
   // Tells Placement how long flushes have taken until now, as gpusnapd does while writers wait.
-  void tick(double now_s);
+  void tick();
   bool has_waiting() const { return !requests_.empty(); }
 
   bool is_computed() const { return compute_left_s_ <= kNoTime; }
@@ -77,13 +83,14 @@ class Node {
   };
 
   void fail(const std::string& what);
+  double seconds_to_next() const;
   void request(uint64_t producer);
   void take(const Result<Placement::Grants>& grants);
   void place(uint64_t producer, size_t tier);
   void begin_staged();
-  void begin_flushes(double now_s);
-  void end_writes(double now_s);
-  void end_flushes(double now_s);
+  void begin_flushes();
+  void end_writes();
+  void end_flushes();
   void end_synchronous();
   void set_demands();
   void check();
@@ -99,6 +106,7 @@ class Node {
   std::array<Lane, kTiers> writes_, flushes_;
   std::array<Demand, kTiers> demands_;
   std::array<double, kTiers> device_shares_{};  // of one user; bytes per second
+  double now_s_ = 0;
   double store_factor_ = 1;
   double compute_left_s_ = 0;
   uint64_t begun_ = 0, written_ = 0, flushed_ = 0;  // chunks

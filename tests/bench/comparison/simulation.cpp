@@ -26,20 +26,23 @@ class Simulation {
         model_of(scenario.machine.ssd, scenario.writers)};
     for (uint32_t i = 0; i < scenario.nodes; ++i) nodes_.emplace_back(scenario_, models);
     demands_.resize(nodes_.size() * Node::kTiers);
+    next_s_.resize(nodes_.size());
+    has_changed_.assign(nodes_.size(), true);
   }
 
   Outcome run() {
     interfere();
     compute_before();
     go_on();
-    while (phase_ != Phase::kDone && wrong().empty()) {
+    while (phase_ != Phase::kDone && outcome_.wrong.empty()) {
       share();
-      const double step = seconds_to_next();
-      if (step == kNever) {
+      const double next_s = find_next_s();
+      if (next_s == kNever) {
         outcome_.wrong = "a writer waits for ever";
         break;
       }
-      pass(step);
+      now_s_ = std::max(now_s_, next_s);
+      end_transfers();
       go_on();
     }
     report();
@@ -49,11 +52,16 @@ class Simulation {
  private:
   enum class Phase { kComputing, kWriting, kFlushing, kDone };
 
-  std::string wrong() const {
-    for (const Node& node : nodes_) {
-      if (!node.wrong().empty()) return node.wrong();
-    }
-    return outcome_.wrong;
+  // Before a node is changed.
+  Node& change(size_t i) {
+    nodes_[i].advance(now_s_);
+    has_changed_[i] = true;
+    return nodes_[i];
+  }
+
+  template <typename Change>
+  void change_all(const Change& what) {
+    for (size_t i = 0; i < nodes_.size(); ++i) what(change(i));
   }
 
   bool all(bool (Node::*is)() const) const {
@@ -63,7 +71,7 @@ class Simulation {
   void compute(double seconds) {
     phase_ = Phase::kComputing;
     computed_s_ += seconds;
-    for (Node& node : nodes_) node.compute(seconds);
+    change_all([seconds](Node& node) { node.compute(seconds); });
   }
 
   void compute_before() {
@@ -95,7 +103,7 @@ class Simulation {
     ++checkpoints_;
     phase_ = Phase::kWriting;
     begun_s_ = now_s_;
-    for (Node& node : nodes_) node.begin_checkpoint(now_s_);
+    change_all([](Node& node) { node.begin_checkpoint(); });
   }
 
   void end_program() {
@@ -112,49 +120,53 @@ class Simulation {
 
   void interfere() {
     total_factor_ = draw();
-    for (Node& node : nodes_) node.set_store_factor(draw());
+    change_all([this](Node& node) { node.set_store_factor(draw()); });
     ++intervals_;
   }
 
   void share() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (!has_changed_[i]) continue;
       std::ranges::copy(nodes_[i].demands(),
                         demands_.begin() + static_cast<ptrdiff_t>(i * Node::kTiers));
     }
     const double level = water_level(demands_, scenario_.machine.store.total * total_factor_);
-    for (Node& node : nodes_) node.set_rates(level);
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (!has_changed_[i] && nodes_[i].has_rates_of(level)) continue;
+      nodes_[i].advance(now_s_);
+      nodes_[i].set_rates(level);
+      next_s_[i] = nodes_[i].next_s();
+      has_changed_[i] = false;
+      if (!nodes_[i].wrong().empty()) outcome_.wrong = nodes_[i].wrong();
+    }
   }
 
-  double seconds_to_next() const {
-    double next = kNever;
-    for (const Node& node : nodes_) next = std::min(next, node.seconds_to_next());
-    if (next == kNever) return next;
-    if (const double change = next_change_s() - now_s_; change < next) next = change;
-    if (std::ranges::any_of(nodes_, [](const Node& node) { return node.has_waiting(); })) {
-      next = std::min(next, next_tick_s_ > now_s_ ? next_tick_s_ - now_s_ : kTickS);
-    }
-    return std::max(next, 0.0);
+  double find_next_s() const {
+    const double next_s = *std::ranges::min_element(next_s_);
+    if (next_s == kNever) return next_s;
+    const bool waits =
+        std::ranges::any_of(nodes_, [](const Node& node) { return node.has_waiting(); });
+    return std::min({next_s, next_change_s(), waits ? next_tick_s_ : kNever});
   }
 
   double next_change_s() const {
     return static_cast<double>(intervals_) * scenario_.machine.store.interval_s;
   }
 
-  void pass(double seconds) {
-    now_s_ += seconds;
-    for (Node& node : nodes_) node.pass(seconds);
-    for (Node& node : nodes_) node.settle(now_s_);
+  void end_transfers() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (next_s_[i] <= now_s_) change(i).settle();
+    }
     if (now_s_ >= next_tick_s_) {
       next_tick_s_ = now_s_ + kTickS;
-      for (Node& node : nodes_) {
-        if (node.has_waiting()) node.tick(now_s_);
+      for (size_t i = 0; i < nodes_.size(); ++i) {
+        if (nodes_[i].has_waiting()) change(i).tick();
       }
     }
     if (now_s_ >= next_change_s()) interfere();
   }
 
   void report() {
-    outcome_.wrong = wrong();
     outcome_.placed.resize(Node::kTiers);
     outcome_.peaks.resize(Node::kTiers);
     for (const Node& node : nodes_) {
@@ -172,7 +184,9 @@ class Simulation {
   const Scenario& scenario_;
   std::mt19937_64 random_;
   std::deque<Node> nodes_;
-  std::vector<Demand> demands_;
+  std::vector<Demand> demands_;    // by node and tier
+  std::vector<double> next_s_;     // by node
+  std::vector<bool> has_changed_;  // by node: its rates are not those of this moment
   double total_factor_ = 1;
   uint64_t intervals_ = 0;  // of the interference, begun
   Phase phase_ = Phase::kComputing;
