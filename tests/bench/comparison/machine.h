@@ -37,6 +37,9 @@ struct Store {
   // drawn anew after each interval. 1: nobody interferes.
   double least_left = 0.5;
   double interval_s = 5;
+  // If set, the store also has only this part of its bandwidth, by the time when an interval
+  // begins.
+  std::function<double(double)> part_at{};
 
   double of_files(double files) const;  // of a node that writes so many at the same time
   double of_one_file() const { return of_node / best_files; }

@@ -114,8 +114,9 @@ class Simulation {
   // Evenly from `least_left` to 1, the same with every standard library.
   double draw() {
     const double part = static_cast<double>(random_() >> 11) * 0x1p-53;
-    const double least = scenario_.machine.store.least_left;
-    return least + (1 - least) * part;
+    const Store& store = scenario_.machine.store;
+    const double left = store.least_left + (1 - store.least_left) * part;
+    return store.part_at ? left * store.part_at(now_s_) : left;
   }
 
   void interfere() {

@@ -44,7 +44,7 @@ std::vector<std::string> scenarios() {
   const auto pick = [&random](std::initializer_list<int> values) {
     return std::to_string(values.begin()[random() % values.size()]);
   };
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < 10; ++i) {
     all.push_back("writers=" + pick({1, 3, 16, 64}) + " chunks=" + pick({1, 2, 7}) +
                   " cache_chunks=" + pick({1, 4, 32, 500}) + " store=" + pick({1, 7, 35, 70}) +
                   "e8 store_files=" + pick({1, 4, 16}) + " store_decline=0.0" + pick({0, 1, 2}) +
