@@ -12,10 +12,11 @@ from then until all is durable (flush completion), and how many chunks went to t
 median of N rounds (default 5). Takes about 11 minutes with three rounds. The files are in memory, if no
 FOLDER is given: no device shall be seen but those that are set.
 
-These are not figures 3 to 8 of the paper. Its cache-only has a cache that holds all chunks, and is the
-ideal that others can only come near to; here cache-only has the same staging memory as the others, and
-waits for flushes. The local phase ends when the last slot is handed over, although its chunk may not be
-on the local device yet. Sizes are a sixteenth of the paper's. Nothing fails when a policy does badly.
+This measures the backend, and compares nothing with the paper: scripts/bench comparison does that. The
+paper's cache-only has a cache that holds all chunks, and is the ideal that others can only come near to;
+here cache-only has the same staging memory as the others, and waits for flushes. The local phase ends
+when the last slot is handed over, although its chunk may not be on the local device yet. Sizes are a
+sixteenth of the paper's. Nothing fails when a policy does badly.
 
 Parts:
   model    the calibration's curve beside what is measured with every number of writers, on a device of

@@ -116,6 +116,7 @@ class Panel:
         y = TOP + plot * (1 - self.part(value, top))
         self.parts.append(f'<line x1="{x:.1f}" x2="{x + wide:.1f}" y1="{y:.1f}" y2="{y:.1f}" '
                           'stroke="black" stroke-dasharray="5 3"/>')
+        self.parts.append(text(x + wide + 2, y + 3, short(value), 'start', 8))
 
     def lines(self, series, points, label):
         """points[series]: a list of (x, y)."""
