@@ -21,7 +21,7 @@ Result<Bound> bound_of(const MaxFlow& flow, const Cut& cut) {
   return Bound{cut, *duration};
 }
 
-// The device that would take the longest if it were alone.
+// The device that would take the longest if it were alone: a bound that is near in most cases.
 Result<Bound> slowest_alone(const MaxFlow& flow) {
   Bound slowest;
   for (uint64_t rest = flow.active(); rest != 0; rest &= rest - 1) {
