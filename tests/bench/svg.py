@@ -87,6 +87,7 @@ class Panel:
         bar = wide * 0.85 / len(series)
         for g, group in enumerate(groups):
             left = LEFT + g * wide + wide * 0.075
+            labels = []
             for s in range(len(series)):
                 value = values[g][s]
                 if value is None:
@@ -97,10 +98,16 @@ class Panel:
                                   f'height="{high:.1f}" fill="{COLOURS[s % len(COLOURS)]}"/>')
                 if ranges:
                     y = self.whisker(x + bar * 0.45, ranges[g][s], top, plot)
-                self.parts.append(text(x + bar * 0.45, y - 3, short(value), size=8))
+                labels.append((x + bar * 0.45, y, short(value)))
             self.parts.append(text(left + wide * 0.425, TOP + plot + 15, group))
             if marks and marks[g] is not None:
                 self.mark(left, wide * 0.85, marks[g], top, plot)
+            for x, y, label in labels:
+                if marks:  # which may cross it
+                    half = 2.5 * len(label) + 1
+                    self.parts.append(f'<rect x="{x - half:.1f}" y="{y - 10:.1f}" width="{2 * half:.1f}" '
+                                      'height="8" fill="white"/>')
+                self.parts.append(text(x, y - 3, label, size=8))
         self.legend(series, 'published' if marks else None)
         return self
 
