@@ -28,6 +28,7 @@ Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane)
 void Offloader::run() {
   const CurrentContext current(snapshots_.driver_, lane_.context());
   const RelaxedCapture relaxed(snapshots_.driver_);
+  const StagingPool::Standing standing(snapshots_.pool_);
   last_slot_ = std::chrono::steady_clock::now();
   while (!done()) {
     if (snapshots_.settings_.organisation.device) {

@@ -49,19 +49,36 @@ StagingClient::~StagingClient() {
 }
 
 Result<uint32_t> StagingClient::claim(std::chrono::nanoseconds longest, uint32_t preferred) {
+  PlaceInLine place = this->place();
+  return claim(place, longest, preferred);
+}
+
+Result<uint32_t> StagingClient::claim(PlaceInLine& place, std::chrono::nanoseconds longest,
+                                      uint32_t preferred) {
   using Steady = std::chrono::steady_clock;
   const auto until = Steady::now() + longest;
   for (;;) {
-    const uint32_t seen = changes();
-    const uint32_t backed = memory_.backed();
-    preferred = std::min(preferred, backed);
-    uint32_t slot = 0;
-    if (claim_of(0, preferred, slot) || claim_of(preferred, backed, slot)) return slot;
+    const uint32_t seen = place.bell().rings();
+    if (const auto slot = try_claim(place, preferred)) return *slot;
     const auto left = until - Steady::now();
     if (left <= std::chrono::nanoseconds(0)) break;
-    wait(seen, left);
+    // Looks once more with its ticket: a slot may have come free before there was one.
+    if (!place.has_ticket() && place.draw()) continue;
+    place.bell().wait(seen, std::chrono::nanoseconds(left).count());
   }
   return Status(Code::kBusy, "no staging slot came free");
+}
+
+std::optional<uint32_t> StagingClient::try_claim(PlaceInLine& place, uint32_t preferred) {
+  if (const auto granted = place.take_granted()) return granted;
+  if (!place.may_take()) return std::nullopt;
+  const uint32_t backed = memory_.backed();
+  preferred = std::min(preferred, backed);
+  uint32_t slot = 0;
+  if (!claim_of(0, preferred, slot) && !claim_of(preferred, backed, slot)) return std::nullopt;
+  // Where it has been granted another one meanwhile, that goes to the next.
+  place.leave();
+  return slot;
 }
 
 bool StagingClient::claim_of(uint32_t begin, uint32_t end, uint32_t& slot) {
@@ -76,12 +93,6 @@ bool StagingClient::claim_of(uint32_t begin, uint32_t end, uint32_t& slot) {
     return true;
   }
   return false;
-}
-
-void StagingClient::give_back(uint32_t slot) {
-  OwnedWord<SlotState>& word = memory_.slots()[slot].word;
-  word.free(word.load());
-  memory_.header().freed.ring();
 }
 
 Result<uint32_t> StagingClient::open(StreamKind kind, const std::string& text) {

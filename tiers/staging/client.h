@@ -14,6 +14,7 @@
 #include <string>
 
 #include "tiers/staging/memory.h"
+#include "tiers/staging/turn.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -28,10 +29,15 @@ class StagingClient {
   StagingClient(const StagingClient&) = delete;
   StagingClient& operator=(const StagingClient&) = delete;
 
-  // A slot to fill; of the first `preferred` if one of those is free. kBusy when none has come free
-  // within `longest`.
+  // For claim(). Ends before the client does.
+  PlaceInLine place() { return {line_, index_}; }
+  // A slot to fill; of the first `preferred` if one of those is free. In the order in which clients
+  // asked: kBusy when none has come free within `longest`, and then the place is kept. With nothing
+  // to wait for it takes no ticket, and comes after all who have one.
+  Result<uint32_t> claim(PlaceInLine& place, std::chrono::nanoseconds longest,
+                         uint32_t preferred = 0);
   Result<uint32_t> claim(std::chrono::nanoseconds longest, uint32_t preferred = 0);
-  void give_back(uint32_t slot);
+  void give_back(uint32_t slot) { line_.give_back(slot); }
 
   // `text`: what the server has to know of it. kBusy where there are too many.
   Result<uint32_t> open(StreamKind kind, const std::string& text);
@@ -56,10 +62,13 @@ class StagingClient {
   uint32_t changes() const;
 
  private:
-  StagingClient(StagingMemory& memory, uint32_t index) : memory_(memory), index_(index) {}
+  StagingClient(StagingMemory& memory, uint32_t index)
+      : memory_(memory), line_(memory), index_(index) {}
+  std::optional<uint32_t> try_claim(PlaceInLine& place, uint32_t preferred);
   bool claim_of(uint32_t begin, uint32_t end, uint32_t& slot);
 
   StagingMemory& memory_;
+  TicketLine line_;
   const uint32_t index_;
   std::atomic<uint32_t> hint_{0};
 };

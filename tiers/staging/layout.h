@@ -6,7 +6,7 @@
 // it (server.h), or by nobody. What the word announces is written before it, with release, and read
 // after it, with acquire.
 //
-//   Pool { header, clients, streams, slots, pieces of each slot, bytes of each slot }
+//   Pool { header, clients, streams, tickets, slots, pieces of each slot, bytes of each slot }
 #pragma once
 
 #include <atomic>
@@ -19,11 +19,12 @@
 namespace gpusnap {
 
 // Both are part of the area's name: other versions never meet.
-inline constexpr uint32_t kStagingVersion = 3;
+inline constexpr uint32_t kStagingVersion = 4;
 inline constexpr uint64_t kStagingMagic = 0x6770'7573'6e61'7031;  // "gpusnap1"
 
 inline constexpr uint32_t kMostClients = 256;
 inline constexpr uint32_t kMostStreams = 512;
+inline constexpr uint32_t kMostTickets = 512;
 inline constexpr uint32_t kNoClient = kMostClients;
 inline constexpr size_t kSmallestZone = 4096;  // bytes: the most pieces that a slot can hold
 inline constexpr size_t kStreamText = 4096 - 64;
@@ -129,9 +130,12 @@ struct alignas(64) StreamEntry {
 // The word's owner is the client's index.
 //
 //   kFree -> kClaimed -> kFilled    by the client: it is the only one that may write the bytes
+//   kFree -> kGranted               by the server, for a ticket of that client
+//            kGranted -> kClaimed   by the client, once its ticket says which slot it is
 //            kClaimed -> kFree      by the client, or by the server for one that is gone
+//            kGranted -> kFree      likewise, or by the server where no ticket says so
 //            kFilled -> kFree       by the server: the bytes are not needed any more
-enum class SlotState : uint8_t { kFree, kClaimed, kFilled };
+enum class SlotState : uint8_t { kFree, kClaimed, kFilled, kGranted };
 
 struct alignas(64) SlotEntry {
   OwnedWord<SlotState> word;
@@ -140,6 +144,23 @@ struct alignas(64) SlotEntry {
   uint64_t sequence = 0;  // 0 and up within the stream
   uint64_t used = 0;      // bytes
   uint32_t pieces = 0;    // 0: bytes without a place on the device
+};
+
+// A place in the line for slots (turn.h). The word's owner is the client's index.
+//
+//   kFree -> kTaking -> kWaiting    by the client, which draws its number in between
+//            kWaiting -> kGranted   by the server: the slot is the client's
+//            kWaiting -> kFree      by the client: it has found a slot itself, or has given up
+//            kGranted -> kFree      by the client: it has the slot
+//
+// The server frees those of a client that is gone, in whatever state.
+enum class TicketState : uint8_t { kFree, kTaking, kWaiting, kGranted };
+
+struct alignas(64) TicketEntry {
+  OwnedWord<TicketState> word;
+  std::atomic<uint64_t> number{0};  // lower: it came earlier
+  std::atomic<uint32_t> slot{0};    // granted; only the server writes it
+  Doorbell bell;                    // something for whose ticket it is
 };
 
 // How the server gets on, for who looks from outside.
@@ -177,6 +198,7 @@ struct alignas(64) PoolHeader {
   std::atomic<uint32_t> server{0};          // 0: it has ended
   Doorbell filled;                          // something for the server
   Doorbell freed;                           // something for clients
+  std::atomic<uint64_t> next_ticket{0};     // number
   Published<BackendReport> report;          // by the server, now and then
 };
 
@@ -190,7 +212,8 @@ struct PoolLayout {
   uint32_t pieces_per_slot() const { return static_cast<uint32_t>(slot_bytes / kSmallestZone); }
   uint64_t clients_at() const { return sizeof(PoolHeader); }
   uint64_t streams_at() const { return clients_at() + kMostClients * sizeof(ClientEntry); }
-  uint64_t slots_at() const { return streams_at() + kMostStreams * sizeof(StreamEntry); }
+  uint64_t tickets_at() const { return streams_at() + kMostStreams * sizeof(StreamEntry); }
+  uint64_t slots_at() const { return tickets_at() + kMostTickets * sizeof(TicketEntry); }
   uint64_t pieces_at() const { return slots_at() + slots * sizeof(SlotEntry); }
   // At a multiple of 2 MiB, so that large pages can back them.
   uint64_t bytes_at() const {

@@ -31,6 +31,7 @@ namespace ipc = boost::interprocess;
 // All zeros is how every entry begins.
 static_assert(std::is_trivially_destructible_v<PoolHeader>);
 static_assert(std::is_trivially_destructible_v<StreamEntry>);
+static_assert(std::is_trivially_destructible_v<TicketEntry>);
 
 Status failed(const char* what, const std::string& name, int error) {
   const Code code = error == ENOSPC || error == ENOMEM  ? Code::kNoSpace

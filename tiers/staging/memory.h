@@ -62,6 +62,7 @@ class StagingMemory {
   PoolHeader& header() { return *at<PoolHeader>(0); }
   std::span<ClientEntry> clients() { return {at<ClientEntry>(layout_.clients_at()), kMostClients}; }
   std::span<StreamEntry> streams() { return {at<StreamEntry>(layout_.streams_at()), kMostStreams}; }
+  std::span<TicketEntry> tickets() { return {at<TicketEntry>(layout_.tickets_at()), kMostTickets}; }
   std::span<SlotEntry> slots() { return {at<SlotEntry>(layout_.slots_at()), layout_.slots}; }
   std::span<Piece> pieces(uint32_t slot) {
     const uint64_t each = layout_.pieces_per_slot() * sizeof(Piece);

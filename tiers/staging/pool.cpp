@@ -12,7 +12,11 @@ constexpr std::chrono::nanoseconds kLongestWaitUnwatched = std::chrono::millisec
 }  // namespace
 
 StagingPool::StagingPool(StagingMemory& memory, StagingClient& client, ServerWatch& watch)
-    : memory_(memory), client_(client), watch_(watch), slots_(memory.slots().size()) {
+    : memory_(memory),
+      client_(client),
+      watch_(watch),
+      slots_(memory.slots().size()),
+      standing_place_(client.place()) {
   for (uint32_t index = 0; index < slots_.size(); ++index) {
     slots_[index] = {memory.bytes(index).data(), slot_bytes(), 0, index};
   }
@@ -20,32 +24,58 @@ StagingPool::StagingPool(StagingMemory& memory, StagingClient& client, ServerWat
 
 Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
   using Steady = std::chrono::steady_clock;
-  const bool waits = longest > std::chrono::nanoseconds(0);
   const auto busy = [&] {
     return Status(Code::kBusy, "no staging memory came free within " +
                                    std::to_string(longest / std::chrono::milliseconds(1)) + " ms");
   };
+  const bool waits = longest > std::chrono::nanoseconds(0);
   if (!waits && waiting_.load(std::memory_order_acquire) != 0) return busy();
   std::optional<Claim> claim;
   if (waits) claim.emplace(*this);
+  PlaceInLine place = waits ? take_standing() : client_.place();
   const auto deadline = Steady::now() + longest;
-  Result<Slot*> result = busy();
   for (auto left = longest;; left = deadline - Steady::now()) {
+    const auto now = std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0),
+                                                          kLongestWaitUnwatched);
     const Result<uint32_t> slot =
-        client_.claim(std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0),
-                                                           kLongestWaitUnwatched),
-                      preferred_.load(std::memory_order_relaxed));
-    if (slot.ok()) result = &slots_[slot.value()];
-    if (result.ok()) break;
-    // For who does not wait, too, but comes again and again: there may be nobody else.
-    if (Status served = watch_.look(); !served.ok()) {
-      result = served;
-      break;
+        waits ? client_.claim(place, now, preferred_.load(std::memory_order_relaxed)) : poll();
+    if (slot.ok()) {
+      slots_[slot.value()].used = 0;
+      return &slots_[slot.value()];
     }
-    if (left <= kLongestWaitUnwatched) break;
+    // For who does not wait, too, but comes again and again: there may be nobody else.
+    if (Status served = watch_.look(); !served.ok()) return served;
+    if (left <= kLongestWaitUnwatched) return busy();
   }
-  if (result.ok()) result.value()->used = 0;
-  return result;
+}
+
+Result<uint32_t> StagingPool::poll() {
+  const std::lock_guard lock(standing_mutex_);
+  const auto try_now = [&] {
+    return client_.claim(standing_place_, std::chrono::nanoseconds(0),
+                         preferred_.load(std::memory_order_relaxed));
+  };
+  Result<uint32_t> slot = try_now();
+  const bool lines_up = !slot.ok() && standing_ > 0 && !standing_place_.has_ticket();
+  // Looks once more with its ticket: a slot may have come free before there was one.
+  return lines_up && standing_place_.draw() ? try_now() : slot;
+}
+
+// Who waits goes on from where those stood who do not, so that nobody keeps a slot that is not
+// taken.
+PlaceInLine StagingPool::take_standing() {
+  const std::lock_guard lock(standing_mutex_);
+  return std::move(standing_place_);
+}
+
+void StagingPool::begin_standing() {
+  const std::lock_guard lock(standing_mutex_);
+  ++standing_;
+}
+
+void StagingPool::end_standing() {
+  const std::lock_guard lock(standing_mutex_);
+  if (--standing_ == 0) standing_place_.leave();
 }
 
 uint32_t StagingPool::free_slots() const {

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "tiers/staging/client.h"
@@ -31,8 +33,9 @@ class StagingPool {
   StagingPool& operator=(const StagingPool&) = delete;
 
   // Waits until a slot is free: kBusy when none has come free within `longest`. Fails otherwise
-  // only where nobody serves the area any more. Who waits is served before all who do not: a
-  // journal is not kept from its slot by a snapshot that takes each one that comes free.
+  // only where nobody serves the area any more. Processes get slots in the order in which they
+  // asked. Within this one, who waits is served before all who do not: a journal is not kept from
+  // its slot by a snapshot that takes each one that comes free.
   Result<Slot*> acquire(std::chrono::nanoseconds longest = kWithoutLimit);
   static constexpr std::chrono::nanoseconds kWithoutLimit = std::chrono::hours(24 * 365);
   // While one lives it counts as somebody who waits: what comes free is for those. For who hands a
@@ -43,6 +46,18 @@ class StagingPool {
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
     ~Claim() { pool_.waiting_.fetch_sub(1); }
+
+   private:
+    StagingPool& pool_;
+  };
+  // While one lives, those who ask again and again without waiting have one place in the line of
+  // processes together; without it, they get what nobody waits for.
+  class Standing {
+   public:
+    explicit Standing(StagingPool& pool) : pool_(pool) { pool_.begin_standing(); }
+    Standing(const Standing&) = delete;
+    Standing& operator=(const Standing&) = delete;
+    ~Standing() { pool_.end_standing(); }
 
    private:
     StagingPool& pool_;
@@ -64,12 +79,20 @@ class StagingPool {
   void prefer(uint32_t leading) { preferred_.store(leading, std::memory_order_relaxed); }
 
  private:
+  void begin_standing();
+  void end_standing();
+  PlaceInLine take_standing();
+  Result<uint32_t> poll();
+
   StagingMemory& memory_;
   StagingClient& client_;
   ServerWatch& watch_;
   std::vector<Slot> slots_;
   std::atomic<uint32_t> preferred_{0};
   std::atomic<uint32_t> waiting_{0};
+  std::mutex standing_mutex_;  // of the next two
+  uint32_t standing_ = 0;
+  PlaceInLine standing_place_;
 };
 
 }  // namespace gpusnap

@@ -10,7 +10,8 @@
 namespace gpusnap {
 
 StagingServer::StagingServer(StagingMemory& memory)
-    : memory_(memory), streams_(kMostStreams), slots_(memory.slots().size()) {
+    : memory_(memory), line_(memory), streams_(kMostStreams), slots_(memory.slots().size()) {
+  line_.recover();
   const ProcessIdentity self = own_identity();
   PoolHeader& header = memory_.header();
   header.server_started.store(self.started, std::memory_order_relaxed);
@@ -25,6 +26,8 @@ StagingServer::News StagingServer::look() {
   std::sort(news.arrived.begin(), news.arrived.end(), [](const Arrival& a, const Arrival& b) {
     return std::tie(a.stream, a.sequence) < std::tie(b.stream, b.sequence);
   });
+  // Some may have come free that no release told of.
+  (void)grant(0, memory_.backed());
   return news;
 }
 
@@ -73,22 +76,40 @@ void StagingServer::reap() {
     ClientEntry& entry = clients[index];
     const Owned<ClientState> word = entry.word.load();
     if (word.state == ClientState::kFree) continue;
-    // One that is just joining has not said when it was started.
-    const uint64_t started = word.state == ClientState::kJoined ? entry.started : 0;
-    if (is_running({word.owner, started})) continue;
+    if (!has_gone(index)) continue;
     reap_slots(index);
     reap_streams(index);
     entry.word.free(word);
   }
 }
 
-// What it had handed over belongs to its streams.
+bool StagingServer::has_gone(uint32_t client) const {
+  const ClientEntry& entry = memory_.clients()[client];
+  const Owned<ClientState> word = entry.word.load();
+  // One that is just joining has not said when it was started.
+  const uint64_t started = word.state == ClientState::kJoined ? entry.started : 0;
+  return !is_running({word.owner, started});
+}
+
+// What it had handed over belongs to its streams. Its tickets first: nothing is granted to them
+// then.
 void StagingServer::reap_slots(uint32_t client) {
+  {
+    const std::lock_guard lock(grant_mutex_);
+    line_.reap(client);
+  }
   for (SlotEntry& slot : memory_.slots()) {
     const Owned<SlotState> now = slot.word.load();
-    if (now.is(SlotState::kClaimed, client)) slot.word.free(now);
+    const bool has_it = now.is(SlotState::kClaimed, client) || now.is(SlotState::kGranted, client);
+    if (has_it) slot.word.free(now);
   }
+  (void)grant(0, memory_.backed());
   memory_.header().freed.ring();
+}
+
+bool StagingServer::grant(uint32_t begin, uint32_t end) {
+  const std::lock_guard lock(grant_mutex_);
+  return line_.grant(begin, end, [this](uint32_t client) { return has_gone(client); }) > 0;
 }
 
 void StagingServer::reap_streams(uint32_t client) {
@@ -131,7 +152,7 @@ std::span<const Piece> StagingServer::pieces(uint32_t slot) const {
 void StagingServer::release(uint32_t slot) {
   OwnedWord<SlotState>& word = memory_.slots()[slot].word;
   word.free(word.load());
-  memory_.header().freed.ring();
+  if (!grant(slot, slot + 1)) memory_.header().freed.ring();
 }
 
 void StagingServer::progress(uint32_t stream, uint64_t durable) {

@@ -1,5 +1,6 @@
 // The staging area as the backend sees it: which streams there are, what has been handed over, who
-// has gone. It keeps nothing that is not in the shared memory but what it has reported already, so
+// has gone. Slots that come free go to clients in the order in which they asked (turn.h). It keeps
+// nothing that is not in the shared memory but what it has reported already, so
 // a server that takes over another's area is told of everything again.
 //
 // Not thread-safe, but for release(), progress(), held() and end().
@@ -7,12 +8,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tiers/staging/memory.h"
+#include "tiers/staging/turn.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -79,8 +82,12 @@ class StagingServer {
   void look_at_slot(uint32_t slot, const Streams& streams, News& news);
   void reap_streams(uint32_t client);
   void reap_slots(uint32_t client);
+  bool grant(uint32_t begin, uint32_t end);
+  bool has_gone(uint32_t client) const;
 
   StagingMemory& memory_;
+  std::mutex grant_mutex_;  // slots are granted by one thread at a time
+  TicketLine line_;
   // What has been reported: of a stream, in which life; of a slot likewise.
   struct Seen {
     uint32_t opened = 0;

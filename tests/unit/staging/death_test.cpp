@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/becomes.h"
 #include "tests/unit/staging/slot_size.h"
 #include "tiers/staging/client.h"
 #include "tiers/staging/server.h"
@@ -32,7 +34,31 @@ struct Score {
   std::atomic<uint32_t> opened{0};
   std::atomic<uint8_t> sealed[1 << 16];
   std::atomic<uint8_t> ended[1 << 16];
+  std::atomic<uint64_t> served[8];  // slots that each client got
 };
+
+// Asks for slots and gives them back, or hands them over.
+[[noreturn]] void ask_for_ever(const std::string& name, std::atomic<uint64_t>& served) {
+  const auto memory = StagingMemory::attach(name);
+  if (!memory.ok()) ::_exit(10);
+  const auto client = StagingClient::join(*memory.value());
+  if (!client.ok()) ::_exit(11);
+  for (;;) {
+    const auto stream = client.value()->open(StreamKind::kCheckpoint, "0");
+    if (!stream.ok()) ::_exit(12);
+    for (int i = 0; i < 4; ++i) {
+      const auto slot = client.value()->claim(600s);
+      if (!slot.ok()) ::_exit(13);
+      ++served;
+      if (i % 2 == 0) {
+        client.value()->give_back(slot.value());
+      } else {
+        client.value()->hand_over(stream.value(), slot.value(), 1, {});
+      }
+    }
+    client.value()->abandon(stream.value());
+  }
+}
 
 [[noreturn]] void save_for_ever(const std::string& name, Score& score, unsigned seed) {
   std::mt19937 random(seed);
@@ -115,6 +141,27 @@ class Keeper {
   std::map<uint32_t, std::vector<StagingServer::Arrival>> streams_;
   std::set<uint32_t> sealed_;
 };
+
+// Lets go of whatever arrives.
+[[noreturn]] void release_for_ever(const std::string& name) {
+  for (;;) {
+    const auto memory = StagingMemory::serve(name, {kSlot, 2 * kSlot});
+    if (!memory.ok()) {
+      ::usleep(100);
+      continue;
+    }
+    memory.value()->grow(2);
+    StagingServer server(*memory.value());
+    for (;;) {
+      const uint32_t seen = server.changes();
+      const auto news = server.look();
+      for (const auto& arrival : news.arrived) server.release(arrival.slot);
+      for (const uint32_t stream : news.abandoned) server.end(stream, {});
+      server.reap();
+      server.wait(seen, 1ms);
+    }
+  }
+}
 
 [[noreturn]] void serve_for_ever(const std::string& name, Score& score) {
   for (;;) {
@@ -209,6 +256,35 @@ TEST_F(StagingDeath, OfClientsAndServersLosesNothingThatWasSealed) {
   for (const pid_t client : clients) kill(client);
   kill(server);
   finish();
+}
+
+// Two slots for four clients, so that most of them wait. None of the dead, wherever it stood in the
+// line, keeps those that live from going on.
+TEST_F(StagingDeath, OfThoseWhoWaitStopsNobody) {
+  std::mt19937 random(11);
+  constexpr size_t kClients = 4;
+  const auto start_releasing = [&] { return start([&] { release_for_ever(name_); }); };
+  const auto start_asking = [&](size_t who) {
+    return start([&] { ask_for_ever(name_, score_->served[who]); });
+  };
+  pid_t server = start_releasing();
+  while (!StagingMemory::attach(name_).ok()) ::usleep(100);
+  pid_t clients[kClients];
+  for (size_t who = 0; who < kClients; ++who) clients[who] = start_asking(who);
+  const int rounds = std::getenv("GPUSNAP_SOAK") != nullptr ? 1000 : 40;
+  for (int round = 0; round < rounds; ++round) {
+    const size_t who = random() % (kClients + 1);
+    pid_t& victim = who < kClients ? clients[who] : server;
+    kill(victim);
+    if (HasFatalFailure()) break;
+    victim = who < kClients ? start_asking(who) : start_releasing();
+    for (std::atomic<uint64_t>& served : std::span(score_->served).first(kClients)) {
+      const uint64_t before = served;
+      ASSERT_TRUE(becomes([&] { return served > before + 3; })) << "round " << round;
+    }
+  }
+  for (const pid_t client : clients) kill(client);
+  kill(server);
 }
 
 }  // namespace

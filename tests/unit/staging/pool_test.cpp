@@ -75,6 +75,41 @@ TEST(StagingPool, WhatComesFreeIsForWhoHasAClaim) {
   EXPECT_TRUE(area.pool->acquire(0ns).ok());
 }
 
+TEST(StagingPool, WhoComesAgainAndAgainHasAPlaceInTheLine) {
+  const StagingArea area(4096, 2 * 4096);
+  const StagingServer server(*area.memory);
+  StagingPool other(*area.memory, *area.client, *area.watch);
+  StagingPool& pool = *area.pool;
+  Slot* first = pool.acquire().value();
+  Slot* second = pool.acquire().value();
+  std::optional<StagingPool::Standing> standing(pool);
+  EXPECT_EQ(pool.acquire(0ns).status().code(), Code::kBusy);
+  pool.release(first);
+  EXPECT_EQ(other.acquire(0ns).status().code(), Code::kBusy);
+  EXPECT_EQ(other.acquire(1ms).status().code(), Code::kBusy);
+  EXPECT_EQ(pool.acquire(0ns).value(), first);
+  // Without it, nothing is kept for who may not come back.
+  EXPECT_EQ(pool.acquire(0ns).status().code(), Code::kBusy);
+  standing.reset();
+  pool.release(second);
+  EXPECT_TRUE(other.acquire(0ns).ok());
+}
+
+// The place may have been granted a slot, which who comes again and again leaves to who waits.
+TEST(StagingPool, WhoWaitsTakesThePlaceOfWhoDoesNot) {
+  const StagingArea area(4096, 2 * 4096);
+  StagingServer server(*area.memory);
+  StagingPool& pool = *area.pool;
+  const StagingPool::Standing standing(pool);
+  Slot* first = pool.acquire().value();
+  (void)pool.acquire().value();
+  EXPECT_EQ(pool.acquire(0ns).status().code(), Code::kBusy);
+  pool.release(first);
+  (void)server.look();
+  EXPECT_EQ(area.memory->slots()[first->index].word.load().state, SlotState::kGranted);
+  EXPECT_EQ(pool.acquire(10s).value(), first);
+}
+
 TEST(StagingPool, HandsOverToTheServer) {
   const StagingArea area(8192, 2 * 8192);
   StagingServer server(*area.memory);
