@@ -43,6 +43,7 @@ Backend::Options backend_options(const Settings& settings) {
   options.chunk_bytes = settings.tiers.chunk;
   options.ssd = settings.tiers.ssd;
   options.policy = settings.tiers.policy;
+  options.flushes = settings.tiers.flushes;
   options.workers = settings.compress_workers;
   options.writes = settings.writes;
   if (settings.pin_at_once) options.grow_slots = UINT32_MAX;

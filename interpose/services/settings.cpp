@@ -333,6 +333,17 @@ std::string read_placement(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
+std::string read_flushes(std::string_view value, ParsedSettings& into) {
+  uint64_t flushes = 0;
+  const bool is_auto = value == "auto";
+  if (!is_auto && (!parse_count(value, flushes) || flushes == 0 || flushes > kMostFlushes)) {
+    return "not auto or a number from 1 to 64";
+  }
+  into.settings.tiers.flushes.reset();
+  if (!is_auto) into.settings.tiers.flushes = static_cast<uint32_t>(flushes);
+  return {};
+}
+
 std::string read_backend(std::string_view value, ParsedSettings& into) {
   if (value != "process" && value != "thread") return "not process or thread";
   into.settings.backend_process = value == "process";
@@ -474,7 +485,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 38> kVariables = {
+constexpr std::array<Variable, 39> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
@@ -493,6 +504,7 @@ constexpr std::array<Variable, 38> kVariables = {
      {"GPUSNAP_SLOT", read_slot},
      {"GPUSNAP_CHUNK", read_chunk},
      {"GPUSNAP_PLACEMENT", read_placement},
+     {"GPUSNAP_FLUSHES", read_flushes},
      {"GPUSNAP_BACKEND", read_backend},
      {"GPUSNAP_NODE", read_node},
      {"GPUSNAP_BACKEND_IDLE", read_backend_idle},

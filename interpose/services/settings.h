@@ -68,7 +68,7 @@ struct Settings {
   uint32_t compress_workers =
       0;                // at most kMostCompressWorkers; parse_settings() fills in the default
   uint32_t writes = 8;  // of a checkpoint, on their way at the same time; at most kMostWrites
-  TierSettings tiers;   // GPUSNAP_SSD, GPUSNAP_CHUNK, GPUSNAP_PLACEMENT
+  TierSettings tiers;   // GPUSNAP_SSD, GPUSNAP_CHUNK, GPUSNAP_PLACEMENT, GPUSNAP_FLUSHES
   bool backend_process = true;  // GPUSNAP_BACKEND: a process of the node's, or a thread
   std::string node;             // which processes share a backend; empty: the host's name
   // How long a backend without work stays.

@@ -171,6 +171,7 @@ class OneProcess(StatusTest):
         self.assertLessEqual(backend['staging_used'], backend['staging_bytes'])
         self.assertEqual((backend['checkpoints'], backend['journals'], backend['failed']), (0, 1, 0))
         self.assertGreater(backend['flush_bytes_per_s'], 0)
+        self.assertGreater(backend['flushes'], 0)
         memory, durable = backend['tiers']
         self.assertEqual((memory['tier'], memory['waiting'], memory['capacity']), ('memory', 0, 4))
         self.assertEqual(durable, {'tier': 'durable', 'folder': self.store, 'writers': 0,

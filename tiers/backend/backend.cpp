@@ -33,6 +33,17 @@ constexpr auto kReapSoon = std::chrono::milliseconds(5);
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
 constexpr double kMemoryBytesPerSecond = 10e9;  // of each writer: faster than what is behind it
 
+// `flushes` nothing: up to so many that what they read from devices takes a quarter of the area's
+// size.
+ChunkFlow::Options flow_options(uint64_t chunk_slots, std::optional<uint32_t> flushes,
+                                uint64_t slots) {
+  if (flushes) return {chunk_slots, *flushes, *flushes};
+  constexpr uint64_t kSlotsOfEach = 2, kPart = 4;
+  const auto most = static_cast<uint32_t>(
+      std::clamp<uint64_t>(slots / (kSlotsOfEach * kPart), kFirstFlushes, kMostFlushes));
+  return {chunk_slots, 1, most};
+}
+
 struct Stream {
   uint32_t life = 0;
   std::shared_ptr<IncomingCheckpoint> part;
@@ -56,7 +67,8 @@ class Server final : public Backend {
         server_(memory),
         tiers_(std::move(tiers)),
         placement_(std::move(placement)),
-        flow_(*placement_, server_, monotonic_clock(), {chunk_slots, options_.flushes},
+        flow_(*placement_, server_, monotonic_clock(),
+              flow_options(chunk_slots, options_.flushes, memory.slots().size()),
               {[this](uint32_t slot, bool stored) { release(slot, stored); },
                [this](std::function<void()> then) { post(std::move(then)); }}) {}
 
@@ -95,6 +107,7 @@ class Server final : public Backend {
     }
     now.flush_bandwidth = placement_->flush_bandwidth();
     now.waiting = placement_->waiting();
+    now.flushes = flow_.flushes();
     now.checkpoints = checkpoints_;
     now.journals = journals_;
     now.committed = committed_;
@@ -156,6 +169,7 @@ class Server final : public Backend {
     report.committed = now.committed;
     report.failed = now.failed;
     report.waiting = now.waiting;
+    report.flushes = now.flushes;
     if (placement_->has_flushed()) {
       report.flush_bytes_per_second = static_cast<uint64_t>(now.flush_bandwidth);
     }

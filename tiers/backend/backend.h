@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct BackendCounters {
   std::vector<uint64_t> placed;     // chunks that were placed there since it began
   double flush_bandwidth = 0;       // bytes per second, see Placement
   uint64_t waiting = 0;             // chunks that wait for a place
+  uint32_t flushes = 0;             // as many chunks may be flushed at the same time now
   uint64_t checkpoints = 0;         // on their way
   uint64_t journals = 0;
   uint64_t committed = 0;  // checkpoints since it began
@@ -59,9 +61,12 @@ class Backend {
     // Of its folder on those devices: no other backend that runs has the same. A later one of the
     // same name finds what it left. A file's name.
     std::string name = "thread-" + std::to_string(::getpid());
-    uint32_t workers = 1;     // of a checkpoint: look at blocks and compress them
-    uint32_t writes = 8;      // of a checkpoint, on their way at the same time
-    uint32_t flushes = 4;     // chunks, of all checkpoints
+    uint32_t workers = 1;  // of a checkpoint: look at blocks and compress them
+    uint32_t writes = 8;   // of a checkpoint, on their way at the same time
+    // GPUSNAP_FLUSHES: chunks of all checkpoints at the same time; nothing: as many as pay. Each
+    // that comes from a device takes memory of two slots' size; where their number is left to the
+    // backend, all of them together at most a quarter of the area's, or eight slots' size.
+    std::optional<uint32_t> flushes;
     uint32_t grow_slots = 8;  // backed at once
     // With nobody there for so long it closes the area; 0: never.
     std::chrono::nanoseconds idle{0};

@@ -122,15 +122,15 @@ void ChunkFlow::queue_if_written(uint64_t number, Chunk& chunk) {
 void ChunkFlow::queue(uint64_t number, Chunk& chunk) {
   chunk.state = State::kQueued;
   chunk.written_ns = clock_.now_ns();
-  queue_.push_back(number);
+  queue_.add(number, chunk.tier == 0);
   flush_some();
 }
 
 void ChunkFlow::flush_some() {
-  while (flushing_ < options_.flushes && !queue_.empty()) {
-    const uint64_t number = queue_.front();
-    queue_.pop_front();
-    flush(number, chunks_.at(number));
+  while (flushing_ < control_.flushes()) {
+    const std::optional<uint64_t> number = queue_.next();
+    if (!number) return;
+    flush(*number, chunks_.at(*number));
   }
 }
 
@@ -150,9 +150,15 @@ void ChunkFlow::flushed(uint64_t number, uint64_t bytes) {
   const Chunk chunk = std::move(found->second);
   chunks_.erase(found);
   --flushing_;
+  learn(bytes);
   tell_so_far();
   take(placement_.flush_ended(chunk.tier, bytes, seconds_since_written(chunk)));
   flush_some();
+}
+
+void ChunkFlow::learn(uint64_t bytes) {
+  control_.ended(clock_.now_ns(), bytes, queue_.size() > 0);
+  flushes_ = control_.flushes();
 }
 
 double ChunkFlow::seconds_since_written(const Chunk& chunk) const {
@@ -182,12 +188,13 @@ void ChunkFlow::give_up(uint64_t number, Chunk& chunk, const Status& status) {
       take(placement_.abandoned(chunk.tier));
       break;
     case State::kQueued:
-      std::erase(queue_, number);
+      queue_.remove(number);
       (void)placement_.flush_begun(chunk.tier);
       take(placement_.flush_ended(chunk.tier, 0, 0));
       break;
     case State::kFlushing:
       --flushing_;
+      control_.interrupted();
       take(is_of_device(status) ? placement_.flush_failed(chunk.tier, seconds_since_written(chunk))
                                 : placement_.flush_ended(chunk.tier, 0, 0));
       break;
@@ -211,7 +218,7 @@ void ChunkFlow::tell_so_far() {
 void ChunkFlow::relieve(bool no_slot) {
   if (placement_.waiting() > 0) tell_so_far();
   const auto wanted = [&] {
-    return (no_slot || placement_.waiting() > 0) && flushing_ + queue_.size() < options_.flushes;
+    return (no_slot || placement_.waiting() > 0) && flushing_ + queue_.size() < control_.flushes();
   };
   // The oldest first. Those on local tiers let go of their slots anyway; only if nothing else
   // moves, they are closed, too.

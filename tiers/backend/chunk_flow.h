@@ -1,7 +1,7 @@
 // The way of chunks through the tiers: consecutive slots of one part become a chunk, placement says
-// where it waits for its flush, and a few chunks at a time are flushed to the store, in the order
-// in which they were written. Placement decides as VeloC's algorithm 2 does
-// (placement/placement.h).
+// where it waits for its flush, and a few chunks at a time are flushed to the store: how many, the
+// store's throughput decides (placement/flush_control.h), and flush_order.h in which order.
+// Placement decides as VeloC's algorithm 2 does (placement/placement.h).
 //
 // Nothing can wait for ever, and the store does not wait for chunks to fill that cannot: where no
 // slot is free, or somebody waits for a place, chunks in the cache are closed although they are not
@@ -12,14 +12,15 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "tiers/backend/flush_order.h"
 #include "tiers/backend/incoming_checkpoint.h"
 #include "tiers/clock.h"
+#include "tiers/placement/flush_control.h"
 #include "tiers/placement/placement.h"
 #include "tiers/staging/server.h"
 
@@ -29,7 +30,9 @@ class ChunkFlow {
  public:
   struct Options {
     uint64_t chunk_slots = 16;
-    uint32_t flushes = 4;  // at the same time
+    // At the same time: within these bounds.
+    uint32_t least_flushes = 1;
+    uint32_t most_flushes = kMostFlushes;
   };
   struct Actions {
     // The slot's bytes are not needed any more; `stored`: because they are in a file. Any thread.
@@ -45,7 +48,9 @@ class ChunkFlow {
         clock_(clock),
         options_(options),
         actions_(std::move(actions)),
-        placed_(placement.tiers()) {}
+        placed_(placement.tiers()),
+        control_(options.least_flushes, options.most_flushes),
+        flushes_(control_.flushes()) {}
 
   // A chunk that an earlier backend left on the tier: it takes room there, and is flushed as others
   // are.
@@ -64,6 +69,8 @@ class ChunkFlow {
 
   // Chunks that were given that tier. Any thread.
   uint64_t placed(size_t tier) const { return placed_.at(tier); }
+  // As many chunks may be flushed at the same time now. Any thread.
+  uint32_t flushes() const { return flushes_; }
 
  private:
   enum class State {
@@ -110,6 +117,7 @@ class ChunkFlow {
   void flush(uint64_t number, Chunk& chunk);
   void flushed(uint64_t number, uint64_t bytes);
   void give_up(uint64_t number, Chunk& chunk, const Status& status);
+  void learn(uint64_t bytes);
   double seconds_since_written(const Chunk& chunk) const;
   void tell_so_far();
 
@@ -121,8 +129,10 @@ class ChunkFlow {
   std::vector<std::atomic<uint64_t>> placed_;
   uint64_t next_ = 1;
   Chunks chunks_;
-  std::deque<uint64_t> queue_;
+  FlushOrder queue_;
   size_t flushing_ = 0;
+  FlushControl control_;
+  std::atomic<uint32_t> flushes_;  // as it says
 };
 
 }  // namespace gpusnap

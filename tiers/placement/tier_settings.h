@@ -30,11 +30,13 @@ struct SsdFolder {
 
 inline constexpr uint64_t kLeastChunk = 64 << 10;   // bytes
 inline constexpr uint64_t kMostChunk = 4ULL << 30;  // bytes
+inline constexpr uint32_t kMostFlushes = 64;
 
 struct TierSettings {
   std::vector<SsdFolder> ssd;  // those that the naive policy prefers first; none: all is cache
   uint64_t chunk = 64 << 20;   // bytes
   PlacementPolicy policy = PlacementPolicy::kHybridOpt;
+  std::optional<uint32_t> flushes;  // chunks at the same time; nothing: as many as pay
 };
 
 }  // namespace gpusnap

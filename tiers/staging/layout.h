@@ -179,6 +179,7 @@ struct BackendReport {
   uint64_t committed = 0;  // checkpoints since it began
   uint64_t failed = 0;
   uint64_t waiting = 0;                 // chunks that wait for a place
+  uint64_t flushes = 0;                 // chunks that may be flushed at the same time
   uint64_t flush_bytes_per_second = 0;  // moving average; 0: nothing is known of flushes yet
   uint64_t tiers = 0;                   // the area first; what is beyond the last is not told
   TierReport tier[kMostTiersTold];

@@ -115,9 +115,10 @@ std::string as_text(const BackendStatus& backend) {
       backend.pid, show_bytes(backend.staging_used), show_bytes(backend.staging_bytes),
       count_of(backend.checkpoints, "checkpoint"), count_of(backend.journals, "journal"));
   if (backend.tiers.empty()) return text;
-  text += fmt::format("flushes: {} (moving average); chunks of {}, of which {} wait for a place\n",
-                      show_rate(backend.flush_bytes_per_second), show_bytes(backend.chunk_bytes),
-                      backend.unplaced);
+  text += fmt::format(
+      "flushes: {} at a time, {} (moving average); chunks of {}, of which {} wait for a place\n",
+      backend.flushes, show_rate(backend.flush_bytes_per_second), show_bytes(backend.chunk_bytes),
+      backend.unplaced);
   Rows rows = {{"TIER", "WRITERS", "WAITING", "FLUSHING", "ROOM", "FOLDER"}};
   for (const TierStatus& tier : backend.tiers) {
     const bool is_last = tier.capacity == 0;
@@ -171,6 +172,7 @@ void add_json(const BackendStatus& backend, Json& json) {
   json.key("unplaced").value(backend.unplaced);
   json.key("committed").value(backend.committed);
   json.key("failed").value(backend.failed);
+  json.key("flushes").value(backend.flushes);
   json.key("flush_bytes_per_s").value(backend.flush_bytes_per_second);
   json.key("tiers").begin_array();
   for (const TierStatus& tier : backend.tiers) add_json(tier, json);
@@ -220,6 +222,7 @@ void take_report(const BackendReport& report, const std::set<std::string>& store
   backend.unplaced = report.waiting;
   backend.committed = report.committed;
   backend.failed = report.failed;
+  backend.flushes = report.flushes;
   backend.flush_bytes_per_second = report.flush_bytes_per_second;
   TierStatus durable;
   durable.tier = "durable";

@@ -48,6 +48,7 @@ struct BackendStatus {
   uint64_t unplaced = 0;   // chunks that wait for a place
   uint64_t committed = 0;  // since it began
   uint64_t failed = 0;
+  uint64_t flushes = 0;                 // chunks that may be flushed at the same time
   uint64_t flush_bytes_per_second = 0;  // 0: not known yet
   std::vector<TierStatus> tiers;        // none: it has told nothing yet
 };

@@ -50,6 +50,8 @@ constexpr SettingHelp kSettings[] = {
     {"--chunk", "GPUSNAP_CHUNK", "bytes that are placed together (default 64M)"},
     {"--placement", "GPUSNAP_PLACEMENT",
      "cache-only, ssd-only, hybrid-naive or hybrid-opt (default)"},
+    {"--flushes", "GPUSNAP_FLUSHES",
+     "chunks that go to the store at the same time: auto (default), or 1 to 64"},
     {"--backend", "GPUSNAP_BACKEND",
      "process (default): what was handed over outlives the program; thread: no second process"},
     {"--backend-idle", "GPUSNAP_BACKEND_IDLE",
@@ -344,7 +346,8 @@ CLI::App* add_status(CLI::App& app, StatusOptions& options) {
       "saving_level, due (not, time, call, ranks), due_in_s. Backends: backend (process, thread), "
       "pid (0: does not run), staging_used, staging_bytes, chunk_bytes, checkpoints and journals "
       "(on their way), unplaced (chunks), committed and failed (since it began), "
-      "flush_bytes_per_s, tiers (tier, folder; in chunks: writers, waiting, flushing, capacity)");
+      "flushes (chunks at the same time), flush_bytes_per_s, tiers (tier, folder; in chunks: "
+      "writers, waiting, flushing, capacity)");
   const auto take = [&options](const std::string& text) {
     const bool whole =
         parse_duration(text, options.every) || parse_duration(text + "s", options.every);

@@ -34,7 +34,7 @@ constexpr const char* kHelp =
     "serves this node already, it ends at once.\n"
     "\n"
     "Reads GPUSNAP_HOST_CACHE, GPUSNAP_SLOT, GPUSNAP_WRITES, GPUSNAP_SSD, GPUSNAP_CHUNK, "
-    "GPUSNAP_PLACEMENT, GPUSNAP_COMPRESS*,\n"
+    "GPUSNAP_PLACEMENT, GPUSNAP_FLUSHES, GPUSNAP_COMPRESS*,\n"
     "GPUSNAP_BACKEND_IDLE, GPUSNAP_NODE and GPUSNAP_LOG. SIGTERM ends it as soon as nothing is\n"
     "left to do.\n"
     "\n"

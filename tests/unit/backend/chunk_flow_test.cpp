@@ -66,7 +66,8 @@ class HeldPart final : public IncomingCheckpoint {
 // Chunks of four slots; a cache of three chunks, and an SSD of 1 kB/s for whoever writes to it.
 class ChunkFlowTest : public ::testing::Test {
  protected:
-  void make(uint32_t flushes) {
+  void make(uint32_t flushes) { make(flushes, flushes); }
+  void make(uint32_t least, uint32_t most) {
     const ThroughputSample cache{1, 1e9}, ssd{1, 1000};
     auto placement = Placement::make({{"cache", 3, ThroughputModel::fit({&cache, 1}).value()},
                                       {"ssd", 100, ThroughputModel::fit({&ssd, 1}).value()}},
@@ -78,7 +79,7 @@ class ChunkFlowTest : public ::testing::Test {
     stream_ = client_->open(StreamKind::kCheckpoint, "part").value();
     server_ = std::make_unique<StagingServer>(*memory_);
     flow_ = std::make_unique<ChunkFlow>(
-        *placement_, *server_, clock_, ChunkFlow::Options{kChunkSlots, flushes},
+        *placement_, *server_, clock_, ChunkFlow::Options{kChunkSlots, least, most},
         ChunkFlow::Actions{[this](uint32_t slot, bool) { server_->release(slot); },
                            [this](std::function<void()> then) { posted_.push_back(then); }});
   }
@@ -201,6 +202,44 @@ TEST_F(ChunkFlowTest, ChunksFromBeforeAreFlushedAsOthersAre) {
   EXPECT_DOUBLE_EQ(placement_->flush_bandwidth(), kChunkSlots * kSlot);
   flow_->drop(*part, {});
   EXPECT_EQ(placement_->counters(1), TierCounters{});
+}
+
+// Writers wait for the cache's memory.
+TEST_F(ChunkFlowTest, ChunksOfTheCacheAreFlushedBeforeThoseOfAnSsd) {
+  make(1);
+  const auto before = std::make_shared<HeldPart>();
+  for (const uint32_t number : {7U, 8U}) {
+    flow_->adopt(before, 1, {number, "/ssd/a", kChunkSlots * kSlot});
+  }
+  const auto part = std::make_shared<HeldPart>();
+  arrive(part, kChunkSlots);
+  EXPECT_EQ(before->moved_numbers, std::vector<uint32_t>({7}));
+  before->moves.front()();
+  handle();
+  EXPECT_EQ(part->to_store.size(), kChunkSlots);
+  EXPECT_EQ(before->moved_numbers, std::vector<uint32_t>({7}));
+  store(*part, kChunkSlots);
+  EXPECT_EQ(before->moved_numbers, std::vector<uint32_t>({7, 8}));
+}
+
+// The store takes 1 GB/s from each of up to eight.
+TEST_F(ChunkFlowTest, AStoreThatTakesMoreIsGivenMore) {
+  make(1, 16);
+  EXPECT_EQ(flow_->flushes(), kFirstFlushes);
+  const auto part = std::make_shared<HeldPart>();
+  for (uint32_t number = 0; number < 3000; ++number) {
+    flow_->adopt(part, 1, {number, "/ssd/a", 1'000'000});
+  }
+  while (!part->moves.empty()) {
+    const size_t number = part->moves.size();
+    ASSERT_LE(number, 16U);
+    clock_.now += 1'000'000 / static_cast<int64_t>(std::min<size_t>(number, 8));
+    const auto moved = std::move(part->moves.front());
+    part->moves.pop_front();
+    moved();
+    handle();
+  }
+  EXPECT_EQ(flow_->flushes(), 8U);
 }
 
 // The fourth waits for a place. A store that stands still is slower than the SSD in the end.

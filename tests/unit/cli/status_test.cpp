@@ -207,6 +207,7 @@ BackendStatus backend_with_all() {
   report.committed = 40;
   report.failed = 1;
   report.waiting = 3;
+  report.flushes = 6;
   report.flush_bytes_per_second = 1 << 30;
   report.tiers = 2;
   report.tier[0] = {1, 2, 3, 12, ""};
@@ -238,7 +239,7 @@ RANK   PID  HOST  STATE            LAST   AGE    STALL  SAVING                  
 TEST(StatusText, SaysAllOfABackend) {
   const std::string expected =
       R"(backend: gpusnapd 4700, 12.0 MiB of 64.0 MiB of staging memory in use, 2 checkpoints and 1 journal on their way
-flushes: 1.0 GiB/s (moving average); chunks of 64.0 MiB, of which 3 wait for a place
+flushes: 6 at a time, 1.0 GiB/s (moving average); chunks of 64.0 MiB, of which 3 wait for a place
 TIER     WRITERS  WAITING  FLUSHING  ROOM  FOLDER
 memory         1        2         3    12  -
 ssd            4        5         6   100  /nvme0
@@ -305,13 +306,13 @@ TEST(StatusJson, HasTheSame) {
       R"("due_in_s":0.000}],"backends":[{"backend":"process","pid":4700,)"
       R"("staging_used":12582912,"staging_bytes":67108864,"chunk_bytes":67108864,)"
       R"("checkpoints":2,"journals":1,"unplaced":3,"committed":40,"failed":1,)"
-      R"("flush_bytes_per_s":1073741824,"tiers":[{"tier":"memory","folder":"","writers":1,)"
-      R"("waiting":2,"flushing":3,"capacity":12},{"tier":"ssd","folder":"/nvme0","writers":4,)"
+      R"("flushes":6,"flush_bytes_per_s":1073741824,"tiers":[{"tier":"memory","folder":"",)"
+      R"("writers":1,"waiting":2,"flushing":3,"capacity":12},{"tier":"ssd","folder":"/nvme0","writers":4,)"
       R"("waiting":5,"flushing":6,"capacity":100},{"tier":"durable",)"
       R"("folder":"/other, /scratch/ck","writers":9,"waiting":7,"flushing":0,"capacity":0}]},)"
       R"({"backend":"thread","pid":0,"staging_used":0,"staging_bytes":0,"chunk_bytes":0,)"
       R"("checkpoints":0,"journals":0,"unplaced":0,"committed":0,"failed":0,)"
-      R"("flush_bytes_per_s":0,"tiers":[]}]}]
+      R"("flushes":0,"flush_bytes_per_s":0,"tiers":[]}]}]
 )";
   EXPECT_EQ(as_json({job}), expected);
 }

@@ -224,13 +224,16 @@ TEST(Settings, ReadTheLocalTiers) {
   EXPECT_TRUE(usual.ssd.empty());
   EXPECT_EQ(usual.chunk, 64U << 20);
   EXPECT_EQ(usual.policy, PlacementPolicy::kHybridOpt);
+  EXPECT_FALSE(usual.flushes);
   const TierSettings set = parse({"GPUSNAP_SSD=/local/,/nvme 1:200G,/:1M", "GPUSNAP_CHUNK=1M",
-                                  "GPUSNAP_PLACEMENT=hybrid-naive"})
+                                  "GPUSNAP_PLACEMENT=hybrid-naive", "GPUSNAP_FLUSHES=16"})
                                .settings.tiers;
   EXPECT_EQ(set.ssd,
             (std::vector<SsdFolder>{{"/local", 0}, {"/nvme 1", 200ULL << 30}, {"/", 1 << 20}}));
   EXPECT_EQ(set.chunk, 1U << 20);
   EXPECT_EQ(set.policy, PlacementPolicy::kHybridNaive);
+  EXPECT_EQ(set.flushes, 16U);
+  EXPECT_FALSE(parse({"GPUSNAP_FLUSHES=auto"}).settings.tiers.flushes);
   EXPECT_NE(only_error("GPUSNAP_SSD=local").find("no folder from / on"), std::string::npos);
   EXPECT_NE(only_error("GPUSNAP_SSD=/a:fast").find("no capacity"), std::string::npos);
   EXPECT_EQ(only_error("GPUSNAP_SSD=/a,/a/:4G"), "GPUSNAP_SSD=/a,/a/:4G: '/a' is there twice");
@@ -238,7 +241,8 @@ TEST(Settings, ReadTheLocalTiers) {
             "GPUSNAP_PLACEMENT=ssd-only: it needs a folder in GPUSNAP_SSD");
   for (const char* wrong : {"GPUSNAP_SSD=/a,", "GPUSNAP_SSD=,", "GPUSNAP_SSD=/a:",
                             "GPUSNAP_SSD=:4G", "GPUSNAP_SSD=/a:4K", "GPUSNAP_SSD=/a:b:4G",
-                            "GPUSNAP_CHUNK=0", "GPUSNAP_CHUNK=5G", "GPUSNAP_PLACEMENT=best"}) {
+                            "GPUSNAP_CHUNK=0", "GPUSNAP_CHUNK=5G", "GPUSNAP_PLACEMENT=best",
+                            "GPUSNAP_FLUSHES=0", "GPUSNAP_FLUSHES=65", "GPUSNAP_FLUSHES=many"}) {
     EXPECT_EQ(parse({wrong}).errors.size(), 1U) << wrong;
   }
 }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/placement/flush_control.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace gpusnap {
+namespace {
+
+constexpr double kChunk = 64 << 20;
+
+// Bytes a second of all, by how many are flushed at the same time.
+using Store = std::function<double(uint32_t)>;
+
+double best_of(const Store& store) {
+  double best = 0;
+  for (uint32_t n = 1; n <= kMostFlushes; ++n) best = std::max(best, store(n));
+  return best;
+}
+
+// Flushes that share the store evenly, in virtual time. Chunks are not quite of one size, and the
+// store's speed varies.
+class Flushing {
+ public:
+  Flushing(FlushControl& control, double noise, unsigned seed)
+      : control_(control), noise_(noise), random_(seed) {}
+
+  // How much of what the best number would have reached was reached, in so many flushes.
+  double run(const Store& store, int flushes) {
+    const double began = seconds_;
+    double all = 0;
+    for (int i = 0; i < flushes; ++i) {
+      while (on_way_.size() < control_.flushes()) on_way_.push_back(chunk());
+      const auto first = std::ranges::min_element(on_way_, {}, &Flush::left);
+      const double size = first->size;
+      const double each = first->left;
+      const auto number = static_cast<uint32_t>(on_way_.size());
+      seconds_ += each * number / (store(number) * varied());
+      for (Flush& flush : on_way_) flush.left -= each;
+      on_way_.erase(first);
+      all += size;
+      control_.ended(static_cast<int64_t>(seconds_ * 1e9), static_cast<uint64_t>(size), true);
+    }
+    return all / (seconds_ - began) / best_of(store);
+  }
+
+ private:
+  struct Flush {
+    double size = 0;
+    double left = 0;
+  };
+  double varied() { return std::uniform_real_distribution(1 - noise_, 1 + noise_)(random_); }
+  Flush chunk() {
+    const double size = kChunk * std::uniform_real_distribution(0.9, 1.0)(random_);
+    return {size, size};
+  }
+
+  FlushControl& control_;
+  const double noise_;
+  std::mt19937 random_;
+  std::vector<Flush> on_way_;
+  double seconds_ = 0;
+};
+
+// Rises in proportion to n^rise up to `best`, and falls with n^fall from there.
+Store peak(uint32_t best, double rise, double fall) {
+  return [=](uint32_t n) {
+    const double by = static_cast<double>(n) / best;
+    return 1e9 * (n <= best ? std::pow(by, rise) : std::pow(by, -fall));
+  };
+}
+
+constexpr int kToLearn = 6000;
+constexpr int kToCount = 6000;
+constexpr double kBar = 0.9;
+
+double reached(const Store& store, double noise, unsigned seed) {
+  FlushControl control(1, kMostFlushes);
+  Flushing flushing(control, noise, seed);
+  (void)flushing.run(store, kToLearn);
+  return flushing.run(store, kToCount);
+}
+
+TEST(FlushControl, IsWithinATenthOfTheBest) {
+  for (const uint32_t best : {1, 4, 16, 64}) {
+    for (const double rise : {0.3, 1.0}) {
+      for (const double fall : {0.3, 1.0}) {
+        EXPECT_GE(reached(peak(best, rise, fall), 0.02, best), kBar)
+            << "best with " << best << ", rise " << rise << ", fall " << fall;
+      }
+    }
+  }
+}
+
+TEST(FlushControl, IsWithinATenthOfTheBestOfAnyStore) {
+  std::mt19937 random(3);
+  const auto draw = [&](double from, double to) {
+    return std::uniform_real_distribution(from, to)(random);
+  };
+  for (unsigned i = 0; i < 60; ++i) {
+    const auto best = static_cast<uint32_t>(std::exp2(draw(0, 6)) + 0.5);
+    const double rise = draw(0, 1), fall = draw(0, 1);
+    EXPECT_GE(reached(peak(best, rise, fall), 0.02, i), kBar)
+        << "store " << i << ", best with " << best << ", rise " << rise << ", fall " << fall;
+  }
+}
+
+TEST(FlushControl, FollowsAStoreThatChanges) {
+  FlushControl control(1, kMostFlushes);
+  Flushing flushing(control, 0.02, 1);
+  for (const uint32_t best : {16, 2, 32, 1}) {
+    (void)flushing.run(peak(best, 1, 0.5), 3 * kToLearn);
+    EXPECT_GE(flushing.run(peak(best, 1, 0.5), kToCount), kBar) << "best with " << best;
+  }
+}
+
+TEST(FlushControl, StaysWithinItsLimits) {
+  FlushControl control(2, 10);
+  Flushing flushing(control, 0.5, 1);
+  for (int i = 0; i < 2000; ++i) {
+    (void)flushing.run(peak(64, 1, 1), 1);
+    EXPECT_GE(control.flushes(), 2U);
+    EXPECT_LE(control.flushes(), 10U);
+  }
+  FlushControl fixed(7, 7);
+  Flushing with_fixed(fixed, 0.5, 1);
+  (void)with_fixed.run(peak(64, 1, 1), 500);
+  EXPECT_EQ(fixed.flushes(), 7U);
+}
+
+// A store that is not kept busy says nothing.
+TEST(FlushControl, LearnsNothingWhereThereIsLittleToFlush) {
+  FlushControl control(1, kMostFlushes);
+  for (int64_t i = 0; i < 10'000; ++i) control.ended(i * 1'000'000, 1 << 20, i % 5 != 0);
+  EXPECT_EQ(control.flushes(), kFirstFlushes);
+  for (int64_t i = 0; i < 10'000; ++i) {
+    control.ended(i * 1'000'000, 1 << 20, true);
+    if (i % 5 == 0) control.interrupted();
+  }
+  EXPECT_EQ(control.flushes(), kFirstFlushes);
+}
+
+}  // namespace
+}  // namespace gpusnap

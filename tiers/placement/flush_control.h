@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many chunks are flushed at the same time: as many as the external store is fastest with
+// (the elastic flushes of the VeloC paper, section IV.C, which leave open how many). Some stores
+// take one file at a time best, others dozens.
+//
+// It climbs: as long as more at the same time raise the throughput of all together by more than 5
+// %, it goes on in steps that double, so that a store that grows in proportion is followed to its
+// end; where they do not, it tries fewer, and then smaller steps. It stays with what it has found,
+// and looks around again now and then, since others use the store, too.
+//
+// Pure: it is told of times and has no clock. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "tiers/placement/tier_settings.h"
+
+namespace gpusnap {
+
+inline constexpr uint32_t kFirstFlushes = 4;
+
+class FlushControl {
+ public:
+  // From `least` to `most`; always the same number where these are equal.
+  FlushControl(uint32_t least, uint32_t most);
+
+  uint32_t flushes() const { return now_; }
+  // A flush has ended that brought so many bytes. `more`: another one takes its place. Where none
+  // does, the store does not get as much as it could take, and nothing is learnt of it.
+  void ended(int64_t now_ns, uint64_t bytes, bool more);
+  // A flush has failed, or was given up.
+  void interrupted() { restart(); }
+
+ private:
+  enum class Phase { kBase, kCandidate, kHold };
+
+  void restart();
+  void measured(double bytes_per_second);
+  void judge(double rate);
+  void refused();
+  void look_around();
+  // Goes to the next number that differs from the one kept.
+  void try_next();
+  uint32_t candidate() const;
+  void hold();
+  void go_to(uint32_t flushes);
+
+  const uint32_t least_, most_;
+  uint32_t now_;
+  Phase phase_ = Phase::kBase;
+  // The search: what is best so far, and where it looks next.
+  uint32_t kept_;
+  double kept_rate_ = 0;
+  uint32_t step_ = 0;
+  uint32_t reach_ = 0;  // of this step, which is longer where the one before made no difference
+  bool up_ = true;
+  bool turned_ = false;   // the other direction was tried with this step
+  bool knows_ = false;    // it has looked around
+  bool found_ = false;    // something better, in this search
+  uint32_t windows_ = 0;  // to hold on for
+  uint32_t held_ = 0;
+  // The measurement.
+  uint32_t to_pass_ = 0;  // ends of flushes that do not count: they began with another number
+  uint32_t counted_ = 0;
+  int64_t since_ns_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace gpusnap
