@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "tiers/chain.h"
 #include "tiers/manifest_file.h"
@@ -49,9 +51,7 @@ class Epoch {
       sum_up(manifest);
     }
     info.stored_bytes += info.journal_bytes;
-    for (const FolderEntry& entry : entries) {
-      if (is_unnamed(entry)) info.unnamed_bytes += entry.size;
-    }
+    add_unnamed(entries);
     if (info.ranks.empty()) info.time_unix_ns = folder_time;
     judge();
     return std::move(listed_);
@@ -79,13 +79,16 @@ class Epoch {
     info.ranks.push_back(std::move(read->manifest));
   }
 
-  bool is_unnamed(const FolderEntry& entry) const {
-    if (entry.is_folder || !rank_of_part_file(entry.name)) return false;
-    return std::none_of(
-        listed_.info.ranks.begin(), listed_.info.ranks.end(), [&](const Manifest& manifest) {
-          return std::any_of(manifest.segments.begin(), manifest.segments.end(),
-                             [&](const SegmentRef& segment) { return segment.file == entry.name; });
-        });
+  // Of hundreds of ranks there are thousands of segments.
+  void add_unnamed(const std::vector<FolderEntry>& entries) {
+    std::set<std::string_view> named;
+    for (const Manifest& manifest : listed_.info.ranks) {
+      for (const SegmentRef& segment : manifest.segments) named.insert(segment.file);
+    }
+    for (const FolderEntry& entry : entries) {
+      const bool is_part = !entry.is_folder && rank_of_part_file(entry.name);
+      if (is_part && !named.contains(entry.name)) listed_.info.unnamed_bytes += entry.size;
+    }
   }
 
   Status check_segments(const Manifest& manifest, const Sizes& sizes) const {
@@ -161,7 +164,9 @@ class Epoch {
   ListedCheckpoint listed_;
 };
 
-ListedCheckpoint* find_epoch(std::vector<ListedCheckpoint>& listed, uint64_t epoch) {
+// Newest first.
+template <class Listed>
+auto find_epoch(Listed& listed, uint64_t epoch) -> decltype(listed.data()) {
   const auto found = std::lower_bound(
       listed.begin(), listed.end(), epoch,
       [](const ListedCheckpoint& a, uint64_t wanted) { return a.info.epoch > wanted; });
@@ -250,15 +255,15 @@ Result<std::vector<ListedCheckpoint>> read_job(FileSystem& files, const std::str
   const Result<std::vector<FolderEntry>> entries = files.entries(job_folder);
   if (entries.status().code() == Code::kNotFound) return listed;
   if (!entries.ok()) return entries.status();
+  const Sizes journals = sizes_of(entries.value());
   for (const FolderEntry& entry : entries.value()) {
     const std::optional<uint64_t> epoch = parse_epoch_folder(entry.name);
     if (!epoch || !entry.is_folder) continue;
     const Result<std::vector<FolderEntry>> inside = files.entries(job_folder + "/" + entry.name);
     if (inside.status().code() == Code::kNotFound) continue;  // pruned meanwhile
     if (!inside.ok()) return inside.status();
-    listed.push_back(
-        Epoch(files, job_folder, name, *epoch)
-            .examine(inside.value(), sizes_of(entries.value()), entry.modified_unix_ns));
+    listed.push_back(Epoch(files, job_folder, name, *epoch)
+                         .examine(inside.value(), journals, entry.modified_unix_ns));
   }
   std::sort(listed.begin(), listed.end(),
             [](const auto& a, const auto& b) { return a.info.epoch > b.info.epoch; });
@@ -288,10 +293,8 @@ std::vector<const Manifest*> ancestors_of(const std::vector<ListedCheckpoint>& l
                                           const Manifest& manifest) {
   std::vector<const Manifest*> ancestors;
   for (const Manifest* m = &manifest; m != nullptr && m->parent != 0;) {
-    const auto parent = std::find_if(listed.begin(), listed.end(), [m](const auto& checkpoint) {
-      return checkpoint.info.epoch == m->parent;
-    });
-    m = parent != listed.end() ? manifest_of(*parent, m->rank) : nullptr;
+    const ListedCheckpoint* const parent = find_epoch(listed, m->parent);
+    m = parent != nullptr ? manifest_of(*parent, m->rank) : nullptr;
     if (m != nullptr) ancestors.push_back(m);
   }
   return ancestors;

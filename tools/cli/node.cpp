@@ -6,7 +6,9 @@
 #include <ctime>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <thread>
+#include <utility>
 
 #include "interpose/services/log.h"
 #include "tiers/daemon/leftovers.h"
@@ -189,26 +191,20 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Stor
     levelled.push_back({std::move(info), complete ? Level::kDurable : Level::kNone});
   }
   std::vector<LevelledCheckpoint> added;
-  const auto find_in = [](std::vector<LevelledCheckpoint>& where, const std::string& name,
-                          uint64_t epoch) {
-    const auto found = std::ranges::find_if(where, [&](const LevelledCheckpoint& each) {
-      return each.info.job == name && each.info.epoch == epoch;
-    });
-    return found == where.end() ? nullptr : &*found;
-  };
+  // As many parts may be on the node as there are checkpoints.
+  std::map<std::pair<std::string, uint64_t>, Level*> levels;
+  for (LevelledCheckpoint& each : levelled) levels[{each.info.job, each.info.epoch}] = &each.level;
+  std::map<std::pair<std::string, uint64_t>, Level> only_here;
   // As safe as the part that is safe the least; what the store has as a whole is durable, also
   // before its programs have been told.
   const auto add = [&](const CheckpointText& part, Level level) {
     const std::string name = sanitise_job(part.job);
     if (!is_same_folder(part.store, store.folder()) || !is_of(job, name)) return;
-    LevelledCheckpoint* same = find_in(levelled, name, part.epoch);
-    if (same == nullptr) same = find_in(added, name, part.epoch);
-    if (same == nullptr) {
-      added.push_back(known_only_here(name, part.epoch, level));
-    } else if (same->level == Level::kNone ||
-               (same->level != Level::kDurable && same->level > level)) {
-      same->level = level;
-    }
+    const auto in_store = levels.find({name, part.epoch});
+    Level& known = in_store != levels.end()
+                       ? *in_store->second
+                       : only_here.try_emplace({name, part.epoch}, level).first->second;
+    if (known == Level::kNone || (known != Level::kDurable && known > level)) known = level;
   };
   const std::vector<CheckpointText> on_ssd = leftovers_on(posix_file_system(), settings.tiers.ssd);
   for (const CheckpointText& part : on_ssd) add(part, Level::kSsd);
@@ -218,9 +214,13 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Stor
       if (part.sealed && !also_on_ssd) add(part.text, Level::kMemory);
     }
   }
-  std::ranges::sort(added, [](const LevelledCheckpoint& one, const LevelledCheckpoint& other) {
-    return one.info.epoch > other.info.epoch;
-  });
+  for (const auto& [which, level] : only_here) {
+    added.push_back(known_only_here(which.first, which.second, level));
+  }
+  std::ranges::stable_sort(added,
+                           [](const LevelledCheckpoint& one, const LevelledCheckpoint& other) {
+                             return one.info.epoch > other.info.epoch;
+                           });
   std::ranges::move(levelled, std::back_inserter(added));
   return added;
 }
