@@ -282,6 +282,7 @@ std::vector<ThroughputSample> measure(const Setup& setup, FileSystem& files,
   settings.folder = folder;
   settings.most_writers = setup.writers;
   settings.bytes_per_writer = setup.chunk;
+  settings.slot_bytes = setup.slot;
   settings.every_number = every_number;
   return get(measure_throughput(files, monotonic_clock(), settings, {}));
 }
@@ -289,6 +290,7 @@ std::vector<ThroughputSample> measure(const Setup& setup, FileSystem& files,
 // The placement knows the local device through this alone.
 void calibrate(const Setup& setup, FileSystem& files, const std::string& folder) {
   Calibration calibration{get(identify_device(folder)), std::time(nullptr), setup.chunk,
+                          std::round(get(measure_memory(monotonic_clock(), setup.slot))),
                           measure(setup, files, folder, false)};
   for (ThroughputSample& sample : calibration.samples) {
     sample.bytes_per_second = std::round(sample.bytes_per_second);

@@ -31,7 +31,9 @@ constexpr auto kReapEvery = std::chrono::milliseconds(200);
 constexpr auto kReapSoon = std::chrono::milliseconds(5);
 // What is told to those who look is no older than this and the loop's longest wait.
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
-constexpr double kMemoryBytesPerSecond = 10e9;  // of each writer: faster than what is behind it
+constexpr auto kKeepEvery = std::chrono::minutes(1);
+// Of each writer, where it was not measured: faster than what is behind it.
+constexpr double kMemoryBytesPerSecond = 10e9;
 
 // `flushes` nothing: up to so many that what they read from devices takes a quarter of the area's
 // size.
@@ -87,6 +89,7 @@ class Server final : public Backend {
       });
     }
     if (stopping_.load(std::memory_order_acquire)) leave_all();
+    keep_flush_rate();
     if (!served.ok()) memory_.header().server.store(0, std::memory_order_release);
   }
 
@@ -143,6 +146,7 @@ class Server final : public Backend {
       if (try_again_at_ && now >= *try_again_at_) try_leftovers_again();
       for (const size_t tier : tiers_->recovered(now)) flow_.resume(tier + 1);
       tell(now);
+      keep_now_and_then(now);
       if (!is_idle()) busy = now;
       if (is_over(now - busy)) return;
       if (grow(free, now)) continue;
@@ -184,6 +188,23 @@ class Server final : public Backend {
       if (i > 0) placement_->local(i).name.copy(told.folder, kTierText - 1);
     }
     return report;
+  }
+
+  // For the next backend, which knows nothing of the store.
+  void keep_flush_rate() {
+    const std::optional<double> rate = placement_->ended_flush_bandwidth();
+    const Status kept = no_throw("keep the speed of flushes",
+                                 [&] { return rate ? tiers_->keep_flush_rate(*rate) : Status(); });
+    // Another one is keeping its own.
+    if (!kept.ok() && kept.code() != Code::kBusy) warn(kept);
+  }
+
+  // It may be killed before its end.
+  void keep_now_and_then(Clock::time_point now) {
+    if (now - kept_ < kKeepEvery || !placement_->has_flushed()) return;
+    kept_ = now;
+    const Status added = background_.add([this] { keep_flush_rate(); });
+    if (!added.ok()) warn(added);
   }
 
   // For the loop's thread, by any thread.
@@ -697,6 +718,7 @@ class Server final : public Backend {
 
   Growth growth_{options_.grow_slots};
   Clock::time_point told_;
+  Clock::time_point kept_ = Clock::now();
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> draining_{false};
@@ -720,6 +742,10 @@ class Server final : public Backend {
 
 namespace {
 
+double memory_rate(const LocalTiers& local) {
+  return local.memory_bytes_per_second().value_or(kMemoryBytesPerSecond);
+}
+
 // The cache comes first. `slots`: of the staging area.
 std::vector<LocalTier> all_tiers(const LocalTiers& local, uint64_t slots, uint64_t chunk_slots,
                                  uint64_t cache_slots) {
@@ -729,8 +755,8 @@ std::vector<LocalTier> all_tiers(const LocalTiers& local, uint64_t slots, uint64
   const uint64_t chunks = std::min(cache_slots, slots) / chunk_slots;
   // What is in the cache is in memory already, so nobody is slower for the others there.
   constexpr uint32_t kMost = 1 << 16;
-  const ThroughputSample memory[] = {{1, kMemoryBytesPerSecond},
-                                     {kMost, kMost * kMemoryBytesPerSecond}};
+  const double rate = memory_rate(local);
+  const ThroughputSample memory[] = {{1, rate}, {kMost, kMost * rate}};
   std::vector<LocalTier> tiers;
   tiers.push_back({"cache", std::max<uint64_t>(chunks, 1), ThroughputModel::fit(memory).value()});
   tiers.insert(tiers.end(), local.tiers().begin(), local.tiers().end());
@@ -757,7 +783,7 @@ Result<std::unique_ptr<Backend>> Backend::make(FileSystem& files, StagingMemory&
     auto placement = Placement::make(
         all_tiers(*local, slots, chunk_slots, options.cache_bytes / slot_bytes),
         // As long as nothing is known of the store, only the cache is faster for sure.
-        {policy, kMemoryBytesPerSecond / 2, 16});
+        {policy, local->flush_bytes_per_second().value_or(memory_rate(*local) / 2), 16});
     if (!placement.ok()) return placement.status();
     return std::unique_ptr<Backend>(
         std::make_unique<Server>(files, memory, std::move(options), std::move(local),

@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <map>
@@ -20,6 +21,7 @@
 #include "tiers/no_throw.h"
 #include "tiers/placement/calibration.h"
 #include "tiers/placement/device.h"
+#include "tiers/placement/flush_record.h"
 #include "tiers/store.h"
 
 namespace gpusnap {
@@ -31,13 +33,11 @@ uint64_t free_bytes(const std::string& folder) {
   return ::statvfs(folder.c_str(), &about) == 0 ? uint64_t{about.f_bavail} * about.f_frsize : 0;
 }
 
-Result<ThroughputModel> calibrated(FileSystem& files, const std::string& folder) {
+Result<Calibration> calibrated(FileSystem& files, const std::string& folder) {
   const Result<DeviceIdentity> device = identify_device(folder);
   if (!device.ok()) return device.status();
-  const Result<Calibration> calibration = load_calibration(
-      files, calibration_folder(folder), device.value(), std::time(nullptr), kMostCalibrationAge_s);
-  if (!calibration.ok()) return calibration.status();
-  return ThroughputModel::fit(calibration->samples);
+  return load_calibration(files, calibration_folder(folder), device.value(), std::time(nullptr),
+                          kMostCalibrationAge_s);
 }
 
 ThroughputModel uncalibrated() {
@@ -122,17 +122,37 @@ bool LocalTiers::add(const SsdFolder& folder, const std::string& backend, Placem
     warn("cannot use the local tier " + folder.path + ": it has no room for a chunk");
     return false;
   }
-  auto model = calibrated(files_, folder.path);
-  if (!model.ok() && policy == PlacementPolicy::kHybridOpt) {
-    warn("how fast " + folder.path + " is has to be guessed: " + model.status().message());
+  const auto measured = calibrated(files_, folder.path);
+  if (!measured.ok() && policy == PlacementPolicy::kHybridOpt) {
+    warn("how fast " + folder.path + " is has to be guessed: " + measured.status().message());
   }
-  tiers_.push_back({folder.path, bytes / chunk_bytes, model.ok() ? model.value() : uncalibrated()});
+  if (measured.ok()) take_calibration(folder, measured.value());
+  const ThroughputModel model =
+      measured.ok() ? ThroughputModel::fit(measured->samples).value() : uncalibrated();
+  tiers_.push_back({folder.path, bytes / chunk_bytes, model});
   roots_.push_back(root);
   backends_.push_back(own);
   retry_at_.emplace_back();
   told_.push_back(false);
   cache_.add_tier(root, bytes, chunk_bytes + kSegmentHeaderBytes);
   return true;
+}
+
+void LocalTiers::take_calibration(const SsdFolder& folder, const Calibration& calibration) {
+  if (!calibration_folder_.empty()) return;
+  calibration_folder_ = calibration_folder(folder.path);
+  calibrated_ = calibration.device;
+  memory_bytes_per_second_ = calibration.memory_bytes_per_second;
+  const auto kept = load_flush_record(files_, calibration_folder_, calibrated_, std::time(nullptr),
+                                      kMostCalibrationAge_s);
+  // What cannot be used is as if it were not there: the first flushes tell.
+  if (kept.ok()) flush_bytes_per_second_ = kept->bytes_per_second;
+}
+
+Status LocalTiers::keep_flush_rate(double bytes_per_second) {
+  if (calibration_folder_.empty() || !(bytes_per_second >= 1)) return {};
+  return save_flush_record(files_, calibration_folder_,
+                           {calibrated_, std::time(nullptr), std::round(bytes_per_second)});
 }
 
 // One that served under this name before may still be about to let go of it.

@@ -18,6 +18,8 @@
 #include "tiers/backend/chunk_cache.h"
 #include "tiers/backend/message.h"
 #include "tiers/file_system.h"
+#include "tiers/placement/calibration.h"
+#include "tiers/placement/device.h"
 #include "tiers/placement/placement.h"
 #include "tiers/placement/tier_settings.h"
 #include "tiers/status.h"
@@ -45,6 +47,13 @@ class LocalTiers {
 
   // In the order given.
   const std::vector<LocalTier>& tiers() const { return tiers_; }
+  // Bytes a second that one writer copies within memory, where a calibration says so.
+  std::optional<double> memory_bytes_per_second() const { return memory_bytes_per_second_; }
+  // What flushes reached on average when an earlier backend ended; nothing where that is not known.
+  std::optional<double> flush_bytes_per_second() const { return flush_bytes_per_second_; }
+  // For the next one: beside a calibration, where there is one. Any thread; kBusy while another
+  // one does it.
+  Status keep_flush_rate(double bytes_per_second);
   // Of a part, one for each tier.
   std::vector<std::string> folders_for(const CheckpointText& part) const;
 
@@ -91,6 +100,7 @@ class LocalTiers {
   explicit LocalTiers(FileSystem& files) : files_(files), cache_(files) {}
   Status make_own(const std::string& folder);
   bool holds(const std::string& backend) const;
+  void take_calibration(const SsdFolder& folder, const Calibration& calibration);
   bool take(const std::string& backend);
   void remove_empty_below(const std::string& backend);
   void look_into(const std::string& backend, std::vector<Leftover>& found) const;
@@ -105,6 +115,11 @@ class LocalTiers {
   std::vector<std::string> roots_;     // user_folder() of each
   std::vector<std::string> backends_;  // this one's folder in each
   std::vector<LocalTier> tiers_;
+  std::optional<double> memory_bytes_per_second_;
+  std::optional<double> flush_bytes_per_second_;
+  // Where that is kept: the first device that is calibrated.
+  std::string calibration_folder_;
+  DeviceIdentity calibrated_;
   std::vector<std::optional<Time>> retry_at_;
   std::vector<bool> told_;
   std::vector<Locked> locks_;

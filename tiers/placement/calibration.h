@@ -2,7 +2,7 @@
 //
 // A calibration is text, one fact a line, in this order and each line ended by a newline:
 //
-//   gpusnap calibration 1
+//   gpusnap calibration 2
 //   host node17
 //   device 259:2                     st_dev, as major:minor
 //   type ext4
@@ -11,11 +11,13 @@
 //   uuid 0b9f...                     likewise
 //   measured 1790000000              seconds since 1970
 //   bytes 67108864                   that each writer wrote, at most
+//   memory 9876543210                bytes a second that one writer copies within memory
 //   sample 1 702000000               writers, bytes a second of all of them together; a line each,
 //   sample 11 1204000000             writers equally spaced
 //   checksum 5d1f0c6a77e3b218        of all bytes before this line
 //
-// There is one way to write a calibration; everything else is refused.
+// There is one way to write a calibration; everything else is refused. Those of version 1 were
+// measured in another way.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +36,7 @@ struct Calibration {
   DeviceIdentity device;
   int64_t measured_unix_s = 0;
   uint64_t bytes_per_writer = 0;
+  double memory_bytes_per_second = 0;     // of each writer; whole bytes, as the next
   std::vector<ThroughputSample> samples;  // whole bytes a second
   bool operator==(const Calibration&) const = default;
 };

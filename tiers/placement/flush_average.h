@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 namespace gpusnap {
 
@@ -33,14 +34,15 @@ class FlushAverage {
                                                     : Flush();
   }
 
+  // Of those that have ended; nothing before the first.
+  std::optional<double> of_ended() const {
+    const Flush sum = sum_of_ended();
+    return sum.seconds > 0 ? std::optional(sum.bytes / sum.seconds) : std::nullopt;
+  }
   // Whether it is more than the first answer.
   bool is_measured() const { return !flushes_.empty() || so_far_.seconds > 0; }
   double bytes_per_second() const {
-    Flush sum;  // afresh each time: there are few, and nothing is left behind by rounding
-    for (const Flush& flush : flushes_) {
-      sum.bytes += flush.bytes;
-      sum.seconds += flush.seconds;
-    }
+    const Flush sum = sum_of_ended();
     const double ended = flushes_.empty() ? first_ : sum.bytes / sum.seconds;
     if (so_far_.seconds <= 0) return ended;
     return std::min(ended, (sum.bytes + so_far_.bytes) / (sum.seconds + so_far_.seconds));
@@ -51,6 +53,16 @@ class FlushAverage {
     double bytes = 0;
     double seconds = 0;
   };
+  // Afresh each time: there are few, and nothing is left behind by rounding.
+  Flush sum_of_ended() const {
+    Flush sum;
+    for (const Flush& flush : flushes_) {
+      sum.bytes += flush.bytes;
+      sum.seconds += flush.seconds;
+    }
+    return sum;
+  }
+
   double first_;
   size_t window_;
   std::deque<Flush> flushes_;

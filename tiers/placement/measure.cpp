@@ -2,40 +2,80 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <span>
 #include <thread>
 
 #include "tiers/no_throw.h"
+#include "tiers/page_memory.h"
 
 namespace gpusnap {
 
 namespace {
 
 constexpr uint32_t kMostThreads = 4096;
-constexpr size_t kPieceBytes = 1 << 20;
-
 // What neither a file system nor a device can make smaller.
-std::vector<std::byte> incompressible_piece() {
-  std::vector<std::byte> piece(kPieceBytes);
+void make_incompressible(std::span<std::byte> slot) {
   uint64_t state = 0x9e3779b97f4a7c15;
-  for (std::byte& byte : piece) {
+  for (std::byte& byte : slot) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
     byte = static_cast<std::byte>(state >> 32);
   }
-  return piece;
 }
 
-Status write_file(WritableFile& file, std::span<const std::byte> piece, uint64_t bytes) {
-  while (bytes > 0) {
-    const auto now = static_cast<size_t>(std::min<uint64_t>(bytes, piece.size()));
-    if (Status written = file.append(piece.first(now)); !written.ok()) return written;
-    bytes -= now;
+// The slots of one file that are on their way.
+class Flights {
+ public:
+  explicit Flights(uint32_t most) : most_(most) {}
+  Flights(const Flights&) = delete;
+  Flights& operator=(const Flights&) = delete;
+  ~Flights() { (void)wait(0); }
+
+  // For the place of one more. Not ok once one has failed.
+  Status begin() {
+    Status so_far = wait(most_ - 1);
+    const std::lock_guard lock(mutex_);
+    if (so_far.ok()) ++flying_;
+    return so_far;
   }
-  return file.sync();
+  void end(const Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = status;
+    --flying_;
+    landed_.notify_all();
+  }
+  // Until no more than so many are on their way.
+  Status wait(uint32_t most) {
+    std::unique_lock lock(mutex_);
+    landed_.wait(lock, [&] { return flying_ <= most; });
+    return status_;
+  }
+
+ private:
+  const uint32_t most_;
+  std::mutex mutex_;
+  std::condition_variable landed_;
+  uint32_t flying_ = 0;
+  Status status_;
+};
+
+// All of it was written, and none is synced.
+Status write_chunk(BulkFile& file, std::span<const std::byte> slot, uint64_t bytes,
+                   uint32_t in_flight) {
+  Flights flights(in_flight);
+  for (uint64_t at = 0; at < bytes;) {
+    const auto now = static_cast<size_t>(std::min<uint64_t>(bytes - at, slot.size()));
+    if (Status begun = flights.begin(); !begun.ok()) return begun;
+    file.write(at, slot.first(now), [&](const Status& written) { flights.end(written); });
+    at += now;
+  }
+  return flights.wait(0);
 }
 
 struct Written {
@@ -46,13 +86,13 @@ struct Written {
 // Threads that begin together. They are joined before what they write to goes.
 class Writers {
  public:
-  Writers(Clock& clock, std::span<const std::byte> piece, uint64_t bytes)
-      : clock_(clock), piece_(piece), bytes_(bytes) {}
+  Writers(Clock& clock, std::span<const std::byte> slot, uint64_t bytes, uint32_t in_flight)
+      : clock_(clock), slot_(slot), bytes_(bytes), in_flight_(in_flight) {}
   Writers(const Writers&) = delete;
   Writers& operator=(const Writers&) = delete;
   ~Writers() { start(Signal::kLeave); }
 
-  std::vector<Written> write(std::span<const std::unique_ptr<WritableFile>> targets) {
+  std::vector<Written> write(std::span<const std::unique_ptr<BulkFile>> targets) {
     std::vector<Written> written(targets.size());
     threads_.reserve(targets.size());
     for (size_t i = 0; i < targets.size(); ++i) {
@@ -68,9 +108,10 @@ class Writers {
  private:
   enum class Signal { kWait, kWrite, kLeave };
 
-  Written write_one(WritableFile& target) const {
+  Written write_one(BulkFile& target) const {
     const int64_t begun = clock_.now_ns();
-    Status status = no_throw("write a file", [&] { return write_file(target, piece_, bytes_); });
+    Status status =
+        no_throw("write a file", [&] { return write_chunk(target, slot_, bytes_, in_flight_); });
     return {std::move(status), clock_.now_ns() - begun};
   }
 
@@ -82,8 +123,9 @@ class Writers {
   }
 
   Clock& clock_;
-  std::span<const std::byte> piece_;
+  std::span<const std::byte> slot_;
   uint64_t bytes_;
+  uint32_t in_flight_;
   std::atomic<Signal> signal_{Signal::kWait};
   std::vector<std::thread> threads_;
 };
@@ -126,6 +168,11 @@ class Measuring {
   }
 
   Status prepare() {
+    Result<PageMemory> memory = allocate_pages(settings_.slot_bytes);
+    if (!memory.ok()) return memory.status();
+    memory_ = std::move(memory.value());
+    slot_ = {memory_.get(), settings_.slot_bytes};
+    make_incompressible(slot_);
     if (Status made = files_.make_folder(folder_); !made.ok()) return made;
     Result<std::unique_ptr<FileLock>> lock = files_.lock(lock_path_);
     if (!lock.ok()) return lock.status();
@@ -143,13 +190,14 @@ class Measuring {
     }
     std::vector<Written> written;
     {
-      std::vector<std::unique_ptr<WritableFile>> targets;
+      std::vector<std::unique_ptr<BulkFile>> targets;
       for (uint32_t i = 0; i < writers; ++i) {
-        auto target = files_.create(folder_ + "/" + std::to_string(i));
+        // As for a chunk: no room is reserved.
+        auto target = files_.create_bulk(folder_ + "/" + std::to_string(i), 0);
         if (!target.ok()) return target.status();
         targets.push_back(std::move(target.value()));
       }
-      written = Writers(clock_, piece_, bytes).write(targets);
+      written = Writers(clock_, slot_, bytes, settings_.in_flight).write(targets);
     }
     if (Status removed = remove_files(); !removed.ok()) return removed;
     return sample_of(written, bytes, settings_.folder);
@@ -177,13 +225,14 @@ class Measuring {
   const MeasureSettings& settings_;
   const std::string folder_;
   const std::string lock_path_;
-  const std::vector<std::byte> piece_ = incompressible_piece();
+  PageMemory memory_;
+  std::span<std::byte> slot_;  // in it
   std::unique_ptr<FileLock> lock_;
 };
 
 Status check_settings(const MeasureSettings& settings) {
   if (settings.most_writers >= 1 && settings.most_writers <= kMostThreads &&
-      settings.bytes_per_writer > 0) {
+      settings.bytes_per_writer > 0 && settings.slot_bytes > 0 && settings.in_flight > 0) {
     return {};
   }
   return {Code::kInvalid, "cannot measure " + settings.folder + ": it takes 1 to " +
@@ -235,6 +284,32 @@ Result<std::vector<ThroughputSample>> measure_throughput(
     static_cast<void>(go_on());  // nothing is left to stop
     return samples;
   });
+}
+
+Result<double> measure_memory(Clock& clock, uint64_t slot_bytes) {
+  // More than caches hold, as it is with slots.
+  constexpr uint64_t kBytes = 64 << 20, kRounds = 4;
+  Result<PageMemory> from = allocate_pages(slot_bytes);
+  Result<PageMemory> to = allocate_pages(std::max(kBytes, slot_bytes));
+  if (!from.ok() || !to.ok()) return from.ok() ? to.status() : from.status();
+  make_incompressible({from.value().get(), slot_bytes});
+  const uint64_t slots = std::max<uint64_t>(kBytes / slot_bytes, 1);
+  std::vector<int64_t> took;
+  for (uint64_t round = 0; round <= kRounds; ++round) {
+    for (uint64_t slot = 0; slot < slots; ++slot) {
+      const int64_t begun = clock.now_ns();
+      std::memcpy(to.value().get() + slot * slot_bytes, from.value().get(), slot_bytes);
+      // The first round touches the pages.
+      if (round > 0) took.push_back(clock.now_ns() - begun);
+    }
+  }
+  // The median: other programs interrupt a few.
+  const auto middle = took.begin() + static_cast<std::ptrdiff_t>(took.size() / 2);
+  std::nth_element(took.begin(), middle, took.end());
+  const double seconds = static_cast<double>(*middle) / 1e9;
+  const double rate = static_cast<double>(slot_bytes) / seconds;
+  if (seconds > 0 && rate >= 1 && rate <= kMostBytesPerSecond) return rate;
+  return Status(Code::kIo, "cannot measure memory: copies took no time, or for ever");
 }
 
 }  // namespace gpusnap

@@ -1,5 +1,6 @@
 // Measures how fast a folder's device takes writes from few and from many writers at the same time:
-// the calibration of section IV.C of the VeloC paper.
+// the calibration of section IV.C of the VeloC paper. It writes as the backend writes chunks: bulk
+// files, a few slots of each on their way at the same time, nothing synced.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,8 @@ struct MeasureSettings {
   std::string folder;             // on the device; has to be there
   uint32_t most_writers = 1;      // 1 to 4096: each is a thread
   uint64_t bytes_per_writer = 0;  // what one writes to its file: a chunk
+  uint64_t slot_bytes = 4 << 20;  // written at a time
+  uint32_t in_flight = 8;         // of these, for each writer
   uint64_t most_bytes = 0;        // that may lie in the folder at once; 0: no limit
   // With every number of writers, to see how far a model is from them (the paper's figure 3), and
   // not only with concurrency_levels().
@@ -36,8 +39,8 @@ struct MeasureProgress {
   ThroughputSample last;  // no writers before the first is done
 };
 
-// Takes the samples. Each writer writes a file of its own and syncs it; a sample is what one writer
-// reached on average, times the writers. The files lie in a folder of their own in
+// Takes the samples. Each writer writes a file of its own; a sample is what one writer reached on
+// average, times the writers. The files lie in a folder of their own in
 // `settings.folder` and are gone afterwards; what an earlier call left because its process died is
 // removed first. kBusy while another process measures there. `progress` is called before, between
 // and after the samples, by the thread that calls this; when it returns false, the measuring ends
@@ -45,5 +48,9 @@ struct MeasureProgress {
 Result<std::vector<ThroughputSample>> measure_throughput(
     FileSystem& files, Clock& clock, const MeasureSettings& settings,
     const std::function<bool(const MeasureProgress&)>& progress);
+
+// Bytes a second that one writer copies into slots of that size, within memory that is there. kIo
+// where it took no time.
+Result<double> measure_memory(Clock& clock, uint64_t slot_bytes);
 
 }  // namespace gpusnap

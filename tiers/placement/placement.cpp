@@ -220,6 +220,11 @@ bool Placement::has_flushed() const {
   return average_.is_measured();
 }
 
+std::optional<double> Placement::ended_flush_bandwidth() const {
+  const std::lock_guard lock(mutex_);
+  return average_.of_ended();
+}
+
 size_t Placement::waiting() const {
   const std::lock_guard lock(mutex_);
   return queue_.size();

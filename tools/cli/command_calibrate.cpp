@@ -69,6 +69,8 @@ Result<std::vector<ThroughputSample>> measure(const SsdFolder& folder,
   settings.folder = folder.path;
   settings.most_writers = options.writers;
   settings.bytes_per_writer = options.chunk;
+  settings.slot_bytes = options.slot;
+  settings.in_flight = options.writes;
   settings.most_bytes = std::max<uint64_t>(room.value(), 1);
   settings.every_number = every_number;
   auto samples = measure_throughput(
@@ -105,7 +107,10 @@ Result<Calibrated> calibrate(const SsdFolder& folder, const CalibrateOptions& op
   }
   Result<std::vector<ThroughputSample>> samples = measure(folder, options, false);
   if (!samples.ok()) return samples.status();
-  done.calibration = {device.value(), std::time(nullptr), options.chunk, samples.value()};
+  const Result<double> memory = measure_memory(monotonic_clock(), options.slot);
+  if (!memory.ok()) return memory.status();
+  done.calibration = {device.value(), std::time(nullptr), options.chunk, std::round(memory.value()),
+                      samples.value()};
   if (options.check) {
     Result<std::vector<ThroughputSample>> checked = measure(folder, options, true);
     if (!checked.ok()) return checked.status();
@@ -136,6 +141,7 @@ void print_table(const Calibrated& done) {
                     show_rate(model.total(sample.writers))});
   }
   fmt::print("{}", table(rows, "rrrr"));
+  fmt::print("memory: {} by each writer\n", show_rate(done.calibration.memory_bytes_per_second));
   if (!done.checked.empty()) {
     const ThroughputModel::Error error = model.error_against(done.checked);
     fmt::print("the model is off by {:.1f}% on average, {:.1f}% at most (with {} writers)\n",
@@ -154,6 +160,7 @@ std::string as_json(const std::vector<Calibrated>& all) {
     json.key("device").value(describe(done.calibration.device));
     json.key("measured").value(show_iso_time(done.calibration.measured_unix_s * 1'000'000'000));
     json.key("bytes_per_writer").value(done.calibration.bytes_per_writer);
+    json.key("memory_bytes_per_second").value(done.calibration.memory_bytes_per_second);
     const auto list = [&](const char* name, const std::vector<ThroughputSample>& samples) {
       json.key(name).begin_array();
       for (const ThroughputSample& sample : samples) {
@@ -226,6 +233,8 @@ int calibrate_command(CalibrateOptions options) {
   for (const std::string& line : parsed.errors) log(LogLevel::kError, line);
   if (!parsed.errors.empty()) return kExitSettings;
   if (options.chunk == 0) options.chunk = parsed.settings.tiers.chunk;
+  options.slot = parsed.settings.slot;
+  options.writes = parsed.settings.writes;
   std::vector<SsdFolder> folders;
   for (const std::string& folder : options.folders) {
     folders.push_back({std::filesystem::absolute(folder).lexically_normal().string(), 0});

@@ -85,6 +85,8 @@ struct CalibrateOptions {
   std::vector<std::string> folders;  // empty: those of GPUSNAP_SSD
   uint32_t writers = 64;             // the most that are measured with
   uint64_t chunk = 0;                // bytes of each writer; 0: GPUSNAP_CHUNK
+  uint64_t slot = 0;                 // bytes that are written at a time: GPUSNAP_SLOT
+  uint32_t writes = 0;               // of these on their way: GPUSNAP_WRITES
   bool check = false;                // measure with every number of writers besides
   bool show = false;                 // what is stored; nothing is measured
   bool json = false;

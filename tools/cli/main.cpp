@@ -400,13 +400,15 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options) {
   command->add_flag("--show", options.show, "show what is stored; measure nothing")
       ->excludes(check);
   command->add_flag("--json", options.json,
-                    "an array of objects with folder, device, measured, bytes_per_writer, samples, "
+                    "an array of objects with folder, device, measured, bytes_per_writer, "
+                    "memory_bytes_per_second, samples, "
                     "checked, error_mean, error_most, error_most_at, stored");
   command->add_option("--svg", options.svg, "write a chart into this file")->type_name("FILE");
   end_help(*command,
-           "Writes files into a folder gpusnap-calibration in each FOLDER and removes them. At "
-           "most\n"
-           "half of what is free, or the capacity in GPUSNAP_SSD, is used. What was measured is "
+           "Writes files into a folder gpusnap-calibration in each FOLDER and removes them: as the "
+           "backend\nwrites chunks, GPUSNAP_WRITES times GPUSNAP_SLOT of each on their way, "
+           "without a sync. At\nmost half of what is free, or the capacity in GPUSNAP_SSD, is "
+           "used. What was measured is "
            "kept\n"
            "on the device for 90 days; what is older, or comes from another host or device, is\n"
            "refused by the placement, and here said and measured again.\n\n"

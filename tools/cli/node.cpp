@@ -214,6 +214,7 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Stor
       if (part.sealed && !also_on_ssd) add(part.text, Level::kMemory);
     }
   }
+  added.reserve(only_here.size() + levelled.size());
   for (const auto& [which, level] : only_here) {
     added.push_back(known_only_here(which.first, which.second, level));
   }

@@ -24,6 +24,7 @@ Calibration calibration_at(int64_t measured_unix_s) {
   calibration.device = kDisk;
   calibration.measured_unix_s = measured_unix_s;
   calibration.bytes_per_writer = 64 << 20;
+  calibration.memory_bytes_per_second = 9e9;
   for (uint32_t i = 0; i < 16; ++i) {
     calibration.samples.push_back({1 + 12 * i, 700e6 - 20e6 * double(i)});
   }
@@ -73,9 +74,10 @@ TEST(CalibrationTest, IsReadBack) {
 TEST(CalibrationTest, IsWrittenAsTheHeaderSays) {
   const std::string text = text_at(kMeasured);
   EXPECT_TRUE(
-      text.starts_with("gpusnap calibration 1\nhost node17\ndevice 259:2\ntype ext4\n"
+      text.starts_with("gpusnap calibration 2\nhost node17\ndevice 259:2\ntype ext4\n"
                        "id 8a3f0c55d1e2b794\nsource /dev/nvme0n1p2\nuuid 0b9f-1c\n"
-                       "measured 1790000000\nbytes 67108864\nsample 1 700000000\n"
+                       "measured 1790000000\nbytes 67108864\nmemory 9000000000\n"
+                       "sample 1 700000000\n"
                        "sample 13 680000000\n"));
   EXPECT_EQ(sealed(text), text);
 }
@@ -113,6 +115,9 @@ TEST(CalibrationTest, AGoodChecksumAloneIsNotBelieved) {
       {"measured 1790000000", "measured -1"},
       {"measured 1790000000", "measured 01"},
       {"bytes 67108864", "bytes 99999999999999999999"},
+      {"memory 9000000000", "memory 0"},
+      {"memory 9000000000", "memory 9e9"},
+      {"memory 9000000000\n", ""},
       {"sample 1 ", "sample 2 "},
       {"sample 1 ", "sample  1 "},
       {"sample 1 700000000", "sample 1"},
@@ -129,9 +134,12 @@ TEST(CalibrationTest, AGoodChecksumAloneIsNotBelieved) {
   expect_refused(sealed(with(text, "sample 13", "sample 14")), "as far from the one before");
   expect_refused("", "not a gpusnap calibration");
   expect_refused(std::string(300 << 10, 'x'), "longer");
-  EXPECT_EQ(decode_calibration(with(text, "calibration 1", "calibration 2")).status().code(),
+  EXPECT_EQ(decode_calibration(with(text, "calibration 2", "calibration 3")).status().code(),
             Code::kNewer);
-  std::string many = "gpusnap calibration 1\n";
+  const Status earlier = decode_calibration(with(text, "calibration 2", "calibration 1")).status();
+  EXPECT_EQ(earlier.code(), Code::kInvalid);
+  EXPECT_NE(earlier.message().find("run gpusnap calibrate"), std::string::npos);
+  std::string many = "gpusnap calibration 2\n";
   for (int i = 0; i < 10000; ++i) many += "sample 1 1\n";
   expect_refused(many, "line 2 ");
 }

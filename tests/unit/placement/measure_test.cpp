@@ -7,8 +7,12 @@
 #include <atomic>
 #include <climits>
 #include <cmath>
+#include <condition_variable>
+#include <deque>
 #include <filesystem>
 #include <functional>
+#include <mutex>
+#include <thread>
 
 #include "fault_file_system.h"
 #include "tests/support/forwarding_file_system.h"
@@ -35,46 +39,52 @@ struct Names {
   FaultFileSystem files_;
 };
 
-// A device that gives `total` bytes a second to as many writers as have files open; a sync takes
-// `sync_seconds`.
+// A device that gives `total` bytes a second to as many writers as have files open.
 class VirtualDevice final : Names, public ForwardingFileSystem {
  public:
   explicit VirtualDevice(std::function<double(double)> total)
       : ForwardingFileSystem(files_), total_(std::move(total)) {}
 
-  double sync_seconds = 0;
-  std::atomic<int> appends_until_full{INT_MAX};
+  std::atomic<int> writes_until_full{INT_MAX};
 
-  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
-    auto file = files_.create(path);
+  Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
+                                                uint64_t reserve) override {
+    auto file = files_.create_bulk(path, reserve);
     if (!file.ok()) return file.status();
-    return std::unique_ptr<WritableFile>(std::make_unique<Writing>(*this));
+    return std::unique_ptr<BulkFile>(std::make_unique<Writing>(*this));
   }
 
   FaultFileSystem& names() { return files_; }
   uint64_t bytes() const { return bytes_; }
   int most_open() const { return most_open_; }
+  uint64_t most_bytes() const { return most_bytes_; }  // at a time
 
  private:
-  class Writing final : public WritableFile {
+  class Writing final : public BulkFile {
    public:
     explicit Writing(VirtualDevice& device) : device_(device) {
       device_.most_open_ = std::max(device_.most_open_.load(), ++device_.open_);
     }
     ~Writing() override { --device_.open_; }
-    Status append(std::span<const std::byte> bytes) override {
-      if (device_.appends_until_full-- <= 0) return {Code::kNoSpace, "the device is full"};
+    uint64_t size() const override { return size_; }
+    void write(uint64_t offset, std::span<const std::byte> bytes, Done done) override {
+      if (device_.writes_until_full-- <= 0) return done({Code::kNoSpace, "the device is full"});
+      EXPECT_EQ(offset, size_);
+      size_ += bytes.size();
       device_.bytes_ += bytes.size();
+      device_.most_bytes_ = std::max<uint64_t>(device_.most_bytes_, bytes.size());
       const double writers = device_.open_;
       OwnTime::pass(double(bytes.size()) * writers / device_.total_(writers));
-      return {};
+      done({});
     }
+    void read(uint64_t, std::span<std::byte>, Done done) override { done({}); }
     Status sync() override {
-      OwnTime::pass(device_.sync_seconds);
+      ADD_FAILURE() << "chunks are not synced";
       return {};
     }
 
    private:
+    uint64_t size_ = 0;
     VirtualDevice& device_;
   };
 
@@ -82,6 +92,7 @@ class VirtualDevice final : Names, public ForwardingFileSystem {
   std::atomic<int> open_ = 0;
   std::atomic<int> most_open_ = 0;
   std::atomic<uint64_t> bytes_ = 0;
+  std::atomic<uint64_t> most_bytes_ = 0;
 };
 
 double contended(double writers) {
@@ -93,6 +104,7 @@ MeasureSettings settings_for(uint32_t most_writers) {
   settings.folder = "/ssd";
   settings.most_writers = most_writers;
   settings.bytes_per_writer = (5 << 20) + 7;
+  settings.slot_bytes = 256 << 10;
   return settings;
 }
 
@@ -156,14 +168,97 @@ TEST(MeasureTest, TakesEveryNumberOfWritersWhereItIsAsked) {
   for (uint32_t i = 0; i < 23; ++i) EXPECT_EQ(samples.value()[i].writers, i + 1);
 }
 
-TEST(MeasureTest, CountsTheTimeOfTheSync) {
-  VirtualDevice device([](double) { return 1e9; });
-  device.sync_seconds = 1;
+// Ends a write when it is told to.
+class HeldDevice final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
+                                                uint64_t reserve) override {
+    auto file = ForwardingFileSystem::create_bulk(path, reserve);
+    if (!file.ok()) return file;
+    return std::unique_ptr<BulkFile>(std::make_unique<Writing>(*this));
+  }
+  // By the oldest that are on their way, one after the other, until `all` were begun and ended.
+  void end_writes(size_t all) {
+    for (size_t ended = 0; ended < all;) {
+      std::unique_lock lock(mutex_);
+      begun_.wait(lock, [&] { return !held_.empty(); });
+      // As many as there may be, unless there are no more.
+      const size_t may_be = std::min<size_t>(kInFlight, all - ended);
+      begun_.wait(lock, [&] { return held_.size() == may_be; });
+      BulkFile::Done done = std::move(held_.front());
+      held_.pop_front();
+      lock.unlock();
+      done({});
+      ++ended;
+    }
+  }
+  static constexpr uint32_t kInFlight = 3;
+
+ private:
+  class Writing final : public BulkFile {
+   public:
+    explicit Writing(HeldDevice& device) : device_(device) {}
+    uint64_t size() const override { return 0; }
+    void write(uint64_t, std::span<const std::byte>, Done done) override {
+      const std::lock_guard lock(device_.mutex_);
+      device_.held_.push_back(std::move(done));
+      device_.begun_.notify_all();
+    }
+    void read(uint64_t, std::span<std::byte>, Done done) override { done({}); }
+    Status sync() override { return {}; }
+
+   private:
+    HeldDevice& device_;
+  };
+
+  std::mutex mutex_;
+  std::condition_variable begun_;
+  std::deque<BulkFile::Done> held_;
+};
+
+TEST(MeasureTest, WritesSlotsOfWhichSomeAreOnTheirWay) {
+  FaultFileSystem names;
+  HeldDevice device(names);
+  std::thread ends([&] { device.end_writes(7); });
+  MeasureSettings settings = settings_for(1);
+  settings.bytes_per_writer = 7 * settings.slot_bytes;
+  settings.in_flight = HeldDevice::kInFlight;
+  const auto samples = measure_throughput(device, monotonic_clock(), settings, {});
+  ends.join();
+  EXPECT_TRUE(samples.ok()) << samples.status().message();
+}
+
+TEST(MeasureTest, SlotsAreAsLargeAsTheyAreSaidToBe) {
+  VirtualDevice device(contended);
   OwnTime clock;
-  const auto samples = measure_throughput(device, clock, settings_for(1), {});
-  ASSERT_TRUE(samples.ok());
-  const double bytes = double(settings_for(1).bytes_per_writer);
-  EXPECT_NEAR(samples.value()[0].bytes_per_second, bytes / (1 + bytes / 1e9), 1);
+  ASSERT_TRUE(measure_throughput(device, clock, settings_for(2), {}).ok());
+  EXPECT_EQ(device.most_bytes(), settings_for(2).slot_bytes);
+}
+
+// Under a tenth of the numbers of writers, and a mean error of at most 5 % over all.
+TEST(MeasureTest, FewSamplesForetellTheOthers) {
+  VirtualDevice device(contended);
+  OwnTime clock;
+  MeasureSettings settings = settings_for(64);
+  const auto samples = measure_throughput(device, clock, settings, {});
+  settings.every_number = true;
+  const auto all = measure_throughput(device, clock, settings, {});
+  ASSERT_TRUE(samples.ok() && all.ok());
+  EXPECT_LT(samples->size() * 10, all->size());
+  const auto model = ThroughputModel::fit(samples.value());
+  ASSERT_TRUE(model.ok());
+  EXPECT_LE(model->error_against(all.value()).mean, 0.05);
+}
+
+TEST(MeasureTest, MemoryHasASpeed) {
+  for (const uint64_t slot : {uint64_t{4096}, uint64_t{1} << 20}) {
+    const auto rate = measure_memory(monotonic_clock(), slot);
+    ASSERT_TRUE(rate.ok()) << rate.status().message();
+    EXPECT_GT(rate.value(), 1e6);
+  }
+  OwnTime still;
+  EXPECT_EQ(measure_memory(still, 1 << 20).status().code(), Code::kIo);
 }
 
 TEST(MeasureTest, KeepsToItsSpace) {
@@ -185,9 +280,9 @@ TEST(MeasureTest, KeepsToItsSpace) {
 }
 
 TEST(MeasureTest, AFullDeviceIsReportedAndLeftClean) {
-  for (const int appends : {0, 1, 17, 60}) {
+  for (const int writes : {0, 1, 17, 60}) {
     VirtualDevice device(contended);
-    device.appends_until_full = appends;
+    device.writes_until_full = writes;
     OwnTime clock;
     const auto samples = measure_throughput(device, clock, settings_for(20), {});
     EXPECT_EQ(samples.status().message(), "the device is full");

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What flushes reached is kept beside a device's calibration for the next backend.
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+#include "fault_file_system.h"
+#include "support.h"
+#include "tiers/backend/local_tiers.h"
+#include "tiers/placement/calibration.h"
+#include "tiers/placement/flush_record.h"
+
+namespace gpusnap::test {
+namespace kept_average {
+
+// A device that is there; what is in it is made up.
+constexpr const char* kSsd = "/tmp";
+constexpr double kMemoryRate = 7e9;
+
+class KeptAverage : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto device = identify_device(kSsd);
+    ASSERT_TRUE(device.ok()) << device.status().message();
+    device_ = device.value();
+    ASSERT_TRUE(files_.make_folder(kSsd).ok());
+  }
+  void calibrate() {
+    const Calibration calibration{
+        device_, std::time(nullptr), 4096, kMemoryRate, {{1, 1e6}, {2, 2e6}, {3, 2e6}}};
+    const Status saved = save_calibration(files_, calibration_folder(kSsd), calibration);
+    ASSERT_TRUE(saved.ok()) << saved.message();
+  }
+  std::unique_ptr<LocalTiers> open() {
+    return LocalTiers::open(files_, {{kSsd, 1 << 20}}, "node", PlacementPolicy::kHybridOpt, 4096,
+                            [](const std::string&) {});
+  }
+
+  FaultFileSystem files_;
+  DeviceIdentity device_;
+};
+
+TEST_F(KeptAverage, IsThereForTheNextOne) {
+  calibrate();
+  EXPECT_FALSE(open()->flush_bytes_per_second());
+  EXPECT_EQ(open()->memory_bytes_per_second(), kMemoryRate);
+  EXPECT_TRUE(open()->keep_flush_rate(123e6).ok());
+  EXPECT_EQ(open()->flush_bytes_per_second(), 123e6);
+}
+
+TEST_F(KeptAverage, WithoutACalibrationNothingIsKept) {
+  EXPECT_TRUE(open()->keep_flush_rate(123e6).ok());
+  EXPECT_FALSE(open()->flush_bytes_per_second());
+  EXPECT_FALSE(open()->memory_bytes_per_second());
+  EXPECT_TRUE(files_.paths().empty());
+}
+
+TEST_F(KeptAverage, WhatCannotBeUsedIsAsIfItWereNotThere) {
+  calibrate();
+  FlushRecord old{device_, 1, 123e6};
+  ASSERT_TRUE(save_flush_record(files_, calibration_folder(kSsd), old).ok());
+  EXPECT_FALSE(open()->flush_bytes_per_second());
+  EXPECT_TRUE(open()->keep_flush_rate(99e6).ok());
+  EXPECT_EQ(open()->flush_bytes_per_second(), 99e6);
+}
+
+TEST_F(KeptAverage, ABackendBeginsWithIt) {
+  calibrate();
+  LocalBackend::Options options;
+  options.backend.ssd = {{kSsd, 1 << 20}};
+  options.backend.chunk_bytes = 4096;
+  options.backend.name = "node";
+  {
+    LocalBackend backend(files_, options);
+    const Status taken = take_checkpoint(backend, {}, 1, nullptr);
+    ASSERT_TRUE(taken.ok()) << taken.message();
+    backend.drain();
+  }
+  const auto kept = open()->flush_bytes_per_second();
+  ASSERT_TRUE(kept);
+  const StagingArea area;
+  const auto next = Backend::make(files_, *area.memory, options.backend);
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_DOUBLE_EQ(next.value()->counters().flush_bandwidth, *kept);
+}
+
+}  // namespace kept_average
+}  // namespace gpusnap::test
