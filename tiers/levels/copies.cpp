@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/levels/copies.h"
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include "tiers/no_throw.h"
+
+namespace gpusnap::levels {
+
+bool PartCopies::is_whole() const {
+  if (shards.size() != about.scheme.shards()) return false;
+  // A node for each shard: shards take others' nodes where those have another one (Kuhn).
+  std::map<uint32_t, uint32_t> taken;  // node: shard
+  const std::function<bool(uint32_t, std::set<uint32_t>&)> place = [&](uint32_t shard,
+                                                                       std::set<uint32_t>& tried) {
+    for (const uint32_t node : shards.at(shard)) {
+      if (!tried.insert(node).second) continue;
+      const auto found = taken.find(node);
+      if (found != taken.end() && !place(found->second, tried)) continue;
+      taken[node] = shard;
+      return true;
+    }
+    return false;
+  };
+  return std::ranges::all_of(shards, [&](const auto& shard) {
+    std::set<uint32_t> tried;
+    return place(shard.first, tried);
+  });
+}
+
+std::vector<PartCopies> put_together(
+    const std::vector<std::pair<uint32_t, std::vector<ShardHeader>>>& said) {
+  using Coding = std::tuple<PartId, uint64_t, LevelScheme, uint64_t>;
+  std::map<Coding, PartCopies> found;
+  for (const auto& [node, headers] : said) {
+    for (const ShardHeader& header : headers) {
+      PartCopies& copies = found[{header.part, header.coding, header.scheme, header.image_bytes}];
+      copies.about = header;
+      copies.shards[header.number].push_back(node);
+    }
+  }
+  std::vector<PartCopies> parts;
+  parts.reserve(found.size());
+  for (auto& [coding, copies] : found) parts.push_back(std::move(copies));
+  std::ranges::stable_sort(parts, std::greater(),
+                           [](const PartCopies& each) { return each.about.part.epoch; });
+  return parts;
+}
+
+Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job) {
+  std::mutex mutex;
+  std::vector<std::pair<uint32_t, std::vector<ShardHeader>>> said;
+  Catalogue catalogue;
+  std::vector<std::thread> threads;
+  for (uint32_t node = 0; node < nodes.size(); ++node) {
+    threads.emplace_back([&, node] {
+      auto listed = no_throw("ask another node", [&] { return nodes[node]->list(store, job); });
+      const std::lock_guard lock(mutex);
+      if (listed.ok()) {
+        said.emplace_back(node, std::move(listed.value()));
+      } else {
+        catalogue.unreachable[node] = listed.status();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::ranges::sort(said, {}, [](const auto& each) { return each.first; });
+  catalogue.parts = put_together(said);
+  return catalogue;
+}
+
+namespace {
+
+// The better coding of the same part, or the newer run's.
+bool is_better(const PartCopies& one, const PartCopies& other) {
+  const auto worth = [](const PartCopies& each) {
+    return std::tuple(each.is_recoverable(), each.about.cut_unix_ns, each.is_whole(),
+                      each.shards.size());
+  };
+  return worth(one) > worth(other);
+}
+
+}  // namespace
+
+std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts) {
+  std::map<uint64_t, std::map<uint32_t, const PartCopies*>, std::greater<>> best;
+  for (const PartCopies& each : parts) {
+    const PartCopies*& found = best[each.about.part.epoch][each.about.part.rank];
+    if (found == nullptr || is_better(each, *found)) found = &each;
+  }
+  // A part counts as its ancestors do.
+  const auto holds = [&](const PartCopies* part, bool (PartCopies::*does)() const) {
+    for (; part != nullptr;) {
+      if (!(part->*does)()) return false;
+      if (part->about.parent == 0) return true;
+      const auto parent = best.find(part->about.parent);
+      if (parent == best.end()) return false;
+      const auto rank = parent->second.find(part->about.part.rank);
+      part = rank == parent->second.end() ? nullptr : rank->second;
+    }
+    return false;
+  };
+  std::vector<EpochCopies> epochs;
+  for (const auto& [epoch, ranks] : best) {
+    EpochCopies copies;
+    copies.epoch = epoch;
+    const ShardHeader& about = ranks.begin()->second->about;
+    copies.scheme = about.scheme;
+    copies.parts.resize(std::max<size_t>(about.ranks, ranks.rbegin()->first + size_t{1}));
+    for (const auto& [rank, part] : ranks) copies.parts[rank] = part;
+    const auto all = [&](bool (PartCopies::*does)() const) {
+      return std::ranges::all_of(copies.parts,
+                                 [&](const PartCopies* part) { return holds(part, does); });
+    };
+    copies.is_whole = all(&PartCopies::is_whole);
+    copies.is_recoverable = all(&PartCopies::is_recoverable);
+    epochs.push_back(std::move(copies));
+  }
+  return epochs;
+}
+
+}  // namespace gpusnap::levels

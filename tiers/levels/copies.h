@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What there is of parts on the nodes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tiers/levels/shard_store.h"
+
+namespace gpusnap::levels {
+
+// The shards' stores, by the nodes' numbers in GPUSNAP_PEERS. They outlive what uses them.
+using Nodes = std::vector<ShardStore*>;
+
+// The shards of one coding of a part.
+struct PartCopies {
+  ShardHeader about;                                 // its number is any
+  std::map<uint32_t, std::vector<uint32_t>> shards;  // by number: nodes that have it
+
+  // As many nodes may be lost as there are parity shards: all shards are there, each on a node of
+  // its own.
+  bool is_whole() const;
+  bool is_recoverable() const { return shards.size() >= about.scheme.data; }
+};
+
+struct Catalogue {
+  std::vector<PartCopies> parts;           // newest epoch first
+  std::map<uint32_t, Status> unreachable;  // nodes, and why
+};
+
+// Asks all nodes at once. Of that store (store_key()) and job; empty: of all.
+Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job);
+// What nodes have said, put together. Pure.
+std::vector<PartCopies> put_together(
+    const std::vector<std::pair<uint32_t, std::vector<ShardHeader>>>& said);
+
+// Of one checkpoint of a job, over its ranks. Pure.
+struct EpochCopies {
+  uint64_t epoch = 0;
+  std::vector<const PartCopies*> parts;  // by rank; of each its best coding, null: none
+  LevelScheme scheme;
+  bool is_whole = false;        // so is every part, and its ancestors
+  bool is_recoverable = false;  // likewise
+};
+// Of one store and job, newest first. The parts are of one run, the newest: epochs of a run that
+// came before are others' that have the same number. They belong to `parts`.
+std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts);
+
+}  // namespace gpusnap::levels

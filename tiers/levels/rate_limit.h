@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all background traffic of this node shares: threads wait here until they may send.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "tiers/clock.h"
+#include "tiers/levels/token_bucket.h"
+
+namespace gpusnap::levels {
+
+// At full rate for so long after a pause.
+inline constexpr uint64_t kBurstsPerSecond = 20;
+
+// Thread-safe.
+class RateLimit {
+ public:
+  // `rate`: bytes per second; 0: without a bound.
+  explicit RateLimit(uint64_t rate, Clock& clock = monotonic_clock())
+      : bucket_(rate, rate / kBurstsPerSecond), clock_(clock) {}
+
+  // Waits until so many bytes may pass, or until stop().
+  void pass(uint64_t bytes) {
+    std::unique_lock lock(mutex_);
+    const int64_t wait = bucket_.take(bytes, clock_.now_ns());
+    if (wait > 0) {
+      stopping_.wait_for(lock, std::chrono::nanoseconds(wait), [this] { return stopped_; });
+    }
+  }
+  // Nobody waits any more.
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    stopping_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable stopping_;
+  TokenBucket bucket_;
+  Clock& clock_;
+  bool stopped_ = false;
+};
+
+}  // namespace gpusnap::levels
