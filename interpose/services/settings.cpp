@@ -344,6 +344,58 @@ std::string read_flushes(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
+std::string read_levels(std::string_view value, ParsedSettings& into) {
+  const auto scheme = parse_level_scheme(value);
+  if (!scheme && value != "off") {
+    return "not off, partner or rs:K+M with K from 1 to 32 and M from 1 to 8, such as rs:4+2";
+  }
+  into.settings.levels.scheme = scheme;
+  return {};
+}
+
+std::string read_peers(std::string_view value, ParsedSettings& into) {
+  std::vector<PeerAddress> peers;
+  for (bool more = true; more;) {
+    const size_t comma = std::min(value.find(','), value.size());
+    const std::string_view item = value.substr(0, comma);
+    auto peer = parse_peer(item);
+    if (!peer) return "'" + shown(item) + "' is no address such as node1:7400";
+    if (std::ranges::find(peers, *peer) != peers.end()) {
+      return "'" + shown(item) + "' is there twice";
+    }
+    peers.push_back(std::move(*peer));
+    more = comma < value.size();
+    value.remove_prefix(more ? comma + 1 : comma);
+  }
+  into.settings.levels.peers = std::move(peers);
+  return {};
+}
+
+std::string read_level_port(std::string_view value, ParsedSettings& into) {
+  uint64_t port = 0;
+  if (!parse_count(value, port) || port == 0 || port > std::numeric_limits<uint16_t>::max()) {
+    return "not a port from 1 to 65535, such as 7400";
+  }
+  into.settings.levels.port = static_cast<uint16_t>(port);
+  return {};
+}
+
+std::string read_level_key(std::string_view value, ParsedSettings& into) {
+  if (!value.starts_with('/')) return "not a file's path from / on";
+  into.settings.levels.key = value;
+  return {};
+}
+
+std::string read_level_encrypt(std::string_view value, ParsedSettings& into) {
+  if (value != "on" && value != "off") return "not on or off";
+  into.settings.levels.encrypts = value == "on";
+  return {};
+}
+
+std::string read_level_rate(std::string_view value, ParsedSettings& into) {
+  return read_size(value, 1ULL << 20, 1ULL << 40, into.settings.levels.rate);
+}
+
 std::string read_backend(std::string_view value, ParsedSettings& into) {
   if (value != "process" && value != "thread") return "not process or thread";
   into.settings.backend_process = value == "process";
@@ -485,7 +537,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 39> kVariables = {
+constexpr std::array<Variable, 45> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
@@ -505,6 +557,12 @@ constexpr std::array<Variable, 39> kVariables = {
      {"GPUSNAP_CHUNK", read_chunk},
      {"GPUSNAP_PLACEMENT", read_placement},
      {"GPUSNAP_FLUSHES", read_flushes},
+     {"GPUSNAP_LEVELS", read_levels},
+     {"GPUSNAP_PEERS", read_peers},
+     {"GPUSNAP_LEVEL_PORT", read_level_port},
+     {"GPUSNAP_LEVEL_KEY", read_level_key},
+     {"GPUSNAP_LEVEL_ENCRYPT", read_level_encrypt},
+     {"GPUSNAP_LEVEL_RATE", read_level_rate},
      {"GPUSNAP_BACKEND", read_backend},
      {"GPUSNAP_NODE", read_node},
      {"GPUSNAP_BACKEND_IDLE", read_backend_idle},
@@ -648,6 +706,12 @@ ParsedSettings parse_settings(const char* const* environment) {
   if (tiers.policy == PlacementPolicy::kSsdOnly && tiers.ssd.empty()) {
     parsed.errors.emplace_back("GPUSNAP_PLACEMENT=ssd-only: it needs a folder in GPUSNAP_SSD");
   }
+  const LevelSettings& levels = parsed.settings.levels;
+  std::string problem = problem_of(levels, !tiers.ssd.empty());
+  if (problem.empty() && levels.scheme && !parsed.settings.backend_process) {
+    problem = "GPUSNAP_LEVELS=" + name_of(*levels.scheme) + ": it needs GPUSNAP_BACKEND=process";
+  }
+  if (!problem.empty()) parsed.errors.push_back(std::move(problem));
   if (parsed.settings.host_cache == 0) {
     const bool shared = parsed.settings.backend_process;
     parsed.settings.host_cache = default_host_cache(shared ? 1 : ranks_on_node(environment));

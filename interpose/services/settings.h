@@ -10,6 +10,7 @@
 
 #include "interpose/services/log.h"
 #include "tiers/compression/setting.h"
+#include "tiers/levels/level_settings.h"
 #include "tiers/placement/tier_settings.h"
 
 namespace gpusnap {
@@ -66,9 +67,10 @@ struct Settings {
   bool speculate = true;          // on kernels of which it is not proven what they write
   CompressionSetting compress;
   uint32_t compress_workers =
-      0;                // at most kMostCompressWorkers; parse_settings() fills in the default
-  uint32_t writes = 8;  // of a checkpoint, on their way at the same time; at most kMostWrites
-  TierSettings tiers;   // GPUSNAP_SSD, GPUSNAP_CHUNK, GPUSNAP_PLACEMENT, GPUSNAP_FLUSHES
+      0;                 // at most kMostCompressWorkers; parse_settings() fills in the default
+  uint32_t writes = 8;   // of a checkpoint, on their way at the same time; at most kMostWrites
+  TierSettings tiers;    // GPUSNAP_SSD, GPUSNAP_CHUNK, GPUSNAP_PLACEMENT, GPUSNAP_FLUSHES
+  LevelSettings levels;  // GPUSNAP_LEVELS, GPUSNAP_PEERS, GPUSNAP_LEVEL_*
   bool backend_process = true;  // GPUSNAP_BACKEND: a process of the node's, or a thread
   std::string node;             // which processes share a backend; empty: the host's name
   // How long a backend without work stays.

@@ -531,7 +531,7 @@ class Server final : public Backend {
     if (!status.ok() && !stream.abandoned && !has_client(index)) warn(status);
     // First: a backend that follows finds slots that belong to nobody.
     if (index < kMostStreams) server_.end(index, status);
-    if (status.ok()) merge_later(text);
+    if (status.ok()) finish_later(text);
     if (stream.part->waits_for_another_try()) try_again_at_ = Clock::now() + options_.try_again;
     flow_.drop(*stream.part, status);
     for (const auto& arrival : stream.waiting) release(arrival.slot, status.ok());
@@ -547,14 +547,14 @@ class Server final : public Backend {
     flow_.suspend(*tier + 1);
   }
 
-  void merge_later(const CheckpointText& text) {
+  void finish_later(const CheckpointText& text) {
     IncomingCheckpoint::Setting setting = setting_for(text);
     if (options_.spawn) setting.store.workers = 1;
     const Status added = background_.add([this, setting] {
-      const Status merged = in_background(
-          files_, setting.text, setting.store, *setting.compression, setting.spawn,
-          [this] { return ends_merging(); }, *setting.cache);
-      if (!merged.ok()) warn(merged);
+      const Status done =
+          in_background({files_, setting.text, setting.store, *setting.compression, setting.spawn,
+                         [this] { return ends_merging(); }, *setting.cache, options_.protection});
+      if (!done.ok()) warn(done);
       memory_.header().filled.ring();
     });
     if (!added.ok()) warn(added);
@@ -639,7 +639,8 @@ class Server final : public Backend {
   void committed(uint32_t index, const CheckpointText& text) {
     const Status done = no_throw("tidy up after a checkpoint", [&] {
       return after_commit(
-          files_, turns_, text, [this, index] { return has_client(index); }, tiers_->cache());
+          files_, turns_, text, [this, index] { return has_client(index); }, tiers_->cache(),
+          options_.protection);
     });
     if (!done.ok()) warn(done);
   }
@@ -670,7 +671,10 @@ class Server final : public Backend {
     return growth_.is_needed(free);
   }
 
-  bool is_idle() const { return streams_.empty() && !background_.is_busy() && server_.is_idle(); }
+  bool is_idle() const {
+    const bool is_protecting = options_.protection != nullptr && options_.protection->is_busy();
+    return streams_.empty() && !background_.is_busy() && !is_protecting && server_.is_idle();
+  }
 
   bool is_over(std::chrono::nanoseconds idle) {
     if (!is_idle()) return false;

@@ -18,6 +18,7 @@
 
 #include <unistd.h>
 
+#include "tiers/backend/protection.h"
 #include "tiers/file_system.h"
 #include "tiers/placement/placement.h"
 #include "tiers/placement/tier_settings.h"
@@ -72,6 +73,8 @@ class Backend {
     std::chrono::nanoseconds idle{0};
     // After so long, what a store that failed has left on local tiers is tried again.
     std::chrono::nanoseconds try_again = std::chrono::seconds(5);
+    // Of what is committed, against the loss of this node; outlives it. Null: none.
+    Protection* protection = nullptr;
     // One line that a user should see, of what fails without anybody who asks. Any thread.
     std::function<void(const std::string&)> warn;
   };

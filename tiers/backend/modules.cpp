@@ -17,6 +17,7 @@ struct Committed {
   const CheckpointText& part;
   const std::function<bool()>& client_lives;
   ChunkCache& cache;
+  Protection* protection;
   std::string job;         // the folder's name
   std::string job_folder;  // with the store's
 };
@@ -50,16 +51,52 @@ Status evict(const Committed& committed) {
   return {};
 }
 
-// The chain: in this order.
+// So that whoever comes after this backend protects it, should it die before it has.
+Status announce(const Committed& committed) {
+  if (committed.protection != nullptr) committed.protection->committed(committed.part);
+  return {};
+}
+
+// Increments become a full checkpoint. Its segments are others then.
+Status merge(const BackgroundPart& work) {
+  const CheckpointText& part = work.part;
+  if (part.chain == 0) return {};
+  const std::string job = sanitise_job(part.job);
+  MergeRequest request;
+  request.job = {part.store + "/" + job, job};
+  request.epoch = part.epoch;
+  request.rank = part.rank;
+  request.chain_limit = part.chain;
+  request.segments = work.options;
+  request.segments.segment_bytes = part.segment_bytes;
+  request.stop = work.stop;
+  const Result<bool> merged = merge_if_worth(work.files, request, work.compression, work.spawn);
+  if (merged.ok() && merged.value()) {
+    work.cache.drop({request.job.folder, part.epoch, part.rank, part.run});
+  }
+  const bool gone = merged.status().code() == Code::kNotFound;  // pruned meanwhile
+  return merged.ok() || gone ? Status() : merged.status();
+}
+
+Status protect(const BackgroundPart& work) {
+  if (work.protection != nullptr) work.protection->settled(work.part);
+  return {};
+}
+
+// The chains: in this order. Protection comes after merging, so that what is coded is what stays.
 using Module = Status (*)(const Committed&);
-constexpr Module kAfterCommit[] = {prune, evict};
+constexpr Module kAfterCommit[] = {prune, evict, announce};
+using BackgroundModule = Status (*)(const BackgroundPart&);
+constexpr BackgroundModule kInBackground[] = {merge, protect};
 
 }  // namespace
 
 Status after_commit(FileSystem& files, Turns& turns, const CheckpointText& part,
-                    const std::function<bool()>& client_lives, ChunkCache& cache) {
+                    const std::function<bool()>& client_lives, ChunkCache& cache,
+                    Protection* protection) {
   const std::string job = sanitise_job(part.job);
-  const Committed committed{files, turns, part, client_lives, cache, job, part.store + "/" + job};
+  const Committed committed{files, turns,      part, client_lives,
+                            cache, protection, job,  part.store + "/" + job};
   turns.committed(committed.job_folder, part.run, part.epoch);
   Status first;
   for (const Module module : kAfterCommit) {
@@ -69,26 +106,13 @@ Status after_commit(FileSystem& files, Turns& turns, const CheckpointText& part,
   return first;
 }
 
-Status in_background(FileSystem& files, const CheckpointText& part,
-                     const SegmentStore::Options& options, Compression& compression,
-                     const Spawn& spawn, const std::function<bool()>& stop, ChunkCache& cache) {
-  if (part.chain == 0) return {};
-  const std::string job = sanitise_job(part.job);
-  MergeRequest request;
-  request.job = {part.store + "/" + job, job};
-  request.epoch = part.epoch;
-  request.rank = part.rank;
-  request.chain_limit = part.chain;
-  request.segments = options;
-  request.segments.segment_bytes = part.segment_bytes;
-  request.stop = stop;
-  const Result<bool> merged = merge_if_worth(files, request, compression, spawn);
-  // Its segments are others by now.
-  if (merged.ok() && merged.value()) {
-    cache.drop({request.job.folder, part.epoch, part.rank, part.run});
+Status in_background(const BackgroundPart& work) {
+  Status first;
+  for (const BackgroundModule module : kInBackground) {
+    Status done = module(work);
+    if (first.ok()) first = std::move(done);
   }
-  const bool gone = merged.status().code() == Code::kNotFound;  // pruned meanwhile
-  return merged.ok() || gone ? Status() : merged.status();
+  return first;
 }
 
 }  // namespace gpusnap

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -53,11 +54,18 @@ std::vector<PartCopies> put_together(
 }
 
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job) {
+  std::vector<uint32_t> all(nodes.size());
+  std::iota(all.begin(), all.end(), 0U);
+  return look_at(nodes, store, job, all);
+}
+
+Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job,
+                  std::span<const uint32_t> which) {
   std::mutex mutex;
   std::vector<std::pair<uint32_t, std::vector<ShardHeader>>> said;
   Catalogue catalogue;
   std::vector<std::thread> threads;
-  for (uint32_t node = 0; node < nodes.size(); ++node) {
+  for (const uint32_t node : which) {
     threads.emplace_back([&, node] {
       auto listed = no_throw("ask another node", [&] { return nodes[node]->list(store, job); });
       const std::lock_guard lock(mutex);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,9 @@ struct Catalogue {
 };
 
 // Asks all nodes at once. Of that store (store_key()) and job; empty: of all.
+// `which`: these nodes alone; others are neither reachable nor unreachable.
+Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job,
+                  std::span<const uint32_t> which);
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job);
 // What nodes have said, put together. Pure.
 std::vector<PartCopies> put_together(

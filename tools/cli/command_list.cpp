@@ -36,7 +36,7 @@ const char* name_of_kind(const CheckpointInfo& checkpoint) {
 std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
   Json json;
   json.begin_array();
-  for (const auto& [checkpoint, level] : checkpoints) {
+  for (const auto& [checkpoint, level, protection] : checkpoints) {
     json.begin_object();
     json.key("id").value(checkpoint.id);
     json.key("job").value(checkpoint.job);
@@ -56,6 +56,7 @@ std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
     json.key("ranks").value(uint64_t{checkpoint.ranks.size()});
     json.key("state").value(name_of(checkpoint.state));
     json.key("level").value(name_of(level));
+    json.key("protection").value(protection);
     json.key("reason").value(checkpoint.reason);
     json.end_object();
   }
@@ -70,9 +71,10 @@ std::string show_kind(const CheckpointInfo& checkpoint) {
 // A complete checkpoint is durable; the others say how far they are, and why they are not complete.
 std::string show_state(const LevelledCheckpoint& checkpoint) {
   std::string state = name_of(checkpoint.info.state);
-  if (checkpoint.level == Level::kMemory || checkpoint.level == Level::kSsd) {
+  if (checkpoint.level != Level::kNone && checkpoint.level != Level::kDurable) {
     state += fmt::format(" ({})", name_of(checkpoint.level));
   }
+  if (!checkpoint.protection.empty()) state += ", " + checkpoint.protection;
   if (!checkpoint.info.reason.empty()) state += ": " + printable(checkpoint.info.reason);
   return state;
 }
@@ -161,7 +163,10 @@ int list_space(Store& store, const StoreOptions& options) {
 }  // namespace
 
 int list_command(const StoreOptions& options) {
-  const Result<std::unique_ptr<Store>> store = open_store(options.store);
+  const Settings settings = parse_settings(environ).settings;
+  // Of a store that was lost nodes may know.
+  const Result<std::unique_ptr<Store>> store =
+      open_store(options.store, settings.levels.scheme.has_value());
   if (!store.ok()) {
     if (options.json) std::puts("[]");
     return fail(store.status());
@@ -169,7 +174,6 @@ int list_command(const StoreOptions& options) {
   if (options.space) return list_space(*store.value(), options);
   Result<std::vector<CheckpointInfo>> listed = store.value()->list(options.what);
   if (!listed.ok()) return fail(listed.status());
-  const Settings settings = parse_settings(environ).settings;
   tend_leftovers(settings);
   const std::vector<LevelledCheckpoint> checkpoints =
       with_levels(settings, *store.value(), options.what, std::move(listed.value()));

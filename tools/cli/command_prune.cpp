@@ -8,6 +8,7 @@
 #include "interpose/services/log.h"
 #include "tiers/daemon/leftovers.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/level_access.h"
 #include "tools/cli/node.h"
 #include "tools/cli/store_access.h"
 #include "tools/cli/text.h"
@@ -79,6 +80,7 @@ int prune_command(const PruneOptions& options) {
     jobs.push_back({name, items.status(), {}});
     if (items.ok()) {
       jobs.back().items = std::move(items.value());
+      if (!options.dry_run) prune_shards(settings, *store.value(), name, prune.keep);
     } else if (items.status().code() == Code::kBusy && options.job.empty()) {
       // Its own run prunes it.
       log(LogLevel::kWarn, "job ", name, " is left alone: it is in use");

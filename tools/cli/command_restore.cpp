@@ -9,6 +9,7 @@
 #include "tools/cli/devices.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/level_access.h"
 #include "tools/cli/node.h"
 
 namespace gpusnap {
@@ -180,6 +181,7 @@ int restore_command(const RestoreOptions& options) {
   if (!launch.settings_ok) return kExitSettings;
   const std::string id = !options.id.empty() ? options.id : launch.job + "@latest";
   wait_for_what_was_handed_over(launch.settings, id.substr(0, id.rfind('@')));
+  bring_back_from_nodes(launch.settings, id);
   const Found found = find_checkpoint(launch.settings, id);
   if (found.exit_code == kExitNoCheckpoint && options.or_start) {
     log(LogLevel::kWarn, found.problem, "; it starts afresh");

@@ -13,6 +13,7 @@
 #include "interpose/services/log.h"
 #include "tiers/daemon/leftovers.h"
 #include "tiers/daemon/start.h"
+#include "tools/cli/level_access.h"
 
 namespace gpusnap {
 namespace {
@@ -112,6 +113,15 @@ LevelledCheckpoint known_only_here(const std::string& job, uint64_t epoch, Level
   return added;
 }
 
+LevelledCheckpoint lost_by_store(const std::string& job, uint64_t epoch,
+                                 const LevelCopies& copies) {
+  LevelledCheckpoint added = known_only_here(job, epoch, Level::kNodes);
+  added.info.reason = "not in the store; 'gpusnap restore' puts it back";
+  added.info.time_unix_ns = copies.cut_unix_ns;
+  added.info.bytes = copies.memory_bytes;
+  return added;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StagingMemory>> node_area(const Settings& settings) {
@@ -176,11 +186,37 @@ const char* name_of(Level level) {
       return "memory";
     case Level::kSsd:
       return "ssd";
+    case Level::kNodes:
+      return "nodes";
     case Level::kDurable:
       break;
   }
   return "durable";
 }
+
+namespace {
+
+// What can be put back from other nodes, as `copies` says by job and epoch.
+template <class Copies>
+void add_nodes(const Copies& copies, std::vector<LevelledCheckpoint>& listed,
+               std::vector<LevelledCheckpoint>& added) {
+  std::map<std::pair<std::string, uint64_t>, LevelledCheckpoint*> known;
+  for (LevelledCheckpoint& each : listed) known[{each.info.job, each.info.epoch}] = &each;
+  for (LevelledCheckpoint& each : added) known[{each.info.job, each.info.epoch}] = &each;
+  std::vector<LevelledCheckpoint> only_there;
+  for (const auto& [id, found] : copies) {
+    if (!found.is_recoverable) continue;
+    const auto same = known.find(id);
+    LevelledCheckpoint& checkpoint =
+        same != known.end() ? *same->second
+                            : only_there.emplace_back(lost_by_store(id.first, id.second, found));
+    checkpoint.protection = name_of(found.scheme) + (found.is_whole ? "" : " incomplete");
+    if (checkpoint.level != Level::kDurable) checkpoint.level = Level::kNodes;
+  }
+  std::ranges::move(only_there, std::back_inserter(added));
+}
+
+}  // namespace
 
 std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Store& store,
                                             const std::string& job,
@@ -214,10 +250,10 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Stor
       if (part.sealed && !also_on_ssd) add(part.text, Level::kMemory);
     }
   }
-  added.reserve(only_here.size() + levelled.size());
   for (const auto& [which, level] : only_here) {
     added.push_back(known_only_here(which.first, which.second, level));
   }
+  add_nodes(copies_on_nodes(settings, store, job), levelled, added);
   std::ranges::stable_sort(added,
                            [](const LevelledCheckpoint& one, const LevelledCheckpoint& other) {
                              return one.info.epoch > other.info.epoch;

@@ -33,16 +33,20 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
 std::map<std::string, uint64_t> space_on_node(const Settings& settings, const Store& store);
 
 // How safe a checkpoint is, from the least.
-enum class Level { kNone, kMemory, kSsd, kDurable };
-const char* name_of(Level level);  // "-", "memory", "ssd", "durable"
+enum class Level { kNone, kMemory, kSsd, kNodes, kDurable };
+const char* name_of(Level level);  // "-", "memory", "ssd", "nodes", "durable"
 
 struct LevelledCheckpoint {
   CheckpointInfo info;
   Level level = Level::kNone;
+  // What nodes have of it besides (GPUSNAP_LEVELS): "rs:4+2", where as many nodes may be lost as
+  // that says; "rs:4+2 incomplete", where it can be put back and fewer may; else empty.
+  std::string protection;
 };
 
-// With what is on its way to that store and is sealed: checkpoints of which the store knows nothing
-// yet are added as partial ones. The order is as it was: newest first.
+// With what is on its way to that store and is sealed, and what nodes have that the store has lost:
+// checkpoints of which the store knows nothing are added as partial ones. The order is as it was:
+// newest first.
 std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Store& store,
                                             const std::string& job,
                                             std::vector<CheckpointInfo> listed);

@@ -7,11 +7,11 @@
 
 namespace gpusnap {
 
-Result<std::unique_ptr<Store>> open_store(const std::string& option) {
+Result<std::unique_ptr<Store>> open_store(const std::string& option, bool create) {
   const char* const variable = std::getenv("GPUSNAP_PFS");
   std::string folder = option;
   if (folder.empty()) folder = variable != nullptr && *variable != '\0' ? variable : "./gpusnap";
-  return Store::open(posix_file_system(), folder, false);
+  return Store::open(posix_file_system(), folder, create);
 }
 
 IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after) {

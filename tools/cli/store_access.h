@@ -11,8 +11,8 @@
 
 namespace gpusnap {
 
-// As the option or GPUSNAP_PFS says, else ./gpusnap.
-Result<std::unique_ptr<Store>> open_store(const std::string& option);
+// As the option or GPUSNAP_PFS says, else ./gpusnap. `create`: the folder, where it is not there.
+Result<std::unique_ptr<Store>> open_store(const std::string& option, bool create = false);
 // What `gpusnap prune` asks for. `keep`: 0 for what GPUSNAP_KEEP says.
 IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after);
 // Writes the failure's line; the exit code for it.

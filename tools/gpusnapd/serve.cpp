@@ -13,8 +13,10 @@
 
 #include "interpose/services/backend_link.h"
 #include "interpose/services/backend_options.h"
+#include "interpose/services/log.h"
 #include "tiers/backend/backend.h"
 #include "tiers/daemon/start.h"
+#include "tiers/levels/service.h"
 #include "tiers/staging/memory.h"
 #include "tiers/staging/server.h"
 
@@ -67,6 +69,22 @@ class EndWhenAsked {
   std::thread thread_;
 };
 
+// Null where there are none. Checkpoints are worth more than their protection: where that cannot be
+// had, the user is told and the backend works without.
+std::unique_ptr<levels::LevelService> start_levels(const Settings& settings) {
+  if (!settings.levels.scheme) return nullptr;
+  levels::LevelService::Options options;
+  options.settings = settings.levels;
+  options.ssd = settings.tiers.ssd.front().path;
+  options.warn = [](const std::string& line) { log(LogLevel::kWarn, line); };
+  options.tell = [](const std::string& line) { log(LogLevel::kInfo, line); };
+  auto service = levels::LevelService::start(posix_file_system(), std::move(options));
+  if (service.ok()) return std::move(service.value());
+  log(LogLevel::kError,
+      "checkpoints of this node are not protected by others: ", service.status().message());
+  return nullptr;
+}
+
 }  // namespace
 
 Status serve_node(const Settings& settings) {
@@ -77,7 +95,10 @@ Status serve_node(const Settings& settings) {
   if (!memory.ok()) return memory.status();
   Backend::Options options = backend_options(settings);
   options.name = area;
-  options.idle = settings.backend_idle;
+  const std::unique_ptr<levels::LevelService> protection = start_levels(settings);
+  options.protection = protection.get();
+  // One that has shards of others serves them until it is asked to end.
+  options.idle = protection ? std::chrono::nanoseconds(0) : settings.backend_idle;
   auto backend = Backend::make(posix_file_system(), *memory.value(), std::move(options));
   if (!backend.ok()) return backend.status();
   end_when_asked.watch(*backend.value());

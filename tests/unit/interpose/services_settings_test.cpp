@@ -247,6 +247,36 @@ TEST(Settings, ReadTheLocalTiers) {
   }
 }
 
+TEST(Settings, ReadTheLevels) {
+  EXPECT_FALSE(parse({}).settings.levels.scheme);
+  EXPECT_FALSE(parse({"GPUSNAP_LEVELS=off"}).settings.levels.scheme);
+  const ParsedSettings parsed =
+      parse({"GPUSNAP_LEVELS=rs:2+1", "GPUSNAP_PEERS=a:7400,b:7400,[::1]:7401", "GPUSNAP_SSD=/l",
+             "GPUSNAP_LEVEL_KEY=/key", "GPUSNAP_LEVEL_PORT=7401", "GPUSNAP_LEVEL_ENCRYPT=on",
+             "GPUSNAP_LEVEL_RATE=100M"});
+  EXPECT_TRUE(parsed.errors.empty());
+  const LevelSettings& set = parsed.settings.levels;
+  EXPECT_EQ(set.scheme, (LevelScheme{2, 1}));
+  EXPECT_EQ(set.peers.size(), 3U);
+  EXPECT_EQ(set.peers.back(), (PeerAddress{"::1", 7401}));
+  EXPECT_EQ(set.port, 7401);
+  EXPECT_EQ(set.key, "/key");
+  EXPECT_TRUE(set.encrypts);
+  EXPECT_EQ(set.rate, 100U << 20);
+  // What is missing is named.
+  EXPECT_NE(only_error("GPUSNAP_LEVELS=partner").find("GPUSNAP_SSD"), std::string::npos);
+  for (const char* wrong :
+       {"GPUSNAP_LEVELS=raid", "GPUSNAP_LEVELS=rs:0+1", "GPUSNAP_PEERS=a", "GPUSNAP_PEERS=a:1,a:1",
+        "GPUSNAP_LEVEL_KEY=key", "GPUSNAP_LEVEL_PORT=0", "GPUSNAP_LEVEL_PORT=65536",
+        "GPUSNAP_LEVEL_ENCRYPT=yes", "GPUSNAP_LEVEL_RATE=1K"}) {
+    EXPECT_EQ(parse({wrong}).errors.size(), 1U) << wrong;
+  }
+  EXPECT_EQ(parse({"GPUSNAP_LEVELS=partner", "GPUSNAP_PEERS=a:1,b:1", "GPUSNAP_SSD=/l",
+                   "GPUSNAP_LEVEL_KEY=/key", "GPUSNAP_BACKEND=thread"})
+                .errors.size(),
+            1U);
+}
+
 TEST(Settings, ReadWhereTheBackendIs) {
   const Settings usual = parse({}).settings;
   EXPECT_TRUE(usual.backend_process);

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/levels/service.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "tiers/backend/local_tiers.h"
+#include "tiers/levels/groups.h"
+#include "tiers/levels/sweep.h"
+#include "tiers/levels/transfer.h"
+#include "tiers/no_throw.h"
+#include "tiers/store.h"
+
+namespace gpusnap::levels {
+
+namespace {
+
+PartId id_of(const CheckpointText& part) {
+  return {store_key(part.store), sanitise_job(part.job), part.epoch, part.rank, part.run};
+}
+
+PartPlace place_of(const CheckpointText& part) {
+  const std::string job = sanitise_job(part.job);
+  return {part.store + "/" + job, job, part.epoch, part.rank};
+}
+
+std::string show(const CheckpointText& part) {
+  return part.job + "@" + std::to_string(part.epoch) + " rank " + std::to_string(part.rank);
+}
+
+// The coding that is the furthest from being lost.
+const PartCopies* best_of(const Catalogue& catalogue, const PartId& part) {
+  const PartCopies* best = nullptr;
+  for (const PartCopies& each : catalogue.parts) {
+    if (each.about.part != part) continue;
+    if (best == nullptr || each.shards.size() > best->shards.size()) best = &each;
+  }
+  return best;
+}
+
+}  // namespace
+
+LevelService::LevelService(FileSystem& files, Options options)
+    : files_(files),
+      options_(std::move(options)),
+      limit_(options_.settings.rate),
+      notes_(files, options_.ssd) {}
+
+Result<std::unique_ptr<LevelService>> LevelService::start(FileSystem& files, Options options) {
+  std::unique_ptr<LevelService> service(new LevelService(files, std::move(options)));
+  if (Status started = service->start(); !started.ok()) return started;
+  return service;
+}
+
+Status LevelService::start() {
+  auto nodes = NodeSet::open(files_, options_.settings, options_.ssd, &limit_);
+  if (!nodes.ok()) return nodes.status();
+  nodes_ = std::move(nodes.value());
+  if (!nodes_->own()) return {Code::kNotFound, "GPUSNAP_PEERS has no address of this node"};
+  own_ = *nodes_->own();
+  nodes_->local().tidy_up();
+  auto server = ShardServer::start(nodes_->port(own_), nodes_->local(), nodes_->key(),
+                                   options_.settings.encrypts, options_.warn);
+  if (!server.ok()) return server.status();
+  server_ = std::move(server.value());
+  thread_ = std::thread([this] { run(); });
+  return {};
+}
+
+LevelService::~LevelService() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  limit_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool LevelService::is_stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+void LevelService::committed(const CheckpointText& part) {
+  const Status noted = no_throw("note a checkpoint", [&] { return notes_.add(part); });
+  if (!noted.ok() && options_.warn) {
+    options_.warn(show(part) + " may stay unprotected: " + noted.message());
+  }
+}
+
+void LevelService::settled(const CheckpointText& part) {
+  const std::lock_guard lock(mutex_);
+  fresh_.push_back(part);
+  changed_.notify_all();
+}
+
+bool LevelService::is_busy() const {
+  const std::lock_guard lock(mutex_);
+  return working_ || !fresh_.empty();
+}
+
+// Whether its turn comes anyway.
+bool LevelService::is_due(const CheckpointText& part) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(fresh_, part) != fresh_.end();
+}
+
+void LevelService::run() {
+  Clock::time_point looked{};  // at once: an earlier backend may have left something
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (!fresh_.empty()) {
+      const CheckpointText part = std::move(fresh_.front());
+      fresh_.pop_front();
+      working_ = true;
+      lock.unlock();
+      work_on(part);
+      lock.lock();
+      working_ = false;
+      continue;
+    }
+    if (Clock::now() - looked >= options_.look_every) {
+      lock.unlock();
+      (void)no_throw("look after shards", [&] {
+        look_after_all();
+        return Status();
+      });
+      lock.lock();
+      looked = Clock::now();
+      continue;
+    }
+    changed_.wait_until(lock, looked + options_.look_every);
+  }
+}
+
+// Each failure once, as long as it stays the same.
+void LevelService::report(const std::string& what, const Status& status) {
+  if (is_stopping()) return;
+  if (status.ok()) {
+    told_.erase(what);
+    return;
+  }
+  if (std::exchange(told_[what], status.message()) == status.message()) return;
+  if (options_.warn) options_.warn(what + " is not protected yet: " + status.message());
+}
+
+void LevelService::work_on(const CheckpointText& part) {
+  const Status done = no_throw("protect a checkpoint", [&] { return protect_part(part); });
+  report(show(part), done);
+  if (!done.ok()) return;
+  (void)no_throw("remove shards", [&] {
+    sweep(part);
+    return Status();
+  });
+}
+
+Status LevelService::protect_part(const CheckpointText& part) {
+  const LevelScheme scheme = *options_.settings.scheme;
+  const ProtectRequest request{place_of(part), id_of(part), scheme, own_, nodes_->name(own_)};
+  Status done = protect(files_, nodes_->all(), request, [this] { return is_stopping(); });
+  if (done.ok() && options_.tell) {
+    options_.tell(show(part) + " is protected by " + name_of(scheme));
+  }
+  if (done.code() != Code::kNotFound) return done;
+  notes_.remove(part);  // pruned meanwhile
+  return {};
+}
+
+// This node's shards are on these nodes alone.
+std::vector<uint32_t> LevelService::group() const {
+  return holders(own_, static_cast<uint32_t>(nodes_->all().size()), *options_.settings.scheme);
+}
+
+Catalogue LevelService::look(const std::string& store, const std::string& job) const {
+  return look_at(nodes_->all(), store, job, group());
+}
+
+// Parts of this node that have lost shards, or never had them all.
+void LevelService::look_after_all() {
+  const Catalogue catalogue = look({}, {});
+  std::set<PartId> seen;
+  for (const CheckpointText& part : notes_.all()) {
+    if (is_stopping()) return;
+    seen.insert(id_of(part));
+    report(show(part), see_to(part, catalogue));
+  }
+  // After its SSD was lost a node knows its parts from the others alone.
+  for (const PartCopies& copies : catalogue.parts) {
+    if (is_stopping()) return;
+    if (!seen.contains(copies.about.part)) repair_without_note(copies);
+  }
+}
+
+Status LevelService::see_to(const CheckpointText& part, const Catalogue& catalogue) {
+  const PartCopies* const copies = best_of(catalogue, id_of(part));
+  if (copies != nullptr && copies->is_whole()) return {};
+  if (is_due(part)) return {};
+  const bool has_scheme = copies != nullptr && copies->about.scheme == *options_.settings.scheme;
+  if (has_scheme && copies->is_recoverable()) {
+    return repair(nodes_->all(), *copies, own_, [this] { return is_stopping(); });
+  }
+  return protect_part(part);
+}
+
+void LevelService::repair_without_note(const PartCopies& copies) {
+  const bool is_own =
+      copies.about.owner == nodes_->name(own_) && copies.about.scheme == *options_.settings.scheme;
+  if (!is_own || copies.is_whole() || !copies.is_recoverable()) return;
+  const PartId& part = copies.about.part;
+  const std::string name =
+      part.job + "@" + std::to_string(part.epoch) + " rank " + std::to_string(part.rank);
+  report(name, repair(nodes_->all(), copies, own_, [this] { return is_stopping(); }));
+}
+
+// What the store has pruned goes here, too. Of the nodes of this group: `gpusnap prune` looks at
+// all.
+void LevelService::sweep(const CheckpointText& part) {
+  const PartPlace place = place_of(part);
+  const auto stored = parts_in_store(files_, place.job_folder, place.job);
+  if (!stored.ok()) return;
+  const Catalogue catalogue = look(store_key(part.store), place.job);
+  if (!catalogue.unreachable.empty()) return;  // another time
+  for (const PartId& each : superfluous(catalogue.parts, stored.value(), part.keep)) {
+    for (const uint32_t node : group()) (void)nodes_->all()[node]->remove(each, 0);
+  }
+  for (const CheckpointText& noted : notes_.all()) {
+    const PartId id = id_of(noted);
+    const bool is_of_job = noted.store == part.store && id.job == place.job;
+    const bool is_shard = best_of(catalogue, id) != nullptr;
+    if (is_of_job && !is_shard && !stored->contains({id.epoch, id.rank, id.run})) {
+      notes_.remove(noted);
+    }
+  }
+}
+
+}  // namespace gpusnap::levels

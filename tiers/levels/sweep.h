@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which shards go: those of parts that the store has pruned.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tiers/file_system.h"
+#include "tiers/levels/copies.h"
+
+namespace gpusnap::levels {
+
+// A part's epoch, rank and run.
+using StoredParts = std::set<std::tuple<uint64_t, uint32_t, std::string>>;
+// Whose manifests are in the job's folder and can be read; nothing where the folder is not there.
+// Fails where any cannot be read.
+Result<StoredParts> parts_in_store(FileSystem& files, const std::string& job_folder,
+                                   const std::string& job);
+
+// Of one store and job, newest first: parts that the store does not have any more, and that at
+// least `keep` newer parts of their rank have succeeded, which are in the store and whole. A store
+// that has lost its files has no successors: nothing goes. Pure. `keep`: 0: none goes.
+std::vector<PartId> superfluous(const std::vector<PartCopies>& parts, const StoredParts& stored,
+                                uint64_t keep);
+
+}  // namespace gpusnap::levels
