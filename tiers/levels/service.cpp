@@ -16,6 +16,8 @@ namespace gpusnap::levels {
 
 namespace {
 
+constexpr auto kSoonest = std::chrono::milliseconds(250);
+
 PartId id_of(const CheckpointText& part) {
   return {store_key(part.store), sanitise_job(part.job), part.epoch, part.rank, part.run};
 }
@@ -121,7 +123,7 @@ void LevelService::run() {
       working_ = false;
       continue;
     }
-    if (Clock::now() - looked >= options_.look_every) {
+    if (Clock::now() - looked >= pause_) {
       lock.unlock();
       (void)no_throw("look after shards", [&] {
         look_after_all();
@@ -129,9 +131,12 @@ void LevelService::run() {
       });
       lock.lock();
       looked = Clock::now();
+      // What failed may have been a node that comes back soon.
+      pause_ = told_.empty() ? options_.look_every : std::min(options_.look_every, 2 * pause_);
+      pause_ = std::max<std::chrono::nanoseconds>(pause_, kSoonest);
       continue;
     }
-    changed_.wait_until(lock, looked + options_.look_every);
+    changed_.wait_until(lock, looked + pause_);
   }
 }
 
@@ -149,7 +154,10 @@ void LevelService::report(const std::string& what, const Status& status) {
 void LevelService::work_on(const CheckpointText& part) {
   const Status done = no_throw("protect a checkpoint", [&] { return protect_part(part); });
   report(show(part), done);
-  if (!done.ok()) return;
+  if (!done.ok()) {
+    pause_ = kSoonest;
+    return;
+  }
   (void)no_throw("remove shards", [&] {
     sweep(part);
     return Status();

@@ -27,7 +27,7 @@ class LevelService final : public Protection {
   struct Options {
     LevelSettings settings;  // without problem_of()
     std::string ssd;         // the folder of GPUSNAP_SSD for shards
-    // How often parts of this node are looked for that have lost shards.
+    // How often parts of this node are looked for that have lost shards. Sooner after a failure.
     std::chrono::nanoseconds look_every = std::chrono::seconds(10);
     // One line for the user: what goes wrong, and what has happened. Any thread.
     std::function<void(const std::string&)> warn;
@@ -75,7 +75,9 @@ class LevelService final : public Protection {
   bool working_ = false;              // on one of these
   bool stopping_ = false;
 
-  std::map<std::string, std::string> told_;  // failures, by what they are about; the thread's
+  // The thread's own.
+  std::map<std::string, std::string> told_;  // failures, by what they are about
+  std::chrono::nanoseconds pause_{0};        // until it looks after all again
   std::thread thread_;
 };
 
