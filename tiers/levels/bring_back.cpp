@@ -73,7 +73,7 @@ class Teller {
 
 class Bringer {
  public:
-  Bringer(FileSystem& files, NodeSet& nodes, Store& store, const BringBackRequest& request,
+  Bringer(FileSystem& files, const Nodes& nodes, Store& store, const BringBackRequest& request,
           const std::vector<EpochCopies>& epochs, const Listed& listed)
       : files_(files),
         nodes_(nodes),
@@ -121,12 +121,12 @@ class Bringer {
     const std::string what =
         name + (part.about.ranks > 1 ? " rank " + std::to_string(id.rank) : "");
     Teller teller(request_, what);
-    return rebuild(files_, nodes_.all(), part, {job_folder_, job_, id.epoch, id.rank},
+    return rebuild(files_, nodes_, part, {job_folder_, job_, id.epoch, id.rank},
                    [&](uint64_t done, uint64_t total) { teller(done, total); });
   }
 
   FileSystem& files_;
-  NodeSet& nodes_;
+  const Nodes& nodes_;
   const BringBackRequest& request_;
   const std::vector<EpochCopies>& epochs_;
   const Listed& listed_;
@@ -137,10 +137,10 @@ class Bringer {
 
 }  // namespace
 
-Result<bool> bring_back(FileSystem& files, NodeSet& nodes, Store& store,
+Result<bool> bring_back(FileSystem& files, const Nodes& nodes, Store& store,
                         const BringBackRequest& request) {
   const std::string job = sanitise_job(request.job);
-  const Catalogue catalogue = look_at(nodes.all(), store_key(store.folder()), job);
+  const Catalogue catalogue = look_at(nodes, store_key(store.folder()), job);
   const std::vector<EpochCopies> epochs = epochs_of(catalogue.parts);
   const auto before = list_job(files, store.job_folder(request.job), job);
   if (!before.ok()) return before.status();
@@ -157,8 +157,8 @@ Result<bool> bring_back(FileSystem& files, NodeSet& nodes, Store& store,
     request.tell(request.job + "@" + std::to_string(chosen->epoch) +
                  " is not in the store, or not as a whole: it comes back from the " +
                  name_of(chosen->scheme) + " shards on " +
-                 std::to_string(nodes.all().size() - catalogue.unreachable.size()) + " of " +
-                 std::to_string(nodes.all().size()) + " nodes");
+                 std::to_string(nodes.size() - catalogue.unreachable.size()) + " of " +
+                 std::to_string(nodes.size()) + " nodes");
   }
   Bringer bringer(files, nodes, store, request, epochs, listed.value());
   Status done = bringer.bring(*chosen);

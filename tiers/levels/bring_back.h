@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "tiers/levels/node_set.h"
+#include "tiers/levels/copies.h"
 #include "tiers/store.h"
 
 namespace gpusnap::levels {
@@ -22,7 +22,7 @@ struct BringBackRequest {
 // it complete: without an epoch, of one that is newer than all that the store has complete. Whether
 // anything was. kBusy where a process writes to the job; kInvalid where another run's checkpoint
 // has a number that is needed. Ok where there is nothing to put back.
-Result<bool> bring_back(FileSystem& files, NodeSet& nodes, Store& store,
+Result<bool> bring_back(FileSystem& files, const Nodes& nodes, Store& store,
                         const BringBackRequest& request);
 
 }  // namespace gpusnap::levels

@@ -172,7 +172,9 @@ Status LevelService::protect_part(const CheckpointText& part) {
     options_.tell(show(part) + " is protected by " + name_of(scheme));
   }
   if (done.code() != Code::kNotFound) return done;
-  notes_.remove(part);  // pruned meanwhile
+  // Pruned meanwhile; unless the store itself is not there just now.
+  if (!files_.entries(request.place.job_folder).ok()) return done;
+  notes_.remove(part);
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "interpose/services/log.h"
 #include "tiers/backend/local_tiers.h"
 #include "tiers/levels/bring_back.h"
+#include "tiers/levels/node_set.h"
 #include "tiers/levels/sweep.h"
 
 namespace gpusnap {
@@ -78,7 +79,8 @@ void bring_back_from_nodes(const Settings& settings, const std::string& id) {
     request.epoch = epoch;
   }
   request.tell = [](const std::string& line) { log(LogLevel::kWarn, line); };
-  const auto brought = levels::bring_back(posix_file_system(), *nodes, *store.value(), request);
+  const auto brought =
+      levels::bring_back(posix_file_system(), nodes->all(), *store.value(), request);
   if (!brought.ok()) log(LogLevel::kWarn, brought.status().message());
 }
 
