@@ -19,8 +19,8 @@ namespace gpusnap::levels {
 class NodeSet {
  public:
   // `settings` have no problem_of(). `ssd`: the folder of GPUSNAP_SSD that holds this node's
-  // shards. `limit`: of what is sent; null: without a bound; outlives it. A tool may run on a node
-  // that is none of the peers: it has no shards.
+  // shards. `limit`: of what is sent and fetched; null: without a bound; outlives it. A tool may
+  // run on a node that is none of the peers: it has no shards.
   static Result<std::unique_ptr<NodeSet>> open(FileSystem& files, const LevelSettings& settings,
                                                const std::string& ssd, RateLimit* limit);
 

@@ -44,12 +44,13 @@ class RemoteWriter final : public ShardWriter {
 
 class RemoteReader final : public ShardReader {
  public:
-  RemoteReader(std::unique_ptr<Channel> channel, ShardHeader header)
-      : channel_(std::move(channel)), header_(std::move(header)) {}
+  RemoteReader(std::unique_ptr<Channel> channel, ShardHeader header, RateLimit* limit)
+      : channel_(std::move(channel)), header_(std::move(header)), limit_(limit) {}
 
   const ShardHeader& header() const override { return header_; }
 
   Status next(std::span<std::byte> block) override {
+    if (limit_ != nullptr) limit_->pass(block.size());
     const auto got = expect(*channel_, Kind::kBlock);
     if (!got.ok()) return got.status();
     if (got->size() != block.size()) return damaged("another node sent a block of another size");
@@ -60,6 +61,7 @@ class RemoteReader final : public ShardReader {
  private:
   const std::unique_ptr<Channel> channel_;
   const ShardHeader header_;
+  RateLimit* const limit_;
 };
 
 }  // namespace
@@ -99,8 +101,8 @@ Result<std::unique_ptr<ShardReader>> RemoteStore::get(const PartId& part, const 
   if (header->part != part || header->number != key.number || header->coding != key.coding) {
     return damaged("another node sent another shard than it was asked for");
   }
-  return std::unique_ptr<ShardReader>(
-      std::make_unique<RemoteReader>(std::move(channel.value()), std::move(header.value())));
+  return std::unique_ptr<ShardReader>(std::make_unique<RemoteReader>(
+      std::move(channel.value()), std::move(header.value()), limit_));
 }
 
 Result<std::vector<ShardHeader>> RemoteStore::list(const std::string& store,

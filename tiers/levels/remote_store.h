@@ -13,7 +13,8 @@ namespace gpusnap::levels {
 // A connection for each operation, writer and reader.
 class RemoteStore final : public ShardStore {
  public:
-  // `limit`: what is put passes there; null: without a bound; outlives it and what it gives.
+  // `limit`: what is put and got passes there; null: without a bound; outlives it and what it
+  // gives.
   RemoteStore(PeerAddress peer, const JobKey& key, bool encrypts, RateLimit* limit);
 
   Result<std::unique_ptr<ShardWriter>> put(const ShardHeader& header) override;

@@ -66,6 +66,8 @@ Status LevelService::start() {
                                    options_.settings.encrypts, options_.warn);
   if (!server.ok()) return server.status();
   server_ = std::move(server.value());
+  // An earlier backend may have died before it had protected them, or after they were merged.
+  for (const CheckpointText& part : notes_.all()) changed_parts_.insert(id_of(part));
   thread_ = std::thread([this] { run(); });
   return {};
 }
@@ -167,7 +169,9 @@ void LevelService::work_on(const CheckpointText& part) {
 Status LevelService::protect_part(const CheckpointText& part) {
   const LevelScheme scheme = *options_.settings.scheme;
   const ProtectRequest request{place_of(part), id_of(part), scheme, own_, nodes_->name(own_)};
+  changed_parts_.insert(request.part);
   Status done = protect(files_, nodes_->all(), request, [this] { return is_stopping(); });
+  if (done.ok()) changed_parts_.erase(request.part);
   if (done.ok() && options_.tell) {
     options_.tell(show(part) + " is protected by " + name_of(scheme));
   }
@@ -175,6 +179,7 @@ Status LevelService::protect_part(const CheckpointText& part) {
   // Pruned meanwhile; unless the store itself is not there just now.
   if (!files_.entries(request.place.job_folder).ok()) return done;
   notes_.remove(part);
+  changed_parts_.erase(request.part);
   return {};
 }
 
@@ -204,9 +209,14 @@ void LevelService::look_after_all() {
 }
 
 Status LevelService::see_to(const CheckpointText& part, const Catalogue& catalogue) {
+  if (is_due(part)) return {};
+  if (changed_parts_.contains(id_of(part))) {
+    Status done = protect_part(part);
+    // Else the store is not there: what the nodes have is all there is.
+    if (done.code() != Code::kNotFound) return done;
+  }
   const PartCopies* const copies = best_of(catalogue, id_of(part));
   if (copies != nullptr && copies->is_whole()) return {};
-  if (is_due(part)) return {};
   const bool has_scheme = copies != nullptr && copies->about.scheme == *options_.settings.scheme;
   if (has_scheme && copies->is_recoverable()) {
     return repair(nodes_->all(), *copies, own_, [this] { return is_stopping(); });

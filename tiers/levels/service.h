@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -77,6 +78,7 @@ class LevelService final : public Protection {
 
   // The thread's own.
   std::map<std::string, std::string> told_;  // failures, by what they are about
+  std::set<PartId> changed_parts_;           // whose files may not be those that are on the nodes
   std::chrono::nanoseconds pause_{0};        // until it looks after all again
   std::thread thread_;
 };

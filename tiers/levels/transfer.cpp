@@ -180,6 +180,27 @@ Status recover(const Nodes& nodes, const PartCopies& copies, const std::vector<u
   }
 }
 
+// Whether all shards are there already: only a part that has changed is sent once more.
+bool is_protected(const Nodes& nodes, const ShardHeader& header,
+                  const std::vector<uint32_t>& chosen) {
+  const Catalogue catalogue = look_at(nodes, header.part.store, header.part.job, chosen);
+  return std::ranges::any_of(catalogue.parts, [&](const PartCopies& each) {
+    return each.about.part == header.part && each.about.coding == header.coding && each.is_whole();
+  });
+}
+
+Status put_all(ImageReader& image, ShardHeader header, const Nodes& nodes,
+               const std::vector<uint32_t>& chosen, const Stop& stop) {
+  Writers writers;
+  for (const uint32_t node : chosen) {
+    header.number = static_cast<uint32_t>(writers.size());
+    auto writer = nodes[node]->put(header);
+    if (!writer.ok()) return writer.status();
+    writers.push_back(std::move(writer.value()));
+  }
+  return code_and_put(image, header, writers, stop);
+}
+
 }  // namespace
 
 Status protect(FileSystem& files, const Nodes& nodes, const ProtectRequest& request,
@@ -189,16 +210,12 @@ Status protect(FileSystem& files, const Nodes& nodes, const ProtectRequest& requ
   if (image.value()->manifest().run != request.part.run) {
     return {Code::kNotFound, "the checkpoint is another run's by now"};
   }
-  ShardHeader header = header_for(request, *image.value());
-  Writers writers;
+  const ShardHeader header = header_for(request, *image.value());
   const auto chosen = holders(request.owner, static_cast<uint32_t>(nodes.size()), request.scheme);
-  for (const uint32_t node : chosen) {
-    header.number = static_cast<uint32_t>(writers.size());
-    auto writer = nodes[node]->put(header);
-    if (!writer.ok()) return writer.status();
-    writers.push_back(std::move(writer.value()));
+  if (!is_protected(nodes, header, chosen)) {
+    Status put = put_all(*image.value(), header, nodes, chosen, stop);
+    if (!put.ok()) return put;
   }
-  if (Status put = code_and_put(*image.value(), header, writers, stop); !put.ok()) return put;
   for (const uint32_t node : chosen) {
     if (Status gone = nodes[node]->remove(request.part, header.coding); !gone.ok()) return gone;
   }

@@ -22,9 +22,9 @@ struct ProtectRequest {
   uint32_t owner = 0;      // number of this node
   std::string owner_name;  // as in GPUSNAP_PEERS
 };
-// Codes the part and puts each shard on its node. Ok: every one of them is durable, and older
-// codings of the part are gone. kNotFound where the part is not in the store, or it is another
-// run's by now.
+// Codes the part and puts each shard on its node, unless all of them are there already. Ok: every
+// one of them is durable, and older codings of the part are gone. kNotFound where the part is not
+// in the store, or it is another run's by now.
 Status protect(FileSystem& files, const Nodes& nodes, const ProtectRequest& request,
                const Stop& stop);
 
