@@ -242,14 +242,16 @@ void LevelService::sweep(const CheckpointText& part) {
   if (!stored.ok()) return;
   const Catalogue catalogue = look(store_key(part.store), place.job);
   if (!catalogue.unreachable.empty()) return;  // another time
+  std::set<PartId> gone;
   for (const PartId& each : superfluous(catalogue.parts, stored.value(), part.keep)) {
     for (const uint32_t node : group()) (void)nodes_->all()[node]->remove(each, 0);
+    gone.insert(each);
   }
   for (const CheckpointText& noted : notes_.all()) {
     const PartId id = id_of(noted);
     const bool is_of_job = noted.store == part.store && id.job == place.job;
-    const bool is_shard = best_of(catalogue, id) != nullptr;
-    if (is_of_job && !is_shard && !stored->contains({id.epoch, id.rank, id.run})) {
+    const bool has_shards = best_of(catalogue, id) != nullptr && !gone.contains(id);
+    if (is_of_job && !has_shards && !stored->contains({id.epoch, id.rank, id.run})) {
       notes_.remove(noted);
     }
   }

@@ -127,12 +127,12 @@ TEST(Remote, ANodeThatTalksNonsenseDoesNoHarm) {
 }
 
 TEST(Remote, OwnAddressesAreFound) {
-  const std::vector<PeerAddress> peers{{"192.0.2.1", 7000}, {"127.0.0.1", 7000}};
+  const std::vector<PeerAddress> peers{{"198.51.100.1", 7000}, {"127.0.0.1", 7000}};
   EXPECT_EQ(find_own(peers, 0).value(), 1U);
   const std::vector<PeerAddress> two{{"127.0.0.1", 7000}, {"127.0.0.1", 7001}};
   EXPECT_EQ(find_own(two, 0).status().code(), Code::kInvalid);
   EXPECT_EQ(find_own(two, 7001).value(), 1U);
-  EXPECT_EQ(find_own({{"192.0.2.1", 7000}}, 0).status().code(), Code::kNotFound);
+  EXPECT_EQ(find_own({{"198.51.100.1", 7000}}, 0).status().code(), Code::kNotFound);
 }
 
 }  // namespace
