@@ -155,8 +155,8 @@ void TcpStream::shut_down() {
 
 Result<std::unique_ptr<TcpListener>> TcpListener::listen(uint16_t port) {
   const auto failed = [port](int file) {
-    const Status status(
-        Code::kIo, "cannot listen on port " + std::to_string(port) + ": " + std::strerror(errno));
+    Status status(Code::kIo,
+                  "cannot listen on port " + std::to_string(port) + ": " + std::strerror(errno));
     if (file >= 0) ::close(file);
     return status;
   };
