@@ -82,6 +82,26 @@ void advise(void* start, uint64_t bytes) {
   (void)::madvise(start, bytes, MADV_DONTDUMP);
 }
 
+// MADV_POPULATE_WRITE (Linux 5.14), which headers of older systems do not name. A system that does
+// not know it refuses it.
+constexpr int kPopulateWrite = 23;
+
+// Makes pages that nobody uses yet be there and cleared: by one call, or one by one. False: the
+// system has no memory for them.
+bool touch_pages(std::byte* start, uint64_t bytes) {
+  int outcome = 0;
+  do outcome = ::madvise(start, bytes, kPopulateWrite);
+  while (outcome < 0 && errno == EINTR);
+  if (outcome == 0) return true;
+  if (errno != EINVAL) return false;
+  // By writing: reading would map the page of zeros that all share.
+  constexpr uint64_t kPageBytes = 4096;
+  for (uint64_t at = 0; at < bytes; at += kPageBytes) {
+    std::atomic_ref<std::byte>(start[at]).store(std::byte{}, std::memory_order_relaxed);
+  }
+  return true;
+}
+
 class PrivateMemory final : public StagingMemory {
  public:
   explicit PrivateMemory(AddressSpace* space) : place_(space) {}
@@ -107,12 +127,7 @@ class PrivateMemory final : public StagingMemory {
 
  private:
   bool back(uint64_t offset, uint64_t bytes) override {
-    // Touched by writing: reading would map the page of zeros that all share.
-    constexpr uint64_t kPageBytes = 4096;
-    for (uint64_t at = offset; at < offset + bytes; at += kPageBytes) {
-      std::atomic_ref<std::byte>(start_[at]).store(std::byte{}, std::memory_order_relaxed);
-    }
-    return true;
+    return touch_pages(start_ + offset, bytes);
   }
 
   Place place_;
@@ -202,7 +217,7 @@ class SharedMemory final : public StagingMemory {
     const auto bytes = static_cast<uint64_t>(about.st_size);
     if (bytes < sizeof(PoolHeader)) return {Code::kNotFound, name_ + " is not ready"};
     if (Status mapped = map(bytes); !mapped.ok()) return mapped;
-    return adopt(static_cast<std::byte*>(region_.get_address()), bytes);
+    return adopt(start(), bytes);
   }
 
   Status map(uint64_t bytes) {
@@ -222,20 +237,26 @@ class SharedMemory final : public StagingMemory {
     if (::ftruncate(file(), static_cast<off_t>(layout.end())) < 0) {
       return failed("size", name_, errno);
     }
-    if (!back(0, layout.bytes_at())) {
+    if (!reserve(0, layout.bytes_at())) {
       return {Code::kNoSpace,
               "/dev/shm has no room for " + name_ + ": free some, or set GPUSNAP_BACKEND=thread"};
     }
     if (Status mapped = map(layout.end()); !mapped.ok()) return mapped;
-    return make(static_cast<std::byte*>(region_.get_address()), layout);
+    return make(start(), layout);
   }
 
+  // First the promise: without it a page for which there is no room is a signal where pages are
+  // touched one by one. Then the pages, which a promise does not clear.
   bool back(uint64_t offset, uint64_t bytes) override {
+    return reserve(offset, bytes) && touch_pages(start() + offset, bytes);
+  }
+  bool reserve(uint64_t offset, uint64_t bytes) {
     int error = 0;
     do error = ::posix_fallocate(file(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
     while (error == EINTR);
     return error == 0;
   }
+  std::byte* start() const { return static_cast<std::byte*>(region_.get_address()); }
 
   const std::string name_;
   AddressSpace* const space_;
@@ -323,19 +344,29 @@ Status StagingMemory::adopt(std::byte* start, uint64_t mapped_bytes) {
   return {};
 }
 
-uint32_t StagingMemory::grow(uint32_t more) {
+bool StagingMemory::touch(uint32_t slot) {
+  return back(layout_.bytes_at() + slot * layout_.slot_bytes, layout_.slot_bytes);
+}
+
+void StagingMemory::publish(uint32_t slots, bool all) {
   PoolHeader& head = header();
-  if (head.refused.load(std::memory_order_relaxed) != 0) return 0;
-  uint32_t grown = 0;
-  for (; grown < more && backed() < layout_.slots; ++grown) {
-    if (!back(layout_.bytes_at() + backed() * layout_.slot_bytes, layout_.slot_bytes)) {
-      head.refused.store(1, std::memory_order_relaxed);
-      break;
-    }
-    head.backed.fetch_add(1, std::memory_order_release);
-  }
-  if (grown > 0) head.freed.ring();
-  return grown;
+  const bool grown = head.backed.exchange(slots, std::memory_order_acq_rel) != slots;
+  if (all) head.refused.store(1, std::memory_order_release);
+  if (grown) head.freed.ring();
+}
+
+uint32_t StagingMemory::grow(uint32_t more) {
+  if (header().refused.load(std::memory_order_relaxed) != 0) return 0;
+  const uint32_t before = backed();
+  uint32_t slots = before;
+  bool there = true;
+  while (slots - before < more && slots < layout_.slots && (there = touch(slots))) ++slots;
+  publish(slots, !there);
+  return slots - before;
+}
+
+void StagingMemory::map_ahead(uint32_t first, uint32_t count) {
+  (void)::madvise(bytes(first).data(), count * layout_.slot_bytes, kPopulateWrite);
 }
 
 }  // namespace gpusnap

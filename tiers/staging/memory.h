@@ -72,18 +72,29 @@ class StagingMemory {
     return {at<std::byte>(layout_.bytes_at() + slot * layout_.slot_bytes), layout_.slot_bytes};
   }
 
+  uint64_t data_bytes() const { return layout_.slots * layout_.slot_bytes; }  // of all slots
+
   // Of those that are backed, how many. Only they may be claimed.
   uint32_t backed() { return header().backed.load(std::memory_order_acquire); }
-  // The server: backs up to `more` further slots, in their order; how many it got. Fewer once the
-  // system has no room.
+  // The server: makes the memory of a slot beyond those be there, cleared and mapped here; false:
+  // the system has no room. By several threads at the same time, each with slots of its own.
+  bool touch(uint32_t slot);
+  // The server: so many leading slots have been touched and may be claimed; `all`: the system has
+  // no room for others.
+  void publish(uint32_t backed, bool all);
+  // The server: touches and publishes up to `more` further slots, in their order; how many it got.
+  // Fewer once the system has no room.
   uint32_t grow(uint32_t more);
+  // Maps slots that are backed into this process, so that the first write to each page of theirs,
+  // or a driver that pins them, need not do it. Where the system cannot do that, they do.
+  void map_ahead(uint32_t first, uint32_t count);
   // The server, when nobody uses it any more: its name is free again, and its memory with the last
   // process that has it mapped.
   virtual void remove() = 0;
 
  protected:
   StagingMemory() = default;
-  // The system's promise that memory is there.
+  // The system's promise that memory is there. Thread-safe, for ranges that do not overlap.
   virtual bool back(uint64_t offset, uint64_t bytes) = 0;
   // `start`: zeros; makes the header and the tables.
   Status make(std::byte* start, const PoolLayout& layout);

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/staging/forerunner.h"
+
+#include <optional>
+#include <utility>
+
+namespace gpusnap {
+
+Forerunner::Forerunner(TouchPlan plan, Actions actions)
+    : actions_(std::move(actions)), plan_(std::move(plan)) {}
+
+Forerunner::~Forerunner() {
+  stop();
+}
+
+void Forerunner::start(const Spawn& spawn, uint32_t threads) {
+  for (uint32_t i = 0; i < threads; ++i) {
+    Result<Join> started = start_thread(spawn, "forerunner", [this] { run(); });
+    if (!started.ok()) return;  // with those that there are
+    threads_.push_back(std::move(started.value()));
+  }
+}
+
+void Forerunner::observe(const TouchPlan::Demand& demand) {
+  std::unique_lock lock(mutex_);
+  plan_.observe(demand);
+  changed_.notify_all();
+  if (!threads_.empty()) return;
+  while (const auto slot = plan_.take(1)) touch_part(*slot, lock);
+}
+
+void Forerunner::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  for (const Join& join : std::exchange(threads_, {})) join();
+}
+
+void Forerunner::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    std::optional<TouchPlan::Part> part;
+    changed_.wait(lock, [&] { return stopping_ || (part = plan_.take()).has_value(); });
+    if (stopping_) return;
+    touch_part(*part, lock);
+  }
+}
+
+void Forerunner::touch_part(TouchPlan::Part part, std::unique_lock<std::mutex>& lock) {
+  for (uint32_t slot = part.first; slot < part.first + part.count; ++slot) {
+    changed_.wait(lock, [&] { return stopping_ || plan_.may_touch(slot); });
+    if (stopping_) return;
+    lock.unlock();
+    const bool there = actions_.touch(slot);
+    lock.lock();
+    if (there) {
+      plan_.touched(slot);
+    } else {
+      plan_.refused(slot);
+    }
+    actions_.publish(plan_.backed(), plan_.is_exhausted());
+    if (!there) return;
+  }
+}
+
+}  // namespace gpusnap

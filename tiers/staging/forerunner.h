@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that touch the slots of a staging area before anybody writes to them (the deep-tiers
+// showcase, slides 24 and 62), as a TouchPlan says. Several, because one thread clears memory more
+// slowly than the devices of a node fill it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "tiers/spawn.h"
+#include "tiers/staging/touch_plan.h"
+
+namespace gpusnap {
+
+// Thread-safe, but for start() and stop().
+class Forerunner {
+ public:
+  struct Actions {
+    // Makes a slot's memory be there; false: the system has none. Called by several threads at the
+    // same time, once for a slot, without a lock.
+    std::function<bool(uint32_t slot)> touch;
+    // The leading slots that are there now; `all`: the system has no memory for the others. One
+    // call at a time, in order, with the lock held: does not block, and calls nothing in here.
+    std::function<void(uint32_t backed, bool all)> publish;
+  };
+
+  Forerunner(TouchPlan plan, Actions actions);
+  ~Forerunner();  // as stop()
+  Forerunner(const Forerunner&) = delete;
+  Forerunner& operator=(const Forerunner&) = delete;
+
+  // With up to so many threads. Where not one is to be had, observe() touches slots itself.
+  void start(const Spawn& spawn, uint32_t threads);
+  // What the area looks like now.
+  void observe(const TouchPlan::Demand& demand);
+  // Waits until no thread touches anything.
+  void stop();
+
+ private:
+  void run();
+  void touch_part(TouchPlan::Part part, std::unique_lock<std::mutex>& lock);
+
+  const Actions actions_;
+  std::vector<Join> threads_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  TouchPlan plan_;
+  bool stopping_ = false;
+};
+
+}  // namespace gpusnap
