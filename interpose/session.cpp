@@ -24,6 +24,7 @@
 #include "interpose/text.h"
 #include "tiers/backend/journal_stream.h"
 #include "tiers/checksum.h"
+#include "tiers/daemon/start.h"
 #include "tiers/io/io_engine.h"
 
 namespace gpusnap {
@@ -206,8 +207,12 @@ Status Session::open_store() {
   if (!backend.ok()) return backend.status();
   backend_ = std::move(backend.value());
   StagingPool& pool = backend_->pool();
-  pinning_ =
-      std::make_unique<ArenaPinning>(*driver_, backend_->memory(), pool, settings_.pin_at_once);
+  // Other ways are there to compare with those that take no turns.
+  if (settings_.pin == Pinning::kStepwise) {
+    pinning_turns_ = std::make_unique<NodeLock>(node_name(settings_.node), "pinning");
+  }
+  pinning_ = std::make_unique<ArenaPinning>(*driver_, backend_->memory(), pool, settings_.pin,
+                                            pinning_turns_.get());
   checkpointer_ = std::make_unique<Checkpointer>(*this);
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();

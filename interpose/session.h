@@ -631,6 +631,7 @@ class Session {
   std::map<uint64_t, uint32_t> call_site_uses_;
   std::unique_ptr<Triggers> triggers_;
   std::unique_ptr<BackendLink> backend_;
+  std::unique_ptr<NodeLock> pinning_turns_;
   std::unique_ptr<ArenaPinning> pinning_;
   std::unique_ptr<Checkpointer> checkpointer_;
   Snapshots* snapshots_ = nullptr;                          // the checkpointer's

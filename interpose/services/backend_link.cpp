@@ -36,6 +36,17 @@ AddressSpace* addresses() {
 #endif
 }
 
+GrowthWay growth_way(Pinning pin) {
+  switch (pin) {
+    case Pinning::kAtOnce:
+      return GrowthWay::kAtOnce;
+    case Pinning::kConcurrent:
+      return GrowthWay::kConcurrent;
+    default:
+      return GrowthWay::kAhead;
+  }
+}
+
 }  // namespace
 
 Backend::Options backend_options(const Settings& settings) {
@@ -46,8 +57,9 @@ Backend::Options backend_options(const Settings& settings) {
   options.flushes = settings.tiers.flushes;
   options.workers = settings.compress_workers;
   options.writes = settings.writes;
-  if (settings.pin_at_once) options.grow_slots = UINT32_MAX;
+  options.growth = growth_way(settings.pin);
   options.warn = [](const std::string& line) { log(LogLevel::kWarn, line); };
+  options.note = [](const std::string& line) { log(LogLevel::kInfo, line); };
   return options;
 }
 

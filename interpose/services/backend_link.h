@@ -16,9 +16,9 @@
 
 namespace gpusnap {
 
-// Threads of a backend in this process that look after checkpoints and journals; those that
-// compress and those that move bytes come besides.
-inline constexpr int kBackendThreads = 1 + Backend::kThreads;
+// Threads of a backend in this process that look after checkpoints and journals, and one that
+// touches staging memory; those that compress and those that move bytes come besides.
+inline constexpr int kBackendThreads = 2 + Backend::kThreads;
 
 // Thread-safe. Never destroyed: what has been handed over goes on as long as the process lives.
 class BackendLink {

@@ -239,8 +239,11 @@ std::string read_wait(std::string_view value, ParsedSettings& into) {
 }
 
 std::string read_pin(std::string_view value, ParsedSettings& into) {
-  if (value != "stepwise" && value != "at-once") return "not stepwise or at-once";
-  into.settings.pin_at_once = value == "at-once";
+  using enum Pinning;
+  if (value != "stepwise" && value != "concurrent" && value != "at-once") {
+    return "not stepwise, concurrent or at-once";
+  }
+  into.settings.pin = value == "stepwise" ? kStepwise : value == "at-once" ? kAtOnce : kConcurrent;
   return {};
 }
 

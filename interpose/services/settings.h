@@ -33,6 +33,13 @@ struct Organisation {
   bool device = true;       // d: zones are gathered and duplicated in device memory
 };
 
+// GPUSNAP_PIN: how staging memory is made ready.
+enum class Pinning {
+  kStepwise,    // while the program runs, in the gaps between transfers
+  kConcurrent,  // while the program runs, whatever else goes on
+  kAtOnce,      // in the program's first context, which waits for it
+};
+
 inline constexpr uint32_t kMostCompressWorkers = 8;
 inline constexpr uint32_t kMostWrites = 64;
 
@@ -77,8 +84,8 @@ struct Settings {
   std::chrono::nanoseconds backend_idle{std::chrono::seconds(10)};
   // At the program's end: until all is durable, or until the backend has it in memory.
   bool wait_durable = true;
-  bool pin_at_once = false;  // staging memory, in the program's first context; else step by step
-  uint64_t chain = 16;       // most increments in a row; 0: every checkpoint is full
+  Pinning pin = Pinning::kStepwise;
+  uint64_t chain = 16;  // most increments in a row; 0: every checkpoint is full
   // How often progress is made known to calls that wait for zones (the paper's hints).
   std::chrono::nanoseconds hints{std::chrono::microseconds(100)};
   uint64_t keep = 2;               // complete checkpoints

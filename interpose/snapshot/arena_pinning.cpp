@@ -15,11 +15,13 @@ using std::chrono::steady_clock;
 constexpr uint32_t kSlotsAtATime = 4;
 // Between two looks at whether there is something to pin.
 constexpr auto kPause = std::chrono::milliseconds(1);
+// Between two looks at whether it is this process's turn: less than a registration takes.
+constexpr auto kBetweenTurns = std::chrono::microseconds(200);
 }  // namespace
 
 ArenaPinning::ArenaPinning(const Driver& driver, StagingMemory& memory, StagingPool& pool,
-                           bool at_once)
-    : driver_(driver), memory_(memory), pool_(pool), at_once_(at_once) {}
+                           Pinning way, const NodeLock* turns)
+    : driver_(driver), memory_(memory), pool_(pool), way_(way), turns_(turns) {}
 
 void ArenaPinning::begin(Workers& workers, std::function<bool()> copies) {
   copies_ = std::move(copies);
@@ -32,7 +34,7 @@ void ArenaPinning::add_context(CUcontext context) {
   context_ = context;
   under_way_.store(true, std::memory_order_relaxed);
   changed_.notify_all();
-  if (at_once_) changed_.wait(lock, [this] { return done_; });
+  if (way_ == Pinning::kAtOnce) changed_.wait(lock, [this] { return done_; });
 }
 
 void ArenaPinning::forget_context(CUcontext context) {
@@ -85,13 +87,13 @@ void ArenaPinning::step() {
   }
   pinning_ = true;
   lock.unlock();
-  const bool pinned = pin(context_, pinned_, count);
+  const Outcome outcome = pin(context_, pinned_, count);
   lock.lock();
   pinning_ = false;
-  if (pinned) {
+  if (outcome == Outcome::kPinned) {
     pinned_ += count;
     pool_.prefer(pinned_);
-  } else {
+  } else if (outcome == Outcome::kRefused) {
     end();
   }
   changed_.notify_all();
@@ -105,12 +107,25 @@ void ArenaPinning::end() {
 
 void ArenaPinning::wait_for_copies() const {
   const auto until = steady_clock::now() + kPatience;
-  while (!at_once_ && copies_() && steady_clock::now() < until) {
+  while (way_ == Pinning::kStepwise && copies_() && steady_clock::now() < until) {
     std::this_thread::sleep_for(kPause);
   }
 }
 
-bool ArenaPinning::pin(CUcontext context, uint32_t first, uint32_t count) const {
+// A pause waits for this process's call of the driver, and not for those of others.
+ArenaPinning::Outcome ArenaPinning::pin(CUcontext context, uint32_t first, uint32_t count) {
+  // Not while others wait for the turn.
+  memory_.map_ahead(first, count);
+  for (;;) {
+    if (const auto turn = turns_.take()) {
+      return register_slots(context, first, count) ? Outcome::kPinned : Outcome::kRefused;
+    }
+    if (pauses_ > 0) return Outcome::kPutOff;
+    std::this_thread::sleep_for(kBetweenTurns);
+  }
+}
+
+bool ArenaPinning::register_slots(CUcontext context, uint32_t first, uint32_t count) const {
   const CurrentContext current(driver_, context);
   const RelaxedCapture relaxed(driver_);
   const CUresult result = driver_.cuMemHostRegister_v2(

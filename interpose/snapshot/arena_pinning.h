@@ -1,7 +1,8 @@
 // Pins the staging area for the device while the program runs: slot after slot, as they come to be
 // backed by memory, and not while something is copied to the host (the deep-tiers showcase,
 // efficient cache initialisation: sequential touch and flush). A checkpoint that comes before it is
-// done uses slots as they are.
+// done uses slots as they are. Processes of a node take turns: registrations at the same time only
+// compete in the driver (slide 24, serialised registration).
 #pragma once
 
 #include <atomic>
@@ -12,6 +13,8 @@
 #include <mutex>
 
 #include "interpose/driver.h"
+#include "interpose/services/node_turn.h"
+#include "interpose/services/settings.h"
 #include "interpose/snapshot/workers.h"
 #include "tiers/staging/memory.h"
 #include "tiers/staging/pool.h"
@@ -25,8 +28,10 @@ class ArenaPinning {
   // them off for ever.
   static constexpr auto kPatience = std::chrono::milliseconds(50);
 
-  // `at_once`: without a break, and add_context() waits until all is pinned.
-  ArenaPinning(const Driver& driver, StagingMemory& memory, StagingPool& pool, bool at_once);
+  // `way`: only stepwise do copies put it off; at once, add_context() waits until all is pinned.
+  // `turns`: those of the node's processes, which outlive it; null: there are none.
+  ArenaPinning(const Driver& driver, StagingMemory& memory, StagingPool& pool, Pinning way,
+               const NodeLock* turns);
   ArenaPinning(const ArenaPinning&) = delete;
   ArenaPinning& operator=(const ArenaPinning&) = delete;
 
@@ -57,21 +62,24 @@ class ArenaPinning {
   // Pins a few slots more, where there are any.
   void step();
   void end();  // with the lock held
-  bool pin(CUcontext context, uint32_t first, uint32_t count) const;
+  enum class Outcome { kPinned, kRefused, kPutOff };
+  Outcome pin(CUcontext context, uint32_t first, uint32_t count);
+  bool register_slots(CUcontext context, uint32_t first, uint32_t count) const;
 
   const Driver& driver_;
   StagingMemory& memory_;
   StagingPool& pool_;
-  const bool at_once_;
+  const Pinning way_;
+  NodeTurn turns_;  // the thread's
   std::function<bool()> copies_;
   std::atomic<bool> under_way_{false};
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   CUcontext context_ = nullptr;
-  uint32_t pinned_ = 0;  // slots, the leading ones, in the context
-  bool done_ = false;    // no more in this context
-  int pauses_ = 0;
-  bool pinning_ = false;  // is being done, without the lock
+  uint32_t pinned_ = 0;         // slots, the leading ones, in the context
+  bool done_ = false;           // no more in this context
+  std::atomic<int> pauses_{0};  // changed with the lock held
+  bool pinning_ = false;        // is being done, without the lock
 };
 
 }  // namespace gpusnap

@@ -23,8 +23,9 @@ Status driver_status(const Driver& driver, const char* what, CUresult result) {
   return {Code::kIo, std::string(what) + ": the driver says " + error_name(driver, result)};
 }
 
-Result<std::unique_ptr<DeviceLane>> DeviceLane::make(const Driver& driver, CUcontext context) {
-  std::unique_ptr<DeviceLane> lane(new DeviceLane(driver, context));
+Result<std::unique_ptr<DeviceLane>> DeviceLane::make(const Driver& driver, CUcontext context,
+                                                     const NodeLock* turns) {
+  std::unique_ptr<DeviceLane> lane(new DeviceLane(driver, context, turns));
   if (Status status = lane->set_up(); !status.ok()) return status;
   return lane;
 }
@@ -94,9 +95,11 @@ void DeviceLane::grow_cache(uint64_t cache_bytes, uint64_t zone_bytes) {
     growing_ = true;
     cache = cache_;
   }
-  const Status grown = back_cache(cache, cache_bytes);
+  const std::optional<Status> tried = back_cache_in_turn(cache, cache_bytes);
   std::lock_guard lock(mutex_);
   growing_ = false;
+  if (!tried) return;
+  const Status& grown = *tried;
   has_all_ = !grown.ok() || cache.size == cache.reserved;
   if (!grown.ok() && cache.size == 0) {
     unmap_memory(driver_, std::exchange(cache, {}));
@@ -106,6 +109,12 @@ void DeviceLane::grow_cache(uint64_t cache_bytes, uint64_t zone_bytes) {
   cache_ = std::move(cache);
   zone_bytes_ = zone_bytes;
   blocks_.grow(std::min(cache_.size, cache_bytes) / zone_bytes);
+}
+
+std::optional<Status> DeviceLane::back_cache_in_turn(GrowingMemory& cache, uint64_t cache_bytes) {
+  const std::optional<NodeTurn::Turn> turn = turns_.take();
+  if (!turn) return std::nullopt;
+  return back_cache(cache, cache_bytes);
 }
 
 // One part more of it.

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "interpose/device/device_code.h"
 #include "interpose/mapped_memory.h"
+#include "interpose/services/node_turn.h"
 #include "interpose/snapshot/event_pool.h"
 #include "interpose/snapshot/stream_waits.h"
 #include "interpose/snapshot/yielding.h"
@@ -40,8 +42,10 @@ struct GatherTable {
 
 class DeviceLane {
  public:
-  // In the current context.
-  static Result<std::unique_ptr<DeviceLane>> make(const Driver& driver, CUcontext context);
+  // In the current context. `turns`: of the node's processes, for grow_cache(); null: none.
+  // Outlives it.
+  static Result<std::unique_ptr<DeviceLane>> make(const Driver& driver, CUcontext context,
+                                                  const NodeLock* turns = nullptr);
   // The context has ended, and all that was in it.
   ~DeviceLane();
   DeviceLane(const DeviceLane&) = delete;
@@ -78,7 +82,8 @@ class DeviceLane {
 
   // Device memory for what is gathered and for duplicates of zones of `zone_bytes`, up to
   // `cache_bytes` in all: a part at a time, by the offloader, which has the time between its
-  // copies. Where there is none to be had snapshots go without.
+  // copies. Where there is none to be had snapshots go without. Processes of a node take turns:
+  // they would slow each other's (the deep-tiers showcase, slide 24). For one thread.
   void grow_cache(uint64_t cache_bytes, uint64_t zone_bytes);
 
   // Blocks of one zone each, in device memory. Thread-safe.
@@ -96,20 +101,24 @@ class DeviceLane {
   GrowingMemory take_cache();
 
  private:
-  DeviceLane(const Driver& driver, CUcontext context)
+  DeviceLane(const Driver& driver, CUcontext context, const NodeLock* turns)
       : driver_(driver),
         context_(context),
+        turns_(turns),
         events_(driver, CU_EVENT_DISABLE_TIMING),
         stream_waits_(driver),
         watch_(driver) {}
   Status set_up();
   Status map_tables();
+  // Nothing: it is the turn of another process.
+  std::optional<Status> back_cache_in_turn(GrowingMemory& cache, uint64_t cache_bytes);
   Status back_cache(GrowingMemory& cache, uint64_t cache_bytes) const;
   CUresult upload_spans(uint32_t count);
   Status fingerprint_batch(uint32_t spans, uint64_t zones, uint64_t zone_bytes);
 
   const Driver& driver_;
   const CUcontext context_;
+  NodeTurn turns_;  // the offloader's
   EventPool events_;
   StreamWaits stream_waits_;
   Stopwatch watch_;

@@ -10,6 +10,7 @@
 #include "interpose/snapshot/mutation.h"
 #include "interpose/snapshot/zone_copies.h"
 #include "interpose/text.h"
+#include "tiers/daemon/start.h"
 
 namespace gpusnap {
 
@@ -72,6 +73,7 @@ Snapshots::Snapshots(const Driver& driver, const Settings& settings, Workers& wo
                      StagingPool& pool)
     : driver_(driver),
       settings_(settings),
+      growth_turns_(node_name(settings.node), "device-memory"),
       dirty_from_calls_(settings.dirty_from_calls),
       zone_bytes_(settings.organisation.fine ? kFineZone : settings.zone),
       workers_(workers),
@@ -82,7 +84,7 @@ Snapshots::~Snapshots() = default;
 
 void Snapshots::add_context(CUcontext context) {
   const RelaxedCapture relaxed(driver_);
-  auto lane = DeviceLane::make(driver_, context);
+  auto lane = DeviceLane::make(driver_, context, &growth_turns_);
   if (!lane.ok()) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
     return;

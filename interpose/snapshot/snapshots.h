@@ -165,6 +165,7 @@ class Snapshots {
 
   const Driver& driver_;
   const Settings& settings_;
+  const NodeLock growth_turns_;  // at device memory
   const bool dirty_from_calls_;
   const uint64_t zone_bytes_;
   Workers& workers_;

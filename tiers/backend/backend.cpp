@@ -28,6 +28,7 @@ namespace gpusnap {
 namespace {
 
 constexpr auto kReapEvery = std::chrono::milliseconds(200);
+constexpr auto kLongestWait = std::chrono::milliseconds(100);
 constexpr auto kReapSoon = std::chrono::milliseconds(5);
 // What is told to those who look is no older than this and the loop's longest wait.
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
@@ -88,6 +89,7 @@ class Server final : public Backend {
         return Status();
       });
     }
+    growth_.stop();
     if (stopping_.load(std::memory_order_acquire)) leave_all();
     keep_flush_rate();
     if (!served.ok()) memory_.header().server.store(0, std::memory_order_release);
@@ -123,6 +125,7 @@ class Server final : public Backend {
   using Event = std::function<void()>;
 
   void serve() {
+    growth_.start();
     find_before();
     (void)handle_news();
     tend_leftovers();
@@ -140,8 +143,9 @@ class Server final : public Backend {
         server_.reap();
         reaped = now;
       }
-      const size_t free = free_slots();
-      flow_.relieve(free == 0);
+      const uint32_t free = free_slots();
+      growth_.observe(free, is_transferring());
+      flow_.relieve(free == 0 && !growth_.has_more());
       end_journals();
       if (try_again_at_ && now >= *try_again_at_) try_leftovers_again();
       for (const size_t tier : tiers_->recovered(now)) flow_.resume(tier + 1);
@@ -149,10 +153,9 @@ class Server final : public Backend {
       keep_now_and_then(now);
       if (!is_idle()) busy = now;
       if (is_over(now - busy)) return;
-      if (grow(free, now)) continue;
       // What it has reaped is news.
       if (reaps) continue;
-      server_.wait(seen, soon ? kReapSoon : Growth::kEvery);
+      server_.wait(seen, soon ? kReapSoon : kLongestWait);
       rung = !some && server_.changes() != seen;
     }
   }
@@ -653,22 +656,20 @@ class Server final : public Backend {
     if (options_.warn) options_.warn(status.message());
   }
 
-  size_t free_slots() const {
+  uint32_t free_slots() const {
     const std::span<SlotEntry> slots = memory_.slots();
     const auto free = std::count_if(
         slots.begin(), slots.begin() + memory_.backed(),
         [](const SlotEntry& slot) { return slot.word.load().state == SlotState::kFree; });
-    return static_cast<size_t>(free);
+    return static_cast<uint32_t>(free);
   }
 
-  // Whether it has grown because it had to: then there may be more to do at once.
-  bool grow(size_t free, Clock::time_point now) {
-    const bool is_quiet = streams_.size() == journals_;
-    if (!growth_.is_due(free, is_quiet, now) || memory_.grow(options_.grow_slots) == 0) {
-      return false;
-    }
-    growth_.grown(now);
-    return growth_.is_needed(free);
+  // A client hands over a part right now. What has been sealed only goes to slower devices.
+  bool is_transferring() const {
+    return std::ranges::any_of(streams_, [](const auto& entry) {
+      const auto& [index, stream] = entry;
+      return index < kMostStreams && stream.part && !stream.sealed && !stream.abandoned;
+    });
   }
 
   bool is_idle() const {
@@ -720,7 +721,9 @@ class Server final : public Backend {
   uint32_t next_leftover_ = kMostStreams;  // the number of the next part without a stream
   std::optional<Clock::time_point> try_again_at_;
 
-  Growth growth_{options_.grow_slots};
+  Growth growth_{memory_,
+                 {options_.spawn, options_.growth, options_.forerunners, options_.growth_bytes,
+                  options_.note}};
   Clock::time_point told_;
   Clock::time_point kept_ = Clock::now();
 

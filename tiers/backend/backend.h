@@ -18,6 +18,7 @@
 
 #include <unistd.h>
 
+#include "tiers/backend/growth.h"
 #include "tiers/backend/protection.h"
 #include "tiers/file_system.h"
 #include "tiers/placement/placement.h"
@@ -45,9 +46,10 @@ inline constexpr double kUncalibratedBytesPerSecond = 1e9;
 
 class Backend {
  public:
-  // At most as many at the same time, besides those that run() is called on, a checkpoint's workers
-  // and kIoThreads: a journal's, a checkpoint's and two for its chunks, those of one that is being
-  // given up, which has one worker more, and those of merging, which has one, too.
+  // At most as many at the same time, besides those that run() is called on, a checkpoint's
+  // workers, forerunners and kIoThreads: a journal's, a checkpoint's and two for its chunks, those
+  // of one that is being given up, which has one worker more, and those of merging, which has one,
+  // too.
   static constexpr int kThreads = 10;
   struct Options {
     Spawn spawn;  // where it is given: of no more threads than kThreads and those besides
@@ -68,7 +70,10 @@ class Backend {
     // that comes from a device takes memory of two slots' size; where their number is left to the
     // backend, all of them together at most a quarter of the area's, or eight slots' size.
     std::optional<uint32_t> flushes;
-    uint32_t grow_slots = 8;  // backed at once
+    // Of the staging area: how it grows, with how many threads, and how much each takes at a time.
+    GrowthWay growth = GrowthWay::kAhead;
+    uint32_t forerunners = 1;
+    uint64_t growth_bytes = 32 << 20;
     // With nobody there for so long it closes the area; 0: never.
     std::chrono::nanoseconds idle{0};
     // After so long, what a store that failed has left on local tiers is tried again.
@@ -77,6 +82,8 @@ class Backend {
     Protection* protection = nullptr;
     // One line that a user should see, of what fails without anybody who asks. Any thread.
     std::function<void(const std::string&)> warn;
+    // Likewise, of what works and might be faster.
+    std::function<void(const std::string&)> note;
   };
 
   // `files` and `memory` outlive it. The memory's only server from now on.

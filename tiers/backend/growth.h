@@ -1,33 +1,60 @@
-// When the staging area takes more memory (the deep-tiers showcase, efficient cache
-// initialisation): at once when free slots become few; else ahead of need, at a pace that programs
-// do not notice, and while nothing is handed over.
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the staging area takes more memory (the deep-tiers showcase, efficient cache initialisation,
+// slides 24 and 25): forerunner threads touch it ahead of the programs that fill it.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tiers/spawn.h"
+#include "tiers/staging/forerunner.h"
+#include "tiers/staging/memory.h"
 
 namespace gpusnap {
 
+enum class GrowthWay {
+  kAhead,       // as far ahead as programs need, and not while a checkpoint is handed over
+  kConcurrent,  // likewise, but meanwhile, too: to compare with
+  kAtOnce,      // all of it: to compare with
+};
+
 class Growth {
  public:
-  using Time = std::chrono::steady_clock::time_point;
-  // With 8 slots of 4 MiB at a time: 320 MB a second.
-  static constexpr auto kEvery = std::chrono::milliseconds(100);
+  struct Options {
+    Spawn spawn;
+    GrowthWay way = GrowthWay::kAhead;
+    uint32_t threads = 1;
+    uint64_t part_bytes = 32 << 20;  // what a thread takes at a time
+    // One line, at most once, of what is slower than it might be. Any thread.
+    std::function<void(const std::string&)> note;
+  };
+  // Parts that are kept free for each client, however little it has needed so far: 128 MiB. The
+  // showcase's checkpoints have 200 MB (slide 23).
+  static constexpr uint32_t kPartsAhead = 4;
+  // With fewer free ones for each client touching does not pause.
+  static constexpr uint32_t kPartsFew = 2;
 
-  // `few`: so many free slots are too few. That many are added at a time.
-  explicit Growth(uint32_t few) : few_(few) {}
+  // As the memory's server, which outlives it.
+  Growth(StagingMemory& memory, const Options& options);
 
-  bool is_needed(size_t free_slots) const { return free_slots < few_; }
-  // `quiet`: nothing is being handed over.
-  bool is_due(size_t free_slots, bool quiet, Time now) const {
-    return is_needed(free_slots) || (quiet && now - grown_ >= kEvery);
-  }
-  void grown(Time now) { grown_ = now; }
+  void start();
+  // By one thread. `free`: free slots; `transferring`: a checkpoint is being handed over.
+  void observe(uint32_t free, bool transferring);
+  // Slots may still come.
+  bool has_more() const;
+  void stop();
 
  private:
-  const uint32_t few_;
-  Time grown_;
+  bool touch(uint32_t slot);
+  uint32_t clients() const;
+
+  StagingMemory& memory_;
+  const Options options_;
+  std::atomic<uint32_t> touched_{0};  // slots
+  Forerunner forerunner_;
 };
 
 }  // namespace gpusnap

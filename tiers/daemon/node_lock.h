@@ -22,7 +22,8 @@ namespace gpusnap {
 class NodeLock {
  public:
   // The file is made by each holder and removed at its end: a holder that is killed leaves one,
-  // which the next one removes. `purpose`: of a file name; processes of one `node` (node_name())
+  // which the next one removes. A child that was forked meanwhile and lives on keeps the lock of a
+  // holder that is killed. `purpose`: of a file name; processes of one `node` (node_name())
   // share it.
   NodeLock(const std::string& node, const std::string& purpose);
   // A file of that path, in a folder that is there.

@@ -26,7 +26,7 @@ void Forerunner::observe(const TouchPlan::Demand& demand) {
   plan_.observe(demand);
   changed_.notify_all();
   if (!threads_.empty()) return;
-  while (const auto slot = plan_.take(1)) touch_part(*slot, lock);
+  while (const auto part = plan_.take()) touch_part(*part, lock);
 }
 
 void Forerunner::stop() {

@@ -28,9 +28,12 @@ uint32_t TouchPlan::target() const {
   return static_cast<uint32_t>(std::min<uint64_t>(is_paused ? needed : wanted, limit_));
 }
 
-std::optional<TouchPlan::Part> TouchPlan::take(uint32_t most) {
-  if (!may_touch(next_)) return std::nullopt;
-  const Part part{next_, std::min(most, limit_ - next_)};
+std::optional<TouchPlan::Part> TouchPlan::take() {
+  const uint32_t end = target();
+  if (next_ >= end) return std::nullopt;
+  // What a writer waits for is not left to one thread.
+  const uint32_t share = (end - next_ + options_.threads - 1) / options_.threads;
+  const Part part{next_, std::min(share, options_.part_slots)};
   next_ += part.count;
   return part;
 }

@@ -20,7 +20,8 @@ class TouchPlan {
  public:
   struct Options {
     uint32_t slots = 0;        // of the area
-    uint32_t part_slots = 8;   // of one part: what one thread takes at a time
+    uint32_t part_slots = 8;   // most that one thread takes at a time
+    uint32_t threads = 1;      // between which what may be touched now is divided
     uint32_t ahead_slots = 0;  // free slots that are kept for each client at least
     // With fewer free slots for each client it does not pause.
     uint32_t few_slots = 0;
@@ -41,10 +42,9 @@ class TouchPlan {
   TouchPlan(const Options& options, uint32_t backed);
 
   void observe(const Demand& demand);
-  // The next part, of at most so many slots, for one thread, which touches them in their order;
-  // each only once may_touch() allows it. Nothing: no slot more may be touched now.
-  std::optional<Part> take(uint32_t most);
-  std::optional<Part> take() { return take(options_.part_slots); }
+  // The next part, for one thread, which touches its slots in their order; each only once
+  // may_touch() allows it. Nothing: no slot more may be touched now.
+  std::optional<Part> take();
   // Whether the slot, of a part that was taken, may be touched now.
   bool may_touch(uint32_t slot) const { return slot < target(); }
   void touched(uint32_t slot);

@@ -59,7 +59,8 @@ constexpr SettingHelp kSettings[] = {
     {"--wait", "GPUSNAP_WAIT",
      "what the program's end waits for: durable (default), or memory: the backend has all of it"},
     {"--pin", "GPUSNAP_PIN",
-     "staging memory: stepwise (default), while the program runs; at-once: in its first context"},
+     "staging memory: stepwise (default), while the program runs and between its copies; "
+     "concurrent: without such pauses; at-once: in its first context"},
     {"--chain", "GPUSNAP_CHAIN", "most increments in a row (default 16)"},
     {"--hints", "GPUSNAP_HINTS", "how often progress is looked at (default 100us)"},
     {"--journal", "GPUSNAP_JOURNAL", "most the replay journal may grow to (default 16G)"},

@@ -1,5 +1,6 @@
 #include "tools/gpusnapd/serve.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <memory>
@@ -85,6 +86,12 @@ std::unique_ptr<levels::LevelService> start_levels(const Settings& settings) {
   return nullptr;
 }
 
+// Programs of a node fill its staging area together. Half of the processors are left to them.
+uint32_t forerunners() {
+  constexpr uint32_t kMost = 32;
+  return std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMost);
+}
+
 }  // namespace
 
 Status serve_node(const Settings& settings) {
@@ -99,6 +106,7 @@ Status serve_node(const Settings& settings) {
   options.protection = protection.get();
   // One that has shards of others serves them until it is asked to end.
   options.idle = protection ? std::chrono::nanoseconds(0) : settings.backend_idle;
+  options.forerunners = forerunners();
   auto backend = Backend::make(posix_file_system(), *memory.value(), std::move(options));
   if (!backend.ok()) return backend.status();
   end_when_asked.watch(*backend.value());

@@ -139,7 +139,9 @@ TEST_P(ThreadsTest, AsManyAsItNamesAreEnough) {
     options.ssd = {{"/ssd", 1 << 20}};
     options.policy = PlacementPolicy::kSsdOnly;
   }
-  FewThreads threads(Backend::kThreads + static_cast<int>(options.workers) + kIoThreads);
+  options.forerunners = 2;
+  FewThreads threads(Backend::kThreads + static_cast<int>(options.workers + options.forerunners) +
+                     kIoThreads);
   options.spawn = threads.spawn();
   Saver saver(*memory_, "/store", job_);
   const auto give_up = [&](uint64_t epoch) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/growth.h"
 
 #include <gtest/gtest.h>
@@ -7,60 +8,80 @@
 namespace gpusnap::test {
 namespace {
 
-TEST(Growth, IsAtOnceWhenSlotsBecomeFew) {
-  Growth growth(8);
-  const Growth::Time now{1h};
-  growth.grown(now);
-  EXPECT_TRUE(growth.is_due(7, true, now));
-  EXPECT_TRUE(growth.is_due(7, false, now));
-  EXPECT_TRUE(growth.is_needed(7));
-  EXPECT_FALSE(growth.is_needed(8));
-}
+class GrowthTest : public BackendTest {
+ protected:
+  // Parts of one slot.
+  void start(GrowthWay way = GrowthWay::kAhead, uint32_t threads = 2) {
+    Backend::Options options;
+    options.growth = way;
+    options.forerunners = threads;
+    options.growth_bytes = kSlot;
+    BackendTest::start(std::move(options));
+  }
+  bool grows_to(uint32_t slots) {
+    return comes_true([&] { return memory_->backed() == slots; });
+  }
+};
 
-TEST(Growth, IsPacedAheadOfNeed) {
-  Growth growth(8);
-  const Growth::Time now{1h};
-  EXPECT_TRUE(growth.is_due(8, true, now)) << "for the first time";
-  growth.grown(now);
-  EXPECT_FALSE(growth.is_due(8, true, now));
-  EXPECT_FALSE(growth.is_due(8, true, now + Growth::kEvery - 1ns));
-  EXPECT_TRUE(growth.is_due(8, true, now + Growth::kEvery));
-}
-
-TEST(Growth, WaitsWhileSomethingIsHandedOver) {
-  Growth growth(8);
-  const Growth::Time now{1h};
-  growth.grown(now);
-  EXPECT_FALSE(growth.is_due(8, false, now + 1h));
-}
-
-// A busy machine only makes it slower. The first 8 of 24 slots come at once.
-TEST_F(BackendTest, GrowsAtAPaceAheadOfNeed) {
-  const auto begun = std::chrono::steady_clock::now();
+TEST_F(GrowthTest, AProgramThatSavesNothingTakesItsShare) {
   start();
-  while (memory_->backed() < 24) std::this_thread::sleep_for(1ms);
-  EXPECT_GE(std::chrono::steady_clock::now() - begun, 2 * Growth::kEvery);
+  {
+    const auto client = StagingClient::join(*memory_);
+    ASSERT_TRUE(client.ok());
+    EXPECT_TRUE(grows_to(Growth::kPartsAhead));
+    std::this_thread::sleep_for(20ms);  // it would have taken more
+    EXPECT_EQ(memory_->backed(), Growth::kPartsAhead);
+  }
   drain();
 }
 
-TEST_F(BackendTest, DoesNotGrowWhileACheckpointIsHandedOver) {
-  Backend::Options options;
-  options.grow_slots = 1;
-  job_.ranges = {10 * kSlot};
-  uint32_t open_at = 0;
-  start(std::move(options));
+TEST_F(GrowthTest, ReachesWhatIsInUse) {
+  start();
+  const auto client = StagingClient::join(*memory_);
+  ASSERT_TRUE(client.ok());
+  std::vector<uint32_t> slots;
+  while (slots.size() < memory_->slots().size()) {
+    const auto slot = client.value()->claim(20s);
+    ASSERT_TRUE(slot.ok()) << slots.size();
+    slots.push_back(slot.value());
+  }
+  for (const uint32_t slot : slots) client.value()->give_back(slot);
+  stop();
+}
+
+TEST_F(GrowthTest, AtOnceTakesAll) {
+  start(GrowthWay::kAtOnce, 4);
+  const auto client = StagingClient::join(*memory_);
+  ASSERT_TRUE(client.ok());
+  EXPECT_TRUE(grows_to(24));
+  stop();
+}
+
+TEST_F(GrowthTest, PausesWhileACheckpointIsHandedOver) {
+  start();
+  const auto client = StagingClient::join(*memory_);
+  ASSERT_TRUE(client.ok());
+  EXPECT_TRUE(grows_to(Growth::kPartsAhead));
   Saver saver(*memory_, "/store", job_);
-  saver.after_first = [&] {
-    while (backend_->counters().checkpoints == 0) std::this_thread::sleep_for(1ms);
-    open_at = memory_->backed();
-    // It would have grown by five.
-    std::this_thread::sleep_for(5 * Growth::kEvery);
-    EXPECT_LE(memory_->backed(), open_at + 1) << "one more may have been needed";
+  std::vector<uint32_t> streams;
+  const auto open = [&] {
+    const auto stream =
+        saver.client().open(StreamKind::kCheckpoint, encode(saver.text(streams.size() + 1)));
+    ASSERT_TRUE(stream.ok());
+    streams.push_back(stream.value());
+    ASSERT_TRUE(comes_true([&] { return backend_->counters().checkpoints == streams.size(); }));
   };
-  EXPECT_TRUE(saver.wait(saver.save(1)).ok());
-  saver.go();
-  drain();
-  expect_back(1);
+  open();
+  const auto third = StagingClient::join(*memory_);
+  ASSERT_TRUE(third.ok());
+  // Once it has seen two more streams it has looked at the clients in between.
+  open();
+  open();
+  std::this_thread::sleep_for(20ms);  // it would have given the third client its share
+  EXPECT_LE(memory_->backed(), 2 * Growth::kPartsAhead);
+  for (const uint32_t stream : streams) saver.client().abandon(stream);
+  EXPECT_TRUE(grows_to(3 * Growth::kPartsAhead)) << "and goes on after it";
+  stop();
 }
 
 }  // namespace

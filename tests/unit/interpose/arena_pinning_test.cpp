@@ -6,9 +6,13 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include "tests/unit/tiers/staging_support.h"
 
@@ -82,10 +86,10 @@ const Driver& fake_driver() {
 }
 
 // Its thread lasts as long as the process, and so does all that it uses.
-struct Pinning {
-  explicit Pinning(size_t slots, bool at_once = false) : area(kSlot, slots * kSlot) {
+struct Pinned {
+  explicit Pinned(size_t slots, Pinning way, const NodeLock* turns) : area(kSlot, slots * kSlot) {
     workers = std::make_unique<Workers>(1);
-    pinning = std::make_unique<ArenaPinning>(fake_driver(), *area.memory, *area.pool, at_once);
+    pinning = std::make_unique<ArenaPinning>(fake_driver(), *area.memory, *area.pool, way, turns);
     pinning->begin(*workers, [this] { return copies.load(); });
   }
   test::StagingArea area;
@@ -94,14 +98,14 @@ struct Pinning {
   std::unique_ptr<ArenaPinning> pinning;
 };
 
-Pinning& make(size_t slots, bool at_once = false) {
-  static auto* const all = new std::vector<std::unique_ptr<Pinning>>;  // to the end
+Pinned& make(size_t slots, Pinning way = Pinning::kStepwise, const NodeLock* turns = nullptr) {
+  static auto* const all = new std::vector<std::unique_ptr<Pinned>>;  // to the end
   {
     const std::lock_guard lock(fake.mutex);
     fake.pinned.clear();
   }
   fake.result = CUDA_SUCCESS;
-  all->push_back(std::make_unique<Pinning>(slots, at_once));
+  all->push_back(std::make_unique<Pinned>(slots, way, turns));
   return *all->back();
 }
 
@@ -116,7 +120,7 @@ bool comes_true(Condition condition) {
 }
 
 // The leading slots, one after the other, each once.
-void expect_pinned(Pinning& made, size_t slots, CUcontext context) {
+void expect_pinned(Pinned& made, size_t slots, CUcontext context) {
   const std::byte* next = made.area.memory->bytes(0).data();
   for (const Fake::Pinned& pinned : fake.so_far()) {
     EXPECT_EQ(pinned.begin, next);
@@ -127,7 +131,7 @@ void expect_pinned(Pinning& made, size_t slots, CUcontext context) {
 }
 
 TEST(ArenaPinning, PinsAllSlotsInSequenceInTheFirstContext) {
-  Pinning& made = make(11);
+  Pinned& made = make(11);
   EXPECT_FALSE(made.pinning->under_way());
   made.pinning->add_context(context_of(7));
   made.pinning->add_context(context_of(8));
@@ -137,7 +141,7 @@ TEST(ArenaPinning, PinsAllSlotsInSequenceInTheFirstContext) {
 }
 
 TEST(ArenaPinning, AtOnceTheContextWaitsForIt) {
-  Pinning& made = make(11, true);
+  Pinned& made = make(11, Pinning::kAtOnce);
   made.copies = true;
   made.pinning->add_context(context_of(7));
   expect_pinned(made, 11, context_of(7));
@@ -145,7 +149,7 @@ TEST(ArenaPinning, AtOnceTheContextWaitsForIt) {
 }
 
 TEST(ArenaPinning, WhatCannotBePinnedIsUsedAsItIs) {
-  Pinning& made = make(11);
+  Pinned& made = make(11);
   fake.result = CUDA_ERROR_OUT_OF_MEMORY;
   made.pinning->add_context(context_of(7));
   EXPECT_TRUE(comes_true([&] { return !made.pinning->under_way(); }));
@@ -154,7 +158,7 @@ TEST(ArenaPinning, WhatCannotBePinnedIsUsedAsItIs) {
 }
 
 TEST(ArenaPinning, APauseWaitsForTheCallThatIsUnderWay) {
-  Pinning& made = make(11);
+  Pinned& made = make(11);
   fake.holds = true;
   made.pinning->add_context(context_of(7));
   EXPECT_TRUE(comes_true([] { return fake.inside > 0; }));
@@ -172,7 +176,7 @@ TEST(ArenaPinning, APauseWaitsForTheCallThatIsUnderWay) {
 }
 
 TEST(ArenaPinning, NothingIsPinnedWhileThereIsAPause) {
-  Pinning& made = make(11);
+  Pinned& made = make(11);
   {
     const ArenaPinning::Pause pause(made.pinning.get());
     made.pinning->add_context(context_of(7));
@@ -185,7 +189,7 @@ TEST(ArenaPinning, NothingIsPinnedWhileThereIsAPause) {
 }
 
 TEST(ArenaPinning, AnotherContextBeginsFromTheFirstSlot) {
-  Pinning& made = make(11);
+  Pinned& made = make(11);
   made.pinning->add_context(context_of(7));
   EXPECT_TRUE(comes_true([&] { return !made.pinning->under_way(); }));
   {
@@ -201,7 +205,7 @@ TEST(ArenaPinning, AnotherContextBeginsFromTheFirstSlot) {
 
 // 12 slots are three calls, each of which is put off. A busy machine only makes it later.
 TEST(ArenaPinning, CopiesPutItOff) {
-  Pinning& made = make(12);
+  Pinned& made = make(12);
   made.copies = true;
   const auto begun = std::chrono::steady_clock::now();
   made.pinning->add_context(context_of(7));
@@ -211,11 +215,58 @@ TEST(ArenaPinning, CopiesPutItOff) {
 }
 
 TEST(ArenaPinning, AProgramThatAlwaysCopiesDoesNotPutItOffForEver) {
-  Pinning& made = make(5);
+  Pinned& made = make(5);
   made.copies = true;
   made.pinning->add_context(context_of(7));
   EXPECT_TRUE(comes_true([&] { return !made.pinning->under_way(); }));
   expect_pinned(made, 5, context_of(7));
+}
+
+TEST(ArenaPinning, ConcurrentlyNothingPutsItOff) {
+  Pinned& made = make(12, Pinning::kConcurrent);
+  made.copies = true;
+  made.pinning->add_context(context_of(7));
+  EXPECT_TRUE(comes_true([&] { return !made.pinning->under_way(); }));
+  expect_pinned(made, 12, context_of(7));
+}
+
+std::unique_ptr<NodeLock> make_lock() {
+  return std::make_unique<NodeLock>(::testing::TempDir() + "pinning-turns-" +
+                                    std::to_string(::getpid()));
+}
+
+TEST(ArenaPinning, WaitsForItsTurnAndHoldsItWhileItRegisters) {
+  static const auto lock = make_lock();
+  std::optional<NodeLock::Held> others(std::move(lock->try_hold().value()));
+  ASSERT_TRUE(others);
+  Pinned& made = make(11, Pinning::kStepwise, lock.get());
+  made.pinning->add_context(context_of(7));
+  std::this_thread::sleep_for(20ms);  // it would have registered
+  EXPECT_TRUE(fake.so_far().empty());
+  fake.holds = true;
+  others.reset();
+  EXPECT_TRUE(comes_true([] { return fake.inside > 0; }));
+  EXPECT_FALSE(lock->try_hold().value().has_value()) << "in the driver, without the turn";
+  fake.holds = false;
+  EXPECT_TRUE(comes_true([&] { return !made.pinning->under_way(); }));
+  expect_pinned(made, 11, context_of(7));
+  EXPECT_TRUE(lock->try_hold().value().has_value());
+}
+
+TEST(ArenaPinning, APauseDoesNotWaitForTheTurnOfAnother) {
+  static const auto lock = make_lock();
+  std::optional<NodeLock::Held> others(std::move(lock->try_hold().value()));
+  ASSERT_TRUE(others);
+  Pinned& made = make(11, Pinning::kStepwise, lock.get());
+  made.pinning->add_context(context_of(7));
+  {
+    const ArenaPinning::Pause pause(made.pinning.get());
+    EXPECT_TRUE(fake.so_far().empty());
+    EXPECT_FALSE(lock->try_hold().value().has_value()) << "the other one still has it";
+  }
+  others.reset();
+  EXPECT_TRUE(comes_true([&] { return !made.pinning->under_way(); }));
+  expect_pinned(made, 11, context_of(7));
 }
 
 }  // namespace

@@ -156,10 +156,11 @@ TEST(Settings, ReadHowSnapshotsAreOrganised) {
 
 TEST(Settings, ReadWhatIsWaitedForAndHowMemoryIsPinned) {
   EXPECT_TRUE(parse({}).settings.wait_durable);
-  EXPECT_FALSE(parse({}).settings.pin_at_once);
+  EXPECT_EQ(parse({}).settings.pin, Pinning::kStepwise);
   const Settings set = parse({"GPUSNAP_WAIT=memory", "GPUSNAP_PIN=at-once"}).settings;
   EXPECT_FALSE(set.wait_durable);
-  EXPECT_TRUE(set.pin_at_once);
+  EXPECT_EQ(set.pin, Pinning::kAtOnce);
+  EXPECT_EQ(parse({"GPUSNAP_PIN=concurrent"}).settings.pin, Pinning::kConcurrent);
   EXPECT_EQ(parse({"GPUSNAP_WAIT=0"}).errors.size(), 1U);
   EXPECT_EQ(parse({"GPUSNAP_PIN=off"}).errors.size(), 1U);
 }

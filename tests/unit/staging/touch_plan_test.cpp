@@ -18,7 +18,9 @@ constexpr TouchPlan::Options kSmall{
 
 // Takes and touches as much as the plan allows.
 uint32_t touch_all(TouchPlan& plan) {
-  while (const auto part = plan.take(1)) plan.touched(part->first);
+  while (const auto part = plan.take()) {
+    for (uint32_t i = 0; i < part->count; ++i) plan.touched(part->first + i);
+  }
   return plan.backed();
 }
 
@@ -51,6 +53,22 @@ TEST(TouchPlan, TheReserveDoublesWhileItIsConsumed) {
   EXPECT_EQ(touch_all(plan), 64U) << "what comes free again is enough";
   plan.observe({.used = 64, .clients = 1});
   EXPECT_EQ(touch_all(plan), 100U);
+}
+
+TEST(TouchPlan, DividesWhatMayBeTouchedBetweenThreads) {
+  TouchPlan::Options options = kSmall;
+  options.threads = 4;
+  TouchPlan plan(options, 0);
+  plan.observe({.used = 0, .clients = 2, .transferring = true});
+  for (uint32_t slot = 0; slot < 4; ++slot) {
+    const auto part = plan.take();
+    ASSERT_TRUE(part);
+    EXPECT_EQ(part->first, slot);
+    EXPECT_EQ(part->count, 1U);
+  }
+  EXPECT_FALSE(plan.take());
+  plan.observe({.used = 100, .clients = 2, .transferring = true});
+  EXPECT_EQ(plan.take()->count, 4U) << "at most a part";
 }
 
 TEST(TouchPlan, PausesWhileACheckpointIsHandedOver) {
@@ -122,11 +140,12 @@ class History {
     options_.part_slots = 1 + pick(6);
     options_.ahead_slots = 1 + pick(12);
     options_.few_slots = 1 + pick(options_.ahead_slots);
+    options_.threads = 1 + pick(4);
     options_.pauses = pauses;
     room_ = pick(3) == 0 ? pick(options_.slots) : options_.slots;
     touched_.assign(options_.slots, false);
     plan_.emplace(options_, 0);
-    threads_.resize(1 + pick(4));
+    threads_.resize(options_.threads);
   }
 
   void run(int steps) {
