@@ -15,17 +15,25 @@ TouchPlan::TouchPlan(const Options& options, uint32_t backed)
 void TouchPlan::observe(const Demand& demand) {
   demand_ = demand;
   most_used_ = std::max(most_used_, demand.used);
+  const uint32_t free = backed_ - std::min(demand.used, backed_);
+  // What a writer is about to wait for comes first, whatever it competes with.
+  if (free < uint64_t{options_.few_slots} * demand.clients) is_urgent_ = true;
+  end_urgency();
+}
+
+void TouchPlan::end_urgency() {
+  if (backed_ >= wanted()) is_urgent_ = false;
+}
+
+uint64_t TouchPlan::wanted() const {
+  if (demand_.clients == 0) return 0;
+  const uint64_t ahead = uint64_t{options_.ahead_slots} * demand_.clients;
+  return most_used_ + std::max<uint64_t>(ahead, most_used_);
 }
 
 uint32_t TouchPlan::target() const {
-  if (demand_.clients == 0) return 0;
-  // What a writer is about to wait for comes first, whatever it competes with.
-  const uint64_t needed = demand_.used + uint64_t{options_.few_slots} * demand_.clients;
-  const uint64_t reserve =
-      std::max<uint64_t>(uint64_t{options_.ahead_slots} * demand_.clients, most_used_);
-  const uint64_t wanted = std::max(needed, most_used_ + reserve);
-  const bool is_paused = demand_.transferring && options_.pauses;
-  return static_cast<uint32_t>(std::min<uint64_t>(is_paused ? needed : wanted, limit_));
+  if (demand_.transferring && options_.pauses && !is_urgent_) return 0;
+  return static_cast<uint32_t>(std::min<uint64_t>(wanted(), limit_));
 }
 
 std::optional<TouchPlan::Part> TouchPlan::take() {
@@ -41,6 +49,7 @@ std::optional<TouchPlan::Part> TouchPlan::take() {
 void TouchPlan::touched(uint32_t slot) {
   touched_[slot] = true;
   while (backed_ < limit_ && touched_[backed_]) ++backed_;
+  end_urgency();
 }
 
 void TouchPlan::refused(uint32_t slot) {

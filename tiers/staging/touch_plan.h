@@ -23,7 +23,8 @@ class TouchPlan {
     uint32_t part_slots = 8;   // most that one thread takes at a time
     uint32_t threads = 1;      // between which what may be touched now is divided
     uint32_t ahead_slots = 0;  // free slots that are kept for each client at least
-    // With fewer free slots for each client it does not pause.
+    // With fewer free slots for each client it does not pause until all that is wanted is there: at
+    // one go, by all threads, since touching beside a transfer slows both.
     uint32_t few_slots = 0;
     bool pauses = true;  // while transfers run; false: to compare with
   };
@@ -57,12 +58,15 @@ class TouchPlan {
   bool is_exhausted() const { return backed_ == limit_ && limit_ < options_.slots; }
 
  private:
+  void end_urgency();
+  uint64_t wanted() const;  // slots in all, were there no transfers
   // Slots in front of which touching stops now.
   uint32_t target() const;
 
   const Options options_;
   Demand demand_;
   uint32_t most_used_ = 0;  // at any one time
+  bool is_urgent_ = false;  // free slots have been few, and are not enough yet
   uint32_t next_ = 0;       // the first slot of the next part
   uint32_t limit_ = 0;      // the first slot that cannot be had, or all slots
   uint32_t backed_ = 0;

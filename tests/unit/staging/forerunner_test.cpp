@@ -104,19 +104,20 @@ TEST(Forerunner, SeveralTouchAtTheSameTimeAndNobodyWaitsForThem) {
 TEST(Forerunner, PausesWithinAPart) {
   Fake fake;
   fake.hold(true);
-  Forerunner forerunner(TouchPlan(kArea, 0), fake.actions());
+  Forerunner forerunner(TouchPlan(kArea, 16), fake.actions());
   forerunner.start({}, 2);
-  forerunner.observe({.clients = 1});
+  forerunner.observe({.used = 10, .clients = 1});
   ASSERT_TRUE(becomes([&] { return fake.inside() == 2; }));
-  forerunner.observe({.clients = 1, .transferring = true});
+  forerunner.observe({.used = 10, .clients = 1, .transferring = true});
   fake.hold(false);
-  EXPECT_TRUE(becomes([&] { return fake.backed() == 5; })) << "few, and one that was begun";
-  EXPECT_EQ(fake.touched(), 5U);
-  forerunner.observe({.used = 4, .clients = 1, .transferring = true});
-  EXPECT_TRUE(becomes([&] { return fake.backed() == 8; })) << "what the writer needs";
-  EXPECT_EQ(fake.touched(), 8U);
-  forerunner.observe({.used = 4, .clients = 1});
-  EXPECT_TRUE(becomes([&] { return fake.backed() == 20; }));
+  EXPECT_TRUE(becomes([&] { return fake.backed() == 17 && fake.touched() == 2; }));
+  forerunner.observe({.used = 11, .clients = 1, .transferring = true});
+  EXPECT_EQ(fake.touched(), 2U);
+  forerunner.observe({.used = 14, .clients = 1, .transferring = true});
+  EXPECT_TRUE(becomes([&] { return fake.backed() == 30; })) << "what the writer needs";
+  EXPECT_EQ(fake.touched(), 14U);
+  forerunner.observe({.used = 20, .clients = 1});
+  EXPECT_TRUE(becomes([&] { return fake.backed() == 40; }));
 }
 
 TEST(Forerunner, EndsWhereTheSystemHasNoMore) {
@@ -135,9 +136,11 @@ TEST(Forerunner, WithoutAThreadTheCallerTouches) {
   Forerunner forerunner(TouchPlan(kArea, 0), fake.actions());
   forerunner.start([](auto) -> Join { return {}; }, 3);
   forerunner.observe({.clients = 1, .transferring = true});
-  EXPECT_EQ(fake.backed(), 4U);
-  forerunner.observe({.clients = 1});
   EXPECT_EQ(fake.backed(), 16U);
+  forerunner.observe({.used = 8, .clients = 1, .transferring = true});
+  EXPECT_EQ(fake.backed(), 16U);
+  forerunner.observe({.used = 8, .clients = 1});
+  EXPECT_EQ(fake.backed(), 24U);
 }
 
 TEST(Forerunner, StopsInTheMiddle) {

@@ -57,43 +57,46 @@ TEST(TouchPlan, TheReserveDoublesWhileItIsConsumed) {
 
 TEST(TouchPlan, DividesWhatMayBeTouchedBetweenThreads) {
   TouchPlan::Options options = kSmall;
-  options.threads = 4;
+  options.threads = 8;
   TouchPlan plan(options, 0);
-  plan.observe({.used = 0, .clients = 2, .transferring = true});
-  for (uint32_t slot = 0; slot < 4; ++slot) {
+  plan.observe({.clients = 1});
+  for (uint32_t slot = 0; slot < 8; ++slot) {
     const auto part = plan.take();
     ASSERT_TRUE(part);
     EXPECT_EQ(part->first, slot);
     EXPECT_EQ(part->count, 1U);
   }
   EXPECT_FALSE(plan.take());
-  plan.observe({.used = 100, .clients = 2, .transferring = true});
+  plan.observe({.used = 80, .clients = 1});
   EXPECT_EQ(plan.take()->count, 4U) << "at most a part";
 }
 
 TEST(TouchPlan, PausesWhileACheckpointIsHandedOver) {
-  TouchPlan plan(kSmall, 0);
+  TouchPlan plan(kSmall, 4);
   plan.observe({.clients = 1});
   const auto part = plan.take();
   ASSERT_TRUE(part);
-  plan.touched(0);
-  plan.touched(1);
+  plan.touched(4);
   plan.observe({.clients = 1, .transferring = true});
-  EXPECT_FALSE(plan.may_touch(2)) << "also within a part that was begun";
+  EXPECT_FALSE(plan.may_touch(5)) << "also within a part that was begun";
   EXPECT_FALSE(plan.take());
-  plan.observe({.clients = 1});
-  EXPECT_TRUE(plan.may_touch(2));
+  plan.observe({.clients = 2});
+  EXPECT_TRUE(plan.may_touch(5));
   EXPECT_TRUE(plan.take());
 }
 
-TEST(TouchPlan, TheWritersNeedComesFirst) {
-  TouchPlan plan(kSmall, 0);
-  plan.observe({.used = 0, .clients = 1, .transferring = true});
-  EXPECT_EQ(touch_all(plan), 2U);
-  plan.observe({.used = 2, .clients = 1, .transferring = true});
-  EXPECT_EQ(touch_all(plan), 4U);
-  plan.observe({.used = 3, .clients = 4, .transferring = true});
-  EXPECT_EQ(touch_all(plan), 11U);
+TEST(TouchPlan, TheWritersNeedComesFirstAndAtOneGo) {
+  TouchPlan plan(kSmall, 14);
+  plan.observe({.used = 12, .clients = 1, .transferring = true});
+  EXPECT_EQ(touch_all(plan), 14U) << "two are free, which is enough";
+  plan.observe({.used = 13, .clients = 1, .transferring = true});
+  const auto part = plan.take();
+  ASSERT_TRUE(part);
+  for (uint32_t i = 0; i < part->count; ++i) plan.touched(part->first + i);
+  plan.observe({.used = 13, .clients = 1, .transferring = true});
+  EXPECT_EQ(touch_all(plan), 26U) << "also once there are two again";
+  plan.observe({.used = 24, .clients = 1, .transferring = true});
+  EXPECT_EQ(touch_all(plan), 26U) << "it was brought to an end";
 }
 
 TEST(TouchPlan, PublishesTheLeadingSlotsAlone) {
@@ -175,6 +178,7 @@ class History {
   uint32_t pick(uint32_t below) {
     return below == 0 ? 0 : static_cast<uint32_t>(random_() % below);
   }
+  // What has to be there in the end.
   uint32_t needed() const { return demand_.used + options_.few_slots * demand_.clients; }
 
   // Programs use what is there, come, go, and begin and end to hand over.
@@ -184,7 +188,14 @@ class History {
     demand_.transferring = pick(2) == 0;
     most_used_ = std::max(most_used_, demand_.used);
     most_clients_ = std::max(most_clients_, demand_.clients);
+    if (plan_->backed() - demand_.used < options_.few_slots * demand_.clients) is_urgent_ = true;
+    end_urgency();
     plan_->observe(demand_);
+  }
+  void end_urgency() {
+    const uint32_t share = demand_.clients * options_.ahead_slots;
+    const uint32_t wanted = most_used_ + std::max(share, most_used_);
+    if (plan_->backed() >= (demand_.clients == 0 ? 0 : wanted)) is_urgent_ = false;
   }
 
   // False: the thread has nothing to do now.
@@ -198,12 +209,13 @@ class History {
     EXPECT_LT(slot, options_.slots);
     EXPECT_FALSE(touched_[slot]) << "twice";
     touched_[slot] = true;
-    if (demand_.transferring && slot >= needed()) ++competing_;
+    if (demand_.transferring && !is_urgent_) ++competing_;
     if (slot < room_) {
       plan_->touched(slot);
     } else {
       plan_->refused(slot);
     }
+    end_urgency();
     if (slot >= room_ || ++thread.done == thread.part->count) thread.part.reset();
     return true;
   }
@@ -229,6 +241,7 @@ class History {
   std::vector<bool> touched_;
   uint32_t room_ = 0;
   uint32_t most_used_ = 0, most_clients_ = 0;
+  bool is_urgent_ = false;
   int competing_ = 0;
 };
 
