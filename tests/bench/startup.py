@@ -267,10 +267,23 @@ def run_together(bench, processes, way, every):
     return seconds, sum(text.count('info: checkpoint startup') for text in said)
 
 
+def is_used(folder):
+    """By the environment of a process of ours."""
+    for path in pathlib.Path('/proc').glob('[0-9]*/environ'):
+        try:
+            if f'GPUSNAP_NODE={folder}\0'.encode() in path.read_bytes():
+                return True
+        except OSError:
+            continue  # it has ended, or is another user's
+    return False
+
+
 def wait_for_backend(folder):
-    """It ends by itself, and its log with it."""
+    """It ends by itself, once nothing is left to be written into the folder."""
     until = time.monotonic() + 60
-    while os.path.exists(os.path.join(folder, 'gpusnap')) and time.monotonic() < until:
+    while is_used(folder):
+        if time.monotonic() > until:
+            raise Failed('a backend does not end')
         time.sleep(0.05)
 
 
@@ -342,7 +355,7 @@ def parse(words):
     parser.add_argument('--steps', type=int, default=240)
     parser.add_argument('--cache', default='1G', help='staging memory, for run')
     parser.add_argument('--pinning', default='2G', help='bytes registered in a second, for run')
-    parser.add_argument('--run-processes', type=numbers, default=[1, 2, 4])
+    parser.add_argument('--run-processes', type=numbers, default=[1, 2])
     parser.add_argument('--run-intervals', type=numbers, default=[20, 60])
     parser.add_argument('--svg', type=pathlib.Path)
     parser.add_argument('--json', action='store_true')
