@@ -16,16 +16,18 @@ Forerunner::~Forerunner() {
 void Forerunner::start(const Spawn& spawn, uint32_t threads) {
   for (uint32_t i = 0; i < threads; ++i) {
     Result<Join> started = start_thread(spawn, "forerunner", [this] { run(); });
-    if (!started.ok()) return;  // with those that there are
+    if (!started.ok()) break;  // with those that there are
     threads_.push_back(std::move(started.value()));
   }
+  const std::lock_guard lock(mutex_);
+  has_threads_ = !threads_.empty();
 }
 
 void Forerunner::observe(const TouchPlan::Demand& demand) {
   std::unique_lock lock(mutex_);
   plan_.observe(demand);
   changed_.notify_all();
-  if (!threads_.empty()) return;
+  if (has_threads_ || stopping_) return;
   while (const auto part = plan_.take()) touch_part(*part, lock);
 }
 

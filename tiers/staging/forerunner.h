@@ -17,7 +17,8 @@
 
 namespace gpusnap {
 
-// Thread-safe, but for start() and stop().
+// observe() is thread-safe, also beside stop(). start() comes before both, and one thread at a time
+// starts and stops.
 class Forerunner {
  public:
   struct Actions {
@@ -50,6 +51,7 @@ class Forerunner {
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   TouchPlan plan_;
+  bool has_threads_ = false;
   bool stopping_ = false;
 };
 
