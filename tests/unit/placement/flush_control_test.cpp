@@ -105,7 +105,7 @@ TEST(FlushControl, IsWithinATenthOfTheBestOfAnyStore) {
   };
   const unsigned stores = std::getenv("GPUSNAP_SOAK") != nullptr ? 2000 : 12;
   for (unsigned i = 0; i < stores; ++i) {
-    const auto best = static_cast<uint32_t>(std::exp2(draw(0, 6)) + 0.5);
+    const auto best = static_cast<uint32_t>(std::lround(std::exp2(draw(0, 6))));
     const double rise = draw(0, 1), fall = draw(0, 1);
     EXPECT_GE(reached(peak(best, rise, fall), 0.02, i), kBar)
         << "store " << i << ", best with " << best << ", rise " << rise << ", fall " << fall;
