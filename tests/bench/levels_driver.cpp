@@ -57,8 +57,8 @@ class Stripes {
   Stripes(const LevelScheme& scheme, size_t count)
       : scheme_(scheme),
         count_(count),
-        data_(count * scheme.data * kUnitBytes),
-        parity_(scheme.parity * kUnitBytes),
+        data_(count * scheme.data * kBlockStride),
+        parity_(scheme.parity * kBlockStride),
         encoder_(scheme) {
     std::vector<uint8_t> matrix(size_t{scheme.shards()} * scheme.data);
     gf_gen_cauchy1_matrix(matrix.data(), static_cast<int>(scheme.shards()),
@@ -76,7 +76,7 @@ class Stripes {
   void isal() {
     std::vector<unsigned char*> from(scheme_.data), to(scheme_.parity);
     for (size_t i = 0; i < scheme_.parity; ++i) {
-      to[i] = reinterpret_cast<unsigned char*>(parity_.bytes + i * kUnitBytes);
+      to[i] = reinterpret_cast<unsigned char*>(parity_.bytes + i * kBlockStride);
     }
     for (size_t stripe = 0; stripe < count_; ++stripe) {
       for (size_t i = 0; i < scheme_.data; ++i) {
@@ -104,7 +104,7 @@ class Stripes {
   void ours() {
     std::vector<const std::byte*> from(scheme_.data);
     std::vector<std::byte*> to(scheme_.parity);
-    for (size_t i = 0; i < scheme_.parity; ++i) to[i] = parity_.bytes + i * kUnitBytes;
+    for (size_t i = 0; i < scheme_.parity; ++i) to[i] = parity_.bytes + i * kBlockStride;
     for (size_t stripe = 0; stripe < count_; ++stripe) {
       for (size_t i = 0; i < scheme_.data; ++i) from[i] = block(stripe, i);
       encoder_.encode(kUnitBytes, from, to);
@@ -119,7 +119,7 @@ class Stripes {
         sum += block_checksum({block(stripe, i), kUnitBytes}, stripe);
       }
       for (size_t i = 0; i < scheme_.parity; ++i) {
-        sum += block_checksum({parity_.bytes + i * kUnitBytes, kUnitBytes}, stripe);
+        sum += block_checksum({parity_.bytes + i * kBlockStride, kUnitBytes}, stripe);
       }
     }
     return sum;
@@ -127,7 +127,7 @@ class Stripes {
 
  private:
   std::byte* block(size_t stripe, size_t i) const {
-    return data_.bytes + (stripe * scheme_.data + i) * kUnitBytes;
+    return data_.bytes + (stripe * scheme_.data + i) * kBlockStride;
   }
 
   const LevelScheme scheme_;

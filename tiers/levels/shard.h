@@ -26,6 +26,9 @@ inline constexpr size_t kShardHeaderBytes = 4096;
 // Of a shard that are coded and checked together: a stripe of a few such blocks stays in the L2
 // cache from its coding to its sending.
 inline constexpr size_t kUnitBytes = 64 << 10;
+// From one block of a stripe to the next in memory, while it is coded. At a distance of a power of
+// two, all blocks' bytes of the same place would want the same few lines of the L1 and L2 caches.
+inline constexpr size_t kBlockStride = kUnitBytes + 17 * 64;
 
 // One rank's part of one checkpoint, wherever it is.
 struct PartId {

@@ -20,16 +20,15 @@ Status stopped() {
   return {Code::kBusy, "the backend ends"};
 }
 
-// Blocks of kUnitBytes, one after the other.
+// Blocks of kUnitBytes.
 class Blocks {
  public:
-  explicit Blocks(size_t count) : bytes_(count * kUnitBytes) {
+  explicit Blocks(size_t count) : bytes_(count * kBlockStride) {
     for (size_t i = 0; i < count; ++i) {
-      writable_.push_back(bytes_.data() + i * kUnitBytes);
+      writable_.push_back(bytes_.data() + i * kBlockStride);
       readable_.push_back(writable_.back());
     }
   }
-  std::span<std::byte> all() { return bytes_; }
   std::span<std::byte> operator[](size_t i) { return {writable_[i], kUnitBytes}; }
   std::span<std::byte* const> writable(size_t first, size_t count) const {
     return std::span(writable_).subspan(first, count);
@@ -83,18 +82,19 @@ Status code_and_put(ImageReader& image, const ShardHeader& header, Writers& writ
   const LevelScheme& scheme = header.scheme;
   const Encoder encoder(scheme);
   Blocks blocks(scheme.shards());
-  const auto data = blocks.all().first(scheme.data * kUnitBytes);
   for (uint64_t left = header.image_bytes; left > 0;) {
     if (stop()) return stopped();
-    const auto now = static_cast<size_t>(std::min<uint64_t>(left, data.size()));
-    if (Status read = image.read(data.first(now)); !read.ok()) return read;
-    std::ranges::fill(data.subspan(now), std::byte{0});
+    for (uint32_t shard = 0; shard < scheme.data; ++shard) {
+      const auto now = static_cast<size_t>(std::min<uint64_t>(left, kUnitBytes));
+      if (Status read = image.read(blocks[shard].first(now)); !read.ok()) return read;
+      std::ranges::fill(blocks[shard].subspan(now), std::byte{0});
+      left -= now;
+    }
     encoder.encode(kUnitBytes, blocks.readable(0, scheme.data),
                    blocks.writable(scheme.data, scheme.parity));
     for (uint32_t shard = 0; shard < scheme.shards(); ++shard) {
       if (Status put = writers[shard]->add(blocks[shard]); !put.ok()) return put;
     }
-    left -= now;
   }
   return commit_all(writers);
 }
@@ -152,7 +152,8 @@ class ShardSet {
 };
 
 // Reads a part's blocks and computes others of each stripe, from other shards again where one turns
-// out to be unusable. `begin` comes before each try, `take` gets the wanted shards' blocks.
+// out to be unusable. `begin` comes before each try; `take` gets each stripe's wanted blocks, in
+// the order of `wanted`, with their places in it.
 template <class Begin, class Take>
 Status recover(const Nodes& nodes, const PartCopies& copies, const std::vector<uint32_t>& wanted,
                const Stop& stop, Begin begin, Take take) {
@@ -172,8 +173,9 @@ Status recover(const Nodes& nodes, const PartCopies& copies, const std::vector<u
       read = set->next(blocks, failed);
       if (!read.ok()) break;
       recovery->recover(kUnitBytes, blocks.readable(0, data), blocks.writable(data, wanted.size()));
-      const auto computed = blocks.all().subspan(data * kUnitBytes);
-      if (Status taken = take(computed); !taken.ok()) return taken;
+      for (size_t k = 0; k < wanted.size(); ++k) {
+        if (Status taken = take(k, blocks[data + k]); !taken.ok()) return taken;
+      }
     }
     if (read.ok()) return {};
     unusable.insert(failed);
@@ -244,12 +246,8 @@ Status repair(const Nodes& nodes, const PartCopies& copies, uint32_t owner, cons
     }
     return {};
   };
-  const auto take = [&](std::span<const std::byte> blocks) -> Status {
-    for (size_t i = 0; i < writers.size(); ++i) {
-      Status put = writers[i]->add(blocks.subspan(i * kUnitBytes, kUnitBytes));
-      if (!put.ok()) return put;
-    }
-    return {};
+  const auto take = [&](size_t i, std::span<const std::byte> block) {
+    return writers[i]->add(block);
   };
   if (Status done = recover(nodes, copies, wanted, stop, begin, take); !done.ok()) return done;
   return commit_all(writers);
@@ -268,9 +266,9 @@ Status rebuild(FileSystem& files, const Nodes& nodes, const PartCopies& copies,
     done = 0;
     return Status();
   };
-  const auto take = [&](std::span<const std::byte> stripe) {
-    done = std::min(done + stripe.size(), copies.about.image_bytes);
-    Status added = image->add(stripe);
+  const auto take = [&](size_t, std::span<const std::byte> block) {
+    done = std::min(done + block.size(), copies.about.image_bytes);
+    Status added = image->add(block);
     if (added.ok() && progress) progress(done, copies.about.image_bytes);
     return added;
   };
