@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "tiers/chain.h"
 #include "tiers/manifest_file.h"
 #include "tiers/names.h"
 #include "tiers/store.h"
@@ -35,23 +34,12 @@ Status Commit::finish(Manifest manifest, Existing existing) {
   return existing == Existing::kReplace ? pending_.replace() : pending_.publish();
 }
 
-// Finds the parent of an increment and makes it durable: it may have been committed or merged by a
-// process that died before it had done so. Older ancestors are durable since the parent is. How
-// many there are is counted here: one may have been merged since the cut.
+// Makes the parent of an increment durable: it may have been committed or merged by a process that
+// died before it had done so. Older ancestors are durable since the parent is.
 Status Commit::link(Manifest& manifest) const {
   if (manifest.parent == 0) return {};
-  Result<StoredManifest> parent = read_manifest(files_, place_.job_folder, place_.job_folder_name,
-                                                manifest.parent, place_.rank);
-  if (!parent.ok()) return refuse("its parent cannot be used: " + parent.status().message());
-  manifest.parent_checksum = parent->checksum;
-  if (Status good = check_link(manifest, parent->manifest, parent->checksum); !good.ok()) {
-    return refuse(good.message());
-  }
-  std::vector<Manifest> ancestors;
-  ancestors.push_back(std::move(parent->manifest));
-  Status chained = read_chain(files_, {place_.job_folder, place_.job_folder_name}, ancestors);
-  if (!chained.ok()) return refuse("its parent cannot be used: " + chained.message());
-  manifest.chain = static_cast<uint32_t>(ancestors.size());
+  Status linked = link_to_parent(files_, {place_.job_folder, place_.job_folder_name}, manifest);
+  if (!linked.ok()) return refuse(linked.message());
   return files_.sync_folder(place_.job_folder + "/" + epoch_folder(manifest.parent));
 }
 

@@ -67,4 +67,23 @@ Status read_chain(FileSystem& files, const JobPlace& job, std::vector<Manifest>&
   return {};
 }
 
+Status link_to_parent(FileSystem& files, const JobPlace& job, Manifest& manifest) {
+  if (manifest.parent == 0) return {};
+  Result<StoredManifest> parent =
+      read_manifest(files, job.folder, job.folder_name, manifest.parent, manifest.rank);
+  const auto unusable = [](const Status& why) {
+    return Status(why.code(), "its parent cannot be used: " + why.message());
+  };
+  if (!parent.ok()) return unusable(parent.status());
+  manifest.parent_checksum = parent->checksum;
+  if (Status good = check_link(manifest, parent->manifest, parent->checksum); !good.ok()) {
+    return good;
+  }
+  std::vector<Manifest> ancestors;
+  ancestors.push_back(std::move(parent->manifest));
+  if (Status chained = read_chain(files, job, ancestors); !chained.ok()) return unusable(chained);
+  manifest.chain = static_cast<uint32_t>(ancestors.size());
+  return {};
+}
+
 }  // namespace gpusnap

@@ -31,4 +31,9 @@ struct JobPlace {
 // was merged, what it was merged into.
 Status read_chain(FileSystem& files, const JobPlace& job, std::vector<Manifest>& chain);
 
+// Names the parent in `manifest`, that of a part which the store does not have yet, as the store
+// has it now, and counts the ancestors: one may have been merged since the cut. A full one stays as
+// it is.
+Status link_to_parent(FileSystem& files, const JobPlace& job, Manifest& manifest);
+
 }  // namespace gpusnap

@@ -26,6 +26,9 @@ namespace gpusnap {
 struct PartReaderOptions {
   uint32_t threads = 2;  // that check and decompress; where none can be had, the caller does
   uint32_t reads = 16;   // on their way or not taken yet; each has a buffer
+  // Reads and takes all that can be read, also after a unit that cannot be; the result is the first
+  // failure all the same. For files whose bytes move elsewhere meanwhile.
+  bool reads_all_it_can = false;
   Spawn spawn;
 };
 

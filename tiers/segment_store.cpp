@@ -120,6 +120,33 @@ uint64_t SegmentStore::StoredBlock::stored() const {
   return last.segment_offset + last.size - offset();
 }
 
+std::vector<Extent> describe_block(std::span<const Piece> pieces, std::span<const std::byte> bytes,
+                                   Form form) {
+  std::vector<Extent> extents;
+  extents.reserve(pieces.size());
+  uint64_t within = 0;
+  for (const Piece& piece : pieces) {
+    Extent extent;
+    extent.range = piece.range;
+    extent.offset = piece.offset;
+    extent.size = piece.size;
+    extent.within = within;
+    const auto of_piece = bytes.subspan(within, piece.size);
+    if (form == Form::kStored) extent.parts.resize(Extent::parts_in(piece.offset, piece.size));
+    if (extent.parts.size() <= 1) {
+      extent.parts.clear();
+      extent.checksum = checksum(of_piece);
+    }
+    for (size_t i = 0; i < extent.parts.size(); ++i) {
+      const Extent::Part part = extent.part(i);
+      extent.parts[i] = checksum(of_piece.subspan(part.begin, part.end - part.begin));
+    }
+    extents.push_back(std::move(extent));
+    within += piece.size;
+  }
+  return extents;
+}
+
 uint64_t PlacedFile::take(uint64_t bytes) {
   uint64_t end = end_.load(std::memory_order_relaxed);
   for (;;) {
@@ -351,8 +378,8 @@ class Writer final : public SegmentStore {
     if (Status good = check(block); !good.ok()) return good;
     const Result<Stored> packed = pack(worker, block, queued.course.get());
     if (!packed.ok()) return packed.status();
-    StoredBlock described{block.sequence, block.chunk != nullptr, 0, describe(block, packed->form),
-                          0};
+    StoredBlock described{block.sequence, block.chunk != nullptr, 0,
+                          describe_block(block.pieces, block.bytes, packed->form), 0};
     if (block.chunk) {
       const bool is_known = packed->form == Form::kStored && described.extents.size() == 1 &&
                             described.extents[0].parts.empty();
@@ -525,34 +552,6 @@ class Writer final : public SegmentStore {
 
   uint64_t blocks_per_chunk() const {
     return std::max<uint64_t>(options_.chunk_bytes / options_.block_bytes, 1);
-  }
-
-  // All but where they lie. What is stored as it is can be read in parts: an increment that
-  // replaces some of it spares a restore the reading of these. Of a compressed block all is read.
-  static std::vector<Extent> describe(const Block& block, Form form) {
-    std::vector<Extent> extents;
-    extents.reserve(block.pieces.size());
-    uint64_t within = 0;
-    for (const Piece& piece : block.pieces) {
-      Extent extent;
-      extent.range = piece.range;
-      extent.offset = piece.offset;
-      extent.size = piece.size;
-      extent.within = within;
-      const auto bytes = block.bytes.subspan(within, piece.size);
-      if (form == Form::kStored) extent.parts.resize(Extent::parts_in(piece.offset, piece.size));
-      if (extent.parts.size() <= 1) {
-        extent.parts.clear();
-        extent.checksum = checksum(bytes);
-      }
-      for (size_t i = 0; i < extent.parts.size(); ++i) {
-        const Extent::Part part = extent.part(i);
-        extent.parts[i] = checksum(bytes.subspan(part.begin, part.end - part.begin));
-      }
-      extents.push_back(std::move(extent));
-      within += piece.size;
-    }
-    return extents;
   }
 
   static void put(StoredBlock& block, const Place& place, const Stored& stored) {

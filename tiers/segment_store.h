@@ -79,6 +79,12 @@ class PlacedFile {
   std::atomic<bool> failed_{false};
 };
 
+// The extents of a block, all but where they lie in a file. Bytes that are stored as they are can
+// be read in parts: an increment that replaces some of them spares a restore the reading of these.
+// A compressed block is read as a whole. `pieces`: of `bytes`, one after the other.
+std::vector<Extent> describe_block(std::span<const Piece> pieces, std::span<const std::byte> bytes,
+                                   Form form);
+
 class SegmentStore {
  public:
   struct Identity {

@@ -396,10 +396,10 @@ void UnitReader::order_rest() {
 
 Status UnitReader::run(const TakePieces& take, const std::function<void(uint64_t)>& advance) {
   while (!to_read_.empty() || under_way_ > 0 || !held_.empty()) {
-    while (failure_.ok() && !to_read_.empty() && under_way_ < options_.reads) {
+    while (!ends() && !to_read_.empty() && under_way_ < options_.reads) {
       if (!begin_next()) break;
     }
-    if (!failure_.ok()) to_read_.clear();
+    if (ends()) to_read_.clear();
     std::unique_ptr<Part> part = next_part();
     if (part == nullptr) continue;
     if (!part->status.ok() && (part->is_ahead || is_from_elsewhere(*part))) {
@@ -441,7 +441,9 @@ bool UnitReader::begin_next() {
   Result<std::unique_ptr<Part>> ready = prepare(number, under_way_ == 0 && held_.empty());
   if (!ready.ok()) {
     fail(number, ready.status());
-    return false;
+    if (ends()) return false;
+    to_read_.pop_front();
+    return true;
   }
   if (ready.value() == nullptr) return false;
   to_read_.pop_front();
@@ -459,16 +461,19 @@ void UnitReader::use(Part& part, const TakePieces& take,
   if (advance) advance(part.unit->bytes);
   if (!take) return;
   const std::vector<ReadItem>& items = part.unit->items;
-  for (size_t next = 0; next < items.size() && failure_.ok();) {
+  for (size_t next = 0; next < items.size() && !ends();) {
     next = gather(*part.unit, next);
     Status taken = take(gathered_, part.plain);
+    take_failed_ = take_failed_ || !taken.ok();
     if (!taken.ok()) fail(part.number, std::move(taken));
   }
 }
 
 // What lies elsewhere is not right: the unit is read from where it belongs.
 void UnitReader::pass_over(const Part& part) {
-  if (part.source == Source::kCopy) copies_.at(part.unit->copy).is_wrong = true;
+  // Where bytes move on one by one, the others of the same file are right.
+  const bool is_all_wrong = part.source == Source::kCopy && !options_.reads_all_it_can;
+  if (is_all_wrong) copies_.at(part.unit->copy).is_wrong = true;
   if (near_ != nullptr) near_->counts.passed_over += part.unit->bytes;
   from_store_[part.number] = true;
 }

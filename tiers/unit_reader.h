@@ -53,7 +53,7 @@ class UnitReader {
   void stop_ahead();
 
   // Each unit once: first those in memory, then those on a local device, then the others in their
-  // order. The first failure, after which nothing is taken any more.
+  // order. The first failure, after which nothing is taken any more, unless the options say so.
   Status run(const TakePieces& take, const std::function<void(uint64_t)>& advance);
 
  private:
@@ -89,6 +89,7 @@ class UnitReader {
   };
 
   void fail(size_t number, Status status);
+  bool ends() const { return !failure_.ok() && (take_failed_ || !options_.reads_all_it_can); }
   bool begin_next();
   void begin(std::unique_ptr<Part> part);
   void read(Part* part);
@@ -139,6 +140,7 @@ class UnitReader {
   size_t used_ = 0;  // units
   Status failure_;   // of the unit failed_at_
   size_t failed_at_ = 0;
+  bool take_failed_ = false;
   std::vector<bool> from_store_;  // by unit: although it is elsewhere, too
   std::map<const NearChunk*, CopyFile> copies_;
   std::vector<std::unique_ptr<Part>> spare_;

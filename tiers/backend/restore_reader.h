@@ -2,14 +2,21 @@
 //
 // Reads a checkpoint for its restore. Which bytes that needs, and in which order, is known long
 // before the memory is there that they go to: so reading may begin at once, on a thread of its own.
+// Where the store does not have the checkpoint yet, its bytes move on while they are read: from
+// memory to devices, and to the store. Bytes count only if they have the checksums that they had
+// when they were located first; for what has moved meanwhile all is located anew. Each block moves
+// a few times at most, so this comes to an end.
 #pragma once
 
 #include <cstdint>
+#include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tiers/backend/located_part.h"
 #include "tiers/file_system.h"
 #include "tiers/near_chunks.h"
 #include "tiers/placement/tier_settings.h"
@@ -30,6 +37,9 @@ class RestoreReader {
     uint32_t shares = 1;  // processes that may use those at the same time
     std::string run;      // names files, for as long as they have names
     Spawn spawn;
+    // Where the rank's part is on its way to the store; the checkpoint then has that rank's
+    // manifest, without extents. Empty: the store has it.
+    LocatePart locate;
   };
 
   // `files` and `store` outlive it.
@@ -46,14 +56,29 @@ class RestoreReader {
 
   // The contents of the checkpoint. Reading ahead has ended when it returns.
   Result<const Contents*> open();
-  // As Store::read_all(), once, after open().
+  // As Store::read_all(), once, after open(): each byte is taken once, wherever it came from.
   Status read_all(const TakePieces& take);
   const NearChunks::Counts& counts() const { return near_.counts; }
+  // Whether the store does not have the checkpoint, as far as is known. After open().
+  bool is_pending() const { return static_cast<bool>(request_.locate) && !is_in_store_; }
   // For how long open() and read_all() have waited for files.
   int64_t waited_ns() const { return waited_ns_; }
 
  private:
+  // The bytes of a range that were taken: their ends, by their beginnings.
+  using Taken = std::map<uint64_t, uint64_t>;
+
   Status find();
+  Result<Contents> resolve(NearChunks& near);
+  Result<Contents> resolve_located(NearChunks& near);
+  Result<Contents> resolve_stored(NearChunks& near);
+  const Manifest* manifest_of_request() const;
+  Status read_from(Contents contents, NearChunks near);
+  bool has_changed(const Manifest& before, const Manifest& now) const;
+  bool is_needed(uint32_t range, uint64_t offset, uint64_t size) const;
+  std::vector<PlacedExtent> needed(const std::vector<PlacedExtent>& pieces) const;
+  void note_taken(const ReadPiece& piece);
+  Status read_once(const TakePieces& take, bool& take_failed);
   void end_ahead();
   std::unique_ptr<AheadFiles> make_files() const;
   Result<std::unique_ptr<BulkFile>> make_file(const SsdFolder& folder) const;
@@ -62,8 +87,13 @@ class RestoreReader {
   Store& store_;
   const Request request_;
   const std::unique_ptr<ReadBuffers> buffers_;
-  std::optional<Contents> contents_;
+  // The last one is read from. Callers of open() have the first one; it stays.
+  std::list<Contents> contents_;
   NearChunks near_;
+  bool is_in_store_ = false;         // it was on its way, and has come there
+  uint64_t places_ = 0;              // a checksum of where all of it was located last
+  std::map<uint32_t, Taken> taken_;  // by range; of one that is on its way
+  uint64_t taken_bytes_ = 0;
   std::unique_ptr<UnitReader> reader_;
   Join ahead_;           // empty: nothing is read ahead
   Status ahead_status_;  // of its thread
