@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <thread>
 
 #include "interpose/activation.h"
 #include "interpose/hooks_generated_ids.h"
@@ -24,6 +26,7 @@
 #include "interpose/text.h"
 #include "tiers/backend/journal_stream.h"
 #include "tiers/checksum.h"
+#include "tiers/daemon/pending_part.h"
 #include "tiers/daemon/start.h"
 #include "tiers/io/io_engine.h"
 
@@ -187,6 +190,21 @@ void Session::look_around() {
   program_.libraries = loaded_libraries();
 }
 
+namespace {
+// The backend has the lock for a moment where it prunes after an earlier run's last checkpoint.
+Result<std::unique_ptr<FileLock>> lock_job(Store& store, const std::string& job) {
+  constexpr auto kBetweenTries = std::chrono::milliseconds(20);
+  constexpr auto kLongest = std::chrono::seconds(60);
+  const auto until = std::chrono::steady_clock::now() + kLongest;
+  for (;;) {
+    auto lock = store.lock_job(job);
+    const bool may_end = lock.status().code() == Code::kBusy && is_on_its_way();
+    if (!may_end || std::chrono::steady_clock::now() >= until) return lock;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+}  // namespace
+
 Status Session::open_store() {
   auto spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
   IoOptions io;
@@ -199,7 +217,7 @@ Status Session::open_store() {
   store_ = std::move(store.value());
   // The first rank's is for all of them: without it no rank gets to a cut.
   if (ranks_.rank == 0) {
-    auto lock = store_->lock_job(job_);
+    auto lock = lock_job(*store_, job_);
     if (!lock.ok()) return lock.status();
     job_lock_ = std::move(lock.value());
   }
@@ -220,7 +238,9 @@ Status Session::open_store() {
                   [this] { return snapshots_->running() || snapshots_->own_copies().any(); });
   const auto next = store_->next_epoch(job_);
   if (!next.ok()) return next.status();
-  checkpointer_->skip_to(next.value() - 1);
+  // What an earlier run has handed over may have left no trace in the store yet.
+  const uint64_t newest = newest_on_the_way(backend_->memory(), store_->folder(), job_, false);
+  checkpointer_->skip_to(std::max(next.value() - 1, newest));
   triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
   if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
@@ -266,7 +286,7 @@ int exit_code_of(Code code) {
 }  // namespace
 
 void Session::find_restored() {
-  auto found = find_rank(*store_, restore_id(settings_, job_), ranks_);
+  auto found = find_rank(settings_, *store_, restore_id(settings_, job_), ranks_);
   if (!found.ok()) impossible(exit_code_of(found.status().code()), found.status().message());
   restored_ = std::move(found.value());
   const uint64_t epoch = restored_.checkpoint.epoch;

@@ -334,7 +334,7 @@ Result<std::unique_ptr<mpi::OutcomeReader>> Session::open_outcomes(uint64_t& epo
   const auto store = Store::open(posix_file_system(), settings.pfs, false);
   if (!store.ok()) return store.status();
   const std::string job = job_of(settings, program);
-  const auto found = find_rank(*store.value(), restore_id(settings, job), mpi::ranks());
+  const auto found = find_rank(settings, *store.value(), restore_id(settings, job), mpi::ranks());
   if (!found.ok()) return found.status();
   const Manifest& manifest = found->manifest();
   if (manifest.program.path != program.path && !settings.pass_over.program) {

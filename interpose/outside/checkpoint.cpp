@@ -42,7 +42,7 @@ Result<RestoredRank> find() {
   const auto store = Store::open(posix_file_system(), settings.pfs, false);
   if (!store.ok()) return store.status();
   const std::string job = job_of(settings, program.value());
-  auto found = find_rank(*store.value(), restore_id(settings, job), mpi::ranks());
+  auto found = find_rank(settings, *store.value(), restore_id(settings, job), mpi::ranks());
   if (!found.ok()) return found.status();
   const ProgramIdentity& saved = found->manifest().program;
   const PassOver& pass_over = settings.pass_over;

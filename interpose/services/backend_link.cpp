@@ -27,15 +27,6 @@ class PrivateAddresses final : public AddressSpace {
   void give_back(std::byte* start, size_t bytes) override { release_block(start, bytes); }
 };
 
-AddressSpace* addresses() {
-#ifdef GPUSNAP_SANITIZED
-  return nullptr;  // memory of the sanitizer's, which is not to be mapped over
-#else
-  static constinit PrivateAddresses addresses;
-  return &addresses;
-#endif
-}
-
 GrowthWay growth_way(Pinning pin) {
   switch (pin) {
     case Pinning::kAtOnce:
@@ -48,6 +39,15 @@ GrowthWay growth_way(Pinning pin) {
 }
 
 }  // namespace
+
+AddressSpace* area_addresses() {
+#ifdef GPUSNAP_SANITIZED
+  return nullptr;  // memory of the sanitizer's, which is not to be mapped over
+#else
+  static constinit PrivateAddresses addresses;
+  return &addresses;
+#endif
+}
 
 Backend::Options backend_options(const Settings& settings) {
   Backend::Options options;
@@ -85,7 +85,7 @@ Status BackendLink::reach(const Settings& settings) {
   const BackendProgram program{find_backend(), backend_environment(environ)};
   Status joined;
   for (int i = 0; i < kMostClosed; ++i) {
-    auto memory = reach_backend(area, program, kLongestStart, addresses());
+    auto memory = reach_backend(area, program, kLongestStart, area_addresses());
     if (!memory.ok()) return memory.status();
     memory_ = std::move(memory.value());
     joined = join([program] { return start_backend(program); });
@@ -95,7 +95,7 @@ Status BackendLink::reach(const Settings& settings) {
 }
 
 Status BackendLink::serve(const Settings& settings, const Spawn& spawn) {
-  auto memory = StagingMemory::make_private({settings.slot, settings.host_cache}, addresses());
+  auto memory = StagingMemory::make_private({settings.slot, settings.host_cache}, area_addresses());
   if (!memory.ok()) return memory.status();
   memory_ = std::move(memory.value());
   Backend::Options options = backend_options(settings);

@@ -20,6 +20,9 @@ namespace gpusnap {
 // touches staging memory; those that compress and those that move bytes come besides.
 inline constexpr int kBackendThreads = 2 + Backend::kThreads;
 
+// Where an area is mapped in this process: apart from all that the program maps. Null: anywhere.
+AddressSpace* area_addresses();
+
 // Thread-safe. Never destroyed: what has been handed over goes on as long as the process lives.
 class BackendLink {
  public:

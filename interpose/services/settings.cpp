@@ -578,6 +578,7 @@ constexpr std::array<Variable, 45> kVariables = {
      {"GPUSNAP_RESTORE_MODE", read_restore_mode},
      {"GPUSNAP_RESTORE_FORCE", read_force},
      {kRestoredProgram, read_nothing},
+     {kRestoredPending, read_nothing},
      {kPadding, read_nothing},
      {kOneMore, read_nothing},
      {"GPUSNAP_READ_AHEAD", read_read_ahead},

@@ -467,6 +467,10 @@ class LoadProgress {
     const NearChunks::Counts& counts = reader_.counts();
     std::string text = "; waited " + std::to_string(reader_.waited_ns() / 1'000'000) +
                        " ms for files, read ahead " + mib(counts.in_memory);
+    if (reader_.is_pending()) {
+      return text + "; on its way to the store: from memory and SSD " + mib(counts.near) +
+             ", from store " + mib(counts.store);
+    }
     if (counts.near + counts.passed_over == 0) return text;
     text += "; from SSD " + mib(counts.near) + ", from store " + mib(counts.store);
     if (counts.passed_over != 0) text += ", not right on SSD " + mib(counts.passed_over);
@@ -570,8 +574,10 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
     return is_it ? saved.address : 0;
   };
   std::vector<uint64_t> addresses;
-  const Status status = put_back(checkpoint, manifest, repeated, addresses);
-  return status.ok() ? adopt(manifest, addresses) : status;
+  Status status = put_back(checkpoint, manifest, repeated, addresses);
+  // One that is on its way may still fail to be committed: the next one does not build on it.
+  if (!status.ok() || session_.restored_.is_pending) return status;
+  return adopt(manifest, addresses);
 }
 
 // The next checkpoint is a full one: this process's journal is its own.
@@ -620,6 +626,10 @@ std::unique_ptr<RestoreReader> Checkpointer::make_reader(const CheckpointInfo& c
   request.ssd = s.settings_.tiers.ssd;
   request.shares = ranks_on_node(environ);
   request.run = s.run_;
+  if (s.restored_.is_pending) {
+    StagingMemory* const memory = s.backend_->outlives_process() ? &s.backend_->memory() : nullptr;
+    request.locate = locate_rank(s.settings_, memory, *s.store_, checkpoint, rank);
+  }
   request.spawn = [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); };
   return std::make_unique<RestoreReader>(posix_file_system(), *s.store_, std::move(request),
                                          std::make_unique<SlotBuffers>(s.backend_->pool()));

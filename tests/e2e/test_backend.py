@@ -14,6 +14,7 @@ import time
 
 import harness
 import patience
+import stopping
 
 KILLS = 500 if harness.SOAK else 12
 
@@ -25,7 +26,7 @@ TIERS = [{}, {'GPUSNAP_PLACEMENT': 'hybrid-naive'}, {'GPUSNAP_PLACEMENT': 'ssd-o
 VICTIMS = ['program', 'backend', 'both', 'both, backend first']
 
 
-class Backend(harness.TestCase):
+class Backend(stopping.Stopping, harness.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -134,20 +135,10 @@ class Backend(harness.TestCase):
             counts['restored'] += 1
         self.leaves_nothing()
 
-    def unfinished(self):
-        """Folders of checkpoints that have begun and have no manifest."""
-        return [folder for folder in glob.glob(os.path.join(self.store, '*', 'e*'))
-                if not glob.glob(os.path.join(folder, '*.manifest'))]
-
-    def stop(self, backend):
-        """All of its threads: each goes on for a little."""
-        backend.signal(signal.SIGSTOP)
-        self.wait_until('the backend does not stop', backend.is_stopped)
-
-    def start_backend(self):
+    def start_backend(self, **tiers):
         """One that stays, with all of its memory at hand: stopped, it gives no program any more."""
         cache = 64 << 20
-        self.tiers = {'GPUSNAP_HOST_CACHE': cache}
+        self.tiers = {'GPUSNAP_HOST_CACHE': cache, **tiers}
         self.finish(self.start_saved([harness.app('stencil'), '1'], GPUSNAP_EVERY='syncs:1',
                                      GPUSNAP_BACKEND_IDLE='600s'))
         self.becomes_durable(set())
@@ -155,19 +146,6 @@ class Backend(harness.TestCase):
         area, = self.backends.areas
         self.wait_until('its memory does not grow', lambda: (
             512 * os.stat(area).st_blocks >= cache))
-
-    def stop_backend_within_a_checkpoint(self, run):
-        """The backend; nothing where the run ends before."""
-        while True:
-            self.wait_until('no checkpoint begins', lambda: self.unfinished() or run.ended())
-            if run.ended():
-                return None
-            backend, = self.backends.running()
-            begun = self.unfinished()
-            self.stop(backend)
-            if set(begun) & set(self.unfinished()):
-                return backend
-            backend.signal(signal.SIGCONT)
 
     def run_until_stopped_within_a_checkpoint(self, command, reference, **settings):
         """The run and its backend. On a busy machine a run may end before one is seen."""
@@ -200,6 +178,78 @@ class Backend(harness.TestCase):
         self.becomes_durable(before)
         self.assert_same_output(self.finish(self.start_restored(command)), reference)
         self.leaves_nothing()
+
+    def kill_and_stop_while_restorable(self, command, reference):
+        """The program has gone, and its backend has stopped with a checkpoint that can be restored and
+        is not in the store. The backend takes short steps until then; one that has come to the end of
+        the checkpoint begins with another run."""
+        for _ in range(100):
+            run, backend = self.run_until_stopped_within_a_checkpoint(
+                command, reference, GPUSNAP_EVERY='syncs:20')
+            self.wait_until('nothing is in memory', lambda: run.ended() or any(
+                each['level'] == 'memory' for each in self.checkpoints()))
+            run.kill()
+            found = self.step_until_restorable(backend)
+            if found:
+                return backend, found
+            self.settle()
+        self.fail('each checkpoint was durable before it was seen')
+        return None
+
+    def check_restores_what_is_on_its_way(self, **tiers):
+        command = [harness.app('stencil'), '240']
+        reference = self.reference_of(command)
+        self.start_backend(**tiers)
+        for victim in ('nobody', 'nobody, and it goes on', 'backend'):
+            with self.subTest(victim=victim):
+                backend, found = self.kill_and_stop_while_restorable(command, reference)
+                if victim == 'backend':
+                    backend.signal(signal.SIGKILL)
+                elif victim != 'nobody':
+                    backend.signal(signal.SIGCONT)
+                run = self.finish(self.start_restored(command, GPUSNAP_EVERY='off',
+                                                      GPUSNAP_WAIT='memory', GPUSNAP_LOG='debug'))
+                self.assert_same_output(run, reference)
+                if victim == 'nobody':
+                    self.assertIn('restored ' + found['id'], run.errors)
+                    where = re.search(r'\d+ of its \d+ bytes are in memory', run.errors)
+                    print('%s: %s' % (self.id(), where[0]))
+                    backend.signal(signal.SIGCONT)
+                self.becomes_durable({found['id']})
+                if victim != 'backend':
+                    self.assertEqual([each.number for each in self.backends.running()],
+                                     [backend.number])
+
+    def test_restores_from_memory(self):
+        self.check_restores_what_is_on_its_way()
+
+    def test_restores_from_memory_and_devices(self):
+        os.makedirs(self.ssd)
+        self.check_restores_what_is_on_its_way(
+            GPUSNAP_SSD=self.ssd, GPUSNAP_CHUNK='256K', GPUSNAP_PLACEMENT='ssd-only')
+
+    def test_goes_on_saving_from_what_was_on_its_way(self):
+        """The epochs of the restored run come after all that was there, and build on none that the store
+        did not have."""
+        command = [harness.app('stencil'), '240']
+        reference = self.reference_of(command)
+        self.start_backend()
+        backend, found = self.kill_and_stop_while_restorable(command, reference)
+        run = self.start_restored(command, GPUSNAP_EVERY='syncs:20', GPUSNAP_KEEP='1000')
+        self.wait_until('it does not load', lambda: run.ended() or any(
+            each['epoch'] > found['epoch'] and each['level'] == 'memory'
+            for each in self.checkpoints()))
+        self.assertFalse(run.ended(), run.errors)
+        backend.signal(signal.SIGCONT)
+        self.assert_same_output(self.finish(run), reference)
+        self.becomes_durable({found['id']})
+        later = [each for each in self.complete() if each['epoch'] > found['epoch']]
+        self.assertGreater(len(later), 0)
+        self.assertEqual(min(later, key=lambda each: each['epoch'])['kind'], 'full')
+        self.assertNotIn(found['epoch'], {each['parent'] for each in later})
+        for each in later:
+            self.assert_same_output(self.finish(self.start_restored(
+                command, each['id'], GPUSNAP_EVERY='off')), reference)
 
     def test_the_end_waits_as_far_as_it_is_told(self):
         """Until the backend has all of the last checkpoint, or until that is durable."""

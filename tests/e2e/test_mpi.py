@@ -20,6 +20,7 @@ import unittest
 
 import harness
 import mpi_job
+import stopping
 
 # For each program the steps of a short run, and every how many collectives it is saved; and numbers of
 # ranks: one that is always tested with Open MPI, and those that chance chooses from.
@@ -476,6 +477,42 @@ class Jobs(Ring):
         self.leaves_nothing()
 
 
+class FromMemory(stopping.Stopping, Ring):
+    """Restores of ranks whose parts are in the memory of their node."""
+
+    def settings(self, **settings):
+        return super().settings(**{'GPUSNAP_BACKEND_IDLE': '600s', **settings})
+
+    def stopped_while_restorable(self):
+        """The backend, and the checkpoint."""
+        for _ in range(100):
+            self.begin_store()
+            run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY=self.every)
+            backend = self.stop_backend_within_a_checkpoint(run)
+            run.kill()
+            found = backend and self.step_until_restorable(backend)
+            if found:
+                return backend, found
+            self.settle()
+        self.fail('each checkpoint was durable before it was seen')
+        return None
+
+    def test_restores_from_memory(self):
+        reference = self.undisturbed(2)
+        # A backend that has all of its memory at hand by the time it is stopped.
+        self.finish(self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY=self.every))
+        self.settle()
+        backend, found = self.stopped_while_restorable()
+        run = self.finish(self.start_restored(self.launched(2, self.command), GPUSNAP_LOG='info',
+                                              GPUSNAP_EVERY='off', GPUSNAP_WAIT='memory'))
+        self.assert_right(run, reference)
+        self.assertIn('restoring ' + found['id'], run.errors)
+        backend.signal(signal.SIGCONT)
+        self.settle()
+        self.assertIn(found['id'], {each['id'] for each in self.complete()})
+        self.verify_all()
+
+
 class Launched(Ring):
     """How ranks are started: with each launcher."""
 
@@ -908,7 +945,7 @@ if __name__ == '__main__':
         share(Jobs)
         share(TwoNodes)
     else:
-        del Jobs, Launched, TwoNodes
+        del Jobs, FromMemory, Launched, TwoNodes
     if name != 'neighbours':
         del Neighbours
     else:

@@ -36,7 +36,7 @@ const char* name_of_kind(const CheckpointInfo& checkpoint) {
 std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
   Json json;
   json.begin_array();
-  for (const auto& [checkpoint, level, protection] : checkpoints) {
+  for (const auto& [checkpoint, level, protection, restorable] : checkpoints) {
     json.begin_object();
     json.key("id").value(checkpoint.id);
     json.key("job").value(checkpoint.job);
@@ -57,6 +57,7 @@ std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
     json.key("state").value(name_of(checkpoint.state));
     json.key("level").value(name_of(level));
     json.key("protection").value(protection);
+    json.key("restorable").value(restorable);
     json.key("reason").value(checkpoint.reason);
     json.end_object();
   }

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "interpose/services/log.h"
@@ -14,6 +17,8 @@
 
 namespace gpusnap {
 namespace {
+
+constexpr auto kLongestWait = std::chrono::hours(1);
 
 struct Found {
   int exit_code = kExitOk;
@@ -139,11 +144,32 @@ Mismatch mismatch(Launch& launch, const CheckpointInfo& checkpoint, PassOver& pa
   return {};
 }
 
-// What the program's last run had handed over when it was killed is newer than what the store has.
-void wait_for_what_was_handed_over(const Settings& settings, const std::string& job) {
-  constexpr auto kLongest = std::chrono::hours(1);
-  const Status durable = wait_until_durable(settings, job, kLongest);
+// What the program's last run had handed over when it was killed is newer than what the store has:
+// it is waited for until it is durable, or until it can be restored from this node before that. The
+// latter is the result, where it is the one that is meant.
+std::optional<CheckpointInfo> wait_for_what_was_handed_over(const Settings& settings,
+                                                            const std::string& id) {
+  const std::string job = id.substr(0, id.rfind('@'));
+  const std::string which = id.substr(std::min(id.size(), job.size() + 1));
+  std::optional<CheckpointInfo> pending;
+  const auto is_enough = [&](StagingMemory& memory) {
+    const auto store = Store::open(posix_file_system(), settings.pfs, false);
+    if (!store.ok() || !settings.backend_process) return false;
+    pending = find_pending(settings, *store.value(), job, memory);
+    const bool is_meant =
+        pending && (which.empty() || which == "latest" || which == std::to_string(pending->epoch));
+    if (!is_meant) pending.reset();
+    return is_meant;
+  };
+  const Status durable = wait_until_durable(settings, job, kLongestWait, is_enough);
   if (!durable.ok()) log(LogLevel::kWarn, durable.message());
+  return pending;
+}
+
+// Processes of a launcher may be on other nodes than those whose parts they need.
+std::string patience_for(const Launch& launch) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(kLongestWait).count();
+  return std::to_string(launch.launcher ? seconds : 0);
 }
 
 // As the options and the environment say.
@@ -180,9 +206,9 @@ int restore_command(const RestoreOptions& options) {
   }
   if (!launch.settings_ok) return kExitSettings;
   const std::string id = !options.id.empty() ? options.id : launch.job + "@latest";
-  wait_for_what_was_handed_over(launch.settings, id.substr(0, id.rfind('@')));
-  bring_back_from_nodes(launch.settings, id);
-  const Found found = find_checkpoint(launch.settings, id);
+  const auto pending = wait_for_what_was_handed_over(launch.settings, id);
+  if (!pending) bring_back_from_nodes(launch.settings, id);
+  const Found found = pending ? Found{kExitOk, {}, *pending} : find_checkpoint(launch.settings, id);
   if (found.exit_code == kExitNoCheckpoint && options.or_start) {
     log(LogLevel::kWarn, found.problem, "; it starts afresh");
     return run_command(options.launch);
@@ -210,6 +236,8 @@ int restore_command(const RestoreOptions& options) {
   if (library.empty()) return kExitInternal;
   launch.environment.set("GPUSNAP_RESTORE", found.checkpoint.id);
   launch.environment.set("GPUSNAP_JOB", found.checkpoint.job);
+  launch.environment.unset(kRestoredPending);
+  if (pending) launch.environment.set(kRestoredPending, patience_for(launch));
   if (!options.mode.empty()) launch.environment.set("GPUSNAP_RESTORE_MODE", options.mode);
   const std::string words = words_of(pass_over);
   if (!words.empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", words);

@@ -222,8 +222,9 @@ CLI::App* add_list(CLI::App& app, StoreOptions& options) {
       "stored_bytes, journal_bytes (of those), shared_bytes (of ancestors), "
       "reclaimable_bytes (went it alone), kind (full, increment, history, unknown), parent (its "
       "epoch; "
-      "0: none), chain (number of ancestors), stall_ms, ranks, state, level, reason; with "
-      "--space of objects with job, checkpoints, journals, unnamed, total, "
+      "0: none), chain (number of ancestors), stall_ms, ranks, state, level, restorable (now, by "
+      "this node), reason; with --space of objects with job, checkpoints, journals, unnamed, "
+      "total, "
       "reclaimable, ssd (on this node's devices), in bytes");
   command->add_flag("--space", options.space, "what each job takes instead, and all of them");
   add_store(*command, options.store);

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "interpose/services/log.h"
 #include "tiers/daemon/leftovers.h"
+#include "tiers/daemon/pending_part.h"
 #include "tiers/daemon/start.h"
 #include "tools/cli/level_access.h"
 
@@ -21,6 +22,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(10);
 constexpr auto kLookAtServer = std::chrono::milliseconds(200);
+constexpr auto kAsk = std::chrono::milliseconds(100);
 constexpr auto kToServe = std::chrono::seconds(20);
 
 std::string area_of(const Settings& settings) {
@@ -96,11 +98,6 @@ class Awaited {
   std::vector<CheckpointText> leftovers_;
 };
 
-bool is_same_folder(const std::string& one, const std::string& other) {
-  std::error_code error;
-  return std::filesystem::equivalent(one, other, error) && !error;
-}
-
 // A checkpoint that the store has not heard of.
 LevelledCheckpoint known_only_here(const std::string& job, uint64_t epoch, Level level) {
   LevelledCheckpoint added;
@@ -140,7 +137,7 @@ void tend_leftovers(const Settings& settings) {
 }
 
 Status wait_until_durable(const Settings& settings, const std::string& job,
-                          std::chrono::nanoseconds longest) {
+                          std::chrono::nanoseconds longest, const IsEnough& is_enough) {
   auto memory = node_area(settings);
   if (!memory.ok() && memory.status().code() != Code::kNotFound) return memory.status();
   // Where nothing is left to wait for, the memory itself still is to go, also what was never ready.
@@ -150,6 +147,7 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
   }
   const SteadyClock::time_point begun = SteadyClock::now();
   SteadyClock::time_point looked = begun - kLookAtServer;
+  SteadyClock::time_point asked = begun - kAsk;
   Awaited awaited(memory.ok() ? memory.value().get() : nullptr, settings, job);
   Status failed;
   while (!awaited.empty()) {
@@ -157,6 +155,10 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
     const Status one = awaited.look(memory.ok() ? memory.value().get() : nullptr);
     if (failed.ok()) failed = one;
     if (awaited.empty()) break;
+    if (is_enough && memory.ok() && now - asked >= kAsk) {
+      if (is_enough(*memory.value())) return {};
+      asked = SteadyClock::now();
+    }
     if (now - looked >= kLookAtServer && (!memory.ok() || !memory.value()->is_served())) {
       auto again = reach_backend(area_of(settings), backend_program(), kToServe);
       if (!again.ok()) return again.status();
@@ -173,9 +175,71 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
   return failed;
 }
 
+namespace {
+
+// The ranks' manifests, by rank: those in the store, and those of what is on its way. Not all are
+// there where a rank's part cannot be restored from this node yet.
+std::vector<Manifest> known_ranks(const Settings& settings, const CheckpointInfo* stored,
+                                  const std::vector<OnTheWay::Part>& parts, StagingMemory& memory) {
+  std::map<uint32_t, Manifest> ranks;
+  for (const OnTheWay::Part& part : parts) {
+    const PendingPlaces places{&memory, area_file(area_of(settings)), settings.tiers.ssd};
+    auto manifest = read_pending(posix_file_system(), places, part);
+    if (manifest.ok()) ranks[part.text.rank] = std::move(manifest.value());
+  }
+  if (stored != nullptr) {
+    for (const Manifest& manifest : stored->ranks) ranks[manifest.rank] = manifest;
+  }
+  std::vector<Manifest> known;
+  for (auto& [rank, manifest] : ranks) known.push_back(std::move(manifest));
+  return known;
+}
+
+// Whether they are all ranks of one cut of a whole program, of which the store has the ancestors.
+bool can_be_restored(const std::vector<Manifest>& ranks,
+                     const std::vector<CheckpointInfo>& listed) {
+  if (ranks.empty() || ranks.size() != ranks.front().ranks) return false;
+  return std::ranges::all_of(ranks, [&](const Manifest& manifest) {
+    const auto parent = std::ranges::find(listed, manifest.parent, &CheckpointInfo::epoch);
+    const bool has_parent = manifest.parent == 0 ||
+                            (parent != listed.end() && parent->state == CheckpointState::kComplete);
+    return has_parent && !manifest.by_program() && manifest.ranks == ranks.size();
+  });
+}
+
+}  // namespace
+
+std::optional<CheckpointInfo> find_pending(const Settings& settings, Store& store,
+                                           const std::string& job, StagingMemory& memory) {
+  const uint64_t epoch = newest_on_the_way(memory, store.folder(), job, true);
+  if (epoch == 0) return std::nullopt;
+  // First: a part that is not there any more has come to the store by then, or never will.
+  const auto parts = pending_parts(memory, store.folder(), job, epoch);
+  const auto listed = store.list(job);
+  if (!listed.ok()) return std::nullopt;
+  const CheckpointInfo* stored = nullptr;
+  for (const CheckpointInfo& info : listed.value()) {
+    const bool complete = info.state == CheckpointState::kComplete;
+    if (info.epoch > epoch && complete) return std::nullopt;
+    if (info.epoch == epoch && (complete || info.state == CheckpointState::kDamaged)) {
+      return std::nullopt;
+    }
+    if (info.epoch == epoch) stored = &info;
+  }
+  CheckpointInfo pending;
+  pending.ranks = known_ranks(settings, stored, parts, memory);
+  if (!can_be_restored(pending.ranks, listed.value())) return std::nullopt;
+  pending.job = sanitise_job(job);
+  pending.epoch = epoch;
+  pending.id = pending.job + "@" + std::to_string(epoch);
+  pending.time_unix_ns = pending.ranks.front().cut_unix_ns;
+  for (const Manifest& manifest : pending.ranks) pending.bytes += manifest.bytes();
+  return pending;
+}
+
 std::map<std::string, uint64_t> space_on_node(const Settings& settings, const Store& store) {
   return space_on(posix_file_system(), settings.tiers.ssd,
-                  [&](const std::string& other) { return is_same_folder(other, store.folder()); });
+                  [&](const std::string& other) { return is_same_store(other, store.folder()); });
 }
 
 const char* name_of(Level level) {
@@ -218,13 +282,13 @@ void add_nodes(const Copies& copies, std::vector<LevelledCheckpoint>& listed,
 
 }  // namespace
 
-std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Store& store,
+std::vector<LevelledCheckpoint> with_levels(const Settings& settings, Store& store,
                                             const std::string& job,
                                             std::vector<CheckpointInfo> listed) {
   std::vector<LevelledCheckpoint> levelled;
   for (CheckpointInfo& info : listed) {
     const bool complete = info.state == CheckpointState::kComplete;
-    levelled.push_back({std::move(info), complete ? Level::kDurable : Level::kNone});
+    levelled.push_back({std::move(info), complete ? Level::kDurable : Level::kNone, {}, complete});
   }
   std::vector<LevelledCheckpoint> added;
   // As many parts may be on the node as there are checkpoints.
@@ -235,24 +299,37 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Stor
   // before its programs have been told.
   const auto add = [&](const CheckpointText& part, Level level) {
     const std::string name = sanitise_job(part.job);
-    if (!is_same_folder(part.store, store.folder()) || !is_of(job, name)) return;
+    if (!is_same_store(part.store, store.folder()) || !is_of(job, name)) return;
     const auto in_store = levels.find({name, part.epoch});
     Level& known = in_store != levels.end()
                        ? *in_store->second
                        : only_here.try_emplace({name, part.epoch}, level).first->second;
     if (known == Level::kNone || (known != Level::kDurable && known > level)) known = level;
   };
+  std::set<std::string> jobs;
+  std::set<std::pair<std::string, uint64_t>> restorable;
   const std::vector<CheckpointText> on_ssd = leftovers_on(posix_file_system(), settings.tiers.ssd);
   for (const CheckpointText& part : on_ssd) add(part, Level::kSsd);
   if (const auto memory = node_area(settings); memory.ok()) {
     for (const OnTheWay::Part& part : look_at(*memory.value()).parts) {
       const bool also_on_ssd = std::ranges::find(on_ssd, part.text) != on_ssd.end();
       if (part.sealed && !also_on_ssd) add(part.text, Level::kMemory);
+      if (part.sealed && is_of(job, part.text.job)) jobs.insert(sanitise_job(part.text.job));
+    }
+    for (const std::string& name : jobs) {
+      if (const auto found = find_pending(settings, store, name, *memory.value())) {
+        restorable.insert({name, found->epoch});
+      }
     }
   }
   for (const auto& [which, level] : only_here) {
     added.push_back(known_only_here(which.first, which.second, level));
   }
+  const auto mark = [&](LevelledCheckpoint& each) {
+    each.restorable |= restorable.contains({each.info.job, each.info.epoch});
+  };
+  std::ranges::for_each(levelled, mark);
+  std::ranges::for_each(added, mark);
   add_nodes(copies_on_nodes(settings, store, job), levelled, added);
   std::ranges::stable_sort(added,
                            [](const LevelledCheckpoint& one, const LevelledCheckpoint& other) {

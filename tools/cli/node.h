@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +28,11 @@ void tend_leftovers(const Settings& settings);
 // hand over, is durable. `job`: of that one alone, as the user calls it; empty: of all. Starts a
 // backend where none serves. kBusy where it is not so within `longest`, kIo where it cannot become
 // so; the message says of which checkpoint.
+// `is_enough`: asked now and then, by what is in the node's area; ends the wait where it says so.
+// Empty: all of it is waited for.
+using IsEnough = std::function<bool(StagingMemory& memory)>;
 Status wait_until_durable(const Settings& settings, const std::string& job,
-                          std::chrono::nanoseconds longest);
+                          std::chrono::nanoseconds longest, const IsEnough& is_enough = {});
 
 // Bytes on this node's own devices that each job of the store has there.
 std::map<std::string, uint64_t> space_on_node(const Settings& settings, const Store& store);
@@ -42,12 +47,19 @@ struct LevelledCheckpoint {
   // What nodes have of it besides (GPUSNAP_LEVELS): "rs:4+2", where as many nodes may be lost as
   // that says; "rs:4+2 incomplete", where it can be put back and fewer may; else empty.
   std::string protection;
+  bool restorable = false;  // complete, or from what is on its way on this node
 };
+
+// The newest checkpoint of that job that this node has handed over, as far as a restore has to know
+// it before it is in the store. Nothing where a restore has to wait: there is none, the store has a
+// newer one, or part of it cannot be restored from this node yet.
+std::optional<CheckpointInfo> find_pending(const Settings& settings, Store& store,
+                                           const std::string& job, StagingMemory& memory);
 
 // With what is on its way to that store and is sealed, and what nodes have that the store has lost:
 // checkpoints of which the store knows nothing are added as partial ones. The order is as it was:
 // newest first.
-std::vector<LevelledCheckpoint> with_levels(const Settings& settings, const Store& store,
+std::vector<LevelledCheckpoint> with_levels(const Settings& settings, Store& store,
                                             const std::string& job,
                                             std::vector<CheckpointInfo> listed);
 
