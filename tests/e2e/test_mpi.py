@@ -503,11 +503,14 @@ class FromMemory(stopping.Stopping, Ring):
         self.finish(self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY=self.every))
         self.settle()
         backend, found = self.stopped_while_restorable()
-        run = self.finish(self.start_restored(self.launched(2, self.command), GPUSNAP_LOG='info',
-                                              GPUSNAP_EVERY='off', GPUSNAP_WAIT='memory'))
-        self.assert_right(run, reference)
-        self.assertIn('restoring ' + found['id'], run.errors)
+        run = self.start_restored(self.launched(2, self.command), GPUSNAP_LOG='info',
+                                  GPUSNAP_EVERY='off', GPUSNAP_WAIT='memory')
+        # From there on their journals need slots that a stopped backend does not free.
+        self.wait_until('they do not load', lambda: run.ended() or all(
+            'rank %d: restored %s' % (rank, found['id']) in run.errors for rank in range(2)))
         backend.signal(signal.SIGCONT)
+        self.assert_right(self.finish(run), reference)
+        self.assertIn('restoring ' + found['id'], run.errors)
         self.settle()
         self.assertIn(found['id'], {each['id'] for each in self.complete()})
         self.verify_all()
