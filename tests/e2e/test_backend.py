@@ -139,13 +139,17 @@ class Backend(stopping.Stopping, harness.TestCase):
         """One that stays, with all of its memory at hand: stopped, it gives no program any more."""
         cache = 64 << 20
         self.tiers = {'GPUSNAP_HOST_CACHE': cache, **tiers}
-        self.finish(self.start_saved([harness.app('stencil'), '1'], GPUSNAP_EVERY='syncs:1',
-                                     GPUSNAP_BACKEND_IDLE='600s'))
-        self.becomes_durable(set())
-        self.assertEqual(len(self.backends.running()), 1)
+        # Memory grows for programs that are there.
+        run = self.start_saved([harness.app('stencil'), '1000000'], GPUSNAP_EVERY='off',
+                               GPUSNAP_BACKEND_IDLE='600s')
+        self.wait_until('no backend starts', lambda: self.backends.running() and
+                        self.backends.areas)
         area, = self.backends.areas
         self.wait_until('its memory does not grow', lambda: (
             512 * os.stat(area).st_blocks >= cache))
+        self.assertTrue(run.kill())
+        self.becomes_durable(set())
+        self.assertEqual(len(self.backends.running()), 1)
 
     def run_until_stopped_within_a_checkpoint(self, command, reference, **settings):
         """The run and its backend. On a busy machine a run may end before one is seen."""

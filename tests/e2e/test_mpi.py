@@ -499,9 +499,6 @@ class FromMemory(stopping.Stopping, Ring):
 
     def test_restores_from_memory(self):
         reference = self.undisturbed(2)
-        # A backend that has all of its memory at hand by the time it is stopped.
-        self.finish(self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY=self.every))
-        self.settle()
         backend, found = self.stopped_while_restorable()
         run = self.start_restored(self.launched(2, self.command), GPUSNAP_LOG='info',
                                   GPUSNAP_EVERY='off', GPUSNAP_WAIT='memory')
