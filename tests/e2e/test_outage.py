@@ -45,7 +45,7 @@ class Outage(harness.TestCase):
         os.mkdir(self.ssd)
         image = os.path.join(self.folder, 'image')
         with open(image, 'wb') as file:
-            file.truncate(256 * MIB)
+            file.truncate(1024 * MIB)  # taken as it is used
         command('mkfs.ext4', '-q', image)
         command('mount', '-o', 'loop,noatime', image, self.mount)
         self.addCleanup(command, 'umount', self.mount)
@@ -171,7 +171,8 @@ class Outage(harness.TestCase):
         reference = self.reference(program)
         for begin, end in ((self.freeze, self.unfreeze), (self.fill, self.empty)):
             with self.subTest(begin=begin.__name__), self.store_of_its_own():
-                run = self.start_saved(program, GPUSNAP_EVERY='syncs:10', HOARD_PAUSE=5)
+                run = self.start_saved(program, GPUSNAP_EVERY='syncs:10', HOARD_PAUSE=5,
+                                       GPUSNAP_KEEP=2)
                 self.assertTrue(self.wait_for_checkpoint(run), run.errors)
                 begin()
                 self.wait_until('the outage is not met', lambda: run.errors or any(
@@ -182,6 +183,7 @@ class Outage(harness.TestCase):
                 end()
                 self.assertTrue(self.wait_for_checkpoint(run, other_than=known), run.errors)
                 self.assert_same_output(self.finish(run), reference)
+                self.assertGreater(os.statvfs(self.mount).f_bavail, 0, 'the store is too small')
                 self.verify_all()
 
     def wait_until(self, what, happens):
