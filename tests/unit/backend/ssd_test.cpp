@@ -459,10 +459,12 @@ TEST_F(SsdTest, ThatAnEarlierBackendIsAboutToLeaveIsWaitedFor) {
 
 // Another rank's part that ends takes the folders away that it finds empty, at any moment.
 TEST_F(SsdTest, FoldersMayGoBetweenTwoSteps) {
-  std::atomic<int> removed{0};
+  std::mutex mutex;  // several threads of the part make files
+  int removed = 0;
   WatchedFileSystem watched(files_, [&] {
     const std::string folder =
         user_folder("/ssd") + "/node/" + store_key("/store") + "/demo/" + epoch_folder(1);
+    const std::lock_guard lock(mutex);
     if (removed < 30 && files_.remove_folder(folder).ok()) ++removed;
   });
   through_ = &watched;
