@@ -33,7 +33,7 @@ constexpr auto kReapSoon = std::chrono::milliseconds(5);
 // What is told to those who look is no older than this and the loop's longest wait.
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
 constexpr auto kKeepEvery = std::chrono::minutes(1);
-// Of each writer, where it was not measured: faster than what is behind it.
+// Each writer's rate where it was not measured: faster than the tiers behind the cache.
 constexpr double kMemoryBytesPerSecond = 10e9;
 
 // `flushes` nothing: up to so many that what they read from devices takes a quarter of the area's
@@ -326,7 +326,7 @@ class Server final : public Backend {
     if (!opened.ok()) warn(opened);
   }
 
-  // What is whole on local tiers and whose store has failed.
+  // Takes up parts that are whole on local tiers and whose store has failed.
   void try_leftovers_again() {
     try_again_at_.reset();
     for (const LocalTiers::Leftover& leftover : tiers_->leftovers()) {
@@ -531,13 +531,22 @@ class Server final : public Backend {
     turns_.leave(job_folder(text), text.rank, text.epoch);
     ++(status.ok() ? committed_ : failed_);
     // Where nobody asks, somebody should know.
-    if (!status.ok() && !stream.abandoned && !has_client(index)) warn(status);
+    const bool is_repeated = tells_again(stream, status);
+    if (!status.ok() && !stream.abandoned && !has_client(index) && !is_repeated) warn(status);
     // First: a backend that follows finds slots that belong to nobody.
     if (index < kMostStreams) server_.end(index, status);
     if (status.ok()) finish_later(text);
     if (stream.part->waits_for_another_try()) try_again_at_ = Clock::now() + options_.try_again;
     flow_.drop(*stream.part, status);
     for (const auto& arrival : stream.waiting) release(arrival.slot, status.ok());
+  }
+
+  // Each try of what a store that fails has left ends in the same way: that is worth one line until
+  // something has been committed.
+  bool tells_again(const Stream& stream, const Status& status) {
+    if (status.ok()) told_of_store_ = false;
+    const bool fails = stream.part->waits_for_another_try();
+    return fails && std::exchange(told_of_store_, true);
   }
 
   void local_failed(const std::string& path, const Status& why) {
@@ -720,6 +729,7 @@ class Server final : public Backend {
 
   uint32_t next_leftover_ = kMostStreams;  // the number of the next part without a stream
   std::optional<Clock::time_point> try_again_at_;
+  bool told_of_store_ = false;  // that it fails what is whole on local tiers
 
   Growth growth_{memory_,
                  {options_.spawn, options_.growth, options_.forerunners, options_.growth_bytes,
