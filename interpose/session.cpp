@@ -238,7 +238,7 @@ Status Session::open_store() {
                   [this] { return snapshots_->running() || snapshots_->own_copies().any(); });
   const auto next = store_->next_epoch(job_);
   if (!next.ok()) return next.status();
-  // What an earlier run has handed over may have left no trace in the store yet.
+  // Parts that an earlier run has handed over may have left no trace in the store yet.
   const uint64_t newest = newest_on_the_way(backend_->memory(), store_->folder(), job_, false);
   checkpointer_->skip_to(std::max(next.value() - 1, newest));
   triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);

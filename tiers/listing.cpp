@@ -79,7 +79,7 @@ class Epoch {
     info.ranks.push_back(std::move(read->manifest));
   }
 
-  // Of hundreds of ranks there are thousands of segments.
+  // Hundreds of ranks have thousands of segments.
   void add_unnamed(const std::vector<FolderEntry>& entries) {
     std::set<std::string_view> named;
     for (const Manifest& manifest : listed_.info.ranks) {

@@ -45,7 +45,7 @@ struct Calls {
 
 constexpr double kMillisecond = 1e-3;  // in seconds
 
-// What copies from and to a device need, in its primary context.
+// Objects that copies from and to a device need, in its primary context.
 class DeviceEnd {
  public:
   DeviceEnd(const Calls& calls, CUdevice device) : calls_(calls), device_(device) {}

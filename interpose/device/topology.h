@@ -15,13 +15,13 @@
 
 namespace gpusnap {
 
-// What the driver says about the way from one device to another.
+// The driver's description of the way from one device to another.
 struct PeerFacts {
   bool is_reachable = false;  // without a detour through the host's memory
   int rank = 0;               // of its performance, by the driver's own scale: 0 is the best
 };
 
-// What read_topology() asks: a driver (device_links.h), or a stand-in for one.
+// The source of read_topology(): a driver (device_links.h), or a stand-in for one.
 class DeviceLinks {
  public:
   virtual ~DeviceLinks() = default;

@@ -117,19 +117,19 @@ class Simulator(simulated.Simulator):
 
 
 def fault(result):
-    """What is wrong with a result; empty if nothing is."""
+    """The faults of a result; empty if there is none."""
     return result['wrong']
 
 
 class Sizes:
-    """What is simulated: all, or enough to see in seconds what has broken."""
+    """The extent of the simulation: all, or enough to see in seconds what has broken."""
 
     def __init__(self, small):
         self.weak = [64, 256] if small else [64, 128, 192, 256]
         self.strong = [4, 64, 256] if small else [1, 2, 4, 8, 16, 32, 64, 128, 256]
         self.caches = SMALL_CACHES if small else CACHES
         self.nodes = [2, 4] if small else [64, 128, 192, 256]
-        # Of the small one, so that it is as scarce for a node.
+        # The cache is that of the small one, so that it is as scarce for a node.
         self.store_total = ' store_total=7.5e9' if small else ''
         self.ratio_writers = [64] if small else [16, 64, 256]
         self.programs = {k: v for k, v in PROGRAMS.items() if not small or v[0] == 8}

@@ -30,7 +30,7 @@ using namespace gpusnap;
 constexpr uint64_t kSlotBytes = 64 << 10;
 constexpr uint32_t kMostRanks = 64;
 
-// What the processes tell each other.
+// Counts that the processes share.
 struct Board {
   std::atomic<uint32_t> ready{0};
   std::atomic<bool> go{false};

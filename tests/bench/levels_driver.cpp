@@ -111,7 +111,7 @@ class Stripes {
     }
   }
 
-  // What the nodes that hold them do besides: all shards' checksums.
+  // The work of the nodes that hold them besides: all shards' checksums.
   uint64_t checksums() {
     uint64_t sum = 0;
     for (size_t stripe = 0; stripe < count_; ++stripe) {

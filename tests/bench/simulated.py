@@ -1,4 +1,4 @@
-"""What benchmarks on a virtual clock share: runs of a simulator with several seeds, tables, bars, and the
+"""Shared by benchmarks on a virtual clock: runs of a simulator with several seeds, tables, bars, and the
 command line. A bar is a figure that was published or aimed at; a run that misses one exits with 1."""
 
 import argparse

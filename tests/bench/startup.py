@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What it costs to make staging memory ready (the deep-tiers showcase, slides 23 to 28, 62 to 64).
+"""The cost of making staging memory ready (the deep-tiers showcase, slides 23 to 28, 62 to 64).
 
   scripts/bench startup [--only PART]... [--assume KEY=VALUE]... [--svg FOLDER] [--json]
 
@@ -134,7 +134,7 @@ class Model:
         self.constants.update(assume)
 
     def run(self, cells, **more):
-        """Of cells (way, processes, interval): what each came to."""
+        """The result of each cell (way, processes, interval)."""
         lines = []
         for way, processes, interval in cells:
             words = dict(self.constants, **more, way=MODEL_WAYS[way], processes=processes,
@@ -186,7 +186,7 @@ def simulate(bench):
     return [{'way': way, 'processes': p, 'interval_ms': i, **found[way, p, i]} for way, p, i in cells]
 
 
-# What else might be assumed.
+# Other assumptions.
 VARIATIONS = {
     'registrations do not slow each other': {'shares_registering': 0},
     'touching beside a transfer costs a twentieth': {'competing': 0.95},

@@ -213,7 +213,7 @@ class Levels(harness.TestCase):
         for node in range(self.NODES):
             self.start_backend(node)  # the first one of a node goes on, the others end
         self.wait_until('nothing is protected', lambda: self.protected(0))
-        # What is noted is protected in the end, whatever was killed.
+        # Each noted part is protected in the end, whatever was killed.
         complete = self.complete_on(0)
         self.wait_until('not all is protected', lambda: self.protected(0) >= complete, 0.2)
         safe |= self.protected(0)
@@ -265,7 +265,7 @@ class Levels(harness.TestCase):
         os.chmod(foreign, 0o644)
         shown = self.tool_on(0, 'list', GPUSNAP_LEVEL_KEY=foreign)
         self.assertIn('chmod 600', shown.stderr)
-        # What the store has pruned has no shards.
+        # A part that the store has pruned has no shards.
         self.assertEqual(self.tool_on(0, 'prune', '--keep', '1').returncode, 0)
         kept = {each['epoch'] for each in self.listed(0)}
         self.assertEqual(len(kept), 1)

@@ -21,7 +21,7 @@ PAUSE = 180 if harness.SOAK else 1  # seconds that an outage lasts after the pro
 MIB = 1 << 20
 MEMORY = 16 * MIB
 SSD = 128 * MIB
-# What a backend has besides the slots: its program, its threads, copies on their way.
+# Memory of a backend besides the slots: its program, its threads, copies on their way.
 BESIDES = 96 * MIB
 
 

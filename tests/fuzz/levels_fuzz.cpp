@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes from other nodes and from their shards' files, of any content: it is refused in one
+// Input from other nodes and from their shards' files, of any content: it is refused in one
 // line, or is written again as it was read. The first byte says what the rest is.
 #include <cstdint>
 #include <cstdlib>

@@ -70,7 +70,7 @@ class Backend {
     // that comes from a device takes memory of two slots' size; where their number is left to the
     // backend, all of them together at most a quarter of the area's, or eight slots' size.
     std::optional<uint32_t> flushes;
-    // Of the staging area: how it grows, with how many threads, and how much each takes at a time.
+    // How the staging area grows, with how many threads, and how many bytes each takes at a time.
     GrowthWay growth = GrowthWay::kAhead;
     uint32_t forerunners = 1;
     uint64_t growth_bytes = 32 << 20;
@@ -78,7 +78,7 @@ class Backend {
     std::chrono::nanoseconds idle{0};
     // After so long, what a store that failed has left on local tiers is tried again.
     std::chrono::nanoseconds try_again = std::chrono::seconds(5);
-    // Of what is committed, against the loss of this node; outlives it. Null: none.
+    // Protects committed parts against the loss of this node; outlives it. Null: none.
     Protection* protection = nullptr;
     // One line that a user should see, of what fails without anybody who asks. Any thread.
     std::function<void(const std::string&)> warn;

@@ -17,7 +17,7 @@ namespace gpusnap {
 
 class FlushOrder {
  public:
-  // Of the cache, while another one waits.
+  // Chunks of the cache that are flushed in a row at most while one of a device waits.
   static constexpr uint32_t kMostInARow = 8;
 
   void add(uint64_t number, bool in_cache) { (in_cache ? cache_ : others_).push_back(number); }

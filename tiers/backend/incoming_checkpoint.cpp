@@ -218,7 +218,7 @@ class Part final : public IncomingCheckpoint {
     return {Code::kInvalid, "cannot write a checkpoint: it is in " + folder_ + " already"};
   }
 
-  // What an earlier backend left.
+  // Finds what an earlier backend left.
 
   Status find() {
     auto found =
@@ -302,7 +302,7 @@ class Part final : public IncomingCheckpoint {
                                options, *setting_.compression, setting_.spawn);
   }
 
-  // What goes to chunks has workers and writes of its own, so that it never waits for the store. A
+  // Chunks have workers and writes of their own, so that they never wait for the store. A
   // chunk that fails in the middle sends its blocks to segments with numbers of their own.
   Status start_chunk_writer() {
     if (chunk_writer_) return {};
@@ -652,7 +652,7 @@ class Part final : public IncomingCheckpoint {
     return numbers;
   }
 
-  // Those that there are.
+  // The writers that have been started.
   std::vector<SegmentStore*> writers() const {
     const std::lock_guard lock(mutex_);
     std::vector<SegmentStore*> all;
@@ -844,7 +844,7 @@ class Part final : public IncomingCheckpoint {
   const CheckpointPlace place_;
   const std::string folder_;
 
-  // Of whichever thread makes chunks.
+  // Used by the thread that makes chunks: chunk_thread_, or the part's.
   uint32_t next_chunk_ = 0;
   Join chunk_thread_;
 

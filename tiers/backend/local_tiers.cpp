@@ -145,7 +145,7 @@ void LocalTiers::take_calibration(const SsdFolder& folder, const Calibration& ca
   memory_bytes_per_second_ = calibration.memory_bytes_per_second;
   const auto kept = load_flush_record(files_, calibration_folder_, calibrated_, std::time(nullptr),
                                       kMostCalibrationAge_s);
-  // What cannot be used is as if it were not there: the first flushes tell.
+  // A record that cannot be used is as if it were not there: the first flushes tell.
   if (kept.ok()) flush_bytes_per_second_ = kept->bytes_per_second;
 }
 

@@ -49,7 +49,7 @@ class LocalTiers {
   const std::vector<LocalTier>& tiers() const { return tiers_; }
   // Bytes a second that one writer copies within memory, where a calibration says so.
   std::optional<double> memory_bytes_per_second() const { return memory_bytes_per_second_; }
-  // What flushes reached on average when an earlier backend ended; nothing where that is not known.
+  // The average rate of flushes when an earlier backend ended; nothing where that is not known.
   std::optional<double> flush_bytes_per_second() const { return flush_bytes_per_second_; }
   // For the next one: beside a calibration, where there is one. Any thread; kBusy while another
   // one does it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What protects committed parts against the loss of nodes, as the backend sees it. gpusnapd brings
+// Protects committed parts against the loss of nodes, as the backend sees it. gpusnapd brings
 // one (tiers/levels/); the backend, which is also a part of the preloaded library, knows no more.
 #pragma once
 

@@ -47,7 +47,7 @@ class CheckpointWriter {
   virtual bool done() const = 0;
 };
 
-// Who makes the checkpoint's folder in the store, whose name takes its number.
+// The process that makes the checkpoint's folder in the store, whose name takes its number.
 enum class FolderMaker {
   // The writer, before it hands over anything: nobody else gives the number to another checkpoint
   // while its bytes are in memory alone. Waits for the store, however long that takes to answer.

@@ -85,7 +85,7 @@ Result<Contents> RestoreReader::resolve_located(NearChunks& near) {
   auto pieces = place_extents(contents.chain);
   if (!pieces.ok()) return pieces.status();
   contents.pieces = std::move(pieces.value());
-  // What lies on local devices of the part itself is among its files.
+  // The part's own bytes on local devices are among its files.
   const auto ancestors = std::span<const Manifest>(contents.chain).subspan(1);
   near = find_copies(files_, request_.ssd, store_.folder(), name, ancestors);
   const Manifest& manifest = contents.chain.front();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What senders can send until a deadline: a maximum flow, where a link's capacity is what it
+// Bytes that can be sent until a deadline: a maximum flow, where a link's capacity is what it
 // carries until then. Integral, and without rounding errors.
 #pragma once
 

@@ -19,7 +19,7 @@ inline constexpr uint64_t kUnit = 1'000'000;  // bytes
 // as much as its dearest link. A path may take bytes back from a link, for nothing, and send them
 // elsewhere.
 //
-// Of all plans of whole units, none is shorter. A plan takes longer than the shortest one of any
+// No plan of whole units is shorter. A plan takes longer than the shortest one of any
 // bytes by at most two units on the slowest link of all. The time to make it is proportional to the
 // number of units.
 //

@@ -82,7 +82,7 @@ class Slots {
     const uint32_t count = entry.pieces;
     const bool fits = used <= slot_bytes() && count <= memory_.pieces(index).size();
     const bool makes_sense = fits && read(used, count, is_needed, slot);
-    // What was read above is read before the word is read again.
+    // All reads above come before the word is read again.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (entry.word.load() != slot.word) return true;
     return makes_sense && seen_.try_emplace(sequence, std::move(slot)).second;
@@ -130,7 +130,7 @@ class Slots {
   std::map<uint64_t, SeenSlot> seen_;
 };
 
-// What the part's block logs say, and where its chunks are.
+// The part's block logs, and where its chunks are.
 class Logs {
  public:
   Logs(FileSystem& files, const CheckpointText& text)
@@ -166,7 +166,7 @@ class Logs {
   }
 
  private:
-  // Those of each backend on each device.
+  // The part's folders of each backend on each device.
   std::vector<std::string> local_folders(const std::vector<SsdFolder>& ssd) {
     std::vector<std::string> folders;
     for (const SsdFolder& device : ssd) {

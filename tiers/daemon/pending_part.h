@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a restart needs of a part that its program has handed over and that is not in its store yet:
+// Finds what a restart needs of a part that was handed over and is not in its store yet:
 // all of it is in the staging area, in chunks on local devices, and in segments. Found from outside
 // and without the server, which may be at work on it, stopped, or dead.
 //

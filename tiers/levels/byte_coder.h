@@ -37,7 +37,7 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Of bytes from anywhere: what is not there is 0 or empty, and ok() is false from then on.
+// Reads bytes from anywhere: what is not there is 0 or empty, and ok() is false from then on.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -38,8 +38,8 @@ class ByteStream {
 struct JobKey {
   std::array<unsigned char, 32> bytes{};
 };
-// Of a file that nobody but this user may read (mode 0600 or less), with 32 to 4096 bytes of any
-// content. kPermission, kInvalid.
+// The key of a file that nobody but this user may read (mode 0600 or less), with 32 to 4096 bytes
+// of any content. kPermission, kInvalid.
 Result<JobKey> read_job_key(const std::string& path);
 
 inline constexpr size_t kMostMessageBytes = (1 << 20) + (4 << 10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is of parts on the nodes.
+// The shards that nodes have of parts.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,11 @@ struct Catalogue {
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job,
                   std::span<const uint32_t> which);
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job);
-// What nodes have said, put together. Pure.
+// Puts together what nodes have said. Pure.
 std::vector<PartCopies> put_together(
     const std::vector<std::pair<uint32_t, std::vector<ShardHeader>>>& said);
 
-// Of one checkpoint of a job, over its ranks. Pure.
+// The copies of one checkpoint of a job, over its ranks. Pure.
 struct EpochCopies {
   uint64_t epoch = 0;
   std::vector<const PartCopies*> parts;  // by rank; of each its best coding, null: none
@@ -50,8 +50,8 @@ struct EpochCopies {
   bool is_whole = false;        // so is every part, and its ancestors
   bool is_recoverable = false;  // likewise
 };
-// Of one store and job, newest first. The parts are of one run, the newest: epochs of a run that
-// came before are others' that have the same number. They belong to `parts`.
+// The copies of one store and job, newest first. The parts are of one run, the newest: epochs of a
+// run that came before are others' that have the same number. They belong to `parts`.
 std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts);
 
 }  // namespace gpusnap::levels

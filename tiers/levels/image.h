@@ -47,7 +47,7 @@ class ImageReader {
 
   uint64_t bytes() const { return bytes_; }
   const Manifest& manifest() const { return manifest_; }
-  // Of the manifest's file: since that has the checksums of all else, of the whole image.
+  // Checksum of the manifest's file: since that has the checksums of all else, of the whole image.
   uint64_t manifest_checksum() const { return manifest_checksum_; }
   // The next ones, exactly so many.
   Status read(std::span<std::byte> to);

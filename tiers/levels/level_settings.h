@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user sets of the levels between a node's SSD and the store. Knows neither sockets nor
+// The user's settings of the levels between a node's SSD and the store. Knows neither sockets nor
 // cryptography: the preloaded library reads these settings, too, and links neither.
 #pragma once
 

@@ -22,7 +22,7 @@ class Notes {
   // Durable at return, but for its name. Ok where it is noted already.
   Status add(const CheckpointText& part);
   void remove(const CheckpointText& part);
-  // Those that cannot be read are left out.
+  // Notes that cannot be read are left out.
   std::vector<CheckpointText> all() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gpusnapd say to each other over a channel: requests, each answered before the next one.
+// Messages between backends over a channel: requests, each answered before the next one.
 // A message is one byte, its kind, and what that needs.
 //
 //   put      kPut(header), kOk; kBlock(bytes)..., kEnd; kOk when the shard is durable

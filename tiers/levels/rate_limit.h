@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all background traffic of this node shares: threads wait here until they may send, or fetch.
+// The limit of all background traffic of this node: threads wait here until they may send or fetch.
 #pragma once
 
 #include <chrono>

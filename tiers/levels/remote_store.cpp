@@ -23,7 +23,7 @@ class RemoteWriter final : public ShardWriter {
 
   Status add(std::span<const std::byte> block) override {
     const uint64_t before = channel_->sent_bytes();
-    // What goes around a block is paid with the next one.
+    // Bytes around a block are paid with the next one.
     if (limit_ != nullptr) limit_->pass(block.size() + std::exchange(unpaid_, 0));
     Status sent = send(*channel_, Kind::kBlock, block);
     unpaid_ = channel_->sent_bytes() - before -

@@ -133,7 +133,7 @@ void LevelService::run() {
       });
       lock.lock();
       looked = Clock::now();
-      // What failed may have been a node that comes back soon.
+      // The failure may be that of a node that comes back soon.
       pause_ = told_.empty() ? options_.look_every : std::min(options_.look_every, 2 * pause_);
       pause_ = std::max<std::chrono::nanoseconds>(pause_, kSoonest);
       continue;
@@ -234,8 +234,8 @@ void LevelService::repair_without_note(const PartCopies& copies) {
   report(name, repair(nodes_->all(), copies, own_, [this] { return is_stopping(); }));
 }
 
-// What the store has pruned goes here, too. Of the nodes of this group: `gpusnap prune` looks at
-// all.
+// Parts that the store has pruned go here, too, on the nodes of this group: `gpusnap prune` looks
+// at all.
 void LevelService::sweep(const CheckpointText& part) {
   const PartPlace place = place_of(part);
   const auto stored = parts_in_store(files_, place.job_folder, place.job);

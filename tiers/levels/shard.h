@@ -23,7 +23,7 @@
 namespace gpusnap::levels {
 
 inline constexpr size_t kShardHeaderBytes = 4096;
-// Of a shard that are coded and checked together: a stripe of a few such blocks stays in the L2
+// Bytes of a shard that are coded and checked together: a stripe of such blocks stays in the L2
 // cache from its coding to its sending.
 inline constexpr size_t kUnitBytes = 64 << 10;
 // From one block of a stripe to the next in memory, while it is coded. At a distance of a power of
@@ -49,7 +49,7 @@ struct ShardHeader {
   // the same image gives the same shards again. Not 0.
   uint64_t coding = 0;
   std::string owner;  // name_of() the node that has made the part and repairs it
-  // Of the part's manifest.
+  // From the part's manifest.
   uint32_t ranks = 1;
   uint64_t parent = 0;
   int64_t cut_unix_ns = 0;
@@ -60,18 +60,18 @@ struct ShardHeader {
   bool operator==(const ShardHeader&) const = default;
 };
 
-// Of messages: what encode() gives, and no more. What is read may be anything: kDamaged where it
+// Decodes messages: what encode() gives, and no more. The input may be anything: kDamaged where it
 // makes no sense, and no field is a path or longer than it may be.
 std::vector<std::byte> encode(const ShardHeader& header);
 Result<ShardHeader> decode_shard_header(std::span<const std::byte> bytes);
-// Of files: exactly kShardHeaderBytes.
+// A file's header: exactly kShardHeaderBytes.
 std::array<std::byte, kShardHeaderBytes> encode_shard_file_header(const ShardHeader& header);
 Result<ShardHeader> decode_shard_file_header(std::span<const std::byte> bytes);
 
 std::vector<std::byte> encode(const PartId& part);
 Result<PartId> decode_part(std::span<const std::byte> bytes);
 
-// Of a part: which one.
+// Names a part.
 struct ShardKey {
   uint64_t coding = 0;
   uint32_t number = 0;

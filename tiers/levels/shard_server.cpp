@@ -26,7 +26,7 @@ Status answer(Channel& channel, const Status& done) {
   return done.ok() ? send(channel, Kind::kOk) : send_failure(channel, done);
 }
 
-// What the store does not take is heard to its end: the answer comes after it.
+// A shard that the store does not take is heard to its end: the answer comes after it.
 Status take_shard(Channel& channel, ShardStore& store, std::span<const std::byte> body) {
   const auto header = decode_shard_header(body);
   if (!header.ok()) return header.status();

@@ -34,7 +34,7 @@ class ShardReader {
   virtual Status next(std::span<std::byte> block) = 0;
 };
 
-// Of one node. Thread-safe; what it gives outlives it.
+// The shards of one node. Thread-safe; what it gives outlives it.
 class ShardStore {
  public:
   virtual ~ShardStore() = default;

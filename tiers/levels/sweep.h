@@ -19,7 +19,7 @@ using StoredParts = std::set<std::tuple<uint64_t, uint32_t, std::string>>;
 Result<StoredParts> parts_in_store(FileSystem& files, const std::string& job_folder,
                                    const std::string& job);
 
-// Of one store and job, newest first: parts that the store does not have any more, and that at
+// Parts of one store and job, newest first, that the store does not have any more, and that at
 // least `keep` newer parts of their rank have succeeded, which are in the store and whole. A store
 // that has lost its files has no successors: nothing goes. Pure. `keep`: 0: none goes.
 std::vector<PartId> superfluous(const std::vector<PartCopies>& parts, const StoredParts& stored,

@@ -84,7 +84,7 @@ TcpStream::TcpStream(int file, std::string name) : file_(file), name_(std::move(
   (void)::setsockopt(file_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   (void)::setsockopt(file_, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
   (void)::setsockopt(file_, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
-  // Who waits for an answer sends nothing: a machine that has gone is found by asking.
+  // A node that waits for an answer sends nothing: a machine that has gone is found by asking.
   const int idle_s = 5;
   const int between_s = 2;
   const int probes = 3;

@@ -102,7 +102,7 @@ Status code_and_put(ImageReader& image, const ShardHeader& header, Writers& writ
 // So many shards of a part, read side by side.
 class ShardSet {
  public:
-  // Those that can be opened, without `unusable`; data shards first, which need no computation.
+  // Shards that can be opened, without `unusable`; data shards first, which need no computation.
   static Result<ShardSet> open(const Nodes& nodes, const PartCopies& copies,
                                const std::set<std::pair<uint32_t, uint32_t>>& unusable) {
     ShardSet set;

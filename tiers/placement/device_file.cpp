@@ -105,7 +105,7 @@ std::string device_file_name(const DeviceIdentity& device, uint64_t number,
 
 namespace {
 
-// Of a file of the device, if it is one: its number, whole or temporary.
+// The number of a file of the device, whole or temporary, if it is one.
 std::optional<uint64_t> number_in(std::string_view name, const std::string& key,
                                   std::string_view suffix) {
   if (name.size() <= key.size() + 1 + suffix.size() || !name.starts_with(key + "-") ||

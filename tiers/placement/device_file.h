@@ -21,11 +21,11 @@ namespace gpusnap {
 
 inline constexpr uint64_t kMostDeviceFileBytes = 256 << 10;
 
-// What kind of file: "calibration" in "gpusnap calibration 2" and in "<key>-7.calibration".
+// The kind of file: "calibration" in "gpusnap calibration 2" and in "<key>-7.calibration".
 struct DeviceFileKind {
   std::string_view name;
   uint64_t version = 1;
-  // What is to be done where an earlier version is not taken any more.
+  // Tells the user what to do where an earlier version is not taken any more.
   std::string_view remedy;
 };
 
@@ -39,7 +39,7 @@ class Lines {
  public:
   explicit Lines(std::string_view text) : left_(text) {}
 
-  // What follows `name` and a space on the next line.
+  // The text after `name` and a space on the next line.
   std::string_view value(std::string_view name) {
     ++line_;
     const size_t end = left_.find('\n');
@@ -99,7 +99,7 @@ DeviceIdentity take_device(Lines& lines);
 // The checksum's line, and nothing behind it: kDamaged, with what is wrong and no name. `text`: all
 // of it.
 Status check_end(std::string_view text, Lines& lines);
-// What is left behind the first line of a file of that kind: kDamaged, kNewer, kInvalid where it is
+// The lines after the first one of a file of that kind: kDamaged, kNewer, kInvalid where it is
 // of an earlier version.
 Result<std::string_view> take_title(std::string_view text, const DeviceFileKind& kind);
 

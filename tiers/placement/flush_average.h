@@ -34,7 +34,7 @@ class FlushAverage {
                                                     : Flush();
   }
 
-  // Of those that have ended; nothing before the first.
+  // The average of flushes that have ended; nothing before the first.
   std::optional<double> of_ended() const {
     const Flush sum = sum_of_ended();
     return sum.seconds > 0 ? std::optional(sum.bytes / sum.seconds) : std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What flushes to the external store reached on average when a backend ended, kept beside the
+// The average rate of flushes to the external store when a backend ended, kept beside the
 // calibration of a local device for the next one, which would have to guess (AvgFlushBW in the
 // VeloC paper, which begins it with nothing).
 //

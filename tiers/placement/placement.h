@@ -111,7 +111,7 @@ class Placement {
   double flush_bandwidth() const;  // AvgFlushBW; bytes per second
   // Whether it is known from flushes, of which one is on its way at least.
   bool has_flushed() const;
-  // Of the flushes that have ended; nothing before the first.
+  // The average of flushes that have ended; nothing before the first.
   std::optional<double> ended_flush_bandwidth() const;
   size_t waiting() const;  // producers
 

@@ -37,7 +37,7 @@ class Forerunner {
 
   // With up to so many threads. Where not one is to be had, observe() touches slots itself.
   void start(const Spawn& spawn, uint32_t threads);
-  // What the area looks like now.
+  // The area's state now.
   void observe(const TouchPlan::Demand& demand);
   // Waits until no thread touches anything.
   void stop();

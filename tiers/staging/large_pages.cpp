@@ -54,7 +54,7 @@ bool SmapsReader::add_line(std::string_view line) {
 }
 
 std::string lack_of_large_pages(const std::byte* start, uint64_t bytes) {
-  // What is asked of the system ends with this range: it walks the pages of each mapping.
+  // Reading ends with this range: the system walks the pages of each mapping.
   const auto first = reinterpret_cast<uint64_t>(start);
   SmapsReader reader(first, first + bytes);
   std::ifstream smaps("/proc/self/smaps");

@@ -61,8 +61,8 @@ Result<uint32_t> StagingPool::poll() {
   return lines_up && standing_place_.draw() ? try_now() : slot;
 }
 
-// Who waits goes on from where those stood who do not, so that nobody keeps a slot that is not
-// taken.
+// A caller that waits takes over the place of those that do not, so that none keeps a slot that is
+// not taken.
 PlaceInLine StagingPool::take_standing() {
   const std::lock_guard lock(standing_mutex_);
   return std::move(standing_place_);

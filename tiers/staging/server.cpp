@@ -91,8 +91,8 @@ bool StagingServer::has_gone(uint32_t client) const {
   return !is_running({word.owner, started});
 }
 
-// What it had handed over belongs to its streams. Its tickets first: nothing is granted to them
-// then.
+// Slots that it had handed over belong to its streams. Its tickets first: nothing is granted to
+// them then.
 void StagingServer::reap_slots(uint32_t client) {
   {
     const std::lock_guard lock(grant_mutex_);

@@ -16,7 +16,7 @@ void TouchPlan::observe(const Demand& demand) {
   demand_ = demand;
   most_used_ = std::max(most_used_, demand.used);
   const uint32_t free = backed_ - std::min(demand.used, backed_);
-  // What a writer is about to wait for comes first, whatever it competes with.
+  // Slots that a writer is about to wait for come first, whatever they compete with.
   if (free < uint64_t{options_.few_slots} * demand.clients) is_urgent_ = true;
   end_urgency();
 }
@@ -39,7 +39,7 @@ uint32_t TouchPlan::target() const {
 std::optional<TouchPlan::Part> TouchPlan::take() {
   const uint32_t end = target();
   if (next_ >= end) return std::nullopt;
-  // What a writer waits for is not left to one thread.
+  // Slots that a writer waits for are not left to one thread.
   const uint32_t share = (end - next_ + options_.threads - 1) / options_.threads;
   const Part part{next_, std::min(share, options_.part_slots)};
   next_ += part.count;

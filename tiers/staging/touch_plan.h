@@ -28,7 +28,7 @@ class TouchPlan {
     uint32_t few_slots = 0;
     bool pauses = true;  // while transfers run; false: to compare with
   };
-  // What the area looks like now.
+  // The area's state now.
   struct Demand {
     uint32_t used = 0;          // slots that are claimed or filled
     uint32_t clients = 0;       // processes; without one nothing is touched

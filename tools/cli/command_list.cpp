@@ -165,7 +165,7 @@ int list_space(Store& store, const StoreOptions& options) {
 
 int list_command(const StoreOptions& options) {
   const Settings settings = parse_settings(environ).settings;
-  // Of a store that was lost nodes may know.
+  // Nodes may know of a store that was lost.
   const Result<std::unique_ptr<Store>> store =
       open_store(options.store, settings.levels.scheme.has_value());
   if (!store.ok()) {

@@ -144,7 +144,7 @@ Mismatch mismatch(Launch& launch, const CheckpointInfo& checkpoint, PassOver& pa
   return {};
 }
 
-// What the program's last run had handed over when it was killed is newer than what the store has:
+// Parts that the program's last run had handed over when it was killed are newer than the store's:
 // it is waited for until it is durable, or until it can be restored from this node before that. The
 // latter is the result, where it is the one that is meant.
 std::optional<CheckpointInfo> wait_for_what_was_handed_over(const Settings& settings,

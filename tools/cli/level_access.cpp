@@ -33,7 +33,7 @@ levels::Catalogue look(levels::NodeSet& nodes, const Store& store, const std::st
   return catalogue;
 }
 
-// What is known of each job's parts, which keep their order.
+// The copies of each job's parts, which keep their order.
 std::map<std::string, std::vector<levels::PartCopies>> by_job(levels::Catalogue catalogue) {
   std::map<std::string, std::vector<levels::PartCopies>> jobs;
   for (levels::PartCopies& part : catalogue.parts) {

@@ -12,7 +12,7 @@
 
 namespace gpusnap {
 
-// What other nodes have of one checkpoint.
+// The copies that other nodes have of one checkpoint.
 struct LevelCopies {
   LevelScheme scheme;
   bool is_whole = false;        // as many nodes may be lost as there are parity shards

@@ -260,7 +260,7 @@ const char* name_of(Level level) {
 
 namespace {
 
-// What can be put back from other nodes, as `copies` says by job and epoch.
+// Adds what can be put back from other nodes, as `copies` says by job and epoch.
 template <class Copies>
 void add_nodes(const Copies& copies, std::vector<LevelledCheckpoint>& listed,
                std::vector<LevelledCheckpoint>& added) {

@@ -44,7 +44,7 @@ const char* name_of(Level level);  // "-", "memory", "ssd", "nodes", "durable"
 struct LevelledCheckpoint {
   CheckpointInfo info;
   Level level = Level::kNone;
-  // What nodes have of it besides (GPUSNAP_LEVELS): "rs:4+2", where as many nodes may be lost as
+  // Its copies on nodes (GPUSNAP_LEVELS): "rs:4+2", where as many nodes may be lost as
   // that says; "rs:4+2 incomplete", where it can be put back and fewer may; else empty.
   std::string protection;
   bool restorable = false;  // complete, or from what is on its way on this node

@@ -18,7 +18,7 @@ using bench::set_number;
 const Names<Flushing::Order> kOrders = {{"written", Flushing::Order::kWritten},
                                         {"cache-first", Flushing::Order::kCacheFirst}};
 
-// What a scenario is made of once all words are read.
+// Words from which a scenario is made once all are read.
 struct Words {
   Configuration configuration;
   bool is_ideal = false;

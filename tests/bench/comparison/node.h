@@ -38,7 +38,7 @@ class Node {
   void begin_checkpoint();
   void compute(double seconds) { compute_left_s_ = seconds; }
 
-  // What the flushes of each tier could use if the store had no other nodes.
+  // Bandwidth that the flushes of each tier could use if the store had no other nodes.
   const std::array<Demand, kTiers>& demands() const { return demands_; }
   // `level`: what a flush gets of the store at most.
   void set_rates(double level);

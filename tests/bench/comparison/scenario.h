@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is simulated: the asynchronous checkpointing benchmark of the VeloC paper (section V.B), or
+// The simulated workload: the asynchronous checkpointing benchmark of the VeloC paper (V.B), or
 // a program that computes between checkpoints.
 #pragma once
 
@@ -41,7 +41,7 @@ struct Scenario {
 };
 
 struct Outcome {
-  // Of the last checkpoint, from its begin: until the last chunk is written to a tier, and until
+  // Times of the last checkpoint from its begin until the last chunk is on a tier, and until
   // the last one is in the store.
   double local_s = 0;
   double complete_s = 0;

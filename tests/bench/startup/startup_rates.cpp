@@ -29,7 +29,7 @@ namespace gpusnap {
 
 namespace {
 
-// Of the calling thread.
+// The calling thread's time.
 double processor_seconds() {
   timespec now{};
   (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What flushes reached is kept beside a device's calibration for the next backend.
+// The rate of flushes is kept beside a device's calibration for the next backend.
 #include <gtest/gtest.h>
 
 #include <ctime>

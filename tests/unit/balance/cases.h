@@ -18,11 +18,11 @@ inline constexpr uint64_t kGbPerSecond = 1'000'000'000;
 // The example of slide 46: links of a DGX-1V, in part.
 balance::Problem golden_problem();
 
-// Of 2 to 8 devices, with links of several speeds, missing links, and every device has a link to
+// A problem of 2 to 8 devices with links of several speeds, some missing. Each device has a link to
 // the host unless `hosts` is false; then most have none.
 balance::Problem random_problem(std::mt19937_64& random, bool hosts = true);
 
-// What is wrong with the plan; empty if nothing is: every remainder is sent, no spare memory is
+// The plan's fault; empty if there is none: every remainder is sent, no spare memory is
 // exceeded, and flows are ordered and use links that exist.
 std::string fault(const balance::Problem& problem, const balance::Plan& plan);
 

@@ -33,7 +33,7 @@ const Flow& slowest(const Problem& problem, const Plan& plan) {
   });
 }
 
-// What a plan of whole bytes may take more than one of fractions: less than a byte on its slowest
+// The time by which whole bytes may exceed fractions of bytes: less than a byte on the slowest
 // link.
 double byte_seconds(const Problem& problem, const Plan& plan) {
   double most = 0;

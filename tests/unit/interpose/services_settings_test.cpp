@@ -264,7 +264,7 @@ TEST(Settings, ReadTheLevels) {
   EXPECT_EQ(set.key, "/key");
   EXPECT_TRUE(set.encrypts);
   EXPECT_EQ(set.rate, 100U << 20);
-  // What is missing is named.
+  // The message names what is missing.
   EXPECT_NE(only_error("GPUSNAP_LEVELS=partner").find("GPUSNAP_SSD"), std::string::npos);
   for (const char* wrong :
        {"GPUSNAP_LEVELS=raid", "GPUSNAP_LEVELS=rs:0+1", "GPUSNAP_PEERS=a", "GPUSNAP_PEERS=a:1,a:1",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes through a channel arrives as it was sent, or is refused, whatever is done to it on its
+// A message arrives through a channel as it was sent, or is refused, whatever is done to it on its
 // way.
 #include "tiers/levels/channel.h"
 

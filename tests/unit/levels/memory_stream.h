@@ -18,7 +18,7 @@ namespace gpusnap::levels::test {
 // One direction. Thread-safe.
 class Wire {
  public:
-  // What becomes of what is sent, given what was sent before: bytes to pass on.
+  // Gives the bytes to pass on for bytes that are sent, given those sent before.
   using Meddle = std::function<std::vector<std::byte>(size_t at, std::span<const std::byte>)>;
 
   // It ends after so many bytes.

@@ -34,7 +34,7 @@ class Node final : public ShardStore {
   void goes_down_after(uint64_t operations) { left_ = operations; }
   bool is_up() const { return left_ > 0; }
   void comes_back() { left_ = UINT64_MAX; }
-  // What was not synced is forgotten.
+  // Bytes that were not synced are forgotten.
   void crashes(uint64_t seed) {
     store_.reset();
     files_->crash(seed);

@@ -11,7 +11,7 @@
 namespace gpusnap::levels {
 namespace {
 
-// Whoever waits for as long as told never gets more through, in any time, than the rate and a
+// A sender that waits as told never gets more through, in any time, than the rate and a
 // burst; and nobody is held back who sends less.
 TEST(TokenBucket, HoldsItsBoundOverAnyTime) {
   std::mt19937_64 random(7);

@@ -111,7 +111,7 @@ TEST(Transfer, OtherJobsAndStoresAreNotListed) {
   EXPECT_TRUE(look_at(all, store_key("/other"), "demo").parts.empty());
 }
 
-// What is acknowledged is durable: nothing of it is lost when a machine stops right after.
+// An acknowledged shard is durable: nothing of it is lost when a machine stops right after.
 TEST(Transfer, AcknowledgedShardsSurviveACrash) {
   SomeStore store(1);
   for (const gpusnap::test::Survival survival : gpusnap::test::kAllSurvivals) {
@@ -226,7 +226,7 @@ class History {
     check(part->first, part->second);
   }
 
-  // What was whole is there as long as no more nodes were lost since than may be, once the others
+  // A part that was whole is there as long as no more nodes were lost than may be, once the others
   // are back.
   void check(uint64_t epoch, const Part& part) {
     if (!part.lost || part.lost->size() > scheme_.parity) return;

@@ -188,7 +188,7 @@ TEST(ShareTest, WhatSmallCapsLeaveGoesToTheOthers) {
   EXPECT_TRUE(std::isinf(water_level(demands, 2120)));  // all that they can use
 }
 
-// Of a store that gives `best` files the same each, and no more to more.
+// A store that gives `best` files the same each, and no more to more.
 uint32_t limit_after(FlushLimit& limit, double best, int flushes) {
   double now_s = 0, moved = 0;
   for (int i = 0; i < flushes; ++i) {

@@ -29,7 +29,7 @@ constexpr const char* kSmaps =
     "Rss:                1024 kB\n"
     "AnonHugePages:      1024 kB\n";
 
-// What it says of the range, and how many lines it has read for that.
+// Its verdict on the range, and how many lines it has read for that.
 PagesOfRange read(uint64_t start, uint64_t end, int* lines = nullptr) {
   SmapsReader reader(start, end);
   std::istringstream text(kSmaps);

@@ -178,7 +178,7 @@ class History {
   uint32_t pick(uint32_t below) {
     return below == 0 ? 0 : static_cast<uint32_t>(random_() % below);
   }
-  // What has to be there in the end.
+  // Slots that have to be there in the end.
   uint32_t needed() const { return demand_.used + options_.few_slots * demand_.clients; }
 
   // Programs use what is there, come, go, and begin and end to hand over.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is asked of the file system grows with the number of checkpoints and no faster.
+// Calls of the file system grow with the number of checkpoints and no faster.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -47,7 +47,7 @@ class Asked final : public ForwardingFileSystem {
   uint64_t calls = 0;
 };
 
-// What `look` asks for, of a store with so many checkpoints.
+// The number of calls that `look` makes in a store with so many checkpoints.
 uint64_t asked(uint64_t checkpoints, const std::function<Status(Store&)>& look) {
   FaultFileSystem files;
   const Status made = make_checkpoints(files, "/pfs", checkpoints);

@@ -43,7 +43,7 @@ std::string matrix() {
   return text;
 }
 
-// Of the driver, which is loaded once, with these settings.
+// The driver is loaded once, with these settings.
 template <class Function>
 Function* call(const char* name) {
   static void* const library = [] {

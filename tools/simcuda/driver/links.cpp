@@ -12,7 +12,7 @@
 namespace simcuda {
 namespace {
 
-// What comes before the separator at the front of `text`, which loses both; all if there is none.
+// Takes all before the separator at the front of `text`, which loses both; all if there is none.
 std::string_view take_item(std::string_view* text, char separator) {
   const size_t end = text->find(separator);
   const std::string_view item = text->substr(0, end);

@@ -27,7 +27,7 @@ namespace simcuda {
 // Who waits: a stream's thread, or one of the host's.
 enum class Sleeper : uint8_t { kStream, kHost };
 
-// What does one operation after the other: an engine of a device, or a link to another device.
+// Does one operation after the other: an engine of a device, or a link to another device.
 struct Channel {
   static constexpr int kNoPeer = -1;
 

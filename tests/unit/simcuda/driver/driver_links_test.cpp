@@ -103,7 +103,7 @@ class LinksTest : public DriverTest {
     const std::vector<double> times = times_of(copies);
     return *std::max_element(times.begin(), times.end());
   }
-  // Of the device whose context becomes current.
+  // Makes a context of the device current.
   CUstream stream_on(int device) {
     CUstream stream = nullptr;
     EXPECT_OK(cuCtxSetCurrent(contexts_[device]));
