@@ -230,16 +230,16 @@ TEST(ArenaPinning, ConcurrentlyNothingPutsItOff) {
   expect_pinned(made, 12, context_of(7));
 }
 
-std::unique_ptr<NodeLock> make_lock() {
-  return std::make_unique<NodeLock>(::testing::TempDir() + "pinning-turns-" +
-                                    std::to_string(::getpid()));
+// To the end, as all that a thread uses here.
+const NodeLock* make_lock() {
+  return new NodeLock(::testing::TempDir() + "pinning-turns-" + std::to_string(::getpid()));
 }
 
 TEST(ArenaPinning, WaitsForItsTurnAndHoldsItWhileItRegisters) {
-  static const auto lock = make_lock();
+  static const NodeLock* const lock = make_lock();
   std::optional<NodeLock::Held> others(std::move(lock->try_hold().value()));
   ASSERT_TRUE(others);
-  Pinned& made = make(11, Pinning::kStepwise, lock.get());
+  Pinned& made = make(11, Pinning::kStepwise, lock);
   made.pinning->add_context(context_of(7));
   std::this_thread::sleep_for(20ms);  // it would have registered
   EXPECT_TRUE(fake.so_far().empty());
@@ -254,10 +254,10 @@ TEST(ArenaPinning, WaitsForItsTurnAndHoldsItWhileItRegisters) {
 }
 
 TEST(ArenaPinning, APauseDoesNotWaitForTheTurnOfAnother) {
-  static const auto lock = make_lock();
+  static const NodeLock* const lock = make_lock();
   std::optional<NodeLock::Held> others(std::move(lock->try_hold().value()));
   ASSERT_TRUE(others);
-  Pinned& made = make(11, Pinning::kStepwise, lock.get());
+  Pinned& made = make(11, Pinning::kStepwise, lock);
   made.pinning->add_context(context_of(7));
   {
     const ArenaPinning::Pause pause(made.pinning.get());

@@ -3,6 +3,7 @@
 // Eight devices with links of several speeds, on the virtual clock.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <vector>
 
@@ -29,7 +30,8 @@ const bool kIsSet = [] {
 }();
 
 constexpr double kLatency = 7;
-constexpr size_t kBytes = 480'000;  // of each buffer
+constexpr size_t kBytes = 480'000;  // the most that is copied
+constexpr size_t kPlaces = 5;       // of each buffer: one is copied from, the others to
 
 struct Copy {
   int to = 0;    // a device, or kHost
@@ -49,11 +51,12 @@ class LinksTest : public DriverTest {
     }
     for (int device = 0; device < kDevices; ++device) {
       ASSERT_OK(cuCtxSetCurrent(contexts_[device]));
-      buffers_[device] = allocate(kBytes);
-      ASSERT_OK(cuMemsetD8_v2(buffers_[device], static_cast<unsigned char>(device + 1), kBytes));
+      buffers_[device] = allocate(kPlaces * kBytes);
+      ASSERT_OK(cuMemsetD8_v2(buffers_[device], static_cast<unsigned char>(device + 1),
+                              kPlaces * kBytes));
       ASSERT_OK(cuCtxSynchronize());
     }
-    ASSERT_OK(cuMemHostAlloc(&host_, kBytes, CU_MEMHOSTALLOC_PORTABLE));
+    ASSERT_OK(cuMemHostAlloc(&host_, kPlaces * kBytes, CU_MEMHOSTALLOC_PORTABLE));
     ASSERT_OK(cuCtxSetCurrent(context_));
   }
   void TearDown() override {
@@ -65,11 +68,15 @@ class LinksTest : public DriverTest {
     DriverTest::TearDown();
   }
 
-  void queue(const Copy& copy, CUstream stream) {
+  // `place`: of those at the same time each has its own.
+  void queue(const Copy& copy, size_t place, CUstream stream) {
+    ASSERT_LT(place, kPlaces);
+    const size_t to = place * kBytes;
     if (copy.to == kHost) {
-      ASSERT_OK(cuMemcpyDtoHAsync_v2(host_, buffers_[copy.from], copy.bytes, stream));
+      ASSERT_OK(cuMemcpyDtoHAsync_v2(static_cast<std::byte*>(host_) + to, buffers_[copy.from],
+                                     copy.bytes, stream));
     } else {
-      ASSERT_OK(cuMemcpyPeerAsync(buffers_[copy.to], contexts_[copy.to], buffers_[copy.from],
+      ASSERT_OK(cuMemcpyPeerAsync(buffers_[copy.to] + to, contexts_[copy.to], buffers_[copy.from],
                                   contexts_[copy.from], copy.bytes, stream));
     }
   }
@@ -85,7 +92,7 @@ class LinksTest : public DriverTest {
     for (const Copy& copy : copies) {
       CUstream stream = stream_on(copy.from);
       EXPECT_OK(cuStreamWaitEvent(stream, opened, 0));
-      queue(copy, stream);
+      queue(copy, ends.size() % (kPlaces - 1) + 1, stream);
       ends.push_back(record(stream));
     }
     gate.open();
@@ -116,9 +123,10 @@ class LinksTest : public DriverTest {
     EXPECT_OK(cuEventRecord(event, stream));
     return event;
   }
+  // Of what was copied there first.
   unsigned char byte(int device, size_t offset) {
     unsigned char value = 0;
-    EXPECT_OK(cuMemcpyDtoH_v2(&value, buffers_[device] + offset, 1));
+    EXPECT_OK(cuMemcpyDtoH_v2(&value, buffers_[device] + kBytes + offset, 1));
     return value;
   }
 
@@ -166,7 +174,7 @@ TEST_F(LinksTest, ABatchIsOneOperationForEachLink) {
   Gate gate;
   gate.close(stream);
   CUevent from = record(stream);
-  CUdeviceptr to[] = {buffers_[1], buffers_[4], buffers_[1] + 24'000};
+  CUdeviceptr to[] = {buffers_[1] + kBytes, buffers_[4] + kBytes, buffers_[1] + kBytes + 24'000};
   CUdeviceptr source[] = {buffers_[0], buffers_[0], buffers_[0] + 24'000};
   size_t sizes[] = {24'000, 48'000, 24'000};
   CUmemcpyAttributes attributes{};
