@@ -84,7 +84,9 @@ Snapshots::~Snapshots() = default;
 
 void Snapshots::add_context(CUcontext context) {
   const RelaxedCapture relaxed(driver_);
-  auto lane = DeviceLane::make(driver_, context, &growth_turns_);
+  // As for pinning: other ways are there to compare with those that take no turns.
+  const bool in_turn = settings_.pin == Pinning::kStepwise;
+  auto lane = DeviceLane::make(driver_, context, in_turn ? &growth_turns_ : nullptr);
   if (!lane.ok()) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
     return;

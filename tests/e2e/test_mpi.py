@@ -606,8 +606,9 @@ class Neighbours(Ring):
         reference = self.undisturbed(2)
         os.remove(gate)
         held = self.hold(0, 'to_host')
+        # Taking turns at growing, a rank may be left without room on the device for a while.
         run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:4',
-                               GPUSNAP_KEEP=1000, **settings)
+                               GPUSNAP_KEEP=1000, GPUSNAP_PIN='concurrent', **settings)
         # The first cut is behind the handles; the next one is due at the first barrier behind the
         # gate. Then there is room on the device for it.
         self.wait_until('no first checkpoint', lambda: 1 in self.epochs() and not self.saving(), run)
