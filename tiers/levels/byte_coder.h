@@ -26,10 +26,7 @@ class ByteWriter {
     number(static_cast<uint32_t>(text.size()));
     return raw(std::as_bytes(std::span(text)));
   }
-  ByteWriter& raw(std::span<const std::byte> bytes) {
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return *this;
-  }
+  ByteWriter& raw(std::span<const std::byte> bytes);
   const std::vector<std::byte>& bytes() const { return bytes_; }
   std::vector<std::byte> take() { return std::move(bytes_); }
 
