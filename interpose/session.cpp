@@ -391,6 +391,7 @@ void Session::note_context() {
   CUdevice device = 0;
   // A context that has been destroyed stays current.
   if (context == nullptr || driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
+  if (streams_.contains(context) || !has_begun(context)) return;
   if (!streams_.try_emplace(context).second) return;
   context_numbers_[context] = context_count_++;
   context_devices_[context] = device;
@@ -401,6 +402,18 @@ void Session::note_context() {
   pinning_->add_context(context);
   lock_.lock();
   add_progress_words(context);
+}
+
+// CUDA's runtime makes a device's primary context current before it is initialised: there is nothing to
+// be made in it yet, and it is noted with the first memory or code that the program has there.
+bool Session::has_begun(CUcontext context) {
+  CUevent event = nullptr;
+  lock_.unlock();
+  const bool begun =
+      driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  lock_.lock();
+  if (event != nullptr) events_[context].push_back(event);
+  return begun;
 }
 
 // Without them checkpoints end at the first copy that needs a mark. The page stays when its context
@@ -669,7 +682,7 @@ void Session::forget_context(CUcontext context) {
 }
 
 void Session::refuse_guess(const WriteSet& set) {
-  if (set.proven() && !set.everything()) return;
+  if (!set.unknown()) return;
   // What changes there may be another thread's doing, which makes it again, at a time of its own.
   if (several_threads_ && mode_ == Mode::kRecord) {
     refuse(

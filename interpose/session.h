@@ -317,6 +317,7 @@ class Session {
 
   // Bookkeeping of what a drain has to wait for. Handles are the driver's.
   void note_context();
+  bool has_begun(CUcontext context);  // it is current
   void add_stream(CUstream stream);
   void remove_stream(CUstream stream);
   // Paused while a call may end a context. Null: there is none.

@@ -53,6 +53,22 @@ CUresult with_primary(CUdevice device, Body&& body) {
   });
 }
 
+// The lock of primary contexts is held.
+CUcontext handle_of(Driver& state, PrimaryContext& primary) {
+  if (primary.handle == nullptr) primary.handle = state.contexts.reserve();
+  return primary.handle;
+}
+
+// The device of a primary context that is not initialised; -1: it is none.
+int device_to_be(Driver& state, CUcontext handle) {
+  std::lock_guard lock(state.primary_mutex);
+  for (size_t device = 0; device < state.primaries.size(); ++device) {
+    const PrimaryContext& primary = state.primaries[device];
+    if (primary.handle == handle && !primary.context) return static_cast<int>(device);
+  }
+  return -1;
+}
+
 void end_primary(Driver& state, PrimaryContext& primary) {
   if (auto context = std::exchange(primary.context, nullptr)) state.destroy_context(context);
 }
@@ -73,6 +89,13 @@ CUresult store(T* place, T value) {
 }
 
 }  // namespace
+
+CUresult primary_handle(CUcontext* context, CUdevice device) {
+  return with_primary(device, [&](Driver& state, PrimaryContext& primary) {
+    return store(context, handle_of(state, primary));
+  });
+}
+
 }  // namespace simcuda
 
 using simcuda::Context;
@@ -89,8 +112,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return with_primary(device, [&](Driver& state, PrimaryContext& primary) {
     if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!primary.context) {
-      if (primary.handle == nullptr) primary.handle = state.contexts.reserve();
-      primary.context = state.make_context(primary.handle, device, primary.flags, true);
+      primary.context =
+          state.make_context(simcuda::handle_of(state, primary), device, primary.flags, true);
     }
     ++primary.retained;
     *context = primary.handle;
@@ -205,10 +228,14 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   return cuCtxPopCurrent_v2(context);
 }
 
+// A primary context may be made current before it is initialised: CUDA's runtime does so.
 CUresult cuCtxSetCurrent(CUcontext context) {
   return in_driver([&](Driver& state) {
     auto& stack = context_stack();
-    if (context != nullptr && !state.contexts.find(context)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context != nullptr && !state.contexts.find(context) &&
+        simcuda::device_to_be(state, context) < 0) {
+      return CUDA_ERROR_INVALID_CONTEXT;
+    }
     if (!stack.empty()) stack.pop_back();
     if (context != nullptr) stack.push_back(context);
     return CUDA_SUCCESS;
@@ -226,9 +253,18 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return cuCtxGetDevice_v2(device, nullptr);
 }
 
+// Of a primary context also before it is initialised, and behind its end.
 CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
-  return with_context(context,
-                      [&](Driver&, Context& found) { return store(device, found.device()); });
+  return in_driver([&](Driver& state) {
+    const auto& stack = context_stack();
+    const CUcontext asked =
+        context == nullptr && !stack.empty() ? stack.back() : context;
+    if (const int to_be = simcuda::device_to_be(state, asked); asked != nullptr && to_be >= 0) {
+      return store(device, to_be);
+    }
+    return with_context(context,
+                        [&](Driver&, Context& found) { return store(device, found.device()); });
+  });
 }
 
 CUresult cuCtxGetFlags(unsigned* flags) {

@@ -1,9 +1,11 @@
 // Start, versions, errors, and what has no place elsewhere.
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/runtime_table.h"
 
 namespace simcuda {
 namespace {
@@ -198,11 +200,13 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
   return found == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-// The tables behind this call are private to NVIDIA's driver and its runtime; there are none here.
+// The tables behind this call are private to a driver and its runtime: there are none of NVIDIA's.
 CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *table = nullptr;
-  return CUDA_ERROR_NOT_FOUND;
+  static constexpr simcuda::RuntimeTable kTable{simcuda::primary_handle};
+  const bool is_ours = std::memcmp(id, &simcuda::kRuntimeTable, sizeof *id) == 0;
+  *table = is_ours ? &kTable : nullptr;
+  return is_ours ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult cuProfilerStart() {

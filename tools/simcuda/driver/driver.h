@@ -92,6 +92,9 @@ CUresult initialise();
 // The thread's stack of contexts, the current one last.
 std::vector<CUcontext>& context_stack();
 
+// Of RuntimeTable.
+CUresult primary_handle(CUcontext* context, CUdevice device);
+
 // While it lives, the thread runs a callback of the program, in which no driver call is allowed.
 class CallbackScope {
  public:

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "tools/simcuda/driver/runtime_table.h"
 #include "tools/simcuda/runtime/registry.h"
 
 namespace simcuda::runtime {
@@ -62,7 +63,21 @@ cudaError_t primary_context(const Driver& driver, int device, CUcontext* context
   return cudaSuccess;
 }
 
+// As CUDA's runtime does: a device's context is current before it is initialised.
+void set_current_before_it_begins(const Driver& driver, int device) {
+  const void* found = nullptr;
+  CUdevice handle = 0;
+  if (driver.cuGetExportTable(&found, &kRuntimeTable) != cudaSuccess ||
+      driver.cuDeviceGet(&handle, device) != cudaSuccess) {
+    return;  // another driver
+  }
+  CUcontext context = nullptr;
+  const auto* table = static_cast<const RuntimeTable*>(found);
+  if (table->primary_handle(&context, handle) == CUDA_SUCCESS) (void)driver.cuCtxSetCurrent(context);
+}
+
 cudaError_t switch_to(const Driver& driver, int device) {
+  set_current_before_it_begins(driver, device);
   CUcontext context = nullptr;
   if (const cudaError_t result = primary_context(driver, device, &context); result != cudaSuccess) {
     return result;
