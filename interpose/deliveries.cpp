@@ -66,7 +66,7 @@ HostWrite* Deliveries::begin_write(CUcontext context, CUstream stream, uint64_t 
 void Deliveries::add_write(const WriteSet& set, HostWrite* write) {
   if (memory_.empty()) return;
   if (write == nullptr || !write->is_marked) return memory_.may_change(set);
-  if (set.everything() || !set.said() || !set.proven()) memory_.may_change_all();
+  if (!memory_.is_told_by(set)) memory_.may_change_all();
   const uint32_t value = write->word == nullptr ? 0 : write->next_mark().value;
   auto& written = write->written;
   const auto may_be_replaced = [&](size_t at) {
@@ -93,7 +93,7 @@ void Deliveries::end_write(HostWrite* write) {
 }
 
 void Deliveries::add_arrived(const WriteSet& set) {
-  if (set.everything() || !set.said() || !set.proven()) memory_.may_change_all();
+  if (!memory_.is_told_by(set)) memory_.may_change_all();
   memory_.for_each_range(set, [this](uint64_t range) { arrived_.push_back(range); });
 }
 

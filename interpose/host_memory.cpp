@@ -34,8 +34,7 @@ bool HostMemory::contains(uint64_t address, uint64_t size) const {
 }
 
 void HostMemory::may_change(const WriteSet& set) {
-  // A guess is good where it can be checked, which nothing here does.
-  if (set.everything() || !set.said() || !set.proven()) return may_change_all();
+  if (!is_told_by(set)) return may_change_all();
   if (set.empty()) return;
   others_may_change_ = true;
   for_each_in(set, [](Range& range) { range.may_change = true; });

@@ -33,6 +33,12 @@ class HostMemory {
   // Recording: the device may change that memory from now on, and nothing tells until when; `set`
   // beyond our ranges is nothing to us.
   void may_change(const WriteSet& set);
+  // Whether `set` tells which ranges change. A guess does not, unless guesses are trusted: where
+  // several threads make calls, looking at all memory would find the other threads' changes.
+  bool is_told_by(const WriteSet& set) const {
+    return set.said() && !set.unknown() && (set.proven() || trusts_guesses_);
+  }
+  void trust_guesses() { trusts_guesses_ = true; }
   void may_change_all();
   // Calls visit(number) for each range that a call may write which says that it writes `set`, by
   // the numbers that Look takes. Most calls write to the device's own memory alone. A guess names
@@ -89,6 +95,7 @@ class HostMemory {
   std::map<uint64_t, Range> ranges_;      // by address
   uint64_t range_count_ = 0;              // there have been
   bool some_have_other_address_ = false;  // or had
+  bool trusts_guesses_ = false;
   bool all_may_change_ = false;
   bool others_may_change_ = false;  // those with another address
 };

@@ -80,7 +80,16 @@ void Kernels::add_writes(const void* handle, void** params, void** extra, const 
     return;
   }
   const Kernel& kernel = kernels_[at->second];
-  if (!collect_writes(kernel.writes, params, extra, memory, writes)) writes.add_guess(at->second);
+  switch (collect_writes(kernel.writes, params, extra, memory, writes)) {
+    case Certainty::kProven:
+      break;
+    case Certainty::kLikely:
+      writes.add_guess(at->second);
+      break;
+    case Certainty::kUnknown:
+      writes.add_unknown(at->second);
+      break;
+  }
   if (kernel.writes.globals.empty()) return;
   const auto code = code_.find(kernel.module);
   if (code == code_.end()) return;

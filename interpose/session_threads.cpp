@@ -84,6 +84,7 @@ void Session::meet() {
   lock_.share();
   lock_.lock();
   several_threads_ = true;
+  host_memory_.trust_guesses();
   if (replaying()) threads_[own_path()] = gettid();
   if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && !own_thread_path().known) {
     refuse("CUDA calls of a thread that pthread_create did not make");

@@ -40,7 +40,7 @@ KernelWrites writes_of(const ptx::Module& module, uint32_t index) {
   ptx::Writes flow = ptx::analyse(module, index);
   KernelWrites kernel;
   kernel.name = function.name;
-  kernel.layout_known = true;
+  kernel.layout_known = kernel.looked_at = true;
   kernel.parameters = layout_of(function);
   for (const auto& [target, line] : flow.targets) {
     KernelWrites::Pointer& pointer = kernel.pointers.emplace_back();
@@ -372,13 +372,13 @@ uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extr
   return ((digest | (kDigestMask + 1)) & ~kDigestMask) | pointers;
 }
 
-bool collect_writes(const KernelWrites& kernel, void** params, void** extra,
-                    const MemoryMap& memory, WriteSet& writes) {
+Certainty collect_writes(const KernelWrites& kernel, void** params, void** extra,
+                         const MemoryMap& memory, WriteSet& writes) {
   writes.add_nothing();
   const Arguments arguments(kernel, params, extra);
   if (!arguments.known()) {
     writes.add_everything();
-    return false;
+    return Certainty::kUnknown;
   }
   Ranges ranges(memory, writes);
   bool understood = kernel.resolved;
@@ -388,11 +388,11 @@ bool collect_writes(const KernelWrites& kernel, void** params, void** extra,
   for (const Word& word : kernel.numbers) {
     understood = understood && !ranges.points(arguments.word(word.parameter, word.offset));
   }
-  if (understood) return kernel.proven;
+  if (understood) return kernel.proven ? Certainty::kProven : Certainty::kLikely;
   for (uint32_t i = 0; i < kernel.parameters.size(); ++i) {
     arguments.for_each_word(i, [&](uint64_t address) { (void)ranges.add(address); });
   }
-  return false;
+  return kernel.looked_at ? Certainty::kUnknown : Certainty::kLikely;
 }
 
 }  // namespace gpusnap

@@ -53,6 +53,7 @@ struct KernelWrites {
   // scaled or masked, and the launch is not proven.
   std::vector<Word> numbers;
   bool resolved = false;  // every store of the code that was looked at is accounted for
+  bool looked_at = false;  // there is PTX of it
   bool proven = false;    // and no other code can be what runs
   std::string reason;     // not proven: why, with instruction and line where it is one
 };
@@ -81,9 +82,13 @@ class KernelCode {
 
 // Adds what a launch with these arguments (of cuLaunchKernel: an array of pointers to them, or a
 // buffer described in `extra`) may write to `writes`, but for the kernel's globals, whose addresses
-// the caller knows. Returns whether that is proven for this launch; if not, what was added is a
-// guess: what the arguments point to.
-bool collect_writes(const KernelWrites& kernel, void** params, void** extra,
+// the caller knows.
+enum class Certainty {
+  kProven,   // it writes nothing else
+  kLikely,   // a guess, of what the arguments point to: of its machine code nothing is known
+  kUnknown,  // likewise, but its PTX stores where no argument points to, or nothing is known
+};
+Certainty collect_writes(const KernelWrites& kernel, void** params, void** extra,
                     const MemoryMap& memory, WriteSet& writes);
 
 // A digest of those of a launch's arguments that are single numbers or pointers into device memory,

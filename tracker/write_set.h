@@ -52,9 +52,16 @@ class WriteSet {
   // One of them may write more than the set says, which is only what its arguments suggest: by
   // Kernels' number.
   void add_guess(uint32_t kernel);
+  // Nor do they suggest it: its code stores where nothing tells.
+  void add_unknown(uint32_t kernel) {
+    unknown_ = true;
+    add_guess(kernel);
+  }
   bool launch() const { return launch_; }
   // The set is all that can be written.
   bool proven() const { return guess_count_ == 0; }
+  // Something may write where nothing tells.
+  bool unknown() const { return unknown_ || everything_; }
   // The kernels of which it is a guess, each once.
   std::span<const uint32_t> guesses() const { return {guesses_, guess_count_}; }
 
@@ -62,6 +69,7 @@ class WriteSet {
   bool said_ = false;
   bool everything_ = false;
   bool launch_ = false;
+  bool unknown_ = false;
   uint8_t count_ = 0;
   uint8_t guess_count_ = 0;
   uint32_t guesses_[kMostGuesses];

@@ -39,9 +39,9 @@ void launch(const KernelWrites& kernel, uint8_t fill, const MemoryMap& memory) {
   }
   if (params.empty()) return;
   WriteSet set;
-  const bool proven = collect_writes(kernel, params.data(), nullptr, memory, set);
+  const Certainty known = collect_writes(kernel, params.data(), nullptr, memory, set);
   require(set.said());
-  require(!proven || (kernel.proven && kernel.resolved));
+  require(known != Certainty::kProven || (kernel.proven && kernel.resolved));
 }
 
 }  // namespace

@@ -303,5 +303,35 @@ TEST_F(HostMemoryTest, AGuessIsEverything) {
   expect_equal();
 }
 
+// What changes elsewhere is another thread's doing, and is made again by it.
+TEST_F(HostMemoryTest, ATrustedGuessIsWhatItNames) {
+  recorder_.is_settled();
+  recorder_.trust_guesses();
+  WriteSet elsewhere;
+  elsewhere.add(0x1000, 8);
+  elsewhere.add_guess(3);
+  recorder_.may_change(elsewhere);
+  device([](auto& m) { m[7] = std::byte{1}; });
+  EXPECT_EQ(synchronise(), 0U);
+  WriteSet here;
+  here.add(address(recorded_), 1);
+  here.add_guess(3);
+  recorder_.may_change(here);
+  EXPECT_EQ(synchronise(), 1U);
+  expect_equal();
+}
+
+TEST_F(HostMemoryTest, WhatIsUnknownIsNeverTrusted) {
+  recorder_.is_settled();
+  recorder_.trust_guesses();
+  WriteSet unknown;
+  unknown.add(0x1000, 8);
+  unknown.add_unknown(3);
+  recorder_.may_change(unknown);
+  device([](auto& m) { m[7] = std::byte{1}; });
+  EXPECT_EQ(synchronise(), 1U);
+  expect_equal();
+}
+
 }  // namespace
 }  // namespace gpusnap

@@ -666,12 +666,15 @@ class Launch : public testing::Test {
     }
     words_[1] = 0x20000010;
   }
-  // What a launch may write, by the first hexadecimal digit of each range; "?": not proven.
+  // What a launch may write, by the first hexadecimal digit of each range; "?": that is likely,
+  // "??": that is all that is known.
   std::string collect() {
     WriteSet set;
     void* params[] = {&p_, &q_, &n_, words_, &m_};
-    const bool proven = collect_writes(kernel_, params, nullptr, memory_, set);
-    return text_of(set) + (proven ? "" : "?");
+    const Certainty known = collect_writes(kernel_, params, nullptr, memory_, set);
+    return text_of(set) + (known == Certainty::kProven   ? ""
+                           : known == Certainty::kLikely ? "?"
+                                                         : "??");
   }
   static std::string text_of(const WriteSet& set) {
     EXPECT_TRUE(set.said());
@@ -723,7 +726,7 @@ TEST_F(Launch, APointerIntoASpaceMeansAllOfIt) {
   p_ = 0x40002000;
   EXPECT_EQ(collect(), "42");
   p_ = 0x40002001;
-  EXPECT_EQ(collect(), "23?");
+  EXPECT_EQ(collect(), "23??");
 }
 
 TEST_F(Launch, NullPointersWriteNothing) {
@@ -737,14 +740,14 @@ TEST_F(Launch, AnAddressInDisguise) {
                     "ld.global.u64 %rd4, [%rd2];\nand.b64 %rd5, %rd4, 281474976710655;\n"
                     "add.s64 %rd6, %rd5, %rd3;\nst.global.u32 [%rd6], 0;");
   EXPECT_TRUE(kernel_.resolved);
-  EXPECT_EQ(collect(), "132?");
+  EXPECT_EQ(collect(), "132??");
   // So is one of a structure's words, which one is not known.
   kernel_ = analyse(kM +
                     "mov.b64 %rd1, s;\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 8;\n"
                     "add.s64 %rd1, %rd1, %rd2;\nld.param.u64 %rd4, [%rd1];\n"
                     "and.b64 %rd5, %rd4, 281474976710655;\nadd.s64 %rd6, %rd5, %rd3;\n"
                     "st.global.u32 [%rd6], 0;");
-  EXPECT_EQ(collect(), "132?");
+  EXPECT_EQ(collect(), "132??");
   // An index that was loaded hides nothing.
   kernel_ = analyse(kP + kQ +
                     "ld.global.u32 %r1, [%rd2];\nmad.wide.u32 %rd5, %r1, 4, %rd1;\n"
@@ -756,12 +759,12 @@ TEST_F(Launch, AnAddressInDisguise) {
 
 TEST_F(Launch, APointerToNothingThatIsKnownIsNotUnderstood) {
   p_ = 0x77770000;
-  EXPECT_EQ(collect(), "23?");
+  EXPECT_EQ(collect(), "23??");
 }
 
 TEST_F(Launch, ANumberThatIsAPointerIsNotUnderstood) {
   m_ = 0x30000008;
-  EXPECT_EQ(collect(), "123?");
+  EXPECT_EQ(collect(), "123??");
 }
 
 TEST_F(Launch, OneOfSeveralSourcesIsEnough) {
@@ -770,7 +773,7 @@ TEST_F(Launch, OneOfSeveralSourcesIsEnough) {
   m_ = 0x77770000;
   EXPECT_EQ(collect(), "1");
   p_ = 0x77770000;
-  EXPECT_EQ(collect(), "32?");
+  EXPECT_EQ(collect(), "32??");
 }
 
 TEST_F(Launch, ElementsOfAnArray) {
@@ -784,23 +787,28 @@ TEST_F(Launch, ElementsOfAnArray) {
 
 TEST_F(Launch, GuessesAreWhatAllArgumentsPointTo) {
   kernel_ = analyse(kP + "ld.global.u64 %rd5, [%rd1];\nst.global.u32 [%rd5], 0;");
-  EXPECT_EQ(collect(), "132?");
+  EXPECT_EQ(collect(), "132??");
   // With machine code beside it, what the PTX says is the better guess.
   kernel_ = analyse(kP + "st.global.u32 [%rd1], 0;");
   kernel_.proven = false;
   EXPECT_EQ(collect(), "1?");
+  // Of machine code alone the layout is known.
+  kernel_.pointers.clear();
+  kernel_.resolved = kernel_.looked_at = false;
+  EXPECT_EQ(collect(), "132?");
 }
 
 TEST_F(Launch, WithoutLayoutOrArgumentsItIsEverything) {
   WriteSet set;
-  EXPECT_FALSE(collect_writes(kernel_, nullptr, nullptr, memory_, set));
+  EXPECT_EQ(collect_writes(kernel_, nullptr, nullptr, memory_, set), Certainty::kUnknown);
   EXPECT_TRUE(set.everything());
   kernel_.layout_known = false;
-  EXPECT_EQ(collect(), "all?");
+  EXPECT_EQ(collect(), "all??");
   const std::string bare = kHead + ".entry k() { ret; }";
   WriteSet none;
-  EXPECT_TRUE(collect_writes(KernelCode(read_image(as_bytes(bare)), 90).find("k"), nullptr, nullptr,
-                             memory_, none));
+  EXPECT_EQ(collect_writes(KernelCode(read_image(as_bytes(bare)), 90).find("k"), nullptr, nullptr,
+                           memory_, none),
+            Certainty::kProven);
   EXPECT_TRUE(none.said());
   EXPECT_TRUE(none.empty());
 }
@@ -815,11 +823,11 @@ TEST_F(Launch, ArgumentsInOneBuffer) {
   size_t bytes = sizeof block;
   void* extra[] = {reinterpret_cast<void*>(1), &block, reinterpret_cast<void*>(2), &bytes, nullptr};
   WriteSet set;
-  EXPECT_TRUE(collect_writes(kernel_, nullptr, extra, memory_, set));
+  EXPECT_EQ(collect_writes(kernel_, nullptr, extra, memory_, set), Certainty::kProven);
   EXPECT_EQ(text_of(set), "12");
   bytes = 8;  // the rest is not there, and not read
   WriteSet less;
-  EXPECT_FALSE(collect_writes(kernel_, nullptr, extra, memory_, less));
+  EXPECT_EQ(collect_writes(kernel_, nullptr, extra, memory_, less), Certainty::kUnknown);
   EXPECT_TRUE(less.everything());
 }
 
