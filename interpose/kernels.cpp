@@ -53,11 +53,16 @@ void Kernels::alias(const void* handle, const void* known) {
 void Kernels::place_global(uint64_t module, const std::string& name, uint64_t address,
                            uint64_t size) {
   const auto at = code_.find(module);
-  if (at != code_.end()) at->second.globals.emplace(name, std::pair(address, size));
+  if (at == code_.end()) return;
+  at->second.globals.emplace(name, std::pair(address, size));
+  at->second.data.add(address, size);
 }
 
 void Kernels::forget_globals(uint64_t module) {
-  if (const auto at = code_.find(module); at != code_.end()) at->second.globals.clear();
+  const auto at = code_.find(module);
+  if (at == code_.end()) return;
+  at->second.globals.clear();
+  at->second.data.clear();
 }
 
 const KernelWrites* Kernels::find(const void* handle) const {
@@ -93,6 +98,11 @@ void Kernels::add_writes(const void* handle, void** params, void** extra, const 
   if (kernel.writes.globals.empty()) return;
   const auto code = code_.find(kernel.module);
   if (code == code_.end()) return;
+  if (!kernel.writes.looked_at) {
+    // Machine code may write any variable of its module: a library has more than a set has ranges.
+    for (const auto& [address, size] : code->second.data) writes.add(address, size);
+    return;
+  }
   for (const std::string& name : kernel.writes.globals) {
     const auto [first, last] = code->second.globals.equal_range(name);
     for (auto global = first; global != last; ++global) {

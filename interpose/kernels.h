@@ -15,6 +15,7 @@
 
 #include "interpose/driver.h"
 #include "tracker/image.h"
+#include "tracker/joined_ranges.h"
 #include "tracker/kernel_writes.h"
 #include "tracker/memory_map.h"
 #include "tracker/write_set.h"
@@ -45,6 +46,7 @@ class Kernels {
   const KernelWrites* find(const void* handle) const;
   // By WriteSet::guesses(): the same number for all handles of a kernel.
   const std::string& name(uint32_t kernel) const { return kernels_[kernel].writes.name; }
+  const KernelWrites& of_guess(uint32_t kernel) const { return kernels_[kernel].writes; }
 
  private:
   struct Code {
@@ -52,6 +54,7 @@ class Kernels {
     std::optional<KernelCode> kernels;
     // Address and size by name: one in each context in which the module is.
     std::multimap<std::string, std::pair<uint64_t, uint64_t>> globals;
+    JoinedRanges data;  // all of them
   };
   struct Kernel {
     uint64_t module = 0;

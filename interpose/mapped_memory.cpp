@@ -52,44 +52,70 @@ CUresult back(const Driver& driver, MappedMemory& memory, unsigned short usage,
   return result;
 }
 
-// Far above what the driver gives by itself, which for most programs is less than this.
-constexpr uint64_t kOutOfTheWay = uint64_t{1} << 40;
+// Where neither a kernel nor a driver maps anything by itself, nor we host memory.
+constexpr CUdeviceptr kFar = 0x5000'0000'0000;
+// Far above what a driver gives by itself, which for most programs is less than this.
+constexpr uint64_t kFurther = uint64_t{1} << 40;
+// Drivers give such an address where both it and the size are multiples of this (seen with driver
+// 580); less they take from what they have at hand.
+constexpr uint64_t kAddressBlock = 32 << 20;
 
-// An address that no call of the program is given unless it asks for it, different each time. What
-// is ours must not lie where a recording had memory of the program's: with several threads it is
-// made a moment earlier or later in a replay. 0: no idea.
-CUdeviceptr out_of_the_way(const Driver& driver, uint64_t size) {
+uint64_t whole_blocks(uint64_t size) {
+  return (size + kAddressBlock - 1) / kAddressBlock * kAddressBlock;
+}
+
+// The first address that is ours: kFar, for a driver that gives it, else beyond what it gives by
+// itself. 0: no idea.
+CUdeviceptr first_of_ours(const Driver& driver) {
+  CUdeviceptr given = 0;
+  if (driver.cuMemAddressReserve(&given, kAddressBlock, 0, kFar, 0) != CUDA_SUCCESS) return 0;
+  (void)driver.cuMemAddressFree(given, kAddressBlock);
+  return given == kFar ? kFar : given + kFurther;
+}
+
+// Reserves at least `size` bytes at an address that no call of the program is given unless it asks
+// for it, different each time; elsewhere if there is no other way. What is ours must not lie where
+// a recording had memory of the program's: with several threads it is made a moment earlier or
+// later in a replay. `addresses`: how many.
+CUresult reserve_out_of_the_way(const Driver& driver, CUdeviceptr& address, uint64_t size,
+                                uint64_t& addresses) {
   static std::atomic<CUdeviceptr> next{0};  // the address space is one for the process
+  addresses = whole_blocks(size);
   if (next == 0) {
-    CUdeviceptr usual = 0;
-    if (driver.cuMemAddressReserve(&usual, size, 0, 0, 0) != CUDA_SUCCESS) return 0;
-    (void)driver.cuMemAddressFree(usual, size);
     CUdeviceptr none = 0;
-    (void)next.compare_exchange_strong(none, usual + kOutOfTheWay);
+    (void)next.compare_exchange_strong(none, first_of_ours(driver));
   }
-  return next.fetch_add(size);
+  const CUdeviceptr hint = next == 0 ? 0 : next.fetch_add(addresses);
+  const CUresult result = driver.cuMemAddressReserve(&address, addresses, 0, hint, 0);
+  if (result == CUDA_SUCCESS) return result;
+  return driver.cuMemAddressReserve(&address, addresses, 0, 0, 0);
+}
+
+void give_back_addresses(const Driver& driver, const MappedMemory& memory) {
+  (void)driver.cuMemAddressFree(memory.address,
+                                memory.addresses == 0 ? memory.size : memory.addresses);
 }
 
 // At `address` or, where that is 0, out of the way.
 Status reserve_at(const Driver& driver, MappedMemory& memory, uint64_t address) {
   const std::string range = address == 0 ? std::to_string(memory.size) + " bytes"
                                          : "device memory " + range_text(address, memory.size);
-  const CUdeviceptr hint = address == 0 ? out_of_the_way(driver, memory.size) : address;
-  CUresult result = driver.cuMemAddressReserve(&memory.address, memory.size, 0, hint, 0);
-  if (result != CUDA_SUCCESS && address == 0) {
-    result = driver.cuMemAddressReserve(&memory.address, memory.size, 0, 0, 0);  // then anywhere
-  }
+  memory.addresses = memory.size;
+  const CUresult result =
+      address == 0
+          ? reserve_out_of_the_way(driver, memory.address, memory.size, memory.addresses)
+          : driver.cuMemAddressReserve(&memory.address, memory.size, 0, address, 0);
   if (result != CUDA_SUCCESS) {
     return {Code::kUnsupported, range + " cannot be reserved: " + error_name(driver, result)};
   }
   if (address == 0 || memory.address == address) return {};
-  (void)driver.cuMemAddressFree(memory.address, memory.size);
+  give_back_addresses(driver, memory);
   return {Code::kUnsupported, range + " is taken in this process"};
 }
 
 // Gives the addresses back.
 Status not_mapped(const Driver& driver, const MappedMemory& memory, CUresult result) {
-  (void)driver.cuMemAddressFree(memory.address, memory.size);
+  give_back_addresses(driver, memory);
   return {Code::kUnsupported, "device memory " + range_text(memory.address, memory.size) +
                                   " cannot be mapped: " + error_name(driver, result)};
 }
@@ -115,7 +141,7 @@ Result<uint64_t> mapping_granularity(const Driver& driver, int device) {
 
 Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address,
                                 bool shareable) {
-  MappedMemory memory{0, size, 0, device};
+  MappedMemory memory{.size = size, .device = device};
   if (const Status reserved = reserve_at(driver, memory, address); !reserved.ok()) return reserved;
   const CUresult result =
       back(driver, memory, address != 0 ? usage_of_own(driver, device) : 0, shareable);
@@ -135,14 +161,14 @@ void unmap_memory(const Driver& driver, const MappedMemory& memory) {
   if (memory.address == 0) return;
   (void)driver.cuMemUnmap(memory.address, memory.size);
   (void)driver.cuMemRelease(memory.handle);
-  (void)driver.cuMemAddressFree(memory.address, memory.size);
+  give_back_addresses(driver, memory);
 }
 
 Result<GrowingMemory> reserve_memory(const Driver& driver, int device, uint64_t size) {
   GrowingMemory memory;
-  memory.reserved = size;
   memory.device = device;
-  const CUresult result = driver.cuMemAddressReserve(&memory.address, size, 0, 0, 0);
+  memory.reserved = size;
+  const CUresult result = reserve_out_of_the_way(driver, memory.address, size, memory.addresses);
   if (result == CUDA_SUCCESS) return memory;
   return Status(Code::kUnsupported,
                 std::to_string(size) + " bytes cannot be reserved: " + error_name(driver, result));
@@ -151,7 +177,8 @@ Result<GrowingMemory> reserve_memory(const Driver& driver, int device, uint64_t 
 CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes) {
   const uint64_t more = std::min(bytes, memory.reserved - memory.size);
   if (more == 0) return CUDA_SUCCESS;
-  MappedMemory part{memory.address + memory.size, more, 0, memory.device};
+  MappedMemory part{
+      .address = memory.address + memory.size, .size = more, .device = memory.device};
   memory.parts.reserve(memory.parts.size() + 1);
   const CUresult result = back(driver, part, 0);
   if (result != CUDA_SUCCESS) return result;
@@ -166,7 +193,7 @@ void unmap_memory(const Driver& driver, const GrowingMemory& memory) {
     (void)driver.cuMemUnmap(part.address, part.size);
     (void)driver.cuMemRelease(part.handle);
   }
-  (void)driver.cuMemAddressFree(memory.address, memory.reserved);
+  (void)driver.cuMemAddressFree(memory.address, memory.addresses);
 }
 
 }  // namespace gpusnap

@@ -15,6 +15,7 @@ struct MappedMemory {
   uint64_t size = 0;        // bytes
   CUmemGenericAllocationHandle handle = 0;
   int device = 0;
+  uint64_t addresses = 0;  // bytes that are reserved there; 0: as many as are mapped
 };
 
 // Sizes and addresses are multiples of this. kUnsupported where the driver cannot map memory.
@@ -36,10 +37,11 @@ void unmap_memory(const Driver& driver, const MappedMemory& memory);
 // A range of addresses that is backed by memory from its beginning on, part by part.
 struct GrowingMemory {
   CUdeviceptr address = 0;  // 0: none
-  uint64_t reserved = 0;    // bytes
+  uint64_t reserved = 0;    // bytes that there may be
   uint64_t size = 0;        // bytes that are there
   std::vector<MappedMemory> parts;
   int device = 0;
+  uint64_t addresses = 0;  // bytes that are reserved, no less
 };
 // Addresses alone. As map_memory().
 Result<GrowingMemory> reserve_memory(const Driver& driver, int device, uint64_t size);

@@ -232,6 +232,9 @@ Status Modules::find_globals_of(const Loaded& loaded, const KnownContext& contex
     const CUresult result = address_of(loaded, global, context.handle, &range.address, &range.size);
     // A library need not be for each device of the program.
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && loaded.library != nullptr) return {};
+    if (result == CUDA_ERROR_NOT_FOUND && (global.in_some_only || global.is_compilers_text())) {
+      continue;
+    }
     if (result != CUDA_SUCCESS) {
       return {Code::kUnsupported, "the variable " + global.name + " of " + module +
                                       " has no address (" + error_name(driver_, result) + ")"};

@@ -234,7 +234,7 @@ Status Session::open_store() {
   checkpointer_ = std::make_unique<Checkpointer>(*this);
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();
-  pinning_->begin(workers_,
+  pinning_->begin(callers_,
                   [this] { return snapshots_->running() || snapshots_->own_copies().any(); });
   const auto next = store_->next_epoch(job_);
   if (!next.ok()) return next.status();
@@ -684,11 +684,14 @@ void Session::forget_context(CUcontext context) {
 void Session::refuse_guess(const WriteSet& set) {
   if (!set.unknown()) return;
   // What changes there may be another thread's doing, which makes it again, at a time of its own.
-  if (several_threads_ && mode_ == Mode::kRecord) {
-    refuse(
-        "pinned or managed memory beside a kernel that may write to any of it (gpusnap explain), "
-        "in several threads");
+  if (!several_threads_ || mode_ != Mode::kRecord) return;
+  std::string which = "a kernel whose code is not known";
+  if (!set.proven()) {
+    const KernelWrites& kernel = modules_.kernels().of_guess(set.guesses().back());
+    which = "the kernel " + kernel.name + " (" + kernel.reason + ")";
   }
+  refuse("pinned or managed memory beside " + which +
+         ", which may write to any of it, in several threads");
 }
 
 HostWrite* Session::begin_host_write(CUstream stream) {

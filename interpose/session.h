@@ -624,10 +624,12 @@ class Session {
   static constinit inline std::atomic<bool> cannot_start_{false};
   std::unique_ptr<Store> store_;
   std::unique_ptr<FileLock> job_lock_;
-  // Who writes the journal and who hands over a checkpoint, who pins, the backend's, host functions
-  // in a replay, an offloader for each of a few contexts; who compresses and writes; the I/O.
   // Always as many: their number shows in the program's heap (workers.h).
-  Workers workers_{7 + kBackendThreads + kMostCompressWorkers + kIoThreads};
+  // Who writes the journal and who hands over a checkpoint; the backend's; who compresses and
+  // writes; the I/O.
+  Workers workers_{2 + kBackendThreads + kMostCompressWorkers + kIoThreads};
+  // Who pins, host functions in a replay, an offloader for each of a few contexts.
+  Workers callers_{6, Workers::Heap::kUsed};
   CallSites call_sites_;
   std::map<uint64_t, uint32_t> call_site_uses_;
   std::unique_ptr<Triggers> triggers_;

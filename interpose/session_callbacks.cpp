@@ -134,7 +134,7 @@ void Session::pass_callbacks(std::string_view in_call) {
 void Session::begin_callback(uint64_t number) {
   ready_callbacks_.push_back(number);
   // All at work: one of them takes it when it is done.
-  (void)workers_.spawn([this] { run_callbacks(); });
+  (void)callers_.spawn([this] { run_callbacks(); });
 }
 
 void Session::run_callbacks() {

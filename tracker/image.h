@@ -37,6 +37,14 @@ struct GlobalVariable {
   uint64_t size = 0;  // bytes
   bool constant = false;
   bool managed = false;
+  // Not in each of an image's translations: a device may be given one without it.
+  bool in_some_only = false;
+
+  // A text that the compiler keeps, of an assertion for instance. Nothing writes it, and a driver
+  // does not tell where machine code has it.
+  bool is_compilers_text() const {
+    return name.starts_with("$str") || name.starts_with("__unnamed_");
+  }
 };
 
 struct ImageGlobals {

@@ -47,6 +47,8 @@ ImageGlobals globals_of(const ImageContents& contents) {
   // The entries are translations of one source for several architectures: a variable of any of
   // them is a variable of the image. By name, in order, so that the answer is always the same.
   std::map<std::string, GlobalVariable> by_name;
+  std::map<std::string, size_t> seen;  // in how many entries
+  size_t readable = 0;
   result.reason = contents.error;
   for (const ImageEntry& entry : contents.entries) {
     ImageGlobals found;
@@ -59,18 +61,23 @@ ImageGlobals globals_of(const ImageContents& contents) {
       continue;
     }
     result.known = true;
+    ++readable;
     result.device_heap = result.device_heap || found.device_heap;
     for (GlobalVariable& variable : found.globals) {
       GlobalVariable& known = by_name.try_emplace(variable.name, variable).first->second;
       known.size = std::max(known.size, variable.size);
       known.managed = known.managed || variable.managed;
+      ++seen[variable.name];
     }
   }
   if (!result.known && result.reason.empty()) {
     result.reason = contents.unreadable.empty() ? "the image is empty" : contents.unreadable.back();
   }
   if (result.known) result.reason.clear();
-  for (auto& [name, variable] : by_name) result.globals.push_back(std::move(variable));
+  for (auto& [name, variable] : by_name) {
+    variable.in_some_only = seen[name] < readable;
+    result.globals.push_back(std::move(variable));
+  }
   return result;
 }
 

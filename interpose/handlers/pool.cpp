@@ -2,6 +2,8 @@
 // calls; what a pool holds follows from these calls and from synchronisations, which are made again
 // for it.
 
+#include <vector>
+
 #include "interpose/handlers/graph_memory.h"
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
@@ -25,12 +27,30 @@ void empty_pool(const Driver& driver, CUmemoryPool pool, CUstream stream) {
   (void)driver.cuMemPoolTrimTo(pool, 0);
 }
 
+// Which of the pieces that a pool has left it gives depends on when the device was done with them.
+// The next one may be that of the recording: `real()` asks. Those that are not go back.
+template <class Real>
+bool ask_again(const Driver& driver, CUdeviceptr* address, uint64_t recorded, uint64_t size,
+               CUstream stream, Real&& real) {
+  constexpr size_t kMostPieces = 16;
+  constexpr uint64_t kMostBytes = 256 << 20;  // held for the moment
+  std::vector<CUdeviceptr> others{*address};
+  bool found = false;
+  while (!found && others.size() < kMostPieces && others.size() * size < kMostBytes &&
+         real() == CUDA_SUCCESS) {
+    found = *address == recorded;
+    if (!found) others.push_back(*address);
+  }
+  for (const CUdeviceptr other : others) (void)driver.cuMemFreeAsync(other, stream);
+  return found;
+}
+
 // The program's own call first; only where it gives another address is memory placed.
+template <class Real>
 void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, uint64_t size,
-                   CUmemoryPool pool, CUstream stream) {
-  if (*address == recorded) return;
-  if (session.driver().cuMemFreeAsync != nullptr) {
-    (void)session.driver().cuMemFreeAsync(*address, stream);
+                   CUmemoryPool pool, CUstream stream, Real&& real) {
+  if (*address == recorded || ask_again(session.driver(), address, recorded, size, stream, real)) {
+    return;
   }
   Status status = session.placement().place(recorded, size);
   if (!status.ok()) {
@@ -53,7 +73,9 @@ CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUmemoryPool 
   const CurrentContext current(step.session().driver(), context_of(step.session(), stream));
   return give(
       step, out, size, MemoryKind::kDevice, [&] { return with_room(step.session(), real); },
-      [&](uint64_t recorded) { place_ordered(step.session(), out, recorded, size, pool, stream); },
+      [&](uint64_t recorded) {
+        place_ordered(step.session(), out, recorded, size, pool, stream, real);
+      },
       true);
 }
 }  // namespace

@@ -60,7 +60,7 @@ class MeetingsEnd {
 
 Checkpointer::Checkpointer(Session& session)
     : session_(session),
-      snapshots_(session.driver(), session.settings_, session.workers_, session.backend_->pool()) {}
+      snapshots_(session.driver(), session.settings_, session.callers_, session.backend_->pool()) {}
 
 CUstream Checkpointer::stream() {
   const CUcontext context = session_.current_context();

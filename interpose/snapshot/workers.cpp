@@ -1,22 +1,40 @@
 #include "interpose/snapshot/workers.h"
 
+#include <dlfcn.h>
+
+#include <cstdlib>
 #include <utility>
 
+#include "interpose/resolve.h"
 #include "interpose/services/private_memory.h"
 
 namespace gpusnap {
 
-Workers::Workers(int threads) {
-  std::lock_guard lock(mutex_);
+namespace {
+// Our own malloc is a private one; what libraries of the program call is this.
+void use_heap() {
+  const auto allocate =
+      reinterpret_cast<decltype(&std::malloc)>(real_dlsym(RTLD_DEFAULT, "malloc"));
+  const auto release = reinterpret_cast<decltype(&std::free)>(real_dlsym(RTLD_DEFAULT, "free"));
+  if (allocate != nullptr && release != nullptr) release(allocate(1));
+}
+}  // namespace
+
+Workers::Workers(int threads, Heap heap) : heap_(heap) {
+  std::unique_lock lock(mutex_);
   for (int i = 0; i < threads; ++i) {
     const size_t index = workers_.size();
     workers_.emplace_back();
     if (!spawn_thread([this, index] { work(index); })) workers_.pop_back();
   }
+  changed_.wait(lock, [this] { return begun_ == workers_.size(); });
 }
 
 void Workers::work(size_t index) {
+  if (heap_ == Heap::kUsed) use_heap();
   std::unique_lock lock(mutex_);
+  ++begun_;
+  changed_.notify_all();
   for (;;) {
     changed_.wait(lock, [&] { return static_cast<bool>(workers_[index].body); });
     auto body = workers_[index].body;

@@ -14,7 +14,11 @@ namespace gpusnap {
 // Thread-safe. Never destroyed: its threads wait for work until the process ends.
 class Workers {
  public:
-  explicit Workers(int threads);
+  // Whether the threads call the driver, which takes memory from the C library's heap there. Each
+  // has an arena of that heap from the start then: 64 MiB of addresses, which made at any later
+  // moment would move what the program and the driver map from then on.
+  enum class Heap : uint8_t { kUnused, kUsed };
+  explicit Workers(int threads, Heap heap = Heap::kUnused);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -28,9 +32,11 @@ class Workers {
   };
   void work(size_t index);
 
+  const Heap heap_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Worker> workers_;
+  size_t begun_ = 0;
 };
 
 }  // namespace gpusnap
