@@ -67,6 +67,7 @@ struct Driver {
   X(cuThreadExchangeStreamCaptureMode)       \
   X(cuMemFreeAsync)                          \
   X(cuDeviceGetMemPool)                      \
+  X(cuMemPoolSetAttribute)                   \
   X(cuMemPoolTrimTo)                         \
   X(cuGraphGetNodes)                         \
   X(cuGraphNodeGetType)                      \

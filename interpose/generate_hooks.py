@@ -18,7 +18,7 @@ KINDS = {
     "init", "resolve", "unsupported", "context", "execute", "launch", "memset",
     "mem_alloc", "mem_alloc_pitch", "mem_alloc_managed", "mem_free", "mem_get_info", "mem_get_range",
     "host_alloc", "host_free", "host_register", "host_unregister", "host_pointer",
-    "mem_alloc_async", "mem_free_async", "pool_get", "pool_access", "peer_access",
+    "mem_alloc_async", "mem_free_async", "pool_get", "pool_set", "pool_destroy", "pool_access", "peer_access",
     "address_reserve", "address_free", "physical_create", "physical_release", "physical_retain",
     "physical_map", "physical_unmap", "map_tiles", "share_get", "share_open", "share_close", "share_event",
     "driver_checkpoint",

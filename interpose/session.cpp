@@ -51,6 +51,7 @@ Session::Session(const Driver& driver)
       call_sites_(reinterpret_cast<const void*>(&random_name)),
       modules_(driver),
       placement_(driver),
+      pool_reuse_(driver),
       own_mappings_(driver),
       graphs_(driver, modules_, memory_),
       arrays_(driver, memory_),
@@ -194,8 +195,8 @@ namespace {
 // The backend has the lock for a moment where it prunes after an earlier run's last checkpoint.
 Result<std::unique_ptr<FileLock>> lock_job(Store& store, const std::string& job) {
   constexpr auto kBetweenTries = std::chrono::milliseconds(20);
-  constexpr auto kLongest = std::chrono::seconds(60);
-  const auto until = std::chrono::steady_clock::now() + kLongest;
+  constexpr auto kLongestWait = std::chrono::seconds(60);
+  const auto until = std::chrono::steady_clock::now() + kLongestWait;
   for (;;) {
     auto lock = store.lock_job(job);
     const bool may_end = lock.status().code() == Code::kBusy && is_on_its_way();

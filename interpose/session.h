@@ -42,6 +42,7 @@
 #include "interpose/modules.h"
 #include "interpose/own_mappings.h"
 #include "interpose/placement.h"
+#include "interpose/pool_reuse.h"
 #include "interpose/progress_words.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
@@ -267,6 +268,7 @@ class Session {
   HostMemory& host_memory() { return host_memory_; }
   Modules& modules() { return modules_; }
   AddressPlacement& placement() { return placement_; }
+  PoolReuse& pool_reuse() { return pool_reuse_; }
   PhysicalMemories& physical() { return physical_; }
   OwnMappings& own_mappings() { return own_mappings_; }
   Graphs& graphs() { return graphs_; }
@@ -645,6 +647,7 @@ class Session {
   HostMemory host_memory_;
   Modules modules_;
   AddressPlacement placement_;
+  PoolReuse pool_reuse_;
   PhysicalMemories physical_;
   OwnMappings own_mappings_;
   Graphs graphs_;

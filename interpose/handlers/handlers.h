@@ -381,6 +381,9 @@ CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& c
 CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUmemoryPool, CUstream)>& call,
                          CUdeviceptr*, size_t, CUmemoryPool, CUstream);
 CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdeviceptr, CUstream);
+CUresult pool_set(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
+                  CUmemoryPool pool, CUmemPool_attribute attribute, void* value);
+CUresult pool_destroy(const Call<CUresult(CUmemoryPool)>& call, CUmemoryPool pool);
 CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
                   CUmemoryPool, CUmemPool_attribute, void*);
 

@@ -71,8 +71,13 @@ CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUmemoryPool 
   step.session().use_pools();
   // The memory is on the stream's device, whatever is current.
   const CurrentContext current(step.session().driver(), context_of(step.session(), stream));
+  const auto first_repeatable = [&] {
+    step.session().pool_reuse().make_repeatable(pool);
+    return real();
+  };
   return give(
-      step, out, size, MemoryKind::kDevice, [&] { return with_room(step.session(), real); },
+      step, out, size, MemoryKind::kDevice,
+      [&] { return with_room(step.session(), first_repeatable); },
       [&](uint64_t recorded) {
         place_ordered(step.session(), out, recorded, size, pool, stream, real);
       },
@@ -134,6 +139,27 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
   return result;
 }
 
+// A replay runs the program, which sets it again.
+CUresult pool_set(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
+                  CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  if (attribute != PoolReuse::kOurs || value == nullptr) return call.real(pool, attribute, value);
+  Step step(call);
+  if (step.off()) return call.real(pool, attribute, value);
+  int off = 0;
+  const CUresult result = step.outside([&] { return call.real(pool, attribute, &off); });
+  if (result == CUDA_SUCCESS) {
+    step.session().pool_reuse().wish(pool, *static_cast<const int*>(value));
+  }
+  return result;
+}
+
+CUresult pool_destroy(const Call<CUresult(CUmemoryPool)>& call, CUmemoryPool pool) {
+  Step step(call);
+  if (step.off()) return call.real(pool);
+  step.session().pool_reuse().forget(pool);
+  return step.outside([&] { return call.real(pool); });
+}
+
 // How much a pool holds depends on what else it does in that process.
 CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
                   CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
@@ -148,6 +174,9 @@ CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>
     return recorded;
   }
   const CUresult result = step.made([&] { return call.real(pool, attribute, value); });
+  if (result == CUDA_SUCCESS && attribute == PoolReuse::kOurs) {
+    *static_cast<int*>(value) = step.session().pool_reuse().wished(pool);
+  }
   if (result == CUDA_SUCCESS) {
     step.record_answer(result, value, bytes);
   } else {

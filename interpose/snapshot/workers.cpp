@@ -26,8 +26,9 @@ Workers::Workers(int threads, Heap heap) : heap_(heap) {
     const size_t index = workers_.size();
     workers_.emplace_back();
     if (!spawn_thread([this, index] { work(index); })) workers_.pop_back();
+    // One after the other: where arenas lie that are made at the same time is chance.
+    changed_.wait(lock, [this] { return begun_ == workers_.size(); });
   }
-  changed_.wait(lock, [this] { return begun_ == workers_.size(); });
 }
 
 void Workers::work(size_t index) {

@@ -3,8 +3,10 @@
 #include "corners.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -581,6 +583,20 @@ void plain(int steps) {
   mixed_with(steps, [](Cells&) {});
 }
 
+// Where the kernel maps memory next shows in what else is mapped. The device does nothing: the
+// software GPU would do it by a thread of its own, which a replay has no need of.
+void mappings(int steps) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  const Buffer<unsigned> memory(kCells);
+  for (int step = 1; step <= steps; ++step) {
+    CHECK(cuCtxSynchronize());
+    void* const place = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (place == MAP_FAILED) fail("mmap", std::strerror(errno));
+    std::printf("step %d: the next mapping lies at %p\n", step, place);
+    munmap(place, kBytes);
+  }
+}
+
 // Its memory is as large as a file in the working folder says.
 void by_file(int steps) {
   size_t size = 0;
@@ -793,6 +809,7 @@ int run(const std::string& mode, int steps) {
       {"sets", sets},
       {"plain_sets", plain_sets},
       {"plain", plain},
+      {"mappings", mappings},
       {"by_file", by_file},
       {"data_by_file", data_by_file},
       {"argument_by_file", argument_by_file},

@@ -66,6 +66,20 @@ class Policies(harness.TestCase):
         for each in (kept[0], kept[-1]):
             self.assertEqual(self.restores(command, reference, each['id']).errors, '')
 
+    def test_nothing_of_ours_moves_what_is_mapped(self):
+        """Drivers place memory beside it. Behind the first checkpoint the software GPU's own threads,
+        which serve streams of ours, move it."""
+        command = [CORNERS, 'mappings', '60']
+
+        def places(run):
+            return run.output.splitlines()[:35]
+        without = places(self.finish(self.start_saved(command, GPUSNAP_EVERY='off')))
+        self.assertEqual(len(without), 35)
+        saved = self.finish(self.start_saved(command, GPUSNAP_EVERY='syncs:40', **EACH))
+        self.assertEqual(places(saved), without)
+        again = self.finish(self.start_restored(command))
+        self.assertEqual(places(again), without)
+
     def test_unproven_kernel_beside_shared_memory_and_threads(self):
         self.ends_checkpointing('unproven_thread', 'in several threads')
 

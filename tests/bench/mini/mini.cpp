@@ -54,30 +54,32 @@ std::vector<Range> ranges_of(const Buffers&... buffers) {
 class Stencil : public Program {
  public:
   explicit Stencil(size_t bytes)
-      : height_(static_cast<int>(bytes / 8 / (kWidth * sizeof(Four)))),
+      : width_(bytes <= kLarge ? 256 : 4096),
+        height_(static_cast<int>(bytes / 8 / (static_cast<size_t>(width_) * sizeof(Four)))),
         heat_(noise(cells(), 1)),
         next_(heat_.count()),
         sources_(noise(cells() * kSlices, 2)) {}
   void step(int step) override {
     const Four* source = sources_.pointer() + cells() * static_cast<size_t>(step / 16 % kSlices);
     launch(flow_,
-           {.blocks = blocks_for(kWidth),
+           {.blocks = blocks_for(static_cast<size_t>(width_)),
             .threads = kMiniThreads,
             .block_rows = static_cast<unsigned>(height_)},
-           nullptr, heat_.address(), next_.address(), source, kWidth, height_);
+           nullptr, heat_.address(), next_.address(), source, width_, height_);
     std::swap(heat_, next_);
   }
 
   std::vector<Range> memory() const override { return ranges_of(heat_, next_, sources_); }
 
  private:
-  static constexpr int kWidth = 256;
+  // A grid has at most 65,535 rows.
+  static constexpr size_t kLarge = size_t{1} << 30;
   static constexpr int kSlices = 6;
-  size_t cells() const { return static_cast<size_t>(kWidth) * static_cast<size_t>(height_); }
+  size_t cells() const { return static_cast<size_t>(width_) * static_cast<size_t>(height_); }
 
   Module module_{kMiniPtx};
   CUfunction flow_ = module_.function("flow");
-  int height_;
+  int width_, height_;
   Buffer<Four> heat_, next_, sources_;
 };
 

@@ -80,7 +80,8 @@ CUresult Pools::destroy(CUmemoryPool handle) {
 }
 
 // The smallest block that fits and wastes no more than half of itself, without a dependency if
-// there is one.
+// there is one. As with CUDA, what the device happens to be done with comes before what it is not:
+// which address is given depends on time.
 Pool::Free* Pools::choose(Pool& pool, const Stream& stream, uint64_t size,
                           std::vector<Point>* after) {
   const uint64_t needed = capacity_of(size);
@@ -92,8 +93,8 @@ Pool::Free* Pools::choose(Pool& pool, const Stream& stream, uint64_t size,
     const bool same_stream = block.given_back.queue == now.queue;
     const int rank =
         block.settled || same_stream || (pool.follow_events && block.given_back.before(now)) ? 3
-        : pool.add_dependencies                                                              ? 2
-        : pool.opportunistic && block.given_back.reached()                                   ? 1
+        : pool.opportunistic && block.given_back.reached()                                   ? 2
+        : pool.add_dependencies                                                              ? 1
                                                                                              : 0;
     if (rank == 0 || rank < best_rank) continue;
     if (rank == best_rank && block.capacity >= best->capacity) continue;

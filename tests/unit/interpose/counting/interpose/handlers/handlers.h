@@ -19,7 +19,7 @@ namespace handle {
   X(query_stream) X(query_event) X(event_elapsed) X(module_load) X(module_unload) \
   X(module_get_function) X(module_get_global) X(library_load) X(library_unload) X(library_get) \
   X(kernel_get_function) X(stream_create) X(stream_destroy) X(mem_alloc_async) X(mem_free_async) \
-  X(pool_get) X(pool_access) X(peer_access) X(copy_peer) X(capture_begin) X(capture_end) \
+  X(pool_get) X(pool_set) X(pool_destroy) X(pool_access) X(peer_access) X(copy_peer) X(capture_begin) X(capture_end) \
   X(graph_instantiate) X(graph_update) X(graph_set_node) X(graph_exec_destroy) X(graph_launch) \
   X(host_function) X(stream_callback) X(wait_value) X(write_value) X(batch_memory_ops) X(copy_batch) \
   X(prefetch) X(discard) X(legacy_shape) X(legacy_parameters) X(legacy_launch) X(enumerate_code) \
