@@ -121,7 +121,7 @@ void ChunkFlow::queue_if_written(uint64_t number, Chunk& chunk) {
 
 void ChunkFlow::queue(uint64_t number, Chunk& chunk) {
   chunk.state = State::kQueued;
-  chunk.written_ns = clock_.now_ns();
+  chunk.since_ns = clock_.now_ns();
   queue_.add(number, chunk.tier == 0);
   flush_some();
 }
@@ -138,6 +138,7 @@ void ChunkFlow::flush(uint64_t number, Chunk& chunk) {
   (void)placement_.flush_begun(chunk.tier);
   ++flushing_;
   chunk.state = State::kFlushing;
+  if (!counts_wait()) chunk.since_ns = clock_.now_ns();
   if (chunk.tier == 0) return hand_over(number, chunk);
   chunk.part->move_chunk(chunk.file_number, [this, number, bytes = chunk.on_way->bytes.load()] {
     actions_.post([this, number, bytes] { flushed(number, bytes); });
@@ -152,7 +153,7 @@ void ChunkFlow::flushed(uint64_t number, uint64_t bytes) {
   --flushing_;
   learn(bytes);
   tell_so_far();
-  take(placement_.flush_ended(chunk.tier, bytes, seconds_since_written(chunk)));
+  take(placement_.flush_ended(chunk.tier, bytes, seconds_of_flush(chunk)));
   flush_some();
 }
 
@@ -161,8 +162,8 @@ void ChunkFlow::learn(uint64_t bytes) {
   flushes_ = control_.flushes();
 }
 
-double ChunkFlow::seconds_since_written(const Chunk& chunk) const {
-  return static_cast<double>(clock_.now_ns() - chunk.written_ns) / 1e9;
+double ChunkFlow::seconds_of_flush(const Chunk& chunk) const {
+  return static_cast<double>(clock_.now_ns() - chunk.since_ns) / 1e9;
 }
 
 void ChunkFlow::drop(const IncomingCheckpoint& part, const Status& status) {
@@ -195,7 +196,7 @@ void ChunkFlow::give_up(uint64_t number, Chunk& chunk, const Status& status) {
     case State::kFlushing:
       --flushing_;
       control_.interrupted();
-      take(is_of_device(status) ? placement_.flush_failed(chunk.tier, seconds_since_written(chunk))
+      take(is_of_device(status) ? placement_.flush_failed(chunk.tier, seconds_of_flush(chunk))
                                 : placement_.flush_ended(chunk.tier, 0, 0));
       break;
   }
@@ -208,9 +209,11 @@ void ChunkFlow::tell_so_far() {
   uint64_t bytes = 0;
   double ns = 0;
   for (const auto& [number, chunk] : chunks_) {
-    if (chunk.state != State::kQueued && chunk.state != State::kFlushing) continue;
+    const bool counts =
+        chunk.state == State::kFlushing || (chunk.state == State::kQueued && counts_wait());
+    if (!counts) continue;
     bytes += chunk.bytes;
-    ns += static_cast<double>(now - chunk.written_ns);
+    ns += static_cast<double>(now - chunk.since_ns);
   }
   take(placement_.flushes_so_far(bytes, ns / 1e9));
 }

@@ -99,7 +99,7 @@ class ChunkFlow {
     std::vector<Held> slots;           // not with the part yet
     std::shared_ptr<PlacedFile> file;  // on a tier behind the cache; null for one that was adopted
     uint32_t file_number = 0;          // there
-    int64_t written_ns = 0;            // from kQueued on
+    int64_t since_ns = 0;              // where the time of its flush begins
     std::shared_ptr<OnWay> on_way = std::make_shared<OnWay>();
   };
   using Chunks = std::map<uint64_t, Chunk>;  // by number: the order of their beginnings
@@ -118,7 +118,11 @@ class ChunkFlow {
   void flushed(uint64_t number, uint64_t bytes);
   void give_up(uint64_t number, Chunk& chunk, const Status& status);
   void learn(uint64_t bytes);
-  double seconds_since_written(const Chunk& chunk) const;
+  // While flushes are fewer than the store could take, a chunk's wait for its own is part of what
+  // the store costs a writer. Where their number follows the store it is not: that one waits long
+  // only says that others came first.
+  bool counts_wait() const { return !control_.adapts(); }
+  double seconds_of_flush(const Chunk& chunk) const;
   void tell_so_far();
 
   Placement& placement_;

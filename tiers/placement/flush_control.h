@@ -26,6 +26,8 @@ class FlushControl {
   FlushControl(uint32_t least, uint32_t most);
 
   uint32_t flushes() const { return now_; }
+  // It looks for the best number, and does not only stay with one.
+  bool adapts() const { return least_ != most_; }
   // A flush has ended that brought so many bytes. `more`: another one takes its place. Where none
   // does, the store does not get as much as it could take, and nothing is learnt of it.
   void ended(int64_t now_ns, uint64_t bytes, bool more);

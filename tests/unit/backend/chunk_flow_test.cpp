@@ -136,6 +136,22 @@ TEST_F(ChunkFlowTest, WaitingForAFlushIsPartOfIt) {
   EXPECT_DOUBLE_EQ(placement_->flush_bandwidth(), 2 * kChunk / 3);
 }
 
+// Two chunks at a time, a second for each. The third one waits for a second, which is not the store's.
+TEST_F(ChunkFlowTest, WhereTheNumberFollowsTheStoreWaitingIsNoPartOfIt) {
+  make(1, 2);
+  const auto part = std::make_shared<HeldPart>();
+  arrive(part, 3 * kChunkSlots);
+  EXPECT_EQ(part->to_store.size(), 2 * kChunkSlots);
+  clock_.now += kSecond_ns;
+  store(*part, 2 * kChunkSlots);
+  constexpr double kChunk = kChunkSlots * kSlot;
+  EXPECT_DOUBLE_EQ(placement_->flush_bandwidth(), kChunk);
+  EXPECT_EQ(part->to_store.size(), kChunkSlots);
+  clock_.now += kSecond_ns;
+  store(*part, kChunkSlots);
+  EXPECT_DOUBLE_EQ(placement_->flush_bandwidth(), kChunk);
+}
+
 // So that all of it is sampled before it is decided whether it is compressed.
 TEST_F(ChunkFlowTest, AChunkOfTheCacheIsAddedAsAWhole) {
   make(1);
