@@ -216,10 +216,9 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
     return {Code::kUnsupported, std::string(what) + " cannot be restored by this version"};
   }
 
-  const Result<uint64_t> next = place.epoch != 0 ? place.epoch : s.store_->next_epoch(s.job_);
-  if (!next.ok()) return next.status();
-  // Never one that was tried before: the backend may still be taking away what came of it.
-  const uint64_t epoch = place.epoch != 0 ? place.epoch : std::max(next.value(), tried_ + 1);
+  // Never one that was tried before: the backend may still be taking away what came of it. Nobody
+  // else takes numbers of the job, whose lock we have, so the store, which may hang, is not asked.
+  const uint64_t epoch = place.epoch != 0 ? place.epoch : tried_ + 1;
   tried_ = epoch;
   observe_cut({s.driver(), s.memory_, epoch});
   id = s.job_ + "@" + std::to_string(epoch);
