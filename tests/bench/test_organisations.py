@@ -51,10 +51,10 @@ class GpuSuite(unittest.TestCase):
         """Several times; by the software GPU here."""
         module = gpu_suite()
         module.ROUNDS = 2
-        suite = module.Suite(BUILD, True, None)
+        suite = module.Suite(BUILD, True, None, 1)
         self.addCleanup(shutil.rmtree, suite.folder)
         suite.snapshots([MEMORY])
-        self.assertEqual(suite.failed, [])
+        self.assertEqual(suite.failed, {})
         found, = suite.figures.values()
         self.assertEqual(len(found['stalls_s']), 2)
         self.assertEqual(found['stall_s'], statistics.median(found['stalls_s']))

@@ -237,8 +237,13 @@ TEST_F(PlacementTest, OursTakesNoAddressThatTheProgramWouldBeGiven) {
   CUdeviceptr theirs = 0;
   ASSERT_EQ(reserve(&theirs, kGranule, 0, 0, 0), CUDA_SUCCESS);
   EXPECT_EQ(theirs, kBase);
-  EXPECT_GE(first->address, kBase + (uint64_t{1} << 39));
+  constexpr CUdeviceptr kFar = 0x5000'0000'0000;
+  EXPECT_GE(first->address, kFar);
+  EXPECT_LT(first->address, kFar + (uint64_t{1} << 40));
   EXPECT_GE(second->address, first->address + first->size);
+  // Less the driver takes from what it has at hand.
+  EXPECT_EQ(second->address % (32 << 20), 0u);
+  EXPECT_EQ(second->addresses, 32u << 20);
   unmap_memory(driver_, first.value());
   unmap_memory(driver_, second.value());
   ASSERT_EQ(unreserve(theirs, kGranule), CUDA_SUCCESS);
