@@ -51,6 +51,7 @@ CONSTANTS = {
     'link': (25e9, 'pinned memory to and from two devices, B/s', f'{HPDC}, section 5.1'),
     'registering': (4e9, 'registration of memory, B/s', f'{HPDC}, section 4.1.4, which includes that '
                     'it is allocated; assumed for memory that has been touched, too'),
+    'fresh_registering': (4e9, 'registration of memory that nobody has touched, B/s', 'the same'),
     'shares_registering': (1, 'that is of the whole node', 'slide 24: registrations contend in the '
                            'driver; that their sum stays the same is assumed'),
     'unpinned': (13e9, 'other memory to and from a device, B/s', 'assumed to be what one processor '
@@ -188,6 +189,8 @@ def simulate(bench):
 
 # Other assumptions.
 VARIATIONS = {
+    # scripts/gpu-suite, part facts, 2026-11-26.
+    'registered as on one H200': {'registering': 17.9e9, 'fresh_registering': 3.0e9},
     'registrations do not slow each other': {'shares_registering': 0},
     'touching beside a transfer costs a twentieth': {'competing': 0.95},
     'memory that is not pinned is half as fast': {'unpinned': 6.5e9},

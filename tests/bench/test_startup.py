@@ -34,7 +34,7 @@ class Startup(unittest.TestCase):
         for processes in 1, 4:
             cell = (startup.DIRECT, processes, 60)
             wait = self.model().run([cell])[cell]['checkpoint_wait_s']
-            pinned = SMALL['host_cache'] * processes / startup.CONSTANTS['registering'][0]
+            pinned = SMALL['host_cache'] * processes / startup.CONSTANTS['fresh_registering'][0]
             copied = SMALL['checkpoints'] * startup.CONSTANTS['size'][0] / 1e12
             self.assertAlmostEqual(wait, pinned + copied, delta=SMALL['checkpoints'] * 2 * STEP)
 
@@ -67,12 +67,12 @@ class Startup(unittest.TestCase):
         self.assertEqual(self.model().run(self.cells()), self.model().run(self.cells()))
 
     def test_it_fails_below_its_bars(self):
-        code, said = self.main('--assume=registering=1e12')
+        code, said = self.main('--assume=fresh_registering=1e12')
         self.assertEqual(code, 1, said)
         self.assertIn('MISSED', said)
 
     def test_it_passes_above_its_bars(self):
-        code, said = self.main('--assume=registering=1e8', '--assume=touch=1e11',
+        code, said = self.main('--assume=fresh_registering=1e8', '--assume=touch=1e11',
                                '--assume=unpinned=1e11')
         self.assertEqual(code, 0, said)
         self.assertNotIn('MISSED', said)

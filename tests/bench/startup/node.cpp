@@ -76,14 +76,14 @@ Outcome Node::run() {
 void Node::start_all() {
   if (configuration_.way != Way::kDirect) return;
   for (Process& process : processes_) {
-    process.waited = configuration_.host_cache / registering_rate();
+    process.waited = configuration_.host_cache /
+                     registering_rate(configuration_.machine.fresh_registering);
     process.touched = process.pinned = configuration_.host_cache;
   }
 }
 
-double Node::registering_rate() const {
-  const Machine& machine = configuration_.machine;
-  return machine.registering / (machine.shares_registering ? configuration_.processes : 1);
+double Node::registering_rate(double alone) const {
+  return alone / (configuration_.machine.shares_registering ? configuration_.processes : 1);
 }
 
 bool Node::all_are_through() const {
@@ -211,7 +211,7 @@ void Node::advance(Thread& thread) {
 // All of it, once it has been touched.
 void Node::pin_own(Process& process) {
   if (process.touched < configuration_.host_cache || process.pinned > 0) return;
-  process.registering += registering_rate() * kStep;
+  process.registering += registering_rate(configuration_.machine.registering) * kStep;
   if (process.registering >= configuration_.host_cache) process.pinned = configuration_.host_cache;
 }
 

@@ -21,6 +21,7 @@ struct Machine {
   double unpinned = 5e9;  // between other memory and one device
   double touch = 1e9;     // by one thread
   double registering = 4e9;
+  double fresh_registering = 4e9;  // of memory that nobody has touched
   bool shares_registering = true;  // that is of the whole node, not of each process
   double competing = 0.5;          // of its speed, what is left to a transfer beside touching, and
                                    // to touching beside a transfer
@@ -93,7 +94,8 @@ class Node {
   void advance(Thread& thread);
   void pin_own(Process& process);
   void pin_in_turn();
-  double registering_rate() const;
+  // Of one process that reaches `alone` by itself.
+  double registering_rate(double alone) const;
   double backed(const Process& process) const;
   bool is_ours() const { return configuration_.way == Way::kOurs; }
 

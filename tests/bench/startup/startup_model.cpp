@@ -54,6 +54,8 @@ const std::map<std::string_view, Set> kWords = {
     {"unpinned", [](Configuration& c, double value) { c.machine.unpinned = value; }},
     {"touch", [](Configuration& c, double value) { c.machine.touch = value; }},
     {"registering", [](Configuration& c, double value) { c.machine.registering = value; }},
+    {"fresh_registering",
+     [](Configuration& c, double value) { c.machine.fresh_registering = value; }},
     {"shares_registering",
      [](Configuration& c, double value) { c.machine.shares_registering = value != 0; }},
     {"competing", [](Configuration& c, double value) { c.machine.competing = value; }},
@@ -78,7 +80,7 @@ std::string fault_of(const Configuration& configuration) {
   if (configuration.threads == 0 || configuration.interval <= 0) return "a number above 0";
   const Machine& machine = configuration.machine;
   for (const double rate : {machine.copy, machine.link, machine.unpinned, machine.touch,
-                            machine.registering, machine.competing}) {
+                            machine.registering, machine.fresh_registering, machine.competing}) {
     if (rate <= 0) return "rates above 0";
   }
   const double all = configuration.size * configuration.checkpoints;
