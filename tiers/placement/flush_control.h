@@ -35,11 +35,13 @@ class FlushControl {
   void interrupted() { restart(); }
 
  private:
-  enum class Phase { kBase, kCandidate, kHold };
+  enum class Phase { kBase, kCandidate, kAgain, kHold };
 
   void restart();
   void measured(double bytes_per_second);
   void judge(double rate);
+  void confirm(double rate);
+  bool is_better(double rate) const;
   void refused();
   void look_around();
   // Goes to the next number that differs from the one kept.
@@ -55,6 +57,8 @@ class FlushControl {
   uint32_t kept_;
   double kept_rate_ = 0;
   uint32_t step_ = 0;
+  uint32_t better_ = 0;     // looked better than what is kept, which is measured again
+  double better_rate_ = 0;  //
   uint32_t reach_ = 0;  // of this step, which is longer where the one before made no difference
   bool up_ = true;
   bool turned_ = false;   // the other direction was tried with this step

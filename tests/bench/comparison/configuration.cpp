@@ -16,7 +16,8 @@ using bench::set_name;
 using bench::set_number;
 
 const Names<Flushing::Order> kOrders = {{"written", Flushing::Order::kWritten},
-                                        {"cache-first", Flushing::Order::kCacheFirst}};
+                                        {"cache-first", Flushing::Order::kCacheFirst},
+                                        {"product", Flushing::Order::kProduct}};
 
 // Words from which a scenario is made once all are read.
 struct Words {
@@ -40,7 +41,8 @@ bool set_approach(Words& to, const std::string& value) {
 
 bool set_flushes(Flushing& to, const std::string& value) {
   to.is_adaptive = value == "auto";
-  if (to.is_adaptive) return true;
+  to.is_product = value == "product";
+  if (to.is_adaptive || to.is_product) return true;
   if (value != "each") return set_number(value, to.threads, 1, 1);
   to.threads = 0;
   return true;
@@ -106,8 +108,7 @@ std::optional<Configuration> parse_configuration(const std::string& line, std::s
   scenario.machine.ssd = words.ssd;
   if (words.is_ideal) {
     scenario.cache_chunks = scenario.chunks_of_node() * scenario.checkpoints;
-    scenario.flushing = {static_cast<uint32_t>(scenario.machine.store.best_files), false,
-                         Flushing::Order::kWritten};
+    scenario.flushing = {.threads = static_cast<uint32_t>(scenario.machine.store.best_files)};
   }
   return words.configuration;
 }

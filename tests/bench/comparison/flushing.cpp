@@ -4,13 +4,21 @@
 #include <algorithm>
 #include <limits>
 
+#include "tests/bench/comparison/machine.h"
+
 namespace gpusnap::comparison {
 
 FlushLimit::FlushLimit(const Flushing& flushing)
     : is_adaptive_(flushing.is_adaptive),
-      now_(flushing.threads > 0 ? flushing.threads : std::numeric_limits<uint32_t>::max()) {}
+      now_(flushing.threads > 0 ? flushing.threads : std::numeric_limits<uint32_t>::max()) {
+  if (flushing.is_product) control_.emplace(1, kMostFlushes);
+}
 
 void FlushLimit::ended(double now_s, double moved, bool is_busy) {
+  if (control_) {
+    return control_->ended(static_cast<int64_t>(now_s * 1e9), static_cast<uint64_t>(kChunkBytes),
+                           is_busy);
+  }
   if (!is_adaptive_) return;
   if (!is_busy) return window_.reset();
   if (window_) {
@@ -37,7 +45,8 @@ void FlushLimit::step() {
   now_ = tries_more_ ? std::min(now_ + 1, kMost) : std::max(now_ - 1, 1U);
 }
 
-size_t FlushQueue::choose(size_t of_ssd, uint32_t limit) const {
+size_t FlushQueue::choose(size_t of_ssd, uint32_t limit) {
+  if (order_ == Flushing::Order::kProduct) return *product_.next();
   if (tiers_[0].empty() || tiers_[1].empty()) return tiers_[0].empty() ? 1 : 0;
   if (order_ == Flushing::Order::kCacheFirst) {
     return of_ssd < std::max(limit / kPartOfSsd, 1U) ? 1 : 0;

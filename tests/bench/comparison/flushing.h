@@ -9,19 +9,24 @@
 #include <deque>
 #include <optional>
 
+#include "tiers/backend/flush_order.h"
+#include "tiers/placement/flush_control.h"
+
 namespace gpusnap::comparison {
 
 struct Flushing {
-  enum class Order : uint8_t { kWritten, kCacheFirst };
+  // kProduct: as gpusnapd (tiers/backend/flush_order.h).
+  enum class Order : uint8_t { kWritten, kCacheFirst, kProduct };
   uint32_t threads = 4;      // 0: as many as there are chunks, as in the paper (algorithm 3)
   bool is_adaptive = false;  // begins with `threads`
+  bool is_product = false;   // gpusnapd's own FlushControl says how many, as with GPUSNAP_FLUSHES=auto
   Order order = Order::kWritten;
   // AvgFlushBW: the time of a flush begins when its chunk is written; else when the flush begins,
   // as in the paper, where that is the same.
   bool counts_waits = true;
 };
 
-// A model of gpusnapd's choice with GPUSNAP_FLUSHES=auto, 1 to 64: one more while the throughput of
+// How many flushes there may be. If adaptive, 1 to 64: one more while the throughput of
 // all flushes rises by more than 5 % by it, else one fewer while it rises by that, in turn. So one
 // that was in vain is taken back. A throughput is that of a window, in which as many flushes end as
 // run at the same time, and at least kWindow. A window counts only if there was always a chunk to
@@ -29,7 +34,7 @@ struct Flushing {
 class FlushLimit {
  public:
   explicit FlushLimit(const Flushing& flushing);
-  uint32_t now() const { return now_; }
+  uint32_t now() const { return control_ ? control_->flushes() : now_; }
   // `moved`: bytes of all flushes since the beginning. `is_busy`: a chunk waits for its flush.
   void ended(double now_s, double moved, bool is_busy);
 
@@ -47,6 +52,7 @@ class FlushLimit {
     uint32_t ended = 0;
   };
   const bool is_adaptive_;
+  std::optional<FlushControl> control_;
   uint32_t now_;
   std::optional<Window> window_;
   std::optional<uint32_t> before_;  // while another number is tried
@@ -63,7 +69,10 @@ struct WrittenChunk {
 class FlushQueue {
  public:
   explicit FlushQueue(Flushing::Order order) : order_(order) {}
-  void add(const WrittenChunk& chunk) { tiers_[chunk.tier].push_back(chunk); }
+  void add(const WrittenChunk& chunk) {
+    tiers_[chunk.tier].push_back(chunk);
+    product_.add(chunk.tier, chunk.tier == 0);
+  }
   // Not of an empty queue. `limit` flushes may run, `of_ssd` of those that do read the SSD.
   WrittenChunk take(size_t of_ssd, uint32_t limit);
   size_t size() const { return tiers_[0].size() + tiers_[1].size(); }
@@ -74,10 +83,11 @@ class FlushQueue {
   // wait for ever. Not more, while chunks of the cache wait: they may be slow.
   static constexpr uint32_t kPartOfSsd = 4;
 
-  size_t choose(size_t of_ssd, uint32_t limit) const;
+  size_t choose(size_t of_ssd, uint32_t limit);
 
   const Flushing::Order order_;
   std::array<std::deque<WrittenChunk>, 2> tiers_;
+  FlushOrder product_;  // the same chunks: of what tier the next one is
 };
 
 }  // namespace gpusnap::comparison
