@@ -102,9 +102,8 @@ Status reserve_at(const Driver& driver, MappedMemory& memory, uint64_t address) 
                                          : "device memory " + range_text(address, memory.size);
   memory.addresses = memory.size;
   const CUresult result =
-      address == 0
-          ? reserve_out_of_the_way(driver, memory.address, memory.size, memory.addresses)
-          : driver.cuMemAddressReserve(&memory.address, memory.size, 0, address, 0);
+      address == 0 ? reserve_out_of_the_way(driver, memory.address, memory.size, memory.addresses)
+                   : driver.cuMemAddressReserve(&memory.address, memory.size, 0, address, 0);
   if (result != CUDA_SUCCESS) {
     return {Code::kUnsupported, range + " cannot be reserved: " + error_name(driver, result)};
   }
@@ -177,8 +176,7 @@ Result<GrowingMemory> reserve_memory(const Driver& driver, int device, uint64_t 
 CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes) {
   const uint64_t more = std::min(bytes, memory.reserved - memory.size);
   if (more == 0) return CUDA_SUCCESS;
-  MappedMemory part{
-      .address = memory.address + memory.size, .size = more, .device = memory.device};
+  MappedMemory part{.address = memory.address + memory.size, .size = more, .device = memory.device};
   memory.parts.reserve(memory.parts.size() + 1);
   const CUresult result = back(driver, part, 0);
   if (result != CUDA_SUCCESS) return result;

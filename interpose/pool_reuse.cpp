@@ -7,9 +7,9 @@ namespace gpusnap {
 
 void PoolReuse::make_repeatable(CUmemoryPool pool) {
   CUdevice device = 0;
-  if (pool == nullptr && (driver_.cuDeviceGetMemPool == nullptr ||
-                          driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
-                          driver_.cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS)) {
+  if (pool == nullptr &&
+      (driver_.cuDeviceGetMemPool == nullptr || driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+       driver_.cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS)) {
     return;
   }
   {

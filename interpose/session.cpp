@@ -405,13 +405,17 @@ void Session::note_context() {
   add_progress_words(context);
 }
 
-// CUDA's runtime makes a device's primary context current before it is initialised: there is nothing to
-// be made in it yet, and it is noted with the first memory or code that the program has there.
+// CUDA's runtime makes a device's primary context current before it is initialised: nothing can be
+// made in it yet, and it is noted with the first memory or code that the program has there.
 bool Session::has_begun(CUcontext context) {
   CUevent event = nullptr;
   lock_.unlock();
-  const bool begun =
-      driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  bool begun = false;
+  {
+    const RelaxedCapture relaxed(*driver_);
+    begun =
+        driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  }
   lock_.lock();
   if (event != nullptr) events_[context].push_back(event);
   return begun;

@@ -52,10 +52,10 @@ struct KernelWrites {
   // Words that went into those addresses as numbers. One that holds an address after all was
   // scaled or masked, and the launch is not proven.
   std::vector<Word> numbers;
-  bool resolved = false;  // every store of the code that was looked at is accounted for
+  bool resolved = false;   // every store of the code that was looked at is accounted for
   bool looked_at = false;  // there is PTX of it
-  bool proven = false;    // and no other code can be what runs
-  std::string reason;     // not proven: why, with instruction and line where it is one
+  bool proven = false;     // and no other code can be what runs
+  std::string reason;      // not proven: why, with instruction and line where it is one
 };
 
 // The kernels of one image, each looked at when it is first asked for.
@@ -89,7 +89,7 @@ enum class Certainty {
   kUnknown,  // likewise, but its PTX stores where no argument points to, or nothing is known
 };
 Certainty collect_writes(const KernelWrites& kernel, void** params, void** extra,
-                    const MemoryMap& memory, WriteSet& writes);
+                         const MemoryMap& memory, WriteSet& writes);
 
 // A digest of those of a launch's arguments that are single numbers or pointers into device memory,
 // never 0; 0 where the kernel's parameters are not known. Structures do not count: they may have

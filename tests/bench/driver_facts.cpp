@@ -147,8 +147,8 @@ void tell_address(const char* kind, size_t bytes, CUdeviceptr address) {
 
 void tell_addresses() {
   std::vector<CUdeviceptr> all;
-  for (const size_t bytes : {size_t{1}, size_t{1}, size_t{512}, size_t{4096}, size_t{600'000},
-                             kMiB, kGranule, 3 * kMiB, 64 * kMiB, 128 * kMiB}) {
+  for (const size_t bytes : {size_t{1}, size_t{1}, size_t{512}, size_t{4096}, size_t{600'000}, kMiB,
+                             kGranule, 3 * kMiB, 64 * kMiB, 128 * kMiB}) {
     need(cuMemAlloc_v2(&all.emplace_back(), bytes), "cuMemAlloc");
     tell_address("cuMemAlloc", bytes, all.back());
   }
@@ -189,7 +189,7 @@ void tell_hint(const char* fact, CUdeviceptr hint, size_t bytes,
   }
   JsonLine line;
   line.text("fact", fact);
-  line.number("mib", static_cast<double>(bytes / kMiB));
+  line.number("mib", static_cast<double>(bytes) / static_cast<double>(kMiB));
   line.text("asked", hex(hint));
   line.text("given", address == hint ? "there" : hex(address));
   line.text("use", use);
@@ -213,7 +213,8 @@ void tell_hints(const char* fact) {
 
 void tell_reservations() {
   // Where the host has something.
-  void* own = mmap(nullptr, 2 * kGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* own =
+      mmap(nullptr, 2 * kGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const auto taken = (reinterpret_cast<uint64_t>(own) + kGranule - 1) / kGranule * kGranule;
   CUdeviceptr address = 0;
   const CUresult result = cuMemAddressReserve(&address, kGranule, 0, taken, 0);
@@ -223,9 +224,8 @@ void tell_reservations() {
   for (const size_t gib : {size_t{64}, size_t{512}, size_t{4096}, size_t{16384}}) {
     CUdeviceptr arena = 0;
     CUresult reserved = CUDA_SUCCESS;
-    const double took = seconds([&] {
-      reserved = cuMemAddressReserve(&arena, gib << 30, 0, CUdeviceptr{1} << 45, 0);
-    });
+    const double took = seconds(
+        [&] { reserved = cuMemAddressReserve(&arena, gib << 30, 0, CUdeviceptr{1} << 45, 0); });
     JsonLine line;
     line.text("fact", "large reservation");
     line.number("gib", static_cast<double>(gib));
@@ -293,8 +293,9 @@ void tell_aliases() {
     need(cuMemsetD32_v2(first, 0x600d600d, 1), "cuMemsetD32");
     need(cuMemcpyDtoH_v2(&read, second, sizeof read), "cuMemcpyDtoH");
   }
-  tell_text("memory mapped twice",
-            again != CUDA_SUCCESS ? name_of(again) : read == 0x600d600d ? "shows the same" : "differs");
+  tell_text("memory mapped twice", again != CUDA_SUCCESS ? name_of(again)
+                                   : read == 0x600d600d  ? "shows the same"
+                                                         : "differs");
 }
 
 // One mapping over two reservations that touch.
@@ -353,10 +354,13 @@ void tell_registration(size_t bytes) {
     tell(line);
   }
   void* pinned = nullptr;
-  tell_rate("cuMemHostAlloc and cuMemFreeHost", static_cast<double>(bytes), [&] {
-    need(cuMemHostAlloc(&pinned, bytes, 0), "cuMemHostAlloc");
-    need(cuMemFreeHost(pinned), "cuMemFreeHost");
-  }, 3);
+  tell_rate(
+      "cuMemHostAlloc and cuMemFreeHost", static_cast<double>(bytes),
+      [&] {
+        need(cuMemHostAlloc(&pinned, bytes, 0), "cuMemHostAlloc");
+        need(cuMemFreeHost(pinned), "cuMemFreeHost");
+      },
+      3);
 }
 
 void tell_allocation() {
@@ -365,10 +369,13 @@ void tell_allocation() {
   constexpr size_t kPart = 32 * kMiB;
   need(cuMemAddressReserve(&address, kPart, 0, 0, 0), "cuMemAddressReserve");
   CUmemGenericAllocationHandle handle = 0;
-  tell_rate("32 MiB created, mapped and made accessible", kPart, [&] {
-    need(cuMemCreate(&handle, kPart, &properties, 0), "cuMemCreate");
-    need(map_at(address, kPart, handle), "cuMemMap");
-  }, 1);
+  tell_rate(
+      "32 MiB created, mapped and made accessible", kPart,
+      [&] {
+        need(cuMemCreate(&handle, kPart, &properties, 0), "cuMemCreate");
+        need(map_at(address, kPart, handle), "cuMemMap");
+      },
+      1);
   need(cuMemUnmap(address, kPart), "cuMemUnmap");
   need(cuMemRelease(handle), "cuMemRelease");
   for (const size_t bytes : {size_t{512}, kGranule, 64 * kMiB}) {
@@ -407,9 +414,8 @@ void tell_copies(size_t bytes) {
     need(cuMemcpyHtoDAsync_v2(device, pinned, bytes, nullptr), "copy");
     done();
   });
-  tell_rate("copy to pageable memory", size, [&] {
-    need(cuMemcpyDtoH_v2(pageable, device, bytes), "copy");
-  });
+  tell_rate("copy to pageable memory", size,
+            [&] { need(cuMemcpyDtoH_v2(pageable, device, bytes), "copy"); });
   tell_rate("copy within the device", size, [&] {
     need(cuMemcpyDtoDAsync_v2(other, device, bytes, nullptr), "copy");
     done();
@@ -438,9 +444,8 @@ int main(int argc, char** argv) {
   const size_t bytes = static_cast<size_t>(mib) * kMiB;
   need(cuInit(0), "cuInit");
   CUcontext context = nullptr;
-  const double made = seconds([&] {
-    need(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-  });
+  const double made =
+      seconds([&] { need(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain"); });
   need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
   tell_number("seconds to make the context", made);
   tell_attributes();

@@ -96,8 +96,8 @@ void FlushControl::judge(double rate) {
   try_next();
 }
 
-// Of two that are as good the fewer: each is faster then, and that is what placement compares with a
-// local device. What they are measured against stays: many small losses would be a large one.
+// Of two that are as good the fewer: each is faster then, and that is what placement compares with
+// a local device. What they are measured against stays: many small losses would be a large one.
 bool FlushControl::is_better(double rate) const {
   const bool is_fewer = (phase_ == Phase::kAgain ? better_ : now_) < kept_;
   return rate > kRise * kept_rate_ || (is_fewer && rate * kRise >= kept_rate_);

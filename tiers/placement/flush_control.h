@@ -59,7 +59,7 @@ class FlushControl {
   uint32_t step_ = 0;
   uint32_t better_ = 0;     // looked better than what is kept, which is measured again
   double better_rate_ = 0;  //
-  uint32_t reach_ = 0;  // of this step, which is longer where the one before made no difference
+  uint32_t reach_ = 0;      // of this step, which is longer where the one before made no difference
   bool up_ = true;
   bool turned_ = false;   // the other direction was tried with this step
   bool knows_ = false;    // it has looked around

@@ -51,7 +51,8 @@ std::string report(const std::string& line, const Configuration& configuration,
   json.number("chunks", static_cast<double>(scenario.chunks_of_node()) * scenario.nodes);
   json.number("cache_peak", static_cast<double>(outcome.peaks[0]));
   json.number("flush_bandwidth", outcome.flush_bandwidth);
-  if (scenario.flushing.is_adaptive || scenario.flushing.is_product) json.number("flushes", outcome.flushes);
+  if (scenario.flushing.is_adaptive || scenario.flushing.is_product)
+    json.number("flushes", outcome.flushes);
   if (configuration.reports_model) report_model(json, scenario);
   return json.end();
 }

@@ -19,7 +19,8 @@ struct Flushing {
   enum class Order : uint8_t { kWritten, kCacheFirst, kProduct };
   uint32_t threads = 4;      // 0: as many as there are chunks, as in the paper (algorithm 3)
   bool is_adaptive = false;  // begins with `threads`
-  bool is_product = false;   // gpusnapd's own FlushControl says how many, as with GPUSNAP_FLUSHES=auto
+  bool is_product =
+      false;  // gpusnapd's own FlushControl says how many, as with GPUSNAP_FLUSHES=auto
   Order order = Order::kWritten;
   // AvgFlushBW: the time of a flush begins when its chunk is written; else when the flush begins,
   // as in the paper, where that is the same.

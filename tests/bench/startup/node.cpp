@@ -76,8 +76,8 @@ Outcome Node::run() {
 void Node::start_all() {
   if (configuration_.way != Way::kDirect) return;
   for (Process& process : processes_) {
-    process.waited = configuration_.host_cache /
-                     registering_rate(configuration_.machine.fresh_registering);
+    process.waited =
+        configuration_.host_cache / registering_rate(configuration_.machine.fresh_registering);
     process.touched = process.pinned = configuration_.host_cache;
   }
 }

@@ -136,7 +136,8 @@ TEST_F(ChunkFlowTest, WaitingForAFlushIsPartOfIt) {
   EXPECT_DOUBLE_EQ(placement_->flush_bandwidth(), 2 * kChunk / 3);
 }
 
-// Two chunks at a time, a second for each. The third one waits for a second, which is not the store's.
+// Two chunks at a time, a second for each. The third one waits for a second, which is not the
+// store's.
 TEST_F(ChunkFlowTest, WhereTheNumberFollowsTheStoreWaitingIsNoPartOfIt) {
   make(1, 2);
   const auto part = std::make_shared<HeldPart>();

@@ -11,7 +11,8 @@
 namespace gpusnap {
 namespace {
 
-// Where the process has memory mapped, but for the heap's end and what threads have on their stacks.
+// Where the process has memory mapped, but for the heap's end and what threads have on their
+// stacks.
 std::vector<std::string> mappings() {
   std::vector<std::string> found;
   std::ifstream maps("/proc/self/maps");

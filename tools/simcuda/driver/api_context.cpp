@@ -257,8 +257,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
 CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
   return in_driver([&](Driver& state) {
     const auto& stack = context_stack();
-    const CUcontext asked =
-        context == nullptr && !stack.empty() ? stack.back() : context;
+    const CUcontext asked = context == nullptr && !stack.empty() ? stack.back() : context;
     if (const int to_be = simcuda::device_to_be(state, asked); asked != nullptr && to_be >= 0) {
       return store(device, to_be);
     }

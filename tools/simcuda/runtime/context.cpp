@@ -73,7 +73,8 @@ void set_current_before_it_begins(const Driver& driver, int device) {
   }
   CUcontext context = nullptr;
   const auto* table = static_cast<const RuntimeTable*>(found);
-  if (table->primary_handle(&context, handle) == CUDA_SUCCESS) (void)driver.cuCtxSetCurrent(context);
+  if (table->primary_handle(&context, handle) == CUDA_SUCCESS)
+    (void)driver.cuCtxSetCurrent(context);
 }
 
 cudaError_t switch_to(const Driver& driver, int device) {
