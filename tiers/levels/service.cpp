@@ -176,8 +176,12 @@ Status LevelService::protect_part(const CheckpointText& part) {
     options_.tell(show(part) + " is protected by " + name_of(scheme));
   }
   if (done.code() != Code::kNotFound) return done;
-  // Pruned meanwhile; unless the store itself is not there just now.
+  // Pruned meanwhile. Or the store itself is not there just now, or a merge has just replaced the
+  // segments that its manifest had named.
   if (!files_.entries(request.place.job_folder).ok()) return done;
+  const auto stored = parts_in_store(files_, request.place.job_folder, request.place.job);
+  const PartId& id = request.part;
+  if (!stored.ok() || stored->contains({id.epoch, id.rank, id.run})) return done;
   notes_.remove(part);
   changed_parts_.erase(request.part);
   return {};
@@ -238,6 +242,8 @@ void LevelService::repair_without_note(const PartCopies& copies) {
 // at all.
 void LevelService::sweep(const CheckpointText& part) {
   const PartPlace place = place_of(part);
+  // Before the store is looked at: what is committed and noted meanwhile is not gone from there.
+  const std::vector<CheckpointText> noted_before = notes_.all();
   const auto stored = parts_in_store(files_, place.job_folder, place.job);
   if (!stored.ok()) return;
   const Catalogue catalogue = look(store_key(part.store), place.job);
@@ -247,7 +253,7 @@ void LevelService::sweep(const CheckpointText& part) {
     for (const uint32_t node : group()) (void)nodes_->all()[node]->remove(each, 0);
     gone.insert(each);
   }
-  for (const CheckpointText& noted : notes_.all()) {
+  for (const CheckpointText& noted : noted_before) {
     const PartId id = id_of(noted);
     const bool is_of_job = noted.store == part.store && id.job == place.job;
     const bool has_shards = best_of(catalogue, id) != nullptr && !gone.contains(id);

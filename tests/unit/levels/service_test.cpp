@@ -170,6 +170,27 @@ TEST_F(ServiceTest, WhatTheStoreHasPrunedGoes) {
   EXPECT_EQ(Notes(store_.files(), "/ssd").all().size(), 1U);
 }
 
+// A merge that replaces segments takes them away for a moment.
+TEST_F(ServiceTest, APartThatIsInTheStoreStaysNotedThoughAFileIsMissing) {
+  const auto paths = store_.files().paths();
+  const auto segment = std::ranges::find_if(paths, [](const std::string& path) {
+    return path.starts_with("/pfs/demo/e1/") && path.find(".seg") != std::string::npos;
+  });
+  ASSERT_NE(segment, paths.end());
+  const std::vector<std::byte> content = store_.files().content(*segment);
+  store_.files().erase(*segment);
+  start(0);
+  start(1);
+  services_[0]->committed(text(1));
+  services_[0]->settled(text(1));
+  EXPECT_TRUE(becomes([&] { return !said().empty(); })) << "it is not protected";
+  EXPECT_EQ(Notes(store_.files(), "/ssd").all().size(), 1U);
+  stop(0);
+  store_.files().put(*segment, content);
+  start(0);
+  EXPECT_TRUE(becomes([&] { return is_whole(1); }));
+}
+
 TEST_F(ServiceTest, ANodeThatIsNoPeerIsRefused) {
   settings_.peers = {{"198.51.100.1", 7000}, {"198.51.100.2", 7000}};
   LevelService::Options options;
