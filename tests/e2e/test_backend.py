@@ -320,9 +320,9 @@ class Backend(stopping.Stopping, harness.TestCase):
                        if os.path.isfile(path) and re.search(r'\.(chunk|blocks)$', path))
 
         restored('from SSD')
-        self.assertGreater(on_disk(), 0)
-        # A backend that is about to end may be at it.
-        self.wait_until('list counts something else', lambda: space() == on_disk())
+        # A backend that is about to end may be at it: what exactly counts is tested without one.
+        self.assertGreater(space(), 0)
+        self.assertLessEqual(space(), on_disk())
         self.assertGreater(self.damage(segments), 0)
         refused = self.start_restored(command, newest['id'], GPUSNAP_SSD='', GPUSNAP_PLACEMENT='')
         self.assertEqual(refused.wait(self.timeout), harness.DAMAGED, refused.errors)
