@@ -6,8 +6,10 @@
 //
 // It climbs: as long as more at the same time raise the throughput of all together by more than 5
 // %, it goes on in steps that double, so that a store that grows in proportion is followed to its
-// end; where they do not, it tries fewer, and then smaller steps. It stays with what it has found,
-// and looks around again now and then, since others use the store, too.
+// end; where they do not, it tries fewer, and then smaller steps. Of two numbers that are as good
+// it takes the fewer. What looks better is taken only if it is better than what there was measured
+// once more: others use the store, too. It stays with what it has found, and looks around again now
+// and then.
 //
 // Pure: it is told of times and has no clock. Not thread-safe.
 #pragma once

@@ -112,6 +112,35 @@ TEST(FlushControl, IsWithinATenthOfTheBestOfAnyStore) {
   }
 }
 
+// How many are flushed at the same time once there was time to learn, on average over some seeds.
+// The store is as fast with any number from 16 on. Others leave `least` of it to all of it, in
+// turns.
+double flushes_where_16_are_enough(double least) {
+  constexpr int kTurn = 60, kTurns = 160, kSeeds = 20;
+  double sum = 0;
+  for (unsigned seed = 1; seed <= kSeeds; ++seed) {
+    FlushControl control(1, kMostFlushes);
+    Flushing flushing(control, 0, seed);
+    std::mt19937 random(seed);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const double left = std::uniform_real_distribution(least, 1.0)(random);
+      (void)flushing.run([left](uint32_t n) { return left * peak(16, 1, 0)(n); }, kTurn);
+      if (turn >= kTurns / 2) sum += control.flushes();
+    }
+  }
+  return sum / (kSeeds * kTurns / 2);
+}
+
+// Each of many is slow: a local device would look better beside them.
+TEST(FlushControl, OfAsGoodNumbersItTakesTheFewer) {
+  EXPECT_LT(flushes_where_16_are_enough(1), 20);
+}
+
+// By chance more look better.
+TEST(FlushControl, WhatOthersLeaveIsNotTakenForItsOwnDoing) {
+  EXPECT_LT(flushes_where_16_are_enough(0.5), 26);
+}
+
 TEST(FlushControl, FollowsAStoreThatChanges) {
   FlushControl control(1, kMostFlushes);
   Flushing flushing(control, 0.02, 1);
