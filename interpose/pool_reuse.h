@@ -23,7 +23,7 @@ class PoolReuse {
   void make_repeatable(CUmemoryPool pool);
   // The attribute that the program no longer sets.
   static constexpr CUmemPool_attribute kOurs = CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC;
-  // What the program has set it to, or finds in a new pool.
+  // The program's own setting of it: until wish(), what a new pool has.
   void wish(CUmemoryPool pool, int value);
   int wished(CUmemoryPool pool);
   void forget(CUmemoryPool pool);

@@ -627,10 +627,10 @@ class Session {
   std::unique_ptr<Store> store_;
   std::unique_ptr<FileLock> job_lock_;
   // Always as many: their number shows in the program's heap (workers.h).
-  // Who writes the journal and who hands over a checkpoint; the backend's; who compresses and
-  // writes; the I/O.
+  // One writes the journal and one hands over a checkpoint. The others are the backend's, those
+  // that compress and write, and those of the I/O.
   Workers workers_{2 + kBackendThreads + kMostCompressWorkers + kIoThreads};
-  // Who pins, host functions in a replay, an offloader for each of a few contexts.
+  // One pins, one runs host functions in a replay, and a few offload, one for each context.
   Workers callers_{6, Workers::Heap::kUsed};
   CallSites call_sites_;
   std::map<uint64_t, uint32_t> call_site_uses_;

@@ -32,6 +32,7 @@ void empty_pool(const Driver& driver, CUmemoryPool pool, CUstream stream) {
 template <class Real>
 bool ask_again(const Driver& driver, CUdeviceptr* address, uint64_t recorded, uint64_t size,
                CUstream stream, Real&& real) {
+  if (driver.cuMemFreeAsync == nullptr) return false;
   constexpr size_t kMostPieces = 16;
   constexpr uint64_t kMostBytes = 256 << 20;  // held for the moment
   std::vector<CUdeviceptr> others{*address};

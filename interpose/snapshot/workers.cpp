@@ -27,7 +27,7 @@ Workers::Workers(int threads, Heap heap) : heap_(heap) {
     workers_.emplace_back();
     if (!spawn_thread([this, index] { work(index); })) workers_.pop_back();
     // One after the other: where arenas lie that are made at the same time is chance.
-    changed_.wait(lock, [this] { return begun_ == workers_.size(); });
+    if (heap_ == Heap::kUsed) changed_.wait(lock, [this] { return begun_ == workers_.size(); });
   }
 }
 

@@ -6,7 +6,7 @@
 import os
 import sys
 
-# What cuBLAS needs to compute the same each time.
+# cuBLAS computes the same each time only with this.
 os.environ.setdefault('CUBLAS_WORKSPACE_CONFIG', ':4096:8')
 
 import torch  # noqa: E402 (reads the environment)

@@ -94,7 +94,7 @@ class Node {
   void advance(Thread& thread);
   void pin_own(Process& process);
   void pin_in_turn();
-  // Of one process that reaches `alone` by itself.
+  // The rate of one process, if it reaches `alone` by itself.
   double registering_rate(double alone) const;
   double backed(const Process& process) const;
   bool is_ours() const { return configuration_.way == Way::kOurs; }
