@@ -166,7 +166,9 @@ class Part final : public IncomingCheckpoint {
       if (left_ && !committed_) return;
     }
     // What is whole on a local tier waits for another time.
-    if ((setting_.is_leftover || is_held_) && is_of_device(status)) waits_ = keeps_files_ = true;
+    if ((setting_.is_leftover || may_be_held_) && is_of_device(status)) {
+      waits_ = keeps_files_ = true;
+    }
     (void)no_throw("remove a checkpoint's files", [&] {
       clean_up(status.ok());
       return Status();
@@ -179,6 +181,7 @@ class Part final : public IncomingCheckpoint {
 
   Status prepare() {
     if (!starts_without_store()) {
+      may_be_held_ = has_local();
       Status entered = enter_store();
       if (!entered.ok() || committed_before_) return entered;
       if (Status found = find(); !found.ok()) return found;
@@ -233,6 +236,7 @@ class Part final : public IncomingCheckpoint {
     if (setting_.is_leftover && !log.sealed) {
       return {Code::kDamaged, "the end of the block log in " + folder_ + " is no longer there"};
     }
+    may_be_held_ = log.sealed.has_value();
     next_chunk_ = found_part_.next_chunk;
     moved_ = found_part_.moved;
     const std::lock_guard lock(mutex_);
@@ -639,7 +643,7 @@ class Part final : public IncomingCheckpoint {
     }
     if (Status noted = log_->append(encode_log_sealed(slots)); !noted.ok()) return noted;
     if (!log_->sync().ok() || !files_.sync_folder(log_folder()).ok()) return {};
-    is_held_ = true;
+    may_be_held_ = true;
     actions_.held();
     return {};
   }
@@ -857,7 +861,8 @@ class Part final : public IncomingCheckpoint {
   bool journal_durable_ = false;
   bool committed_before_ = false;
   bool keeps_files_ = false;  // they are not known to be its own, or wait for another try
-  bool is_held_ = false;      // all of it is on local devices, as the log says
+  // All of it is on local devices, as the log says, or an earlier backend's log has not been read.
+  bool may_be_held_ = false;
   std::atomic<bool> waits_{false};
 
   std::unique_ptr<BlockLogWriter> log_;

@@ -127,8 +127,14 @@ TEST_F(SsdTest, AFlushThatFailsShowsASlowStore) {
   drain();
 }
 
-// A part that is safe on a local device stays there, and goes to the store when that is back.
-TEST_F(SsdTest, WhatIsHeldOutlivesAStoreThatFails) {
+// A part that is safe on a local device stays there, and goes to the store when that is back. The
+// backend that meets the failure is another one than that which made it safe, and meets it at any
+// of these files first.
+class HeldTest : public SsdTest, public ::testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(FailsAt, HeldTest, ::testing::Values(".segment", "/store/demo"));
+
+TEST_P(HeldTest, WhatIsHeldOutlivesAStoreThatFails) {
   start(PlacementPolicy::kSsdOnly, 100, 0);
   Saver saver(*memory_, "/store", job_);
   const uint32_t stream = saver.save(1);
@@ -136,7 +142,7 @@ TEST_F(SsdTest, WhatIsHeldOutlivesAStoreThatFails) {
   EXPECT_TRUE(comes_true([&] { return !parts().empty() && parts().front().held; }));
   stop();
   FaultFileSystem::Fault fault;
-  fault.where = ".segment";
+  fault.where = GetParam();
   fault.failure = device_failure(ENOSPC);
   fault.persists = true;
   files_.inject(fault);
