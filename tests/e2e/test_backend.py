@@ -77,9 +77,18 @@ class Backend(stopping.Stopping, harness.TestCase):
         self.leaves_nothing()
 
     def leaves_no_temporary_file(self):
-        left = [name for name in glob.glob(os.path.join(self.store, '**', '*'), recursive=True)
+        self.assertEqual(self.temporary_files(), [])
+
+    def temporary_files(self):
+        return [name for name in glob.glob(os.path.join(self.store, '**', '*'), recursive=True)
                 if re.search(r'\.(tmp|blocks|chunk)$|\.tmp-', name)]
-        self.assertEqual(left, [])
+
+    def prunes_dead_merges(self):
+        """A merge that was killed may leave files. They go when the job is pruned, and only they."""
+        for name in self.temporary_files():
+            self.assertRegex(name, r'\.[0-9a-f]+m[0-9]+\.tmp$', 'no file of a merge')
+        pruned = self.tool('prune', '--keep', '1000000')
+        self.assertEqual(pruned.returncode, 0, pruned.stderr)
 
     def becomes_durable(self, before):
         waited = self.tool('wait', '--timeout', '10m')
@@ -133,6 +142,9 @@ class Backend(stopping.Stopping, harness.TestCase):
             restored = self.finish(self.start_restored(command))
             self.assert_same_output(restored, reference)
             counts['restored'] += 1
+        self.wait_until('a backend stays', lambda: not self.backends.running())
+        if 'backend' in victim or victim == 'both':
+            self.prunes_dead_merges()
         self.leaves_nothing()
 
     def start_backend(self, **tiers):
