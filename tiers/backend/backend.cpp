@@ -37,14 +37,18 @@ constexpr auto kKeepEvery = std::chrono::minutes(1);
 constexpr double kMemoryBytesPerSecond = 10e9;
 
 // `flushes` nothing: up to so many that what they read from devices takes a quarter of the area's
-// size.
+// size, and at first `known`, if that is not 0.
 ChunkFlow::Options flow_options(uint64_t chunk_slots, std::optional<uint32_t> flushes,
-                                uint64_t slots) {
+                                uint64_t slots, uint32_t known) {
   if (flushes) return {chunk_slots, *flushes, *flushes};
   constexpr uint64_t kSlotsOfEach = 2, kPart = 4;
   const auto most = static_cast<uint32_t>(
       std::clamp<uint64_t>(slots / (kSlotsOfEach * kPart), kFirstFlushes, kMostFlushes));
-  return {chunk_slots, 1, most};
+  return {chunk_slots, 1, most, known};
+}
+
+uint32_t known_flushes(const LocalTiers& tiers) {
+  return tiers.earlier_flushes() ? tiers.earlier_flushes()->flushes : 0;
 }
 
 struct Stream {
@@ -71,7 +75,8 @@ class Server final : public Backend {
         tiers_(std::move(tiers)),
         placement_(std::move(placement)),
         flow_(*placement_, server_, monotonic_clock(),
-              flow_options(chunk_slots, options_.flushes, memory.slots().size()),
+              flow_options(chunk_slots, options_.flushes, memory.slots().size(),
+                           known_flushes(*tiers_)),
               {[this](uint32_t slot, bool stored) { release(slot, stored); },
                [this](std::function<void()> then) { post(std::move(then)); }}) {}
 
@@ -91,7 +96,7 @@ class Server final : public Backend {
     }
     growth_.stop();
     if (stopping_.load(std::memory_order_acquire)) leave_all();
-    keep_flush_rate();
+    keep_flushes();
     if (!served.ok()) memory_.header().server.store(0, std::memory_order_release);
   }
 
@@ -194,10 +199,11 @@ class Server final : public Backend {
   }
 
   // For the next backend, which knows nothing of the store.
-  void keep_flush_rate() {
+  void keep_flushes() {
     const std::optional<double> rate = placement_->ended_flush_bandwidth();
-    const Status kept = no_throw("keep the speed of flushes",
-                                 [&] { return rate ? tiers_->keep_flush_rate(*rate) : Status(); });
+    const Status kept = no_throw("keep the speed of flushes", [&] {
+      return rate ? tiers_->keep_flushes(*rate, flow_.best_flushes()) : Status();
+    });
     // Another one is keeping its own.
     if (!kept.ok() && kept.code() != Code::kBusy) warn(kept);
   }
@@ -206,7 +212,7 @@ class Server final : public Backend {
   void keep_now_and_then(Clock::time_point now) {
     if (now - kept_ < kKeepEvery || !placement_->has_flushed()) return;
     kept_ = now;
-    const Status added = background_.add([this] { keep_flush_rate(); });
+    const Status added = background_.add([this] { keep_flushes(); });
     if (!added.ok()) warn(added);
   }
 
@@ -797,10 +803,11 @@ Result<std::unique_ptr<Backend>> Backend::make(FileSystem& files, StagingMemory&
                                   chunk_slots * slot_bytes, warn);
     const PlacementPolicy policy =
         local->tiers().empty() ? PlacementPolicy::kCacheOnly : options.policy;
+    const std::optional<FlushRecord>& earlier = local->earlier_flushes();
     auto placement = Placement::make(
         all_tiers(*local, slots, chunk_slots, options.cache_bytes / slot_bytes),
         // As long as nothing is known of the store, only the cache is faster for sure.
-        {policy, local->flush_bytes_per_second().value_or(memory_rate(*local) / 2), 16});
+        {policy, earlier ? earlier->bytes_per_second : memory_rate(*local) / 2, 16});
     if (!placement.ok()) return placement.status();
     return std::unique_ptr<Backend>(
         std::make_unique<Server>(files, memory, std::move(options), std::move(local),

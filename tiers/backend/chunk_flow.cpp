@@ -160,6 +160,7 @@ void ChunkFlow::flushed(uint64_t number, uint64_t bytes) {
 void ChunkFlow::learn(uint64_t bytes) {
   control_.ended(clock_.now_ns(), bytes, queue_.size() > 0);
   flushes_ = control_.flushes();
+  best_flushes_ = control_.best();
 }
 
 double ChunkFlow::seconds_of_flush(const Chunk& chunk) const {

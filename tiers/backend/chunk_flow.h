@@ -33,6 +33,7 @@ class ChunkFlow {
     // At the same time: within these bounds.
     uint32_t least_flushes = 1;
     uint32_t most_flushes = kMostFlushes;
+    uint32_t known_flushes = 0;  // the best for an earlier backend; 0: not known
   };
   struct Actions {
     // The slot's bytes are not needed any more; `stored`: because they are in a file. Any thread.
@@ -49,8 +50,9 @@ class ChunkFlow {
         options_(options),
         actions_(std::move(actions)),
         placed_(placement.tiers()),
-        control_(options.least_flushes, options.most_flushes),
-        flushes_(control_.flushes()) {}
+        control_(options.least_flushes, options.most_flushes, options.known_flushes),
+        flushes_(control_.flushes()),
+        best_flushes_(control_.best()) {}
 
   // A chunk that an earlier backend left on the tier: it takes room there, and is flushed as others
   // are.
@@ -71,6 +73,8 @@ class ChunkFlow {
   uint64_t placed(size_t tier) const { return placed_.at(tier); }
   // As many chunks may be flushed at the same time now. Any thread.
   uint32_t flushes() const { return flushes_; }
+  // See FlushControl::best(). Any thread.
+  uint32_t best_flushes() const { return best_flushes_; }
 
  private:
   enum class State {
@@ -136,7 +140,7 @@ class ChunkFlow {
   FlushOrder queue_;
   size_t flushing_ = 0;
   FlushControl control_;
-  std::atomic<uint32_t> flushes_;  // as it says
+  std::atomic<uint32_t> flushes_, best_flushes_;  // as it says
 };
 
 }  // namespace gpusnap

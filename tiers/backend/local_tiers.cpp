@@ -21,7 +21,6 @@
 #include "tiers/no_throw.h"
 #include "tiers/placement/calibration.h"
 #include "tiers/placement/device.h"
-#include "tiers/placement/flush_record.h"
 #include "tiers/store.h"
 
 namespace gpusnap {
@@ -146,13 +145,15 @@ void LocalTiers::take_calibration(const SsdFolder& folder, const Calibration& ca
   const auto kept = load_flush_record(files_, calibration_folder_, calibrated_, std::time(nullptr),
                                       kMostCalibrationAge_s);
   // A record that cannot be used is as if it were not there: the first flushes tell.
-  if (kept.ok()) flush_bytes_per_second_ = kept->bytes_per_second;
+  if (kept.ok()) earlier_flushes_ = kept.value();
 }
 
-Status LocalTiers::keep_flush_rate(double bytes_per_second) {
+Status LocalTiers::keep_flushes(double bytes_per_second, uint32_t flushes) {
   if (calibration_folder_.empty() || !(bytes_per_second >= 1)) return {};
-  return save_flush_record(files_, calibration_folder_,
-                           {calibrated_, std::time(nullptr), std::round(bytes_per_second)});
+  if (flushes == 0 && earlier_flushes_) flushes = earlier_flushes_->flushes;
+  return save_flush_record(
+      files_, calibration_folder_,
+      {calibrated_, std::time(nullptr), std::round(bytes_per_second), flushes});
 }
 
 // One that served under this name before may still be about to let go of it.

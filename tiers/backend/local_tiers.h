@@ -20,6 +20,7 @@
 #include "tiers/file_system.h"
 #include "tiers/placement/calibration.h"
 #include "tiers/placement/device.h"
+#include "tiers/placement/flush_record.h"
 #include "tiers/placement/placement.h"
 #include "tiers/placement/tier_settings.h"
 #include "tiers/status.h"
@@ -49,11 +50,11 @@ class LocalTiers {
   const std::vector<LocalTier>& tiers() const { return tiers_; }
   // Bytes a second that one writer copies within memory, where a calibration says so.
   std::optional<double> memory_bytes_per_second() const { return memory_bytes_per_second_; }
-  // The average rate of flushes when an earlier backend ended; nothing where that is not known.
-  std::optional<double> flush_bytes_per_second() const { return flush_bytes_per_second_; }
-  // For the next one: beside a calibration, where there is one. Any thread; kBusy while another
-  // one does it.
-  Status keep_flush_rate(double bytes_per_second);
+  // How an earlier backend flushed; nothing where that is not known.
+  const std::optional<FlushRecord>& earlier_flushes() const { return earlier_flushes_; }
+  // For the next one: beside a calibration, where there is one. `flushes`: that were best at the
+  // same time; 0: what an earlier one has found stays. Any thread; kBusy while another one does it.
+  Status keep_flushes(double bytes_per_second, uint32_t flushes);
   // Of a part, one for each tier.
   std::vector<std::string> folders_for(const CheckpointText& part) const;
 
@@ -116,7 +117,7 @@ class LocalTiers {
   std::vector<std::string> backends_;  // this one's folder in each
   std::vector<LocalTier> tiers_;
   std::optional<double> memory_bytes_per_second_;
-  std::optional<double> flush_bytes_per_second_;
+  std::optional<FlushRecord> earlier_flushes_;
   // Where that is kept: the first device that is calibrated.
   std::string calibration_folder_;
   DeviceIdentity calibrated_;

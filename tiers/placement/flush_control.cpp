@@ -9,45 +9,65 @@ namespace {
 
 constexpr double kRise = 1.05;  // what counts as a difference
 constexpr uint32_t kLeastCounted = 8;
+constexpr uint32_t kMostInVain = 3;  // busy times in which a candidate could not be measured
 constexpr uint32_t kPartLater = 4;
 constexpr uint32_t kShortHold = 16, kLongHold = 256;  // windows
 
 }  // namespace
 
-FlushControl::FlushControl(uint32_t least, uint32_t most)
+FlushControl::FlushControl(uint32_t least, uint32_t most, uint32_t known)
     : least_(least),
       most_(most),
-      now_(std::clamp(kFirstFlushes, least, most)),
+      now_(std::clamp(known > 0 ? known : kFirstFlushes, least, most)),
+      phase_(known > 0 ? Phase::kHold : Phase::kBase),
       kept_(now_),
+      knows_(known > 0 && adapts()),
       windows_(kShortHold),
       to_pass_(now_) {}
 
-void FlushControl::restart() {
+// A group that is not whole is forgotten, whole ones count on. A candidate that could not be
+// measured several times in a row needs more chunks than there are, and would otherwise stay for
+// ever.
+void FlushControl::pause() {
   to_pass_ = now_;
-  counted_ = 0;
+  group_ = {};
+  if (!busy_) return;
+  busy_ = false;
+  times_in_vain_ = vain_ ? times_in_vain_ + 1 : 0;
+  vain_ = true;
+  if (phase_ != Phase::kCandidate || times_in_vain_ < kMostInVain) return;
+  refused();
+  try_next();
+}
+
+void FlushControl::clear_measurement() {
+  counted_ = {};
+  group_ = {};
 }
 
 // From the end of a flush on, when all have ended that began with another number or were not as
-// many. And as many as there may be, or a multiple, so that those that end together are counted
-// together.
+// many.
 void FlushControl::ended(int64_t now_ns, uint64_t bytes, bool more) {
-  if (least_ == most_) return;
-  if (!more) return restart();
+  if (!adapts()) return;
+  if (!more) return pause();
+  busy_ = true;
   if (to_pass_ > 0) {
     --to_pass_;
     since_ns_ = now_ns;
-    bytes_ = 0;
     return;
   }
-  bytes_ += bytes;
-  const uint32_t wanted = (kLeastCounted + now_ - 1) / now_ * now_;
-  if (++counted_ < wanted) return;
-  const int64_t ns = now_ns - since_ns_;
-  counted_ = 0;
+  group_.bytes += bytes;
+  if (++group_.flushes < now_) return;
+  counted_.flushes += group_.flushes;
+  counted_.bytes += group_.bytes;
+  counted_.ns += now_ns - since_ns_;
+  group_ = {};
   since_ns_ = now_ns;
-  const uint64_t counted_bytes = bytes_;
-  bytes_ = 0;
-  if (ns > 0) measured(static_cast<double>(counted_bytes) / static_cast<double>(ns));
+  vain_ = false;
+  if (counted_.flushes < kLeastCounted) return;
+  const Flushed all = counted_;
+  clear_measurement();
+  if (all.ns > 0) measured(static_cast<double>(all.bytes) / static_cast<double>(all.ns));
 }
 
 void FlushControl::measured(double rate) {
@@ -131,14 +151,16 @@ void FlushControl::refused() {
   reach_ = step_;
 }
 
+// No less than half: writers wait while it is measured.
 uint32_t FlushControl::candidate() const {
   if (up_) return std::min(most_, kept_ + std::min(reach_, most_ - kept_));
-  return kept_ - std::min(reach_, kept_ - least_);
+  return kept_ - std::min({reach_, kept_ - least_, kept_ / 2});
 }
 
 void FlushControl::try_next() {
   while (step_ > 0) {
-    if (candidate() != kept_) {
+    const bool is_too_far = !up_ && step_ > kept_ / 2;  // a shorter step will reach as far
+    if (!is_too_far && candidate() != kept_) {
       phase_ = Phase::kCandidate;
       return go_to(candidate());
     }
@@ -157,7 +179,9 @@ void FlushControl::hold() {
 
 void FlushControl::go_to(uint32_t flushes) {
   to_pass_ = std::max(now_, flushes);
-  counted_ = 0;
+  clear_measurement();
+  times_in_vain_ = 0;
+  vain_ = true;
   now_ = flushes;
 }
 

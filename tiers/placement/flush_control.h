@@ -8,8 +8,8 @@
 // %, it goes on in steps that double, so that a store that grows in proportion is followed to its
 // end; where they do not, it tries fewer, and then smaller steps. Of two numbers that are as good
 // it takes the fewer. What looks better is taken only if it is better than what there was measured
-// once more: others use the store, too. It stays with what it has found, and looks around again now
-// and then.
+// once more: others use the store, too. A number that so few chunks at a time cannot keep busy is
+// not taken either. It stays with what it has found, and looks around again now and then.
 //
 // Pure: it is told of times and has no clock. Not thread-safe.
 #pragma once
@@ -24,22 +24,26 @@ inline constexpr uint32_t kFirstFlushes = 4;
 
 class FlushControl {
  public:
-  // From `least` to `most`; always the same number where these are equal.
-  FlushControl(uint32_t least, uint32_t most);
+  // From `least` to `most`; always the same number where these are equal. `known`: the best for an
+  // earlier one with this store; it begins with that, and stays with it for a while. 0: not known.
+  FlushControl(uint32_t least, uint32_t most, uint32_t known = 0);
 
   uint32_t flushes() const { return now_; }
   // It looks for the best number, and does not only stay with one.
   bool adapts() const { return least_ != most_; }
+  // The best so far. 0: it has not measured any, or does not adapt.
+  uint32_t best() const { return knows_ ? kept_ : 0; }
   // A flush has ended that brought so many bytes. `more`: another one takes its place. Where none
   // does, the store does not get as much as it could take, and nothing is learnt of it.
   void ended(int64_t now_ns, uint64_t bytes, bool more);
   // A flush has failed, or was given up.
-  void interrupted() { restart(); }
+  void interrupted() { pause(); }
 
  private:
   enum class Phase { kBase, kCandidate, kAgain, kHold };
 
-  void restart();
+  void pause();
+  void clear_measurement();
   void measured(double bytes_per_second);
   void judge(double rate);
   void confirm(double rate);
@@ -64,15 +68,24 @@ class FlushControl {
   uint32_t reach_ = 0;      // of this step, which is longer where the one before made no difference
   bool up_ = true;
   bool turned_ = false;   // the other direction was tried with this step
-  bool knows_ = false;    // it has looked around
+  bool knows_ = false;    // it, or an earlier one, has looked around
   bool found_ = false;    // something better, in this search
   uint32_t windows_ = 0;  // to hold on for
   uint32_t held_ = 0;
-  // The measurement.
-  uint32_t to_pass_ = 0;  // ends of flushes that do not count: they began with another number
-  uint32_t counted_ = 0;
-  int64_t since_ns_ = 0;
-  uint64_t bytes_ = 0;
+  // The measurement: of whole groups, each as many flushes as there may be at the same time, so
+  // that those that end together are counted together.
+  struct Flushed {
+    uint32_t flushes = 0;
+    uint64_t bytes = 0;
+    int64_t ns = 0;
+  };
+  Flushed counted_;             // groups, of one busy time or several
+  Flushed group_;               // that is not whole yet; without its time
+  int64_t since_ns_ = 0;        // the group
+  uint32_t to_pass_ = 0;        // ends of flushes that do not count: they began with another number
+  bool busy_ = false;           // a flush has ended for which another one took its place
+  bool vain_ = true;            // no group since this busy time began
+  uint32_t times_in_vain_ = 0;  // in a row
 };
 
 }  // namespace gpusnap

@@ -7,12 +7,13 @@
 #include "tiers/no_throw.h"
 #include "tiers/placement/device_file.h"
 #include "tiers/placement/throughput_model.h"
+#include "tiers/placement/tier_settings.h"
 
 namespace gpusnap {
 
 namespace {
 
-constexpr DeviceFileKind kFlushRecord = {"flushes", 1, ""};
+constexpr DeviceFileKind kFlushRecord = {"flushes", 2, ""};
 
 bool is_rate(double rate) {
   return rate >= 1 && rate <= kMostBytesPerSecond;
@@ -22,9 +23,11 @@ bool is_rate(double rate) {
 
 Result<std::string> encode(const FlushRecord& record) {
   if (!is_rate(record.bytes_per_second)) return Status(Code::kInvalid, "it is no rate of flushes");
-  std::string text = seal(
-      kFlushRecord, lines_of(record.device) + "measured " + std::to_string(record.measured_unix_s) +
-                        "\nrate " + std::to_string(std::llround(record.bytes_per_second)) + "\n");
+  if (record.flushes > kMostFlushes) return Status(Code::kInvalid, "they are too many flushes");
+  std::string text = seal(kFlushRecord, lines_of(record.device) + "measured " +
+                                            std::to_string(record.measured_unix_s) + "\nrate " +
+                                            std::to_string(std::llround(record.bytes_per_second)) +
+                                            "\nbest " + std::to_string(record.flushes) + "\n");
   const Result<FlushRecord> back = decode_flush_record(text);
   if (!back.ok()) return Status(Code::kInvalid, back.status().message());
   return text;
@@ -39,6 +42,9 @@ Result<FlushRecord> decode_flush_record(std::string_view text) {
   record.measured_unix_s = static_cast<int64_t>(lines.number("measured"));
   record.bytes_per_second = static_cast<double>(lines.number("rate"));
   if (!is_rate(record.bytes_per_second)) lines.fail();
+  const uint64_t flushes = lines.number("best");
+  if (flushes > kMostFlushes) lines.fail();
+  record.flushes = static_cast<uint32_t>(flushes);
   if (Status whole = check_end(text, lines); !whole.ok()) return whole;
   return record;
 }

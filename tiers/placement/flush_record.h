@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The average rate of flushes to the external store when a backend ended, kept beside the
-// calibration of a local device for the next one, which would have to guess (AvgFlushBW in the
-// VeloC paper, which begins it with nothing).
+// The average rate of flushes to the external store when a backend ended, and how many at the same
+// time were best, kept beside the calibration of a local device for the next one, which would have
+// to guess (AvgFlushBW in the VeloC paper, which begins it with nothing).
 //
-//   gpusnap flushes 1
+//   gpusnap flushes 2
 //   host node17                      and so on: the device, as in calibration.h
 //   measured 1790000000              seconds since 1970
 //   rate 1203456789                  bytes a second
+//   best 16                          flushes at the same time; 0: not known
 //   checksum 5d1f0c6a77e3b218
 #pragma once
 
@@ -25,6 +26,7 @@ struct FlushRecord {
   DeviceIdentity device;  // that it is kept on
   int64_t measured_unix_s = 0;
   double bytes_per_second = 0;  // whole bytes
+  uint32_t flushes = 0;         // that were best, at most kMostFlushes; 0: not known
   bool operator==(const FlushRecord&) const = default;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rate of flushes is kept beside a device's calibration for the next backend.
+// The rate of flushes and their best number are kept beside a device's calibration for the next
+// backend.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -43,26 +44,35 @@ class KeptAverage : public ::testing::Test {
 
 TEST_F(KeptAverage, IsThereForTheNextOne) {
   calibrate();
-  EXPECT_FALSE(open()->flush_bytes_per_second());
+  EXPECT_FALSE(open()->earlier_flushes());
   EXPECT_EQ(open()->memory_bytes_per_second(), kMemoryRate);
-  EXPECT_TRUE(open()->keep_flush_rate(123e6).ok());
-  EXPECT_EQ(open()->flush_bytes_per_second(), 123e6);
+  EXPECT_TRUE(open()->keep_flushes(123e6, 9).ok());
+  EXPECT_EQ(open()->earlier_flushes()->bytes_per_second, 123e6);
+  EXPECT_EQ(open()->earlier_flushes()->flushes, 9U);
+}
+
+TEST_F(KeptAverage, ABackendThatFindsNoNumberKeepsTheOneItHad) {
+  calibrate();
+  EXPECT_TRUE(open()->keep_flushes(123e6, 9).ok());
+  EXPECT_TRUE(open()->keep_flushes(99e6, 0).ok());
+  EXPECT_EQ(open()->earlier_flushes()->bytes_per_second, 99e6);
+  EXPECT_EQ(open()->earlier_flushes()->flushes, 9U);
 }
 
 TEST_F(KeptAverage, WithoutACalibrationNothingIsKept) {
-  EXPECT_TRUE(open()->keep_flush_rate(123e6).ok());
-  EXPECT_FALSE(open()->flush_bytes_per_second());
+  EXPECT_TRUE(open()->keep_flushes(123e6, 9).ok());
+  EXPECT_FALSE(open()->earlier_flushes());
   EXPECT_FALSE(open()->memory_bytes_per_second());
   EXPECT_TRUE(files_.paths().empty());
 }
 
 TEST_F(KeptAverage, WhatCannotBeUsedIsAsIfItWereNotThere) {
   calibrate();
-  FlushRecord old{device_, 1, 123e6};
+  FlushRecord old{device_, 1, 123e6, 9};
   ASSERT_TRUE(save_flush_record(files_, calibration_folder(kSsd), old).ok());
-  EXPECT_FALSE(open()->flush_bytes_per_second());
-  EXPECT_TRUE(open()->keep_flush_rate(99e6).ok());
-  EXPECT_EQ(open()->flush_bytes_per_second(), 99e6);
+  EXPECT_FALSE(open()->earlier_flushes());
+  EXPECT_TRUE(open()->keep_flushes(99e6, 9).ok());
+  EXPECT_EQ(open()->earlier_flushes()->bytes_per_second, 99e6);
 }
 
 TEST_F(KeptAverage, ABackendBeginsWithIt) {
@@ -77,12 +87,29 @@ TEST_F(KeptAverage, ABackendBeginsWithIt) {
     ASSERT_TRUE(taken.ok()) << taken.message();
     backend.drain();
   }
-  const auto kept = open()->flush_bytes_per_second();
+  const auto kept = open()->earlier_flushes();
   ASSERT_TRUE(kept);
   const StagingArea area;
   const auto next = Backend::make(files_, *area.memory, options.backend);
   ASSERT_TRUE(next.ok()) << next.status().message();
-  EXPECT_DOUBLE_EQ(next.value()->counters().flush_bandwidth, *kept);
+  EXPECT_DOUBLE_EQ(next.value()->counters().flush_bandwidth, kept->bytes_per_second);
+}
+
+// The number too, as far as its settings allow.
+TEST_F(KeptAverage, ABackendBeginsWithTheNumberOfFlushes) {
+  calibrate();
+  EXPECT_TRUE(open()->keep_flushes(123e6, 3).ok());
+  Backend::Options options;
+  options.ssd = {{kSsd, 1 << 20}};
+  options.chunk_bytes = 4096;
+  options.name = "node";
+  const StagingArea area;
+  for (const std::optional<uint32_t> set : {std::optional<uint32_t>(), std::optional(7U)}) {
+    options.flushes = set;
+    const auto backend = Backend::make(files_, *area.memory, options);
+    ASSERT_TRUE(backend.ok()) << backend.status().message();
+    EXPECT_EQ(backend.value()->counters().flushes, set.value_or(3));
+  }
 }
 
 }  // namespace kept_average

@@ -20,7 +20,7 @@ const DeviceIdentity kDisk{"node17",         259,      2, "ext4", 0x8a3f0c55d1e2
                            "/dev/nvme0n1p2", "0b9f-1c"};
 
 FlushRecord record_of(double rate) {
-  return {kDisk, kThen, rate};
+  return {kDisk, kThen, rate, 16};
 }
 
 Result<FlushRecord> load(FileSystem& files, int64_t now = kThen) {
@@ -29,8 +29,9 @@ Result<FlushRecord> load(FileSystem& files, int64_t now = kThen) {
 
 TEST(FlushRecord, IsReadBack) {
   const std::string text = encode(record_of(1.2e9)).value();
-  EXPECT_TRUE(text.starts_with("gpusnap flushes 1\nhost node17\ndevice 259:2\n")) << text;
-  EXPECT_NE(text.find("\nmeasured 1790000000\nrate 1200000000\nchecksum "), std::string::npos);
+  EXPECT_TRUE(text.starts_with("gpusnap flushes 2\nhost node17\ndevice 259:2\n")) << text;
+  EXPECT_NE(text.find("\nmeasured 1790000000\nrate 1200000000\nbest 16\nchecksum "),
+            std::string::npos);
   EXPECT_EQ(decode_flush_record(text).value(), record_of(1.2e9));
 }
 
@@ -50,6 +51,16 @@ TEST(FlushRecord, OnlyARateIsKept) {
                              std::numeric_limits<double>::infinity()}) {
     EXPECT_EQ(encode(record_of(wrong)).status().code(), Code::kInvalid) << wrong;
   }
+}
+
+TEST(FlushRecord, NoMoreFlushesAreKeptThanThereMayBe) {
+  FlushRecord record = record_of(1e9);
+  for (const uint32_t flushes : {0U, 1U, kMostFlushes}) {
+    record.flushes = flushes;
+    EXPECT_EQ(decode_flush_record(encode(record).value()).value(), record);
+  }
+  record.flushes = kMostFlushes + 1;
+  EXPECT_EQ(encode(record).status().code(), Code::kInvalid);
 }
 
 TEST(FlushRecord, TheNewestCounts) {
