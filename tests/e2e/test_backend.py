@@ -87,7 +87,7 @@ class Backend(stopping.Stopping, harness.TestCase):
         """A merge that was killed may leave files. They go when the job is pruned, and only they."""
         for name in self.temporary_files():
             self.assertRegex(name, r'\.[0-9a-f]+m[0-9]+\.tmp$', 'no file of a merge')
-        pruned = self.tool('prune', '--keep', '1000000')
+        pruned = self.tool('prune', '--keep', '1000')
         self.assertEqual(pruned.returncode, 0, pruned.stderr)
 
     def becomes_durable(self, before):

@@ -33,6 +33,7 @@ constexpr auto kReapSoon = std::chrono::milliseconds(5);
 // What is told to those who look is no older than this and the loop's longest wait.
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
 constexpr auto kKeepEvery = std::chrono::minutes(1);
+constexpr auto kLookAtWaitsEvery = std::chrono::milliseconds(50);
 // Each writer's rate where it was not measured: faster than the tiers behind the cache.
 constexpr double kMemoryBytesPerSecond = 10e9;
 
@@ -144,6 +145,7 @@ class Server final : public Backend {
       const auto now = Clock::now();
       const bool soon = rung || draining_.load(std::memory_order_acquire);
       const bool reaps = now - reaped >= (soon ? kReapSoon : kReapEvery);
+      look_at_waits(now);
       if (reaps) {
         server_.reap();
         reaped = now;
@@ -163,6 +165,13 @@ class Server final : public Backend {
       server_.wait(seen, soon ? kReapSoon : kLongestWait);
       rung = !some && server_.changes() != seen;
     }
+  }
+
+  // Flushes are not to slow the programs' own files.
+  void look_at_waits(Clock::time_point now) {
+    if (now - looked_at_waits_ < kLookAtWaitsEvery || !flow_.wants_waits()) return;
+    looked_at_waits_ = now;
+    flow_.waited(server_.threads_waiting_for_devices());
   }
 
   // For who looks without being a client.
@@ -741,6 +750,7 @@ class Server final : public Backend {
                  {options_.spawn, options_.growth, options_.forerunners, options_.growth_bytes,
                   options_.note}};
   Clock::time_point told_;
+  Clock::time_point looked_at_waits_;
   Clock::time_point kept_ = Clock::now();
 
   std::atomic<bool> stopping_{false};

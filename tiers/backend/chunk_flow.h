@@ -69,6 +69,10 @@ class ChunkFlow {
   // To be called now and then. `no_slot`: no slot is free.
   void relieve(bool no_slot);
 
+  // Whether waits of programs are to be told: chunks are being flushed, and their number adapts.
+  bool wants_waits() const { return flushing_ > 0 && control_.adapts(); }
+  void waited(uint32_t threads) { control_.waited(threads); }
+
   // Chunks that were given that tier. Any thread.
   uint64_t placed(size_t tier) const { return placed_.at(tier); }
   // As many chunks may be flushed at the same time now. Any thread.

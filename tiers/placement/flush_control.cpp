@@ -9,9 +9,16 @@ namespace {
 
 constexpr double kRise = 1.05;  // what counts as a difference
 constexpr uint32_t kLeastCounted = 8;
+constexpr uint32_t kLeastLooks = 8;  // for waits to be known
+constexpr double kWaitsMore = 0.25;  // what counts as a difference: threads, and as a part
 constexpr uint32_t kMostInVain = 3;  // busy times in which a candidate could not be measured
 constexpr uint32_t kPartLater = 4;
 constexpr uint32_t kShortHold = 16, kLongHold = 256;  // windows
+
+// More than chance, and enough to matter.
+bool waits_more(double one, double other) {
+  return one > other + kWaitsMore && one > other * (1 + kWaitsMore);
+}
 
 }  // namespace
 
@@ -43,6 +50,14 @@ void FlushControl::pause() {
 void FlushControl::clear_measurement() {
   counted_ = {};
   group_ = {};
+  looks_ = waits_seen_ = 0;
+}
+
+// With flushes that began with another number, it says nothing of this one.
+void FlushControl::waited(uint32_t threads) {
+  if (to_pass_ > 0) return;
+  ++looks_;
+  waits_seen_ += threads;
 }
 
 // From the end of a flush on, when all have ended that began with another number or were not as
@@ -65,20 +80,22 @@ void FlushControl::ended(int64_t now_ns, uint64_t bytes, bool more) {
   since_ns_ = now_ns;
   vain_ = false;
   if (counted_.flushes < kLeastCounted) return;
-  const Flushed all = counted_;
+  const bool is_measured = counted_.ns > 0;
+  Measured now{static_cast<double>(counted_.bytes) / static_cast<double>(counted_.ns), {}};
+  if (looks_ >= kLeastLooks) now.waits = static_cast<double>(waits_seen_) / looks_;
   clear_measurement();
-  if (all.ns > 0) measured(static_cast<double>(all.bytes) / static_cast<double>(all.ns));
+  if (is_measured) measured(now);
 }
 
-void FlushControl::measured(double rate) {
+void FlushControl::measured(const Measured& now) {
   switch (phase_) {
     case Phase::kBase:
-      kept_rate_ = rate;
+      at_kept_ = now;
       return look_around();
     case Phase::kCandidate:
-      return judge(rate);
+      return judge(now);
     case Phase::kAgain:
-      return confirm(rate);
+      return confirm(now);
     case Phase::kHold:
       break;
   }
@@ -99,15 +116,15 @@ void FlushControl::look_around() {
   try_next();
 }
 
-void FlushControl::judge(double rate) {
-  if (is_better(rate)) {
+void FlushControl::judge(const Measured& now) {
+  if (is_better(now)) {
     better_ = now_;
-    better_rate_ = rate;
+    at_better_ = now;
     phase_ = Phase::kAgain;
     return go_to(kept_);
   }
   // No difference: twice as far there may be one, where the store gains little by little.
-  if (rate * kRise >= kept_rate_ && reach_ == step_) {
+  if (now.rate * kRise >= at_kept_.rate && reach_ == step_) {
     const uint32_t before = candidate();
     reach_ = 3 * step_;
     if (candidate() != before) return go_to(candidate());
@@ -118,20 +135,24 @@ void FlushControl::judge(double rate) {
 
 // Of two that are as good the fewer: each is faster then, and that is what placement compares with
 // a local device. What they are measured against stays: many small losses would be a large one.
-bool FlushControl::is_better(double rate) const {
+bool FlushControl::is_better(const Measured& now) const {
   const bool is_fewer = (phase_ == Phase::kAgain ? better_ : now_) < kept_;
-  return rate > kRise * kept_rate_ || (is_fewer && rate * kRise >= kept_rate_);
+  const bool knows_waits = now.waits && at_kept_.waits;
+  if (knows_waits && waits_more(*now.waits, *at_kept_.waits)) return false;
+  if (knows_waits && is_fewer && waits_more(*at_kept_.waits, *now.waits)) return true;
+  return now.rate > kRise * at_kept_.rate || (is_fewer && now.rate * kRise >= at_kept_.rate);
 }
 
 // Others use the store, too: what looked better may have been measured while they did not.
-void FlushControl::confirm(double rate) {
-  kept_rate_ = rate;
-  if (!is_better(better_rate_)) {
+void FlushControl::confirm(const Measured& now) {
+  at_kept_ = now;
+  if (!is_better(at_better_)) {
     refused();
     return try_next();
   }
   kept_ = better_;
-  kept_rate_ = std::max(kept_rate_, better_rate_);
+  at_better_.rate = std::max(at_kept_.rate, at_better_.rate);
+  at_kept_ = at_better_;
   found_ = true;
   step_ *= 2;
   reach_ = step_;

@@ -8,13 +8,16 @@
 // %, it goes on in steps that double, so that a store that grows in proportion is followed to its
 // end; where they do not, it tries fewer, and then smaller steps. Of two numbers that are as good
 // it takes the fewer. What looks better is taken only if it is better than what there was measured
-// once more: others use the store, too. A number that so few chunks at a time cannot keep busy is
-// not taken either. It stays with what it has found, and looks around again now and then.
+// once more: others use the store, too. A number with which programs wait longer for their own
+// files is not taken, and fewer flushes are taken where they wait less then. A number that so few
+// chunks at a time cannot keep busy is not taken either. It stays with what it has found, and looks
+// around again now and then.
 //
 // Pure: it is told of times and has no clock. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "tiers/placement/tier_settings.h"
 
@@ -36,6 +39,9 @@ class FlushControl {
   // A flush has ended that brought so many bytes. `more`: another one takes its place. Where none
   // does, the store does not get as much as it could take, and nothing is learnt of it.
   void ended(int64_t now_ns, uint64_t bytes, bool more);
+  // So many threads of programs wait for a device at the moment. To be told now and then while
+  // there are flushes; where it is told too seldom for a measurement, waits do not matter.
+  void waited(uint32_t threads);
   // A flush has failed, or was given up.
   void interrupted() { pause(); }
 
@@ -44,10 +50,14 @@ class FlushControl {
 
   void pause();
   void clear_measurement();
-  void measured(double bytes_per_second);
-  void judge(double rate);
-  void confirm(double rate);
-  bool is_better(double rate) const;
+  struct Measured {
+    double rate = 0;              // bytes a nanosecond
+    std::optional<double> waits;  // threads of programs that waited for a device, on average
+  };
+  void measured(const Measured& now);
+  void judge(const Measured& now);
+  void confirm(const Measured& now);
+  bool is_better(const Measured& now) const;
   void refused();
   void look_around();
   // Goes to the next number that differs from the one kept.
@@ -61,11 +71,11 @@ class FlushControl {
   Phase phase_ = Phase::kBase;
   // The search: what is best so far, and where it looks next.
   uint32_t kept_;
-  double kept_rate_ = 0;
+  Measured at_kept_;
   uint32_t step_ = 0;
-  uint32_t better_ = 0;     // looked better than what is kept, which is measured again
-  double better_rate_ = 0;  //
-  uint32_t reach_ = 0;      // of this step, which is longer where the one before made no difference
+  uint32_t better_ = 0;  // looked better than what is kept, which is measured again
+  Measured at_better_;
+  uint32_t reach_ = 0;  // of this step, which is longer where the one before made no difference
   bool up_ = true;
   bool turned_ = false;   // the other direction was tried with this step
   bool knows_ = false;    // it, or an earlier one, has looked around
@@ -79,9 +89,10 @@ class FlushControl {
     uint64_t bytes = 0;
     int64_t ns = 0;
   };
-  Flushed counted_;             // groups, of one busy time or several
-  Flushed group_;               // that is not whole yet; without its time
-  int64_t since_ns_ = 0;        // the group
+  Flushed counted_;                      // groups, of one busy time or several
+  Flushed group_;                        // that is not whole yet; without its time
+  uint32_t looks_ = 0, waits_seen_ = 0;  // calls of waited(), and the sum of what was told
+  int64_t since_ns_ = 0;                 // the group
   uint32_t to_pass_ = 0;        // ends of flushes that do not count: they began with another number
   bool busy_ = false;           // a flush has ended for which another one took its place
   bool vain_ = true;            // no group since this busy time began

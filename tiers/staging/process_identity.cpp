@@ -4,9 +4,12 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -93,6 +96,20 @@ bool is_running(const ProcessIdentity& process) {
 
 bool is_ending(const ProcessIdentity& process) {
   return life_of(process) != Life::kRunning;
+}
+
+uint32_t threads_waiting_for_devices(uint32_t pid, size_t most) {
+  constexpr char kDiskSleep = 'D';
+  const std::string tasks = std::to_string(pid) + "/task";
+  std::error_code error;
+  std::filesystem::directory_iterator task("/proc/" + tasks, error);
+  uint32_t waiting = 0;
+  for (size_t i = 0; i < most && !error && task != std::filesystem::directory_iterator(); ++i) {
+    const Stat stat = read_stat(tasks + "/" + task->path().filename().string());
+    waiting += stat.there && stat.state == kDiskSleep ? 1 : 0;
+    task.increment(error);
+  }
+  return waiting;
 }
 
 uint64_t pid_namespace() {

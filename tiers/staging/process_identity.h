@@ -2,6 +2,7 @@
 // been given to another process since.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace gpusnap {
@@ -22,6 +23,10 @@ bool is_running(const ProcessIdentity& process);
 // Whether it runs no more, or is ending and will do nothing more: killed within a long write, say.
 // False where it cannot be told.
 bool is_ending(const ProcessIdentity& process);
+
+// Threads of a process that wait in the kernel for a device, a file system's mostly, and cannot be
+// interrupted. Looks at no more than `most` of its threads, the oldest. 0 where it cannot be told.
+uint32_t threads_waiting_for_devices(uint32_t pid, size_t most);
 
 // What tells this PID namespace from others of the machine; 0 where it cannot be told.
 uint64_t pid_namespace();

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <tuple>
 #include <utility>
+#include <vector>
+
+#include <unistd.h>
 
 #include "tiers/staging/process_identity.h"
 
@@ -89,6 +92,22 @@ bool StagingServer::has_gone(uint32_t client) const {
   // One that is just joining has not said when it was started.
   const uint64_t started = word.state == ClientState::kJoined ? entry.started : 0;
   return !is_running({word.owner, started});
+}
+
+uint32_t StagingServer::threads_waiting_for_devices() const {
+  const auto own = static_cast<uint32_t>(::getpid());
+  constexpr size_t kMostThreads = 64;
+  std::vector<uint32_t> clients;
+  for (const ClientEntry& entry : memory_.clients()) {
+    const Owned<ClientState> word = entry.word.load();
+    if (word.state == ClientState::kJoined && word.owner != own) clients.push_back(word.owner);
+  }
+  uint32_t waiting = 0;
+  for (const uint32_t client : clients) {
+    waiting += gpusnap::threads_waiting_for_devices(
+        client, std::max<size_t>(kMostThreads / clients.size(), 1));
+  }
+  return waiting;
 }
 
 // Slots that it had handed over belong to its streams. Its tickets first: nothing is granted to

@@ -44,6 +44,10 @@ class StagingServer {
   // Finds clients that have gone, and what they had. Asks the system about each of them.
   void reap();
 
+  // Threads of clients in other processes that wait for a device now: the programs' own I/O. Looks
+  // at about 64 threads in all, and one of each client at least.
+  uint32_t threads_waiting_for_devices() const;
+
   StreamKind kind(uint32_t stream) const { return memory_.streams()[stream].kind; }
   std::string_view text(uint32_t stream) const;  // of the stream
   // That were handed over so far, or, of a sealed one, in all.

@@ -165,6 +165,31 @@ TEST(FlushControl, LeavesANumberThatTooFewChunksCannotMeasure) {
   EXPECT_NEAR(flushes / (kBursts / 2), 16, 4);
 }
 
+// Flushes of a store that gains up to 64, beside a program whose threads wait for its own files: as
+// many as `waits` says. How many flushes there are in the end.
+uint32_t flushes_beside(const std::function<uint32_t(uint32_t)>& waits) {
+  FlushControl control(1, kMostFlushes);
+  const Store store = peak(kMostFlushes, 1, 1);
+  double seconds = 0;
+  for (int i = 0; i < kToLearn; ++i) {
+    seconds += kChunk / store(control.flushes());
+    control.waited(waits(control.flushes()));
+    control.ended(static_cast<int64_t>(seconds * 1e9), static_cast<uint64_t>(kChunk), true);
+  }
+  return control.best();
+}
+
+TEST(FlushControl, StopsWhereAProgramsOwnFilesSuffer) {
+  EXPECT_GE(flushes_beside([](uint32_t) { return 2; }), 48U) << "they wait in any case";
+  EXPECT_LE(flushes_beside([](uint32_t flushes) { return flushes > 8 ? 3 : 0; }), 8U);
+  EXPECT_GE(flushes_beside([](uint32_t flushes) { return flushes > 8 ? 3 : 0; }), 4U);
+}
+
+// With four, where it begins, they suffer already.
+TEST(FlushControl, TakesFewerWhereAProgramsOwnFilesSufferLess) {
+  EXPECT_EQ(flushes_beside([](uint32_t flushes) { return flushes - 1; }), 1U);
+}
+
 // It stays with that through a checkpoint, before it looks around.
 TEST(FlushControl, BeginsWithWhatAnEarlierOneHasFound) {
   FlushControl first(1, kMostFlushes);

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <thread>
 
+#include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +63,28 @@ TEST(ProcessIdentity, RunsUntilTheLastOfItsThreadsHasEnded) {
   EXPECT_TRUE(is_running(process));
   other.end();
   EXPECT_FALSE(is_running(process));
+}
+
+// A parent of CLONE_VFORK waits as one that reads a file does: it cannot be interrupted.
+TEST(ProcessIdentity, SeesThreadsThatWaitAndCannotBeInterrupted) {
+  constexpr size_t kMost = 64;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::setpgid(0, 0);
+    (void)::syscall(SYS_clone, CLONE_VFORK | SIGCHLD, nullptr, nullptr, nullptr, 0);
+    for (;;) ::pause();
+  }
+  const auto pid = static_cast<uint32_t>(child);
+  while (threads_waiting_for_devices(pid, kMost) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(threads_waiting_for_devices(pid, kMost), 1U);
+  EXPECT_EQ(threads_waiting_for_devices(pid, 0), 0U);
+  EXPECT_EQ(threads_waiting_for_devices(static_cast<uint32_t>(::getpid()), kMost), 0U);
+  ::kill(-child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(threads_waiting_for_devices(pid, kMost), 0U) << "it has gone";
 }
 
 TEST(ProcessIdentity, HasANamespace) {
