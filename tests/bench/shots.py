@@ -7,10 +7,11 @@ Each process writes 384 checkpoints and reads them back. The planner of tiers/hi
 for a real program; a transfer takes its share of the bandwidths that the paper names (tests/bench/shots).
 No byte moves, so nothing here depends on the machine. Results are medians over seeds, with the least and
 the greatest; a seed sets sizes and irregular orders. Beside a value stands what the paper's text says, if
-it says anything. Exits with 1 if a bar is missed or if an invariant does not hold. Takes about three
+it says anything. Exits with 1 if a bar is missed or if an invariant does not hold. Takes about eight
 minutes on two processors.
 
-Not measured: managed memory, with which the paper compares most. It needs a model of migration.
+Managed memory, with which the paper compares most, is a model of the driver's migrations
+(tests/bench/shots/managed_engine.h).
 
 Parts:
   orders       sizes, orders, hints and evictors, with a wait for flushes and without (figures 5, 6)
@@ -19,6 +20,7 @@ Parts:
   cache        the size of the device cache (figure 8b)
   scale        1 to 32 GPUs, with a barrier and without (figure 9)
   model        other constants of the machine
+  managed      other constants of managed memory
 
   --seeds N      (default 5)
   --jobs N       simulations at the same time (default: one for each processor)
@@ -46,11 +48,15 @@ APPROACHES = {
     'fifo, all': 'approach=fifo hints=all',
     'lru, all': 'approach=lru hints=all',
     'no device cache': 'approach=no-device',
+    'managed, none': 'approach=managed hints=none',
+    'managed, single': 'approach=managed hints=single',
+    'managed, all': 'approach=managed hints=all',
 }
+HINTS = ['none', 'single', 'all']
 OURS, PRINTED = 'score, all', 'as printed, all'
 FIFO = ['fifo, none', 'fifo, all']
 WITHOUT = 'no device cache'
-SWEPT = ['score, none', OURS, 'fifo, all', WITHOUT]
+SWEPT = ['score, none', OURS, 'fifo, all', WITHOUT, 'managed, none', 'managed, all']
 HARDEST = 'sizes=variable order=irregular wait=0 discard=1'  # sections 5.4.5 and 5.4.6
 INTERVALS = [5, 10, 20, 30, 40, 50]  # ms
 CACHES = [1, 2, 4, 8]                # GiB
@@ -64,11 +70,32 @@ MODELS = {
     'host cache pinned before': 'pinning=0',
     'nothing is discarded': 'discard=0',
 }
+# The same of managed memory.
+MANAGED_MODELS = {
+    'as above': '',
+    'faults at 2 GB/s': 'faults=2e9',
+    'faults as fast as prefetches': 'faults=23e9',
+    'migrations at 9 GB/s': 'migrations=9e9',
+    'what was read is freed': 'moves_consumed=0',
+    'flushes in the order of writes': 'flushes_by_hints=0',
+    '4 blocks at a time': 'batch=4',
+    '64 blocks at a time': 'batch=64',
+    'drives as in section 5.4.2': 'drives=5.48e9',
+    'host pages mapped before': 'pinning=0',
+}
 
 # Of the deep tiers talk (slide 35): the best restore throughput beside "state-of-the-art solutions",
 # which are ADIOS2 and FIFO there.
 PUBLISHED_FIFO = {'sequential': 7.5, 'reverse': 8.7, 'irregular': 11.7}
 PUBLISHED_WAIT = 2.0  # times less I/O wait at least (abstract)
+# Times the rate of checkpoints and restores of managed memory: in the worst case, in the best one
+# (sections 5.4.2 and 5.4.3). By wait and sizes.
+PUBLISHED_MANAGED = {(1, 'uniform'): (2, 74), (1, 'variable'): (1.6, 52),
+                     (0, 'uniform'): (1.8, 3.6), (0, 'variable'): (2.9, 22.8)}
+PUBLISHED_UNHINTED = 2  # at least, with waits and without hints (section 5.4.2)
+PUBLISHED_HARDEST = {'write_rate': 3.7, 'restore_rate': 38}  # section 5.4.3
+PUBLISHED_CACHES = 2.6  # in the best case (section 5.4.5)
+PUBLISHED_SCALE = 22.8  # in the best case, without hints (section 5.4.6)
 PUBLISHED_SOURCES = (32, 256, 96)  # by arithmetic: what the caches hold, and the rest
 DEVICE_SPEED_AT = 30  # ms (section 5.4.5)
 MOSTLY = 0.95  # of the restores
@@ -97,11 +124,16 @@ def total_rate(result):
     return 2 * result['bytes'] / io_wait(result)
 
 
+def both_rates(result):
+    """The rate of checkpoints and that of restores, as the paper's figures stack them."""
+    return result['write_rate'] + result['restore_rate']
+
+
 def fault(result):
     """What is wrong with a result; empty if nothing is."""
     gpus = result['gpus']
     if result['fault']:
-        return 'the planner ' + result['fault']
+        return result['fault']
     if result['failed'] or result['restored'] != gpus * result['checkpoints']:
         return 'not all checkpoints were written and restored'
     for cache in ('device', 'host'):
@@ -175,6 +207,7 @@ class Bench(simulated.Bench):
                      min(ratios.values()) >= 1, f'uniform: {uniform[0]:.1f}x, {uniform[1]:.1f}x')
         self.judge_wait(found)
         self.judge_printed(found)
+        self.judge_managed(found)
 
     @staticmethod
     def over_fifo(found, wait, sizes, order):
@@ -212,11 +245,65 @@ class Bench(simulated.Bench):
             self.bar(f'I/O wait as printed beside ours, {sizes}', '-',
                      f'{min(ratios):.2f}x to {max(ratios):.2f}x', min(ratios) >= CLOSE)
 
+    def judge_managed(self, found):
+        """With the same hints on both sides."""
+        rows = {f'{sizes}, {order}, {"after flushes" if wait else "at once"}': (wait, sizes, order)
+                for wait in (1, 0) for sizes in SIZES for order in ORDERS}
+        for what, title in ((io_wait, 'I/O wait of managed memory beside that of score'),
+                            ('restore_wait_s', 'The same, of restores alone')):
+            self.table(f'{title}, same hints', list(rows), HINTS, lambda row, hints, what=what:
+                       f'{1 / self.ratio(found, rows[row], hints, what):.2f}x')
+        for (wait, sizes), (worst, best) in PUBLISHED_MANAGED.items():
+            ratios, possible = {}, {}
+            for order in ORDERS:
+                for hints in HINTS:
+                    label = (wait, sizes, order)
+                    _, managed = self.beside_managed(found, label, hints)
+                    ratios[order, hints] = self.ratio(found, label, hints, both_rates)
+                    possible[order, hints] = (most_both(sizes, managed.median('bytes')) /
+                                              managed.median(both_rates))
+            self.judge_ratios(f'{sizes} sizes, restores {"after flushes" if wait else "at once"}',
+                              ratios, possible, worst, best)
+        unhinted = [self.ratio(found, (1, sizes, order), 'none', both_rates)
+                    for sizes in SIZES for order in ORDERS]
+        self.bar('rates over managed memory, restores after flushes, no hints',
+                 f'at least {PUBLISHED_UNHINTED}x', f'{min(unhinted):.2f}x to {max(unhinted):.2f}x',
+                 min(unhinted) >= PUBLISHED_UNHINTED)
+        for what, published in PUBLISHED_HARDEST.items():
+            ratios = {hints: self.ratio(found, (0, 'variable', 'irregular'), hints, what)
+                      for hints in HINTS}
+            self.bar(f'{what.split("_")[0]} rate over managed memory, variable, irregular, at once',
+                     f'{published}x', f'{max(ratios.values()):.2f}x',
+                     max(ratios.values()) >= published,
+                     ', '.join(f'{hints} {ratio:.2f}x' for hints, ratio in ratios.items()))
+
+    def ratio(self, found, label, hints, what):
+        """Ours beside managed memory, with the same hints."""
+        ours, managed = self.beside_managed(found, label, hints)
+        return ours.median(what) / managed.median(what)
+
+    @staticmethod
+    def beside_managed(found, label, hints):
+        return found[(*label, f'score, {hints}')], found[(*label, f'managed, {hints}')]
+
+    def judge_ratios(self, title, ratios, possible, worst, best):
+        low, high = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
+        most = max(possible.values())
+        self.bar(f'rates over managed memory, {title}, worst case: {worst:g}x, or {NEARLY:g} of what '
+                 'is possible', f'{worst:g}x', f'{ratios[low]:.2f}x ({", ".join(low)})',
+                 all(ratio >= min(worst, NEARLY * possible[label])
+                     for label, ratio in ratios.items()),
+                 '; '.join(f'{", ".join(label)} {ratio:.2f}x of {possible[label]:.2f}x'
+                           for label, ratio in ratios.items() if ratio < worst))
+        self.bar(f'the same, best case: {best:g}x, or {NEARLY:g} of what is possible', f'{best:g}x',
+                 f'{ratios[high]:.2f}x ({", ".join(high)})',
+                 ratios[high] >= min(best, NEARLY * most), f'possible: {most:.2f}x')
+
     def draw_orders(self, found, wait, sizes, what):
         title = (f'{"Restore" if what == "restore_rate" else "Checkpoint"} throughput, {sizes} sizes, '
                  f'restores {"after all is flushed" if wait else "at once"} '
                  f'(figure {"5" if wait else "6"})')
-        return svg.Panel(title, 'GB/s, log', logarithmic=True).bars(
+        return svg.Panel(title, 'GB/s, log', width=1280, logarithmic=True).bars(
             ORDERS, list(APPROACHES),
             [[found[wait, sizes, order, a].median(what) / 1e9 for a in APPROACHES]
              for order in ORDERS])
@@ -224,7 +311,7 @@ class Bench(simulated.Bench):
     # ---- Figure 7
 
     def distance(self):
-        labels = ['score, none', 'score, single', OURS]
+        labels = [f'{approach}, {hints}' for approach in ('score', 'managed') for hints in HINTS]
         found = self.run({(label,): 'sizes=uniform order=sequential wait=0 discard=1 iterations=1 '
                           + APPROACHES[label] for label in labels})
         self.keep('distance', found)
@@ -279,6 +366,17 @@ class Bench(simulated.Bench):
         ratios = [found[WITHOUT, c].median(io_wait) / found[OURS, c].median(io_wait) for c in CACHES]
         self.say('I/O wait without a device cache, beside ours: ' +
                  ', '.join(f'{c} GiB {r:.1f}x' for c, r in zip(CACHES, ratios)))
+        self.judge_best('device caches of 1 to 8 GiB', PUBLISHED_CACHES,
+                        {f'{hints} {c} GiB': [found[f'{approach}, {hints}', c]
+                                              for approach in ('score', 'managed')]
+                         for hints in ('none', 'all') for c in CACHES})
+
+    def judge_best(self, title, published, pairs):
+        ratios = {label: ours.median(both_rates) / managed.median(both_rates)
+                  for label, (ours, managed) in pairs.items()}
+        self.bar(f'rates over managed memory, {title}, best case', f'{published:g}x',
+                 f'{max(ratios.values()):.2f}x', max(ratios.values()) >= published,
+                 ', '.join(f'{label} {ratio:.2f}x' for label, ratio in ratios.items()))
 
     # ---- Figure 9
 
@@ -295,6 +393,10 @@ class Bench(simulated.Bench):
                            lambda gpus, label, what=what, barrier=barrier:
                            spread(found[barrier, label, gpus], what, 1e9))
             self.judge_scale(found, barrier)
+        self.judge_best('1 to 32 GPUs, no hints, with a barrier (b) or none', PUBLISHED_SCALE,
+                        {f'{gpus}{"b" if barrier else ""}': [found[barrier, label, gpus] for label in
+                                                             ('score, none', 'managed, none')]
+                         for barrier in (1, 0) for gpus in GPUS})
         self.drawings['scale'] = svg.figure([
             svg.Panel(f'Throughput of a process, both ways, by GPUs (figure 9, '
                       f'{"barrier" if barrier else "no barrier"})', 'GB/s, log',
@@ -330,6 +432,25 @@ class Bench(simulated.Bench):
                            lambda model, label, what=what, title=title:
                            spread(found[title, model, label], what, 1))
 
+    def managed(self):
+        columns = [f'managed, {hints}' for hints in HINTS]
+        for words, title in ((HARDEST, 'variable sizes, irregular, at once'),
+                             ('sizes=uniform order=sequential wait=1 discard=0',
+                              'uniform sizes, sequential, after flushes')):
+            found = self.run({(title, model, label): f'{words} {APPROACHES[label]} {more}'.rstrip()
+                              for model, more in MANAGED_MODELS.items()
+                              for label in APPROACHES if label.split(',')[0] in ('managed', 'score')})
+            self.keep(f'managed, {title}', found)
+            for what, unit in (('restore_wait_s', 'waiting for restores, s'),
+                               ('write_wait_s', 'waiting for checkpoints, s')):
+                self.table(f'Managed memory, {title}: {unit}', list(MANAGED_MODELS), columns,
+                           lambda model, label, what=what, title=title:
+                           spread(found[title, model, label], what))
+            self.table(f'Managed memory, {title}: rates of score with the same hints over it',
+                       list(MANAGED_MODELS), HINTS,
+                       lambda model, hints, title=title:
+                       f'{self.ratio(found, (title, model), hints, both_rates):.2f}x')
+
 
 def least_restore_wait(sizes, shot):
     """Seconds, of a process of eight: what the caches cannot hold comes from the drives meanwhile. With
@@ -349,7 +470,12 @@ def least_wait(sizes, shot):
     return least_restore_wait(sizes, shot) + least_write_wait(shot)
 
 
-PARTS = ['orders', 'distance', 'interval', 'cache', 'scale', 'model']
+def most_both(sizes, shot):
+    """The greatest that both rates can be together, in bytes per second."""
+    return shot / least_restore_wait(sizes, shot) + shot / least_write_wait(shot)
+
+
+PARTS = ['orders', 'distance', 'interval', 'cache', 'scale', 'model', 'managed']
 
 
 if __name__ == '__main__':

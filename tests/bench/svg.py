@@ -4,7 +4,7 @@ import math
 from xml.sax.saxutils import escape
 
 COLOURS = ['#4e79a7', '#f28e2b', '#59a14f', '#e15759', '#76b7b2', '#edc948', '#b07aa1', '#9c755f',
-           '#bab0ac']
+           '#bab0ac', '#ff9da7', '#2f4b7c']
 LEFT, RIGHT, TOP, BOTTOM = 60, 20, 40, 46
 
 

@@ -78,8 +78,43 @@ class Shots(unittest.TestCase):
         self.assertAlmostEqual(result['write_wait_s'], 4 * shots.SIZE / 1e12, delta=1e-8)
         self.assertEqual(result['at_device_speed'], 1)
 
+    def test_managed_memory_is_left_by_what_is_flushed(self):
+        """A block is in one place: after flushes, nothing is on the device."""
+        words = f'{SMALL} approach=managed wait=1 order=reverse'
+        self.assertEqual(self.run_one(words)['from_device'], 0)
+        self.assertGreater(self.run_one(f'{words} approach=score')['from_device'], 0)
+
+    def test_a_restore_without_a_hint_faults(self):
+        """One checkpoint, which goes to the host and comes back."""
+        words = 'checkpoints=1 approach=managed pinning=0 gpus=1 wait=1'
+        copy = shots.SIZE / 1e12  # within the device
+        for more, rate in ('hints=none', 4.7e9), ('hints=all', 23e9), ('hints=all link=1e9', 1e9):
+            result = self.run_one(f'{words} {more}')
+            self.assertAlmostEqual(result['write_wait_s'], copy, delta=1e-8)
+            self.assertAlmostEqual(result['restore_wait_s'], shots.SIZE / rate + copy, delta=1e-6)
+
+    def test_room_for_faults_is_made_over_the_link(self):
+        """Two checkpoints in room for one. The flush of the second one has moved a quarter of it when
+        it is asked for, so that faults. Then it leaves while the first one comes."""
+        result = self.run_one('checkpoints=2 approach=managed hints=none order=reverse gpus=1 '
+                              'pinning=0 device_cache_mib=128 interval_ms=0 iterations=1')
+        out, back = shots.SIZE / 23e9, shots.SIZE / 4.7e9
+        copy = shots.SIZE / 1e12
+        first, second = (shots.SIZE / rate for rate in result['rates'])
+        self.assertAlmostEqual(result['write_wait_s'], out + 2 * copy, delta=1e-6)
+        self.assertAlmostEqual(first, (out + back) / 4 + copy, delta=1e-6)
+        self.assertGreater(second, back + copy)
+        self.assertLess(second, out + back + copy + 1e-6)
+
+    def test_managed_memory_is_not_slower_with_hints(self):
+        for words in every_configuration():
+            with self.subTest(configuration=words):
+                waits = [shots.io_wait(self.run_one(f'{words} approach=managed hints={hints}'))
+                         for hints in ('all', 'none')]
+                self.assertLessEqual(waits[0], waits[1] * NOISE)
+
     def test_a_word_that_cannot_be_read_is_named(self):
-        for word in 'gpus=none', 'order=backwards', 'nothing', 'gpus=0':
+        for word in 'gpus=none', 'order=backwards', 'nothing', 'gpus=0', 'faults=0', 'batch=0':
             done = subprocess.run([self.simulator.program], input=word + '\n', text=True,
                                   capture_output=True, check=False)
             self.assertEqual(done.returncode, 64)

@@ -15,11 +15,10 @@ using bench::set_flag;
 using bench::set_name;
 using bench::set_number;
 
-const Names<history::Evictor> kEvictors = {{"score", history::Evictor::kScore},
-                                           {"as-printed", history::Evictor::kAsPrinted},
-                                           {"fifo", history::Evictor::kFifo},
-                                           {"lru", history::Evictor::kLru},
-                                           {"no-device", history::Evictor::kLru}};
+const Names<history::Evictor> kEvictors = {
+    {"score", history::Evictor::kScore},   {"as-printed", history::Evictor::kAsPrinted},
+    {"fifo", history::Evictor::kFifo},     {"lru", history::Evictor::kLru},
+    {"no-device", history::Evictor::kLru}, {"managed", history::Evictor::kLru}};
 const Names<Hints> kHints = {
     {"none", Hints::kNone}, {"single", Hints::kSingle}, {"all", Hints::kAll}};
 const Names<Order> kOrders = {{"sequential", Order::kSequential},
@@ -33,6 +32,7 @@ bool set(Configuration& to, const std::string& key, const std::string& value) {
       {"approach",
        [&] {
          to.has_device_cache = value != "no-device";
+         to.is_managed = value == "managed";
          return set_name(kEvictors, value, to.evictor);
        }},
       {"hints", [&] { return set_name(kHints, value, to.behaviour.hints); }},
@@ -53,6 +53,11 @@ bool set(Configuration& to, const std::string& key, const std::string& value) {
       {"drives", [&] { return set_number(value, to.machine.drives, 1, 1); }},
       {"host_memory", [&] { return set_number(value, to.machine.host_memory); }},
       {"pinning", [&] { return set_number(value, to.machine.pinning); }},
+      {"migrations", [&] { return set_number(value, to.machine.migrations, 1, 1); }},
+      {"faults", [&] { return set_number(value, to.machine.faults, 1, 1); }},
+      {"batch", [&] { return set_number(value, to.managed.batch, 1, 1); }},
+      {"flushes_by_hints", [&] { return set_flag(value, to.managed.flushes_by_hints); }},
+      {"moves_consumed", [&] { return set_flag(value, to.managed.moves_consumed); }},
       {"iterations", [&] { return set_flag(value, to.reports_iterations); }}};
   const auto found = setters.find(key);
   return found != setters.end() && found->second();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "tests/bench/shots/managed_engine.h"
 #include "tests/bench/shots/node.h"
 #include "tests/bench/shots/shot.h"
 #include "tests/bench/shots/work.h"
@@ -15,9 +16,13 @@ namespace gpusnap::shots {
 
 struct Configuration {
   // approach=score|as-printed|fifo|lru, or no-device: without a device cache and without
-  // prefetches, on-demand copies between the application and the host cache.
+  // prefetches, on-demand copies between the application and the host cache; or managed: managed
+  // memory (ManagedEngine).
   history::Evictor evictor = history::Evictor::kScore;
   bool has_device_cache = true;
+  bool is_managed = false;
+  // batch=N (blocks), flushes_by_hints=0|1, moves_consumed=0|1. The rest comes from elsewhere.
+  ManagedEngine::Options managed;
   Order order = Order::kReverse;   // order=sequential|reverse|irregular
   Sizes sizes = Sizes::kUniform;   // sizes=uniform|variable
   Behaviour behaviour;             // hints=none|single|all, wait=0|1, interval_ms=N
@@ -29,8 +34,8 @@ struct Configuration {
   uint64_t size = uint64_t{128} << 20;        // size_mib=N: of a checkpoint, or their median
   uint64_t device_cache = uint64_t{4} << 30;  // device_cache_mib=N, of each process
   uint64_t host_cache = uint64_t{32} << 30;   // host_cache_mib=N
-  Machine machine;                            // device, link, drives, host_memory, pinning=N
-  bool reports_iterations = false;            // iterations=0|1
+  Machine machine;  // device, link, drives, host_memory, pinning, migrations, faults=N
+  bool reports_iterations = false;  // iterations=0|1
 };
 
 // Without a value, `error` says which word is wrong.

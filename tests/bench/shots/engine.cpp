@@ -42,7 +42,7 @@ Engine::Engine(Clock& clock, Node& node, unsigned gpu, Options options)
 
 void Engine::write(Version version, uint64_t bytes, Done done) {
   done_ = std::move(done);
-  if (!planner_.write(version, bytes)) fault_ = "refuses a new version";
+  if (!planner_.write(version, bytes)) fault_ = "the planner refuses a new version";
   plan();
 }
 
@@ -51,7 +51,7 @@ void Engine::restore(Version version, Done done) {
   const int64_t since_ns = last_restore_ns_ < 0 ? 0 : clock_.now_ns() - last_restore_ns_;
   last_restore_ns_ = clock_.now_ns();
   awaited_ = version;
-  if (!planner_.restore(version, since_ns)) fault_ = "does not know a version";
+  if (!planner_.restore(version, since_ns)) fault_ = "the planner does not know a version";
   plan();
 }
 
@@ -84,7 +84,7 @@ void Engine::plan() {
 
 void Engine::begin(const Transfer& transfer) {
   if (is_cache(transfer.to) && !occupancies_[static_cast<size_t>(transfer.to)].place(transfer)) {
-    fault_ = "gives away room that is taken";
+    fault_ = "the planner gives away room that is taken";
   }
   const int64_t begun_ns = clock_.now_ns();
   const auto move = [this, transfer, begun_ns] {

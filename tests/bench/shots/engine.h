@@ -4,21 +4,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/bench/shots/node.h"
-#include "tiers/history/planner.h"
+#include "tests/bench/shots/runtime.h"
 
 namespace gpusnap::shots {
 
 using history::Planner;
 using history::Transfer;
-using history::Version;
 
 // The contents of a cache, by the transfers into it. Finds room that is given away twice or that
 // the cache does not have, independently of the planner's tables.
@@ -39,37 +36,27 @@ class Occupancy {
   uint64_t used_ = 0, peak_ = 0;
 };
 
-class Engine {
+class Engine final : public Runtime {
  public:
   struct Options {
     Planner::Options planner;
     std::vector<Medium> tiers;  // of each cache, and of the last tier
     double pinning = 0;         // bytes per second, from the beginning on; 0: pinned before
   };
-  using Done = std::function<void(bool)>;
-
   // `gpu`: its index in the node.
   Engine(Clock& clock, Node& node, unsigned gpu, Options options);
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
 
-  // The application's thread has one request at a time.
-  void write(Version version, uint64_t bytes, Done done);
-  void restore(Version version, Done done);
-  void when_flushed(Clock::Event then);
-  void hint(Version version);
-  void start_prefetching();
+  void write(Version version, uint64_t bytes, Done done) override;
+  void restore(Version version, Done done) override;
+  void when_flushed(Clock::Event then) override;
+  void hint(Version version) override;
+  void start_prefetching() override;
 
-  bool is_on_device(Version version) const;
-  // The slowest medium that the checkpoint was read from, by prefetches and its restore.
-  Medium read_from(Version version) const { return sources_.at(version); }
-  uint64_t peak(size_t cache) const { return occupancies_.at(cache).peak(); }
-  // The planner's mistakes; empty if there are none.
-  const std::string& fault() const { return fault_; }
-  // Relative errors of the predictor: what it expected when a copy had arrived in a cache, beside
-  // the time until the copy was flushed, or consumed.
-  const std::vector<double>& flush_errors() const { return flushes_.errors; }
-  const std::vector<double>& restore_errors() const { return restores_.errors; }
+  bool is_on_device(Version version) const override;
+  Medium read_from(Version version) const override { return sources_.at(version); }
+  uint64_t peak(size_t cache) const override { return occupancies_.at(cache).peak(); }
+  const std::string& fault() const override { return fault_; }
+  PredictorErrors predictor_errors() const override { return {flushes_.errors, restores_.errors}; }
 
  private:
   struct Forecast {

@@ -22,6 +22,26 @@ void Node::move(unsigned gpu, Medium from, Medium to, uint64_t bytes, Clock::Eve
   network_.move(bytes, route(gpu, from, to), std::move(done));
 }
 
+void Node::migrate(unsigned gpu, Medium from, Medium to, Migration how, uint64_t bytes,
+                   Clock::Event done) {
+  Network::Route along = route(gpu, from, to);
+  const Driver& limits = driver(gpu);
+  along.push_back(to == Medium::kHost ? limits.to_host : limits.from_host);
+  if (how == Migration::kFaults) along.push_back(limits.faults);
+  network_.move(bytes, std::move(along), std::move(done));
+}
+
+// Resources that nobody uses would slow the simulation.
+const Node::Driver& Node::driver(unsigned gpu) {
+  const auto [found, is_new] = drivers_.try_emplace(gpu);
+  if (is_new) {
+    found->second = {.to_host = network_.add_resource(machine_.migrations),
+                     .from_host = network_.add_resource(machine_.migrations),
+                     .faults = network_.add_resource(machine_.faults)};
+  }
+  return found->second;
+}
+
 Network::Route Node::route(unsigned gpu, Medium from, Medium to) const {
   const auto is_on_device = [](Medium medium) {
     return medium == Medium::kApplication || medium == Medium::kDevice;

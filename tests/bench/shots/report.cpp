@@ -95,7 +95,7 @@ void report_caches(JsonLine& json, const Configuration& configuration,
   const size_t host = configuration.has_device_cache ? 1 : 0;
   const auto peak = [&processes](size_t cache) {
     return std::ranges::max(each(processes, [cache](const Process& process) {
-      return static_cast<double>(process.engine.peak(cache));
+      return static_cast<double>(process.runtime.peak(cache));
     }));
   };
   json.number("device_cache", host == 1 ? static_cast<double>(configuration.device_cache) : 0);
@@ -110,8 +110,9 @@ void report_predictor(JsonLine& json, const std::vector<Process>& processes) {
     const auto add = [](std::vector<double>& to, const std::vector<double>& from) {
       to.insert(to.end(), from.begin(), from.end());
     };
-    add(flushes, process.engine.flush_errors());
-    add(restores, process.engine.restore_errors());
+    const PredictorErrors errors = process.runtime.predictor_errors();
+    add(flushes, errors.flushes);
+    add(restores, errors.restores);
   }
   json.number("flush_error", median(std::move(flushes)));
   json.number("restore_error", median(std::move(restores)));
@@ -149,7 +150,7 @@ std::string report(const std::string& line, const Configuration& configuration,
   for (const Process& process : processes) {
     failed += process.result.failed;
     restored += process.result.restores.size();
-    if (!process.engine.fault().empty()) fault = process.engine.fault();
+    if (!process.runtime.fault().empty()) fault = process.runtime.fault();
   }
   json.number("gpus", configuration.gpus);
   json.number("checkpoints", static_cast<double>(configuration.checkpoints));

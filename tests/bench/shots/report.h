@@ -11,7 +11,7 @@
 namespace gpusnap::shots {
 
 struct Process {
-  const Engine& engine;
+  const Runtime& runtime;
   const ShotResult& result;
 };
 

@@ -5,16 +5,16 @@
 
 namespace gpusnap::shots {
 
-Shot::Shot(Clock& clock, Engine& engine, Work work, const Behaviour& behaviour, Barrier* barrier)
+Shot::Shot(Clock& clock, Runtime& runtime, Work work, const Behaviour& behaviour, Barrier* barrier)
     : clock_(clock),
-      engine_(engine),
+      runtime_(runtime),
       work_(std::move(work)),
       behaviour_(behaviour),
       barrier_(barrier) {}
 
 void Shot::start() {
   if (behaviour_.hints == Hints::kAll) {
-    for (const Version version : work_.order) engine_.hint(version);
+    for (const Version version : work_.order) runtime_.hint(version);
   }
   compute_and_write();
 }
@@ -26,7 +26,7 @@ void Shot::compute_and_write() {
   iteration_ = 0;
   const int64_t begun_ns = clock_.now_ns();
   if (!behaviour_.waits_for_flushes) return start_backward();
-  engine_.when_flushed([this, begun_ns] {
+  runtime_.when_flushed([this, begun_ns] {
     result_.flush_wait_ns = clock_.now_ns() - begun_ns;
     clock_.after(0, [this] { start_backward(); });
   });
@@ -35,7 +35,7 @@ void Shot::compute_and_write() {
 void Shot::write() {
   const int64_t begun_ns = clock_.now_ns();
   const uint64_t bytes = work_.bytes[iteration_];
-  engine_.write(iteration_, bytes, [this, begun_ns, bytes](bool is_done) {
+  runtime_.write(iteration_, bytes, [this, begun_ns, bytes](bool is_done) {
     result_.bytes += bytes;
     result_.write_wait_ns += clock_.now_ns() - begun_ns;
     result_.failed += is_done ? 0 : 1;
@@ -45,7 +45,7 @@ void Shot::write() {
 }
 
 void Shot::start_backward() {
-  if (behaviour_.hints != Hints::kNone) engine_.start_prefetching();
+  if (behaviour_.hints != Hints::kNone) runtime_.start_prefetching();
   restore();
 }
 
@@ -55,10 +55,10 @@ void Shot::restore() {
     return;
   }
   const bool is_last = iteration_ + 1 == work_.order.size();
-  if (behaviour_.hints == Hints::kSingle && !is_last) engine_.hint(work_.order[iteration_ + 1]);
+  if (behaviour_.hints == Hints::kSingle && !is_last) runtime_.hint(work_.order[iteration_ + 1]);
   result_.restores.push_back({.distance = prefetch_distance()});
   const int64_t begun_ns = clock_.now_ns();
-  engine_.restore(work_.order[iteration_], [this, begun_ns](bool is_done) {
+  runtime_.restore(work_.order[iteration_], [this, begun_ns](bool is_done) {
     restored(is_done, clock_.now_ns() - begun_ns);
   });
 }
@@ -68,7 +68,7 @@ void Shot::restored(bool is_done, int64_t wait_ns) {
   Restored& restored = result_.restores.back();
   restored.bytes = work_.bytes[version];
   restored.wait_ns = wait_ns;
-  if (is_done) restored.from = engine_.read_from(version);
+  if (is_done) restored.from = runtime_.read_from(version);
   result_.restore_wait_ns += wait_ns;
   result_.failed += is_done ? 0 : 1;
   ++iteration_;
@@ -83,7 +83,7 @@ void Shot::end_iteration(Clock::Event then) {
 uint64_t Shot::prefetch_distance() const {
   uint64_t distance = 0;
   for (size_t i = iteration_ + 1; i < work_.order.size(); ++i, ++distance) {
-    if (!engine_.is_on_device(work_.order[i])) break;
+    if (!runtime_.is_on_device(work_.order[i])) break;
   }
   return distance;
 }

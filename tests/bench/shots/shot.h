@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "tests/bench/shots/engine.h"
+#include "tests/bench/shots/runtime.h"
 #include "tests/bench/shots/work.h"
 
 namespace gpusnap::shots {
@@ -39,7 +39,7 @@ struct ShotResult {
 class Shot {
  public:
   // `barrier`: at each iteration; none if null.
-  Shot(Clock& clock, Engine& engine, Work work, const Behaviour& behaviour, Barrier* barrier);
+  Shot(Clock& clock, Runtime& runtime, Work work, const Behaviour& behaviour, Barrier* barrier);
   Shot(const Shot&) = delete;
   Shot& operator=(const Shot&) = delete;
 
@@ -56,7 +56,7 @@ class Shot {
   uint64_t prefetch_distance() const;
 
   Clock& clock_;
-  Engine& engine_;
+  Runtime& runtime_;
   const Work work_;
   const Behaviour behaviour_;
   Barrier* const barrier_;

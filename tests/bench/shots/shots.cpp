@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Simulates shots on a virtual clock: processes that write checkpoints and read them back, with the
-// decisions of gpusnap::history::Planner. Nothing moves but numbers.
+// decisions of gpusnap::history::Planner, or in managed memory. Nothing moves but numbers.
 //
 //   shots < CONFIGURATIONS
 //
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/bench/shots/configuration.h"
+#include "tests/bench/shots/engine.h"
 #include "tests/bench/shots/report.h"
 #include "tests/bench/shots/shot.h"
 
@@ -56,32 +57,45 @@ class Job {
   std::vector<Process> processes() const {
     std::vector<Process> processes;
     for (size_t i = 0; i < shots_.size(); ++i)
-      processes.push_back({*engines_[i], shots_[i]->result()});
+      processes.push_back({*runtimes_[i], shots_[i]->result()});
     return processes;
   }
 
  private:
   void add_process(unsigned gpu) {
+    const unsigned in_node = gpu % configuration_.machine.gpus_per_node;
+    runtimes_.push_back(configuration_.is_managed ? make_managed(in_node) : make_planned(in_node));
+    Work work = make_work(configuration_.sizes, configuration_.order, configuration_.checkpoints,
+                          configuration_.size, configuration_.seed, gpu);
+    shots_.push_back(std::make_unique<Shot>(clock_, *runtimes_.back(), std::move(work),
+                                            configuration_.behaviour,
+                                            configuration_.has_barrier ? &barrier_ : nullptr));
+  }
+
+  std::unique_ptr<Runtime> make_planned(unsigned gpu) {
     Engine::Options options = {.planner = planner_options(configuration_),
                                .tiers = {Medium::kHost, Medium::kDrives},
                                .pinning = configuration_.machine.pinning};
     if (configuration_.has_device_cache) {
       options.tiers.insert(options.tiers.begin(), Medium::kDevice);
     }
-    engines_.push_back(std::make_unique<Engine>(
-        clock_, *nodes_.back(), gpu % configuration_.machine.gpus_per_node, std::move(options)));
-    Work work = make_work(configuration_.sizes, configuration_.order, configuration_.checkpoints,
-                          configuration_.size, configuration_.seed, gpu);
-    shots_.push_back(std::make_unique<Shot>(clock_, *engines_.back(), std::move(work),
-                                            configuration_.behaviour,
-                                            configuration_.has_barrier ? &barrier_ : nullptr));
+    return std::make_unique<Engine>(clock_, *nodes_.back(), gpu, std::move(options));
+  }
+
+  std::unique_ptr<Runtime> make_managed(unsigned gpu) {
+    ManagedEngine::Options options = configuration_.managed;
+    options.device_cache = configuration_.device_cache;
+    options.host_cache = configuration_.host_cache;
+    options.pinning = configuration_.machine.pinning;
+    options.discards_consumed = configuration_.discards_consumed;
+    return std::make_unique<ManagedEngine>(clock_, *nodes_.back(), gpu, options);
   }
 
   const Configuration configuration_;
   Clock clock_;
   Barrier barrier_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<std::unique_ptr<Runtime>> runtimes_;
   std::vector<std::unique_ptr<Shot>> shots_;
 };
 
