@@ -19,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "tests/bench/shots/device_blocks.h"
 #include "tests/bench/shots/runtime.h"

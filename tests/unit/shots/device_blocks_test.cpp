@@ -90,9 +90,9 @@ TEST(DeviceBlocks, AgreesWithOneBlockAtATime) {
     const size_t count = 1 + random() % 6;
     if (random() % 4 == 0) {
       device.touch(version);
-      const auto same = std::ranges::stable_partition(
-          blocks, [version](Version each) { return each != version; });
-      EXPECT_EQ(device.resident(version), same.size());
+      const auto same = std::stable_partition(blocks.begin(), blocks.end(),
+                                              [version](Version each) { return each != version; });
+      EXPECT_EQ(device.resident(version), static_cast<size_t>(blocks.end() - same));
     } else if (count <= device.free()) {
       bring(device, version, count);
       blocks.insert(blocks.end(), count, version);
