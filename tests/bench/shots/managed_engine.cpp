@@ -198,6 +198,7 @@ void ManagedEngine::plan_migration_out() {
     checkpoint.has_pages = true;
   }
   moves_out_ = true;
+  if (std::exchange(checkpoint.is_claimed, false)) claimed_ -= checkpoint.blocks;
   const size_t blocks = device_.take(version, options_.batch).blocks;
   at(mapped_ns, [this, version, blocks] {
     node_.migrate(gpu_, Medium::kDevice, Medium::kHost, Migration::kPrefetch,
@@ -218,7 +219,10 @@ std::optional<Version> ManagedEngine::next_out() const {
   };
   if (const auto flushed = last(is_flushed_next, options_.flushes_by_hints)) return flushed;
   if (!wants_room_) return std::nullopt;
-  return device_.next_oldest([this](Version version) { return is_kept(version); });
+  const auto oldest = device_.next_oldest([this](Version version) { return is_kept(version); });
+  if (oldest || !restoring_) return oldest;
+  // Only prefetches are left, and none of them is what the application waits for.
+  return device_.next_oldest([this](Version version) { return version == restoring_; });
 }
 
 // From the drives to the host.

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
 
 namespace gpusnap::shots {
 
@@ -178,6 +182,45 @@ TEST_F(ManagedEngineTest, WhatWasReadMayBeFreedInstead) {
   write(1, 4);
   restore(1);
   EXPECT_EQ(engine_->peak(1), 0U);
+}
+
+TEST_F(ManagedEngineTest, ARestoreThatDeviatesFromHintsEvictsWhatWasPrefetched) {
+  make(4, 16);
+  for (Version version = 1; version <= 3; ++version) write(version, 2);
+  flush();
+  for (Version version = 1; version <= 3; ++version) engine_->hint(version);
+  engine_->start_prefetching();
+  clock_.run();
+  EXPECT_FALSE(engine_->is_on_device(3));
+  EXPECT_EQ(restore(3), 4);  // a block leaves, one comes, and again
+  EXPECT_EQ(restore(1), 0);
+  EXPECT_EQ(restore(2), 0);
+}
+
+// Whatever the sizes, hints and orders: all is restored, in the room that there is.
+TEST_F(ManagedEngineTest, AllIsRestored) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    options_ = {};
+    options_.discards_consumed = random() % 2 == 0;
+    options_.moves_consumed = random() % 2 == 0;
+    options_.flushes_by_hints = random() % 2 == 0;
+    make(6, 12 + random() % 12);
+    std::vector<Version> versions(12);
+    std::iota(versions.begin(), versions.end(), 0);
+    const size_t hinted = random() % 13;
+    std::ranges::shuffle(versions, random);
+    for (size_t i = 0; i < hinted; ++i) engine_->hint(versions[i]);
+    for (Version version = 0; version < 12; ++version) write(version, 1 + random() % 5);
+    if (random() % 2 == 0) flush();
+    if (random() % 4 != 0) engine_->start_prefetching();
+    if (random() % 2 == 0) std::ranges::shuffle(versions, random);
+    for (const Version version : versions) ASSERT_GE(restore(version), 0) << "seed " << seed;
+    EXPECT_LE(engine_->peak(0), options_.device_cache);
+    EXPECT_LE(engine_->peak(1), options_.host_cache);
+    EXPECT_EQ(engine_->fault(), "");
+    if (!options_.discards_consumed) flush();
+  }
 }
 
 TEST_F(ManagedEngineTest, WhatFitsNowhereFails) {
