@@ -399,8 +399,11 @@ class Bench(simulated.Bench):
         self.drawings['ratios'] = svg.figure(panels)
 
     def judge_ratios(self, writers, found):
+        # One that puts nothing there is not faster because of it.
         pays = [r for r, each in found.items()
-                if min(each[a].median('local_s') for a in BOTH) <= PAYS * each[SAME].median('local_s')]
+                if any(each[a].median('ssd_chunks') > 0 and
+                       each[a].median('local_s') <= PAYS * each[SAME].median('local_s')
+                       for a in BOTH)]
         chunks = {r: tuple(round(found[r][a].median('ssd_chunks')) for a in (OURS, NAIVE))
                   for r in pays}
         self.bar(f'chunks on the SSD where it pays, {writers} writers', 'above 0, below naive',

@@ -18,8 +18,6 @@ import simulated
 BUILD = pathlib.Path(os.environ['GPUSNAP_TEST_BUILD'])
 PARTS = ['figure3', 'figure4', 'figure5', 'figure6', 'figure7', 'ratios', 'stores']
 # Not figure 8: its bar is beyond what the machine allows (docs/benchmarks.md).
-# With 64 writers a checkpoint has too few chunks to find the number of flushes by (there, too).
-MISSED = '4b: flush completion beside the ideal, most (1.1)'
 
 
 def measure(parts, *, ours='hybrid-opt', seeds=1):
@@ -35,8 +33,8 @@ def measure(parts, *, ours='hybrid-opt', seeds=1):
 class Comparison(unittest.TestCase):
     def test_hybrid_opt_meets_the_bars(self):
         code, report = measure(PARTS, seeds=5)
-        self.assertEqual([bar['bar'] for bar in report['bars'] if not bar['met']], [MISSED])
-        self.assertEqual(code, 1)
+        self.assertEqual([bar['bar'] for bar in report['bars'] if not bar['met']], [])
+        self.assertEqual(code, 0)
 
     def test_another_policy_misses_them(self):
         for policy in 'hybrid-naive', 'ssd-only':
