@@ -1,5 +1,8 @@
 #include "tiers/checksum.h"
 
+#include <array>
+#include <cstring>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -29,6 +32,13 @@ void Checksum::add(std::span<const std::byte> bytes) {
 }
 uint64_t Checksum::value() const {
   return XXH3_64bits_digest(&state_->xxh);
+}
+
+uint64_t fingerprint(std::span<const std::byte> zone) {
+  if (zone.size() > kShortZoneBytes) return checksum(zone);
+  std::array<std::byte, kPaddedZoneBytes> padded{};
+  if (!zone.empty()) std::memcpy(padded.data(), zone.data(), zone.size());
+  return checksum(padded);
 }
 
 }  // namespace gpusnap

@@ -99,7 +99,9 @@ class SegmentStore {
     bool in_chunk = false;
     uint32_t file = 0;            // number of the segment, or of the chunk
     std::vector<Extent> extents;  // their segments are that number
-    uint64_t checksum = 0;        // XXH3 64 of the bytes as they are stored; in chunks only
+    // XXH3 64 of the bytes as they are stored; in chunks only. 0 where they are stored as they are:
+    // those of the extents count.
+    uint64_t checksum = 0;
 
     uint64_t offset() const { return extents.front().segment_offset; }  // in the file
     uint64_t stored() const;                                            // bytes

@@ -1,14 +1,14 @@
 #include "interpose/device/device_code.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
 
 #include "interpose/device/zones_ptx.h"
 #include "tiers/checksum.h"
 
 namespace gpusnap {
+
+static_assert(kShortZone == kShortZoneBytes && kPaddedZone == kPaddedZoneBytes);
 
 namespace {
 constexpr unsigned kThreads = 128;      // of a block
@@ -70,13 +70,6 @@ CUresult DeviceCode::gather(CUdeviceptr pieces, uint32_t count, CUstream stream)
 void DeviceCode::unload() {
   if (module_ != nullptr) (void)driver_->cuModuleUnload(module_);
   module_ = nullptr;
-}
-
-uint64_t fingerprint(std::span<const std::byte> zone) {
-  if (zone.size() > kShortZone) return checksum(zone);
-  std::array<std::byte, kPaddedZone> padded{};
-  if (!zone.empty()) std::memcpy(padded.data(), zone.data(), zone.size());
-  return checksum(padded);
 }
 
 }  // namespace gpusnap

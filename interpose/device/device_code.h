@@ -8,6 +8,7 @@
 
 #include "interpose/device/zones.h"
 #include "interpose/driver.h"
+#include "tiers/checksum.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -46,9 +47,5 @@ class DeviceCode {
   CUfunction fingerprints_ = nullptr, gather_ = nullptr;
   unsigned most_blocks_ = 0;  // of a grid: more would only queue
 };
-
-// What fingerprints() computes for a zone of these bytes: XXH3 with 64 bits and seed 0, after zeros
-// up to 256 bytes where the zone has at most 240.
-uint64_t fingerprint(std::span<const std::byte> zone);
 
 }  // namespace gpusnap

@@ -60,6 +60,7 @@ struct Stream {
   bool sealed = false;                          //
   bool ended = false;                           // the journal has
   bool abandoned = false;                       //
+  bool opens_direct = false;                    // a file for its client
   std::vector<StagingServer::Arrival> waiting;  // until it is ready
 };
 
@@ -153,6 +154,7 @@ class Server final : public Backend {
       const uint32_t free = free_slots();
       growth_.observe(free, is_transferring());
       flow_.relieve(free == 0 && !growth_.has_more());
+      answer_clients();
       end_journals();
       if (try_again_at_ && now >= *try_again_at_) try_leftovers_again();
       for (const size_t tier : tiers_->recovered(now)) flow_.resume(tier + 1);
@@ -465,11 +467,45 @@ class Server final : public Backend {
 
   void add(Stream& stream, const StagingServer::Arrival& arrival) {
     if (!stream.part->expect(arrival.sequence)) return server_.release(arrival.slot);
+    if (server_.is_direct(arrival.slot)) return add_direct(stream, arrival);
     if (!server_.pieces(arrival.slot).empty()) {
       return flow_.arrived(stream.part, arrival.slot, arrival.sequence);
     }
     stream.part->add_manifest(arrival.sequence, server_.bytes(arrival.slot),
                               [this, slot = arrival.slot](bool stored) { release(slot, stored); });
+  }
+
+  void add_direct(Stream& stream, const StagingServer::Arrival& arrival) {
+    const std::span<const std::byte> bytes = server_.bytes(arrival.slot);
+    auto chunk = parse_direct_chunk(std::vector<std::byte>(bytes.begin(), bytes.end()));
+    Status good = chunk.status();
+    if (good.ok()) {
+      const auto tier = tiers_->tier_of(stream.part->direct_path(chunk->number));
+      if (tier) {
+        return flow_.arrived_direct(stream.part, arrival.slot, arrival.sequence, *tier + 1,
+                                    std::move(chunk.value()));
+      }
+      good = {Code::kInvalid, "a checkpoint came with a chunk that is in no file of its own"};
+    }
+    stream.part->fail(good);
+    release(arrival.slot, false);
+  }
+
+  // Clients that want to write chunks directly.
+  void answer_clients() {
+    for (auto& [index, stream] : streams_) {
+      const bool takes = stream.part && stream.ready && !stream.sealed && !stream.abandoned &&
+                         index < kMostStreams;
+      if (!takes || stream.opens_direct || !server_.is_asked_for_file(index)) continue;
+      stream.opens_direct = true;
+      flow_.reserve_direct(stream.part, [this, index = index, life = stream.life](
+                                            uint32_t number, const std::string& path) {
+        Stream* const asking = find(index, life);
+        if (asking == nullptr) return;
+        asking->opens_direct = false;
+        server_.answer(index, number, path, path.empty() ? 0 : chunk_bytes_);
+      });
+    }
   }
 
   void add_to_journal(IncomingJournal& journal, const StagingServer::Arrival& arrival) {

@@ -127,15 +127,27 @@ class Copying : public std::enable_shared_from_this<Copying> {
   bool local_ = false;
 };
 
+// What is stored as it is and has no checksum of its own has one for each part of its extents.
+void add_blocks(const SegmentStore::StoredBlock& block, std::vector<ChunkBlock>& to) {
+  if (block.checksum != 0 || block.extents.front().form != Form::kStored) {
+    to.push_back({block.offset(), block.stored(), block.checksum});
+    return;
+  }
+  for (const Extent& extent : block.extents) {
+    for (size_t i = 0; i < extent.part_count(); ++i) {
+      const Extent::Part part = extent.part(i);
+      to.push_back({extent.segment_offset + part.begin, part.end - part.begin, part.checksum});
+    }
+  }
+}
+
 }  // namespace
 
 Result<std::vector<ChunkBlock>> blocks_in_chunk(
     const std::vector<SegmentStore::StoredBlock>& blocks) {
   std::vector<ChunkBlock> found;
   found.reserve(blocks.size());
-  for (const SegmentStore::StoredBlock& block : blocks) {
-    found.push_back({block.offset(), block.stored(), block.checksum});
-  }
+  for (const SegmentStore::StoredBlock& block : blocks) add_blocks(block, found);
   std::ranges::sort(found, {}, &ChunkBlock::offset);
   for (size_t i = 1; i < found.size(); ++i) {
     if (found[i].offset < found[i - 1].end()) {

@@ -35,10 +35,95 @@ void ChunkFlow::arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_
   if (chunk.size >= options_.chunk_slots) close(chunk, found->first);
 }
 
+void ChunkFlow::reserve_direct(const std::shared_ptr<IncomingCheckpoint>& part, Opened opened) {
+  const std::optional<size_t> tier = placement_.reserve_behind_first();
+  if (!tier) return opened(0, "");
+  const uint64_t number = next_++;
+  Chunk& chunk = chunks_[number];
+  chunk.part = part;
+  chunk.state = State::kReserved;
+  chunk.tier = *tier;
+  chunk.closed = true;
+  ++placed_[*tier];
+  part->open_direct(*tier - 1, [this, number, opened = std::move(opened)](uint32_t file_number,
+                                                                          std::string path) {
+    actions_.post([this, number, file_number, path = std::move(path), opened] {
+      direct_opened(number, file_number, path, opened);
+    });
+  });
+}
+
+void ChunkFlow::direct_opened(uint64_t number, uint32_t file_number, const std::string& path,
+                              const Opened& opened) {
+  const auto found = chunks_.find(number);
+  if (found == chunks_.end()) return;
+  found->second.file_number = file_number;
+  if (path.empty()) {
+    const size_t tier = found->second.tier;
+    chunks_.erase(found);
+    take(placement_.abandoned(tier));
+  }
+  opened(file_number, path);
+}
+
+// An earlier backend may have reserved it: then its room is counted from now on.
+void ChunkFlow::arrived_direct(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot,
+                               uint64_t sequence, size_t tier, DirectChunk direct) {
+  auto found = reserved(*part, direct.number);
+  if (found == chunks_.end()) {
+    (void)placement_.adopt(tier);
+    found = chunks_.emplace(next_++, Chunk()).first;
+    found->second.part = part;
+    found->second.tier = tier;
+    found->second.closed = true;
+    found->second.file_number = direct.number;
+  } else {
+    (void)placement_.written(found->second.tier);
+  }
+  Chunk& chunk = found->second;
+  chunk.state = State::kChecking;
+  chunk.slots = {{slot, sequence}};
+  chunk.size = 1;
+  chunk.bytes = direct.bytes();
+  chunk.on_way->bytes = chunk.bytes;
+  part->add_direct(sequence, std::move(direct), [this, number = found->first] {
+    actions_.post([this, number] { direct_stored(number); });
+  });
+}
+
+void ChunkFlow::direct_stored(uint64_t number) {
+  const auto found = chunks_.find(number);
+  if (found == chunks_.end()) return;
+  for (const Held& held : std::exchange(found->second.slots, {})) actions_.release(held.slot, true);
+  queue(number, found->second);
+}
+
+ChunkFlow::Chunks::iterator ChunkFlow::reserved(const IncomingCheckpoint& part,
+                                                uint32_t file_number) {
+  return std::find_if(chunks_.begin(), chunks_.end(), [&](const auto& entry) {
+    const Chunk& chunk = entry.second;
+    return chunk.part.get() == &part && chunk.state == State::kReserved &&
+           chunk.file_number == file_number;
+  });
+}
+
 void ChunkFlow::seal(const IncomingCheckpoint& part) {
   if (const auto found = open_chunk(part); found != chunks_.end()) {
     close(found->second, found->first);
   }
+  give_back_reserved(part);
+}
+
+// Its client needs no more room.
+void ChunkFlow::give_back_reserved(const IncomingCheckpoint& part) {
+  std::vector<size_t> tiers;
+  std::erase_if(chunks_, [&](const auto& entry) {
+    const Chunk& chunk = entry.second;
+    const bool is_unused = chunk.part.get() == &part && chunk.state == State::kReserved;
+    if (is_unused) tiers.push_back(chunk.tier);
+    return is_unused;
+  });
+  for (const size_t tier : tiers) take(placement_.abandoned(tier));
 }
 
 // There is one at most, and it is among the last.
@@ -186,9 +271,11 @@ void ChunkFlow::give_up(uint64_t number, Chunk& chunk, const Status& status) {
     case State::kWaiting:
       (void)placement_.cancel(number);
       break;
+    case State::kReserved:
     case State::kWriting:
       take(placement_.abandoned(chunk.tier));
       break;
+    case State::kChecking:
     case State::kQueued:
       queue_.remove(number);
       (void)placement_.flush_begun(chunk.tier);

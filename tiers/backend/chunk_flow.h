@@ -59,6 +59,15 @@ class ChunkFlow {
   void adopt(const std::shared_ptr<IncomingCheckpoint>& part, size_t tier, const FoundChunk& found);
   // A slot that the part expects.
   void arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot, uint64_t sequence);
+  // Room for a chunk that the part's client writes directly, on a tier behind the cache: makes its
+  // file. `opened` is called with its number and path, by the flow's thread; no path, also at once:
+  // there is no room, or no file. Never where the part ends before.
+  using Opened = std::function<void(uint32_t file_number, const std::string& path)>;
+  void reserve_direct(const std::shared_ptr<IncomingCheckpoint>& part, Opened opened);
+  // A slot that the part expects: it says that the client has written that chunk, to a file on that
+  // tier.
+  void arrived_direct(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot,
+                      uint64_t sequence, size_t tier, DirectChunk chunk);
   // No more slots of the part will arrive.
   void seal(const IncomingCheckpoint& part);
   // The part has ended with that status: nothing of it is on its way. Releases what it still holds.
@@ -83,6 +92,8 @@ class ChunkFlow {
  private:
   enum class State {
     kWaiting,   // for a place
+    kReserved,  // the client may write it directly
+    kChecking,  // it has
     kWriting,   // has one; more slots may come
     kQueued,    // closed; waits for its flush
     kFlushing,  //
@@ -112,6 +123,11 @@ class ChunkFlow {
   };
   using Chunks = std::map<uint64_t, Chunk>;  // by number: the order of their beginnings
 
+  Chunks::iterator reserved(const IncomingCheckpoint& part, uint32_t file_number);
+  void direct_opened(uint64_t number, uint32_t file_number, const std::string& path,
+                     const Opened& opened);
+  void direct_stored(uint64_t number);
+  void give_back_reserved(const IncomingCheckpoint& part);
   Chunks::iterator open_chunk(const IncomingCheckpoint& part);
   void close(Chunk& chunk, uint64_t number);
   void take(const Result<Placement::Grants>& grants);

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "tiers/direct/direct_chunk.h"
 #include "tiers/format.h"
 #include "tiers/names.h"
 
@@ -107,13 +108,27 @@ class Finder {
     }
     found_.next_segment = keep_only(
         paths_.segments, [&](uint32_t number) { return found_.segments.count(number) > 0; });
-    found_.next_chunk = keep_only(paths_.chunks, [&](uint32_t number) {
+    const auto is_known = [&](uint32_t number) {
       return found_.chunks.count(number) + found_.moved.count(number) > 0;
-    });
-    if (!found_.moved.empty()) {
-      found_.next_chunk = std::max(found_.next_chunk, found_.moved.rbegin()->first + 1);
+    };
+    for (const auto& [number, path] : take_direct_paths()) {
+      if (!is_known(number)) found_.direct[number] = path;
+      found_.next_direct = number + 1;
+    }
+    found_.next_chunk = keep_only(paths_.chunks, is_known);
+    found_.next_direct = std::max(found_.next_direct, kFirstDirectChunk);
+    for (const auto& [number, moved] : found_.moved) {
+      uint32_t& next = number < kFirstDirectChunk ? found_.next_chunk : found_.next_direct;
+      next = std::max(next, number + 1);
     }
     return {};
+  }
+
+  std::map<uint32_t, std::string> take_direct_paths() {
+    const auto first = paths_.chunks.lower_bound(kFirstDirectChunk);
+    std::map<uint32_t, std::string> direct(first, paths_.chunks.end());
+    paths_.chunks.erase(first, paths_.chunks.end());
+    return direct;
   }
 
   Status unusable(const std::string& why) const {

@@ -27,10 +27,13 @@ struct FoundPart {
   };
   std::map<uint32_t, Chunk> chunks;  // by number; that were not moved
   std::map<uint32_t, MovedChunk> moved;
+  // Files for chunks that the client writes directly, by number, of which no log tells yet.
+  std::map<uint32_t, std::string> direct;
   // Higher than those of all that there is.
   uint32_t next_log = 0;
   uint32_t next_segment = 0;
   uint32_t next_chunk = 0;
+  uint32_t next_direct = 0;
 };
 
 struct PartFolders {
@@ -38,7 +41,8 @@ struct PartFolders {
   std::vector<std::string> chunks;  // on local tiers
 };
 
-// Files of the part that no log names hold nothing, and are removed. Of a local tier that cannot be
+// Files of the part that no log names hold nothing, and are removed, but for those that the client
+// writes directly. Of a local tier that cannot be
 // read nothing is found; `local_failed` is told. kDamaged where something is not there any more, or
 // makes no sense.
 Result<FoundPart> find_part(

@@ -78,12 +78,26 @@ class Part final : public IncomingCheckpoint {
   }
 
   void open_chunk(size_t folder, std::function<void(std::shared_ptr<PlacedFile>)> opened) override {
-    const bool has_thread = has_chunk_thread();
+    add_chunk_job(
+        [this, folder, opened = std::move(opened)] { return make_chunk(folder, opened); });
+  }
+
+  void open_direct(size_t folder,
+                   std::function<void(uint32_t number, std::string path)> opened) override {
+    add_chunk_job(
+        [this, folder, opened = std::move(opened)] { return make_direct(folder, opened); });
+  }
+
+  std::string direct_path(uint32_t number) const override {
     const std::lock_guard lock(mutex_);
-    (has_thread ? chunk_jobs_ : jobs_).push_back([this, folder, opened = std::move(opened)] {
-      return make_chunk(folder, opened);
+    const auto found = direct_.find(number);
+    return found == direct_.end() ? "" : found->second;
+  }
+
+  void add_direct(uint64_t sequence, DirectChunk chunk, std::function<void()> stored) override {
+    add_chunk_job([this, sequence, chunk = std::move(chunk), stored = std::move(stored)] {
+      return take_direct(sequence, chunk, stored);
     });
-    changed_.notify_all();
   }
 
   void move_chunk(uint32_t number, std::function<void()> moved) override {
@@ -161,6 +175,7 @@ class Part final : public IncomingCheckpoint {
       not_copies_.push_back(chunk.path);
     }
     chunks_.clear();
+    for (const auto& [number, path] : direct_) not_copies_.push_back(path);
     {
       const std::lock_guard lock(mutex_);
       if (left_ && !committed_) return;
@@ -238,8 +253,10 @@ class Part final : public IncomingCheckpoint {
     }
     may_be_held_ = log.sealed.has_value();
     next_chunk_ = found_part_.next_chunk;
+    next_direct_ = std::max(found_part_.next_direct, kFirstDirectChunk);
     moved_ = found_part_.moved;
     const std::lock_guard lock(mutex_);
+    direct_ = found_part_.direct;
     for (const auto& [number, chunk] : found_part_.chunks) unmoved_.insert(number);
     for (const auto& block : log.blocks) found_.insert(block.sequence);
     for (const BlockLog::ManifestSlot& slot : log.manifest) {
@@ -407,6 +424,14 @@ class Part final : public IncomingCheckpoint {
     changed_.notify_all();
   }
 
+  // For the thread that makes chunks.
+  void add_chunk_job(Job job) {
+    const bool has_thread = has_chunk_thread();
+    const std::lock_guard lock(mutex_);
+    (has_thread ? chunk_jobs_ : jobs_).push_back(std::move(job));
+    changed_.notify_all();
+  }
+
   // Whether a thread of its own makes chunks. Where there can be none the part's thread does it.
   bool has_chunk_thread() {
     if (chunk_thread_) return true;
@@ -456,21 +481,89 @@ class Part final : public IncomingCheckpoint {
   Status make_chunk(size_t folder, const std::function<void(std::shared_ptr<PlacedFile>)>& opened) {
     if (Status started = start_chunk_writer(); !started.ok()) return started;
     const uint32_t number = next_chunk_++;
-    const std::string path =
-        setting_.chunk_folders.at(folder) + "/" + chunk_name({place_.rank, place_.run, number});
+    const std::string path = chunk_path(folder, number);
     if (setting_.cache != nullptr) setting_.cache->begin(path);
     // No room is reserved: a chunk that is moved may become a copy without ever being synced.
     auto file = in_folder_of(files_, path, [&] { return files_.create_bulk(path, 0); });
     if (!file.ok()) local_failed(path, file.status());
+    opened(add_placed_chunk(number, path, file.ok() ? std::move(file.value()) : nullptr));
+    return {};
+  }
+
+  std::string chunk_path(size_t folder, uint32_t number) const {
+    return setting_.chunk_folders.at(folder) + "/" + chunk_name({place_.rank, place_.run, number});
+  }
+
+  std::shared_ptr<PlacedFile> add_placed_chunk(uint32_t number, const std::string& path,
+                                               std::unique_ptr<BulkFile> file) {
     const SegmentHeader header{place_.epoch, place_.rank, number, checksum(place_.job_folder_name),
                                checksum(place_.run)};
-    auto placed =
-        std::make_shared<PlacedFile>(file.ok() ? std::move(file.value()) : nullptr, number, header);
+    auto placed = std::make_shared<PlacedFile>(std::move(file), number, header);
+    const std::lock_guard lock(mutex_);
+    chunks_[number] = {path, placed, {}};
+    return placed;
+  }
+
+  // With its header, so that the client's bytes begin at a multiple of what devices ask for.
+  Status make_direct(size_t folder, const std::function<void(uint32_t, std::string)>& opened) {
+    const uint32_t number = next_direct_++;
+    const std::string path = chunk_path(folder, number);
+    if (setting_.cache != nullptr) setting_.cache->begin(path);
+    auto file = in_folder_of(files_, path, [&] { return files_.create_bulk(path, 0); });
+    Status made = file.status();
+    if (made.ok()) {
+      const auto placed = add_placed_chunk(number, path, std::move(file.value()));
+      made = write_and_wait(placed->file(), 0, placed->header());
+    }
+    if (!made.ok()) {
+      local_failed(path, made);
+      opened(number, "");
+      return {};
+    }
     {
       const std::lock_guard lock(mutex_);
-      chunks_[number] = {path, placed, {}};
+      direct_[number] = path;
     }
-    opened(placed);
+    opened(number, path);
+    return {};
+  }
+
+  Status take_direct(uint64_t sequence, const DirectChunk& chunk,
+                     const std::function<void()>& stored) {
+    std::string path;
+    {
+      const std::lock_guard lock(mutex_);
+      auto file = direct_.extract(chunk.number);
+      if (!file.empty()) path = std::move(file.mapped());
+    }
+    if (path.empty()) {
+      return {Code::kInvalid, "a checkpoint came with a chunk that is in no file of its own"};
+    }
+    if (find_chunk(chunk.number) == nullptr) {
+      if (Status opened = open_found_direct(chunk.number, path); !opened.ok()) return opened;
+    }
+    auto extents = check_direct_chunk(chunk_of(chunk.number).placed->file(), path, chunk,
+                                      setting_.store.block_bytes, [this] { return gave_up(); });
+    if (!extents.ok()) {
+      if (is_of_device(extents.status())) local_failed(path, extents.status());
+      return extents.status();
+    }
+    const SegmentStore::StoredBlock block{sequence, true, chunk.number, std::move(extents.value()),
+                                          0};
+    if (Status noted = note_stored({&block, 1}); !noted.ok()) return noted;
+    stored();
+    return {};
+  }
+
+  // Made by an earlier backend.
+  Status open_found_direct(uint32_t number, const std::string& path) {
+    if (setting_.cache != nullptr) setting_.cache->begin(path);
+    auto file = files_.continue_bulk(path);
+    if (!file.ok()) {
+      local_failed(path, file.status());
+      return file.status();
+    }
+    (void)add_placed_chunk(number, path, std::move(file.value()));
     return {};
   }
 
@@ -850,6 +943,7 @@ class Part final : public IncomingCheckpoint {
 
   // Used by the thread that makes chunks: chunk_thread_, or the part's.
   uint32_t next_chunk_ = 0;
+  uint32_t next_direct_ = kFirstDirectChunk;
   Join chunk_thread_;
 
   // The thread's own.
@@ -872,6 +966,7 @@ class Part final : public IncomingCheckpoint {
   std::unique_ptr<SegmentStore> segments_;      // from ready() on
   std::unique_ptr<SegmentStore> chunk_writer_;  // from the first chunk on
   std::map<uint32_t, Chunk> chunks_;            // that it still needs
+  std::map<uint32_t, std::string> direct_;      // files that the client may write, by number
   std::deque<Job> chunk_jobs_;                  // that make chunks
   bool is_making_chunk_ = false;
   bool chunk_jobs_ended_ = false;

@@ -21,6 +21,8 @@ namespace {
 
 // Between two looks at whether the backend is still there.
 constexpr std::chrono::nanoseconds kBetweenLooks = std::chrono::milliseconds(200);
+// The longest wait for a slot that tells of a chunk: other slots may have to go first.
+constexpr std::chrono::nanoseconds kBetweenTries = std::chrono::milliseconds(5);
 
 // Whether they are the bytes of a slot, one after the other.
 bool are_bytes_of(std::span<const Piece> pieces, uint64_t used) {
@@ -89,6 +91,28 @@ class Stream {
     return {};
   }
 
+  // False where no slot has come free within `longest`.
+  Result<bool> send(const DirectChunk& chunk, std::chrono::nanoseconds longest) {
+    const Result<Slot*> slot = pool_.acquire(longest);
+    if (slot.status().code() == Code::kBusy) return false;
+    if (!slot.ok()) return slot.status();
+    const std::vector<std::byte> message = encode(chunk);
+    std::memcpy(slot.value()->data, message.data(), message.size());
+    const uint32_t index = slot.value()->index;
+    unchecked_.emplace_back(index, pool_.client().slot_life(index));
+    pool_.client().hand_over_direct(index_, index, message.size());
+    return true;
+  }
+
+  // Whether the backend has still to look at chunks that were written directly.
+  bool has_unchecked() {
+    std::erase_if(unchecked_, [this](const auto& slot) {
+      return !pool_.client().is_filled(slot.first, slot.second);
+    });
+    return !unchecked_.empty();
+  }
+
+  uint32_t index() const { return index_; }
   void seal() { pool_.client().seal(index_); }
 
   // The backend's word, where it has spoken.
@@ -117,9 +141,10 @@ class Stream {
   StagingPool& pool_;
   uint32_t index_ = 0;
   bool open_ = false;
+  std::vector<std::pair<uint32_t, uint32_t>> unchecked_;  // slots of such chunks, and their lives
 };
 
-class Writer final : public CheckpointWriter {
+class Writer final : public CheckpointWriter, public DirectSink {
  public:
   Writer(FileSystem& files, StagingPool& pool, const CheckpointText& text, FolderMaker maker)
       : files_(files),
@@ -169,6 +194,36 @@ class Writer final : public CheckpointWriter {
     work_.notify_one();
   }
 
+  DirectSink* direct() override { return this; }
+
+  Answer next_file(File& file) override {
+    const std::lock_guard lock(mutex_);
+    if (!stream_ || over_) return Answer::kNotYet;
+    StagingClient& client = pool_.client();
+    if (!std::exchange(asking_, true)) client.ask_for_file(*stream_);
+    const auto answer = client.file_answer(*stream_);
+    if (!answer) return Answer::kNotYet;
+    asking_ = false;
+    if (answer->bytes == 0) return Answer::kNone;
+    file = {answer->path, answer->number, answer->bytes};
+    return Answer::kFile;
+  }
+
+  void add(DirectChunk chunk, const std::string& path) override {
+    const Status added = no_throw("queue a chunk", [&] {
+      const std::lock_guard lock(mutex_);
+      direct_.push_back({std::move(chunk), path});
+      work_.notify_one();
+      return Status();
+    });
+    if (added.ok()) return;
+    const std::lock_guard lock(mutex_);
+    lost_ = added;
+    work_.notify_one();
+  }
+
+  void give_back(const std::string& path) override { (void)files_.remove(path); }
+
   void abandon() override {
     const std::lock_guard lock(mutex_);
     abandoned_ = true;
@@ -194,12 +249,17 @@ class Writer final : public CheckpointWriter {
     Slot* slot = nullptr;
     Check check;
   };
+  struct QueuedChunk {
+    DirectChunk chunk;
+    std::string path;
+  };
 
   void body() {
     Status status = no_throw("hand over a checkpoint", [&] { return hand_over_all(); });
     std::unique_lock lock(mutex_);
     over_ = true;
     for (const Queued& queued : std::exchange(queue_, {})) pool_.release(queued.slot);
+    for (const QueuedChunk& queued : std::exchange(direct_, {})) give_back(queued.path);
     status_ = status;
     done_.store(true, std::memory_order_release);
     decided_.notify_all();
@@ -225,19 +285,9 @@ class Writer final : public CheckpointWriter {
   Status send_and_wait() {
     Stream stream(pool_);
     if (Status opened = stream.open(text_); !opened.ok()) return opened;
-    for (;;) {
-      Queued next;
-      {
-        std::unique_lock lock(mutex_);
-        work_.wait(lock, [&] { return abandoned_ || !lost_.ok() || manifest_ || !queue_.empty(); });
-        if (abandoned_) return abandoned();
-        if (!lost_.ok()) return lost_;
-        if (queue_.empty()) break;
-        next = std::move(queue_.front());
-        queue_.pop_front();
-      }
-      if (Status sent = send(stream, next); !sent.ok()) return sent;
-    }
+    const StreamInUse in_use(*this, stream.index());
+    if (Status sent = send_all(stream); !sent.ok()) return sent;
+    if (Status checked = await_checks(stream); !checked.ok()) return checked;
     if (Status sealed = seal(stream); !sealed.ok()) return sealed;
     {
       const std::lock_guard lock(mutex_);
@@ -245,6 +295,81 @@ class Writer final : public CheckpointWriter {
       decided_.notify_all();
     }
     return await(stream);
+  }
+
+  // While it is open, files for chunks may be asked for.
+  class StreamInUse {
+   public:
+    StreamInUse(Writer& writer, uint32_t stream) : writer_(writer) {
+      const std::lock_guard lock(writer_.mutex_);
+      writer_.stream_ = stream;
+    }
+    ~StreamInUse() {
+      const std::lock_guard lock(writer_.mutex_);
+      writer_.stream_.reset();
+    }
+    StreamInUse(const StreamInUse&) = delete;
+    StreamInUse& operator=(const StreamInUse&) = delete;
+
+   private:
+    Writer& writer_;
+  };
+
+  // Until the manifest is there. Slots first: what they hold could be what a chunk's slot waits for.
+  Status send_all(Stream& stream) {
+    for (;;) {
+      Queued next;
+      std::optional<QueuedChunk> chunk;
+      {
+        std::unique_lock lock(mutex_);
+        work_.wait(lock, [&] {
+          return abandoned_ || !lost_.ok() || manifest_ || !queue_.empty() || !direct_.empty();
+        });
+        if (abandoned_) return abandoned();
+        if (!lost_.ok()) return lost_;
+        if (!queue_.empty()) {
+          next = std::move(queue_.front());
+          queue_.pop_front();
+        } else if (!direct_.empty()) {
+          chunk = std::move(direct_.front());
+          direct_.pop_front();
+        } else {
+          return {};
+        }
+      }
+      Status sent = chunk ? send(stream, std::move(*chunk)) : send(stream, next);
+      if (!sent.ok()) return sent;
+    }
+  }
+
+  // Where there is no slot it stays queued.
+  Status send(Stream& stream, QueuedChunk queued) {
+    Status status;
+    if (const auto outcome = stream.outcome()) status = ended(*outcome);
+    Result<bool> sent = status.ok() ? stream.send(queued.chunk, kBetweenTries) : status;
+    if (sent.ok() && sent.value()) return {};
+    if (!sent.ok()) {
+      give_back(queued.path);
+      return sent.status();
+    }
+    const std::lock_guard lock(mutex_);
+    direct_.push_front(std::move(queued));
+    return {};
+  }
+
+  // What is sealed is as it was at the cut: the host has not seen these chunks.
+  Status await_checks(Stream& stream) {
+    for (;;) {
+      const uint32_t seen = pool_.client().changes();
+      if (!stream.has_unchecked()) return {};
+      if (const auto outcome = stream.outcome()) return ended(*outcome);
+      {
+        const std::lock_guard lock(mutex_);
+        if (abandoned_) return abandoned();
+      }
+      if (Status served = pool_.watch().look(); !served.ok()) return served;
+      pool_.client().wait(seen, kBetweenLooks);
+    }
   }
 
   // The slot is gone afterwards.
@@ -315,6 +440,9 @@ class Writer final : public CheckpointWriter {
   std::condition_variable work_;
   std::condition_variable decided_;
   std::deque<Queued> queue_;
+  std::deque<QueuedChunk> direct_;
+  std::optional<uint32_t> stream_;    // while it is open
+  bool asking_ = false;               // for a file for a chunk
   std::optional<Manifest> manifest_;  // once it is there, the thread's own
   JournalWriter* journal_ = nullptr;
   Done done_call_;

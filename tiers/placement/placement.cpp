@@ -58,6 +58,13 @@ std::optional<size_t> Placement::first_with_room() const {
   return std::nullopt;
 }
 
+// Bytes a second that one more writer is predicted to have.
+double Placement::rate_of_next(const Tier& tier) {
+  const auto writers =
+      static_cast<uint32_t>(std::min<uint64_t>(tier.now.writing + 1, kMostModelWriters));
+  return tier.local.model.of_one(writers);
+}
+
 // Algorithm 2, lines 6 to 13.
 std::optional<size_t> Placement::fastest_above(double bandwidth) const {
   double most = bandwidth;
@@ -65,9 +72,7 @@ std::optional<size_t> Placement::fastest_above(double bandwidth) const {
   for (size_t tier = 0; tier < tiers_.size(); ++tier) {
     const Tier& candidate = tiers_[tier];
     if (!candidate.has_room()) continue;
-    const auto writers =
-        static_cast<uint32_t>(std::min<uint64_t>(candidate.now.writing + 1, kMostModelWriters));
-    const double predicted = candidate.local.model.of_one(writers);
+    const double predicted = rate_of_next(candidate);
     if (predicted > most) {
       most = predicted;
       chosen = tier;
@@ -173,6 +178,23 @@ Result<Placement::Grants> Placement::abandoned(size_t tier) {
   }
   --tiers_[tier].now.writing;
   return serve();
+}
+
+std::optional<size_t> Placement::reserve_behind_first() {
+  const std::lock_guard lock(mutex_);
+  if (!queue_.empty()) return std::nullopt;
+  double most = 0;
+  std::optional<size_t> chosen;
+  for (size_t tier = 1; tier < tiers_.size(); ++tier) {
+    const Tier& candidate = tiers_[tier];
+    if (!may_use(tier) || !candidate.has_room()) continue;
+    const double predicted = rate_of_next(candidate);
+    if (predicted <= most) continue;
+    most = predicted;
+    chosen = tier;
+  }
+  if (chosen) ++tiers_[*chosen].now.writing;
+  return chosen;
 }
 
 bool Placement::cancel(uint64_t producer) {

@@ -94,6 +94,10 @@ class Placement {
   Result<Grants> flush_failed(size_t tier, double seconds);
   // Not in the paper. A producer that was given the tier will not write its chunk.
   Result<Grants> abandoned(size_t tier);
+  // Not in the paper. A place for a chunk that does not pass through memory: on the fastest tier
+  // behind the first that the policy may use and that has room. Nothing where there is none, or where
+  // producers wait. From then on it is as one that was given to a producer.
+  std::optional<size_t> reserve_behind_first();
   // Not in the paper. Takes a producer that waits out of the queue; false when it did not wait.
   bool cancel(uint64_t producer);
   // Not in the paper. A chunk lies in the tier from an earlier backend, written and to be flushed.
@@ -126,6 +130,7 @@ class Placement {
   Placement(std::vector<LocalTier> tiers, const Settings& settings);
   Status refuse(size_t tier, const char* what) const;
   bool may_use(size_t tier) const;
+  static double rate_of_next(const Tier& tier);
   bool any_local() const;
   Result<Grants> set_suspended(size_t tier, bool suspended);
   std::optional<size_t> first_with_room() const;

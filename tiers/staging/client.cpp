@@ -104,6 +104,8 @@ Result<uint32_t> StagingClient::open(StreamKind kind, const std::string& text) {
     entry.kind = kind;
     entry.slots = 0;
     entry.durable.store(0, std::memory_order_relaxed);
+    entry.asked.store(0, std::memory_order_relaxed);
+    entry.answered.store(0, std::memory_order_relaxed);
     entry.text_bytes = copy_text(entry.text, text);
     entry.word.change(entry.word.load(), StreamState::kOpen, index_);
     memory_.header().filled.ring();
@@ -114,6 +116,15 @@ Result<uint32_t> StagingClient::open(StreamKind kind, const std::string& text) {
 
 void StagingClient::hand_over(uint32_t stream, uint32_t slot, uint64_t used,
                               std::span<const Piece> pieces) {
+  hand_over(stream, slot, used, pieces, false);
+}
+
+void StagingClient::hand_over_direct(uint32_t stream, uint32_t slot, uint64_t used) {
+  hand_over(stream, slot, used, {}, true);
+}
+
+void StagingClient::hand_over(uint32_t stream, uint32_t slot, uint64_t used,
+                              std::span<const Piece> pieces, bool direct) {
   StreamEntry& target = memory_.streams()[stream];
   SlotEntry& entry = memory_.slots()[slot];
   entry.stream = stream;
@@ -121,10 +132,33 @@ void StagingClient::hand_over(uint32_t stream, uint32_t slot, uint64_t used,
   entry.sequence = target.slots;
   entry.used = used;
   entry.pieces = static_cast<uint32_t>(pieces.size());
+  entry.direct = direct ? 1 : 0;
   std::copy(pieces.begin(), pieces.end(), memory_.pieces(slot).begin());
   entry.word.change(entry.word.load(), SlotState::kFilled, index_);
   ++target.slots;  // last: what is counted is there
   memory_.header().filled.ring();
+}
+
+bool StagingClient::is_filled(uint32_t slot, uint32_t life) const {
+  const Owned<SlotState> now = memory_.slots()[slot].word.load();
+  return now.state == SlotState::kFilled && now.life == life;
+}
+
+uint32_t StagingClient::slot_life(uint32_t slot) const {
+  return memory_.slots()[slot].word.load().life;
+}
+
+void StagingClient::ask_for_file(uint32_t stream) {
+  memory_.streams()[stream].asked.fetch_add(1, std::memory_order_release);
+  memory_.header().filled.ring();
+}
+
+std::optional<StagingClient::DirectFile> StagingClient::file_answer(uint32_t stream) const {
+  const StreamEntry& entry = memory_.streams()[stream];
+  const uint32_t answered = entry.answered.load(std::memory_order_acquire);
+  if (answered != entry.asked.load(std::memory_order_relaxed)) return std::nullopt;
+  const size_t length = strnlen(entry.direct_path, kDirectPath);
+  return DirectFile{entry.direct_number, entry.direct_bytes, {entry.direct_path, length}};
 }
 
 // The server may end it at the same moment.

@@ -44,6 +44,22 @@ class StagingClient {
   // The claimed slot's first `used` bytes are the stream's next ones. `pieces`: where they lay, or
   // none. The slot is the server's from now on.
   void hand_over(uint32_t stream, uint32_t slot, uint64_t used, std::span<const Piece> pieces);
+  // The same of a slot whose bytes are an encoded DirectChunk.
+  void hand_over_direct(uint32_t stream, uint32_t slot, uint64_t used);
+  // Whether the server still has that life of a slot that was handed over.
+  bool is_filled(uint32_t slot, uint32_t life) const;
+  uint32_t slot_life(uint32_t slot) const;
+
+  // Asks for a file that this process will write directly. Only when there is no question that has
+  // no answer.
+  void ask_for_file(uint32_t stream);
+  struct DirectFile {
+    uint32_t number = 0;
+    uint64_t bytes = 0;  // that go behind the header; 0: there is no file at the moment
+    std::string path;
+  };
+  // The answer to the last question, nothing as long as there is none.
+  std::optional<DirectFile> file_answer(uint32_t stream) const;
   // No more slots: what there is outlives this process.
   void seal(uint32_t stream);
   // Nothing of it will be needed, an outcome neither: closes it, too.
@@ -64,6 +80,8 @@ class StagingClient {
  private:
   StagingClient(StagingMemory& memory, uint32_t index)
       : memory_(memory), line_(memory), index_(index) {}
+  void hand_over(uint32_t stream, uint32_t slot, uint64_t used, std::span<const Piece> pieces,
+                 bool direct);
   std::optional<uint32_t> try_claim(PlaceInLine& place, uint32_t preferred);
   bool claim_of(uint32_t begin, uint32_t end, uint32_t& slot);
 

@@ -19,7 +19,7 @@
 namespace gpusnap {
 
 // Both are part of the area's name: other versions never meet.
-inline constexpr uint32_t kStagingVersion = 4;
+inline constexpr uint32_t kStagingVersion = 5;
 inline constexpr uint64_t kStagingMagic = 0x6770'7573'6e61'7031;  // "gpusnap1"
 
 inline constexpr uint32_t kMostClients = 256;
@@ -31,6 +31,7 @@ inline constexpr size_t kStreamText = 4096 - 64;
 inline constexpr size_t kOutcomeText = 512;
 inline constexpr size_t kMostTiersTold = 16;
 inline constexpr size_t kTierText = 224;
+inline constexpr size_t kDirectPath = 512;
 
 // Rung when something has changed; who waits for a change looks at the number first. In memory
 // that processes share.
@@ -121,6 +122,14 @@ struct alignas(64) StreamEntry {
   std::atomic<uint64_t> durable{0};
   // The life of which all is on the node's own devices and outlives its memory, as the server says.
   std::atomic<uint32_t> held{0};
+  // Files for chunks that the client writes itself (direct/direct_chunk.h), one after the other. The
+  // client asks only when the server has answered: these are how many of both there were. An answer
+  // is the file's number, its path and its room in bytes; no room: it gets none at the moment.
+  std::atomic<uint32_t> asked{0};
+  std::atomic<uint32_t> answered{0};
+  uint32_t direct_number = 0;
+  uint64_t direct_bytes = 0;
+  char direct_path[kDirectPath];  // with a zero byte at its end
   uint32_t outcome = 0;  // ended: a Code
   uint32_t text_bytes = 0;
   char message[kOutcomeText];  // ended, with a zero byte at its end
@@ -144,6 +153,7 @@ struct alignas(64) SlotEntry {
   uint64_t sequence = 0;  // 0 and up within the stream
   uint64_t used = 0;      // bytes
   uint32_t pieces = 0;    // 0: bytes without a place on the device
+  uint32_t direct = 0;    // 1: they are a DirectChunk
 };
 
 // A place in the line for slots (turn.h). The word's owner is the client's index.

@@ -168,6 +168,26 @@ std::span<const Piece> StagingServer::pieces(uint32_t slot) const {
   return all.first(std::min<size_t>(memory_.slots()[slot].pieces, all.size()));
 }
 
+bool StagingServer::is_asked_for_file(uint32_t stream) const {
+  const StreamEntry& entry = memory_.streams()[stream];
+  return entry.asked.load(std::memory_order_acquire) !=
+         entry.answered.load(std::memory_order_relaxed);
+}
+
+// A path that is too long is no file.
+void StagingServer::answer(uint32_t stream, uint32_t number, const std::string& path,
+                           uint64_t bytes) {
+  StreamEntry& entry = memory_.streams()[stream];
+  const bool fits = path.size() < kDirectPath;
+  entry.direct_number = number;
+  entry.direct_bytes = fits ? bytes : 0;
+  const size_t length = fits ? path.size() : 0;
+  std::memcpy(entry.direct_path, path.data(), length);
+  entry.direct_path[length] = 0;
+  entry.answered.store(entry.asked.load(std::memory_order_relaxed), std::memory_order_release);
+  memory_.header().freed.ring();
+}
+
 void StagingServer::release(uint32_t slot) {
   OwnedWord<SlotState>& word = memory_.slots()[slot].word;
   word.free(word.load());

@@ -62,6 +62,14 @@ class StagingServer {
   std::span<const std::byte> bytes(uint32_t slot) const;
   std::span<const Piece> pieces(uint32_t slot) const;
 
+  // Whether they are a DirectChunk.
+  bool is_direct(uint32_t slot) const { return memory_.slots()[slot].direct == 1; }
+  // Whether the stream's client waits for a file that it can write directly.
+  bool is_asked_for_file(uint32_t stream) const;
+  // The answer: such a file with room for so many bytes, or none at the moment, with 0 bytes. Of a
+  // stream that has not ended.
+  void answer(uint32_t stream, uint32_t number, const std::string& path, uint64_t bytes);
+
   // The slot's bytes are not needed any more.
   void release(uint32_t slot);
   // So many of the stream's slots are durable.

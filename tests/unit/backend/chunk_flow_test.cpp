@@ -45,6 +45,15 @@ class HeldPart final : public IncomingCheckpoint {
     moved_numbers.push_back(number);
     moves.push_back(std::move(moved));
   }
+  void open_direct(size_t folder, std::function<void(uint32_t, std::string)> opened) override {
+    direct_folders.push_back(folder);
+    opened(kFirstDirectChunk, direct_path_);
+  }
+  std::string direct_path(uint32_t) const override { return direct_path_; }
+  void add_direct(uint64_t, DirectChunk chunk, std::function<void()> stored) override {
+    direct_bytes += chunk.bytes();
+    checks.push_back(std::move(stored));
+  }
   void add_manifest(uint64_t, std::span<const std::byte>, Release) override {}
   void seal(uint64_t) override {}
   void fail(const Status&) override {}
@@ -58,6 +67,10 @@ class HeldPart final : public IncomingCheckpoint {
   std::deque<Release> to_ssd;
   std::deque<std::function<void()>> moves;
   std::vector<uint32_t> moved_numbers;
+  std::vector<size_t> direct_folders;
+  std::string direct_path_ = "/ssd/direct";
+  uint64_t direct_bytes = 0;
+  std::deque<std::function<void()>> checks;
 
  private:
   CheckpointText text_;
