@@ -36,20 +36,23 @@ CUresult map_physical(const Driver& driver, const MappedMemory& memory) {
 }
 
 // Physical memory for the reserved range.
+CUresult back(const Driver& driver, MappedMemory& memory, const CUmemAllocationProp& properties) {
+  CUresult result = driver.cuMemCreate(&memory.handle, memory.size, &properties, 0);
+  if (result != CUDA_SUCCESS) return result;
+  result = map_physical(driver, memory);
+  if (result != CUDA_SUCCESS) (void)driver.cuMemRelease(memory.handle);
+  return result;
+}
+
 CUresult back(const Driver& driver, MappedMemory& memory, unsigned short usage,
               bool shareable = false) {
   CUmemAllocationProp properties = device_memory(memory.device);
   properties.allocFlags.usage = usage;
   if (shareable) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  CUresult result = driver.cuMemCreate(&memory.handle, memory.size, &properties, 0);
+  const CUresult result = back(driver, memory, properties);
   // Sharing it may never be asked for.
-  if (shareable && result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY) {
-    return back(driver, memory, usage);
-  }
-  if (result != CUDA_SUCCESS) return result;
-  result = map_physical(driver, memory);
-  if (result != CUDA_SUCCESS) (void)driver.cuMemRelease(memory.handle);
-  return result;
+  const bool is_refused = result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY;
+  return shareable && is_refused ? back(driver, memory, usage) : result;
 }
 
 // Where neither a kernel nor a driver maps anything by itself, nor we host memory.
@@ -144,6 +147,19 @@ Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size,
   if (const Status reserved = reserve_at(driver, memory, address); !reserved.ok()) return reserved;
   const CUresult result =
       back(driver, memory, address != 0 ? usage_of_own(driver, device) : 0, shareable);
+  if (result != CUDA_SUCCESS) return not_mapped(driver, memory, result);
+  return memory;
+}
+
+Result<MappedMemory> map_memory_for_adapters(const Driver& driver, int device, uint64_t size) {
+  MappedMemory memory{.size = size, .device = device};
+  if (const Status reserved = reserve_at(driver, memory, 0); !reserved.ok()) return reserved;
+  CUmemAllocationProp properties = device_memory(device);
+  properties.allocFlags.gpuDirectRDMACapable = 1;
+  CUresult result = back(driver, memory, properties);
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY) {
+    result = back(driver, memory, device_memory(device));
+  }
   if (result != CUDA_SUCCESS) return not_mapped(driver, memory, result);
   return memory;
 }

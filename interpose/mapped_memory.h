@@ -26,6 +26,8 @@ Result<uint64_t> mapping_granularity(const Driver& driver, int device);
 // `shareable`: other processes may be given it, where the driver can do that.
 Result<MappedMemory> map_memory(const Driver& driver, int device, uint64_t size, uint64_t address,
                                 bool shareable = false);
+// Out of the way, and reachable for storage and network adapters, where the driver can do that.
+Result<MappedMemory> map_memory_for_adapters(const Driver& driver, int device, uint64_t size);
 // The same of physical memory that is there already, at its address; the handle stays the caller's
 // where it fails.
 Status map_at(const Driver& driver, const MappedMemory& memory);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "interpose/activation.h"
+#include "interpose/direct/direct_storage.h"
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/mpi/state.h"
 #include "interpose/opened_files.h"
@@ -232,6 +233,9 @@ Status Session::open_store() {
   }
   pinning_ = std::make_unique<ArenaPinning>(*driver_, backend_->memory(), pool, settings_.pin,
                                             pinning_turns_.get());
+  // Now, in recordings and in replays: libraries that are loaded lie between the program's
+  // mappings.
+  direct_ = DirectStorage::open(settings_);
   checkpointer_ = std::make_unique<Checkpointer>(*this);
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();

@@ -71,6 +71,7 @@ inline constexpr int kExitDamaged = 65, kExitNoCheckpoint = 66, kExitOtherProgra
                      kExitDiverged = 71, kExitImpossible = 72, kExitStore = 73, kExitSetting = 78;
 
 class Checkpointer;
+class DirectStorage;
 class Snapshots;
 struct CutPlace;
 namespace mpi {
@@ -638,6 +639,7 @@ class Session {
   std::unique_ptr<BackendLink> backend_;
   std::unique_ptr<NodeLock> pinning_turns_;
   std::unique_ptr<ArenaPinning> pinning_;
+  std::unique_ptr<DirectStorage> direct_;
   std::unique_ptr<Checkpointer> checkpointer_;
   Snapshots* snapshots_ = nullptr;                          // the checkpointer's
   const std::atomic<bool>* writes_wanted_ = &nobody_asks_;  // its flag

@@ -12,8 +12,8 @@ namespace gpusnap {
 uint64_t checksum(std::span<const std::byte> bytes);
 uint64_t checksum(std::string_view text);
 
-// The fingerprint of a zone, which our kernel computes on the device, too: its checksum, after zeros
-// up to kPaddedZoneBytes where it has at most kShortZoneBytes.
+// The fingerprint of a zone, which our kernel computes on the device, too: its checksum, after
+// zeros up to kPaddedZoneBytes where it has at most kShortZoneBytes.
 inline constexpr size_t kShortZoneBytes = 240;
 inline constexpr size_t kPaddedZoneBytes = 256;
 uint64_t fingerprint(std::span<const std::byte> zone);

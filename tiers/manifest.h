@@ -195,6 +195,8 @@ struct Manifest {
   // all ranks of a run.
   uint64_t program_write = 0;
   bool by_program() const { return program_write != 0; }
+  // Of its own bytes, those that went from the device straight to a local tier, past host memory.
+  uint64_t direct_bytes = 0;
 
   uint64_t bytes() const;      // of device memory at the cut
   uint64_t own_bytes() const;  // of those, in this manifest's own extents

@@ -502,6 +502,14 @@ std::string read_read_ahead(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
+std::string read_direct(std::string_view value, ParsedSettings& into) {
+  constexpr std::array<std::string_view, 3> kWords = {"off", "auto", "always"};
+  const auto* const found = std::ranges::find(kWords, value);
+  if (found == kWords.end()) return "not auto, off or always";
+  into.settings.direct = static_cast<DirectUse>(found - kWords.begin());
+  return {};
+}
+
 std::string read_replay_output(std::string_view value, ParsedSettings&) {
   return value == "once" || value == "again" ? "" : "not once or again";
 }
@@ -540,7 +548,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 46> kVariables = {
+constexpr std::array<Variable, 47> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
@@ -560,6 +568,7 @@ constexpr std::array<Variable, 46> kVariables = {
      {"GPUSNAP_CHUNK", read_chunk},
      {"GPUSNAP_PLACEMENT", read_placement},
      {"GPUSNAP_FLUSHES", read_flushes},
+     {"GPUSNAP_DIRECT", read_direct},
      {"GPUSNAP_LEVELS", read_levels},
      {"GPUSNAP_PEERS", read_peers},
      {"GPUSNAP_LEVEL_PORT", read_level_port},

@@ -40,6 +40,13 @@ enum class Pinning {
   kAtOnce,      // in the program's first context, which waits for it
 };
 
+// GPUSNAP_DIRECT: whether the device writes to local tiers past host memory, where it can.
+enum class DirectUse {
+  kOff,
+  kAuto,    // where that is measured to be faster
+  kAlways,  // however fast it is, to compare with
+};
+
 inline constexpr uint32_t kMostCompressWorkers = 8;
 inline constexpr uint32_t kMostWrites = 64;
 
@@ -74,10 +81,11 @@ struct Settings {
   bool speculate = true;          // on kernels of which it is not proven what they write
   CompressionSetting compress;
   uint32_t compress_workers =
-      0;                 // at most kMostCompressWorkers; parse_settings() fills in the default
-  uint32_t writes = 8;   // of a checkpoint, on their way at the same time; at most kMostWrites
-  TierSettings tiers;    // GPUSNAP_SSD, GPUSNAP_CHUNK, GPUSNAP_PLACEMENT, GPUSNAP_FLUSHES
-  LevelSettings levels;  // GPUSNAP_LEVELS, GPUSNAP_PEERS, GPUSNAP_LEVEL_*
+      0;                // at most kMostCompressWorkers; parse_settings() fills in the default
+  uint32_t writes = 8;  // of a checkpoint, on their way at the same time; at most kMostWrites
+  TierSettings tiers;   // GPUSNAP_SSD, GPUSNAP_CHUNK, GPUSNAP_PLACEMENT, GPUSNAP_FLUSHES
+  DirectUse direct = DirectUse::kAuto;
+  LevelSettings levels;         // GPUSNAP_LEVELS, GPUSNAP_PEERS, GPUSNAP_LEVEL_*
   bool backend_process = true;  // GPUSNAP_BACKEND: a process of the node's, or a thread
   std::string node;             // which processes share a backend; empty: the host's name
   // How long a backend without work stays.

@@ -60,7 +60,8 @@ class MeetingsEnd {
 
 Checkpointer::Checkpointer(Session& session)
     : session_(session),
-      snapshots_(session.driver(), session.settings_, session.callers_, session.backend_->pool()) {}
+      snapshots_(session.driver(), session.settings_, session.callers_, session.backend_->pool(),
+                 session.direct_.get()) {}
 
 CUstream Checkpointer::stream() {
   const CUcontext context = session_.current_context();
@@ -299,6 +300,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
         manifest->stall_ns = held ? stall() : manifest->stall_ns + manifest->waits.all_ns();
         saved.stall_ns = manifest->stall_ns;
         saved.meanwhile = manifest->meanwhile = counts.calls;
+        manifest->direct_bytes = counts.direct_bytes;
         writer_->finish(std::move(*manifest), &session_.recorder_->writer(),
                         [this, id, epoch, saved](const Status& done) {
                           if (done.ok()) {

@@ -138,12 +138,25 @@ CUdeviceptr DeviceLane::block(uint64_t index) {
   return cache_.address + index * zone_bytes_;
 }
 
+CUdeviceptr DeviceLane::direct_buffer(uint64_t bytes) {
+  if (direct_.address != 0) return direct_.size >= bytes ? direct_.address : 0;
+  const auto granularity = mapping_granularity(driver_, device());
+  if (!granularity.ok()) return 0;
+  const uint64_t whole = (bytes + granularity.value() - 1) / granularity.value();
+  auto mapped = map_memory_for_adapters(driver_, device(), whole * granularity.value());
+  if (!mapped.ok()) return 0;
+  const std::lock_guard lock(mutex_);
+  direct_ = mapped.value();
+  return direct_.address;
+}
+
 uint64_t DeviceLane::own_bytes() {
   std::lock_guard lock(mutex_);
-  return tables_.size + cache_.size;
+  return tables_.size + cache_.size + direct_.size;
 }
 
 DeviceLane::~DeviceLane() {
+  unmap_memory(driver_, direct_);
   unmap_memory(driver_, cache_);
   unmap_memory(driver_, tables_);
   if (host_tables_ == nullptr) return;

@@ -93,6 +93,10 @@ class DeviceLane {
   bool few_blocks_left();
   CUdeviceptr block(uint64_t index);
 
+  // Memory of the device from which storage is written directly (interpose/direct/), the same at
+  // each call; 0: there is none. For one thread, the offloader's.
+  CUdeviceptr direct_buffer(uint64_t bytes);
+
   // Device memory that the program must not find missing.
   uint64_t own_bytes();
   // Parts with the blocks, where nobody uses them, because the program needs the
@@ -141,6 +145,7 @@ class DeviceLane {
   bool has_all_ = false;  // of the cache that is to be had
   bool growing_ = false;  // the cache, without the lock
   GrowingMemory cache_;
+  MappedMemory direct_;
   uint64_t zone_bytes_ = 0;
   BlockPool blocks_;
 };

@@ -19,6 +19,9 @@ constexpr uint64_t kLargeRun = 512 << 10;
 constexpr size_t kFlightsOfHeld = 2;
 // Of the blocks, for one gathering: calls that take it over need room for the same zones besides.
 constexpr uint64_t kPartOfGathering = 16;
+// Written to a file at once: enough for full bandwidth, and the offloader waits no longer than for
+// a slot's worth.
+constexpr uint64_t kDirectBuffer = 4 << 20;
 constexpr std::chrono::nanoseconds kShortPause = std::chrono::microseconds(20);
 }  // namespace
 
@@ -38,6 +41,7 @@ void Offloader::run() {
     const bool started = start_more();
     if (!collected && !started) std::this_thread::sleep_for(pause());
   }
+  direct_.reset();
 }
 
 // With one copy at a time the engine would be idle from its end to the next look.
@@ -51,7 +55,7 @@ bool Offloader::done() {
   if (snapshots_.zones_.busy(reinterpret_cast<uint64_t>(lane_.context()))) return false;
   std::lock_guard lock(mutex_);
   return copies_.empty() && added_.empty() && flights_.empty() && gatherings_.empty() &&
-         duplicates_.empty() && fill_ == nullptr;
+         duplicates_.empty() && fill_ == nullptr && (!direct_ || direct_->idle());
 }
 
 void Offloader::add_duplicates(const TransferPtr& transfer) {
@@ -61,7 +65,7 @@ void Offloader::add_duplicates(const TransferPtr& transfer) {
 
 void Offloader::add_flight(const TransferPtr& transfer, Slot* slot) {
   Flight flight;
-  flight.fill = std::make_shared<Fill>(Fill{slot, 0, 1, {}});
+  flight.fill = std::make_shared<Fill>(Fill{.slot = slot, .flights = 1});
   flight.transfer = transfer;
   std::lock_guard lock(mutex_);
   added_.push_back(std::move(flight));
@@ -75,7 +79,7 @@ bool Offloader::collect() {
   std::vector<std::shared_ptr<Fill>> landed;
   const bool any = collect_flights(landed);
   for (const auto& fill : landed) hand_over(*fill);
-  return any;
+  return collect_direct() || any;
 }
 
 void Offloader::collect_copies() {
@@ -138,6 +142,10 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
     }
     fill.pieces.insert(fill.pieces.end(), flight.pieces.begin(), flight.pieces.end());
     for (BlockPool::Run blocks : flight.blocks) lane_.give_back_blocks(blocks);
+    if (flight.from_direct) {
+      left_flies_ = false;
+      direct_->left_has_gone();
+    }
     if (--fill.flights == 0 && flight.fill != fill_) landed.push_back(flight.fill);
     return true;
   });
@@ -159,7 +167,20 @@ void Offloader::hand_over(Fill& fill) {
     used += piece.size;
   }
   slot->used = used;
+  learn(fill);
   snapshots_.hand_over(pieces, slot);
+}
+
+// How fast staging memory takes what is saved. Slots that are half empty say nothing of it.
+void Offloader::learn(const Fill& fill) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool tells =
+      direct_ && fill.since.time_since_epoch().count() != 0 && fill.used * 2 >= fill.slot->capacity;
+  if (tells) {
+    const std::chrono::nanoseconds took = now - std::max(fill.since, last_fill_);
+    snapshots_.direct_->ended(SaveWay::kStaged, fill.used, static_cast<uint64_t>(took.count()));
+  }
+  last_fill_ = now;
 }
 
 bool Offloader::start_more() {
@@ -169,12 +190,14 @@ bool Offloader::start_more() {
   }
   const bool copies = start_to_host();
   const bool gathers = start_gathering();
-  return copies || gathers;
+  const bool direct = start_direct();
+  return copies || gathers || direct;
 }
 
 void Offloader::give_up() {
   for (const Duplicate& duplicate : duplicates_) lane_.give_back_blocks(duplicate.blocks);
   duplicates_.clear();
+  if (direct_) direct_->give_up();
   close_fill();
 }
 
@@ -182,8 +205,12 @@ bool Offloader::start_to_host() {
   if (flights_.size() >= most_flights()) return false;
   if (!snapshots_.holds_program() && yielding_.stands_back(lane_.offload())) return false;
   // Zones that still have to be saved first, as long as calls find room for duplicates.
-  const bool started = lane_.few_blocks_left() ? start_duplicates() || start_zones()
-                                               : start_zones() || start_duplicates();
+  DirectOffload* const direct = this->direct();
+  const bool takes_zones = direct == nullptr || !direct->takes_runs();
+  const auto start_pending = [&] { return takes_zones && start_zones(); };
+  const bool started =
+      start_left() || (lane_.few_blocks_left() ? start_duplicates() || start_pending()
+                                               : start_pending() || start_duplicates());
   if (started) {
     yielding_.started();
   } else if (fill_ != nullptr && (fill_->used == 0 || (flights_.empty() && gatherings_.empty()))) {
@@ -207,7 +234,9 @@ Offloader::Fill* Offloader::open_fill() {
   }
   if (fill_ == nullptr) {
     Slot* slot = take_slot();
-    if (slot != nullptr) fill_ = std::make_shared<Fill>(Fill{slot, 0, 0, {}});
+    if (!wanted_) wanted_ = std::chrono::steady_clock::now();
+    if (slot != nullptr) fill_ = std::make_shared<Fill>(Fill{.slot = slot, .since = *wanted_});
+    if (slot != nullptr) wanted_.reset();
   }
   return fill_.get();
 }
@@ -247,6 +276,93 @@ bool Offloader::start_zones() {
   fill->used += flight.transfer->bytes;
   const CUresult result =
       snapshots_.copy_to_slot(*flight.transfer, fill->slot, flight.place, lane_.offload());
+  launch(std::move(flight), result);
+  return true;
+}
+
+DirectOffload* Offloader::direct() {
+  if (direct_) return &*direct_;
+  DirectStorage* const storage = snapshots_.direct_;
+  if (storage == nullptr || !storage->chosen()) return nullptr;
+  DirectSink* const sink = snapshots_.writer_->direct();
+  const uint64_t zone = snapshots_.zone_bytes_;
+  const uint64_t slot = snapshots_.pool_.slot_bytes();
+  const uint64_t bytes = std::min(kDirectBuffer, slot) / zone * zone;
+  const CUdeviceptr address = sink == nullptr ? 0 : lane_.direct_buffer(bytes);
+  if (address == 0) return nullptr;
+  return &direct_.emplace(*storage, *sink, DirectOffload::Buffer{address, bytes, zone, slot});
+}
+
+// The zones of a run are saved when it is in our buffer.
+bool Offloader::start_direct() {
+  DirectOffload* const direct = this->direct();
+  if (direct == nullptr) return false;
+  const auto context = reinterpret_cast<uint64_t>(lane_.context());
+  const uint64_t room = direct->room();
+  if (room == 0) {
+    if (direct->run() == nullptr && !snapshots_.zones_.busy(context)) direct->close_file();
+    return false;
+  }
+  if (!snapshots_.holds_program() && yielding_.stands_back(lane_.offload())) return false;
+  const uint64_t large = snapshots_.direct_->always() ? snapshots_.zone_bytes_ : kLargeRun;
+  const TransferPtr run =
+      snapshots_.zones_.claim_next(context, room, large, SnapshotZones::Scattered::kLeave);
+  if (run == nullptr) {
+    direct->no_more_runs();
+    direct->close_file();
+    return false;
+  }
+  std::vector<ZoneCopy> copies;
+  for (const TransferPiece& piece : run->pieces) {
+    const uint64_t from = snapshots_.zones_.ranges()[piece.range].address + piece.offset;
+    copies.push_back({direct->address() + piece.place, from, piece.size, piece.range});
+  }
+  const CUresult result =
+      copy_zones(snapshots_.driver_, CopyTo::kDevice, std::move(copies), lane_.gathering());
+  if (result != CUDA_SUCCESS) {
+    snapshots_.fail(driver_status(snapshots_.driver_, "copying device memory", result));
+  }
+  snapshots_.zones_.started(run, snapshots_.record(lane_, lane_.gathering()));
+  direct->begin(run);
+  return true;
+}
+
+bool Offloader::collect_direct() {
+  if (!direct_ || direct_->run() == nullptr) return false;
+  const TransferPtr run = direct_->run();
+  if (!snapshots_.arrived(run->event.get())) return false;
+  snapshots_.zones_.finished(run, snapshots_.settings_.organisation.hints);
+  if (snapshots_.failed()) {
+    direct_->drop_run();
+    return true;
+  }
+  snapshots_.note_direct(direct_->write([this](uint32_t range, uint64_t offset) {
+    return snapshots_.fingerprint_at_cut(range, offset);
+  }));
+  return true;
+}
+
+// By staging memory, in one slot.
+bool Offloader::start_left() {
+  if (!direct_ || direct_->left().empty() || left_flies_) return false;
+  uint64_t bytes = 0;
+  for (const TransferPiece& piece : direct_->left()) bytes += piece.size;
+  if (fill_ != nullptr && fill_->slot->capacity - fill_->used < bytes) close_fill();
+  Fill* const fill = open_fill();
+  if (fill == nullptr || fill->slot->capacity - fill->used < bytes) return false;
+  Flight flight;
+  flight.from_direct = true;
+  std::vector<ZoneCopy> copies;
+  for (TransferPiece piece : direct_->left()) {
+    const uint64_t to = reinterpret_cast<uint64_t>(fill->slot->data + fill->used);
+    copies.push_back({to, direct_->address() + piece.place, piece.size});
+    piece.place = fill->used;
+    fill->used += piece.size;
+    flight.pieces.push_back(piece);
+  }
+  left_flies_ = true;
+  const CUresult result =
+      copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies), lane_.offload());
   launch(std::move(flight), result);
   return true;
 }

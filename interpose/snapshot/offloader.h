@@ -11,8 +11,10 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "interpose/direct/direct_offload.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/yielding.h"
 #include "interpose/snapshot/zone_copies.h"
@@ -42,9 +44,10 @@ class Offloader {
   // A slot that is being filled by one flight after the other.
   struct Fill {
     Slot* slot = nullptr;
-    uint64_t used = 0;                  // bytes, in flight or landed
-    size_t flights = 0;                 // on their way
-    std::vector<TransferPiece> pieces;  // landed; `place` is theirs in the slot
+    uint64_t used = 0;                              // bytes, in flight or landed
+    std::chrono::steady_clock::time_point since{};  // when its slot was wanted; 0: by a call
+    size_t flights = 0;                             // on their way
+    std::vector<TransferPiece> pieces;              // landed; `place` is theirs in the slot
   };
   // Bytes on their way into a slot.
   struct Flight {
@@ -54,6 +57,7 @@ class Offloader {
     TransferPtr transfer;               // null: from blocks
     std::shared_ptr<void> event;        // of a flight from blocks
     std::vector<BlockPool::Run> blocks;
+    bool from_direct = false;  // what DirectOffload has left
   };
   // Scattered zones on their way into blocks.
   struct Gathering {
@@ -67,6 +71,12 @@ class Offloader {
     BlockPool::Run blocks;
   };
 
+  // Null where nothing goes to local tiers directly.
+  DirectOffload* direct();
+  bool start_direct();
+  bool collect_direct();
+  bool start_left();
+  void learn(const Fill& fill);
   bool collect();
   void collect_copies();
   void collect_gatherings();
@@ -103,6 +113,10 @@ class Offloader {
   std::deque<Duplicate> duplicates_;  // to be moved, the oldest first
   std::shared_ptr<Fill> fill_;        // that is open
   std::chrono::steady_clock::time_point last_slot_;
+  std::optional<DirectOffload> direct_;
+  bool left_flies_ = false;
+  std::optional<std::chrono::steady_clock::time_point> wanted_;  // a slot, since then
+  std::chrono::steady_clock::time_point last_fill_;              // was handed over
 };
 
 }  // namespace gpusnap

@@ -70,7 +70,7 @@ class Snapshots::OneSlot : public SnapshotZones::Room {
 };
 
 Snapshots::Snapshots(const Driver& driver, const Settings& settings, Workers& workers,
-                     StagingPool& pool)
+                     StagingPool& pool, DirectStorage* direct)
     : driver_(driver),
       settings_(settings),
       growth_turns_(node_name(settings.node), "device-memory"),
@@ -78,6 +78,7 @@ Snapshots::Snapshots(const Driver& driver, const Settings& settings, Workers& wo
       zone_bytes_(settings.organisation.fine ? kFineZone : settings.zone),
       workers_(workers),
       pool_(pool),
+      direct_(direct),
       wanted_(settings.dirty_from_calls) {}
 
 Snapshots::~Snapshots() = default;
@@ -205,6 +206,7 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
     offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
   }
   saved_bytes_.store(0, std::memory_order_relaxed);
+  direct_bytes_.store(0, std::memory_order_relaxed);
   lanes_running_ = offloaders_.size() + 1;  // one for us, while we start the others
   running_.store(true, std::memory_order_release);
   wanted_.store(true, std::memory_order_release);
@@ -243,6 +245,7 @@ void Snapshots::lane_ended() {
   {
     std::lock_guard lock(mutex_);
     counts_.waits.streams_ns = streams_ns;
+    counts_.direct_bytes = direct_bytes_.load(std::memory_order_relaxed);
     status = status_;
     counts = counts_;
   }
@@ -272,6 +275,10 @@ void Snapshots::complete() {
 
 void Snapshots::drop(const Status& why) {
   zones_.drop();
+  // It may be the library that has not written what was there: that is not tried twice.
+  if (why.code() == Code::kTorn && direct_bytes_.load(std::memory_order_relaxed) > 0) {
+    direct_->fail(why);
+  }
   std::lock_guard lock(mutex_);
   if (why.code() == Code::kTorn) (void)suspects_.torn();
 }
@@ -501,6 +508,11 @@ void Snapshots::hand_over(std::span<const Piece> pieces, Slot* slot) {
     }
     return Status();
   });
+}
+
+void Snapshots::note_direct(uint64_t bytes) {
+  saved_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  direct_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 bool Snapshots::failed() {

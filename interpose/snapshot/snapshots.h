@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "interpose/direct/direct_storage.h"
 #include "interpose/services/settings.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/offloader.h"
@@ -42,11 +43,14 @@ enum class Hold : uint8_t { kStream, kHost };
 struct WriteCounts {
   CallCounts calls;
   Waits waits;
+  uint64_t direct_bytes = 0;  // of the snapshot, that went directly to a local tier
 };
 
 class Snapshots {
  public:
-  Snapshots(const Driver& driver, const Settings& settings, Workers& workers, StagingPool& pool);
+  // `direct`: null where nothing goes to local tiers directly.
+  Snapshots(const Driver& driver, const Settings& settings, Workers& workers, StagingPool& pool,
+            DirectStorage* direct = nullptr);
   ~Snapshots();
   Snapshots(const Snapshots&) = delete;
   Snapshots& operator=(const Snapshots&) = delete;
@@ -154,6 +158,10 @@ class Snapshots {
   std::shared_ptr<void> record(DeviceLane& lane, CUstream stream);
   bool arrived(void* event);
   void hand_over(std::span<const Piece> pieces, Slot* slot);
+  void note_direct(uint64_t bytes);
+  uint64_t fingerprint_at_cut(uint32_t range, uint64_t offset) const {
+    return zones_.ranges()[range].at_cut[offset / zone_bytes_];
+  }
   bool failed();
   void fail(const Status& why);
   static constexpr const char* kNoRoom = "no buffer came free";
@@ -170,6 +178,7 @@ class Snapshots {
   const uint64_t zone_bytes_;
   Workers& workers_;
   StagingPool& pool_;
+  DirectStorage* const direct_;
 
   SnapshotZones zones_;
   mutable std::mutex lanes_mutex_;
@@ -178,9 +187,10 @@ class Snapshots {
 
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> saved_bytes_{0};
-  std::atomic<bool> wanted_;          // running_, or always where the calls tell what is dirty
-  bool forced_ = false;               // this snapshot holds the program as long as it takes
-  std::atomic<bool> waiting_{false};  // a call does, until the end
+  std::atomic<uint64_t> direct_bytes_{0};  // of these, in files that the offloaders write
+  std::atomic<bool> wanted_;               // running_, or always where the calls tell what is dirty
+  bool forced_ = false;                    // this snapshot holds the program as long as it takes
+  std::atomic<bool> waiting_{false};       // a call does, until the end
   OwnCopies own_copies_;
   CheckpointWriter* writer_ = nullptr;
   OnEnd on_end_;

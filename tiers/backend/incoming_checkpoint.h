@@ -102,17 +102,17 @@ class IncomingCheckpoint {
   // All that will be added to the chunk of that number has been released: its bytes go to a
   // segment, and then its file goes. `moved` likewise.
   virtual void move_chunk(uint32_t number, std::function<void()> moved) = 0;
-  // A new file in that folder for a chunk that the client writes directly. `opened` is called by any
-  // thread, or never where the part ends before: with its number and path; no path: it cannot be
-  // made.
+  // A new file in that folder for a chunk that the client writes directly. `opened` is called by
+  // any thread, or never where the part ends before: with its number and path; no path: it cannot
+  // be made.
   virtual void open_direct(size_t folder,
                            std::function<void(uint32_t number, std::string path)> opened) = 0;
-  // The path of such a file that has been opened, by this backend or by an earlier one, and of which
-  // nothing was stored yet; empty: there is none of that number.
+  // The path of such a file that has been opened, by this backend or by an earlier one, and of
+  // which nothing was stored yet; empty: there is none of that number.
   virtual std::string direct_path(uint32_t number) const = 0;
-  // The slot of that sequence says that the client has written the chunk. It is checked, and noted as
-  // stored; then `stored` is called, by any thread, and the chunk can be moved. Where it is not right
-  // the part fails, and `stored` is not called.
+  // The slot of that sequence says that the client has written the chunk. It is checked, and noted
+  // as stored; then `stored` is called, by any thread, and the chunk can be moved. Where it is not
+  // right the part fails, and `stored` is not called.
   virtual void add_direct(uint64_t sequence, DirectChunk chunk, std::function<void()> stored) = 0;
   virtual void add_manifest(uint64_t sequence, std::span<const std::byte> bytes,
                             Release release) = 0;

@@ -198,7 +198,8 @@ class Writer final : public CheckpointWriter, public DirectSink {
 
   Answer next_file(File& file) override {
     const std::lock_guard lock(mutex_);
-    if (!stream_ || over_) return Answer::kNotYet;
+    if (over_) return Answer::kNone;
+    if (!stream_) return Answer::kNotYet;
     StagingClient& client = pool_.client();
     if (!std::exchange(asking_, true)) client.ask_for_file(*stream_);
     const auto answer = client.file_answer(*stream_);
@@ -315,16 +316,15 @@ class Writer final : public CheckpointWriter, public DirectSink {
     Writer& writer_;
   };
 
-  // Until the manifest is there. Slots first: what they hold could be what a chunk's slot waits for.
+  // Until the manifest is there. Slots first: what they hold could be what a chunk's slot waits
+  // for.
   Status send_all(Stream& stream) {
     for (;;) {
       Queued next;
       std::optional<QueuedChunk> chunk;
       {
         std::unique_lock lock(mutex_);
-        work_.wait(lock, [&] {
-          return abandoned_ || !lost_.ok() || manifest_ || !queue_.empty() || !direct_.empty();
-        });
+        if (Status served = await_work(lock); !served.ok()) return served;
         if (abandoned_) return abandoned();
         if (!lost_.ok()) return lost_;
         if (!queue_.empty()) {
@@ -340,6 +340,21 @@ class Writer final : public CheckpointWriter, public DirectSink {
       Status sent = chunk ? send(stream, std::move(*chunk)) : send(stream, next);
       if (!sent.ok()) return sent;
     }
+  }
+
+  // Somebody may wait for an answer of a backend that has gone.
+  Status await_work(std::unique_lock<std::mutex>& lock) {
+    const auto has_work = [&] {
+      return abandoned_ || !lost_.ok() || manifest_ || !queue_.empty() || !direct_.empty();
+    };
+    while (!work_.wait_for(lock, kBetweenLooks, has_work)) {
+      if (!asking_) continue;
+      lock.unlock();
+      Status served = pool_.watch().look();
+      lock.lock();
+      if (!served.ok()) return served;
+    }
+    return {};
   }
 
   // Where there is no slot it stays queued.

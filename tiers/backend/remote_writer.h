@@ -39,8 +39,8 @@ class CheckpointWriter {
   // last of all by the writer's own thread, whether it was committed or has failed.
   using Done = std::function<void(const Status&)>;
   virtual void finish(Manifest manifest, JournalWriter* journal, Done done = {}) = 0;
-  // Takes chunks that the caller writes to a local tier itself; lives as long as this. finish() does
-  // not seal the checkpoint before the backend has checked all of them. Null: it takes none.
+  // Takes chunks that the caller writes to a local tier itself; lives as long as this. finish()
+  // does not seal the checkpoint before the backend has checked all of them. Null: it takes none.
   virtual DirectSink* direct() { return nullptr; }
   virtual void abandon() = 0;
   // Waits until it does not need this process any more: all has been handed over to a backend that

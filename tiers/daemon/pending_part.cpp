@@ -81,8 +81,8 @@ class Slots {
     const uint64_t used = entry.used;
     const uint32_t count = entry.pieces;
     // A chunk that was written directly is checked before its part is sealed.
-    const bool fits = entry.direct == 0 && used <= slot_bytes() &&
-                      count <= memory_.pieces(index).size();
+    const bool fits =
+        entry.direct == 0 && used <= slot_bytes() && count <= memory_.pieces(index).size();
     const bool makes_sense = fits && read(used, count, is_needed, slot);
     // All reads above come before the word is read again.
     std::atomic_thread_fence(std::memory_order_acquire);

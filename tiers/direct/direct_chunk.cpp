@@ -182,8 +182,9 @@ Result<std::vector<Extent>> check_direct_chunk(BulkFile& file, const std::string
       const std::span<std::byte> bytes(memory.value().get(), part.size);
       if (Status read = read_and_wait(file, at, bytes); !read.ok()) return read;
       if (!matches(bytes, chunk.zone_bytes, fingerprints)) {
-        return Status(Code::kTorn, "bytes of " + path + ", which were written from the device, are "
-                                   "not those of the cut");
+        return Status(Code::kTorn, "bytes of " + path +
+                                       ", which were written from the device, are "
+                                       "not those of the cut");
       }
       for (Extent& extent : describe_block({&part, 1}, bytes, Form::kStored)) {
         extent.segment = chunk.number;

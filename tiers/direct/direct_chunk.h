@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chunk that the process which saves writes to a local tier by itself: from the device straight to
-// the SSD (interpose/direct/). The backend makes the file and tells the process its path. The process
-// writes zones behind the segment header, one after the other, and hands over a DirectChunk in a
-// staging slot. The host has never seen these bytes, so the backend reads them once, compares each
-// zone with the fingerprint that the device made at the cut, and computes the checksums of the
+// A chunk that the process which saves writes to a local tier by itself: from the device straight
+// to the SSD (interpose/direct/). The backend makes the file and tells the process its path. The
+// process writes zones behind the segment header, one after the other, and hands over a DirectChunk
+// in a staging slot. The host has never seen these bytes, so the backend reads them once, compares
+// each zone with the fingerprint that the device made at the cut, and computes the checksums of the
 // extents. Only then does the chunk count as any other one.
 #pragma once
 
@@ -47,7 +47,8 @@ Result<DirectChunk> parse_direct_chunk(std::span<const std::byte> bytes);
 
 // Reads the chunk, compares it with its fingerprints and describes it: extents as describe_block()
 // makes them, of file `number` and at their place in it. Waits; takes `part_bytes` of memory, a
-// multiple of 2 MiB. kTorn where a zone is not as it was at the cut. `gave_up` is asked now and then.
+// multiple of 2 MiB. kTorn where a zone is not as it was at the cut. `gave_up` is asked now and
+// then.
 Result<std::vector<Extent>> check_direct_chunk(BulkFile& file, const std::string& path,
                                                const DirectChunk& chunk, size_t part_bytes,
                                                const std::function<bool()>& gave_up);

@@ -95,8 +95,8 @@ class Placement {
   // Not in the paper. A producer that was given the tier will not write its chunk.
   Result<Grants> abandoned(size_t tier);
   // Not in the paper. A place for a chunk that does not pass through memory: on the fastest tier
-  // behind the first that the policy may use and that has room. Nothing where there is none, or where
-  // producers wait. From then on it is as one that was given to a producer.
+  // behind the first that the policy may use and that has room. Nothing where there is none, or
+  // where producers wait. From then on it is as one that was given to a producer.
   std::optional<size_t> reserve_behind_first();
   // Not in the paper. Takes a producer that waits out of the queue; false when it did not wait.
   bool cancel(uint64_t producer);

@@ -122,15 +122,16 @@ struct alignas(64) StreamEntry {
   std::atomic<uint64_t> durable{0};
   // The life of which all is on the node's own devices and outlives its memory, as the server says.
   std::atomic<uint32_t> held{0};
-  // Files for chunks that the client writes itself (direct/direct_chunk.h), one after the other. The
-  // client asks only when the server has answered: these are how many of both there were. An answer
-  // is the file's number, its path and its room in bytes; no room: it gets none at the moment.
+  // Files for chunks that the client writes itself (direct/direct_chunk.h), one after the other.
+  // The client asks only when the server has answered: these are how many of both there were. An
+  // answer is the file's number, its path and its room in bytes; no room: it gets none at the
+  // moment.
   std::atomic<uint32_t> asked{0};
   std::atomic<uint32_t> answered{0};
   uint32_t direct_number = 0;
   uint64_t direct_bytes = 0;
   char direct_path[kDirectPath];  // with a zero byte at its end
-  uint32_t outcome = 0;  // ended: a Code
+  uint32_t outcome = 0;           // ended: a Code
   uint32_t text_bytes = 0;
   char message[kOutcomeText];  // ended, with a zero byte at its end
   char text[kStreamText];

@@ -137,6 +137,10 @@ void print_rank(const Manifest& rank) {
              calls.launches_free, calls.launches_waited, calls.launches_guessed,
              calls.launches_opaque);
   fmt::print("other calls: {} and {}\n", calls.others_free, calls.others_waited);
+  if (rank.direct_bytes != 0) {
+    fmt::print("  directly   {} to a local tier, past host memory\n",
+               show_bytes(rank.direct_bytes));
+  }
   fmt::print("  zones      {}\n", show_bytes(rank.zone_bytes));
   if (rank.parent != 0) {
     fmt::print("  parent     {}@{} (+{}); {} of {} changed since\n", rank.job, rank.parent,
@@ -350,6 +354,7 @@ void add_rank(Json& json, const Manifest& rank, bool extents) {
   json.key("chain").value(uint64_t{rank.chain});
   json.key("bytes").value(rank.bytes());
   json.key("own_bytes").value(rank.own_bytes());
+  json.key("direct_bytes").value(rank.direct_bytes);
   json.key("zone_bytes").value(rank.zone_bytes);
   json.key("calls").value(rank.calls);
   json.key("launches").value(rank.launches);

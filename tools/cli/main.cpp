@@ -73,6 +73,9 @@ constexpr SettingHelp kSettings[] = {
     {"--journal", "GPUSNAP_JOURNAL", "most the replay journal may grow to (default 16G)"},
     {"--max-stall", "GPUSNAP_MAX_STALL", "longest wait for buffers (default 1s)"},
     {"--drain", "GPUSNAP_DRAIN", "longest wait for the device to run empty at a cut (default 30s)"},
+    {"--direct", "GPUSNAP_DIRECT",
+     "the device writes to --ssd past host memory, where cuFile is there: auto (default), where "
+     "that is faster; off; always"},
     {"--read-ahead", "GPUSNAP_READ_AHEAD",
      "a checkpoint is read while its replay is on its way: on (default), off"},
     {"--replay-output", "GPUSNAP_REPLAY_OUTPUT",
