@@ -4,9 +4,9 @@
 //
 //   CUFILE_REFUSES=open|file|buffer   that call fails
 //   CUFILE_FAILS_AT=n, CUFILE_SHORT_AT=n, CUFILE_WRONG_AT=n
-//                                     the n-th write of the process fails, writes half, or writes
-//                                     other bytes than there are and says nothing
-//   CUFILE_DIES_AT=n                  the process is killed within its n-th write
+//                                     the n-th write since the driver was opened fails, writes half,
+//                                     or writes other bytes than there are and says nothing
+//   CUFILE_DIES_AT=n                  the process is killed within that write
 //   CUFILE_SLOW_US=n                  each write takes so long besides
 //   CUFILE_COUNTS=path                a line for each open driver and each write is added there
 #include <dlfcn.h>
@@ -30,6 +30,7 @@
 namespace {
 
 constexpr size_t kBounce = 1 << 20;
+std::atomic<int> writes{0};
 constexpr size_t kAlignment = 4096;
 constexpr CUfileOpError kFailed = static_cast<CUfileOpError>(5030);
 
@@ -111,6 +112,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] CUfileError_t cuFileDriverOpen() {
   count("open\n");
+  writes = 0;
   return answer("open");
 }
 
@@ -135,7 +137,6 @@ extern "C" {
 [[gnu::visibility("default")]] ssize_t cuFileWrite(CUfileHandle_t handle, const void* base,
                                                    size_t bytes, off_t file_offset,
                                                    off_t buffer_offset) {
-  static std::atomic<int> writes{0};
   const int number = ++writes;
   if (const std::string slow = setting("CUFILE_SLOW_US"); !slow.empty()) {
     (void)::usleep(static_cast<useconds_t>(std::atoi(slow.c_str())));

@@ -300,5 +300,61 @@ TEST_F(ChunkFlowTest, NobodyWaitsForAStoreThatStandsStill) {
   ASSERT_EQ(parts[3]->moves.size(), 1U);
 }
 
+// The cache is faster, and is not asked.
+TEST_F(ChunkFlowTest, AChunkThatTheClientWritesIsOnATierBehindTheCache) {
+  make(1);
+  const auto part = std::make_shared<HeldPart>();
+  std::vector<std::string> opened;
+  flow_->reserve_direct(part, [&](uint32_t number, const std::string& path) {
+    EXPECT_EQ(number, kFirstDirectChunk);
+    opened.push_back(path);
+  });
+  handle();
+  EXPECT_EQ(opened, std::vector<std::string>({"/ssd/direct"}));
+  EXPECT_EQ(part->direct_folders, std::vector<size_t>({0}));
+  EXPECT_EQ(placement_->counters(1).writing, 1U);
+  const uint32_t slot = client_->claim(std::chrono::seconds(1)).value();
+  client_->hand_over_direct(stream_, slot, kSlot);
+  (void)server_->look();
+  DirectChunk chunk;
+  chunk.number = kFirstDirectChunk;
+  chunk.zone_bytes = 4096;
+  chunk.pieces = {{0, 0, 8192}};
+  flow_->arrived_direct(part, slot, 0, 1, chunk);
+  EXPECT_EQ(part->direct_bytes, 8192U);
+  EXPECT_EQ(placement_->counters(1).waiting, 1U);
+  EXPECT_TRUE(part->moved_numbers.empty()) << "before it was checked";
+  EXPECT_EQ(memory_->slots()[slot].word.load().state, SlotState::kFilled);
+  part->checks.front()();
+  handle();
+  EXPECT_EQ(memory_->slots()[slot].word.load().state, SlotState::kFree);
+  EXPECT_EQ(part->moved_numbers, std::vector<uint32_t>({kFirstDirectChunk}));
+  part->moves.front()();
+  handle();
+  EXPECT_EQ(placement_->counters(1).cached(), 0U);
+}
+
+TEST_F(ChunkFlowTest, RoomThatTheClientDoesNotUseComesBack) {
+  make(1);
+  const auto part = std::make_shared<HeldPart>();
+  for (int i = 0; i < 2; ++i) {
+    flow_->reserve_direct(part, [](uint32_t, const std::string&) {});
+    handle();
+    EXPECT_EQ(placement_->counters(1).cached(), 1U);
+    if (i == 0) {
+      flow_->seal(*part);
+    } else {
+      flow_->drop(*part, {Code::kInvalid, "abandoned"});
+    }
+    EXPECT_EQ(placement_->counters(1).cached(), 0U);
+  }
+  part->direct_path_ = "";  // no file can be made
+  bool told = false;
+  flow_->reserve_direct(part, [&](uint32_t, const std::string& path) { told = path.empty(); });
+  handle();
+  EXPECT_TRUE(told);
+  EXPECT_EQ(placement_->counters(1).cached(), 0U);
+}
+
 }  // namespace
 }  // namespace gpusnap::test

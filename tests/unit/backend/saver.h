@@ -62,8 +62,11 @@ class Saver {
     EXPECT_TRUE(stream.ok()) << stream.status().message();
     if (!stream.ok()) return 0;
     for (size_t range = 0; range < job_.ranges.size(); ++range) {
-      hand_over(stream.value(), memory_at(epoch, range, job_.ranges[range]),
-                static_cast<uint32_t>(range));
+      const std::vector<std::byte> bytes = memory_at(epoch, range, job_.ranges[range]);
+      const auto number = static_cast<uint32_t>(range);
+      if (!instead || !instead(stream.value(), number, bytes)) {
+        hand_over(stream.value(), bytes, number);
+      }
       if (range == 0 && after_first) after_first();
     }
     Manifest manifest = manifest_of(job_, epoch);
@@ -129,6 +132,8 @@ class Saver {
   uint32_t keep = 0;
   uint32_t chain = 0;                 // 0: nothing is merged
   std::function<void()> after_first;  // the first range has been handed over
+  // Whether it has handed a range over in another way.
+  std::function<bool(uint32_t stream, uint32_t range, std::span<const std::byte> bytes)> instead;
 
  private:
   void add_to_journal(uint64_t epoch) {

@@ -82,6 +82,28 @@ TEST(PlacementTest, HybridOptTakesTheFastestThatBeatsFlushes) {
   EXPECT_EQ(finish(*placement, 0), Grants({{5, 0}}));
 }
 
+TEST(PlacementTest, WhatDoesNotPassThroughMemoryGoesToTheFastestTierBehindIt) {
+  auto tiers = cache_and_ssd();
+  tiers.push_back(tier("disk", 1, 60));
+  const auto placement = place(Policy::kHybridOpt, tiers, 1e6);
+  EXPECT_EQ(placement->reserve_behind_first(), std::optional<size_t>(1));  // 100 alone
+  EXPECT_EQ(placement->reserve_behind_first(), std::optional<size_t>(2));  // 60, not 50
+  EXPECT_EQ(placement->reserve_behind_first(), std::optional<size_t>(1));
+  EXPECT_EQ(placement->counters(1).writing, 2U);
+  (void)placement->suspend(1);
+  EXPECT_EQ(placement->reserve_behind_first(), std::nullopt) << "the disk is full";
+  const auto cache_only = place(Policy::kCacheOnly, cache_and_ssd());
+  EXPECT_EQ(cache_only->reserve_behind_first(), std::nullopt);
+}
+
+TEST(PlacementTest, WhoWaitsComesBeforeWhatDoesNotPassThroughMemory) {
+  const auto placement = place(Policy::kHybridOpt, cache_and_ssd(), 1e6);
+  EXPECT_EQ(request_all(*placement, 2), std::vector<int>({0, -1}));
+  EXPECT_EQ(placement->reserve_behind_first(), std::nullopt) << "flushes are faster than the SSD";
+  EXPECT_TRUE(placement->cancel(1));
+  EXPECT_EQ(placement->reserve_behind_first(), std::optional<size_t>(1));
+}
+
 TEST(PlacementTest, HybridOptPrefersAnIdleTierToABusyOne) {
   const auto placement =
       place(Policy::kHybridOpt, {tier("a", 9, 300), tier("b", 9, 200), tier("c", 9, 100)});
