@@ -93,7 +93,10 @@ class DirectTest : public SsdTest {
  protected:
   static constexpr uint32_t kRange = 2;  // of 64 KiB
 
-  DirectTest() : saver_(std::make_unique<Saver>(*memory_, "/store", job_)) {
+  DirectTest() { begin_saver(); }
+
+  void begin_saver() {
+    saver_ = std::make_unique<Saver>(*memory_, "/store", job_);
     saver_->instead = [this](uint32_t stream, uint32_t range, std::span<const std::byte> bytes) {
       if (range != kRange) return false;
       write_directly(stream, bytes);
@@ -173,7 +176,9 @@ TEST_F(DirectTest, GoesToTheStoreAsOtherChunksDo) {
     expect_back(epoch);
     const BackendCounters counters = backend_->counters();
     EXPECT_EQ(counters.tiers[0].cached() + counters.tiers[1].cached(), 0U);
+    saver_->go();
     drain();
+    begin_saver();
     expect_only_copies();
     expect_no_leftovers();
   }
@@ -285,7 +290,9 @@ TEST_F(DirectTest, AnotherBackendGoesOn) {
     expect_back(epoch);
     const BackendCounters counters = backend_->counters();
     EXPECT_EQ(counters.tiers[0].cached() + counters.tiers[1].cached(), 0U);
+    saver_->go();
     drain();
+    begin_saver();
     expect_only_copies();
   }
   saver_->go();
