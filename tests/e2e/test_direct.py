@@ -73,6 +73,15 @@ class Direct(killing.Killing, harness.TestCase):
                     self.some_restore(command)
                     self.leaves_nothing()
 
+    def test_a_restore_does_without(self):
+        self.run_saved()
+        self.assertGreater(self.direct_bytes(), 0)
+        newest = self.complete()[0]['id']
+        for settings in {'GPUSNAP_DIRECT': 'off'}, {'LD_LIBRARY_PATH': None}, {'GPUSNAP_SSD': None}:
+            with self.subTest(**settings):
+                restored = self.finish(self.start_restored(COMMAND, newest, **settings))
+                self.assert_same_output(restored, self.reference_of(COMMAND))
+
     def test_any_organisation(self):
         for organisation in 'b+f', 'nb+f', 'nb+i+h', 'nb+i-fg+h+d':
             with self.subTest(organisation=organisation), self.store_of_its_own():

@@ -516,6 +516,7 @@ class Part final : public IncomingCheckpoint {
       made = write_and_wait(placed->file(), 0, placed->header());
     }
     if (!made.ok()) {
+      if (!file.ok()) end_in_cache(path);
       local_failed(path, made);
       opened(number, "");
       return {};
@@ -560,6 +561,7 @@ class Part final : public IncomingCheckpoint {
     if (setting_.cache != nullptr) setting_.cache->begin(path);
     auto file = files_.continue_bulk(path);
     if (!file.ok()) {
+      end_in_cache(path);
       local_failed(path, file.status());
       return file.status();
     }

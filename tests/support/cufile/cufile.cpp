@@ -4,8 +4,8 @@
 //
 //   CUFILE_REFUSES=open|file|buffer   that call fails
 //   CUFILE_FAILS_AT=n, CUFILE_SHORT_AT=n, CUFILE_WRONG_AT=n
-//                                     the n-th write since the driver was opened fails, writes half,
-//                                     or writes other bytes than there are and says nothing
+//                                     the n-th write since the driver was opened fails, writes
+//                                     half, or writes other bytes than there are and says nothing
 //   CUFILE_DIES_AT=n                  the process is killed within that write
 //   CUFILE_SLOW_US=n                  each write takes so long besides
 //   CUFILE_COUNTS=path                a line for each open driver and each write is added there

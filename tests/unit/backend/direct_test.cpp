@@ -167,8 +167,8 @@ class DirectTest : public SsdTest {
 };
 
 TEST_F(DirectTest, GoesToTheStoreAsOtherChunksDo) {
-  for (const PlacementPolicy policy : {PlacementPolicy::kSsdOnly, PlacementPolicy::kHybridNaive,
-                                       PlacementPolicy::kHybridOpt}) {
+  for (const PlacementPolicy policy :
+       {PlacementPolicy::kSsdOnly, PlacementPolicy::kHybridNaive, PlacementPolicy::kHybridOpt}) {
     start(policy);
     const uint64_t epoch = static_cast<uint64_t>(policy) + 1;
     const Status saved = saver_->wait(saver_->save(epoch));

@@ -23,8 +23,8 @@ static_assert(std::is_same_v<ours::CUfileHandle_t, CUfileHandle_t>);
 
 using Bytes = const void*;
 static_assert(std::is_same_v<decltype(cuFileDriverOpen), CUfileError_t()>);
-static_assert(std::is_same_v<decltype(cuFileHandleRegister),
-                             CUfileError_t(CUfileHandle_t*, CUfileDescr_t*)>);
+static_assert(
+    std::is_same_v<decltype(cuFileHandleRegister), CUfileError_t(CUfileHandle_t*, CUfileDescr_t*)>);
 static_assert(std::is_same_v<decltype(cuFileHandleDeregister), void(CUfileHandle_t)>);
 static_assert(std::is_same_v<decltype(cuFileBufRegister), CUfileError_t(Bytes, size_t, int)>);
 static_assert(std::is_same_v<decltype(cuFileBufDeregister), CUfileError_t(Bytes)>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The direct way to local tiers: which way a run goes, the library, and what becomes of a run where it
-// fails. The library is the stand-in of tests/support/cufile, the driver is simcuda.
+// The direct way to local tiers: which way a run goes, the library, and what becomes of a run where
+// it fails. The library is the stand-in of tests/support/cufile, the driver is simcuda.
 #include "interpose/direct/direct_offload.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,8 @@ TEST(DirectChoiceTest, TriesBothFirst) {
 
 TEST(DirectChoiceTest, ALittleFasterIsNotEnough) {
   DirectChoice choice;
-  EXPECT_EQ(go_on(choice, 1.1, 1, 1000), 1000 - 4 * (1 + (1000 - 8) / 132)) << "stays with the first";
+  EXPECT_EQ(go_on(choice, 1.1, 1, 1000), 1000 - 4 * (1 + (1000 - 8) / 132))
+      << "stays with the first";
   DirectChoice other;
   EXPECT_LT(go_on(other, 1.3, 1, 1000), 100U);
 }
@@ -247,8 +248,7 @@ TEST_F(DirectOffloadTest, WritesWholeZonesAndLeavesTheRest) {
   EXPECT_EQ(chunk.number, kFirstDirectChunk);
   EXPECT_EQ(chunk.bytes(), 2 * kZone);
   EXPECT_EQ(chunk.pieces.front().range, 2U);
-  EXPECT_EQ(chunk.fingerprints,
-            std::vector<uint64_t>({2000 + 3 * kZone, 2000 + 4 * kZone}));
+  EXPECT_EQ(chunk.fingerprints, std::vector<uint64_t>({2000 + 3 * kZone, 2000 + 4 * kZone}));
   const std::string bytes = content(path);
   ASSERT_EQ(bytes.size(), kSegmentHeaderBytes + 2 * kZone);
   for (uint64_t i = 0; i < 2 * kZone; ++i) {

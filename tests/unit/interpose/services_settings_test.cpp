@@ -192,6 +192,10 @@ TEST(Settings, ReadWhetherARestoreReadsAhead) {
   EXPECT_TRUE(parse({}).settings.read_ahead);
   EXPECT_FALSE(parse({"GPUSNAP_READ_AHEAD=off"}).settings.read_ahead);
   EXPECT_EQ(parse({"GPUSNAP_READ_AHEAD=1"}).errors.size(), 1U);
+  EXPECT_EQ(parse({}).settings.direct, DirectUse::kAuto);
+  EXPECT_EQ(parse({"GPUSNAP_DIRECT=off"}).settings.direct, DirectUse::kOff);
+  EXPECT_EQ(parse({"GPUSNAP_DIRECT=always"}).settings.direct, DirectUse::kAlways);
+  EXPECT_NE(only_error("GPUSNAP_DIRECT=on").find("not auto, off or always"), std::string::npos);
 }
 
 TEST(Settings, ReadHowToCompress) {
