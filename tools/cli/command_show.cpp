@@ -138,6 +138,9 @@ void print_rank(const Manifest& rank) {
              calls.launches_opaque);
   fmt::print("other calls: {} and {}\n", calls.others_free, calls.others_waited);
   fmt::print("  zones      {}\n", show_bytes(rank.zone_bytes));
+  if (rank.peer_bytes != 0) {
+    fmt::print("  peers      {} by way of another device\n", show_bytes(rank.peer_bytes));
+  }
   if (rank.parent != 0) {
     fmt::print("  parent     {}@{} (+{}); {} of {} changed since\n", rank.job, rank.parent,
                rank.chain, show_bytes(rank.own_bytes()), show_bytes(rank.bytes()));
@@ -353,6 +356,7 @@ void add_rank(Json& json, const Manifest& rank, bool extents) {
   json.key("zone_bytes").value(rank.zone_bytes);
   json.key("calls").value(rank.calls);
   json.key("launches").value(rank.launches);
+  json.key("peer_bytes").value(rank.peer_bytes);
   json.key("meanwhile");
   add_counts(json, rank.meanwhile);
   json.key("program");
