@@ -91,8 +91,20 @@ void Snapshots::add_context(CUcontext context) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
     return;
   }
+  connect(*lane.value());
   std::lock_guard lock(lanes_mutex_);
   lanes_[context] = std::move(lane.value());
+}
+
+// Made when contexts are, in recordings and replays alike, as all that lanes have. Lanes come and
+// go by this thread alone.
+void Snapshots::connect(DeviceLane& lane) {
+  if (!settings_.balance) return;
+  for (const auto& [context, other] : lanes_) {
+    lane.peer_links().connect(lane.device(), other->device());
+    const CurrentContext current(driver_, context);
+    other->peer_links().connect(other->device(), lane.device());
+  }
 }
 
 std::unique_ptr<DeviceLane> Snapshots::forget_context(CUcontext context) {
@@ -200,10 +212,7 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   on_end_ = std::move(on_end);
   forced_ = hold;
   waiting_.store(false, std::memory_order_relaxed);
-  offloaders_.clear();
-  for (auto& [context, lane] : lanes_) {
-    offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
-  }
+  make_offloaders();
   saved_bytes_.store(0, std::memory_order_relaxed);
   lanes_running_ = offloaders_.size() + 1;  // one for us, while we start the others
   running_.store(true, std::memory_order_release);
@@ -213,10 +222,70 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
       o.run();
       lane_ended();
     };
-    if (!workers_.spawn(body)) body();
+    if (workers_.spawn(body)) continue;
+    // It would wait for peers that begin after it.
+    if (balancer_ != nullptr) balancer_->stop();
+    body();
   }
   lane_ended();
   if (hold || settings_.organisation.blocking) wait_end();
+}
+
+std::unique_ptr<Balancer> Snapshots::make_balancer() const {
+  if (!settings_.balance || !settings_.organisation.device || settings_.device_cache == 0)
+    return {};
+  std::vector<std::pair<uint64_t, DeviceLane*>> lanes;
+  for (const auto& [context, lane] : lanes_) lanes.emplace_back(handle(context), lane.get());
+  const auto links = [lanes] {
+    balance::Problem problem(lanes.size());
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      DeviceLane& lane = *lanes[i].second;
+      const auto sharing = std::ranges::count_if(
+          lanes, [&](const auto& other) { return other.second->device() == lane.device(); });
+      problem.host_bandwidth[i] =
+          std::max<uint64_t>(lane.host_clock().rate() / static_cast<uint64_t>(sharing), 1);
+      for (size_t j = 0; j < lanes.size(); ++j) {
+        const PeerLink* const link = lane.peer_links().to(lanes[j].second->device());
+        if (link != nullptr) problem.set_peer(i, j, link->clock.rate());
+      }
+    }
+    return problem;
+  };
+  const balance::Problem now = links();
+  if (std::ranges::all_of(now.peer_bandwidth, [](uint64_t rate) { return rate == 0; })) return {};
+  const auto look = [this, lanes] {
+    std::vector<LaneState> states;
+    for (const auto& [context, lane] : lanes) {
+      states.push_back({zones_.pending_bytes(context), lane->room_bytes(settings_.device_cache),
+                        lane->free_bytes()});
+    }
+    return states;
+  };
+  return std::make_unique<Balancer>(Balancer::Source{look, links}, now, zone_bytes_,
+                                    [](const Status& why) {
+                                      log(LogLevel::kDebug,
+                                          "devices do without each other's "
+                                          "buffers: ",
+                                          why.message());
+                                    });
+}
+
+void Snapshots::make_offloaders() {
+  offloaders_.clear();
+  balancer_ = make_balancer();
+  for (const auto& [context, lane] : lanes_) {
+    offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
+  }
+  if (balancer_ == nullptr) return;
+  size_t number = 0;
+  for (const auto& [context, lane] : lanes_) offloaders_.at(context)->balance(*balancer_, number++);
+  for (const auto& [context, offloader] : offloaders_) {
+    number = 0;
+    for (const auto& [other, lane] : lanes_) {
+      if (other != context) offloader->add_peer(number, *lane, *offloaders_.at(other));
+      ++number;
+    }
+  }
 }
 
 void Snapshots::read_now(uint64_t address) {
@@ -243,6 +312,7 @@ void Snapshots::lane_ended() {
   {
     std::lock_guard lock(mutex_);
     counts_.waits.streams_ns = streams_ns;
+    if (balancer_ != nullptr) counts_.peer_bytes = balancer_->sent();
     status = status_;
     counts = counts_;
   }
@@ -381,7 +451,7 @@ bool Snapshots::copy_ahead(const WriteSet& set, bool freed, std::vector<Transfer
     CurrentContext current(driver_, lane.context());
     const CUresult result = copy_to_slot(*transfer, slot.value(), 0, lane.gate_to_host());
     if (result != CUDA_SUCCESS) fail(driver_status(driver_, "copying device memory", result));
-    zones_.started(transfer, record(lane, lane.gate_to_host()));
+    zones_.started(transfer, lane.record(lane.gate_to_host()));
     offloaders_.at(lane.context())->add_flight(transfer, slot.value());
     waits.push_back(transfer);
     if (!claim.left) return true;
@@ -399,7 +469,7 @@ void Snapshots::start_duplicate(const TransferPtr& transfer) {
   }
   const CUresult result = copy_zones(driver_, CopyTo::kDevice, std::move(copies), lane.gate());
   if (result != CUDA_SUCCESS) fail(driver_status(driver_, "duplicating device memory", result));
-  zones_.started(transfer, record(lane, lane.gate()));
+  zones_.started(transfer, lane.record(lane.gate()));
   offloaders_.at(lane.context())->add_duplicates(transfer);
 }
 
@@ -447,18 +517,6 @@ CUresult Snapshots::copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t 
                       piece.size, piece.range});
   }
   return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream);
-}
-
-// Null when no event could be had; what was enqueued has then been waited for.
-std::shared_ptr<void> Snapshots::record(DeviceLane& lane, CUstream stream) {
-  const CUevent event = lane.events().take();
-  if (event != nullptr && driver_.cuEventRecord(event, stream) == CUDA_SUCCESS) {
-    return {event,
-            [&pool = lane.events()](void* used) { pool.give_back(static_cast<CUevent>(used)); }};
-  }
-  lane.events().give_back(event);
-  (void)driver_.cuStreamSynchronize(stream);
-  return nullptr;
 }
 
 // What ended by an error has arrived, too; nothing of the snapshot can be used then.

@@ -10,6 +10,10 @@
 
 namespace gpusnap {
 
+// A run of zones from this size on has a copy of its own, which runs at full bandwidth (section
+// 4.3.1, figure 9).
+inline constexpr uint64_t kLargeRun = 512 << 10;
+
 struct ZoneCopy {
   uint64_t to = 0;
   uint64_t from = 0;

@@ -66,6 +66,8 @@ constexpr SettingHelp kSettings[] = {
     {"--journal", "GPUSNAP_JOURNAL", "most the replay journal may grow to (default 16G)"},
     {"--max-stall", "GPUSNAP_MAX_STALL", "longest wait for buffers (default 1s)"},
     {"--drain", "GPUSNAP_DRAIN", "longest wait for the device to run empty at a cut (default 30s)"},
+    {"--balance", "GPUSNAP_BALANCE",
+     "devices take zones of each other into their device memory: on (default), off"},
     {"--read-ahead", "GPUSNAP_READ_AHEAD",
      "a checkpoint is read while its replay is on its way: on (default), off"},
     {"--replay-output", "GPUSNAP_REPLAY_OUTPUT",

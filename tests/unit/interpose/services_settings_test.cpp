@@ -194,6 +194,12 @@ TEST(Settings, ReadWhetherARestoreReadsAhead) {
   EXPECT_EQ(parse({"GPUSNAP_READ_AHEAD=1"}).errors.size(), 1U);
 }
 
+TEST(Settings, ReadWhetherDevicesHelpEachOther) {
+  EXPECT_TRUE(parse({}).settings.balance);
+  EXPECT_FALSE(parse({"GPUSNAP_BALANCE=off"}).settings.balance);
+  EXPECT_EQ(parse({"GPUSNAP_BALANCE=2"}).errors.size(), 1U);
+}
+
 TEST(Settings, ReadHowToCompress) {
   using Mode = CompressionSetting::Mode;
   EXPECT_EQ(parse({"GPUSNAP_COMPRESS=off"}).settings.compress.mode, Mode::kOff);

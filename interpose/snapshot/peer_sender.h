@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sends pending zones of one context to the device buffers of peers, over all links at once, beside
+// the offloader's copies to the host (SC'22 deep tiers talk, slides 14 to 21). Zones that have
+// arrived are saved. From then on the peer's offloader has them, and copies them to the host once
+// its own zones are saved.
+//
+// One sender for one snapshot; on the offloader's thread, its context current.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "interpose/snapshot/balancer.h"
+#include "interpose/snapshot/device_lane.h"
+#include "tracker/snapshot_zones.h"
+
+namespace gpusnap {
+
+// Zones in blocks of a device buffer, the rest of the last block unused.
+struct BlocksOfZones {
+  TransferPiece piece;
+  BlockPool::Run blocks;
+};
+
+class PeerSender {
+ public:
+  // What the snapshot does for it.
+  struct Snapshot {
+    const Driver* driver = nullptr;
+    SnapshotZones* zones = nullptr;
+    uint64_t zone_bytes = 0;
+    std::function<bool(void* event)> arrived;  // as Snapshots has it
+    std::function<void(const Status&)> fail;
+    bool publishes = true;  // zones may be written as soon as they are saved
+  };
+  // `accept` takes over what has arrived; any thread may call it.
+  struct Peer {
+    size_t number = 0;  // of the balancer's lanes
+    DeviceLane* lane = nullptr;
+    std::function<void(const BlocksOfZones&)> accept;
+  };
+  // `number`: of this lane. Everything outlives it.
+  PeerSender(Snapshot snapshot, DeviceLane& lane, size_t number, Balancer& balancer);
+
+  // A link to this peer, where there is one.
+  void add(Peer peer);
+  // Hands over what has arrived. True: something has.
+  bool collect();
+  // Starts copies, as far as shares, blocks and zones go. True: at least one.
+  bool start();
+  // Nothing is on its way. With `nothing_left` nothing more is sent, either: the peers are told.
+  bool done(bool nothing_left);
+
+ private:
+  struct Flight {
+    TransferPtr transfer;
+    BlockPool::Run blocks;
+    uint64_t taken = 0;  // of the share
+  };
+  struct Link {
+    Peer peer;
+    PeerLink* link = nullptr;
+    std::vector<Flight> flights;
+  };
+  bool start_one(Link& link);
+  bool launch(Link& link, Flight flight);
+  void land(Link& link, const Flight& flight);
+
+  const Snapshot snapshot_;
+  DeviceLane& lane_;
+  const size_t number_;
+  Balancer& balancer_;
+  std::vector<Link> links_;
+  bool has_left_ = false;
+};
+
+}  // namespace gpusnap
