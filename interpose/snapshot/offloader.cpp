@@ -197,10 +197,17 @@ bool Offloader::start_more() {
     give_up();
     return false;
   }
-  const bool sends = sender_ != nullptr && sender_->start();
+  const bool sends = send_to_peers();
   const bool copies = start_to_host();
   const bool gathers = start_gathering();
   return sends || copies || gathers;
+}
+
+// Where the buffer gets full, what is in it makes room for what calls may have to duplicate.
+bool Offloader::send_to_peers() {
+  if (sender_ == nullptr) return false;
+  const bool zones = sender_->start();
+  return (has_own_ && lane_.few_blocks_left() && sender_->forward(duplicates_)) || zones;
 }
 
 void Offloader::give_up() {
@@ -364,10 +371,7 @@ bool Offloader::take_from_blocks(std::deque<BlocksOfZones>& zones, Flight& fligh
   const uint64_t zone = snapshots_.zone_bytes_;
   uint64_t left = std::min(most_bytes(), fill->slot->capacity - fill->used) / zone;
   while (left != 0 && !zones.empty()) {
-    BlocksOfZones& next = zones.front();
-    BlocksOfZones part = next;
-    part.blocks.count = std::min(next.blocks.count, left);
-    part.piece.size = std::min(next.piece.size, part.blocks.count * zone);
+    BlocksOfZones part = take_front(zones, left, zone);
     part.piece.place = fill->used;
     const uint64_t bytes = part.blocks.count * zone;
     copies.push_back({reinterpret_cast<uint64_t>(fill->slot->data + fill->used),
@@ -376,11 +380,6 @@ bool Offloader::take_from_blocks(std::deque<BlocksOfZones>& zones, Flight& fligh
     flight.blocks.push_back(part.blocks);
     fill->used += bytes;
     left -= part.blocks.count;
-    next.piece.offset += part.piece.size;
-    next.piece.size -= part.piece.size;
-    next.blocks.first += part.blocks.count;
-    next.blocks.count -= part.blocks.count;
-    if (next.blocks.count == 0) zones.pop_front();
   }
   return true;
 }

@@ -80,6 +80,7 @@ class Offloader {
   bool collect_flights(std::vector<std::shared_ptr<Fill>>& landed);
   void hand_over(Fill& fill);
   bool start_more();
+  bool send_to_peers();
   bool start_to_host();
   bool start_zones();
   bool start_gathering();

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "interpose/snapshot/zone_copies.h"
-
 namespace gpusnap {
 
 namespace {
@@ -13,6 +11,8 @@ namespace {
 constexpr uint64_t kMostPeerBytes = 4 << 20;
 // On a link at a time: they keep it busy from one look of the offloader's to the next.
 constexpr size_t kMostPeerFlights = 4;
+// Pieces of one copy, which may lie anywhere.
+constexpr size_t kMostForwarded = 256;
 }  // namespace
 
 PeerSender::PeerSender(Snapshot snapshot, DeviceLane& lane, size_t number, Balancer& balancer)
@@ -31,7 +31,7 @@ bool PeerSender::collect() {
     link.link->clock.look();
     const size_t before = link.flights.size();
     std::erase_if(link.flights, [&](const Flight& flight) {
-      if (!snapshot_.arrived(flight.transfer->event.get())) return false;
+      if (!snapshot_.arrived(flight.event.get())) return false;
       land(link, flight);
       return true;
     });
@@ -40,22 +40,35 @@ bool PeerSender::collect() {
   return any;
 }
 
-// Zones that calls have taken over meanwhile are there for nothing.
 void PeerSender::land(Link& link, const Flight& flight) {
-  const uint64_t zone = snapshot_.zone_bytes;
-  snapshot_.zones->finished(flight.transfer, snapshot_.publishes);
+  if (flight.transfer != nullptr) {
+    snapshot_.zones->finished(flight.transfer, snapshot_.publishes);
+  }
+  const uint64_t sent = hand_over(link, flight);
+  balancer_.land(link.peer.number, flight.taken, sent);
+}
+
+uint64_t PeerSender::hand_over(Link& link, const Flight& flight) {
   uint64_t sent = 0;
+  uint64_t first = flight.blocks.first;
+  for (const BlocksOfZones& zones : flight.forwarded) {
+    link.peer.accept({zones.piece, {first, zones.blocks.count}});
+    lane_.give_back_blocks(zones.blocks);
+    first += zones.blocks.count;
+    sent += zones.piece.size;
+  }
+  if (flight.transfer == nullptr) return sent;
+  const uint64_t zone = snapshot_.zone_bytes;
   for (const TransferPiece& piece : flight.transfer->pieces) {
-    const BlockPool::Run blocks{flight.blocks.first + piece.place / zone,
-                                (piece.size + zone - 1) / zone};
-    if (piece.stolen) {
+    const BlockPool::Run blocks{first + piece.place / zone, (piece.size + zone - 1) / zone};
+    if (piece.stolen) {  // by a call, which has copied it elsewhere
       link.peer.lane->give_back_guests(blocks);
     } else {
       link.peer.accept({piece, blocks});
       sent += piece.size;
     }
   }
-  balancer_.land(link.peer.number, flight.taken, sent);
+  return sent;
 }
 
 bool PeerSender::start() {
@@ -66,47 +79,94 @@ bool PeerSender::start() {
   return any;
 }
 
-bool PeerSender::start_one(Link& link) {
+bool PeerSender::forward(std::deque<BlocksOfZones>& saved) {
+  bool any = false;
+  for (Link& link : links_) {
+    while (link.flights.size() < kMostPeerFlights && forward_one(link, saved)) any = true;
+  }
+  return any;
+}
+
+std::optional<PeerSender::Flight> PeerSender::prepare(Link& link) {
   const uint64_t zone = snapshot_.zone_bytes;
   Flight flight;
   flight.taken = balancer_.take(number_, link.peer.number, std::max(kMostPeerBytes, zone),
                                 std::chrono::steady_clock::now());
-  if (flight.taken == 0) return false;
-  DeviceLane& there = *link.peer.lane;
-  flight.blocks = there.take_blocks_for(lane_.device(), flight.taken / zone);
-  if (flight.blocks.count != 0) {
-    flight.transfer = snapshot_.zones->claim_next(reinterpret_cast<uint64_t>(lane_.context()),
-                                                  flight.blocks.count * zone, kLargeRun,
-                                                  SnapshotZones::Scattered::kLeave);
-  }
-  const uint64_t used = flight.transfer == nullptr ? 0 : (flight.transfer->bytes + zone - 1) / zone;
-  there.give_back_guests({flight.blocks.first + used, flight.blocks.count - used});
-  flight.blocks.count = used;
-  if (used != 0) return launch(link, std::move(flight));
-  balancer_.land(link.peer.number, flight.taken, 0);
-  return false;
+  if (flight.taken == 0) return std::nullopt;
+  flight.blocks = link.peer.lane->take_blocks_for(lane_.device(), flight.taken / zone);
+  if (flight.blocks.count != 0) return flight;
+  give_up(link, flight);
+  return std::nullopt;
 }
 
-// What was enqueued is followed to its end even where more could not be: it writes to the blocks.
-bool PeerSender::launch(Link& link, Flight flight) {
-  const uint64_t to = link.peer.lane->block(flight.blocks.first);
+void PeerSender::give_up(Link& link, const Flight& flight) {
+  link.peer.lane->give_back_guests(flight.blocks);
+  balancer_.land(link.peer.number, flight.taken, 0);
+}
+
+void PeerSender::keep_blocks(Link& link, Flight& flight, uint64_t count) {
+  link.peer.lane->give_back_guests({flight.blocks.first + count, flight.blocks.count - count});
+  flight.blocks.count = count;
+}
+
+bool PeerSender::start_one(Link& link) {
+  std::optional<Flight> flight = prepare(link);
+  if (!flight) return false;
+  const uint64_t zone = snapshot_.zone_bytes;
+  flight->transfer = snapshot_.zones->claim_next(reinterpret_cast<uint64_t>(lane_.context()),
+                                                 flight->blocks.count * zone, kLargeRun,
+                                                 SnapshotZones::Scattered::kLeave);
+  if (flight->transfer == nullptr) {
+    give_up(link, *flight);
+    return false;
+  }
+  const Transfer& transfer = *flight->transfer;
+  keep_blocks(link, *flight, (transfer.bytes + zone - 1) / zone);
+  const uint64_t to = link.peer.lane->block(flight->blocks.first);
   std::vector<ZoneCopy> copies;
-  for (const TransferPiece& piece : flight.transfer->pieces) {
+  for (const TransferPiece& piece : transfer.pieces) {
     const uint64_t from = snapshot_.zones->ranges()[piece.range].address + piece.offset;
     copies.push_back({to + piece.place, from, piece.size, piece.range});
   }
+  const uint64_t bytes = transfer.bytes;
+  launch(link, std::move(*flight), std::move(copies), bytes);
+  return true;
+}
+
+// By whole blocks: those that follow each other on both sides are one copy.
+bool PeerSender::forward_one(Link& link, std::deque<BlocksOfZones>& saved) {
+  if (saved.empty()) return false;
+  std::optional<Flight> flight = prepare(link);
+  if (!flight) return false;
+  const uint64_t zone = snapshot_.zone_bytes;
+  const uint64_t to = link.peer.lane->block(flight->blocks.first);
+  std::vector<ZoneCopy> copies;
+  uint64_t used = 0;
+  while (!saved.empty() && used < flight->blocks.count && copies.size() < kMostForwarded) {
+    const BlocksOfZones zones = take_front(saved, flight->blocks.count - used, zone);
+    copies.push_back(
+        {to + used * zone, lane_.block(zones.blocks.first), zones.blocks.count * zone});
+    used += zones.blocks.count;
+    flight->forwarded.push_back(zones);
+  }
+  keep_blocks(link, *flight, used);
+  launch(link, std::move(*flight), std::move(copies), used * zone);
+  return true;
+}
+
+// What was enqueued is followed to its end even where more could not be: it writes to the blocks.
+void PeerSender::launch(Link& link, Flight flight, std::vector<ZoneCopy> copies, uint64_t bytes) {
   const CUstream stream = link.link->stream;
-  link.link->clock.start(stream, flight.transfer->bytes);
+  link.link->clock.start(stream, bytes);
   CUresult result = copy_zones(*snapshot_.driver, CopyTo::kDevice, std::move(copies), stream);
   link.link->clock.stop(stream);
-  std::shared_ptr<void> event = lane_.record(stream);
-  if (event == nullptr && result == CUDA_SUCCESS) result = CUDA_ERROR_OUT_OF_MEMORY;
+  flight.event = lane_.record(stream);
+  if (flight.event == nullptr && result == CUDA_SUCCESS) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result != CUDA_SUCCESS) {
     snapshot_.fail(driver_status(*snapshot_.driver, "copying to the device of a peer", result));
   }
-  snapshot_.zones->started(flight.transfer, std::move(event));
+  if (flight.transfer != nullptr) snapshot_.zones->started(flight.transfer, flight.event);
   link.flights.push_back(std::move(flight));
-  return true;
 }
 
 bool PeerSender::done(bool nothing_left) {

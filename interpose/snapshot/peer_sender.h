@@ -3,27 +3,26 @@
 // Sends pending zones of one context to the device buffers of peers, over all links at once, beside
 // the offloader's copies to the host (SC'22 deep tiers talk, slides 14 to 21). Zones that have
 // arrived are saved. From then on the peer's offloader has them, and copies them to the host once
-// its own zones are saved.
+// its own zones are saved. Zones that this device's buffer holds already can be sent, too: it then
+// has room for others.
 //
 // One sender for one snapshot; on the offloader's thread, its context current.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "interpose/snapshot/balancer.h"
+#include "interpose/snapshot/blocks_of_zones.h"
 #include "interpose/snapshot/device_lane.h"
+#include "interpose/snapshot/zone_copies.h"
 #include "tracker/snapshot_zones.h"
 
 namespace gpusnap {
-
-// Zones in blocks of a device buffer, the rest of the last block unused.
-struct BlocksOfZones {
-  TransferPiece piece;
-  BlockPool::Run blocks;
-};
 
 class PeerSender {
  public:
@@ -49,25 +48,37 @@ class PeerSender {
   void add(Peer peer);
   // Hands over what has arrived. True: something has.
   bool collect();
-  // Starts copies, as far as shares, blocks and zones go. True: at least one.
+  // Starts copies of pending zones, as far as shares, blocks and zones go. True: at least one.
   bool start();
+  // Likewise of zones in this device's own buffer, the first of the queue first.
+  bool forward(std::deque<BlocksOfZones>& saved);
   // Nothing is on its way. With `nothing_left` nothing more is sent, either: the peers are told.
   bool done(bool nothing_left);
 
  private:
   struct Flight {
-    TransferPtr transfer;
-    BlockPool::Run blocks;
-    uint64_t taken = 0;  // of the share
+    uint64_t taken = 0;     // of the share
+    BlockPool::Run blocks;  // of the peer
+    TransferPtr transfer;   // null: zones that were saved before
+    std::shared_ptr<void> event;
+    std::vector<BlocksOfZones> forwarded;  // in blocks of this device
   };
   struct Link {
     Peer peer;
     PeerLink* link = nullptr;
     std::vector<Flight> flights;
   };
+  // A flight with a part of the share and with blocks, or nothing.
+  std::optional<Flight> prepare(Link& link);
+  void give_up(Link& link, const Flight& flight);
+  // Gives the blocks back that are not needed.
+  void keep_blocks(Link& link, Flight& flight, uint64_t count);
   bool start_one(Link& link);
-  bool launch(Link& link, Flight flight);
+  bool forward_one(Link& link, std::deque<BlocksOfZones>& saved);
+  void launch(Link& link, Flight flight, std::vector<ZoneCopy> copies, uint64_t bytes);
   void land(Link& link, const Flight& flight);
+  // Returns the bytes that are the peer's from now on.
+  uint64_t hand_over(Link& link, const Flight& flight);
 
   const Snapshot snapshot_;
   DeviceLane& lane_;

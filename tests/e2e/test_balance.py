@@ -72,10 +72,10 @@ class Held(scripted.TestCase):
             lines = [line.split() for line in file.read().splitlines()]
         return sum(int(size) for *_, engine, size in lines if engine == 'copy_to_1')
 
-    def start_held(self, text, **settings):
+    def start_held(self, text, cache=CACHE, **settings):
         """Its first checkpoint is complete, and the second one gets nothing to the host."""
         run = self.start_saved(self.script(text), GPUSNAP_EVERY=scripted.EVERY, GPUSNAP_KEEP=20,
-                               GPUSNAP_DEVICE_CACHE=CACHE, SIMCUDA_CLOCK='virtual',
+                               GPUSNAP_DEVICE_CACHE=cache, SIMCUDA_CLOCK='virtual',
                                SIMCUDA_TRACE=self.trace_file, SIMCUDA_HOLD='to_host:' + self.held,
                                **settings)
         self.wait_for(run, 'one')
@@ -89,9 +89,9 @@ class Held(scripted.TestCase):
         self.wait_for(run, 'cut')
         return run
 
-    def wait_until_sent(self, run):
+    def wait_until_sent(self, run, enough=ENOUGH):
         self.wait_until(run, 'zones on the other device',
-                        lambda: self.sent() - self.before >= ENOUGH)
+                        lambda: self.sent() - self.before >= enough)
 
     def peer_bytes(self, checkpoint):
         return self.show(checkpoint['id'])['ranks'][0]['peer_bytes']
@@ -172,6 +172,33 @@ say freed
         self.assertGreaterEqual(self.peer_bytes(self.complete()[0]), ENOUGH)
         self.restores_all(self.script(text), reference)
 
+    def test_scattered_zones_make_room_for_others(self):
+        """They are gathered in the device's own buffer, and go on to the peer where that gets full."""
+        count, size, cache = 96, 128 << 10, 4 * MIB
+        enough = cache - MIB  # all that the other device has room for, but for a flight
+        names = ['z%d' % number for number in range(count)]
+        written = names[::8]
+        text = '\n'.join([
+            'device 1', 'stream s',
+            *('alloc %s %d' % (name, size // 4) for name in names),
+            'sync s', 'say one', 'await first', 'sync s', 'await dirty',
+            *('set %s %d s' % (name, number) for number, name in enumerate(names)),
+            'sync s', 'say two', 'await second', 'sync s', 'say cut', 'await overwrite',
+            *('set %s 200 s' % name for name in written),
+            'sync s', 'say written', 'await last', *('print ' + name for name in names), ''])
+        reference = self.undisturbed(text)
+        run = self.start_held(text, cache)
+        self.wait_until_sent(run, enough)
+        self.make('overwrite')
+        os.remove(self.held)
+        self.make('last')
+        self.finish(run)
+        self.assert_same_output(run, reference)
+        self.assertEqual(self.warnings(run), [])
+        self.verify_all()
+        self.assertGreaterEqual(self.peer_bytes(self.complete()[0]), enough)
+        self.restores_all(self.script(text), reference)
+
     def test_a_copy_that_fails_costs_the_snapshot_alone(self):
         """To the peer or to the host. The first three copies are the program's, the next are ours."""
         text = BEGIN + WRITES + END
@@ -197,13 +224,21 @@ say freed
                 os.remove(os.path.join(self.folder, name))
 
 
+# NVLinks of a DGX-1V.
+EIGHT = '/'.join(','.join('%dG' % (24 * int(links)) if links != '0' else '0' for links in row)
+                 for row in ('01122000', '10210200', '12020010', '21200001', '20000112', '02001021',
+                             '00101202', '00012120'))
+
+
 class Uneven(harness.TestCase):
     STEPS = '60'
-    ROUNDS = 20 if harness.SOAK else 3
+    ROUNDS = 20 if harness.SOAK else 4
+    # The way to the host takes long enough for zones to go to peers.
+    SLOW = {'SIMCUDA_CLOCK': 'virtual', 'SIMCUDA_PACE': '1', 'SIMCUDA_BANDWIDTH': 'to_host:400M'}
+    NODES = [harness.PROGRAM_SETTINGS['uneven'], {'SIMCUDA_DEVICES': '8', 'SIMCUDA_LINKS': EIGHT}]
 
     def setUp(self):
         super().setUp()
-        self.program_settings = harness.PROGRAM_SETTINGS['uneven']
         self.command = [harness.app('uneven'), self.STEPS]
 
     def peer_bytes(self):
@@ -212,9 +247,10 @@ class Uneven(harness.TestCase):
         return [each['ranks'][0]['peer_bytes'] for each in shown]
 
     def test_killed_at_any_moment(self):
-        reference = self.reference(self.command)
         sent = 0
         for number in range(self.ROUNDS):
+            self.program_settings = dict(self.SLOW, **self.NODES[number % 2])
+            reference = self.reference(self.command)
             every = 'syncs:%d' % self.random.randint(8, 40)
             cache = self.random.choice(['2M', '8M', '64M'])
             organisation = self.random.choice(['nb+i+h+d', 'nb+i+h+d', 'nb+f+h+d', 'nb+i+d', 'b+i'])
