@@ -54,6 +54,7 @@ class DeviceLane {
   DeviceLane& operator=(const DeviceLane&) = delete;
 
   CUcontext context() const { return context_; }
+  uint64_t number() const { return reinterpret_cast<uint64_t>(context_); }  // its handle
   int device() const { return tables_.device; }
   CUstream offload() const { return offload_; }  // of the least priority: for the background
   CUstream gate() const { return gate_; }        // of the greatest: what calls wait for

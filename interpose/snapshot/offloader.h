@@ -46,6 +46,8 @@ class Offloader {
   void balance(Balancer& balancer, size_t number);
   // Its pending zones may go to the buffer of this peer, too.
   void add_peer(size_t number, DeviceLane& lane, Offloader& offloader);
+  // For calls of any thread: null without a balancer.
+  PeerSender* sender() { return sender_.get(); }
 
  private:
   // A slot that is being filled by one flight after the other.

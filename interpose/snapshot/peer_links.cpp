@@ -63,16 +63,19 @@ void PeerLinks::connect(int from, int to) {
   }
   int can = 0;
   CUresult result = driver_.cuDeviceCanAccessPeer(&can, from, to);
-  CUstream stream = nullptr;
+  CUstream stream = nullptr, gate = nullptr;
   if (result == CUDA_SUCCESS && can != 0) {
     int least = 0, greatest = 0;
     result = driver_.cuCtxGetStreamPriorityRange(&least, &greatest);
     if (result == CUDA_SUCCESS) {
       result = driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, least);
     }
+    if (result == CUDA_SUCCESS) {
+      result = driver_.cuStreamCreateWithPriority(&gate, CU_STREAM_NON_BLOCKING, greatest);
+    }
   }
   auto link = result == CUDA_SUCCESS && can != 0
-                  ? std::make_unique<PeerLink>(driver_, stream, guess_rate(from, to))
+                  ? std::make_unique<PeerLink>(driver_, stream, gate, guess_rate(from, to))
                   : nullptr;
   std::lock_guard lock(mutex_);
   links_[to] = std::move(link);

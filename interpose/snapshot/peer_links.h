@@ -44,8 +44,11 @@ class LinkClock {
 };
 
 struct PeerLink {
-  PeerLink(const Driver& driver, CUstream on, uint64_t guess) : stream(on), clock(driver, guess) {}
-  const CUstream stream;  // of the sending context
+  PeerLink(const Driver& driver, CUstream background, CUstream awaited, uint64_t guess)
+      : stream(background), gate(awaited), clock(driver, guess) {}
+  // Both of the sending context: of the least priority, and of the greatest for what calls wait
+  // for.
+  const CUstream stream, gate;
   LinkClock clock;
 };
 

@@ -2,6 +2,7 @@
 #include "interpose/snapshot/peer_sender.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace gpusnap {
@@ -21,11 +22,18 @@ PeerSender::PeerSender(Snapshot snapshot, DeviceLane& lane, size_t number, Balan
 void PeerSender::add(Peer peer) {
   PeerLink* const link = lane_.peer_links().to(peer.lane->device());
   if (link != nullptr && balancer_.reaches(number_, peer.number)) {
-    links_.push_back({std::move(peer), link, {}});
+    links_.push_back({std::move(peer), link, {}, {}});
   }
 }
 
 bool PeerSender::collect() {
+  {
+    std::lock_guard lock(mutex_);
+    for (Link& link : links_) {
+      std::ranges::move(link.added, std::back_inserter(link.flights));
+      link.added.clear();
+    }
+  }
   bool any = false;
   for (Link& link : links_) {
     link.link->clock.look();
@@ -87,7 +95,7 @@ bool PeerSender::forward(std::deque<BlocksOfZones>& saved) {
   return any;
 }
 
-std::optional<PeerSender::Flight> PeerSender::prepare(Link& link) {
+std::optional<PeerSender::Flight> PeerSender::prepare(const Link& link) {
   const uint64_t zone = snapshot_.zone_bytes;
   Flight flight;
   flight.taken = balancer_.take(number_, link.peer.number, std::max(kMostPeerBytes, zone),
@@ -99,14 +107,24 @@ std::optional<PeerSender::Flight> PeerSender::prepare(Link& link) {
   return std::nullopt;
 }
 
-void PeerSender::give_up(Link& link, const Flight& flight) {
+void PeerSender::give_up(const Link& link, const Flight& flight) {
   link.peer.lane->give_back_guests(flight.blocks);
   balancer_.land(link.peer.number, flight.taken, 0);
 }
 
-void PeerSender::keep_blocks(Link& link, Flight& flight, uint64_t count) {
+void PeerSender::keep_blocks(const Link& link, Flight& flight, uint64_t count) {
   link.peer.lane->give_back_guests({flight.blocks.first + count, flight.blocks.count - count});
   flight.blocks.count = count;
+}
+
+std::vector<ZoneCopy> PeerSender::copies_of(const Link& link, const Flight& flight) const {
+  const uint64_t to = link.peer.lane->block(flight.blocks.first);
+  std::vector<ZoneCopy> copies;
+  for (const TransferPiece& piece : flight.transfer->pieces) {
+    const uint64_t from = snapshot_.zones->ranges()[piece.range].address + piece.offset;
+    copies.push_back({to + piece.place, from, piece.size, piece.range});
+  }
+  return copies;
 }
 
 bool PeerSender::start_one(Link& link) {
@@ -120,15 +138,9 @@ bool PeerSender::start_one(Link& link) {
     give_up(link, *flight);
     return false;
   }
-  const Transfer& transfer = *flight->transfer;
-  keep_blocks(link, *flight, (transfer.bytes + zone - 1) / zone);
-  const uint64_t to = link.peer.lane->block(flight->blocks.first);
-  std::vector<ZoneCopy> copies;
-  for (const TransferPiece& piece : transfer.pieces) {
-    const uint64_t from = snapshot_.zones->ranges()[piece.range].address + piece.offset;
-    copies.push_back({to + piece.place, from, piece.size, piece.range});
-  }
-  const uint64_t bytes = transfer.bytes;
+  const uint64_t bytes = flight->transfer->bytes;
+  keep_blocks(link, *flight, (bytes + zone - 1) / zone);
+  std::vector<ZoneCopy> copies = copies_of(link, *flight);
   launch(link, std::move(*flight), std::move(copies), bytes);
   return true;
 }
@@ -154,24 +166,63 @@ bool PeerSender::forward_one(Link& link, std::deque<BlocksOfZones>& saved) {
   return true;
 }
 
-// What was enqueued is followed to its end even where more could not be: it writes to the blocks.
+std::optional<PeerSender::Reservation> PeerSender::reserve() {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    const std::optional<Flight> flight = prepare(links_[i]);
+    if (flight) return Reservation{i, flight->taken, flight->blocks};
+  }
+  return std::nullopt;
+}
+
+void PeerSender::cancel(const Reservation& reservation) {
+  Flight flight;
+  flight.taken = reservation.taken;
+  flight.blocks = reservation.blocks;
+  give_up(links_[reservation.link], flight);
+}
+
+void PeerSender::start(const Reservation& reservation, const TransferPtr& transfer) {
+  Link& link = links_[reservation.link];
+  Flight flight;
+  flight.taken = reservation.taken;
+  flight.blocks = reservation.blocks;
+  flight.transfer = transfer;
+  const TransferPiece& last = transfer->pieces.back();
+  const uint64_t zone = snapshot_.zone_bytes;
+  keep_blocks(link, flight, (last.place + last.size + zone - 1) / zone);
+  const CUstream stream = link.link->gate;
+  follow(flight, copy_zones(*snapshot_.driver, CopyTo::kDevice, copies_of(link, flight), stream),
+         stream);
+  std::lock_guard lock(mutex_);
+  link.added.push_back(std::move(flight));
+}
+
 void PeerSender::launch(Link& link, Flight flight, std::vector<ZoneCopy> copies, uint64_t bytes) {
   const CUstream stream = link.link->stream;
   link.link->clock.start(stream, bytes);
-  CUresult result = copy_zones(*snapshot_.driver, CopyTo::kDevice, std::move(copies), stream);
+  const CUresult result = copy_zones(*snapshot_.driver, CopyTo::kDevice, std::move(copies), stream);
   link.link->clock.stop(stream);
+  follow(flight, result, stream);
+  link.flights.push_back(std::move(flight));
+}
+
+// What was enqueued is followed to its end even where more could not be: it writes to the blocks.
+void PeerSender::follow(Flight& flight, CUresult result, CUstream stream) {
   flight.event = lane_.record(stream);
   if (flight.event == nullptr && result == CUDA_SUCCESS) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result != CUDA_SUCCESS) {
     snapshot_.fail(driver_status(*snapshot_.driver, "copying to the device of a peer", result));
   }
   if (flight.transfer != nullptr) snapshot_.zones->started(flight.transfer, flight.event);
-  link.flights.push_back(std::move(flight));
 }
 
 bool PeerSender::done(bool nothing_left) {
-  const bool flies = std::ranges::any_of(links_, [](const Link& l) { return !l.flights.empty(); });
-  if (flies) return false;
+  {
+    std::lock_guard lock(mutex_);
+    const bool flies = std::ranges::any_of(
+        links_, [](const Link& link) { return !link.flights.empty() || !link.added.empty(); });
+    if (flies) return false;
+  }
   if (nothing_left && !std::exchange(has_left_, true)) balancer_.leave(number_);
   return true;
 }

@@ -6,13 +6,15 @@
 // its own zones are saved. Zones that this device's buffer holds already can be sent, too: it then
 // has room for others.
 //
-// One sender for one snapshot; on the offloader's thread, its context current.
+// One sender for one snapshot; on the offloader's thread but for what says otherwise, its context
+// current.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -44,6 +46,7 @@ class PeerSender {
   // `number`: of this lane. Everything outlives it.
   PeerSender(Snapshot snapshot, DeviceLane& lane, size_t number, Balancer& balancer);
 
+  const DeviceLane& lane() const { return lane_; }
   // A link to this peer, where there is one.
   void add(Peer peer);
   // Hands over what has arrived. True: something has.
@@ -52,6 +55,19 @@ class PeerSender {
   bool start();
   // Likewise of zones in this device's own buffer, the first of the queue first.
   bool forward(std::deque<BlocksOfZones>& saved);
+
+  // Any thread: room at a peer for zones that a call is about to overwrite.
+  struct Reservation {
+    size_t link = 0;
+    uint64_t taken = 0;  // of the share
+    BlockPool::Run blocks;
+  };
+  // None: there is no room, or it is not to be used now.
+  std::optional<Reservation> reserve();
+  void cancel(const Reservation& reservation);
+  // The transfer's places are whole zones from the first block on. Our context is current.
+  void start(const Reservation& reservation, const TransferPtr& transfer);
+
   // Nothing is on its way. With `nothing_left` nothing more is sent, either: the peers are told.
   bool done(bool nothing_left);
 
@@ -67,15 +83,19 @@ class PeerSender {
     Peer peer;
     PeerLink* link = nullptr;
     std::vector<Flight> flights;
+    std::vector<Flight> added;  // by other threads
   };
   // A flight with a part of the share and with blocks, or nothing.
-  std::optional<Flight> prepare(Link& link);
-  void give_up(Link& link, const Flight& flight);
+  std::optional<Flight> prepare(const Link& link);
+  void give_up(const Link& link, const Flight& flight);
   // Gives the blocks back that are not needed.
-  void keep_blocks(Link& link, Flight& flight, uint64_t count);
+  static void keep_blocks(const Link& link, Flight& flight, uint64_t count);
+  std::vector<ZoneCopy> copies_of(const Link& link, const Flight& flight) const;
   bool start_one(Link& link);
   bool forward_one(Link& link, std::deque<BlocksOfZones>& saved);
   void launch(Link& link, Flight flight, std::vector<ZoneCopy> copies, uint64_t bytes);
+  // Once the copies have been asked for.
+  void follow(Flight& flight, CUresult result, CUstream stream);
   void land(Link& link, const Flight& flight);
   // Returns the bytes that are the peer's from now on.
   uint64_t hand_over(Link& link, const Flight& flight);
@@ -84,6 +104,7 @@ class PeerSender {
   DeviceLane& lane_;
   const size_t number_;
   Balancer& balancer_;
+  std::mutex mutex_;  // of what other threads add
   std::vector<Link> links_;
   bool has_left_ = false;
 };

@@ -96,17 +96,6 @@ void Snapshots::add_context(CUcontext context) {
   lanes_[context] = std::move(lane.value());
 }
 
-// Made when contexts are, in recordings and replays alike, as all that lanes have. Lanes come and
-// go by this thread alone.
-void Snapshots::connect(DeviceLane& lane) {
-  if (!settings_.balance) return;
-  for (const auto& [context, other] : lanes_) {
-    lane.peer_links().connect(lane.device(), other->device());
-    const CurrentContext current(driver_, context);
-    other->peer_links().connect(other->device(), lane.device());
-  }
-}
-
 std::unique_ptr<DeviceLane> Snapshots::forget_context(CUcontext context) {
   offloaders_.erase(context);
   std::lock_guard lock(lanes_mutex_);
@@ -229,63 +218,6 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   }
   lane_ended();
   if (hold || settings_.organisation.blocking) wait_end();
-}
-
-std::unique_ptr<Balancer> Snapshots::make_balancer() const {
-  if (!settings_.balance || !settings_.organisation.device || settings_.device_cache == 0)
-    return {};
-  std::vector<std::pair<uint64_t, DeviceLane*>> lanes;
-  for (const auto& [context, lane] : lanes_) lanes.emplace_back(handle(context), lane.get());
-  const auto links = [lanes] {
-    balance::Problem problem(lanes.size());
-    for (size_t i = 0; i < lanes.size(); ++i) {
-      DeviceLane& lane = *lanes[i].second;
-      const auto sharing = std::ranges::count_if(
-          lanes, [&](const auto& other) { return other.second->device() == lane.device(); });
-      problem.host_bandwidth[i] =
-          std::max<uint64_t>(lane.host_clock().rate() / static_cast<uint64_t>(sharing), 1);
-      for (size_t j = 0; j < lanes.size(); ++j) {
-        const PeerLink* const link = lane.peer_links().to(lanes[j].second->device());
-        if (link != nullptr) problem.set_peer(i, j, link->clock.rate());
-      }
-    }
-    return problem;
-  };
-  const balance::Problem now = links();
-  if (std::ranges::all_of(now.peer_bandwidth, [](uint64_t rate) { return rate == 0; })) return {};
-  const auto look = [this, lanes] {
-    std::vector<LaneState> states;
-    for (const auto& [context, lane] : lanes) {
-      states.push_back({zones_.pending_bytes(context), lane->room_bytes(settings_.device_cache),
-                        lane->free_bytes()});
-    }
-    return states;
-  };
-  return std::make_unique<Balancer>(Balancer::Source{look, links}, now, zone_bytes_,
-                                    [](const Status& why) {
-                                      log(LogLevel::kDebug,
-                                          "devices do without each other's "
-                                          "buffers: ",
-                                          why.message());
-                                    });
-}
-
-void Snapshots::make_offloaders() {
-  offloaders_.clear();
-  balancer_ = make_balancer();
-  for (const auto& [context, lane] : lanes_) {
-    offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
-  }
-  if (balancer_ == nullptr) return;
-  size_t number = 0;
-  for (const auto& [context, lane] : lanes_) offloaders_.at(context)->balance(*balancer_, number++);
-  for (const auto& [context, offloader] : offloaders_) {
-    number = 0;
-    for (const auto& [other, lane] : lanes_) {
-      if (other != context) offloader->add_peer(number, *lane, *offloaders_.at(other));
-      ++number;
-    }
-  }
 }
 
 void Snapshots::read_now(uint64_t address) {
@@ -421,7 +353,8 @@ void Snapshots::hold_host(const std::function<bool()>& needed, const char* why) 
 }
 
 bool Snapshots::copy_first(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits) {
-  return copy_to_device(set, freed, waits) || copy_ahead(set, freed, waits);
+  return copy_to_device(set, freed, waits) || copy_to_peers(set, freed, waits) ||
+         copy_ahead(set, freed, waits);
 }
 
 // Duplicate-on-write (section 4.3.2).

@@ -117,6 +117,7 @@ class Snapshots {
  private:
   friend class Offloader;
   class Blocks;
+  class PeerBlocks;
   class OneSlot;
   using Clock = std::chrono::steady_clock;
 
@@ -135,6 +136,7 @@ class Snapshots {
   // its way. `waits`: what the call has to wait for.
   bool copy_first(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   bool copy_to_device(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
+  bool copy_to_peers(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   bool copy_ahead(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   void start_duplicate(const TransferPtr& transfer);
   void hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold);
