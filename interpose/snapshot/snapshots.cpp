@@ -20,13 +20,13 @@ constexpr uint64_t kFineZone = 4096;  // of i-fg
 uint64_t handle(CUcontext context) {
   return reinterpret_cast<uint64_t>(context);
 }
+}  // namespace
 
-void add_once(std::vector<TransferPtr>& to, const std::vector<TransferPtr>& from) {
+void Snapshots::add_once(std::vector<TransferPtr>& to, const std::vector<TransferPtr>& from) {
   for (const TransferPtr& transfer : from) {
     if (std::ranges::find(to, transfer) == to.end()) to.push_back(transfer);
   }
 }
-}  // namespace
 
 // Room in the device buffers of all contexts.
 class Snapshots::Blocks : public SnapshotZones::Room {

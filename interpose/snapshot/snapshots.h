@@ -138,6 +138,7 @@ class Snapshots {
   bool copy_to_device(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   bool copy_to_peers(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   bool copy_ahead(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
+  static void add_once(std::vector<TransferPtr>& to, const std::vector<TransferPtr>& from);
   void start_duplicate(const TransferPtr& transfer);
   void hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold);
   void hold_stream(const std::vector<TransferPtr>& waits, CUstream stream);

@@ -68,6 +68,7 @@ std::unique_ptr<Balancer> Snapshots::make_balancer() const {
   if (std::ranges::all_of(now.peer_bandwidth, [](uint64_t rate) { return rate == 0; })) return {};
   const auto look = [this, lanes] {
     std::vector<LaneState> states;
+    states.reserve(lanes.size());
     for (const auto& [context, lane] : lanes) {
       states.push_back({zones_.pending_bytes(context), lane->room_bytes(settings_.device_cache),
                         lane->free_bytes()});
