@@ -99,7 +99,9 @@ struct Driver {
   X(cuArrayGetSparseProperties)              \
   X(cuMipmappedArrayGetSparseProperties)     \
   X(cuMemMapArrayAsync)                      \
-  X(cuStreamDestroy_v2)
+  X(cuStreamDestroy_v2)                      \
+  X(cuDeviceCanAccessPeer)                   \
+  X(cuDeviceGetP2PAttribute)
 
 #define X(name) decltype(&::name) name = nullptr;
   GPUSNAP_DRIVER_FUNCTIONS(X)

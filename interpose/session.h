@@ -631,8 +631,9 @@ class Session {
   // One writes the journal and one hands over a checkpoint. The others are the backend's, those
   // that compress and write, and those of the I/O.
   Workers workers_{2 + kBackendThreads + kMostCompressWorkers + kIoThreads};
-  // One pins, one runs host functions in a replay, and a few offload, one for each context.
-  Workers callers_{6, Workers::Heap::kUsed};
+  // One pins, one runs host functions in a replay, and the others offload, one for each context: as
+  // many as a node has devices.
+  Workers callers_{10, Workers::Heap::kUsed};
   CallSites call_sites_;
   std::map<uint64_t, uint32_t> call_site_uses_;
   std::unique_ptr<Triggers> triggers_;

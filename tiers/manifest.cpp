@@ -208,6 +208,7 @@ class Taker {
     });
     m.program_write = from.program_write();
     m.direct_bytes = from.direct_bytes();
+    m.peer_bytes = from.peer_bytes();
     each(from.readings(), [&](const stored::Reading* r) {
       m.readings.push_back({text(r->thread()), r->source(), r->ended(), bytes(r->bytes())});
     });
@@ -527,12 +528,13 @@ std::vector<std::byte> encode(const Manifest& m) {
                                      calls.launches_guessed, calls.launches_opaque,
                                      calls.others_free, calls.others_waited);
   const stored::Waits waits(m.waits.calls_ns, m.waits.frees_ns, m.waits.streams_ns);
-  builder.Finish(stored::CreateManifest(
-                     builder, job, m.epoch, m.rank, m.ranks, run, host, version, m.cut_unix_ns,
-                     m.stall_ns, m.zone_bytes, m.calls, m.launches, program, ranges, extents,
-                     segments, journal, m.parent, m.parent_checksum, m.chain, &meanwhile, blocks,
-                     m.replaces, parts, readings, &waits, m.program_write, m.direct_bytes),
-                 stored::ManifestIdentifier());
+  builder.Finish(
+      stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
+                             m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
+                             ranges, extents, segments, journal, m.parent, m.parent_checksum,
+                             m.chain, &meanwhile, blocks, m.replaces, parts, readings, &waits,
+                             m.program_write, m.direct_bytes, m.peer_bytes),
+      stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }
 

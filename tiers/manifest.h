@@ -190,6 +190,8 @@ struct Manifest {
   // waits for buffers alone.
   Waits waits;
   std::vector<SavedReading> readings;
+  // Bytes that were saved by way of the memory of another device of the process.
+  uint64_t peer_bytes = 0;
   // Not 0: the program wrote it by itself and reads it back by itself (docs/history.md); it is no
   // cut of a whole program. No two writes of a run have the same number. `run` is then the same for
   // all ranks of a run.

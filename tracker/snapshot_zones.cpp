@@ -360,6 +360,15 @@ TransferPtr SnapshotZones::claim_next(uint64_t context, uint64_t most, uint64_t 
   return transfer;
 }
 
+uint64_t SnapshotZones::pending_bytes(uint64_t context) const {
+  std::lock_guard lock(mutex_);
+  uint64_t zones = 0;
+  for (const TrackedRange& range : ranges_) {
+    if (range.context == context) zones += range.zones.count(kPending);
+  }
+  return zones * zone_bytes_;
+}
+
 bool SnapshotZones::busy(uint64_t context) const {
   std::lock_guard lock(mutex_);
   return std::ranges::any_of(transfers_, [&](const auto& t) { return t->context == context; }) ||

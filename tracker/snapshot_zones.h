@@ -121,6 +121,9 @@ class SnapshotZones {
   // then claims nothing); else as many runs as there is room for. Null when there is none of this
   // context. `place`s count up from 0, for kGather by whole zones.
   TransferPtr claim_next(uint64_t context, uint64_t most, uint64_t large, Scattered scattered);
+  // Bytes of zones of the context that are pending, the last zone of a range counted as a whole
+  // one.
+  uint64_t pending_bytes(uint64_t context) const;
   // Zones of the context are pending, or claimed and not finished.
   bool busy(uint64_t context) const;
   static constexpr size_t kMostPieces = 4096;  // of a transfer that claim_next() makes

@@ -510,6 +510,12 @@ std::string read_direct(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
+std::string read_balance(std::string_view value, ParsedSettings& into) {
+  if (value != "on" && value != "off") return "not on or off";
+  into.settings.balance = value == "on";
+  return {};
+}
+
 std::string read_replay_output(std::string_view value, ParsedSettings&) {
   return value == "once" || value == "again" ? "" : "not once or again";
 }
@@ -548,12 +554,13 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 47> kVariables = {
+constexpr std::array<Variable, 48> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_ZONE", read_zone},
      {"GPUSNAP_HOST_CACHE", read_host_cache},
      {"GPUSNAP_DEVICE_CACHE", read_device_cache},
+     {"GPUSNAP_BALANCE", read_balance},
      {"GPUSNAP_ORG", read_organisation},
      {"GPUSNAP_DIRTY", read_dirty},
      {"GPUSNAP_SPECULATE", read_speculate},

@@ -75,7 +75,8 @@ struct Settings {
   // needs a zone first does not wait long for the copies before it. At least the largest zone.
   uint64_t slot = 4 << 20;
   uint64_t device_cache =
-      256 << 20;  // bytes of device memory for gathering and duplicates; 0: none
+      256 << 20;        // bytes of device memory for gathering and duplicates; 0: none
+  bool balance = true;  // devices of a process take zones into their buffers for each other
   Organisation organisation;
   bool dirty_from_calls = false;  // GPUSNAP_DIRTY: what changed is told by calls, not fingerprints
   bool speculate = true;          // on kernels of which it is not proven what they write

@@ -299,6 +299,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
         if (!held) manifest->waits = counts.waits;
         manifest->stall_ns = held ? stall() : manifest->stall_ns + manifest->waits.all_ns();
         saved.stall_ns = manifest->stall_ns;
+        manifest->peer_bytes = counts.peer_bytes;
         saved.meanwhile = manifest->meanwhile = counts.calls;
         manifest->direct_bytes = counts.direct_bytes;
         writer_->finish(std::move(*manifest), &session_.recorder_->writer(),

@@ -95,9 +95,15 @@ void DeviceLane::grow_cache(uint64_t cache_bytes, uint64_t zone_bytes) {
     growing_ = true;
     cache = cache_;
   }
+  const size_t parts = cache.parts.size();
   const std::optional<Status> tried = back_cache_in_turn(cache, cache_bytes);
+  std::set<int> refused;
+  for (const int device : let_in_) {
+    if (allow(cache, parts, device) != CUDA_SUCCESS) refused.insert(device);
+  }
   std::lock_guard lock(mutex_);
   growing_ = false;
+  for (const int device : refused) refuse(device);
   if (!tried) return;
   const Status& grown = *tried;
   has_all_ = !grown.ok() || cache.size == cache.reserved;
@@ -131,6 +137,47 @@ Status DeviceLane::back_cache(GrowingMemory& cache, uint64_t cache_bytes) const 
     cache = std::move(reserved.value());
   }
   return driver_status(driver_, "growing it", grow_memory(driver_, cache, whole(kPartOfCache)));
+}
+
+CUresult DeviceLane::allow(const GrowingMemory& cache, size_t first_part, int device) const {
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = first_part; i < cache.parts.size() && result == CUDA_SUCCESS; ++i) {
+    result = allow_device(driver_, cache.parts[i], device);
+  }
+  return result;
+}
+
+void DeviceLane::refuse(int device) {
+  let_in_.erase(device);
+  refused_.insert(device);
+  log(LogLevel::kInfo, "device ", device, " cannot write to memory of device ", this->device(),
+      ": snapshots go without its buffer");
+}
+
+// While `growing_`, nobody takes the memory away.
+void DeviceLane::let_devices_in() {
+  std::set<int> asked;
+  GrowingMemory cache;
+  {
+    std::lock_guard lock(mutex_);
+    if (asked_.empty() || cache_.size == 0) return;
+    asked.swap(asked_);
+    growing_ = true;
+    cache = cache_;
+  }
+  std::set<int> allowed;
+  for (const int device : asked) {
+    if (allow(cache, 0, device) == CUDA_SUCCESS) allowed.insert(device);
+  }
+  std::lock_guard lock(mutex_);
+  growing_ = false;
+  for (const int device : asked) {
+    if (allowed.contains(device)) {
+      let_in_.insert(device);
+    } else {
+      refuse(device);
+    }
+  }
 }
 
 CUdeviceptr DeviceLane::block(uint64_t index) {
@@ -258,6 +305,45 @@ void DeviceLane::give_back_blocks(BlockPool::Run run) {
   blocks_.give_back(run);
 }
 
+BlockPool::Run DeviceLane::take_blocks_for(int device, uint64_t most) {
+  std::lock_guard lock(mutex_);
+  if (!let_in_.contains(device)) {
+    if (!refused_.contains(device)) asked_.insert(device);
+    return {};
+  }
+  const BlockPool::Run run = blocks_.take(most);
+  guest_blocks_ += run.count;
+  return run;
+}
+
+void DeviceLane::give_back_guests(BlockPool::Run run) {
+  std::lock_guard lock(mutex_);
+  blocks_.give_back(run);
+  guest_blocks_ -= run.count;
+}
+
+uint64_t DeviceLane::free_bytes() {
+  std::lock_guard lock(mutex_);
+  return blocks_.free() * zone_bytes_;
+}
+
+uint64_t DeviceLane::room_bytes(uint64_t cache_bytes) {
+  std::lock_guard lock(mutex_);
+  const uint64_t there = blocks_.size() * zone_bytes_;
+  const uint64_t to_come = has_all_ || cache_bytes < there ? 0 : cache_bytes - there;
+  return blocks_.free() * zone_bytes_ + to_come;
+}
+
+std::shared_ptr<void> DeviceLane::record(CUstream stream) {
+  const CUevent event = events_.take();
+  if (event != nullptr && driver_.cuEventRecord(event, stream) == CUDA_SUCCESS) {
+    return {event, [this](void* used) { events_.give_back(static_cast<CUevent>(used)); }};
+  }
+  events_.give_back(event);
+  (void)driver_.cuStreamSynchronize(stream);
+  return nullptr;
+}
+
 uint64_t DeviceLane::blocks() {
   std::lock_guard lock(mutex_);
   return blocks_.size();
@@ -265,7 +351,7 @@ uint64_t DeviceLane::blocks() {
 
 bool DeviceLane::few_blocks_left() {
   std::lock_guard lock(mutex_);
-  return blocks_.free() < blocks_.size() / 2;
+  return blocks_.free() < (blocks_.size() - guest_blocks_) / 2;
 }
 
 GrowingMemory DeviceLane::take_cache() {

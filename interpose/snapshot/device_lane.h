@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "interpose/mapped_memory.h"
 #include "interpose/services/node_turn.h"
 #include "interpose/snapshot/event_pool.h"
+#include "interpose/snapshot/peer_links.h"
 #include "interpose/snapshot/stream_waits.h"
 #include "interpose/snapshot/yielding.h"
 #include "tiers/status.h"
@@ -52,6 +54,7 @@ class DeviceLane {
   DeviceLane& operator=(const DeviceLane&) = delete;
 
   CUcontext context() const { return context_; }
+  uint64_t number() const { return reinterpret_cast<uint64_t>(context_); }  // its handle
   int device() const { return tables_.device; }
   CUstream offload() const { return offload_; }  // of the least priority: for the background
   CUstream gate() const { return gate_; }        // of the greatest: what calls wait for
@@ -63,7 +66,13 @@ class DeviceLane {
   // other of the program's.
   CUstream reading() const { return reading_; }
   Stopwatch& watch() { return watch_; }  // the offloader's
-  EventPool& events() { return events_; }
+  PeerLinks& peer_links() { return peer_links_; }
+  // Times copies to the host. The offloader's, but for rate().
+  LinkClock& host_clock() { return host_clock_; }
+  // An event that tells when the stream has come to its present end; it goes back with its last
+  // user. Null: none could be had, and what was enqueued has been waited for. The context is
+  // current; thread-safe.
+  std::shared_ptr<void> record(CUstream stream);
   StreamWaits& stream_waits() { return stream_waits_; }
 
   // Fingerprints of ranges [address, address + size), one a zone, into `out`. Waits for them; the
@@ -86,11 +95,22 @@ class DeviceLane {
   // they would slow each other's (the deep-tiers showcase, slide 24). For one thread.
   void grow_cache(uint64_t cache_bytes, uint64_t zone_bytes);
 
+  // Gives devices that take_blocks_for() has turned away access to the buffer, to what is there and
+  // to what will be. For the thread of grow_cache().
+  void let_devices_in();
+
   // Blocks of one zone each, in device memory. Thread-safe.
   BlockPool::Run take_blocks(uint64_t most);
   void give_back_blocks(BlockPool::Run run);
+  // Blocks for zones of another device, which writes to them; none before let_devices_in().
+  BlockPool::Run take_blocks_for(int device, uint64_t most);
+  void give_back_guests(BlockPool::Run run);
   uint64_t blocks();  // in all
+  // Less than half of those that other devices have left to this one.
   bool few_blocks_left();
+  // Bytes of blocks that are free; with all that the buffer of `cache_bytes` may still grow by.
+  uint64_t free_bytes();
+  uint64_t room_bytes(uint64_t cache_bytes);
   CUdeviceptr block(uint64_t index);
 
   // Memory of the device from which storage is written directly (interpose/direct/), the same at
@@ -105,18 +125,26 @@ class DeviceLane {
   GrowingMemory take_cache();
 
  private:
+  // What a device with 16 lanes of PCIe 4.0 reaches, in bytes a second.
+  static constexpr uint64_t kGuessedHostRate = 25'000'000'000;
+
   DeviceLane(const Driver& driver, CUcontext context, const NodeLock* turns)
       : driver_(driver),
         context_(context),
         turns_(turns),
         events_(driver, CU_EVENT_DISABLE_TIMING),
         stream_waits_(driver),
-        watch_(driver) {}
+        watch_(driver),
+        host_clock_(driver, kGuessedHostRate),
+        peer_links_(driver) {}
   Status set_up();
   Status map_tables();
   // Nothing: it is the turn of another process.
   std::optional<Status> back_cache_in_turn(GrowingMemory& cache, uint64_t cache_bytes);
   Status back_cache(GrowingMemory& cache, uint64_t cache_bytes) const;
+  void refuse(int device);  // with the lock
+  // The parts of the cache from this one on.
+  CUresult allow(const GrowingMemory& cache, size_t first_part, int device) const;
   CUresult upload_spans(uint32_t count);
   Status fingerprint_batch(uint32_t spans, uint64_t zones, uint64_t zone_bytes);
 
@@ -126,6 +154,8 @@ class DeviceLane {
   EventPool events_;
   StreamWaits stream_waits_;
   Stopwatch watch_;
+  LinkClock host_clock_;
+  PeerLinks peer_links_;
   CUstream offload_ = nullptr, gathering_ = nullptr, gate_ = nullptr, gate_to_host_ = nullptr;
   CUstream reading_ = nullptr;
   std::unique_ptr<DeviceCode> code_;
@@ -148,6 +178,9 @@ class DeviceLane {
   MappedMemory direct_;
   uint64_t zone_bytes_ = 0;
   BlockPool blocks_;
+  uint64_t guest_blocks_ = 0;  // with zones of other devices
+  // Devices by what became of their wish to write to blocks.
+  std::set<int> asked_, let_in_, refused_;
 };
 
 }  // namespace gpusnap

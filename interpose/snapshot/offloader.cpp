@@ -13,8 +13,6 @@
 namespace gpusnap {
 
 namespace {
-// From here on a copy of its own runs at full bandwidth (section 4.3.1, figure 9).
-constexpr uint64_t kLargeRun = 512 << 10;
 // Where the program is held: one is being copied while the next waits for the engine.
 constexpr size_t kFlightsOfHeld = 2;
 // Of the blocks, for one gathering: calls that take it over need room for the same zones besides.
@@ -37,6 +35,7 @@ void Offloader::run() {
     if (snapshots_.settings_.organisation.device) {
       lane_.grow_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_);
     }
+    if (balancer_ != nullptr) lane_.let_devices_in();
     const bool collected = collect();
     const bool started = start_more();
     if (!collected && !started) std::this_thread::sleep_for(pause());
@@ -51,11 +50,39 @@ std::chrono::nanoseconds Offloader::pause() const {
 }
 
 bool Offloader::done() {
-  // In this order: what a call has claimed is handed over before it is finished.
-  if (snapshots_.zones_.busy(reinterpret_cast<uint64_t>(lane_.context()))) return false;
+  // In this order: what a call has claimed is handed over before it is finished, and what peers
+  // send before they leave.
+  const bool busy = snapshots_.zones_.busy(reinterpret_cast<uint64_t>(lane_.context()));
+  has_own_ = busy;
+  if (sender_ != nullptr && !sender_->done(!busy)) return false;
+  if (busy || (balancer_ != nullptr && balancer_->expects(number_))) return false;
   std::lock_guard lock(mutex_);
-  return copies_.empty() && added_.empty() && flights_.empty() && gatherings_.empty() &&
-         duplicates_.empty() && fill_ == nullptr && (!direct_ || direct_->idle());
+  return copies_.empty() && added_.empty() && added_guests_.empty() && flights_.empty() &&
+         gatherings_.empty() && duplicates_.empty() && guests_.empty() && fill_ == nullptr &&
+         (!direct_ || direct_->idle());
+}
+
+void Offloader::balance(Balancer& balancer, size_t number) {
+  balancer_ = &balancer;
+  number_ = number;
+  PeerSender::Snapshot snapshot;
+  snapshot.driver = &snapshots_.driver_;
+  snapshot.zones = &snapshots_.zones_;
+  snapshot.zone_bytes = snapshots_.zone_bytes_;
+  snapshot.arrived = [this](void* event) { return snapshots_.arrived(event); };
+  snapshot.fail = [this](const Status& why) { snapshots_.fail(why); };
+  snapshot.publishes = snapshots_.settings_.organisation.hints;
+  sender_ = std::make_unique<PeerSender>(std::move(snapshot), lane_, number, balancer);
+}
+
+void Offloader::add_peer(size_t number, DeviceLane& lane, Offloader& offloader) {
+  sender_->add(
+      {number, &lane, [&offloader](const BlocksOfZones& zones) { offloader.add_guest(zones); }});
+}
+
+void Offloader::add_guest(const BlocksOfZones& zones) {
+  std::lock_guard lock(mutex_);
+  added_guests_.push_back(zones);
 }
 
 void Offloader::add_duplicates(const TransferPtr& transfer) {
@@ -76,8 +103,10 @@ bool Offloader::collect() {
   lane_.stream_waits().collect();
   collect_copies();
   collect_gatherings();
+  const bool sent = sender_ != nullptr && sender_->collect();
+  if (balancer_ != nullptr) lane_.host_clock().look();
   std::vector<std::shared_ptr<Fill>> landed;
-  const bool any = collect_flights(landed);
+  const bool any = collect_flights(landed) || sent;
   for (const auto& fill : landed) hand_over(*fill);
   return collect_direct() || any;
 }
@@ -129,6 +158,8 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
     std::lock_guard lock(mutex_);
     for (Flight& flight : added_) flights_.push_back(std::move(flight));
     added_.clear();
+    guests_.insert(guests_.end(), added_guests_.begin(), added_guests_.end());
+    added_guests_.clear();
   }
   const size_t before = flights_.size();
   std::erase_if(flights_, [&](Flight& flight) {
@@ -141,7 +172,7 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
       for (TransferPiece& piece : flight.pieces) piece.place += flight.place;
     }
     fill.pieces.insert(fill.pieces.end(), flight.pieces.begin(), flight.pieces.end());
-    for (BlockPool::Run blocks : flight.blocks) lane_.give_back_blocks(blocks);
+    for (BlockPool::Run blocks : flight.blocks) give_back(blocks, flight.is_of_guests);
     if (flight.from_direct) {
       left_flies_ = false;
       direct_->left_has_gone();
@@ -188,29 +219,56 @@ bool Offloader::start_more() {
     give_up();
     return false;
   }
+  const bool sends = send_to_peers();
   const bool copies = start_to_host();
   const bool gathers = start_gathering();
   const bool direct = start_direct();
-  return copies || gathers || direct;
+  return sends || copies || gathers || direct;
+}
+
+// Where the buffer gets full, what is in it makes room for what calls may have to duplicate.
+bool Offloader::send_to_peers() {
+  if (sender_ == nullptr) return false;
+  const bool zones = sender_->start();
+  return (has_own_ && lane_.few_blocks_left() && sender_->forward(duplicates_)) || zones;
 }
 
 void Offloader::give_up() {
-  for (const Duplicate& duplicate : duplicates_) lane_.give_back_blocks(duplicate.blocks);
+  for (const BlocksOfZones& zones : duplicates_) give_back(zones.blocks, false);
+  for (const BlocksOfZones& zones : guests_) give_back(zones.blocks, true);
   duplicates_.clear();
+  guests_.clear();
   if (direct_) direct_->give_up();
   close_fill();
 }
 
+void Offloader::give_back(BlockPool::Run blocks, bool guests) {
+  if (guests) {
+    lane_.give_back_guests(blocks);
+  } else {
+    lane_.give_back_blocks(blocks);
+  }
+}
+
 bool Offloader::start_to_host() {
   if (flights_.size() >= most_flights()) return false;
+  const bool has_left = direct_ && !direct_->left().empty();
+  if (!has_own_ && !has_left && duplicates_.empty() && guests_.empty()) {
+    // It waits for what peers may send, and needs no slot meanwhile.
+    if (flights_.empty()) close_fill();
+    last_slot_ = std::chrono::steady_clock::now();
+    return false;
+  }
   if (!snapshots_.holds_program() && yielding_.stands_back(lane_.offload())) return false;
   // Zones that still have to be saved first, as long as calls find room for duplicates.
   DirectOffload* const direct = this->direct();
   const bool takes_zones = direct == nullptr || !direct->takes_runs();
   const auto start_pending = [&] { return takes_zones && start_zones(); };
-  const bool started =
-      start_left() || (lane_.few_blocks_left() ? start_duplicates() || start_pending()
-                                               : start_pending() || start_duplicates());
+  const auto start_own = [&] {
+    return lane_.few_blocks_left() ? start_duplicates() || start_pending()
+                                   : start_pending() || start_duplicates();
+  };
+  const bool started = start_left() || start_own() || start_guests();
   if (started) {
     yielding_.started();
   } else if (fill_ != nullptr && (fill_->used == 0 || (flights_.empty() && gatherings_.empty()))) {
@@ -274,8 +332,10 @@ bool Offloader::start_zones() {
   if (flight.transfer == nullptr) return false;
   flight.place = fill->used;
   fill->used += flight.transfer->bytes;
+  if (balancer_ != nullptr) lane_.host_clock().start(lane_.offload(), flight.transfer->bytes);
   const CUresult result =
       snapshots_.copy_to_slot(*flight.transfer, fill->slot, flight.place, lane_.offload());
+  if (balancer_ != nullptr) lane_.host_clock().stop(lane_.offload());
   launch(std::move(flight), result);
   return true;
 }
@@ -322,7 +382,7 @@ bool Offloader::start_direct() {
   if (result != CUDA_SUCCESS) {
     snapshots_.fail(driver_status(snapshots_.driver_, "copying device memory", result));
   }
-  snapshots_.zones_.started(run, snapshots_.record(lane_, lane_.gathering()));
+  snapshots_.zones_.started(run, lane_.record(lane_.gathering()));
   direct->begin(run);
   return true;
 }
@@ -396,16 +456,25 @@ bool Offloader::start_gathering() {
     snapshots_.fail(driver_status(snapshots_.driver_, "gathering device memory", result));
   }
   table->busy = true;
-  snapshots_.zones_.started(gathering.transfer, snapshots_.record(lane_, lane_.gathering()));
+  snapshots_.zones_.started(gathering.transfer, lane_.record(lane_.gathering()));
   gatherings_.push_back(std::move(gathering));
   return true;
 }
 
 bool Offloader::start_duplicates() {
-  if (duplicates_.empty()) return false;
+  return start_from_blocks(duplicates_, false);
+}
+
+bool Offloader::start_guests() {
+  return start_from_blocks(guests_, true);
+}
+
+bool Offloader::start_from_blocks(std::deque<BlocksOfZones>& zones, bool guests) {
+  if (zones.empty()) return false;
   Flight flight;
+  flight.is_of_guests = guests;
   std::vector<ZoneCopy> copies;
-  if (!take_duplicates(flight, copies)) return false;
+  if (!take_from_blocks(zones, flight, copies)) return false;
   const CUresult result =
       copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies), lane_.offload());
   launch(std::move(flight), result);
@@ -414,16 +483,14 @@ bool Offloader::start_duplicates() {
 
 // Blocks are given out one after the other: what lies together is copied at once, with the ends of
 // blocks that short zones leave unused.
-bool Offloader::take_duplicates(Flight& flight, std::vector<ZoneCopy>& copies) {
+bool Offloader::take_from_blocks(std::deque<BlocksOfZones>& zones, Flight& flight,
+                                 std::vector<ZoneCopy>& copies) {
   Fill* fill = open_fill();
   if (fill == nullptr) return false;
   const uint64_t zone = snapshots_.zone_bytes_;
   uint64_t left = std::min(most_bytes(), fill->slot->capacity - fill->used) / zone;
-  while (left != 0 && !duplicates_.empty()) {
-    Duplicate& next = duplicates_.front();
-    Duplicate part = next;
-    part.blocks.count = std::min(next.blocks.count, left);
-    part.piece.size = std::min(next.piece.size, part.blocks.count * zone);
+  while (left != 0 && !zones.empty()) {
+    BlocksOfZones part = take_front(zones, left, zone);
     part.piece.place = fill->used;
     const uint64_t bytes = part.blocks.count * zone;
     copies.push_back({reinterpret_cast<uint64_t>(fill->slot->data + fill->used),
@@ -432,11 +499,6 @@ bool Offloader::take_duplicates(Flight& flight, std::vector<ZoneCopy>& copies) {
     flight.blocks.push_back(part.blocks);
     fill->used += bytes;
     left -= part.blocks.count;
-    next.piece.offset += part.piece.size;
-    next.piece.size -= part.piece.size;
-    next.blocks.first += part.blocks.count;
-    next.blocks.count -= part.blocks.count;
-    if (next.blocks.count == 0) duplicates_.pop_front();
   }
   return true;
 }
@@ -445,7 +507,7 @@ bool Offloader::take_duplicates(Flight& flight, std::vector<ZoneCopy>& copies) {
 void Offloader::launch(Flight flight, CUresult result) {
   flight.fill = fill_;
   ++fill_->flights;
-  std::shared_ptr<void> event = snapshots_.record(lane_, lane_.offload());
+  std::shared_ptr<void> event = lane_.record(lane_.offload());
   if (event == nullptr && result == CUDA_SUCCESS) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result != CUDA_SUCCESS) {
     snapshots_.fail(driver_status(snapshots_.driver_, "copying device memory", result));

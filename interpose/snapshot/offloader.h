@@ -16,6 +16,7 @@
 
 #include "interpose/direct/direct_offload.h"
 #include "interpose/snapshot/device_lane.h"
+#include "interpose/snapshot/peer_sender.h"
 #include "interpose/snapshot/yielding.h"
 #include "interpose/snapshot/zone_copies.h"
 #include "tiers/staging/pool.h"
@@ -39,6 +40,16 @@ class Offloader {
   void add_duplicates(const TransferPtr& transfer);
   // Any thread: zones are on their way to a slot, in order of the transfer's pieces.
   void add_flight(const TransferPtr& transfer, Slot* slot);
+  // Any thread: zones of a peer that lie in this device's buffer. They go to the host behind this
+  // device's own.
+  void add_guest(const BlocksOfZones& zones);
+
+  // Before run(): it is this lane of the balancer's, which outlives it.
+  void balance(Balancer& balancer, size_t number);
+  // Its pending zones may go to the buffer of this peer, too.
+  void add_peer(size_t number, DeviceLane& lane, Offloader& offloader);
+  // For calls of any thread: null without a balancer.
+  PeerSender* sender() { return sender_.get(); }
 
  private:
   // A slot that is being filled by one flight after the other.
@@ -57,18 +68,14 @@ class Offloader {
     TransferPtr transfer;               // null: from blocks
     std::shared_ptr<void> event;        // of a flight from blocks
     std::vector<BlockPool::Run> blocks;
-    bool from_direct = false;  // what DirectOffload has left
+    bool from_direct = false;   // what DirectOffload has left
+    bool is_of_guests = false;  // the blocks
   };
   // Scattered zones on their way into blocks.
   struct Gathering {
     TransferPtr transfer;
     GatherTable* table = nullptr;
     uint64_t first = 0;  // block of place 0
-  };
-  // In blocks of its own, the rest of the last one unused.
-  struct Duplicate {
-    TransferPiece piece;
-    BlockPool::Run blocks;
   };
 
   // Null where nothing goes to local tiers directly.
@@ -85,11 +92,17 @@ class Offloader {
   bool collect_flights(std::vector<std::shared_ptr<Fill>>& landed);
   void hand_over(Fill& fill);
   bool start_more();
+  bool send_to_peers();
   bool start_to_host();
   bool start_zones();
   bool start_gathering();
+  // Zones in blocks of the buffer: this device's own, or guests.
   bool start_duplicates();
-  bool take_duplicates(Flight& flight, std::vector<ZoneCopy>& copies);
+  bool start_guests();
+  bool start_from_blocks(std::deque<BlocksOfZones>& zones, bool guests);
+  bool take_from_blocks(std::deque<BlocksOfZones>& zones, Flight& flight,
+                        std::vector<ZoneCopy>& copies);
+  void give_back(BlockPool::Run blocks, bool guests);
   void launch(Flight flight, CUresult result);
   // Where the next flight lands; null when no slot is to be had.
   Fill* open_fill();
@@ -106,12 +119,18 @@ class Offloader {
   std::mutex mutex_;                 // of what other threads add
   std::vector<TransferPtr> copies_;  // to blocks, under way
   std::vector<Flight> added_;
+  std::deque<BlocksOfZones> added_guests_;
   // The offloader's thread only.
   Yielding yielding_;
   std::vector<Flight> flights_;
   std::vector<Gathering> gatherings_;
-  std::deque<Duplicate> duplicates_;  // to be moved, the oldest first
-  std::shared_ptr<Fill> fill_;        // that is open
+  std::deque<BlocksOfZones> duplicates_;  // to be moved, the oldest first
+  std::deque<BlocksOfZones> guests_;      // likewise
+  Balancer* balancer_ = nullptr;          // null: there are no peers
+  size_t number_ = 0;                     // of the balancer's lanes
+  bool has_own_ = true;                   // zones of this context have still to be saved
+  std::unique_ptr<PeerSender> sender_;    // null: as balancer_
+  std::shared_ptr<Fill> fill_;            // that is open
   std::chrono::steady_clock::time_point last_slot_;
   std::optional<DirectOffload> direct_;
   bool left_flies_ = false;

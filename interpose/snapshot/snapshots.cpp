@@ -20,13 +20,13 @@ constexpr uint64_t kFineZone = 4096;  // of i-fg
 uint64_t handle(CUcontext context) {
   return reinterpret_cast<uint64_t>(context);
 }
+}  // namespace
 
-void add_once(std::vector<TransferPtr>& to, const std::vector<TransferPtr>& from) {
+void Snapshots::add_once(std::vector<TransferPtr>& to, const std::vector<TransferPtr>& from) {
   for (const TransferPtr& transfer : from) {
     if (std::ranges::find(to, transfer) == to.end()) to.push_back(transfer);
   }
 }
-}  // namespace
 
 // Room in the device buffers of all contexts.
 class Snapshots::Blocks : public SnapshotZones::Room {
@@ -92,6 +92,7 @@ void Snapshots::add_context(CUcontext context) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
     return;
   }
+  connect(*lane.value());
   std::lock_guard lock(lanes_mutex_);
   lanes_[context] = std::move(lane.value());
 }
@@ -201,10 +202,7 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   on_end_ = std::move(on_end);
   forced_ = hold;
   waiting_.store(false, std::memory_order_relaxed);
-  offloaders_.clear();
-  for (auto& [context, lane] : lanes_) {
-    offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
-  }
+  make_offloaders();
   saved_bytes_.store(0, std::memory_order_relaxed);
   direct_bytes_.store(0, std::memory_order_relaxed);
   lanes_running_ = offloaders_.size() + 1;  // one for us, while we start the others
@@ -215,7 +213,10 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
       o.run();
       lane_ended();
     };
-    if (!workers_.spawn(body)) body();
+    if (workers_.spawn(body)) continue;
+    // It would wait for peers that begin after it.
+    if (balancer_ != nullptr) balancer_->stop();
+    body();
   }
   lane_ended();
   if (hold || settings_.organisation.blocking) wait_end();
@@ -246,6 +247,7 @@ void Snapshots::lane_ended() {
     std::lock_guard lock(mutex_);
     counts_.waits.streams_ns = streams_ns;
     counts_.direct_bytes = direct_bytes_.load(std::memory_order_relaxed);
+    if (balancer_ != nullptr) counts_.peer_bytes = balancer_->sent();
     status = status_;
     counts = counts_;
   }
@@ -358,7 +360,8 @@ void Snapshots::hold_host(const std::function<bool()>& needed, const char* why) 
 }
 
 bool Snapshots::copy_first(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits) {
-  return copy_to_device(set, freed, waits) || copy_ahead(set, freed, waits);
+  return copy_to_device(set, freed, waits) || copy_to_peers(set, freed, waits) ||
+         copy_ahead(set, freed, waits);
 }
 
 // Duplicate-on-write (section 4.3.2).
@@ -388,7 +391,7 @@ bool Snapshots::copy_ahead(const WriteSet& set, bool freed, std::vector<Transfer
     CurrentContext current(driver_, lane.context());
     const CUresult result = copy_to_slot(*transfer, slot.value(), 0, lane.gate_to_host());
     if (result != CUDA_SUCCESS) fail(driver_status(driver_, "copying device memory", result));
-    zones_.started(transfer, record(lane, lane.gate_to_host()));
+    zones_.started(transfer, lane.record(lane.gate_to_host()));
     offloaders_.at(lane.context())->add_flight(transfer, slot.value());
     waits.push_back(transfer);
     if (!claim.left) return true;
@@ -406,7 +409,7 @@ void Snapshots::start_duplicate(const TransferPtr& transfer) {
   }
   const CUresult result = copy_zones(driver_, CopyTo::kDevice, std::move(copies), lane.gate());
   if (result != CUDA_SUCCESS) fail(driver_status(driver_, "duplicating device memory", result));
-  zones_.started(transfer, record(lane, lane.gate()));
+  zones_.started(transfer, lane.record(lane.gate()));
   offloaders_.at(lane.context())->add_duplicates(transfer);
 }
 
@@ -454,18 +457,6 @@ CUresult Snapshots::copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t 
                       piece.size, piece.range});
   }
   return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream);
-}
-
-// Null when no event could be had; what was enqueued has then been waited for.
-std::shared_ptr<void> Snapshots::record(DeviceLane& lane, CUstream stream) {
-  const CUevent event = lane.events().take();
-  if (event != nullptr && driver_.cuEventRecord(event, stream) == CUDA_SUCCESS) {
-    return {event,
-            [&pool = lane.events()](void* used) { pool.give_back(static_cast<CUevent>(used)); }};
-  }
-  lane.events().give_back(event);
-  (void)driver_.cuStreamSynchronize(stream);
-  return nullptr;
 }
 
 // What ended by an error has arrived, too; nothing of the snapshot can be used then.

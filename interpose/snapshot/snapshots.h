@@ -23,6 +23,7 @@
 
 #include "interpose/direct/direct_storage.h"
 #include "interpose/services/settings.h"
+#include "interpose/snapshot/balancer.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/offloader.h"
 #include "interpose/snapshot/own_copies.h"
@@ -44,6 +45,7 @@ struct WriteCounts {
   CallCounts calls;
   Waits waits;
   uint64_t direct_bytes = 0;  // of the snapshot, that went directly to a local tier
+  uint64_t peer_bytes = 0;    // that were saved by way of another device's buffer
 };
 
 class Snapshots {
@@ -119,6 +121,7 @@ class Snapshots {
  private:
   friend class Offloader;
   class Blocks;
+  class PeerBlocks;
   class OneSlot;
   using Clock = std::chrono::steady_clock;
 
@@ -126,12 +129,20 @@ class Snapshots {
   // Of one device, or of all: whether there were any.
   bool release_caches(std::optional<int> device);
   Status fingerprint_all();
+  // The links between this lane's device and those of the others.
+  void connect(DeviceLane& lane);
+  // Null: there is only one device, or devices go without each other.
+  std::unique_ptr<Balancer> make_balancer() const;
+  // Makes the offloaders, which know each other where there is a balancer.
+  void make_offloaders();
 
   // Copies first what the set touches, as far as there is room for it: true when all of it is on
   // its way. `waits`: what the call has to wait for.
   bool copy_first(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   bool copy_to_device(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
+  bool copy_to_peers(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   bool copy_ahead(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
+  static void add_once(std::vector<TransferPtr>& to, const std::vector<TransferPtr>& from);
   void start_duplicate(const TransferPtr& transfer);
   void hold_call(const std::vector<TransferPtr>& waits, CUstream stream, Hold hold);
   void hold_stream(const std::vector<TransferPtr>& waits, CUstream stream);
@@ -155,7 +166,6 @@ class Snapshots {
   bool holds_program() const {
     return settings_.organisation.blocking || forced_ || waiting_.load(std::memory_order_relaxed);
   }
-  std::shared_ptr<void> record(DeviceLane& lane, CUstream stream);
   bool arrived(void* event);
   void hand_over(std::span<const Piece> pieces, Slot* slot);
   void note_direct(uint64_t bytes);
@@ -183,7 +193,8 @@ class Snapshots {
   SnapshotZones zones_;
   mutable std::mutex lanes_mutex_;
   std::map<CUcontext, std::unique_ptr<DeviceLane>> lanes_;
-  std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // of the last snapshot
+  std::unique_ptr<Balancer> balancer_;                          // of the last snapshot; or null
+  std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // likewise
 
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> saved_bytes_{0};

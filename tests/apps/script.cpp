@@ -46,6 +46,7 @@
 //   tiles NAME BYTES       physical memory for sparse arrays
 //   map NAME PHYSICAL      an address for it, one of several perhaps; unmap NAME
 //   context   end_context  a second one, current meanwhile; what was made in it ends with it
+//   device NUMBER          a context of its own on that device, of which no more use is made
 //   primary                says whether the device's primary context is in use
 //   bump NAME              the host adds one to each word of what "pin" made
 //   tell NAME              a digest of it, as it is
@@ -383,6 +384,10 @@ class Script {
     } else if (name == "context") {
       CUcontext second = nullptr;
       CHECK(cuCtxCreate_v2(&second, 0, 0));
+    } else if (name == "device") {
+      CUcontext other = nullptr;
+      CHECK(cuCtxCreate_v2(&other, 0, static_cast<CUdevice>(line.number())));
+      CHECK(cuCtxSetCurrent(context_));
     } else if (name == "end_context") {
       CUcontext second = nullptr;
       CHECK(cuCtxGetCurrent(&second));

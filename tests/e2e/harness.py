@@ -65,6 +65,7 @@ PROGRAMS = {
     'graph_memory': ('150', 20),
     'keepers': ('300', 20),
     'peers': ('150', 60),
+    'uneven': ('40', 24),
     'callbacks': ('300', 20),
     'signals': ('300', 15),
     'signal_nodes': ('300', 12),
@@ -113,6 +114,7 @@ PROGRAM_SETTINGS = {
     'two_devices': {'SIMCUDA_DEVICES': '2'},
     'peers': {'SIMCUDA_DEVICES': '2'},
     'expandable': {'SIMCUDA_DEVICES': '2'},
+    'uneven': {'SIMCUDA_DEVICES': '3', 'SIMCUDA_LINKS': '0,48G,24G/48G,0,24G/24G,24G,0'},
 }
 
 

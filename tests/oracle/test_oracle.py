@@ -84,6 +84,10 @@ def settings_of(seed):
         # Each piece is 2 MiB, in every checkpoint and in its copy: not for long.
         arguments[1] = '60'
         arguments += ['--mapped']
+    if '--contexts' in arguments and draw.random() < 0.5:
+        # Two devices, which send zones to each other since the way to the host is slow.
+        settings.update(SIMCUDA_DEVICES='2', SIMCUDA_CLOCK='virtual', SIMCUDA_PACE='1',
+                        SIMCUDA_BANDWIDTH='to_host:20M')
     return settings, arguments
 
 

@@ -142,6 +142,9 @@ void print_rank(const Manifest& rank) {
                show_bytes(rank.direct_bytes));
   }
   fmt::print("  zones      {}\n", show_bytes(rank.zone_bytes));
+  if (rank.peer_bytes != 0) {
+    fmt::print("  peers      {} by way of another device\n", show_bytes(rank.peer_bytes));
+  }
   if (rank.parent != 0) {
     fmt::print("  parent     {}@{} (+{}); {} of {} changed since\n", rank.job, rank.parent,
                rank.chain, show_bytes(rank.own_bytes()), show_bytes(rank.bytes()));
@@ -358,6 +361,7 @@ void add_rank(Json& json, const Manifest& rank, bool extents) {
   json.key("zone_bytes").value(rank.zone_bytes);
   json.key("calls").value(rank.calls);
   json.key("launches").value(rank.launches);
+  json.key("peer_bytes").value(rank.peer_bytes);
   json.key("meanwhile");
   add_counts(json, rank.meanwhile);
   json.key("program");

@@ -92,5 +92,45 @@ TEST_F(DeviceLaneTest, TheBufferDoesNotGrowInTheTurnOfAnother) {
   EXPECT_EQ(lane_->take_cache().size, 2 * kPart) << "it is in nobody's use";
 }
 
+// There is one device here: that it may write needs no link.
+TEST_F(DeviceLaneTest, OtherDevicesGetBlocksOnceTheyHaveAccess) {
+  EXPECT_EQ(lane_->room_bytes(kCache), kCache) << "it is still to come";
+  EXPECT_EQ(lane_->free_bytes(), 0U);
+  EXPECT_EQ(lane_->take_blocks_for(0, 8).count, 0U) << "there is no buffer";
+  lane_->let_devices_in();
+  lane_->grow_cache(kCache, kZone);
+  EXPECT_EQ(lane_->take_blocks_for(0, 8).count, 0U) << "nobody has let it in";
+  lane_->let_devices_in();
+  const BlockPool::Run guests = lane_->take_blocks_for(0, 8);
+  EXPECT_EQ(guests.count, 8U);
+  EXPECT_EQ(lane_->free_bytes(), kPart - 8 * kZone);
+  EXPECT_EQ(lane_->room_bytes(kCache), kCache - 8 * kZone);
+  lane_->give_back_guests(guests);
+  EXPECT_EQ(lane_->free_bytes(), kPart);
+}
+
+TEST_F(DeviceLaneTest, ADeviceWithoutAccessGetsNoBlocks) {
+  constexpr int kNoSuchDevice = 7;
+  lane_->grow_cache(kCache, kZone);
+  for (int time = 0; time < 3; ++time) {
+    EXPECT_EQ(lane_->take_blocks_for(kNoSuchDevice, 8).count, 0U);
+    lane_->let_devices_in();
+  }
+  EXPECT_EQ(lane_->take_cache().size, kPart) << "it is in nobody's use";
+}
+
+TEST_F(DeviceLaneTest, BlocksOfGuestsAreNotMissedByTheDevicesOwn) {
+  lane_->grow_cache(kPart, kZone);
+  (void)lane_->take_blocks_for(0, 1);
+  lane_->let_devices_in();
+  const uint64_t all = kPart / kZone;
+  EXPECT_EQ(lane_->take_blocks_for(0, all / 2).count, all / 2);
+  EXPECT_FALSE(lane_->few_blocks_left());
+  EXPECT_EQ(lane_->take_blocks(all / 4).count, all / 4);
+  EXPECT_FALSE(lane_->few_blocks_left());
+  EXPECT_EQ(lane_->take_blocks(1).count, 1U);
+  EXPECT_TRUE(lane_->few_blocks_left());
+}
+
 }  // namespace
 }  // namespace gpusnap

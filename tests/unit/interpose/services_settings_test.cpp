@@ -198,6 +198,12 @@ TEST(Settings, ReadWhetherARestoreReadsAhead) {
   EXPECT_NE(only_error("GPUSNAP_DIRECT=on").find("not auto, off or always"), std::string::npos);
 }
 
+TEST(Settings, ReadWhetherDevicesHelpEachOther) {
+  EXPECT_TRUE(parse({}).settings.balance);
+  EXPECT_FALSE(parse({"GPUSNAP_BALANCE=off"}).settings.balance);
+  EXPECT_EQ(parse({"GPUSNAP_BALANCE=2"}).errors.size(), 1U);
+}
+
 TEST(Settings, ReadHowToCompress) {
   using Mode = CompressionSetting::Mode;
   EXPECT_EQ(parse({"GPUSNAP_COMPRESS=off"}).settings.compress.mode, Mode::kOff);

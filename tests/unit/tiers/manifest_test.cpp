@@ -28,6 +28,7 @@ TEST(Manifest, ComesBackAsItWas) {
   Manifest m = small();
   m.program_write = 7;
   m.direct_bytes = 4096;
+  m.peer_bytes = 8192;
   m.readings = {{"main", 0, false, std::string("\x80\0\x01", 3)}, {"1/0", 4, true, ""}};
   const auto back = decode_manifest(encode(m));
   ASSERT_TRUE(back.ok()) << back.status().message();
@@ -46,6 +47,7 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(back->program.libraries[0].build_id, "0a1b");
   EXPECT_EQ(back->program_write, 7U);
   EXPECT_EQ(back->direct_bytes, 4096U);
+  EXPECT_EQ(back->peer_bytes, 8192U);
   ASSERT_EQ(back->readings.size(), 2U);
   EXPECT_EQ(back->readings[0].thread, "main");
   EXPECT_EQ(back->readings[0].bytes, std::string("\x80\0\x01", 3));
