@@ -23,7 +23,9 @@ Balancer::Balancer(Source source, const balance::Problem& links, uint64_t zone_b
 void Balancer::plan(Time now) {
   is_planned_ = true;
   planned_ = now;
+  const auto began = std::chrono::steady_clock::now();
   Result<PeerShares> planned = plan_shares(source_.links(), source_.look(), zone_bytes_);
+  interval_ = std::max(kPlanInterval, 10 * (std::chrono::steady_clock::now() - began));
   if (planned.ok()) {
     shares_ = std::move(planned.value());
     return;
@@ -35,7 +37,7 @@ void Balancer::plan(Time now) {
 uint64_t Balancer::take(size_t from, size_t to, uint64_t most, Time now) {
   std::lock_guard lock(mutex_);
   if (is_stopped_ || left_[from]) return 0;
-  if (!is_planned_ || (shares_.sum(from) < zone_bytes_ && now - planned_ >= kPlanInterval)) {
+  if (!is_planned_ || (shares_.sum(from) < zone_bytes_ && now - planned_ >= interval_)) {
     plan(now);
     if (is_stopped_) return 0;
   }

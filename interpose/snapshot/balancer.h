@@ -25,7 +25,8 @@ namespace gpusnap {
 class Balancer {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Plans are not made more often than this, apart from the first one.
+  // Plans are not made more often than this, apart from the first one, and take at most a tenth of
+  // the time: a look at very many ranges is slow.
   static constexpr std::chrono::nanoseconds kPlanInterval = std::chrono::microseconds(500);
 
   // Both are called with the lock held, by the threads that call take(): they call nothing of this
@@ -70,7 +71,8 @@ class Balancer {
   bool is_planned_ = false;
   bool is_stopped_ = false;
   Time planned_{};
-  std::vector<bool> left_;        // by lane
+  std::chrono::nanoseconds interval_ = kPlanInterval;  // until the next plan
+  std::vector<bool> left_;                             // by lane
   std::vector<uint64_t> flying_;  // bytes that were taken and have not landed, by receiver
   uint64_t sent_ = 0;
 };
