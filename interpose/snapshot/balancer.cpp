@@ -18,8 +18,8 @@ Balancer::Balancer(Source source, const balance::Problem& links, uint64_t zone_b
   for (const uint64_t bandwidth : links.peer_bandwidth) reaches_.push_back(bandwidth != 0);
 }
 
-// What is on its way goes on; its share is not given out a second time, since its zones are pending
-// no longer and its blocks are not free.
+// Flights go on. Their bytes are not given out a second time: their zones are no longer pending,
+// and their blocks are not free.
 void Balancer::plan(Time now) {
   is_planned_ = true;
   planned_ = now;

@@ -42,8 +42,8 @@ class Balancer {
 
   bool reaches(size_t from, size_t to) const { return reaches_[from * lanes_ + to]; }
 
-  // Bytes that lane `from` may send to `to` now, of at most `most`; 0: none. What it returns is
-  // taken from the share, and on its way to `to` until land() is called for it.
+  // Bytes that lane `from` may send to `to` now, of at most `most`; 0: none. The result is taken
+  // from the share, and counts as on its way to `to` until land() is called for it.
   uint64_t take(size_t from, size_t to, uint64_t most, Time now);
   // `taken`: as take() returned it; `sent`: bytes of it that have arrived and are in the hands of
   // lane `to`. The rest was not sent.
