@@ -18,12 +18,14 @@ Balancer::Balancer(Source source, const balance::Problem& links, uint64_t zone_b
   for (const uint64_t bandwidth : links.peer_bandwidth) reaches_.push_back(bandwidth != 0);
 }
 
-// What is on its way goes on; its share is not given out a second time, since its zones are pending
-// no longer and its blocks are not free.
+// Flights go on. Their bytes are not given out a second time: their zones are no longer pending,
+// and their blocks are not free.
 void Balancer::plan(Time now) {
   is_planned_ = true;
   planned_ = now;
+  const auto began = std::chrono::steady_clock::now();
   Result<PeerShares> planned = plan_shares(source_.links(), source_.look(), zone_bytes_);
+  interval_ = std::max(kPlanInterval, 10 * (std::chrono::steady_clock::now() - began));
   if (planned.ok()) {
     shares_ = std::move(planned.value());
     return;
@@ -35,7 +37,7 @@ void Balancer::plan(Time now) {
 uint64_t Balancer::take(size_t from, size_t to, uint64_t most, Time now) {
   std::lock_guard lock(mutex_);
   if (is_stopped_ || left_[from]) return 0;
-  if (!is_planned_ || (shares_.sum(from) < zone_bytes_ && now - planned_ >= kPlanInterval)) {
+  if (!is_planned_ || (shares_.sum(from) < zone_bytes_ && now - planned_ >= interval_)) {
     plan(now);
     if (is_stopped_) return 0;
   }

@@ -25,7 +25,8 @@ namespace gpusnap {
 class Balancer {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Plans are not made more often than this, apart from the first one.
+  // Plans are not made more often than this, apart from the first one, and take at most a tenth of
+  // the time: a look at very many ranges is slow.
   static constexpr std::chrono::nanoseconds kPlanInterval = std::chrono::microseconds(500);
 
   // Both are called with the lock held, by the threads that call take(): they call nothing of this
@@ -41,8 +42,8 @@ class Balancer {
 
   bool reaches(size_t from, size_t to) const { return reaches_[from * lanes_ + to]; }
 
-  // Bytes that lane `from` may send to `to` now, of at most `most`; 0: none. What it returns is
-  // taken from the share, and on its way to `to` until land() is called for it.
+  // Bytes that lane `from` may send to `to` now, of at most `most`; 0: none. The result is taken
+  // from the share, and counts as on its way to `to` until land() is called for it.
   uint64_t take(size_t from, size_t to, uint64_t most, Time now);
   // `taken`: as take() returned it; `sent`: bytes of it that have arrived and are in the hands of
   // lane `to`. The rest was not sent.
@@ -70,7 +71,8 @@ class Balancer {
   bool is_planned_ = false;
   bool is_stopped_ = false;
   Time planned_{};
-  std::vector<bool> left_;        // by lane
+  std::chrono::nanoseconds interval_ = kPlanInterval;  // until the next plan
+  std::vector<bool> left_;                             // by lane
   std::vector<uint64_t> flying_;  // bytes that were taken and have not landed, by receiver
   uint64_t sent_ = 0;
 };

@@ -125,7 +125,7 @@ class DeviceLane {
   GrowingMemory take_cache();
 
  private:
-  // What a device with 16 lanes of PCIe 4.0 reaches, in bytes a second.
+  // Bytes a second that a device with 16 lanes of PCIe 4.0 reaches.
   static constexpr uint64_t kGuessedHostRate = 25'000'000'000;
 
   DeviceLane(const Driver& driver, CUcontext context, const NodeLock* turns)

@@ -206,7 +206,8 @@ void PeerSender::launch(Link& link, Flight flight, std::vector<ZoneCopy> copies,
   link.flights.push_back(std::move(flight));
 }
 
-// What was enqueued is followed to its end even where more could not be: it writes to the blocks.
+// Copies that were enqueued are followed to their end even if others could not be: they write to
+// the blocks.
 void PeerSender::follow(Flight& flight, CUresult result, CUstream stream) {
   flight.event = lane_.record(stream);
   if (flight.event == nullptr && result == CUDA_SUCCESS) result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -28,7 +28,7 @@ namespace gpusnap {
 
 class PeerSender {
  public:
-  // What the snapshot does for it.
+  // Services of the snapshot.
   struct Snapshot {
     const Driver* driver = nullptr;
     SnapshotZones* zones = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What snapshots of a process with several devices do for load balancing (balancer.h).
+// Load balancing over the devices of a process, as snapshots do it (balancer.h).
 #include <algorithm>
 #include <memory>
 #include <utility>

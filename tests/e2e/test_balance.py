@@ -16,7 +16,7 @@ MIB = 1 << 20
 CACHE = 8 * MIB           # of each device
 HEAD, MIDDLE, TAIL = 1 * MIB, 13 * MIB, 2 * MIB
 MEMORY = HEAD + MIDDLE + TAIL
-# What must go to the peer is MEMORY - CACHE, but for one copy that waits for the host and for what
+# The peer must get MEMORY - CACHE, but for one copy that waits for the host and for what
 # rounding to zones leaves.
 ENOUGH = MEMORY - CACHE - MIB
 
@@ -162,7 +162,7 @@ say freed
         run = self.start_held(text)
         self.wait_until_sent(run)
         self.make('overwrite')
-        # What is still on the device has to get to the host first.
+        # Zones that are still on the device have to get to the host first.
         os.remove(self.held)
         self.wait_for(run, 'freed')
         self.make('last')

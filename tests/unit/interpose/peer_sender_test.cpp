@@ -138,7 +138,7 @@ class PeerSenderTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
-  // What is in the peer's blocks is what the memory held at first. Bytes that were compared.
+  // The peer's blocks hold what the memory held at first. Returns the bytes that were compared.
   uint64_t compare_accepted() {
     uint64_t sum = 0;
     for (const BlocksOfZones& zones : accepted_) {
