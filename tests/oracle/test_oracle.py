@@ -33,6 +33,7 @@ BUILD = os.path.abspath(os.environ.get('GPUSNAP_TEST_BUILD', os.path.join(SOURCE
 HERE = os.path.join(BUILD, 'tests', 'oracle')
 BACKEND = os.path.join(BUILD, 'tools', 'gpusnapd')
 SIMCUDA = os.path.join(BUILD, 'tools', 'simcuda')
+CUFILE = os.path.join(BUILD, 'tests', 'support', 'cufile')
 
 MUTANTS = ['clear-pending-early', 'skip-duplicate', 'skip-event-wait', 'skip-hash-compare']
 PROGRAMS_FOR_A_MUTANT = 200
@@ -88,6 +89,9 @@ def settings_of(seed):
         # Two devices, which send zones to each other since the way to the host is slow.
         settings.update(SIMCUDA_DEVICES='2', SIMCUDA_CLOCK='virtual', SIMCUDA_PACE='1',
                         SIMCUDA_BANDWIDTH='to_host:20M')
+    # Straight to a local tier, by a stand-in for the library.
+    if draw.random() < 0.25 and not SANITIZED:
+        settings.update(GPUSNAP_DIRECT='always', GPUSNAP_PLACEMENT='hybrid-naive')
     return settings, arguments
 
 
@@ -149,7 +153,7 @@ class Case:
                      if name.startswith('SIMCUDA_')}
         done = self.command([*fixed, os.path.join(HERE, 'random_program'), str(self.seed),
                              *self.arguments, *STAY],
-                            dict(settings, LD_LIBRARY_PATH=SIMCUDA, **simulated))
+                            dict(settings, LD_LIBRARY_PATH=CUFILE + ':' + SIMCUDA, **simulated))
         lost = done.returncode == 1 and self.fault.startswith('context')
         if done.returncode != 0 and not lost:
             raise Failure('the program ended with %d: %s' % (done.returncode, last_lines(done.stderr)))
@@ -161,6 +165,9 @@ class Case:
         os.mkdir(oracle)
         settings = {name: value for name, value in self.settings.items()
                     if name.startswith('GPUSNAP_')}
+        if 'GPUSNAP_DIRECT' in settings:
+            settings['GPUSNAP_SSD'] = os.path.join(folder, 'ssd')
+            os.mkdir(settings['GPUSNAP_SSD'])
         settings.update(ORACLE_FOLDER=oracle, GPUSNAP_PFS=store, GPUSNAP_JOB='job',
                         GPUSNAP_NODE=store, GPUSNAP_BACKEND_IDLE='1s',
                         LD_PRELOAD=os.path.join(HERE, 'libgpusnap-oracle.so'))
