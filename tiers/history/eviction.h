@@ -27,8 +27,9 @@ namespace gpusnap::history {
 
 // A fragment as eviction sees it.
 struct Candidate {
-  uint64_t size = 0;      // bytes
-  int64_t wait_ns = 0;    // until it is expected to be evictable; 0: it is; kNever: it is a barrier
+  uint64_t size = 0;    // bytes
+  int64_t wait_ns = 0;  // until it is expected to be evictable, or what evicting it costs later; 0:
+                        // it is evictable; kNever: it is a barrier
   uint64_t distance = 0;  // until it is read back, see distances below
   uint64_t age = 0;       // position in the order of insertion (or of use, for kLru); 0: a gap
 };

@@ -17,6 +17,10 @@ bool is_readable(CopyState state) {
          state == kConsumed;
 }
 
+// What passes a cache while there is more to write: one checkpoint is written, one waits, one is
+// flushed, and one more since sizes differ. At most this part of the cache.
+constexpr uint64_t kPassing = 4, kPassedPart = 4;
+
 }  // namespace
 
 Planner::Planner(const Options& options)
@@ -78,6 +82,7 @@ Planner::Checkpoint* Planner::add(Version version, uint64_t bytes, int fastest) 
   const auto [added, is_new] = checkpoints_.try_emplace(version);
   if (!is_new) return nullptr;
   added->second.bytes = bytes;
+  largest_ = std::max(largest_, bytes);
   added->second.fastest = fastest;
   added->second.copies.resize(caches_.size() + 1);
   return &added->second;
@@ -199,9 +204,11 @@ void Planner::plan_flush(int tier) {
   }
   if (!next) return;
   const Version version = *next;
-  if (lane.claim == 0 && stays_until_read(version, tier)) return plan_direct_flush(version, tier);
+  if (lane.claim == 0 && is_flushed_directly(version, tier)) {
+    return plan_direct_flush(version, tier);
+  }
   while (true) {
-    if (lane.tier == last_tier() && yields_to_prefetch(tier)) return;
+    if (lane.tier == last_tier() && yields_to_read(tier)) return;
     // A slower tier may hold it already: it was prefetched from there.
     if (holds(version, lane.tier)) {
       apply(version, tier, CopyEvent::kStoredBelow);
@@ -224,7 +231,7 @@ void Planner::plan_flush(int tier) {
 
 void Planner::plan_direct_flush(Version version, int tier) {
   Lane& lane = direct_flushes_[static_cast<size_t>(tier)];
-  if (lane.running != 0 || yields_to_prefetch(tier)) return;
+  if (lane.running != 0 || yields_to_read(tier)) return;
   lane.version = version;
   begin_flush(lane, version, tier, last_tier());
 }
@@ -250,32 +257,46 @@ std::optional<Version> Planner::next_flush(int tier) {
   return {};
 }
 
-// True if the cache has room for the checkpoint and for all that is read before it. A copy in a
-// slower cache would only take the place of one that is read from there.
-bool Planner::stays_until_read(Version version, int tier) const {
-  const std::optional<uint64_t> distance = queue_.distance(version);
-  if (!distance || cache(tier).evictor() != Evictor::kScore || is_flush_awaited(tier) ||
-      state(version, last_tier()) != CopyState::kInit) {
-    return false;
+// True if a copy in a slower cache would only take the place of one that is read from there:
+// because it stays where it is until it is read, or because the application reads, so that nothing
+// is written into its place.
+bool Planner::is_flushed_directly(Version version, int tier) const {
+  if (cache(tier).evictor() != Evictor::kScore || is_flush_awaited(tier)) return false;
+  for (int slower = tier + 1; slower <= last_tier(); ++slower) {
+    if (state(version, slower) != CopyState::kInit) return false;
   }
-  const uint64_t own = checkpoints_.at(version).bytes;
-  uint64_t sum = own;
-  for (uint64_t i = 0; i < *distance && sum <= cache(tier).table().capacity(); ++i) {
-    if (!queue_.at(i)) continue;
-    const auto nearer = checkpoints_.find(*queue_.at(i));
-    // One that is not written yet is taken to be as large.
-    sum += nearer == checkpoints_.end() ? own : nearer->second.bytes;
-  }
-  return sum <= cache(tier).table().capacity();
+  return !is_write_ || stays_until_read(version, tier);
 }
 
-// Files are written and read by the same drives, so a flush to the last tier slows prefetches from
-// there. It is put off while one is running, unless somebody waits for the flush.
-bool Planner::yields_to_prefetch(int tier) const {
+// True if the cache has room for the checkpoint, for all that is read before it, and for what
+// passes the cache while there is more to write.
+bool Planner::stays_until_read(Version version, int tier) const {
+  const std::optional<uint64_t> distance = queue_.distance(version);
+  if (!distance) return false;
+  const uint64_t own = checkpoints_.at(version).bytes;
+  const uint64_t capacity = cache(tier).table().capacity();
+  uint64_t sum = own;
+  bool is_written_to = false;
+  for (uint64_t i = 0; i < queue_.span() && sum <= capacity; ++i) {
+    if (!queue_.at(i)) continue;
+    const auto other = checkpoints_.find(*queue_.at(i));
+    is_written_to |= other == checkpoints_.end();
+    // One that is not written yet is taken to be as large.
+    if (i < *distance) sum += other == checkpoints_.end() ? own : other->second.bytes;
+  }
+  const uint64_t passing = std::min(kPassing * largest_, capacity / kPassedPart);
+  return sum + (is_written_to ? passing : 0) <= capacity;
+}
+
+// Files are written and read by the same drives, so a flush to the last tier slows prefetches and
+// restores from there. It is put off while one is running, unless somebody waits for the flush.
+bool Planner::yields_to_read(int tier) const {
   const auto reads_last_tier = [this](const Lane& lane) {
     return lane.running != 0 && running_.at(lane.running).from == last_tier();
   };
-  return std::ranges::any_of(prefetches_, reads_last_tier) && !is_flush_awaited(tier);
+  const bool is_read =
+      reads_last_tier(application_) || std::ranges::any_of(prefetches_, reads_last_tier);
+  return is_read && !is_flush_awaited(tier);
 }
 
 // True if the application or a prefetch can get room in the cache only after flushes from it. A
@@ -458,6 +479,11 @@ void Planner::finished(uint64_t id, Outcome outcome, int64_t took_ns) {
       predictors_[from].transferred(transfer.bytes, took_ns);
     }
     flushed(is_direct ? direct_flushes_[from] : flushes_[from], transfer, outcome);
+    // It would be read from the last tier, for about as long.
+    const bool passed_a_cache = transfer.to > transfer.from + 1;
+    if (outcome == Outcome::kDone && is_direct && passed_a_cache) {
+      caches_[from].set_eviction_cost(transfer.version, took_ns);
+    }
   } else {
     prefetches_[static_cast<size_t>(transfer.to)].running = 0;
     prefetched(transfer, outcome);

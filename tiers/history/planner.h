@@ -12,8 +12,11 @@
 //
 // With Evictor::kScore, hints also decide about flushes. What is read last is flushed first,
 // because it is evicted first. A copy that stays in its cache until it is read is flushed to the
-// last tier directly, because a copy in between would be of no use. A flush to the last tier yields
-// to a prefetch from there, whatever the evictor, unless somebody waits for the flush.
+// last tier directly, because a copy in between would be of no use; from then on its eviction
+// counts as a wait as long as that flush. While the application reads, all copies are flushed like
+// this, unless somebody waits for their room, so that what is to be read stays in the caches in
+// between. A flush to the last tier yields to prefetches and restores from there, whatever the
+// evictor, unless somebody waits for the flush.
 #pragma once
 
 #include <cstdint>
@@ -151,8 +154,9 @@ class Planner {
   void begin_flush(Lane& lane, Version version, int from, int to);
   std::optional<Version> next_flush(int tier);
   void plan_prefetch(int tier);
+  bool is_flushed_directly(Version version, int tier) const;
   bool stays_until_read(Version version, int tier) const;
-  bool yields_to_prefetch(int tier) const;
+  bool yields_to_read(int tier) const;
   bool is_flush_awaited(int tier) const;
   bool is_kept_by_flush(Version version, int tier) const;
   std::optional<Version> next_prefetch(int tier);
@@ -190,6 +194,7 @@ class Planner {
   std::vector<TierCache> caches_;
   std::vector<Predictor> predictors_;  // of the flushes from each cache
   std::unordered_map<Version, Checkpoint> checkpoints_;
+  uint64_t largest_ = 0;  // bytes, of all checkpoints
   RestoreQueue queue_;
   bool prefetching_ = false;
 

@@ -64,6 +64,10 @@ void TierCache::set_facts(Version version, const CopyFacts& facts) {
   if (!was_evictable && evictable(copy.state, copy.facts)) ++releases_;
 }
 
+void TierCache::set_eviction_cost(Version version, int64_t cost_ns) {
+  copies_.at(version).eviction_cost_ns = cost_ns;
+}
+
 void TierCache::touch(Version version) {
   if (evictor_ == Evictor::kLru) copies_.at(version).age = ++newest_age_;
 }
@@ -98,6 +102,8 @@ Candidate TierCache::candidate(const Fragment& fragment, Asker asker, const Rest
       seen.wait_ns = kNever;
     } else if (!evictable(copy.state, copy.facts)) {
       seen.wait_ns = ready_in(*fragment.version);
+    } else if (queue.distance(*fragment.version)) {
+      seen.wait_ns = copy.eviction_cost_ns;
     }
   }
   if (fragment.claim != 0) seen.wait_ns = kNever;

@@ -71,6 +71,9 @@ class TierCache {
   void apply(Version version, CopyEvent event);
   // Sets what the copy's life cycle depends on.
   void set_facts(Version version, const CopyFacts& facts);
+  // Evicting the copy while it is hinted counts as a wait of `cost_ns` nanoseconds: for that long
+  // the checkpoint would be read from a slow tier.
+  void set_eviction_cost(Version version, int64_t cost_ns);
   // The application, or a faster tier, has used the copy: for kLru.
   void touch(Version version);
 
@@ -85,6 +88,7 @@ class TierCache {
     CopyState state = CopyState::kInit;
     CopyFacts facts;
     uint64_t age = 0;  // position in the order of insertion, or of use
+    int64_t eviction_cost_ns = 0;
   };
   struct Open {
     Request request;

@@ -340,6 +340,59 @@ TEST(Planner, WhatStaysCachedUntilItIsReadIsFlushedPastTheNextTier) {
   EXPECT_EQ(mover.planner().state(1, 1), CopyState::kInit);
 }
 
+TEST(Planner, AWriteWaitsForWhatIsReadLastRatherThanEvictWhatStays) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 20; ++version) mover.planner().hint(version);
+  ASSERT_TRUE(mover.write(1, 8));
+  mover.finish_all();
+  for (Version version = 2; version <= 4; ++version) {
+    ASSERT_TRUE(mover.planner().write(version, 8));
+    mover.plan();
+    mover.finish(mover.find(kApplication, 0));
+  }
+  ASSERT_TRUE(mover.planner().write(5, 8));
+  mover.plan();
+  EXPECT_EQ(mover.find(kApplication, 0), 0);
+  const uint64_t flush = mover.find(0, 1);
+  ASSERT_NE(flush, 0);
+  EXPECT_EQ(mover.running().at(flush).version, 4);
+  mover.finish(flush);
+  const uint64_t write = mover.find(kApplication, 0);
+  ASSERT_NE(write, 0);
+  EXPECT_EQ(mover.running().at(write).evicted, std::vector<Version>{4});
+  EXPECT_EQ(mover.planner().state(1, 0), CopyState::kFlushed);
+}
+
+// A copy in the middle tier would push one out that may be read sooner.
+TEST(Planner, WhileTheApplicationReadsFlushesPassTheNextTier) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 8; ++version) {
+    ASSERT_TRUE(mover.write(version, 8));
+    mover.finish_all();
+  }
+  for (const Version version : {9, 10}) {
+    ASSERT_TRUE(mover.planner().write(version, 8));
+    mover.plan();
+    mover.finish(mover.find(kApplication, 0));
+  }
+  ASSERT_TRUE(mover.planner().restore(10, 0));
+  mover.plan();
+  mover.finish(mover.find(0, kApplication));
+  ASSERT_EQ(mover.planner().outcome(), true);
+  const uint64_t begun_before = mover.find(0, 1);
+  ASSERT_NE(begun_before, 0);
+  EXPECT_EQ(mover.running().at(begun_before).version, 9);
+  mover.finish(begun_before);
+  EXPECT_EQ(mover.find(0, 1), 0);
+  const uint64_t direct = mover.find(0, 2);
+  ASSERT_NE(direct, 0);
+  EXPECT_EQ(mover.running().at(direct).version, 10);
+  mover.finish_all();
+  EXPECT_EQ(mover.planner().slowest_copy(10), 2);
+  EXPECT_EQ(mover.planner().state(10, 1), CopyState::kInit);
+  EXPECT_EQ(mover.planner().state(2, 1), CopyState::kFlushed);
+}
+
 // Leaves checkpoints 1 to 20 on the last tier, and begins to prefetch the first one from there.
 uint64_t begin_to_prefetch(Mover& mover) {
   for (Version version = 1; version <= 20; ++version) {
@@ -366,6 +419,26 @@ TEST(Planner, AFlushToTheLastTierYieldsToAPrefetchFromThere) {
   EXPECT_NE(mover.find(1, 2), 0);
   mover.finish_all();
   EXPECT_EQ(mover.planner().slowest_copy(21), 2);
+}
+
+TEST(Planner, AFlushToTheLastTierYieldsToARestoreFromThere) {
+  Mover mover(two_caches());
+  for (Version version = 1; version <= 20; ++version) {
+    ASSERT_TRUE(mover.write(version, 8));
+    mover.finish_all();
+  }
+  ASSERT_TRUE(mover.planner().write(21, 8));
+  mover.plan();
+  mover.finish(mover.find(kApplication, 0));
+  ASSERT_TRUE(mover.planner().restore(1, 0));
+  mover.plan();
+  const uint64_t restore = mover.find(2, kApplication);
+  ASSERT_NE(restore, 0);
+  mover.finish(mover.find(0, 1));
+  EXPECT_EQ(mover.planner().slowest_copy(21), 1);
+  EXPECT_EQ(mover.find(1, 2), 0);
+  mover.finish(restore);
+  EXPECT_NE(mover.find(1, 2), 0);
 }
 
 TEST(Planner, AFlushThatAWriteWaitsForDoesNotYield) {

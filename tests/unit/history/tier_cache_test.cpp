@@ -111,6 +111,32 @@ TEST_F(TierCacheTest, QueuedCopiesStayLongest) {
   EXPECT_EQ(cache_.placed().evicted, std::vector<Version>{1});
 }
 
+// A request would rather wait for another copy, which here takes a nanosecond.
+TEST_F(TierCacheTest, AHintedCopyThatIsSlowToReadAgainStays) {
+  hold(0, 4, true);
+  for (const Version version : {1, 2}) hold(version, 4, false);
+  cache_.set_eviction_cost(0, 2);
+  for (Version version = 0; version < 3; ++version) queue_.hint(version);
+  const Claim claim = ask(9, 4);
+  EXPECT_EQ(advance(claim), Answer::kWaiting);
+  ASSERT_EQ(cache_.waits_for(claim).size(), 1);
+  EXPECT_EQ(cache_.waits_for(claim).front(), 2);
+  cache_.withdraw(claim);
+  queue_.restored(0);
+  EXPECT_EQ(advance(ask(9, 4)), Answer::kPlaced);
+  EXPECT_EQ(cache_.placed().evicted, std::vector<Version>{0});
+}
+
+TEST_F(TierCacheTest, ACopyThatIsSlowToReadAgainGoesBeforeALongerWait) {
+  hold(0, 4, true);
+  hold(1, 8, false);
+  cache_.set_eviction_cost(0, 2);
+  for (const Version version : {0, 1}) queue_.hint(version);
+  const Claim claim = ask(9, 4);
+  EXPECT_EQ(cache_.advance(claim, queue_, [](Version) { return int64_t{3}; }), Answer::kPlaced);
+  EXPECT_EQ(cache_.placed().evicted, std::vector<Version>{0});
+}
+
 // Writes, prefetches, flushes, restores and errors in any order, with several requests open.
 class AnyLife {
  public:
@@ -140,7 +166,10 @@ class AnyLife {
     open_[cache_.ask(request)] = request;
   }
   void hint() {
-    if (newest_ != 0) queue_.hint(1 + random_() % newest_);
+    if (newest_ == 0) return;
+    const Version version = 1 + random_() % newest_;
+    queue_.hint(version);
+    if (cache_.offset(version)) cache_.set_eviction_cost(version, int64_t(random_() % 9));
   }
 
   void advance(Claim claim) {
