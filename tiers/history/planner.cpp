@@ -17,7 +17,7 @@ bool is_readable(CopyState state) {
          state == kConsumed;
 }
 
-// What passes a cache while there is more to write: one checkpoint is written, one waits, one is
+// What passes a cache while more is to be written: one checkpoint is written, one waits, one is
 // flushed, and one more since sizes differ. At most this part of the cache.
 constexpr uint64_t kPassing = 4, kPassedPart = 4;
 
@@ -269,23 +269,23 @@ bool Planner::is_flushed_directly(Version version, int tier) const {
 }
 
 // True if the cache has room for the checkpoint, for all that is read before it, and for what
-// passes the cache while there is more to write.
+// passes the cache while more is to be written that is read after it.
 bool Planner::stays_until_read(Version version, int tier) const {
   const std::optional<uint64_t> distance = queue_.distance(version);
   if (!distance) return false;
   const uint64_t own = checkpoints_.at(version).bytes;
   const uint64_t capacity = cache(tier).table().capacity();
   uint64_t sum = own;
-  bool is_written_to = false;
+  bool is_passed = false;
   for (uint64_t i = 0; i < queue_.span() && sum <= capacity; ++i) {
     if (!queue_.at(i)) continue;
     const auto other = checkpoints_.find(*queue_.at(i));
-    is_written_to |= other == checkpoints_.end();
+    is_passed |= other == checkpoints_.end() && i > *distance;
     // One that is not written yet is taken to be as large.
     if (i < *distance) sum += other == checkpoints_.end() ? own : other->second.bytes;
   }
   const uint64_t passing = std::min(kPassing * largest_, capacity / kPassedPart);
-  return sum + (is_written_to ? passing : 0) <= capacity;
+  return sum + (is_passed ? passing : 0) <= capacity;
 }
 
 // Files are written and read by the same drives, so a flush to the last tier slows prefetches and
