@@ -93,6 +93,20 @@ struct CalibrateOptions {
   std::string svg;  // file for a chart; empty: none
 };
 
+struct PlanOptions {
+  std::string machine = "snapshot-ics19";  // a built-in one, or a file
+  std::string model = "markov";
+  std::vector<std::string> changes;  // "KEY=VALUE"
+  std::string job;                   // whose costs replace those of a job that fills the machine
+  std::string store;                 // of the job; empty: as the environment says
+  bool inputs = false;               // list what can be changed, and nothing else
+  bool simulate = false;
+  uint64_t seed = 1;
+  double years = 10;  // of useful time, for the simulation
+  bool json = false;
+  std::string svg;  // folder for figures; empty: none
+};
+
 int run_command(const LaunchOptions& options);
 int restore_command(const RestoreOptions& options);
 int rank_command(const RankOptions& options);
@@ -105,5 +119,6 @@ int checkpoint_command(const CheckpointOptions& options);
 int status_command(const StatusOptions& options);
 int wait_command(const WaitOptions& options);
 int calibrate_command(CalibrateOptions options);
+int plan_command(const PlanOptions& options);
 
 }  // namespace gpusnap

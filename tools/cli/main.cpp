@@ -445,6 +445,43 @@ CLI::App* add_wait(CLI::App& app, WaitOptions& options) {
   return command;
 }
 
+CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
+  CLI::App* const command = app.add_subcommand(
+      "plan", "how often to checkpoint to memory, SSD and PFS, and what that costs at scale");
+  command->add_option("--machine", options.machine,
+                      "snapshot-ics19 (default), tianhe-1, or a machine file");
+  command->add_option("--model", options.model,
+                      "first-order, daly, markov (default) or markov-failures");
+  command
+      ->add_option("--set", options.changes,
+                   "change an input: ssd.write=4.3, or ssd.write=2x for twice; may be given again")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--job", options.job, "plan for this job of the store, by what it has cost");
+  add_store(*command, options.store);
+  command->add_flag("--inputs", options.inputs, "list the inputs of a machine, and nothing else");
+  CLI::Option* const simulate =
+      command->add_flag("--simulate", options.simulate, "simulate each configuration, too");
+  command->add_option("--seed", options.seed, "of the simulation (default 1)")->needs(simulate);
+  command->add_option("--years", options.years, "of useful time that it simulates (default 10)")
+      ->needs(simulate)
+      ->check(CLI::Range(1e-6, 1e4));
+  command->add_flag("--json", options.json,
+                    "an object with machine, model, inputs, what_if, and for each of baseline, "
+                    "level1_free, level1_and_2_free and own: efficiency, intervals_s (by level; "
+                    "null: never), overhead (shares of the total time, by cause) and levels");
+  command->add_option("--svg", options.svg, "write the papers' figures into this folder")
+      ->type_name("FOLDER");
+  end_help(*command,
+           "own is the machine as its inputs say; baseline holds the job for each whole "
+           "checkpoint.\n\n"
+           "Examples:\n"
+           "  gpusnap plan --set failures.gpu=0.1\n"
+           "  gpusnap plan --machine rack.toml --job wave --simulate\n\n");
+  return command;
+}
+
 int usage_error(const std::string& line, const std::string& command) {
   log(LogLevel::kError, line, "; see 'gpusnap ", command, command.empty() ? "" : " ", "--help'");
   return kExitUsage;
@@ -462,7 +499,7 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
                                                                : extras.front() + " is no command";
     return usage_error(what +
                            "; commands are run, restore, list, show, prune, verify, explain, "
-                           "checkpoint, status, wait and calibrate",
+                           "checkpoint, status, wait, calibrate and plan",
                        command);
   }
   if (command == "run" || command == "restore" || command == "rank") {
@@ -510,6 +547,8 @@ int run(int argc, char** argv) {
   CLI::App* const waited = add_wait(app, wait_options);
   CalibrateOptions calibrate_options;
   CLI::App* const calibrated = add_calibrate(app, calibrate_options);
+  PlanOptions plan_options;
+  CLI::App* const planned = add_plan(app, plan_options);
 
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
@@ -544,6 +583,7 @@ int run(int argc, char** argv) {
   if (status->parsed()) return status_command(status_options);
   if (waited->parsed()) return wait_command(wait_options);
   if (calibrated->parsed()) return calibrate_command(calibrate_options);
+  if (planned->parsed()) return plan_command(plan_options);
   return checkpoint_command(checkpoint_options);
 }
 

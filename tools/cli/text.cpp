@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ctime>
 
 namespace gpusnap {
@@ -141,6 +142,12 @@ Json& Json::value(int64_t number) {
 Json& Json::value(double number) {
   separate();
   text_ += fmt::format("{:.3f}", number);
+  return *this;
+}
+
+Json& Json::precise(double number) {
+  separate();
+  text_ += std::isfinite(number) ? fmt::format("{:.9g}", number) : "null";
   return *this;
 }
 
