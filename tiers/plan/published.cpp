@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tiers/plan/published.h"
 
+#include <charconv>
 #include <cmath>
 
 namespace gpusnap::plan {
@@ -92,6 +93,32 @@ Machine tianhe() {
   return machine;
 }
 
+constexpr std::string_view kSnapshotName = "snapshot-ics19";
+
+bool parse_between(std::string_view text, double least, double most, double& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= least &&
+         number <= most;
+}
+
+// "snapshot-ics19:EXAFLOPS:GPUS_PER_CPU"
+Result<Machine> scaled_snapshot_machine(std::string_view name) {
+  const std::string_view scale = name.substr(kSnapshotName.size());
+  const size_t colon = scale.find(':', 1);
+  double exaflops = 0, density = 0;
+  if (scale[0] != ':' || colon == std::string_view::npos ||
+      !parse_between(scale.substr(1, colon - 1), 0.01, 1000, exaflops) ||
+      !parse_between(scale.substr(colon + 1), 1, 256, density)) {
+    return Status(Code::kInvalid,
+                  "no machine '" + std::string(name) +
+                      "': give 0.01 to 1000 exaflops and 1 to 256 GPUs per CPU, as in "
+                      "snapshot-ics19:3.6:16");
+  }
+  Machine machine = snapshot_machine(exaflops, density);
+  machine.name = name;
+  return machine;
+}
+
 constexpr PublishedPoint kPoints[] = {
     {"baseline", 0.849, false, 1, 1, 0},
     {"memory free", 0.927, false, 1, 1, 1},
@@ -130,7 +157,8 @@ std::vector<std::string> machine_names() {
 }
 
 Result<Machine> published_machine(std::string_view name) {
-  if (name == "snapshot-ics19") return snapshot_machine(3.6, 16);
+  if (name == kSnapshotName) return snapshot_machine(3.6, 16);
+  if (name.starts_with(kSnapshotName)) return scaled_snapshot_machine(name);
   if (name == "tianhe-1") return tianhe();
   std::string names;
   for (const std::string& known : machine_names()) names += (names.empty() ? "" : ", ") + known;

@@ -77,6 +77,8 @@ Status simulate_all(const PlanOptions& options, PlanReport& report) {
     if (!simulation.ok()) continue;  // nothing to simulate: no costs, or no failures
     simulation->work_s = options.years * kSecondsInYear;
     simulation->seed = options.seed;
+    simulation->shape = options.shape;
+    simulation->protected_copies = options.protected_copies;
     const Result<plan::SimulationResult> result = plan::simulate(simulation.value());
     if (!result.ok()) return result.status();
     report.simulated.push_back({each.name, result.value()});

@@ -102,7 +102,9 @@ struct PlanOptions {
   bool inputs = false;               // list what can be changed, and nothing else
   bool simulate = false;
   uint64_t seed = 1;
-  double years = 10;  // of useful time, for the simulation
+  double years = 10;              // of useful time, for the simulation
+  double shape = 1;               // of the Weibull distribution of its failures
+  bool protected_copies = false;  // plan::Simulation
   bool json = false;
   std::string svg;  // folder for figures; empty: none
 };

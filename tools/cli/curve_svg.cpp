@@ -10,7 +10,7 @@ namespace gpusnap {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 360, kLeft = 70, kRight = 20, kTop = 50, kBottom = 52;
-constexpr double kLegendRow = 18, kLegendLetter = 6.3;
+constexpr double kLegendRow = 18, kLegendLetter = 7;
 constexpr int kTicks = 5;
 constexpr std::array<const char*, 8> kColours = {"#e15759", "#4e79a7", "#59a14f", "#f28e2b",
                                                  "#b07aa1", "#76b7b2", "#9c755f", "#333333"};
@@ -110,7 +110,7 @@ std::string axes(const Chart& chart, const Frame& frame) {
     svg += words(kLeft - 6, frame.y(y) + 4, fmt::format("{:.4g}", y), "end", 12);
   }
   for (const double x : x_ticks) {
-    svg += words(frame.x(x), bottom + 16, fmt::format("{:.4g}", x), "middle", 12);
+    svg += words(frame.x(x), bottom + 16, fmt::format("{:.6g}", x), "middle", 12);
   }
   return svg;
 }

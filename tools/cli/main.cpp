@@ -449,7 +449,8 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
   CLI::App* const command = app.add_subcommand(
       "plan", "how often to checkpoint to memory, SSD and PFS, and what that costs at scale");
   command->add_option("--machine", options.machine,
-                      "snapshot-ics19 (default), tianhe-1, or a machine file");
+                      "snapshot-ics19 (default), snapshot-ics19:EXAFLOPS:GPUS_PER_CPU, tianhe-1, "
+                      "or a machine file");
   command->add_option("--model", options.model,
                       "first-order, daly, markov (default) or markov-failures");
   command
@@ -467,6 +468,15 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
   command->add_option("--years", options.years, "of useful time that it simulates (default 10)")
       ->needs(simulate)
       ->check(CLI::Range(1e-6, 1e4));
+  command
+      ->add_option("--shape", options.shape,
+                   "of the Weibull distribution of its failures; below 1: bursts (default 1)")
+      ->needs(simulate)
+      ->check(CLI::Range(0.3, 10.0));
+  command
+      ->add_flag("--protected", options.protected_copies,
+                 "copies and restarts go on through failures of lower levels")
+      ->needs(simulate);
   command->add_flag("--json", options.json,
                     "an object with machine, model, inputs, what_if, and for each of baseline, "
                     "level1_free, level1_and_2_free and own: efficiency, intervals_s (by level; "

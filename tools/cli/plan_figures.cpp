@@ -42,7 +42,7 @@ Chart efficiency_chart(std::string title, std::string x_label, std::vector<doubl
 
 // Figures 2 and 13: density and scale, with blocking checkpoints or with GPU Snapshot's.
 Chart density_chart(Model model, double stall, const std::string& title) {
-  Chart chart = efficiency_chart(title, kScaleLabel, kScales, 70);
+  Chart chart = efficiency_chart(title, kScaleLabel, kScales, 75);
   for (const double density : kDensities) {
     Curve curve{fmt::format("{:.0f} GPUs/CPU", density), {}, true, false};
     for (const double scale : kScales) {
@@ -57,7 +57,7 @@ Chart density_chart(Model model, double stall, const std::string& title) {
 
 Chart limits_chart(Model model) {
   Chart chart =
-      efficiency_chart("GPU Snapshot, figure 3: limits with 16 GPUs/CPU", kScaleLabel, kScales, 70);
+      efficiency_chart("GPU Snapshot, figure 3: limits with 16 GPUs/CPU", kScaleLabel, kScales, 75);
   struct Limit {
     const char* name;
     bool memory, ssd;  // cost nothing
@@ -88,7 +88,7 @@ Chart impact_chart(Model model) {
   const std::vector<double> ticks = {0.02, 0.05, 0.1, 0.2, 0.5, 1};
   Chart chart =
       efficiency_chart("GPU Snapshot, figure 12: 3.6 EF, 16 GPUs/CPU",
-                       "stall of a checkpoint to memory, relative to a blocking one", ticks, 82);
+                       "stall of a checkpoint to memory, relative to a blocking one", ticks, 80);
   for (const double dirty : {1.0, 0.5, 0.25}) {
     Curve curve{fmt::format("{:.0f}% dirty", dirty * 100), {}, true, false};
     for (double stall = 0.02; stall < 1.001; stall *= 1.1) {
@@ -160,7 +160,7 @@ Chart cost_chart(const char* title, const char* x_label, double step, int steps)
 
 // Figure 4, by the printed formulas or the corrected ones.
 Chart model_chart(const char* title, bool corrected) {
-  Chart chart = cost_chart(title, "processes", 100, 160);
+  Chart chart = cost_chart(title, "processes", 100, 200);
   const plan::CompressionCosts costs = tianhe_costs();
   const char* const names[] = {"Tu: uncompressed", "Tz: compressed, then stored",
                                "TP: compressed in a pipeline"};

@@ -34,7 +34,7 @@ TEST(Models, NamesAreRead) {
 }
 
 TEST(Models, CostsThatMakeNoSenseAreRefused) {
-  EXPECT_EQ(check({}).code(), Code::kInvalid);
+  EXPECT_EQ(check(std::vector<Level>()).code(), Code::kInvalid);
   std::vector<Level> levels = three_levels();
   EXPECT_TRUE(check(levels).ok());
   levels[1].stall_s = -1;

@@ -44,6 +44,20 @@ TEST(Published, MachinesBetweenTheColumnsAreContinuous) {
   }
 }
 
+TEST(Published, MachinesHaveNames) {
+  for (const std::string& name : machine_names()) {
+    EXPECT_EQ(published_machine(name)->name, name);
+    EXPECT_TRUE(check(levels_of(published_machine(name).value())).ok());
+  }
+  EXPECT_EQ(published_machine("snapshot-ics19:3.6:2")->gpus_per_node, 4);
+  EXPECT_EQ(published_machine("snapshot-ics19:1:8")->gpus(), 128000);
+  EXPECT_EQ(published_machine("summit").status().code(), Code::kNotFound);
+  for (const char* wrong : {"snapshot-ics19:", "snapshot-ics19:3.6", "snapshot-ics19:0:2",
+                            "snapshot-ics19:3.6:x", "snapshot-ics19:3.6:1e9", "snapshot-ics192"}) {
+    EXPECT_EQ(published_machine(wrong).status().code(), Code::kInvalid) << wrong;
+  }
+}
+
 TEST(Published, EfficienciesAreMetWithinAPoint) {
   for (const Model model : {Model::kFirstOrder, Model::kDaly, Model::kMarkov}) {
     int met = 0;
