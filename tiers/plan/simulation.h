@@ -28,8 +28,9 @@ struct Simulation {
   // A level's checkpoint or restart begins again for failures of its class or a higher one only:
   // its data are where lower classes do no harm. Otherwise for all, as in kMarkovFailures.
   bool protected_copies = false;
-  // Shape of the Weibull distribution of a component's time between failures; below 1 they come in
-  // bursts. 1: exponential, as in all models.
+  // Shape of the Weibull distribution of a component's time between failures; below 1 young
+  // components fail more often. 1: exponential, as in all models. All components are new at the
+  // beginning.
   double shape = 1;
   double work_s = 0;  // useful time after which it ends
   double most_s = 0;  // total time after which it gives up; 0: 1000 times the work

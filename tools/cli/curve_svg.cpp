@@ -42,11 +42,11 @@ std::string words(double x, double y, const std::string& text, const char* ancho
       x, y, size, anchor, escaped(text));
 }
 
-// The least of 1, 2, 2.5, 5 times a power of ten that is not below the value.
+// The least of 1, 2, 2.5, 4, 5 times a power of ten that is not below the value.
 double nice_top(double value) {
   if (!(value > 0)) return 1;
   const double power = std::pow(10, std::floor(std::log10(value)));
-  for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
+  for (const double factor : {1.0, 2.0, 2.5, 4.0, 5.0}) {
     if (factor * power >= value * 0.999) return factor * power;
   }
   return 10 * power;

@@ -470,7 +470,8 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
       ->check(CLI::Range(1e-6, 1e4));
   command
       ->add_option("--shape", options.shape,
-                   "of the Weibull distribution of its failures; below 1: bursts (default 1)")
+                   "of the Weibull distribution of failures; below 1: young parts fail more often "
+                   "(default 1)")
       ->needs(simulate)
       ->check(CLI::Range(0.3, 10.0));
   command

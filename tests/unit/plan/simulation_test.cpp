@@ -65,6 +65,30 @@ TEST(Simulation, AgreesWithTheMarkovChainsWithinAPoint) {
   }
 }
 
+TEST(Simulation, AgreesWithTheModelForAHundredThousandNodes) {
+  Machine machine = snapshot_machine(3.6, 16);
+  ASSERT_TRUE(set_input(machine, "nodes", "100000").ok());
+  ASSERT_TRUE(set_input(machine, "pfs.write", "7x").ok());
+  ASSERT_TRUE(set_input(machine, "failures.gpu", "0.1").ok());
+  const auto configurations = compare(machine, Model::kMarkovFailures);
+  Simulation simulation =
+      simulation_of(configurations.value()[0], Model::kMarkovFailures, machine).value();
+  EXPECT_EQ(simulation.nodes, 100000u);
+  simulation.work_s = 1e8;
+  simulation.seed = kSeed;
+  EXPECT_NEAR(simulate(simulation)->efficiency(), configurations.value()[0].prediction.efficiency,
+              0.01)
+      << "seed " << kSeed;
+}
+
+// Young components fail more often than the models have it, and all are new at the beginning.
+TEST(Simulation, YoungComponentsCostMore) {
+  Simulation simulation = baseline(Model::kMarkovFailures, 1e8);
+  const double constant = simulate(simulation)->efficiency();
+  simulation.shape = 0.7;
+  EXPECT_LT(simulate(simulation)->efficiency(), constant - 0.01) << "seed " << kSeed;
+}
+
 // Failures of one class that are frequent, so that statistics are good.
 TEST(Simulation, AgreesCloselyWithOneLevel) {
   Simulation simulation;
