@@ -35,6 +35,13 @@ std::vector<Level> chosen(const std::vector<Level>& levels, const std::vector<si
   return some;
 }
 
+// How many intervals make a longer one.
+uint64_t count_in(double longer_s, double interval_s) {
+  constexpr double kMostIntervals = 1e15;
+  const double count = std::round(longer_s / interval_s);
+  return count >= 1 ? static_cast<uint64_t>(std::min(count, kMostIntervals)) : 1;
+}
+
 double shortest_interval(const Level& level) {
   return std::max(kLeastInterval_s, level.stall_s + level.latency_s);
 }
@@ -59,6 +66,10 @@ Cost daly_cost(const Level& level, double interval_s) {
   const double total_s = failures * (1 / rate + restart_s + level.latency_s);
   Cost cost;
   cost.checkpoint = level.stall_s / interval_s;
+  if (!std::isfinite(total_s)) {
+    cost.lost_work = kInfinite;  // it never ends
+    return cost;
+  }
   cost.restart = failures * restart_s / interval_s;
   cost.lost_work = total_s / interval_s - 1 - cost.checkpoint - cost.restart;
   return cost;
@@ -171,8 +182,7 @@ class PatternSearch {
     const std::vector<double> intervals_s = first_order_intervals(levels);
     best_.interval_s = intervals_s[0];
     for (size_t i = 0; i + 1 < levels.size(); ++i) {
-      best_.counts.push_back(
-          std::max<uint64_t>(1, std::llround(intervals_s[i + 1] / intervals_s[i])));
+      best_.counts.push_back(count_in(intervals_s[i + 1], intervals_s[i]));
     }
     for (size_t i = 0; i < best_.counts.size(); ++i) lengthen(i);
     best_cost_ = cost(best_);
@@ -209,7 +219,7 @@ class PatternSearch {
     double interval_s = best_.interval_s;
     for (size_t i = 0; i < count; ++i) interval_s *= static_cast<double>(best_.counts[i]);
     const double needed = std::ceil(shortest_interval(levels_[count + 1]) / interval_s);
-    best_.counts[count] = std::max(best_.counts[count], static_cast<uint64_t>(needed));
+    best_.counts[count] = std::max(best_.counts[count], count_in(needed, 1));
   }
 
   bool take_if_better(const Pattern& pattern) {
@@ -323,8 +333,7 @@ Prediction predict(Model model, const std::vector<Level>& levels,
     pattern.interval_s = intervals_s[active[0]];
     double rounded_s = pattern.interval_s;
     for (size_t i = 1; i < active.size(); ++i) {
-      pattern.counts.push_back(
-          std::max<uint64_t>(1, std::llround(intervals_s[active[i]] / rounded_s)));
+      pattern.counts.push_back(count_in(intervals_s[active[i]], rounded_s));
       rounded_s *= static_cast<double>(pattern.counts.back());
     }
     return predict_by_pattern(levels, active, pattern, fails_anywhere(model));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "tiers/plan/failure_source.h"
 
@@ -34,10 +35,9 @@ class Machinery {
   }
 
   SimulationResult run() {
-    const double most_s = plan_.most_s > 0 ? plan_.most_s : 1000 * plan_.work_s;
     const auto intervals =
         static_cast<uint64_t>(std::ceil(plan_.work_s / plan_.pattern.interval_s));
-    while (index_ < intervals && now_s_ < most_s) {
+    while (index_ < intervals && goes_on()) {
       ++result_.events;
       const std::optional<Failure> failure = one_interval();
       if (failure) recover(*failure);
@@ -48,6 +48,11 @@ class Machinery {
   }
 
  private:
+  bool goes_on() const {
+    const double most_s = plan_.most_s > 0 ? plan_.most_s : 1000 * plan_.work_s;
+    return now_s_ < most_s && result_.events < plan_.most_events;
+  }
+
   // Lets time pass. A failure ends it early.
   std::optional<Failure> pass(double length_s, bool fails) {
     ++result_.events;
@@ -76,7 +81,8 @@ class Machinery {
     while (true) {
       const double before_s = now_s_;
       const std::optional<Failure> failure = pass(left_s, plan_.anywhere);
-      if (!failure || !plan_.protected_copies || failure->level >= level) return failure;
+      const bool harms = !plan_.protected_copies || (failure && failure->level >= level);
+      if (!failure || harms || !goes_on()) return failure;
       left_s -= now_s_ - before_s;
       now_s_ += plan_.levels[failure->level].restart_s;
       result_.restart_s += plan_.levels[failure->level].restart_s;
@@ -154,6 +160,7 @@ class Machinery {
     const double before_s = now_s_;
     while (const auto failure = pass_copying(plan_.levels[level].restart_s, level)) {
       level = std::max(level, failure->level);
+      if (!goes_on()) break;
     }
     result_.restart_s += now_s_ - before_s;
     uint64_t target = 0;
@@ -180,6 +187,10 @@ Status check(const Simulation& plan) {
     if (level.failures_per_s > 0) continue;
     return {Code::kInvalid,
             "a simulation needs failures of each level, and " + level.name + " has none"};
+  }
+  if (plan.nodes > kMostSimulatedNodes) {
+    return {Code::kInvalid,
+            "a simulation takes at most " + std::to_string(kMostSimulatedNodes) + " nodes"};
   }
   if (plan.nodes < 1 || plan.nodes_in_wave < 1 || !(plan.pattern.interval_s > 0) ||
       !(plan.shape > 0) || !(plan.work_s > 0)) {

@@ -33,7 +33,10 @@ struct Simulation {
   // beginning.
   double shape = 1;
   double work_s = 0;  // useful time after which it ends
-  double most_s = 0;  // total time after which it gives up; 0: 1000 times the work
+  // It gives up after so much time (0: 1000 times the work) or so many events; the result is that
+  // of the time until then.
+  double most_s = 0;
+  uint64_t most_events = 200'000'000;
   uint64_t seed = 1;
 };
 
@@ -47,8 +50,10 @@ struct SimulationResult {
   double efficiency() const { return total_s > 0 ? work_s / total_s : 0; }
 };
 
-// kInvalid for sizes that make no sense. The same seed gives the same result. A million events take
-// some tenths of a second.
+inline constexpr uint64_t kMostSimulatedNodes = 10'000'000;  // about 500 MB
+
+// kInvalid for sizes that make no sense, and for too many nodes. The same seed gives the same
+// result. A million events take some tenths of a second.
 Result<SimulationResult> simulate(const Simulation& simulation);
 
 }  // namespace gpusnap::plan

@@ -182,5 +182,25 @@ TEST(Models, AJobThatNeverEndsHasNoEfficiency) {
   EXPECT_NEAR(sum_of(prediction), 1, 1e-9);
 }
 
+// Whatever the costs, shares are shares.
+TEST(Models, ExtremeCostsGiveSharesThatAddUp) {
+  for (const Model model : kModels) {
+    for (size_t level = 0; level < 3; ++level) {
+      for (double Level::*member :
+           {&Level::failures_per_s, &Level::stall_s, &Level::restart_s, &Level::latency_s}) {
+        for (const double value : {0.0, 1e-300, 1e3, 1e300}) {
+          std::vector<Level> levels = three_levels();
+          levels[level].*member = value;
+          const Prediction prediction = optimise(model, levels);
+          EXPECT_GE(prediction.efficiency, 0) << name_of(model) << ' ' << level << ' ' << value;
+          EXPECT_LE(prediction.efficiency, 1) << name_of(model) << ' ' << level << ' ' << value;
+          EXPECT_NEAR(sum_of(prediction), 1, 1e-6)
+              << name_of(model) << ' ' << level << ' ' << value;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gpusnap::plan

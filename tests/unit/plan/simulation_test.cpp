@@ -147,6 +147,15 @@ TEST(Simulation, AJobThatNeverEndsIsGivenUp) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->work_s, 0);
   EXPECT_GE(result->total_s, 1e5);
+  simulation.most_s = 1e100;
+  simulation.most_events = 1000;
+  for (const double restart_s : {10.0, 1e9}) {
+    for (const bool protects : {false, true}) {
+      simulation.levels[0].restart_s = restart_s;
+      simulation.protected_copies = protects;
+      EXPECT_LE(simulate(simulation)->events, 1010u) << restart_s << protects;
+    }
+  }
 }
 
 TEST(Simulation, SizesThatMakeNoSenseAreRefused) {
@@ -156,6 +165,9 @@ TEST(Simulation, SizesThatMakeNoSenseAreRefused) {
   simulation.pattern.interval_s = 1;
   simulation.work_s = 1;
   EXPECT_NE(simulate(simulation).status().message().find("pfs"), std::string::npos);
+  simulation.levels[0].failures_per_s = 1;
+  simulation.nodes = kMostSimulatedNodes + 1;
+  EXPECT_NE(simulate(simulation).status().message().find("nodes"), std::string::npos);
 }
 
 }  // namespace
