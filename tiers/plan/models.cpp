@@ -31,6 +31,7 @@ std::vector<size_t> active_levels(const std::vector<Level>& levels) {
 
 std::vector<Level> chosen(const std::vector<Level>& levels, const std::vector<size_t>& active) {
   std::vector<Level> some;
+  some.reserve(active.size());
   for (const size_t i : active) some.push_back(levels[i]);
   return some;
 }

@@ -64,7 +64,7 @@ Status change(const std::vector<std::string>& changes, plan::Machine& machine) {
     if (equals == std::string::npos) {
       return {Code::kInvalid, "--set: '" + text + "' is not KEY=VALUE"};
     }
-    const Status set = set_input(machine, text.substr(0, equals), text.substr(equals + 1));
+    Status set = set_input(machine, text.substr(0, equals), text.substr(equals + 1));
     if (!set.ok()) return set;
   }
   return {};
