@@ -137,9 +137,10 @@ void Deliveries::look_for_writes(Moment moment) {
   look_.arrived.clear();
   look_.arrived.swap(arrived_);
   look_.doubtful.clear();
-  for (const HostWrite& write : writes_) {
-    for (const HostWrite::Written& each : write.written) {
-      if (write.has_reached(each.value)) {
+  for (HostWrite& write : writes_) {
+    for (HostWrite::Written& each : write.written) {
+      each.is_taken = write.has_reached(each.value);
+      if (each.is_taken) {
         look_.arrived.push_back(each.range);
       } else if (write.is_coalesced ||
                  (each.in_graph && (each.tells || moment == Moment::kGraphFunction))) {
@@ -149,11 +150,10 @@ void Deliveries::look_for_writes(Moment moment) {
   }
 }
 
+// A place that the device has come to since is not among them: its range was not looked at.
 void Deliveries::forget_taken() {
   for (HostWrite& write : writes_) {
-    std::erase_if(write.written, [&write](const HostWrite::Written& each) {
-      return write.has_reached(each.value);
-    });
+    std::erase_if(write.written, [](const HostWrite::Written& each) { return each.is_taken; });
     if (write.written.empty()) write.is_coalesced = false;
   }
   std::erase_if(writes_, [this](const HostWrite& write) {

@@ -43,6 +43,7 @@ struct HostWrite {
     uint64_t range = 0;     // HostMemory's number
     bool in_graph = false;  // by a node of a graph, which ends before its launch does
     bool tells = false;     // by a node of a graph that has events, which the program may wait for
+    bool is_taken = false;  // had been reached when the range was looked at
   };
 
   CUcontext context = nullptr;

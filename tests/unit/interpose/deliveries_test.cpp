@@ -9,10 +9,14 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstring>
 #include <optional>
 #include <random>
 #include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "interpose/snapshot/mutation.h"
 
@@ -621,6 +625,84 @@ TEST_F(DeliveriesOfGraphs, VeryManyWritesAreCounted) {
   EXPECT_LT(write->written.size(), 1000U);
   cells_[1] = 1;
   EXPECT_EQ(deliveries_.collect(Deliveries::Moment::kCall, true).flags, kPartlyCaptured);
+}
+
+// ---- what arrives while ranges are looked at
+
+// Memory that the device has written, on a page of its own. The first look at it is the moment at
+// which the device comes to a later mark.
+class LateArrival {
+ public:
+  explicit LateArrival(ProgressWord* later)
+      : size_(static_cast<size_t>(::sysconf(_SC_PAGESIZE))), later_(later) {
+    page_ = static_cast<uint64_t*>(
+        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    now = this;
+    struct sigaction action {};
+    action.sa_handler = [](int) { now->arrive(); };
+    ::sigaction(SIGSEGV, &action, &before_);
+  }
+  LateArrival(const LateArrival&) = delete;
+  LateArrival& operator=(const LateArrival&) = delete;
+  ~LateArrival() {
+    ::sigaction(SIGSEGV, &before_, nullptr);
+    ::munmap(page_, size_);
+  }
+  void wait_for_look() {
+    page_[0] = 1;
+    ::mprotect(page_, size_, PROT_NONE);
+  }
+  uint64_t address() const { return reinterpret_cast<uint64_t>(page_); }
+  uint64_t size() const { return size_; }
+  bool has_arrived() const { return arrived_ != 0; }
+
+ private:
+  void arrive() {
+    ::mprotect(page_, size_, PROT_READ | PROT_WRITE);
+    later_->at->store(later_->issued);
+    arrived_ = 1;
+  }
+
+  static inline LateArrival* now = nullptr;
+  const size_t size_;
+  uint64_t* page_ = nullptr;
+  ProgressWord* const later_;
+  struct sigaction before_ {};
+  volatile std::sig_atomic_t arrived_ = 0;
+};
+
+TEST(DeliveriesTest, WhatArrivesWhileOtherRangesAreLookedAtIsNotForgotten) {
+  std::array<std::atomic<uint32_t>, 2> words_memory{};
+  Cells cells{};
+  HostMemory memory;
+  ProgressWords words;
+  words.add(nullptr, words_memory, 0);
+  Deliveries deliveries(memory, words);
+  const auto write = [&](uintptr_t stream, uint64_t address, uint64_t size) {
+    HostWrite* const made = deliveries.begin_write(nullptr, reinterpret_cast<CUstream>(stream), 0);
+    made->is_marked = true;
+    WriteSet set;
+    set.add(address, size);
+    deliveries.add_write(set, made);
+    deliveries.end_write(made);
+    return made->word;
+  };
+  memory.add(address_of(cells), sizeof cells);
+  ProgressWord* const later = write(1, address_of(cells), sizeof cells);
+  LateArrival page(later);
+  memory.add(page.address(), page.size());
+  ProgressWord* const earlier = write(2, page.address(), page.size());
+  earlier->at->store(earlier->issued);
+  page.wait_for_look();
+  cells[0] = 1;
+
+  EXPECT_EQ(deliveries.collect(Deliveries::Moment::kCall, true).flags, kPartlyCaptured);
+  ASSERT_TRUE(page.has_arrived());
+  ASSERT_EQ(deliveries.deliveries().size(), 1U);
+  EXPECT_EQ(deliveries.deliveries().front().head.target, page.address());
+  EXPECT_EQ(deliveries.collect(Deliveries::Moment::kCall, true).flags, kPartlyCaptured);
+  ASSERT_EQ(deliveries.deliveries().size(), 1U);
+  EXPECT_EQ(deliveries.deliveries().front().head.target, address_of(cells));
 }
 
 // ---- the words
