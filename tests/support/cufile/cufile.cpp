@@ -118,8 +118,9 @@ extern "C" {
 
 [[gnu::visibility("default")]] CUfileError_t cuFileHandleRegister(CUfileHandle_t* handle,
                                                                   CUfileDescr_t* description) {
-  *handle = new int(description->handle.fd);
-  return answer("file");
+  const CUfileError_t told = answer("file");
+  if (told.err == CU_FILE_SUCCESS) *handle = new int(description->handle.fd);
+  return told;
 }
 
 [[gnu::visibility("default")]] void cuFileHandleDeregister(CUfileHandle_t handle) {
