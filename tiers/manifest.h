@@ -197,7 +197,7 @@ struct Manifest {
   // all ranks of a run.
   uint64_t program_write = 0;
   bool by_program() const { return program_write != 0; }
-  // Of its own bytes, those that went from the device straight to a local tier, past host memory.
+  // Bytes of its own that went from the device straight to a local tier, past host memory.
   uint64_t direct_bytes = 0;
 
   uint64_t bytes() const;      // of device memory at the cut

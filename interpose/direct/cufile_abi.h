@@ -16,7 +16,7 @@
 
 GPUSNAP_CUFILE_LINKAGE {
 
-// Of the names in the library's header only what is asked for here.
+// Only those names of the library's header that are asked for here.
 enum CUfileOpError { CU_FILE_SUCCESS = 0, CU_FILE_DRIVER_NOT_INITIALIZED = 5001 };
 struct CUfileError {
   CUfileOpError err;

@@ -15,7 +15,8 @@ void DirectChoice::ended(SaveWay way, uint64_t bytes, uint64_t ns) {
   taken.bytes = taken.bytes * kWeightOfPast + static_cast<double>(bytes);
   taken.ns = taken.ns * kWeightOfPast + static_cast<double>(ns);
   ++taken.runs;
-  // What was on its way by the other one when that changed says nothing about when to change.
+  // A run that was on its way by the other one when that changed says nothing about when to
+  // change.
   if (way == next()) decide();
 }
 

@@ -3,7 +3,7 @@
 // run of zones is copied, and the file that is being filled from it. When the run is in the buffer
 // its zones are saved, as are those in the offloader's own buffer, so no call waits for an SSD.
 //
-// What does not go into a file stays in the buffer, for the offloader to move to staging memory:
+// The rest of a run stays in the buffer, for the offloader to move to staging memory:
 // the last zone of a range where it is shorter than others, and all of a run that could not be
 // written. What the file has by then is still handed over.
 #pragma once
@@ -50,7 +50,8 @@ class DirectOffload {
   // zone, at the cut. Waits for the device. What was written in bytes.
   using FingerprintOf = std::function<uint64_t(uint32_t range, uint64_t offset)>;
   uint64_t write(const FingerprintOf& fingerprint_of);
-  // What has to go another way, `place` in the buffer: for the caller, who says when it has gone.
+  // Pieces that have to go another way, `place` in the buffer: for the caller, who says when they
+  // have gone.
   const std::vector<TransferPiece>& left() const { return left_; }
   void left_has_gone() { left_.clear(); }
   uint64_t address() const { return buffer_.address; }

@@ -41,7 +41,7 @@ class Killing(stopping.Stopping):
         return self.references[key]
 
     def safe(self):
-        """What must not be lost from now on: complete, or on its way without need of its program."""
+        """Checkpoints that must not be lost from now on: complete, or on its way without need of its program."""
         return {each['id'] for each in self.checkpoints()
                 if each['state'] == 'complete' or each['level'] in ('memory', 'ssd')}
 

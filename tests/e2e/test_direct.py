@@ -41,7 +41,7 @@ class Direct(killing.Killing, harness.TestCase):
         return [int(line.split()[1]) for line in self.calls() if line.startswith('write ')]
 
     def direct_bytes(self):
-        """Of all complete checkpoints."""
+        """The sum over all complete checkpoints."""
         return sum(rank['direct_bytes'] for each in self.complete()
                    for rank in self.show(each['id'])['ranks'])
 

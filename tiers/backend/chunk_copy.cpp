@@ -127,7 +127,8 @@ class Copying : public std::enable_shared_from_this<Copying> {
   bool local_ = false;
 };
 
-// What is stored as it is and has no checksum of its own has one for each part of its extents.
+// A block that is stored as it is and has no checksum of its own has one for each part of its
+// extents.
 void add_blocks(const SegmentStore::StoredBlock& block, std::vector<ChunkBlock>& to) {
   if (block.checksum != 0 || block.extents.front().form != Form::kStored) {
     to.push_back({block.offset(), block.stored(), block.checksum});

@@ -372,7 +372,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     return {};
   }
 
-  // What is sealed is as it was at the cut: the host has not seen these chunks.
+  // A sealed checkpoint is as memory was at the cut: the host has not seen these chunks.
   Status await_checks(Stream& stream) {
     for (;;) {
       const uint32_t seen = pool_.client().changes();

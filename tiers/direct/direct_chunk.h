@@ -36,8 +36,8 @@ struct DirectChunk {
   uint64_t bytes() const;  // of all pieces
 };
 
-// What a slot of `slot_bytes` can tell of, at most kMostDirectBytes: bytes in a chunk, with as many
-// pieces as zones. A multiple of `zone_bytes`.
+// The most bytes of a chunk that a slot of `slot_bytes` can tell of, even with as many pieces as
+// zones: a multiple of `zone_bytes`, at most kMostDirectBytes.
 uint64_t most_direct_bytes(uint64_t slot_bytes, uint64_t zone_bytes);
 
 std::vector<std::byte> encode(const DirectChunk& chunk);

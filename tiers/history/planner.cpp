@@ -17,8 +17,8 @@ bool is_readable(CopyState state) {
          state == kConsumed;
 }
 
-// What passes a cache while more is to be written: one checkpoint is written, one waits, one is
-// flushed, and one more since sizes differ. At most this part of the cache.
+// Checkpoints that pass a cache while more is to be written: one is written, one waits, one is
+// flushed, and one more since sizes differ. They take at most this part of the cache.
 constexpr uint64_t kPassing = 4, kPassedPart = 4;
 
 }  // namespace

@@ -24,7 +24,7 @@ struct Chart {
   std::vector<Curve> curves;
   // Empty: the x axis begins at 0. Else it is logarithmic, from the first to the last of these.
   std::vector<double> x_ticks = {};
-  // Of the y axis. The greatest value: 0 for that of the curves.
+  // The y axis. The greatest value: 0 for that of the curves.
   double least_y = 0;
   double most_y = 0;
 };

@@ -275,7 +275,7 @@ void ManagedEngine::plan_store() {
   });
 }
 
-// What was read, and need not be kept, makes room at once.
+// A checkpoint that was read and need not be kept makes room at once.
 void ManagedEngine::arrived_on_host(Version version) {
   Checkpoint& checkpoint = checkpoints_.at(version);
   if (!checkpoint.is_consumed || !need_not_be_kept(checkpoint) || checkpoint.is_storing) return;

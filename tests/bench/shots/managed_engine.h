@@ -85,7 +85,7 @@ class ManagedEngine final : public Runtime {
   // Drops what is read after `rank`. False: there is no room.
   bool make_host_room(size_t blocks, uint64_t rank);
   void at(int64_t when_ns, Clock::Event event);
-  // Of those that `may_go` is true for: the one that is restored last, the oldest of several.
+  // Among those that `may_go` is true for, the one that is restored last, the oldest of several.
   std::optional<Version> last(const std::function<bool(const Entry&)>& may_go,
                               bool by_hints = true) const;
   // By the order of restores; the greatest if there is no hint.

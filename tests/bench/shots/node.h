@@ -20,7 +20,7 @@ struct Machine {
   double drives = 16e9;    // four of 4 GB/s, for reads and writes together (section 5.1)
   double host_memory = 0;  // of the NUMA domain of two GPUs; 0: no limit
   double pinning = 4e9;    // of each process's host cache (section 4.1.4); 0: pinned before
-  // Of managed memory of one GPU, in each direction. Measured on an A100 with a link of its own:
+  // Managed memory of one GPU, in each direction. Measured on an A100 with a link of its own:
   double migrations = 23e9;  // cudaMemPrefetchAsync, evictions
   double faults = 4.7e9;     // on demand
   unsigned gpus_per_node = 8;
@@ -42,7 +42,7 @@ class Node {
                Clock::Event done);
 
  private:
-  // What the driver can do for one GPU, as resources.
+  // The driver's limits for one GPU, as resources.
   struct Driver {
     size_t to_host = 0, from_host = 0, faults = 0;
   };

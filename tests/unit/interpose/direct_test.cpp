@@ -83,7 +83,7 @@ TEST(DirectChoiceTest, WhatEndsLateDecidesNothing) {
   EXPECT_EQ(choice.next(), SaveWay::kStaged);
 }
 
-// What the stand-in is told, for as long as this lives.
+// The orders of the stand-in, for as long as this lives.
 class Told {
  public:
   Told(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
