@@ -88,6 +88,11 @@ Planner::Checkpoint* Planner::add(Version version, uint64_t bytes, int fastest) 
   return &added->second;
 }
 
+// A mean that follows: an eighth of it is the newest value.
+void Planner::computed(int64_t ns) {
+  pace_ns_ = pace_ns_ == 0 ? ns : pace_ns_ + (ns - pace_ns_) / 8;
+}
+
 bool Planner::restore(Version version, int64_t since_last_ns) {
   assert(outcome_.has_value());
   if (!checkpoints_.contains(version)) return false;
@@ -392,7 +397,7 @@ Planner::Room Planner::ask(Lane& lane, Version version, int tier, TierCache::Req
     lane.tier = tier;
     lane.claim = cache.ask(request);
   }
-  switch (cache.advance(lane.claim, queue_, ready_in(tier))) {
+  switch (cache.advance(lane.claim, queue_, ready_in(tier), hides_read())) {
     case TierCache::Answer::kWaiting:
       return Room::kWaiting;
     case TierCache::Answer::kNoRoom:
@@ -482,7 +487,7 @@ void Planner::finished(uint64_t id, Outcome outcome, int64_t took_ns) {
     // It would be read from the last tier, for about as long.
     const bool passed_a_cache = transfer.to > transfer.from + 1;
     if (outcome == Outcome::kDone && is_direct && passed_a_cache) {
-      caches_[from].set_eviction_cost(transfer.version, took_ns);
+      caches_[from].set_read_time(transfer.version, took_ns);
     }
   } else {
     prefetches_[static_cast<size_t>(transfer.to)].running = 0;
@@ -714,6 +719,51 @@ TierCache::ReadyIn Planner::ready_in(int tier) const {
     }
     return std::max<int64_t>(predictors_[at].ready_in_ns(flush, restore), 1);
   };
+}
+
+TierCache::HidesRead Planner::hides_read() const {
+  return [this, slack = std::optional<ReadSlack>()](Version version, int64_t read_ns) mutable {
+    if (pace_ns_ == 0) return false;
+    if (!slack) slack.emplace(queue_, pace_ns_, read_time());
+    return slack->hides(version, read_ns);
+  };
+}
+
+// Of hinted checkpoints that are not written yet, nobody knows which the caches will hold. What is
+// too much for the caches is spread over them evenly; each is taken for one of mean size.
+ReadSlack::ReadTime Planner::read_time() const {
+  uint64_t cached = 0, written = 0, written_bytes = 0, unwritten = 0, room = 0;
+  const auto is_cached = [this](Version version) {
+    return std::any_of(caches_.begin(), caches_.end(), [version](const TierCache& each) {
+      return each.state(version) != CopyState::kInit;
+    });
+  };
+  for (uint64_t at = 0; at < queue_.span(); ++at) {
+    const std::optional<Version> version = queue_.at(at);
+    if (!version) continue;
+    const auto found = checkpoints_.find(*version);
+    if (found == checkpoints_.end()) {
+      ++unwritten;
+      continue;
+    }
+    ++written;
+    written_bytes += found->second.bytes;
+    if (is_cached(*version)) cached += found->second.bytes;
+  }
+  for (const TierCache& each : caches_) room += each.table().capacity();
+  const double mean =
+      static_cast<double>(written_bytes) / static_cast<double>(std::max(written, uint64_t{1}));
+  const double more = mean * static_cast<double>(unwritten);
+  const double left = static_cast<double>(room) - static_cast<double>(cached);
+  const double share = more == 0 ? 0 : std::clamp(1 - left / more, 0.0, 1.0);
+  const double ns_per_byte = 1e9 / predictors_.back().bandwidth();
+  return
+      [this, is_cached, unwritten_ns = share * mean * ns_per_byte, ns_per_byte](Version version) {
+        const auto found = checkpoints_.find(version);
+        if (found == checkpoints_.end()) return static_cast<int64_t>(unwritten_ns);
+        if (is_cached(version)) return int64_t{0};
+        return static_cast<int64_t>(static_cast<double>(found->second.bytes) * ns_per_byte);
+      };
 }
 
 }  // namespace gpusnap::history

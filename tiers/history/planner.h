@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "tiers/history/predictor.h"
+#include "tiers/history/read_slack.h"
 #include "tiers/history/restore_queue.h"
 #include "tiers/history/tier_cache.h"
 
@@ -58,6 +59,11 @@ class Planner {
     bool discard_consumed = false;           // what was restored once need not be kept
   };
   explicit Planner(const Options& options);
+
+  // The application computed for `ns` nanoseconds, at least 0, since its last request ended. To be
+  // called before a write or a restore: how fast the application goes on says which reads
+  // prefetches can hide. If it is never called, they hide none.
+  void computed(int64_t ns);
 
   // The application's thread has one request at a time: it begins one, and has to wait until
   // outcome() tells how it ended.
@@ -189,12 +195,15 @@ class Planner {
   void set_facts(Version version, int tier);
   void use(Version version, int tier, int change);
   TierCache::ReadyIn ready_in(int tier) const;
+  TierCache::HidesRead hides_read() const;
+  ReadSlack::ReadTime read_time() const;
 
   bool discard_consumed_;
   std::vector<TierCache> caches_;
   std::vector<Predictor> predictors_;  // of the flushes from each cache
   std::unordered_map<Version, Checkpoint> checkpoints_;
   uint64_t largest_ = 0;  // bytes, of all checkpoints
+  int64_t pace_ns_ = 0;   // that the application computes between requests; 0: not known
   RestoreQueue queue_;
   bool prefetching_ = false;
 

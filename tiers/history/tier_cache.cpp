@@ -24,7 +24,7 @@ Claim TierCache::ask(const Request& request) {
 }
 
 TierCache::Answer TierCache::advance(Claim claim, const RestoreQueue& queue,
-                                     const ReadyIn& ready_in) {
+                                     const ReadyIn& ready_in, const HidesRead& hides_read) {
   Open& open = open_.at(claim);
   const bool is_outdated = open.chosen_at != releases_ && !window_is_evictable(open);
   if (is_outdated || has_been_pinned_since(open)) {
@@ -32,7 +32,7 @@ TierCache::Answer TierCache::advance(Claim claim, const RestoreQueue& queue,
     open.waited_for.clear();
     open.pinned.clear();
   }
-  if (table_.claimed(claim).empty() && !choose(claim, open, queue, ready_in)) {
+  if (table_.claimed(claim).empty() && !choose(claim, open, queue, ready_in, hides_read)) {
     return Answer::kNoRoom;
   }
   if (!window_is_evictable(open)) return Answer::kWaiting;
@@ -64,8 +64,8 @@ void TierCache::set_facts(Version version, const CopyFacts& facts) {
   if (!was_evictable && evictable(copy.state, copy.facts)) ++releases_;
 }
 
-void TierCache::set_eviction_cost(Version version, int64_t cost_ns) {
-  copies_.at(version).eviction_cost_ns = cost_ns;
+void TierCache::set_read_time(Version version, int64_t read_ns) {
+  copies_.at(version).read_ns = read_ns;
 }
 
 void TierCache::touch(Version version) {
@@ -84,7 +84,7 @@ std::optional<uint64_t> TierCache::offset(Version version) const {
 }
 
 Candidate TierCache::candidate(const Fragment& fragment, Asker asker, const RestoreQueue& queue,
-                               const ReadyIn& ready_in) const {
+                               const ReadyIn& ready_in, const HidesRead& hides_read) const {
   Candidate seen;
   seen.size = fragment.size;
   if (!fragment.version) {
@@ -102,20 +102,21 @@ Candidate TierCache::candidate(const Fragment& fragment, Asker asker, const Rest
       seen.wait_ns = kNever;
     } else if (!evictable(copy.state, copy.facts)) {
       seen.wait_ns = ready_in(*fragment.version);
-    } else if (queue.distance(*fragment.version)) {
-      seen.wait_ns = copy.eviction_cost_ns;
+    } else if (copy.read_ns != 0 && queue.distance(*fragment.version) &&
+               !hides_read(*fragment.version, copy.read_ns)) {
+      seen.wait_ns = copy.read_ns;
     }
   }
   if (fragment.claim != 0) seen.wait_ns = kNever;
   return seen;
 }
 
-bool TierCache::choose(Claim claim, Open& open, const RestoreQueue& queue,
-                       const ReadyIn& ready_in) {
+bool TierCache::choose(Claim claim, Open& open, const RestoreQueue& queue, const ReadyIn& ready_in,
+                       const HidesRead& hides_read) {
   std::vector<Candidate> candidates;
   candidates.reserve(table_.fragments().size());
   for (const Fragment& fragment : table_.fragments()) {
-    candidates.push_back(candidate(fragment, open.request.asker, queue, ready_in));
+    candidates.push_back(candidate(fragment, open.request.asker, queue, ready_in, hides_read));
   }
   const auto window = choose_window(candidates, table_.rounded(open.request.bytes), evictor_);
   if (!window) return false;

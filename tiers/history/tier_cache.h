@@ -48,6 +48,8 @@ class TierCache {
   };
   // Nanoseconds until the copy is expected to be evictable.
   using ReadyIn = std::function<int64_t(Version)>;
+  // True: prefetches hide it if the checkpoint has to be read for so many nanoseconds.
+  using HidesRead = std::function<bool(Version, int64_t)>;
 
   explicit TierCache(const Options& options);
 
@@ -58,7 +60,8 @@ class TierCache {
   // it; places the copy when all of the window is evictable; chooses again when a claimed copy has
   // been pinned by a restore or a prefetch, or when another copy has become evictable. To be called
   // again after each change of a state, and after kNoRoom whenever it suits.
-  Answer advance(Claim claim, const RestoreQueue& queue, const ReadyIn& ready_in);
+  Answer advance(Claim claim, const RestoreQueue& queue, const ReadyIn& ready_in,
+                 const HidesRead& hides_read);
   // The result of the last request that advance() placed.
   const Placed& placed() const { return placed_; }
   void withdraw(Claim claim);
@@ -71,9 +74,9 @@ class TierCache {
   void apply(Version version, CopyEvent event);
   // Sets what the copy's life cycle depends on.
   void set_facts(Version version, const CopyFacts& facts);
-  // Evicting the copy while it is hinted counts as a wait of `cost_ns` nanoseconds: for that long
-  // the checkpoint would be read from a slow tier.
-  void set_eviction_cost(Version version, int64_t cost_ns);
+  // Once the copy is evicted, reading the checkpoint again takes `read_ns` nanoseconds, from a slow
+  // tier. While it is hinted, evicting it counts as a wait of as long, unless prefetches hide that.
+  void set_read_time(Version version, int64_t read_ns);
   // The application, or a faster tier, has used the copy: for kLru.
   void touch(Version version);
 
@@ -87,8 +90,8 @@ class TierCache {
   struct Copy {
     CopyState state = CopyState::kInit;
     CopyFacts facts;
-    uint64_t age = 0;  // position in the order of insertion, or of use
-    int64_t eviction_cost_ns = 0;
+    uint64_t age = 0;     // position in the order of insertion, or of use
+    int64_t read_ns = 0;  // 0: soon read again
   };
   struct Open {
     Request request;
@@ -98,8 +101,9 @@ class TierCache {
   };
 
   Candidate candidate(const Fragment& fragment, Asker asker, const RestoreQueue& queue,
-                      const ReadyIn& ready_in) const;
-  bool choose(Claim claim, Open& open, const RestoreQueue& queue, const ReadyIn& ready_in);
+                      const ReadyIn& ready_in, const HidesRead& hides_read) const;
+  bool choose(Claim claim, Open& open, const RestoreQueue& queue, const ReadyIn& ready_in,
+              const HidesRead& hides_read);
   bool window_is_evictable(const Open& open) const;
   bool has_been_pinned_since(const Open& open) const;
   void place(Claim claim, const Open& open);

@@ -37,6 +37,7 @@ Engine::~Engine() {
 
 Status Engine::write(Version version, uint64_t bytes, int fastest) {
   std::unique_lock lock(mutex_);
+  tell_pace();
   if (!planner_.write(version, bytes, fastest)) {
     return {Code::kInvalid, "it was written already"};
   }
@@ -45,6 +46,7 @@ Status Engine::write(Version version, uint64_t bytes, int fastest) {
 
 Status Engine::write_held(Version version, uint64_t bytes, int fastest) {
   std::unique_lock lock(mutex_);
+  tell_pace();
   if (!planner_.write_held(version, bytes, fastest)) {
     return {Code::kInvalid, "it was written already"};
   }
@@ -65,6 +67,7 @@ void Engine::give_up(Version version) {
 
 Status Engine::restore(Version version, bool is_part) {
   std::unique_lock lock(mutex_);
+  tell_pace();
   const int64_t now = clock_.now_ns();
   const int64_t since_last = last_restore_ns_ == 0 ? 0 : now - last_restore_ns_;
   const bool exists =
@@ -80,6 +83,10 @@ void Engine::end_restore(Version version, bool success) {
   plan();
 }
 
+void Engine::tell_pace() {
+  if (last_answer_ns_ != 0) planner_.computed(clock_.now_ns() - last_answer_ns_);
+}
+
 Status Engine::wait_for_outcome(std::unique_lock<std::mutex>& lock) {
   failure_ = {};
   plan();
@@ -90,6 +97,7 @@ Status Engine::wait_for_outcome(std::unique_lock<std::mutex>& lock) {
       lanes_[kProgram].has_work.wait(lock);
     }
   }
+  last_answer_ns_ = clock_.now_ns();
   if (*planner_.outcome()) return {};
   return failure_.ok() ? Status(Code::kNotFound, "no tier has it any more") : failure_;
 }
@@ -122,6 +130,7 @@ bool Engine::is_flushed() const {
 Status Engine::wait_until_flushed() {
   std::unique_lock lock(mutex_);
   flushed_.wait(lock, [this] { return planner_.is_flushed(); });
+  last_answer_ns_ = clock_.now_ns();
   if (planner_.not_flushed().size() == not_flushed_) return {};
   not_flushed_ = planner_.not_flushed().size();
   return std::exchange(flush_failure_, {});

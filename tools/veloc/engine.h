@@ -75,6 +75,7 @@ class Engine {
   void plan();
   void run(size_t lane);
   void carry_out(std::unique_lock<std::mutex>& lock, size_t lane);
+  void tell_pace();
   Status wait_for_outcome(std::unique_lock<std::mutex>& lock);
 
   const Move move_;
@@ -88,6 +89,7 @@ class Engine {
   Status flush_failure_;    // of a flush to the last tier
   size_t not_flushed_ = 0;  // that have been told
   int64_t last_restore_ns_ = 0;
+  int64_t last_answer_ns_ = 0;  // when the program's last request ended; 0: there was none
   std::vector<Join> threads_;
 };
 

@@ -42,6 +42,7 @@ Engine::Engine(Clock& clock, Node& node, unsigned gpu, Options options)
 
 void Engine::write(Version version, uint64_t bytes, Done done) {
   done_ = std::move(done);
+  planner_.computed(clock_.now_ns() - answered_ns_);
   if (!planner_.write(version, bytes)) fault_ = "the planner refuses a new version";
   plan();
 }
@@ -51,6 +52,7 @@ void Engine::restore(Version version, Done done) {
   const int64_t since_ns = last_restore_ns_ < 0 ? 0 : clock_.now_ns() - last_restore_ns_;
   last_restore_ns_ = clock_.now_ns();
   awaited_ = version;
+  planner_.computed(clock_.now_ns() - answered_ns_);
   if (!planner_.restore(version, since_ns)) fault_ = "the planner does not know a version";
   plan();
 }
@@ -111,8 +113,10 @@ void Engine::finish(const Transfer& transfer, int64_t begun_ns) {
 // Tells the application what it waits for.
 void Engine::answer() {
   if (done_ && planner_.outcome().has_value()) {
+    answered_ns_ = clock_.now_ns();
     std::exchange(done_, {})(*planner_.outcome());
   } else if (flushed_ && planner_.is_flushed()) {
+    answered_ns_ = clock_.now_ns();
     std::exchange(flushed_, {})();
   }
 }

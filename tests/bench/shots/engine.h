@@ -87,6 +87,7 @@ class Engine final : public Runtime {
   Done done_;
   Clock::Event flushed_;
   int64_t last_restore_ns_ = -1;
+  int64_t answered_ns_ = 0;         // when the application's last request ended
   std::optional<Version> awaited_;  // by the last restore
   std::map<Version, Medium> sources_;
   Forecasts flushes_, restores_;

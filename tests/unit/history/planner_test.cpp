@@ -638,6 +638,7 @@ class AnyPlan {
       if (random_() % 3 == 0) hint(1 + random_() % (newest_ + 3));
       if (random_() % 40 == 0) mover_.planner().stop_prefetching();
       if (random_() % 20 == 0) mover_.planner().start_prefetching();
+      if (random_() % 10 == 0) mover_.planner().computed(static_cast<int64_t>(random_() % 9000));
       mover_.plan();
       ASSERT_NO_FATAL_FAILURE(expect_progress());
       if (!mover_.running().empty()) finish_one();

@@ -21,7 +21,9 @@ class TierCacheTest : public ::testing::Test {
     return cache_.ask({version, bytes, true, asker});
   }
   Answer advance(Claim claim) {
-    return cache_.advance(claim, queue_, [](Version) { return int64_t{1}; });
+    return cache_.advance(
+        claim, queue_, [](Version) { return int64_t{1}; },
+        [this](Version, int64_t read_ns) { return read_ns <= hidden_ns_; });
   }
   // A checkpoint that is written, and flushed if `flushed`.
   void hold(Version version, uint64_t bytes, bool flushed) {
@@ -32,6 +34,7 @@ class TierCacheTest : public ::testing::Test {
 
   TierCache cache_{{12, 1, Evictor::kScore}};
   RestoreQueue queue_;
+  int64_t hidden_ns_ = 0;  // reads that take no longer are hidden
 };
 
 TEST_F(TierCacheTest, ARequestWaitsForTheFlushOfWhatItReplaces) {
@@ -115,7 +118,7 @@ TEST_F(TierCacheTest, QueuedCopiesStayLongest) {
 TEST_F(TierCacheTest, AHintedCopyThatIsSlowToReadAgainStays) {
   hold(0, 4, true);
   for (const Version version : {1, 2}) hold(version, 4, false);
-  cache_.set_eviction_cost(0, 2);
+  cache_.set_read_time(0, 2);
   for (Version version = 0; version < 3; ++version) queue_.hint(version);
   const Claim claim = ask(9, 4);
   EXPECT_EQ(advance(claim), Answer::kWaiting);
@@ -130,10 +133,22 @@ TEST_F(TierCacheTest, AHintedCopyThatIsSlowToReadAgainStays) {
 TEST_F(TierCacheTest, ACopyThatIsSlowToReadAgainGoesBeforeALongerWait) {
   hold(0, 4, true);
   hold(1, 8, false);
-  cache_.set_eviction_cost(0, 2);
+  cache_.set_read_time(0, 2);
   for (const Version version : {0, 1}) queue_.hint(version);
   const Claim claim = ask(9, 4);
-  EXPECT_EQ(cache_.advance(claim, queue_, [](Version) { return int64_t{3}; }), Answer::kPlaced);
+  const auto ready_in = [](Version) { return int64_t{3}; };
+  const auto hides_read = [](Version, int64_t) { return false; };
+  EXPECT_EQ(cache_.advance(claim, queue_, ready_in, hides_read), Answer::kPlaced);
+  EXPECT_EQ(cache_.placed().evicted, std::vector<Version>{0});
+}
+
+TEST_F(TierCacheTest, ACopyWhoseReadIsHiddenGoesBeforeAnyWait) {
+  hold(0, 4, true);
+  for (const Version version : {1, 2}) hold(version, 4, false);
+  cache_.set_read_time(0, 2);
+  for (Version version = 0; version < 3; ++version) queue_.hint(version);
+  hidden_ns_ = 2;
+  EXPECT_EQ(advance(ask(9, 4)), Answer::kPlaced);
   EXPECT_EQ(cache_.placed().evicted, std::vector<Version>{0});
 }
 
@@ -169,12 +184,13 @@ class AnyLife {
     if (newest_ == 0) return;
     const Version version = 1 + random_() % newest_;
     queue_.hint(version);
-    if (cache_.offset(version)) cache_.set_eviction_cost(version, int64_t(random_() % 9));
+    if (cache_.offset(version)) cache_.set_read_time(version, int64_t(random_() % 9));
   }
 
   void advance(Claim claim) {
-    const Answer answer =
-        cache_.advance(claim, queue_, [this](Version) { return int64_t(random_() % 9); });
+    const Answer answer = cache_.advance(
+        claim, queue_, [this](Version) { return int64_t(random_() % 9); },
+        [this](Version, int64_t) { return random_() % 2 == 0; });
     if (answer != Answer::kPlaced) {
       if (random_() % 50 != 0) return;
       cache_.withdraw(claim);
