@@ -218,7 +218,8 @@ void Decoder::divide() {
   const bool remainder = in_->opcode == "rem";
   const Type type = mods.take_type();
   if (is_float(type) && !remainder) {
-    const bool approximate_form = mods.take_one({"approx", "full"}) >= 0;
+    const int form = mods.take_one({"approx", "full"});
+    const bool approximate_form = form >= 0;
     bool named = false;
     const Rounding rounding = take_rounding(mods, &named);
     const uint8_t flags = mods.take("ftz") ? kFlush : 0;
@@ -227,7 +228,8 @@ void Decoder::divide() {
       return fail("no such form of the instruction");
     }
     const Shape shape = *shape_of(type);
-    return elementwise(handlers_.floating(FloatOp::kDiv, shape.num, flags), shape, 2, rounding);
+    const FloatOp op = form == 0 ? FloatOp::kApproximateDiv : FloatOp::kDiv;
+    return elementwise(handlers_.floating(op, shape.num, flags), shape, 2, rounding);
   }
   finished(mods);
   if (!is_integer(type)) return fail("no such type for this instruction");

@@ -165,7 +165,10 @@ void Decoder::convert_floats(Type to, Type from, std::optional<Integral> integra
   if (is_half(to)) {
     if (integral) return fail("no such form of the instruction");
     int32_t value = source;
-    if ((flags & kFlush) != 0 && from == Type::kF32) {
+    // Hardware rounds a denormal away from zero here, as if .ftz were not there.
+    const bool directed =
+        to == Type::kF16 && (rounding == Rounding::kDown || rounding == Rounding::kUp);
+    if ((flags & kFlush) != 0 && from == Type::kF32 && !directed) {
       value = new_slot(32);
       emit(handlers_.float_to_float(Num::kF32, Num::kF32, kFlush), {value, source});
     }

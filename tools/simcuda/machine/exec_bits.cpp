@@ -99,12 +99,18 @@ inline T low_bits(uint32_t n) {
   return n >= kBits<T> ? T(~T(0)) : T((T(1) << n) - 1);
 }
 
-// Position and length are the low 8 bits of their operands.
+// Position or length of a field: the low 8 bits of 32-bit forms, all 32 bits of 64-bit forms, which
+// is what hardware does (the manual says 8 bits for both).
+template <class T>
+inline uint32_t of_field(uint32_t operand) {
+  return kBits<T> == 32 ? operand & 0xff : operand;
+}
+
 struct Bfe {
   template <class T>
   static T of(T a, uint32_t position, uint32_t length) {
-    position &= 0xff;
-    length &= 0xff;
+    position = of_field<T>(position);
+    length = of_field<T>(length);
     const uint32_t last = kBits<T> - 1;
     const U<T> shifted = position <= last ? U<T>(U<T>(a) >> position) : U<T>(0);
     const uint32_t there = position <= last ? last + 1 - position : 0;
@@ -112,7 +118,7 @@ struct Bfe {
     const U<T> field = shifted & low_bits<U<T>>(n);
     if constexpr (kIsSigned<T>) {
       if (length == 0) return 0;
-      const uint32_t sign_at = position + length - 1 < last ? position + length - 1 : last;
+      const uint32_t sign_at = n < there ? position + n - 1 : last;
       if ((U<T>(a) >> sign_at) & 1) return T(field | ~low_bits<U<T>>(n));
     }
     return T(field);
@@ -121,8 +127,8 @@ struct Bfe {
 struct Bfi {
   template <class T>
   static T of(T a, T b, uint32_t position, uint32_t length) {
-    position &= 0xff;
-    length &= 0xff;
+    position = of_field<T>(position);
+    length = of_field<T>(length);
     if (position >= kBits<T>) return b;
     const T field = T(low_bits<T>(length) << position);
     return T((b & ~field) | ((a << position) & field));

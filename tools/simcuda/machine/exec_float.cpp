@@ -2,6 +2,8 @@
 // expressions: a product and a sum are two roundings unless the instruction is an fma.
 #include <xmmintrin.h>
 
+#include <type_traits>
+
 #include "tools/simcuda/machine/float_bits.h"
 #include "tools/simcuda/machine/lanes.h"
 
@@ -65,6 +67,18 @@ struct Div {
   static T of(T a, T b) {
     return settled(a / b, a, b);
   }
+};
+// The dividend times the reciprocal, which is 0 where it would be a denormal, at magnitudes above
+// 2^126 (section "div" of the PTX manual).
+struct ApproximateDiv {
+  static float of(float a, float b) {
+    const float magnitude = __builtin_fabsf(b);
+    const bool vanishes = magnitude > 0x1p126f && magnitude < kInfinity;
+    return settled(vanishes ? a * __builtin_copysignf(0, b) : a / b, a, b);
+  }
+
+ private:
+  static constexpr float kInfinity = __builtin_inff();
 };
 struct Fma {
   template <class T>
@@ -160,6 +174,10 @@ Handler choose(FloatOp op) {
     switch (op) {
       case FloatOp::kDiv:
         return binary<With<Div, T, kFlags>, T, T>;
+      case FloatOp::kApproximateDiv:
+        if constexpr (std::is_same_v<T, float>)
+          return binary<With<ApproximateDiv, T, kFlags>, T, T>;
+        break;
       case FloatOp::kRcp:
         return unary<With<Rcp, T, kFlags>, T, T>;
       case FloatOp::kSqrt:

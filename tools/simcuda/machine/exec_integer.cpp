@@ -244,23 +244,20 @@ struct Twice {
 
 enum class Carry : uint8_t { kOut, kIn, kInOut };
 
-// The condition code is a predicate in the last slot. A subtraction's code is its borrow.
+// The condition code is a predicate in the last slot. A subtraction adds the complement, as
+// hardware does: its code is set where nothing was borrowed, and that is what a following addc
+// adds.
 template <class T, Carry kCarry, bool kSubtract>
 void with_carry(WarpView& w, const Op& op, uint32_t mask, const T* a, const T* b, int32_t code) {
-  const uint32_t in = kCarry == Carry::kOut ? 0 : predicate_of(w, code);
+  const uint32_t none = kSubtract ? ~0u : 0;
+  const uint32_t in = kCarry == Carry::kOut ? none : predicate_of(w, code);
   uint32_t out = 0;
   alignas(64) T r[kLanes];
   for (uint32_t i = 0; i < kLanes; ++i) {
     const T c = T((in >> i) & 1);
     T x;
-    bool first, second;
-    if constexpr (kSubtract) {
-      first = __builtin_sub_overflow(a[i], b[i], &x);
-      second = __builtin_sub_overflow(x, c, &r[i]);
-    } else {
-      first = __builtin_add_overflow(a[i], b[i], &x);
-      second = __builtin_add_overflow(x, c, &r[i]);
-    }
+    const bool first = __builtin_add_overflow(a[i], kSubtract ? T(~b[i]) : b[i], &x);
+    const bool second = __builtin_add_overflow(x, c, &r[i]);
     out |= uint32_t(first || second) << i;
   }
   write(destination<T>(w, op.slot[0]), r, mask);

@@ -102,6 +102,7 @@ enum class FloatOp : uint8_t {
   kMul,
   kFma,
   kDiv,
+  kApproximateDiv,
   kRcp,
   kSqrt,
   kMin,

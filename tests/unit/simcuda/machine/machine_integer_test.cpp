@@ -162,6 +162,25 @@ TEST(Integer, TwoHalvesOfAWord) {
   }
 }
 
+// On hardware the flag of a subtraction says that nothing was borrowed, and a sum adds it as it is.
+void check_mixed_carries(uint32_t w) {
+  const std::string b = ".b" + std::to_string(w), u = ".u" + std::to_string(w);
+  const std::string types = regs(w, {w, w, w});
+  const std::string begin = "{.reg " + b + " %y; ";
+  auto in = triples(integer_edges(w), integer_edges(w), integer_edges(w));
+  append_random(in, w);
+  const auto carry = [w](const Inputs& x) {
+    return static_cast<uint64_t>((static_cast<UnsignedBig>(x.a) + x.b) >> w);
+  };
+  const auto cut = [w](uint64_t x) { return w == 64 ? x : x & 0xffffffff; };
+  check(begin + "sub.cc" + u + " %y, %a, %b; addc" + u + " %d, %c, 0;}", types, in,
+        [&](const Inputs& x) { return cut(x.c + (x.a >= x.b)); });
+  check(begin + "add.cc" + u + " %y, %a, %b; subc" + u + " %d, %c, 0;}", types, in,
+        [&](const Inputs& x) { return cut(x.c - (1 - carry(x))); });
+  check(begin + "add.cc" + u + " %y, %a, %b; subc.cc" + u + " %y, %c, %a; addc" + u + " %d, 0, 0;}",
+        types, in, [&](const Inputs& x) { return uint64_t{carry(x) ? x.c >= x.a : x.c > x.a}; });
+}
+
 // Four limbs with carries: the 128-bit sum and product.
 TEST(Integer, Carries) {
   const auto in = triples(integer_edges(64), integer_edges(64), integer_edges(64));
@@ -179,6 +198,7 @@ TEST(Integer, Carries) {
           const bool borrow = x.a < x.b;
           return borrow && x.c == 0 ? ~uint64_t{0} : 0;
         });
+  for (const uint32_t w : {32u, 64u}) check_mixed_carries(w);
   check(
       split +
           "mul.lo.u32 %x4, %x0, %x2; mul.hi.u32 %x5, %x0, %x2;"
@@ -238,25 +258,24 @@ TEST(Integer, Shifts) {
   }
 }
 
-// The instruction set's own pseudo code.
-uint64_t extract(uint64_t a, uint32_t position, uint32_t length, const IntegerType& t) {
-  position &= 255;
-  length &= 255;
-  const uint32_t msb = t.bits - 1;
-  const uint32_t sign_at = position + length - 1 < msb ? position + length - 1 : msb;
+// The instruction set's own pseudo code, but for position and length of 64-bit forms, of which
+// hardware uses all bits.
+uint64_t extract(uint64_t a, uint64_t position, uint64_t length, const IntegerType& t) {
+  if (t.bits == 32) position &= 255, length &= 255;
+  const uint64_t msb = t.bits - 1;
+  const uint64_t sign_at = position + length - 1 < msb ? position + length - 1 : msb;
   const uint64_t sign = !t.sign || length == 0 ? 0 : (a >> sign_at) & 1;
   uint64_t d = 0;
-  for (uint32_t i = 0; i <= msb; ++i) {
+  for (uint64_t i = 0; i <= msb; ++i) {
     const uint64_t bit = i < length && position + i <= msb ? (a >> (position + i)) & 1 : sign;
     d |= bit << i;
   }
   return d;
 }
 
-uint64_t insert(uint64_t a, uint64_t b, uint32_t position, uint32_t length, uint32_t width) {
-  position &= 255;
-  length &= 255;
-  for (uint32_t i = 0; i < length && position + i < width; ++i) {
+uint64_t insert(uint64_t a, uint64_t b, uint64_t position, uint64_t length, uint32_t width) {
+  if (width == 32) position &= 255, length &= 255;
+  for (uint64_t i = 0; i < length && position + i < width; ++i) {
     const uint64_t bit = uint64_t{1} << (position + i);
     b = (a >> i) & 1 ? b | bit : b & ~bit;
   }
@@ -264,11 +283,13 @@ uint64_t insert(uint64_t a, uint64_t b, uint32_t position, uint32_t length, uint
 }
 
 TEST(Integer, BitFields) {
-  const std::vector<uint64_t> small = {0,  1,  2,  5,  8,  15,  16,  31,  32,
-                                       33, 48, 63, 64, 65, 200, 255, 256, 261};
+  const std::vector<uint64_t> small = {
+      0,  1,  2,  5,   8,   15,  16,  31,         32,         33,         48,
+      63, 64, 65, 200, 255, 256, 261, 0x7fffffff, 0x80000000, 0xffffffe0, 0xffffffff};
   for (size_t k = 2; k < 6; ++k) {
     const IntegerType& t = kTypes[k];
-    const auto in = triples(integer_edges(t.bits), small, small);
+    auto in = triples(integer_edges(t.bits), small, small);
+    append_random(in, t.bits);
     check(of("bfe.@ %d, %a, %b, %c;", t), regs(t.bits, {t.bits, 32, 32}), in, [&](const Inputs& x) {
       return extract(x.a, static_cast<uint32_t>(x.b), static_cast<uint32_t>(x.c), t);
     });
@@ -276,6 +297,7 @@ TEST(Integer, BitFields) {
   for (const uint32_t w : {32u, 64u}) {
     auto in = triples(integer_edges(w), integer_edges(w), small);
     for (size_t i = 0; i < in.size(); ++i) in[i].d = small[(in[i].d >> 8) % small.size()];
+    append_random(in, w);
     check("bfi.b" + std::to_string(w) + " %d, %a, %b, %c, %f;", regs(w, {w, w, 32, 32}), in,
           [&](const Inputs& x) {
             return insert(x.a, x.b, static_cast<uint32_t>(x.c), static_cast<uint32_t>(x.d), w);

@@ -99,6 +99,17 @@ inline std::vector<Inputs> pairs(const std::vector<uint64_t>& a, const std::vect
   }
   return r;
 }
+// 2^20 random inputs of `bits` each. Every eighth number is small, as a position or a length is.
+inline void append_random(std::vector<Inputs>& in, uint32_t bits) {
+  uint64_t state = 20;
+  const auto draw = [&] {
+    const uint64_t x = next_random(state), y = x % 8 == 0 ? next_random(state) % 80 : x;
+    return bits == 64 ? y : y & ((uint64_t{1} << bits) - 1);
+  };
+  in.reserve(in.size() + (size_t{1} << 20));
+  for (size_t i = 0; i < size_t{1} << 20; ++i) in.push_back({draw(), draw(), draw(), draw()});
+}
+
 // All of a, with b and c rotating, and many random triples of them.
 inline std::vector<Inputs> triples(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b,
                                    const std::vector<uint64_t>& c) {
