@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kMostScopes = 64;
 
 constexpr uint64_t kMostRegisters = uint64_t{1} << 31;
+constexpr uint64_t kMostNumbered = 1 << 16;  // variables of one declaration
 
 // Debug sections: braces around data that has its own grammar.
 void skip_section(Cursor& cursor) {
@@ -134,16 +135,46 @@ bool BodyParser::parse_variables() {
   do {
     Variable variable = declaration;
     std::string_view name;
+    if (cursor_.second().is("<")) {
+      if (!parse_numbered(declaration)) return false;
+      continue;
+    }
     if (!parse_declarator(cursor_, variable, name, initial ? &builder_.budget : nullptr)) {
       return false;
     }
-    const auto index = static_cast<uint32_t>(function_.variables.size());
-    if (!scopes_.declare_symbol(name, {SymbolScope::kLocalVariable, index})) {
-      return cursor_.fail_at(variable.line, name, "the name is taken");
-    }
-    function_.variables.push_back(std::move(variable));
+    if (!declare_variable(name, std::move(variable))) return false;
   } while (cursor_.accept(","));
   return cursor_.expect(";");
+}
+
+// .param .b64 %P<2>; declares %P0 and %P1.
+bool BodyParser::parse_numbered(const Variable& declaration) {
+  const Token base = cursor_.take();
+  cursor_.take();
+  const Token count = cursor_.take();
+  if (base.kind != TokenKind::kIdentifier || count.kind != TokenKind::kInteger ||
+      count.value > kMostNumbered || declaration.type == Type::kNone) {
+    return cursor_.fail_at(count.line, count.text, "bad count of variables");
+  }
+  for (uint64_t number = 0; number < count.value; ++number) {
+    Variable variable = declaration;
+    const std::string& name = names_.emplace_back(std::string(base.text) + std::to_string(number));
+    variable.line = base.line;
+    variable.name = name;
+    variable.elements = 1;
+    variable.size = uint64_t{size_of(variable.type)} * variable.vector;
+    if (!declare_variable(name, std::move(variable))) return false;
+  }
+  return cursor_.expect(">");
+}
+
+bool BodyParser::declare_variable(std::string_view name, Variable variable) {
+  const auto index = static_cast<uint32_t>(function_.variables.size());
+  if (!scopes_.declare_symbol(name, {SymbolScope::kLocalVariable, index})) {
+    return cursor_.fail_at(variable.line, name, "the name is taken");
+  }
+  function_.variables.push_back(std::move(variable));
+  return true;
 }
 
 bool BodyParser::parse_label() {

@@ -1,6 +1,9 @@
 // Bodies of functions: scopes, declarations, labels and instructions.
 #pragma once
 
+#include <deque>
+#include <string>
+
 #include "tracker/ptx_operand.h"
 #include "tracker/ptx_scope.h"
 #include "tracker/ptx_symbols.h"
@@ -31,6 +34,8 @@ class BodyParser {
   bool parse_directive();
   bool parse_registers();
   bool parse_variables();
+  bool parse_numbered(const Variable& declaration);
+  bool declare_variable(std::string_view name, Variable variable);
   bool parse_label();
   bool parse_targets(Labels::Label& label);
   bool parse_prototype(Labels::Label& label);
@@ -42,6 +47,7 @@ class BodyParser {
   Cursor& cursor_;
   ModuleBuilder& builder_;
   Function& function_;
+  std::deque<std::string> names_;  // of numbered variables; scopes_ refers to them
   Scopes scopes_;
   Labels labels_;
   OperandParser operands_;

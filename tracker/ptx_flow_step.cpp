@@ -141,7 +141,10 @@ void Flow::move(const At& at) {
   const auto* to = elements_of(operands[0]);
   const auto* from = elements_of(operands[1]);
   if (to != nullptr && from != nullptr && to->size() == from->size()) {
-    for (size_t i = 0; i < to->size(); ++i) assign(at, (*to)[i], value_of(at, (*from)[i]));
+    // A destination may be among the sources.
+    std::vector<Value> values;
+    for (const Operand& each : *from) values.push_back(value_of(at, each));
+    for (size_t i = 0; i < to->size(); ++i) assign(at, (*to)[i], values[i]);
   } else if (to != nullptr) {
     unpack(at, *to);
   } else if (from != nullptr) {

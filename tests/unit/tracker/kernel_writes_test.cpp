@@ -291,6 +291,25 @@ TEST(KernelWrites, WhatChangesHighBitsIsNotFollowed) {
   }
 }
 
+// A register that was assigned twice may hold either value.
+TEST(KernelWrites, ElementsThatChangePlaces) {
+  EXPECT_EQ(writes(kP + kQ + "mov.v2.u64 {%rd1, %rd2}, {%rd2, %rd1}; st.global.u32 [%rd2], 1;\n"),
+            "0|1");
+  EXPECT_EQ(writes(kP + kQ + "mov.v2.u64 {%rd3, %rd4}, {%rd2, %rd1}; st.global.u32 [%rd4], 1;\n"),
+            "0");
+}
+
+TEST(KernelWrites, NumberedVariables) {
+  EXPECT_EQ(writes(kP + kQ +
+                   ".param .u64 %P<2>; st.param.u64 [%P0], %rd1; st.param.u64 [%P1], %rd2;\n"
+                   "ld.param.u64 %rd3, [%P1]; st.global.u32 [%rd3], 1;\n"),
+            "1");
+}
+
+TEST(KernelWrites, SharedMemoryByItsGenericName) {
+  EXPECT_EQ(writes(".shared .b32 ours[4]; st.u32 [ours+4], 1;\n"), "");
+}
+
 TEST(KernelWrites, HalvesOfAPointer) {
   const std::string store = "\nst.global.u32 [%rd5], 0;";
   // Taken apart and put together again, in any way that keeps all of it.

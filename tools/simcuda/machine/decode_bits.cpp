@@ -321,12 +321,30 @@ void Decoder::move_wide(const Operand& to, const Operand& from) {
   }
 }
 
+// Element by element; a destination may be among the sources.
+void Decoder::move_elements(Type type, uint32_t count) {
+  const std::optional<Shape> shape = shape_of(type);
+  if (!shape || ptx::size_of(type) < 2) return fail("no such type for this instruction");
+  const std::vector<const Operand*> to = elements(operand(0), count);
+  const std::vector<const Operand*> from = elements(operand(1), count);
+  if (failed()) return;
+  const Handler move = handlers_.integer(IntOp::kMove, unsigned_of(shape->bits));
+  std::vector<int32_t> values;
+  for (const Operand* each : from) {
+    values.push_back(new_slot(shape->bits));
+    emit(move, {values.back(), read(*each, shape->bits)});
+  }
+  for (uint32_t i = 0; i < count; ++i) emit(move, {written(*to[i], shape->bits), values[i]});
+}
+
 void Decoder::mov() {
   Modifiers mods(in_->modifiers);
   const bool predicates = mods.take("pred");
+  const int vector = mods.take_one({"v2", "v4"});
   const Type type = mods.take_type();
   finished(mods);
   if (!expect_operands(2, 2)) return;
+  if (vector >= 0) return move_elements(type, vector == 0 ? 2 : 4);
   if (predicates) {
     bool negated = false;
     const int32_t p = written_predicate(operand(0));

@@ -126,10 +126,12 @@ bool Decoder::address(const Operand& operand, Space space, Op& op) {
       return false;
     }
     const bool in_global = v->space == Space::kGlobal || v->space == Space::kConst;
-    if (v->space != space && !(space == Space::kGeneric && in_global)) {
+    const bool has_window = v->space == Space::kShared || v->space == Space::kLocal;
+    if (v->space != space && !(space == Space::kGeneric && (in_global || has_window))) {
       fail("variable " + v->name + " is not in that space");
       return false;
     }
+    if (has_window) memory = memory_space(v->space, function_.is_kernel);
     const FunctionLayout& layout = layout_.function(index_);
     const bool module_scope = symbol->scope == ptx::SymbolScope::kModuleVariable;
     if (in_global) {

@@ -143,6 +143,7 @@ class Decoder {
   void slct();
   void setp();
   void set();
+  void move_elements(Type type, uint32_t count);
   void move_wide(const Operand& to, const Operand& from);
   void setp_pair(Modifiers& mods, Compare compare_op, Combine combine, Type type);
   void set_half_pair(Compare compare_op, Type to, Type type);

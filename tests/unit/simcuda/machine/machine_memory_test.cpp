@@ -108,6 +108,44 @@ TEST(Memory, SpacesAndGenericAddresses) {
   for (uint32_t t = 0; t < 64; ++t) EXPECT_EQ(r[t], t + 10 * (t % 4 + 1) + 20);
 }
 
+// Instructions for generic addresses that name a variable of another space.
+TEST(Memory, NamesOfSharedAndLocalVariablesAreGeneric) {
+  check(
+      "{.shared .align 8 .b32 ours[2]; .local .align 8 .b32 mine[2];"
+      "st.u32 [ours+4], %a; st.v2.u32 [mine], {%b, %a}; bar.warp.sync 0xffffffff;"
+      ".reg .b32 %x, %y, %z; ld.u32 %x, [mine+4]; ld.u32 %y, [mine]; sub.u32 %x, %x, %y;"
+      ".reg .b64 %w; mov.u64 %w, mine; cvta.local.u64 %w, %w; ld.u32 %z, [%w]; sub.u32 %x, %x, %z; "
+      "mov.b32 %d, %x;}",
+      "b32 b32 b32", {{50, 7, 0, 0}}, [](const Inputs& x) { return (x.a - 2 * x.b) & 0xffffffff; });
+  check("{.shared .b32 ours; st.u32 [ours], %a; atom.add.u32 %d, [ours], %b; ld.u32 %d, [ours];}",
+        "b32 b32 b32", {{50, 7, 0, 0}}, [](const Inputs& x) { return x.a + x.b; });
+}
+
+TEST(Memory, NumberedVariables) {
+  check(
+      "{.param .b32 %P<2>; st.param.b32 [%P0], %a; st.param.b32 [%P1], %b;"
+      ".reg .b32 %x, %y; ld.param.b32 %x, [%P0]; ld.param.b32 %y, [%P1]; sub.u32 %d, %x, %y;}",
+      "b32 b32 b32", {{50, 7, 0, 0}}, [](const Inputs& x) { return x.a - x.b; });
+  for (const char* bad : {".param .b32 %P<2;", ".param .b32 %P<99999999>;", ".param %P<2>;",
+                          ".param .b32 %P1; .param .b32 %P<2>;"}) {
+    EXPECT_NE(decode_error(bad, "b32"), "") << bad;
+  }
+}
+
+TEST(Memory, MovesOfVectors) {
+  check("{.reg .v2 .b32 %v<2>; mov.v2.b32 %v0, {%a, %b}; mov.v2.u32 {%d, %b}, {%v0.y, %v0.x};}",
+        "b32 b32 b32", {{50, 7, 0, 0}}, [](const Inputs& x) { return x.b; });
+  // Elements change places.
+  check("mov.v2.u32 {%a, %b}, {%b, %a}; sub.u32 %d, %a, %b;", "b32 b32 b32", {{50, 57, 0, 0}},
+        [](const Inputs&) { return 7; });
+  check("{.reg .b64 %x<3>; mov.v4.u64 {%x0, %x1, %x2, %d}, {%b, %b, %b, %a};}", "b64 b64 b64",
+        {{50, 7, 0, 0}}, [](const Inputs& x) { return x.a; });
+  for (const char* bad : {"mov.v2.u32 {%d, %a}, {%a};", "mov.v2.u32 %d, %a;",
+                          "mov.v4.u32 {%d, %d}, {%a, %a};", "mov.v2.pred {%d, %d}, {%a, %a};"}) {
+    EXPECT_NE(decode_error(bad, "b32 b32"), "") << bad;
+  }
+}
+
 TEST(Memory, ParametersByValueAndTheirAddress) {
   Machine m(R"(
 .visible .entry k(.param .align 8 .b8 s[24], .param .u64 out) {
