@@ -63,6 +63,24 @@ class GpuSuite(unittest.TestCase):
         self.assertGreater(found['stored_bytes'], MEMORY * 2**20 / 5)
         self.assertLess(found['stored_bytes'], MEMORY * 2**20 / 3)
 
+    def test_it_reads_checkpoints_back(self):
+        """Whoever keeps them: all bytes are compared by the program."""
+        module = gpu_suite()
+        suite = module.Suite(BUILD, True, None, 1)
+        self.addCleanup(shutil.rmtree, suite.folder)
+        suite.history(1e6)
+        self.assertEqual(suite.failed, {})
+        self.assertEqual(len(suite.figures), len(module.SHOT_ORDERS) * len(module.KEEPERS))
+        for name, (found,) in suite.figures.items():
+            self.assertEqual(found['wrong_words'], 0, name)
+            self.assertGreater(found['restores_waited_s'], 0, name)
+
+    def test_it_begins_no_shot_after_its_time(self):
+        suite = gpu_suite().Suite(BUILD, True, None, 1)
+        self.addCleanup(shutil.rmtree, suite.folder)
+        suite.history(-1)
+        self.assertEqual((suite.figures, suite.failed), ({}, {}))
+
 
 class Organisations(unittest.TestCase):
     @classmethod
