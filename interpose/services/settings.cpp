@@ -77,14 +77,20 @@ int signal_number(std::string_view name) {
 std::string parse_every_item(std::string_view item, Every& every) {
   const size_t colon = item.find(':');
   if (item == "off") return "off stands alone";
+  if (item == "auto") {
+    every.automatic = true;
+    every.interval = nanoseconds(0);
+    return {};
+  }
   if (colon == std::string_view::npos) {
     nanoseconds interval{0};
     if (!parse_duration(item, interval) || interval.count() <= 0) {
       return "'" + shown(item) +
-             "' is none of 10m, 30s, 500ms, syncs:50, barriers:100, "
+             "' is none of 10m, 30s, 500ms, auto, syncs:50, barriers:100, "
              "signal:USR1, off";
     }
     every.interval = interval;
+    every.automatic = false;
     return {};
   }
   const std::string_view kind = item.substr(0, colon);
@@ -157,9 +163,14 @@ std::string read_pfs(std::string_view value, ParsedSettings& into) {
 
 std::string read_every(std::string_view value, ParsedSettings& into) {
   Every every;
+  every.between_failures = into.settings.every.between_failures;
   std::string wrong = parse_every(value, every);
   if (wrong.empty()) into.settings.every = every;
   return wrong;
+}
+
+std::string read_mtbf(std::string_view value, ParsedSettings& into) {
+  return read_duration(value, into.settings.every.between_failures);
 }
 
 std::string read_zone(std::string_view value, ParsedSettings& into) {
@@ -554,9 +565,10 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 48> kVariables = {
+constexpr std::array<Variable, 49> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
+     {"GPUSNAP_MTBF", read_mtbf},
      {"GPUSNAP_ZONE", read_zone},
      {"GPUSNAP_HOST_CACHE", read_host_cache},
      {"GPUSNAP_DEVICE_CACHE", read_device_cache},

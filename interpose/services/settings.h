@@ -21,6 +21,9 @@ struct Every {
   uint64_t synchronisations = 0;         // each n-th; 0: not by their number
   int signal = 0;                        // number; 0: none
   uint64_t barriers = 0;                 // each n-th MPI collective of all ranks; 0: not by these
+  // By time, but how often follows from what checkpoints cost and how often the job fails.
+  bool automatic = false;
+  std::chrono::nanoseconds between_failures = std::chrono::hours(24);  // GPUSNAP_MTBF
 };
 
 // GPUSNAP_ORG: how snapshots are organised, in the terms of GPU Snapshot, section 5.1.

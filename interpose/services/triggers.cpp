@@ -26,6 +26,15 @@ int64_t now_ns() {
   return Clock::now().time_since_epoch().count();
 }
 
+double seconds_of(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+int64_t nanoseconds_of(double seconds) {
+  constexpr double kMost = 1e17;  // three years
+  return static_cast<int64_t>(std::min(seconds * 1e9, kMost));
+}
+
 void close_socket(int& descriptor) noexcept {
   if (descriptor >= 0) close(descriptor);
   descriptor = -1;
@@ -53,9 +62,13 @@ const char* name_of(CutReason reason) {
 
 Triggers::Triggers(const Every& every,
                    const std::function<std::function<void()>(std::function<void()>)>& spawn)
-    : interval_(every.interval),
+    : interval_ns_(every.interval.count()),
       every_synchronisations_(every.synchronisations),
       last_cut_ns_(now_ns()) {
+  if (every.automatic) {
+    choice_.emplace(seconds_of(every.between_failures));
+    interval_ns_ = nanoseconds_of(choice_->interval_s());
+  }
   wakeup_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   listen();
   if (every.signal != 0) install_signal(every.signal);
@@ -152,7 +165,20 @@ CutReason Triggers::take() noexcept {
   return due == 0 ? CutReason::kNone : static_cast<CutReason>(31 - __builtin_clz(due));
 }
 
+void Triggers::choose_interval(uint64_t stall_ns) {
+  const int64_t since_cut_ns = now_ns() - last_cut_ns_.load(std::memory_order_relaxed);
+  const double stall_s = static_cast<double>(stall_ns) * 1e-9;
+  choice_->measured(stall_s, std::max(static_cast<double>(since_cut_ns) * 1e-9 - stall_s, 0.0));
+  interval_ns_.store(nanoseconds_of(choice_->interval_s()), std::memory_order_relaxed);
+  wake();
+  log(LogLevel::kInfo, "auto: the next checkpoint is due ",
+      nanoseconds_of(choice_->interval_s()) / 1000, " us after this one; stall ",
+      nanoseconds_of(choice_->stall_s()) / 1000, " us, on its way for ",
+      nanoseconds_of(choice_->latency_s()) / 1000, " us");
+}
+
 void Triggers::report(const CutOutcome& outcome) {
+  if (outcome.ok && choice_) choose_interval(outcome.stall_ns);
   bool any = false;
   {
     const std::lock_guard lock(mutex_);
@@ -207,9 +233,9 @@ void Triggers::complete(ProcessStatus& status) const {
     status.due = Due::kRanks;
   } else if (due_.load(std::memory_order_relaxed) != 0) {
     status.due = Due::kCall;
-  } else if (interval_.count() > 0) {
-    const int64_t left =
-        interval_.count() - (now_ns() - last_cut_ns_.load(std::memory_order_relaxed));
+  } else if (const int64_t interval_ns = interval_ns_.load(std::memory_order_relaxed);
+             interval_ns > 0) {
+    const int64_t left = interval_ns - (now_ns() - last_cut_ns_.load(std::memory_order_relaxed));
     status.due = Due::kTime;
     status.due_in_ns = static_cast<uint64_t>(std::max<int64_t>(left, 0));
   }
@@ -223,16 +249,17 @@ void Triggers::wake() noexcept {
 
 int Triggers::poll_timeout_ms(Clock::time_point now) {
   Clock::duration left = Clock::duration::max();
-  if (interval_.count() > 0) {
+  const auto interval = std::chrono::nanoseconds(interval_ns_.load(std::memory_order_relaxed));
+  if (interval.count() > 0) {
     const auto since = std::chrono::nanoseconds(now.time_since_epoch().count() -
                                                 last_cut_ns_.load(std::memory_order_relaxed));
-    if (since < interval_) {
-      left = interval_ - since;
+    if (since < interval) {
+      left = interval - since;
     } else {
       make_due(CutReason::kTimer);
       if (coordinated_.load(std::memory_order_acquire) && overdue_) overdue_();
       // Again when the program has taken it; until then there is nothing to wait for.
-      left = std::min<Clock::duration>(interval_, std::chrono::seconds(1));
+      left = std::min<Clock::duration>(interval, std::chrono::seconds(1));
     }
   }
   const std::lock_guard lock(mutex_);

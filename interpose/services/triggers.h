@@ -15,11 +15,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "interpose/services/control.h"
 #include "interpose/services/settings.h"
+#include "tiers/plan/interval_choice.h"
 
 namespace gpusnap {
 
@@ -55,7 +57,8 @@ class Triggers {
   // who asked until now wait for its report. The reason is the most deliberate one; kNone where
   // another thread was first.
   CutReason take() noexcept;
-  // Answers those who wait for the cut. Any thread.
+  // Answers those who wait for the cut. With Every::automatic, a checkpoint that was committed also
+  // sets the interval, by its stall and by how long it was on its way. Any thread.
   void report(const CutOutcome& outcome);
   // No more cuts will be made: whoever waits for one, or comes to ask, is told why. Those who wait
   // for what comes of the last one still get its report. Any thread.
@@ -101,13 +104,15 @@ class Triggers {
   static void refuse(Client& client, const std::string& why);
   void complete(ProcessStatus& status) const;
   void answer_and_drop();
+  void choose_interval(uint64_t stall_ns);
   void wake() noexcept;
   void make_due(CutReason reason) noexcept {
     auto& due = coordinated_.load(std::memory_order_acquire) ? wanted_ : due_;
     due.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_release);
   }
 
-  const std::chrono::nanoseconds interval_;
+  std::atomic<int64_t> interval_ns_;            // 0: not by time
+  std::optional<plan::IntervalChoice> choice_;  // with Every::automatic; for report() alone
   std::atomic<uint64_t> every_synchronisations_;
   std::atomic<uint64_t> synchronisations_{0};
   std::atomic<uint32_t> due_{0};  // bits by CutReason

@@ -24,9 +24,9 @@ struct SettingHelp {
 constexpr SettingHelp kSettings[] = {
     {"--store", "GPUSNAP_PFS", "durable folder for checkpoints (default ./gpusnap)"},
     {"--every", "GPUSNAP_EVERY",
-     "when to take one: 10m, syncs:50, barriers:50 (MPI collectives of all ranks), signal:USR1, or "
-     "off; "
-     "a comma joins them (default 10m)"},
+     "when to take one: 10m, auto (by cost and --mtbf), syncs:50, barriers:50 (MPI collectives of "
+     "all ranks), signal:USR1, or off; a comma joins them (default 10m)"},
+    {"--mtbf", "GPUSNAP_MTBF", "mean time between failures of the job, for auto (default 24h)"},
     {"--job", "GPUSNAP_JOB",
      "name that ties runs to checkpoints (default: the scheduler's job name, else the program's "
      "file name and working folder)"},

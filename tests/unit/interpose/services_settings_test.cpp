@@ -25,6 +25,19 @@ std::string only_error(const char* entry) {
   return parsed.errors.empty() ? "" : parsed.errors[0];
 }
 
+// Whichever of the two comes first.
+TEST(Settings, AutomaticIntervals) {
+  for (const auto& order : {std::vector{"GPUSNAP_EVERY=auto,signal:USR1", "GPUSNAP_MTBF=2h"},
+                            std::vector{"GPUSNAP_MTBF=2h", "GPUSNAP_EVERY=auto,signal:USR1"}}) {
+    const Settings settings = parse({order[0], order[1]}).settings;
+    EXPECT_TRUE(settings.every.automatic);
+    EXPECT_EQ(settings.every.interval.count(), 0);
+    EXPECT_EQ(settings.every.signal, SIGUSR1);
+    EXPECT_EQ(settings.every.between_failures, minutes(120));
+  }
+  EXPECT_FALSE(parse({"GPUSNAP_EVERY=auto,10m"}).settings.every.automatic);
+}
+
 TEST(Settings, HaveTheDocumentedDefaults) {
   for (const ParsedSettings& parsed : {parse_settings(nullptr), parse({"HOME=/root", "GPU=1"})}) {
     EXPECT_TRUE(parsed.errors.empty());
@@ -122,6 +135,8 @@ TEST(Settings, NameTheVariableTheValueAndWhatWouldBeRight) {
             "GPUSNAP_LOG=loud: not error, warn, info, debug or trace");
   EXPECT_EQ(only_error("GPUSNAP_STRICT=yes"), "GPUSNAP_STRICT=yes: not 0 or 1");
   EXPECT_EQ(only_error("GPUSNAP_EVERY=10m,off"), "GPUSNAP_EVERY=10m,off: off stands alone");
+  EXPECT_NE(only_error("GPUSNAP_MTBF=often"), "");
+  EXPECT_NE(only_error("GPUSNAP_MTBF=0s"), "");
   EXPECT_NE(only_error("GPUSNAP_EVERY=soon").find("'soon' is none of 10m"), std::string::npos);
   EXPECT_NE(only_error("GPUSNAP_EVERY=signal:KILL").find("signal:USR1"), std::string::npos);
   EXPECT_NE(only_error("GPUSNAP_RESTORE=wave@new").find("job@latest"), std::string::npos);

@@ -169,6 +169,35 @@ TEST(Triggers, FireByTimeAgainAndAgain) {
   }
 }
 
+Every automatic(std::chrono::nanoseconds between_failures) {
+  Every every;
+  every.automatic = true;
+  every.between_failures = between_failures;
+  return every;
+}
+
+TEST(Triggers, FireByThemselvesWhereTheJobFailsOften) {
+  Triggers triggers(automatic(milliseconds(1)), spawn_thread);
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(becomes([&] { return triggers.pending(); }));
+    EXPECT_EQ(triggers.take(), CutReason::kTimer);
+    triggers.report({true, "1", 0, 1000, ""});
+  }
+}
+
+// A stall of an hour, where a failure comes each day: not again for hours.
+TEST(Triggers, WaitForAsLongAsACheckpointIsWorth) {
+  Triggers triggers(automatic(hours(24)), spawn_thread);
+  EXPECT_FALSE(triggers.pending());
+  triggers.set_status_source([] { return ProcessStatus{}; });
+  (void)triggers.take();
+  triggers.report({true, "1", 0, uint64_t{3600} * 1'000'000'000, ""});
+  EXPECT_FALSE(triggers.pending());
+  // What failed says nothing of what a checkpoint costs.
+  triggers.report({false, "2", 0, 0, "no room"});
+  EXPECT_FALSE(triggers.pending());
+}
+
 TEST(Triggers, DoNotFireBeforeTheTime) {
   Triggers triggers({hours(1), 0, 0}, spawn_thread);
   EXPECT_FALSE(triggers.pending());

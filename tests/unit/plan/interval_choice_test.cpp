@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/plan/interval_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "tiers/plan/models.h"
+
+namespace gpusnap::plan {
+namespace {
+
+double chosen(double between_failures_s, double stall_s, double latency_s = 0) {
+  IntervalChoice choice(between_failures_s);
+  choice.measured(stall_s, latency_s);
+  return choice.interval_s();
+}
+
+TEST(IntervalChoice, IsNearYoungsWhereCostsAreSmall) {
+  for (const double stall : {0.001, 0.01, 0.1, 1.0}) {
+    const double young = std::sqrt(2 * stall * 86400);
+    EXPECT_NEAR(chosen(86400, stall), young, 0.02 * young) << stall;
+  }
+}
+
+TEST(IntervalChoice, BeginsWithAnAssumedStall) {
+  EXPECT_EQ(IntervalChoice(3600).interval_s(), chosen(3600, IntervalChoice::kAssumedStall_s));
+}
+
+TEST(IntervalChoice, FallsWithFailuresAndRisesWithCosts) {
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> exponent(0, 1);
+  for (int i = 0; i < 300; ++i) {
+    const double between = std::pow(10, 1 + 5 * exponent(random));
+    const double stall = between * std::pow(10, -6 + 4 * exponent(random));
+    const double latency = stall * 3 * exponent(random);
+    const double slack = 1.001;  // the search is not exact
+    EXPECT_GE(chosen(2 * between, stall, latency) * slack, chosen(between, stall, latency));
+    EXPECT_GE(chosen(between, 2 * stall, latency) * slack, chosen(between, stall, latency));
+    EXPECT_GE(chosen(between, stall, latency) * slack,
+              std::max(stall + latency, IntervalChoice::kLeast_s));
+  }
+}
+
+// No interval that is a tenth off is better.
+TEST(IntervalChoice, BeatsItsNeighbours) {
+  std::mt19937_64 random(4);
+  std::uniform_real_distribution<double> exponent(0, 1);
+  for (int i = 0; i < 300; ++i) {
+    const double between = std::pow(10, 1 + 5 * exponent(random));
+    const double stall = between * std::pow(10, -5 + 3 * exponent(random));
+    const Level level = {"store", stall, 0, 0, 1 / between};
+    const double work = chosen(between, stall) - stall;
+    const double best = predict(Model::kMarkov, {level}, {work}).efficiency;
+    for (const double off : {0.9, 1.1}) {
+      EXPECT_GE(best, predict(Model::kMarkov, {level}, {work * off}).efficiency - 1e-9);
+    }
+  }
+}
+
+TEST(IntervalChoice, FollowsWhatCheckpointsCost) {
+  IntervalChoice choice(3600);
+  choice.measured(0.01, 0.5);
+  const double cheap = choice.interval_s();
+  for (int i = 0; i < 30; ++i) choice.measured(1, 0.5);
+  EXPECT_NEAR(choice.stall_s(), 1, 1e-3);
+  EXPECT_NEAR(choice.interval_s(), chosen(3600, 1, 0.5), 0.01 * choice.interval_s());
+  EXPECT_GT(choice.interval_s(), 5 * cheap);
+}
+
+TEST(IntervalChoice, AStallOfNothingDoesNotMeanWithoutEnd) {
+  EXPECT_GE(chosen(1, 0), IntervalChoice::kLeast_s);
+  EXPECT_GE(chosen(1e-3, 0), IntervalChoice::kLeast_s);
+}
+
+}  // namespace
+}  // namespace gpusnap::plan

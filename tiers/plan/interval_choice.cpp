@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/plan/interval_choice.h"
+
+#include <algorithm>
+
+#include "tiers/plan/models.h"
+
+namespace gpusnap::plan {
+namespace {
+
+constexpr double kWeight = 0.25;
+// A stall of nothing would ask for checkpoints without end.
+constexpr double kLeastStall_s = 1e-6;
+
+}  // namespace
+
+IntervalChoice::IntervalChoice(double between_failures_s)
+    : failures_per_s_(1 / between_failures_s) {
+  choose();
+}
+
+void IntervalChoice::measured(double stall_s, double latency_s) {
+  const double weight = is_measured_ ? kWeight : 1;
+  stall_s_ += weight * (stall_s - stall_s_);
+  latency_s_ += weight * (latency_s - latency_s_);
+  is_measured_ = true;
+  choose();
+}
+
+void IntervalChoice::choose() {
+  Level level;
+  level.name = "store";
+  level.stall_s = std::max(stall_s_, kLeastStall_s);
+  level.latency_s = latency_s_;
+  level.failures_per_s = failures_per_s_;
+  const Prediction best = optimise(Model::kMarkov, {level});
+  // The model counts work alone.
+  interval_s_ = std::max(best.intervals_s.front() + level.stall_s, kLeast_s);
+}
+
+}  // namespace gpusnap::plan
