@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tools/veloc/pages_ahead.h"
+
 namespace gpusnap::veloc {
 
 namespace {
@@ -17,6 +19,13 @@ constexpr uint64_t kPage = 4096;
 uint64_t host_memory_bytes() {
   return static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
          static_cast<uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
+}
+
+// Few: the program needs its processors itself.
+unsigned threads_for_pages() {
+  constexpr long kProcessorsForOne = 4, kMost = 4;
+  return static_cast<unsigned>(
+      std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN) / kProcessorsForOne, 1, kMost));
 }
 
 uint64_t configured(uint64_t bytes, uint64_t by_default) {
@@ -68,6 +77,8 @@ Status Caches::add_host(uint64_t bytes, history::Evictor evictor) {
   host_ = reinterpret_cast<std::byte*>(aligned);
   if (aligned > begin) munmap(area, aligned - begin);
   munmap(host_ + host_bytes_, Mover::kPinStep - (aligned - begin));
+  // Large pages where there are any: they are made, and pinned, several times as fast.
+  (void)madvise(host_, host_bytes_, MADV_HUGEPAGE);
   areas_.push_back({host_, false});
   options_.push_back({.capacity = host_bytes_, .alignment = kPage, .evictor = evictor});
   if (!memory_.has_device()) return {};
@@ -79,8 +90,10 @@ Status Caches::add_host(uint64_t bytes, history::Evictor evictor) {
 
 // Memory that cannot be pinned stays as it is: slower.
 void Caches::pin_host() {
+  PagesAhead pages(host_, host_bytes_, Mover::kPinStep, threads_for_pages());
   while (!is_ending_ && pinned_ < host_bytes_) {
     const uint64_t step = std::min<uint64_t>(Mover::kPinStep, host_bytes_ - pinned_);
+    pages.wait_for(pinned_ / Mover::kPinStep);
     if (!memory_.pin(host_ + pinned_, step).ok()) return;
     pinned_ += step;
   }

@@ -3,6 +3,7 @@
 // The memory of a history's caches: one area a tier, allocated once (GPU cache and prefetch paper,
 // section 4.1.4). The host's area is pinned in the background, from its beginning on, while it is
 // in use: pinning is slower than what is to be copied meanwhile (SC'22 showcase, slides 30 to 37).
+// Other threads make its pages ahead of that.
 #pragma once
 
 #include <atomic>
