@@ -90,7 +90,7 @@ class PartFolder {
   PartFolder(FileSystem& files, std::string folder, Owner owner, Compression& compression)
       : files_(files),
         folder_(std::move(folder)),
-        owner_(std::move(owner)),
+        owner_(owner),
         compression_(compression) {}
 
   const std::string& folder() const { return folder_; }
