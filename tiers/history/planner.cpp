@@ -738,7 +738,7 @@ ReadSlack::ReadTime Planner::read_time() const {
       return each.state(version) != CopyState::kInit;
     });
   };
-  for (uint64_t at = 0; at < queue_.span(); ++at) {
+  for (uint64_t at = 0; at < std::min(queue_.span(), ReadSlack::kMostHints); ++at) {
     const std::optional<Version> version = queue_.at(at);
     if (!version) continue;
     const auto found = checkpoints_.find(*version);

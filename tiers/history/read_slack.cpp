@@ -6,9 +6,9 @@
 namespace gpusnap::history {
 
 ReadSlack::ReadSlack(const RestoreQueue& queue, int64_t pace_ns, const ReadTime& read_time)
-    : queue_(queue), spare_ns_(queue.span()) {
+    : queue_(queue), spare_ns_(std::min(queue.span(), kMostHints)) {
   int64_t computing_ns = 0, reading_ns = 0;
-  for (uint64_t distance = 0; distance < queue.span(); ++distance, computing_ns += pace_ns) {
+  for (uint64_t distance = 0; distance < spare_ns_.size(); ++distance, computing_ns += pace_ns) {
     if (const auto version = queue.at(distance)) reading_ns += read_time(*version);
     spare_ns_[distance] = computing_ns - reading_ns;
   }
@@ -19,7 +19,7 @@ ReadSlack::ReadSlack(const RestoreQueue& queue, int64_t pace_ns, const ReadTime&
 
 bool ReadSlack::hides(Version version, int64_t read_ns) const {
   const auto distance = queue_.distance(version);
-  return distance && read_ns <= spare_ns_[*distance];
+  return distance && *distance < spare_ns_.size() && read_ns <= spare_ns_[*distance];
 }
 
 }  // namespace gpusnap::history

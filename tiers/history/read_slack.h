@@ -17,6 +17,10 @@ namespace gpusnap::history {
 // Holds for the queue as it was given. Not thread-safe.
 class ReadSlack {
  public:
+  // Hints that are looked at, from the head of the queue on: enough to tell whether the last tier
+  // falls behind, and few enough for every write.
+  static constexpr uint64_t kMostHints = 4096;
+
   // Nanoseconds for which the last tier is read for this checkpoint; 0: a cache holds it.
   using ReadTime = std::function<int64_t(Version)>;
 
@@ -24,7 +28,7 @@ class ReadSlack {
   ReadSlack(const RestoreQueue& queue, int64_t pace_ns, const ReadTime& read_time);
 
   // True: the application waits for no hinted checkpoint longer if this one has to be read for
-  // `read_ns`, too. False for a checkpoint that is not hinted.
+  // `read_ns`, too. False for a checkpoint that is not among the hints that are looked at.
   bool hides(Version version, int64_t read_ns) const;
 
  private:

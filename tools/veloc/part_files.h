@@ -88,10 +88,7 @@ class PartFolder {
  public:
   // `files` and `compression` outlive it.
   PartFolder(FileSystem& files, std::string folder, Owner owner, Compression& compression)
-      : files_(files),
-        folder_(std::move(folder)),
-        owner_(owner),
-        compression_(compression) {}
+      : files_(files), folder_(std::move(folder)), owner_(owner), compression_(compression) {}
 
   const std::string& folder() const { return folder_; }
   Result<std::unique_ptr<PartWriter>> begin(const Name& name, const WriteId& id) {

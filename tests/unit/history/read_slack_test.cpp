@@ -33,6 +33,15 @@ TEST(ReadSlack, AReadDelaysThoseBehindIt) {
   EXPECT_FALSE(slack.hides(1, 6));
 }
 
+TEST(ReadSlack, LooksAtSoManyHints) {
+  RestoreQueue queue;
+  const auto far = static_cast<Version>(ReadSlack::kMostHints);
+  for (Version version = 0; version <= far; ++version) queue.hint(version);
+  const ReadSlack slack(queue, 10, [](Version) { return int64_t{1}; });
+  EXPECT_TRUE(slack.hides(far - 1, 1));
+  EXPECT_FALSE(slack.hides(far, 1));
+}
+
 // For how long the application waits for each checkpoint, in the order of the queue.
 std::vector<int64_t> waits(const std::vector<int64_t>& read_ns, int64_t pace_ns) {
   std::vector<int64_t> waited;
