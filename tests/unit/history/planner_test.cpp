@@ -363,6 +363,31 @@ TEST(Planner, AWriteWaitsForWhatIsReadLastRatherThanEvictWhatStays) {
   EXPECT_EQ(mover.planner().state(1, 0), CopyState::kFlushed);
 }
 
+// The same, where the program computes for so long that a prefetch brings the copy back in time:
+// the write does not wait.
+TEST(Planner, AWriteEvictsWhatAPrefetchBringsBackInTime) {
+  for (const bool is_slow : {false, true}) {
+    Mover mover(two_caches());
+    for (Version version = 1; version <= 20; ++version) mover.planner().hint(version);
+    if (is_slow) mover.planner().computed(1'000'000'000);
+    ASSERT_TRUE(mover.write(2, 8));
+    mover.finish_all();
+    ASSERT_EQ(mover.planner().state(2, 1), CopyState::kInit) << "it was flushed directly";
+    for (const Version version : {3, 4, 6}) {
+      ASSERT_TRUE(mover.planner().write(version, 8));
+      mover.plan();
+      mover.finish(mover.find(kApplication, 0));
+    }
+    ASSERT_TRUE(mover.planner().write(5, 8));
+    mover.plan();
+    const uint64_t write = mover.find(kApplication, 0);
+    ASSERT_EQ(write != 0, is_slow);
+    if (is_slow) {
+      EXPECT_EQ(mover.running().at(write).evicted, std::vector<Version>{2});
+    }
+  }
+}
+
 // A copy in the middle tier would push one out that may be read sooner.
 TEST(Planner, WhileTheApplicationReadsFlushesPassTheNextTier) {
   Mover mover(two_caches());
