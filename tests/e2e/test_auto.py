@@ -20,7 +20,7 @@ class Auto(harness.TestCase):
         for words in found:
             interval, stall, latency = (int(word) / 1e6 for word in words)
             young = math.sqrt(2 * stall * between_s)
-            self.assertGreaterEqual(interval, min(stall + latency, 0.01) - 1e-5, words)
+            self.assertGreaterEqual(interval, stall + latency - 1e-4, words)
             self.assertLessEqual(interval, 2 * (young + stall + latency) + 0.02, words)
         return len(found)
 
