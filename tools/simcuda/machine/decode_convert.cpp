@@ -1,6 +1,7 @@
 // cvt. A source register may be wider than the source type (its low bits count) and a destination
 // wider than its type (the value is extended): both are operations of their own around the
 // conversion proper.
+#include <algorithm>
 #include <iterator>
 
 #include "tools/simcuda/machine/decoder.h"
@@ -252,8 +253,53 @@ bool Decoder::convert_small(Modifiers& mods) {
   return true;
 }
 
+// Two s32, saturated, become the low bits of the result: the second operand the lowest. The bits
+// above are the low bits of a third one, if there is one.
+void Decoder::convert_pack(Modifiers& mods) {
+  struct Packed {
+    std::string_view name;
+    uint32_t bits;
+    bool is_signed;
+  };
+  constexpr Packed kPacked[] = {{"u16", 16, false}, {"s16", 16, true}, {"u8", 8, false},
+                                {"s8", 8, true},    {"u4", 4, false},  {"s4", 4, true},
+                                {"u2", 2, false},   {"s2", 2, true}};
+  const auto* to = std::find_if(std::begin(kPacked), std::end(kPacked),
+                                [&mods](const Packed& each) { return mods.take(each.name); });
+  const bool known = mods.take("sat") && to != std::end(kPacked) && mods.take("s32");
+  const bool has_third = known && mods.take("b32");
+  finished(mods);
+  if (!known || has_third != (to->bits < 16)) return fail("no such form of the instruction");
+  const uint32_t count = has_third ? 4 : 3;
+  if (!expect_operands(count, count)) return;
+  const int64_t most = (int64_t{1} << (to->is_signed ? to->bits - 1 : to->bits)) - 1;
+  const int64_t least = to->is_signed ? -most - 1 : 0;
+  const int32_t mask = constant((uint64_t{1} << to->bits) - 1, 32);
+  const auto saturated = [&](uint32_t source) {
+    const int32_t at_least = new_slot(32), both = new_slot(32), low = new_slot(32);
+    emit(handlers_.integer(IntOp::kMax, Num::kS32),
+         {at_least, read(source, 32), constant(static_cast<uint32_t>(least), 32)});
+    emit(handlers_.integer(IntOp::kMin, Num::kS32),
+         {both, at_least, constant(static_cast<uint32_t>(most), 32)});
+    emit(handlers_.integer(IntOp::kAnd, Num::kU32), {low, both, mask});
+    return low;
+  };
+  const auto above = [&](int32_t low, int32_t high, uint32_t bits, int32_t into) {
+    const int32_t shifted = new_slot(32);
+    emit(handlers_.integer(IntOp::kShl, Num::kU32), {shifted, high, constant(bits, 32)});
+    emit(handlers_.integer(IntOp::kOr, Num::kU32), {into, low, shifted});
+  };
+  const int32_t high = saturated(1), low = saturated(2);
+  const int32_t third = has_third ? read(3, 32) : kNoSlot;
+  const int32_t d = written(0, 32);
+  const int32_t pair = has_third ? new_slot(32) : d;
+  above(low, high, to->bits, pair);
+  if (has_third) above(pair, third, 2 * to->bits, d);
+}
+
 void Decoder::cvt() {
   Modifiers mods(in_->modifiers);
+  if (mods.take("pack")) return convert_pack(mods);
   if (convert_small(mods)) return;
   bool named = false;
   const Rounding rounding = take_rounding(mods, &named);

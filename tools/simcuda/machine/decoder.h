@@ -161,6 +161,7 @@ class Decoder {
   void convert_to_integer(Type to, Type from, Integral mode, uint8_t flags);
   void convert_floats(Type to, Type from, std::optional<Integral> integral, Rounding rounding,
                       uint8_t flags);
+  void convert_pack(Modifiers& mods);
   void convert_pair(Type to, Rounding rounding, uint8_t flags);
   bool convert_small(Modifiers& mods);
   int32_t exact_source(size_t index, Type type);

@@ -68,6 +68,33 @@ TEST(Convert, FloatToInteger) {
   }
 }
 
+TEST(Convert, SaturatedAndPacked) {
+  for (const std::string type : {"u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"}) {
+    const int bits = std::stoi(type.substr(1));
+    const bool is_signed = type[0] == 's', has_third = bits < 16;
+    const int64_t most = (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+    const int64_t least = is_signed ? -most - 1 : 0;
+    const auto field = [&](uint64_t raw) {
+      const int64_t value = static_cast<int32_t>(raw);
+      const int64_t within = value < least ? least : value > most ? most : value;
+      return static_cast<uint64_t>(within) & ((uint64_t{1} << bits) - 1);
+    };
+    auto in = triples(integer_edges(32), integer_edges(32), integer_edges(32));
+    append_random(in, 32);
+    const std::string code = "cvt.pack.sat." + type + ".s32" + (has_third ? ".b32" : "") +
+                             " %d, %a, %b" + (has_third ? ", %c;" : ";");
+    check(code, has_third ? "b32 b32 b32 b32" : "b32 b32 b32", in, [&](const Inputs& x) {
+      const uint64_t pair = field(x.a) << bits | field(x.b);
+      return has_third ? (pair | x.c << (2 * bits)) & 0xffffffff : pair;
+    });
+  }
+  for (const char* bad :
+       {"cvt.pack.sat.u8.s32 %d, %a, %b;", "cvt.pack.u16.s32 %d, %a, %b;",
+        "cvt.pack.sat.u16.s32.b32 %d, %a, %b, %a;", "cvt.pack.sat.u16.u32 %d, %a, %b;"}) {
+    EXPECT_NE(decode_error(bad, "b32 b32 b32"), "") << bad;
+  }
+}
+
 // Rounds an exact integer to a mantissa of `p` bits.
 double rounded(Big v, int p, const std::string& mode) {
   const bool negative = v < 0;
