@@ -5,8 +5,12 @@
 // memory of a large GPU would hold everything: a checkpoint beyond it is prefetched to the host,
 // the one that is restored last first if the order is known, else the oldest.
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "tests/apps/app.h"
 #include "tests/bench/history/keeper.h"
@@ -14,13 +18,88 @@
 namespace app {
 namespace {
 
+// Migrations of managed memory, by a thread of their own: a call for a prefetch may take as long as
+// the prefetch.
+class Migrations {
+ public:
+  Migrations() {
+    CHECK(cuCtxGetCurrent(&context_));
+    CHECK(cuStreamCreate(&out_, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&in_, CU_STREAM_NON_BLOCKING));
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Migrations() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    for (CUstream stream : {out_, in_}) CHECK(cuStreamDestroy_v2(stream));
+  }
+  Migrations(const Migrations&) = delete;
+  Migrations& operator=(const Migrations&) = delete;
+
+  // In the order of these calls. `moved` says when it has ended; one at a time for each address.
+  void begin(CUdeviceptr address, size_t bytes, CUdevice to, CUevent moved) {
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back({address, bytes, to, moved});
+      ++open_[address];
+    }
+    changed_.notify_all();
+  }
+  // Waits until the last one of the address has ended.
+  void wait_for(CUdeviceptr address, CUevent moved) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return open_[address] == 0; });
+    }
+    CHECK(cuEventSynchronize(moved));
+  }
+
+ private:
+  struct Job {
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+    CUdevice to = 0;
+    CUevent moved = nullptr;
+  };
+
+  void run() {
+    CHECK(cuCtxSetCurrent(context_));
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return is_ending_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      const Job job = jobs_.front();
+      jobs_.pop_front();
+      lock.unlock();
+      const CUstream stream = job.to == CU_DEVICE_CPU ? out_ : in_;
+      CHECK(cuMemAdvise(job.address, job.bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, job.to));
+      CHECK(cuMemPrefetchAsync(job.address, job.bytes, job.to, stream));
+      CHECK(cuEventRecord(job.moved, stream));
+      lock.lock();
+      --open_[job.address];
+      changed_.notify_all();
+    }
+  }
+
+  CUcontext context_ = nullptr;
+  CUstream out_ = nullptr, in_ = nullptr;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  std::map<CUdeviceptr, int> open_;  // migrations that have not been handed to the driver
+  bool is_ending_ = false;
+  std::thread thread_;
+};
+
 class Managed : public Keeper {
  public:
   explicit Managed(const Shot& shot)
       : shot_(shot), most_on_device_(std::max<size_t>(shot.device_cache_bytes / shot.bytes, 2)) {
     CHECK(cuStreamCreate(&copies_, CU_STREAM_NON_BLOCKING));
-    CHECK(cuStreamCreate(&out_, CU_STREAM_NON_BLOCKING));
-    CHECK(cuStreamCreate(&in_, CU_STREAM_NON_BLOCKING));
     for (size_t at = 0; at < shot_.order.size(); ++at) {
       turn_[shot_.order[at]] = at;
       Copy& copy = versions_[shot_.order[at]];
@@ -29,11 +108,12 @@ class Managed : public Keeper {
     }
   }
   ~Managed() override {
+    migrations_.reset();
     for (const auto& [version, copy] : versions_) {
       CHECK(cuMemFree_v2(copy.address));
       CHECK(cuEventDestroy_v2(copy.moved));
     }
-    for (CUstream stream : {copies_, out_, in_}) CHECK(cuStreamDestroy_v2(stream));
+    CHECK(cuStreamDestroy_v2(copies_));
   }
 
   void write(int version) override {
@@ -52,7 +132,7 @@ class Managed : public Keeper {
     const Copy& copy = versions_.at(version);
     if (is_prefetching_) {
       prefetch();
-      CHECK(cuEventSynchronize(copy.moved));
+      migrations_->wait_for(copy.address, copy.moved);
     }
     CHECK(cuMemcpyDtoDAsync_v2(shot_.buffer, copy.address, shot_.bytes, copies_));
     CHECK(cuStreamSynchronize(copies_));
@@ -85,17 +165,14 @@ class Managed : public Keeper {
 
   void begin_to_send(int version) {
     const Copy& copy = versions_.at(version);
-    CHECK(cuMemAdvise(copy.address, shot_.bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
-                      CU_DEVICE_CPU));
-    CHECK(cuMemPrefetchAsync(copy.address, shot_.bytes, CU_DEVICE_CPU, out_));
-    CHECK(cuEventRecord(copy.moved, out_));
+    migrations_->begin(copy.address, shot_.bytes, CU_DEVICE_CPU, copy.moved);
     leaving_.insert(version);
   }
 
   void send_away() {
     if (leaving_.empty()) begin_to_send(leaves_next());
     const int version = *leaving_.begin();
-    CHECK(cuEventSynchronize(versions_.at(version).moved));
+    migrations_->wait_for(versions_.at(version).address, versions_.at(version).moved);
     leaving_.erase(version);
     on_device_.erase(version);
   }
@@ -107,9 +184,7 @@ class Managed : public Keeper {
       const int version = shot_.order[prefetched_++];
       if (!on_device_.insert(version).second) continue;
       const Copy& copy = versions_.at(version);
-      CHECK(cuMemAdvise(copy.address, shot_.bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, 0));
-      CHECK(cuMemPrefetchAsync(copy.address, shot_.bytes, 0, in_));
-      CHECK(cuEventRecord(copy.moved, in_));
+      migrations_->begin(copy.address, shot_.bytes, 0, copy.moved);
     }
   }
   // The one that is being restored may be the only one that is not there.
@@ -117,7 +192,8 @@ class Managed : public Keeper {
 
   const Shot shot_;
   const size_t most_on_device_;
-  CUstream copies_ = nullptr, out_ = nullptr, in_ = nullptr;
+  CUstream copies_ = nullptr;
+  std::unique_ptr<Migrations> migrations_ = std::make_unique<Migrations>();
   std::map<int, size_t> turn_;  // of each version in the order
   std::map<int, Copy> versions_;
   std::set<int> on_device_, leaving_;
