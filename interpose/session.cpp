@@ -241,11 +241,10 @@ Status Session::open_store() {
   writes_wanted_ = &snapshots_->wants_writes();
   pinning_->begin(callers_,
                   [this] { return snapshots_->running() || snapshots_->own_copies().any(); });
-  const auto next = store_->next_epoch(job_);
-  if (!next.ok()) return next.status();
   // Parts that an earlier run has handed over may have left no trace in the store yet.
-  const uint64_t newest = newest_on_the_way(backend_->memory(), store_->folder(), job_, false);
-  checkpointer_->skip_to(std::max(next.value() - 1, newest));
+  const auto free = free_epoch(backend_->memory(), *store_, job_);
+  if (!free.ok()) return free.status();
+  checkpointer_->skip_to(free.value() - 1);
   triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
   if (coordinated_) triggers_->coordinate([this] { say_overdue(); });

@@ -14,6 +14,11 @@ std::string CheckpointPlace::epoch_folder_path() const {
   return job_folder + "/" + epoch_folder(epoch);
 }
 
+Status taken_by_another_run(const std::string& epoch_folder) {
+  return {Code::kInvalid,
+          "cannot write a checkpoint: another run's is in " + epoch_folder + " already"};
+}
+
 Commit::Commit(FileSystem& files, CheckpointPlace place)
     : files_(files),
       place_(std::move(place)),
@@ -31,7 +36,16 @@ Status Commit::finish(Manifest manifest, Existing existing) {
   }
   if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
   if (Status written = pending_.write(bytes); !written.ok()) return written;
-  return existing == Existing::kReplace ? pending_.replace() : pending_.publish();
+  return existing == Existing::kReplace ? pending_.replace() : publish();
+}
+
+Status Commit::publish() {
+  Status published = pending_.publish();
+  if (published.ok()) return published;
+  const auto there =
+      read_manifest(files_, place_.job_folder, place_.job_folder_name, place_.epoch, place_.rank);
+  const bool is_anothers = there.ok() && there->manifest.run != place_.run;
+  return is_anothers ? taken_by_another_run(folder_) : published;
 }
 
 // Makes the parent of an increment durable: it may have been committed or merged by a process that

@@ -22,6 +22,10 @@ struct CheckpointPlace {
   std::string epoch_folder_path() const;
 };
 
+// Two runs may take one number where neither can see the other's part yet: why the later one of
+// them is not written.
+Status taken_by_another_run(const std::string& epoch_folder);
+
 // Used by one thread at a time.
 class Commit {
  public:
@@ -34,7 +38,7 @@ class Commit {
     kReplace,  // in one step
   };
   // The segments are complete and synced, the journal is durable up to the cut. `existing`: what
-  // becomes of a manifest that is there already.
+  // becomes of a manifest that is there already. taken_by_another_run() where it is another run's.
   Status finish(Manifest manifest, Existing existing = Existing::kRefuse);
 
   // After a failure at any step: whether it is certain that no manifest names the segments, also
@@ -44,6 +48,7 @@ class Commit {
   void remove_folder() { (void)files_.remove_folder(folder_); }
 
  private:
+  Status publish();
   Status link(Manifest& manifest) const;
   Status refuse(const std::string& why) const;
   Status check(const Manifest& manifest) const;

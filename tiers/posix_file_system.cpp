@@ -252,10 +252,27 @@ Status make_folders(const std::string& folder) {
   return folder.empty() || folder.back() == '/' ? Status() : make_one_folder(folder);
 }
 
+// A network may lose the answer of a call that was done, and repeat the call. Leaves errno alone.
+bool is_same_file(const std::string& one, const std::string& other) {
+  const int error = errno;
+  struct stat first {
+  }, second{};
+  const bool same = ::stat(one.c_str(), &first) == 0 && ::stat(other.c_str(), &second) == 0 &&
+                    first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+  errno = error;
+  return same;
+}
+
 Status rename_file(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
   if (errno != EINVAL && errno != ENOSYS) return system_failed("rename to", to, errno);
-  // A file system without the flag. One process writes a name, so looking first is enough.
+  // A file system without the flag. A second name is given in one step, too: two nodes may want the
+  // same one for different files.
+  if (::link(from.c_str(), to.c_str()) == 0 || is_same_file(from, to)) {
+    return ::unlink(from.c_str()) == 0 ? Status() : system_failed("remove", from, errno);
+  }
+  const bool has_links = errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS;
+  if (has_links) return system_failed("rename to", to, errno);
   if (::access(to.c_str(), F_OK) == 0) return system_failed("rename to", to, EEXIST);
   if (::rename(from.c_str(), to.c_str()) < 0) return system_failed("rename to", to, errno);
   return {};

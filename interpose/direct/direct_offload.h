@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The direct way of one context's zones, for one snapshot: a device buffer of ours, into which a
 // run of zones is copied, and the file that is being filled from it. When the run is in the buffer
-// its zones are saved, as are those in the offloader's own buffer, so no call waits for an SSD.
+// its zones are saved, as are those in the offloader's own buffer, so no call waits for them until
+// they are on an SSD. But write() blocks its thread: what else has arrived is seen afterwards.
 //
 // The rest of a run stays in the buffer, for the offloader to move to staging memory:
 // the last zone of a range where it is shorter than others, and all of a run that could not be

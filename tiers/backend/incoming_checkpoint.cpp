@@ -223,8 +223,7 @@ class Part final : public IncomingCheckpoint {
     if (there.status().code() != Code::kNotFound) {
       keeps_files_ = !there.ok();  // it may be its own
       if (!there.ok()) return there.status();
-      return {Code::kInvalid,
-              "cannot write a checkpoint: another run's is in " + folder_ + " already"};
+      return taken_by_another_run(folder_);
     }
     return {};
   }
@@ -911,6 +910,10 @@ class Part final : public IncomingCheckpoint {
       if (setting_.cache != nullptr) setting_.cache->drop(owner());
       const auto gone = remove_local_files(files_, setting_.chunk_folders, place_.rank, place_.run);
       if (!is_committed && !gone.ok()) return;
+    }
+    // An earlier backend's, where it is not taken up because its run or another one has committed.
+    if (!is_committed || committed_before_) {
+      (void)files_.remove(folder_ + "/" + temporary_manifest_name(place_.rank, place_.run));
     }
     if (is_committed) return;
     remove_own([](const std::string& name) { return parse_segment_name(name); });

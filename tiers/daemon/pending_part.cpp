@@ -466,6 +466,14 @@ uint64_t newest_on_the_way(StagingMemory& memory, const std::string& store, cons
   return newest;
 }
 
+Result<uint64_t> free_epoch(StagingMemory& memory, Store& store, const std::string& job) {
+  // In this order: a part that has left the area is in the store.
+  const uint64_t newest = newest_on_the_way(memory, store.folder(), job, false);
+  const auto next = store.next_epoch(job);
+  if (!next.ok()) return next;
+  return std::max(next.value(), newest + 1);
+}
+
 Result<Manifest> read_pending(FileSystem& files, const PendingPlaces& places,
                               const OnTheWay::Part& part) {
   const auto nothing = [](uint32_t, uint64_t, uint64_t) { return false; };

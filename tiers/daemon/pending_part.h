@@ -21,6 +21,7 @@
 #include "tiers/placement/tier_settings.h"
 #include "tiers/staging/memory.h"
 #include "tiers/status.h"
+#include "tiers/store.h"
 
 namespace gpusnap {
 
@@ -44,6 +45,9 @@ std::vector<OnTheWay::Part> pending_parts(StagingMemory& memory, const std::stri
 // parts alone.
 uint64_t newest_on_the_way(StagingMemory& memory, const std::string& store, const std::string& job,
                            bool sealed);
+// The first epoch of that job after all that the store has and all that is on its way there from
+// the area. A part that is committed meanwhile counts, too.
+Result<uint64_t> free_epoch(StagingMemory& memory, Store& store, const std::string& job);
 
 // The part's manifest as its program handed it over, but for the parent's checksum: it has no
 // extents and no segments. Ok only if the part can be located now, if its parent and all before it

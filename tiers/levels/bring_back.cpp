@@ -74,52 +74,59 @@ class Teller {
 class Bringer {
  public:
   Bringer(FileSystem& files, const Nodes& nodes, Store& store, const BringBackRequest& request,
-          const std::vector<EpochCopies>& epochs, const Listed& listed)
+          const std::vector<PartCopies>& parts, const Listed& listed)
       : files_(files),
         nodes_(nodes),
         request_(request),
-        epochs_(epochs),
+        ancestry_(parts),
         listed_(listed),
         job_(sanitise_job(request.job)),
         job_folder_(store.job_folder(request.job)) {}
 
+  // Nothing is put back where a part's number is another run's in the store.
   Status bring(const EpochCopies& epoch) {
+    std::vector<const PartCopies*> all;
     for (const PartCopies* part : epoch.parts) {
       // The oldest ancestor first: a part is never there before what it needs.
       std::vector<const PartCopies*> chain;
-      for (; part != nullptr; part = parent_of(*part)) chain.push_back(part);
-      std::ranges::reverse(chain);
-      for (const PartCopies* each : chain) {
-        if (Status done = bring(*each); !done.ok()) return done;
-      }
+      for (; part != nullptr; part = ancestry_.parent_of(*part)) chain.push_back(part);
+      all.insert(all.end(), chain.rbegin(), chain.rend());
+    }
+    for (const PartCopies* each : all) {
+      if (Status free = check_number(each->about.part); !free.ok()) return free;
+    }
+    for (const PartCopies* each : all) {
+      if (Status done = bring(*each); !done.ok()) return done;
     }
     return {};
   }
   bool has_brought_any() const { return brought_; }
 
  private:
-  const PartCopies* parent_of(const PartCopies& part) const {
-    const auto epoch = std::ranges::find(epochs_, part.about.parent, &EpochCopies::epoch);
-    const bool has_parent = part.about.parent != 0 && epoch != epochs_.end() &&
-                            part.about.part.rank < epoch->parts.size();
-    return has_parent ? epoch->parts[part.about.part.rank] : nullptr;
+  std::string id_of(const PartId& id) const {
+    return request_.job + "@" + std::to_string(id.epoch);
+  }
+
+  const Manifest* stored(const PartId& id) const {
+    const ListedCheckpoint* const there = find(listed_, id.epoch);
+    return there == nullptr ? nullptr : manifest_of(*there, id.rank);
+  }
+
+  Status check_number(const PartId& id) const {
+    const Manifest* const manifest = stored(id);
+    if (manifest == nullptr || manifest->run == id.run) return {};
+    return {Code::kInvalid, id_of(id) + " cannot come back from other nodes: another run's " +
+                                "checkpoint has its number in the store"};
   }
 
   Status bring(const PartCopies& part) {
     const PartId& id = part.about.part;
-    const std::string name = request_.job + "@" + std::to_string(id.epoch);
-    const ListedCheckpoint* const there = find(listed_, id.epoch);
-    const Manifest* const manifest = there == nullptr ? nullptr : manifest_of(*there, id.rank);
-    if (manifest != nullptr) {
-      if (manifest->run != id.run) {
-        return {Code::kInvalid, name + " cannot come back from other nodes: another run's " +
-                                    "checkpoint has its number in the store"};
-      }
-      if (there->parts.at(id.rank).problem.ok()) return {};
-    }
+    const bool is_there =
+        stored(id) != nullptr && find(listed_, id.epoch)->parts.at(id.rank).problem.ok();
+    if (is_there) return {};
     brought_ = true;
     const std::string what =
-        name + (part.about.ranks > 1 ? " rank " + std::to_string(id.rank) : "");
+        id_of(id) + (part.about.ranks > 1 ? " rank " + std::to_string(id.rank) : "");
     Teller teller(request_, what);
     return rebuild(files_, nodes_, part, {job_folder_, job_, id.epoch, id.rank},
                    [&](uint64_t done, uint64_t total) { teller(done, total); });
@@ -128,7 +135,7 @@ class Bringer {
   FileSystem& files_;
   const Nodes& nodes_;
   const BringBackRequest& request_;
-  const std::vector<EpochCopies>& epochs_;
+  const Ancestry ancestry_;
   const Listed& listed_;
   const std::string job_;
   const std::string job_folder_;
@@ -160,7 +167,7 @@ Result<bool> bring_back(FileSystem& files, const Nodes& nodes, Store& store,
                  std::to_string(nodes.size() - catalogue.unreachable.size()) + " of " +
                  std::to_string(nodes.size()) + " nodes");
   }
-  Bringer bringer(files, nodes, store, request, epochs, listed.value());
+  Bringer bringer(files, nodes, store, request, catalogue.parts, listed.value());
   Status done = bringer.bring(*chosen);
   if (!done.ok()) return done;
   return bringer.has_brought_any();

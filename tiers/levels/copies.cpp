@@ -93,7 +93,33 @@ bool is_better(const PartCopies& one, const PartCopies& other) {
   return worth(one) > worth(other);
 }
 
+// How well a part fits as a parent: one of the same run first, whose numbers are each its own, then
+// one that was made before the child. A run that was made since may have taken the parent's number.
+auto fit(const PartCopies& parent, const PartCopies& child) {
+  return std::pair(parent.about.part.run == child.about.part.run,
+                   parent.about.cut_unix_ns < child.about.cut_unix_ns);
+}
+
 }  // namespace
+
+Ancestry::Ancestry(const std::vector<PartCopies>& parts) {
+  for (const PartCopies& each : parts) {
+    by_place_[{each.about.part.epoch, each.about.part.rank}].push_back(&each);
+  }
+}
+
+const PartCopies* Ancestry::parent_of(const PartCopies& part) const {
+  if (part.about.parent == 0) return nullptr;
+  const auto there = by_place_.find({part.about.parent, part.about.part.rank});
+  if (there == by_place_.end()) return nullptr;
+  const PartCopies* best = nullptr;
+  for (const PartCopies* each : there->second) {
+    const bool is_first = best == nullptr || fit(*each, part) > fit(*best, part);
+    const bool is_equal = best != nullptr && fit(*each, part) == fit(*best, part);
+    if (is_first || (is_equal && is_better(*each, *best))) best = each;
+  }
+  return best;
+}
 
 std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts) {
   std::map<uint64_t, std::map<uint32_t, const PartCopies*>, std::greater<>> best;
@@ -101,15 +127,12 @@ std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts) {
     const PartCopies*& found = best[each.about.part.epoch][each.about.part.rank];
     if (found == nullptr || is_better(each, *found)) found = &each;
   }
+  const Ancestry ancestry(parts);
   // A part counts as its ancestors do.
   const auto holds = [&](const PartCopies* part, bool (PartCopies::*does)() const) {
-    for (; part != nullptr;) {
+    for (; part != nullptr; part = ancestry.parent_of(*part)) {
       if (!(part->*does)()) return false;
       if (part->about.parent == 0) return true;
-      const auto parent = best.find(part->about.parent);
-      if (parent == best.end()) return false;
-      const auto rank = parent->second.find(part->about.part.rank);
-      part = rank == parent->second.end() ? nullptr : rank->second;
     }
     return false;
   };

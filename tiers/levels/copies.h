@@ -42,6 +42,17 @@ Catalogue look_at(const Nodes& nodes, const std::string& store, const std::strin
 std::vector<PartCopies> put_together(
     const std::vector<std::pair<uint32_t, std::vector<ShardHeader>>>& said);
 
+// Which part another one was made on, of one store and job. Pure. `parts` outlives it.
+class Ancestry {
+ public:
+  explicit Ancestry(const std::vector<PartCopies>& parts);
+  // Its best coding; null where it has none, or nobody has it.
+  const PartCopies* parent_of(const PartCopies& part) const;
+
+ private:
+  std::map<std::pair<uint64_t, uint32_t>, std::vector<const PartCopies*>> by_place_;
+};
+
 // The copies of one checkpoint of a job, over its ranks. Pure.
 struct EpochCopies {
   uint64_t epoch = 0;

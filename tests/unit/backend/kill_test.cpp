@@ -36,9 +36,15 @@ class BackendKillTest : public ::testing::TestWithParam<bool> {
 
   std::string store() const { return folder_ + "/store"; }
 
+  struct Node {
+    std::string area;
+    std::string ssd;
+  };
+  Node first_node() const { return {area_, folder_ + "/ssd"}; }
+
   // Until it closes the area or is killed, by itself at the operation `dies_at`.
-  [[noreturn]] void serve(uint64_t slots, size_t dies_at) {
-    const auto memory = StagingMemory::serve(area_, {kSlot, slots * kSlot});
+  [[noreturn]] static void serve(const Node& node, uint64_t slots, size_t dies_at) {
+    const auto memory = StagingMemory::serve(node.area, {kSlot, slots * kSlot});
     if (!memory.ok()) ::_exit(memory.status().code() == Code::kBusy ? 2 : 3);
     IoEngine engine{IoOptions()};
     const auto real = posix_file_system_on(engine);
@@ -50,8 +56,8 @@ class BackendKillTest : public ::testing::TestWithParam<bool> {
     options.chunk_bytes = 3 * kSlot;
     options.idle = 1ms;
     if (GetParam()) {
-      options.name = area_;
-      options.ssd = {{folder_ + "/ssd", 12 * kSlot}};
+      options.name = node.area;
+      options.ssd = {{node.ssd, 12 * kSlot}};
       options.policy = PlacementPolicy::kHybridNaive;
       options.cache_bytes = 3 * kSlot;
     }
@@ -62,8 +68,11 @@ class BackendKillTest : public ::testing::TestWithParam<bool> {
   }
 
   pid_t start(uint64_t slots, size_t dies_at = SIZE_MAX) {
+    return start(first_node(), slots, dies_at);
+  }
+  static pid_t start(const Node& node, uint64_t slots, size_t dies_at) {
     const pid_t child = ::fork();
-    if (child == 0) serve(slots, dies_at);
+    if (child == 0) serve(node, slots, dies_at);
     return child;
   }
   static int wait_for(pid_t child) {
@@ -125,6 +134,17 @@ class BackendKillTest : public ::testing::TestWithParam<bool> {
       std::this_thread::sleep_for(1ms);
     }
     return nullptr;
+  }
+
+  // An area with room for `slots`, and nobody who serves it.
+  static std::unique_ptr<StagingMemory> unserved(const std::string& area, uint64_t slots) {
+    {
+      auto memory = StagingMemory::serve(area, {kSlot, slots * kSlot});
+      if (!memory.ok()) return nullptr;
+      memory.value()->grow(slots);
+    }
+    auto memory = StagingMemory::attach(area);
+    return memory.ok() ? std::move(memory.value()) : nullptr;
   }
 
   std::string folder_;
@@ -220,6 +240,67 @@ TEST_P(BackendKillTest, AtAnyMoment) {
   }
   wait_for(supervisor);
   expect_clean();
+}
+
+// The backend of one node dies with a run's part, before anybody else can know of it. A run on
+// another node takes the same number, in the same store, and the first backend comes back before
+// the second one is done, or after that. One of them has the number, and the other one is told.
+TEST_P(BackendKillTest, TwoRunsThatTakeOneNumber) {
+  constexpr uint64_t kSlots = 40, kEpoch = 7;
+  constexpr size_t kStep = 7;  // odd: both orders
+  const Node first_node = BackendKillTest::first_node();
+  const Node second_node{StagingMemory::name_for(area_ + "-other"), folder_ + "/other-ssd"};
+  size_t first_won = 0, second_won = 0, at = 0;
+  bool died = true;
+  for (; died; at += kStep) {
+    job_.name = "demo" + std::to_string(at);
+    const bool together = at % 2 == 1;
+    Job first_job = job_, second_job = job_;
+    first_job.run = "first";
+    second_job.run = "second";
+    second_job.ranges = {3, 50000, 60 << 10};
+    const auto first_area = unserved(first_node.area, kSlots);
+    const auto second_area = unserved(second_node.area, kSlots);
+    ASSERT_TRUE(first_area && second_area);
+    Saver first(*first_area, store(), first_job), second(*second_area, store(), second_job);
+    first.open_journal();
+    second.open_journal();
+    const uint32_t first_stream = first.save(kEpoch);
+    const pid_t dying = start(first_node, kSlots, at);
+    int status = 0;
+    died = false;
+    while (!died && !first.client().outcome(first_stream)) {
+      died = ::waitpid(dying, &status, WNOHANG) != 0;
+      std::this_thread::sleep_for(100us);
+    }
+    const uint32_t second_stream = second.save(kEpoch);
+    std::vector<std::pair<Node, pid_t>> backends{
+        {second_node, start(second_node, kSlots, SIZE_MAX)}};
+    if (!together) {
+      while (!second.client().outcome(second_stream)) std::this_thread::sleep_for(100us);
+    }
+    backends.emplace_back(first_node, died ? start(first_node, kSlots, SIZE_MAX) : dying);
+    const Status of_first = first.wait(first_stream), of_second = second.wait(second_stream);
+    first.go();
+    second.go();
+    for (const auto& [node, backend] : backends) {
+      const int ended = wait_for(backend);
+      if (!WIFSIGNALED(ended)) continue;
+      died = true;  // while it tidied up
+      (void)wait_for(start(node, kSlots, SIZE_MAX));
+    }
+    EXPECT_NE(of_first.ok(), of_second.ok())
+        << "first: " << of_first.message() << ", second: " << of_second.message();
+    const Status& lost = of_first.ok() ? of_second : of_first;
+    EXPECT_NE(lost.message().find("another run's"), std::string::npos) << lost.message();
+    job_ = of_first.ok() ? first_job : second_job;
+    ++(of_first.ok() ? first_won : second_won);
+    expect_back(kEpoch);
+    expect_clean();
+    if (HasFailure()) FAIL() << "killed at " << at;
+  }
+  EXPECT_GT(first_won, 0U);
+  EXPECT_GT(second_won, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiers, BackendKillTest, ::testing::Bool(),

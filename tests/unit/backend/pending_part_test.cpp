@@ -21,6 +21,7 @@
 #include "tests/support/forwarding_file_system.h"
 #include "tiers/backend/restore_reader.h"
 #include "tiers/part_reader.h"
+#include "watched_file_system.h"
 
 namespace gpusnap::test {
 namespace {
@@ -321,6 +322,24 @@ TEST_F(PendingTest, AllOfItInMemoryAndNobodyServes) {
   EXPECT_EQ(located_, 1);
   EXPECT_EQ(newest_on_the_way(*memory_, "/store", "demo", true), 3U);
   EXPECT_EQ(newest_on_the_way(*memory_, "/elsewhere", "demo", true), 0U);
+}
+
+// A run that begins just then takes a number of its own.
+TEST_F(PendingTest, APartThatIsCommittedWhileItIsLookedForCounts) {
+  through_ = &files_;
+  hand_over(3);
+  int steps = 0;
+  WatchedFileSystem files(files_, [&] {
+    if (++steps != 2) return;  // when the store has been read for the first time
+    start();
+    drain();
+  });
+  const auto store = std::move(Store::open(files, "/store", false).value());
+  const auto free = free_epoch(*memory_, *store, "demo");
+  ASSERT_TRUE(free.ok()) << free.status().message();
+  EXPECT_EQ(free.value(), 4U);
+  EXPECT_TRUE(files_.exists("/store/demo/e3/r0.manifest"));
+  EXPECT_EQ(free_epoch(*memory_, *store, "demo").value(), 4U);
 }
 
 // With nothing in between: the shared memory that programs and backends have, and its file.

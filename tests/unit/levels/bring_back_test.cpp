@@ -121,6 +121,70 @@ TEST_F(BringBack, AFailureLeavesNoHalf) {
   }
 }
 
+// ---- two runs that took the same numbers, since the store of the first one was lost ----
+
+class TwoRuns : public ::testing::Test {
+ protected:
+  TwoRuns() {
+    protect_all(first_, 3);
+    protect_all(second_, 2);
+  }
+  void protect_all(SomeStore& store, uint64_t epochs) {
+    for (uint64_t epoch = 1; epoch <= epochs; ++epoch) {
+      EXPECT_TRUE(protect(store.files(), all_, store.request(epoch, kScheme, 0), never).ok());
+    }
+  }
+  static Job second_job() {
+    Job job;
+    job.run = "def456";
+    job.ranges = {5000, 3};
+    job.later_ns = 3'600'000'000'000;
+    return job;
+  }
+  Result<bool> bring(FaultFileSystem& files, uint64_t epoch) {
+    return bring_back(files, all_, *Store::open(files, "/pfs", true).value(), {"demo", epoch, {}});
+  }
+
+  SomeStore first_{3, {}, true};
+  SomeStore second_{2, second_job(), true};
+  std::vector<std::unique_ptr<Node>> nodes_ = make_nodes(3);
+  Nodes all_ = pointers_to(nodes_);
+};
+
+TEST_F(TwoRuns, EachComesBackWithItsOwnAncestors) {
+  for (const SomeStore* run : {&first_, &second_}) {
+    FaultFileSystem empty;
+    const uint64_t newest = run == &first_ ? 3 : 2;
+    const auto brought = bring(empty, newest);
+    ASSERT_TRUE(brought.ok()) << brought.status().message();
+    ASSERT_TRUE(brought.value());
+    const auto store = std::move(Store::open(empty, "/pfs", false).value());
+    for (uint64_t epoch = 1; epoch <= newest; ++epoch) {
+      const auto found = store->find("demo@" + std::to_string(epoch));
+      ASSERT_TRUE(found.ok()) << found.status().message();
+      EXPECT_EQ(found->state, CheckpointState::kComplete) << found->reason;
+      EXPECT_EQ(found->ranks.at(0).run, run->job().run) << epoch;
+      EXPECT_TRUE(gpusnap::test::restore(*store, found.value(), run->job().ranges).ok());
+    }
+  }
+}
+
+TEST_F(TwoRuns, NothingIsPutBackWhereANumberIsTaken) {
+  FaultFileSystem files;
+  for (const std::string& path : second_.files().paths()) {
+    if (!path.starts_with("/pfs/demo/e1/")) files.put(path, second_.files().content(path));
+  }
+  ASSERT_TRUE(files.make_folder("/pfs/demo/e2").ok());
+  const std::vector<std::string> before = files.paths();
+  const auto brought = bring(files, 3);
+  EXPECT_EQ(brought.status().code(), Code::kInvalid);
+  EXPECT_NE(brought.status().message().find("demo@2 cannot come back"), std::string::npos)
+      << brought.status().message();
+  std::vector<std::string> after = files.paths();
+  std::erase(after, "/pfs/demo/lock");
+  EXPECT_EQ(after, before);
+}
+
 // ---- what goes ----
 
 PartCopies part(uint64_t epoch, bool is_whole, const std::string& run = "abc") {

@@ -114,11 +114,13 @@ class Node final : public ShardStore {
 // A job's checkpoints 1 to `epochs` in a store; nobody writes there any more.
 class SomeStore {
  public:
-  explicit SomeStore(uint64_t epochs) {
+  // `chained`: each but the first one is an increment of the one before.
+  explicit SomeStore(uint64_t epochs, Job job = {}, bool chained = false) : job_(std::move(job)) {
     LocalBackend backend(files_);
     const auto journal = gpusnap::test::open_journal(backend, job_);
     for (uint64_t epoch = 1; epoch <= epochs; ++epoch) {
-      const Status taken = gpusnap::test::take_checkpoint(backend, job_, epoch, journal.get());
+      const Status taken = gpusnap::test::take_checkpoint(backend, job_, epoch, journal.get(),
+                                                          chained ? epoch - 1 : 0);
       EXPECT_TRUE(taken.ok()) << taken.message();
     }
     backend.wait_for_checkpoints();

@@ -302,6 +302,34 @@ TEST(Copies, AnEpochNeedsAllRanksAndAllAncestors) {
   EXPECT_FALSE(epochs[1].is_recoverable);
 }
 
+// A child's parent is its own run's, though another run has taken the number since; else one that
+// was there before the child.
+TEST(Copies, AParentIsNotARunThatCameLater) {
+  std::vector<PartCopies> parts;
+  const auto add = [&](uint64_t epoch, const std::string& run, int64_t cut, uint64_t parent) {
+    PartCopies copies;
+    copies.about = shard(epoch, 0, 0, parent);
+    copies.about.part.run = run;
+    copies.about.cut_unix_ns = cut;
+    copies.about.ranks = 1;
+    copies.shards = {{0, {0}}, {1, {1}}};
+    parts.push_back(copies);
+  };
+  add(3, "restored", 30, 2);
+  add(2, "new", 90, 0);
+  add(2, "old", 20, 0);
+  add(2, "older", 10, 0);
+  EXPECT_EQ(Ancestry(parts).parent_of(parts[0]), &parts[2]);
+  parts[0].about.part.run = "older";
+  EXPECT_EQ(Ancestry(parts).parent_of(parts[0]), &parts[3]);
+  EXPECT_EQ(Ancestry(parts).parent_of(parts[1]), nullptr);
+  // The newer run's number 2 is not the ancestor of 3.
+  parts[3].shards.erase(1);
+  EXPECT_FALSE(epochs_of(parts).front().is_whole);
+  parts[0].about.part.run = "restored";
+  EXPECT_TRUE(epochs_of(parts).front().is_whole);
+}
+
 TEST(Copies, TwoShardsOnOneNodeAreNotProtected) {
   const std::vector<ShardHeader> both{shard(1, 0, 0), shard(1, 0, 1)};
   EXPECT_FALSE(put_together({{0, both}}).front().is_whole());

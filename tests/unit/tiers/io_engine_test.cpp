@@ -184,11 +184,11 @@ TEST(IoEngineTest, TheRingWorksInMemoryOfBothKinds) {
 }
 
 // In all threads of the process, and for good.
-bool forbid(long number) {
+bool forbid(long number, uint32_t error = EPERM) {
   std::array<sock_filter, 4> filter{{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
   const sock_fprog program{filter.size(), filter.data()};
@@ -226,6 +226,31 @@ TEST_F(ForbiddenTest, WhereItMayNotBeUsedThreadsDoIt) {
 
 TEST_F(ForbiddenTest, WhereItIsForbiddenLaterThreadsTakeOver) {
   EXPECT_EXIT(::_exit(use(__NR_io_uring_enter, false)), ::testing::ExitedWithCode(0), "^$");
+}
+
+// As on file systems that know no renaming that overwrites nothing.
+TEST(Renaming, OverwritesNothingWhereTheSystemCannotSaySo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto use = [](bool with_links) {
+    const Folder folder(temporary());
+    if (!forbid(__NR_renameat2, EINVAL)) return 77;
+    if (!with_links && !forbid(__NR_link, EPERM)) return 77;
+    FileSystem& files = posix_file_system();
+    const std::string from = folder.path() + "/new", to = folder.path() + "/name";
+    const auto make = [&](const std::string& path) { return files.create(path).ok(); };
+    if (!make(from) || !files.rename(from, to).ok()) return 1;
+    if (!make(from)) return 2;  // it was taken away from there
+    if (files.rename(from, to).code() != Code::kInvalid) return 3;
+    // An answer that was lost: the same file has both names already.
+    if (!files.remove(from).ok()) return 4;
+    if (with_links && (::link(to.c_str(), from.c_str()) != 0 || !files.rename(from, to).ok())) {
+      return 5;
+    }
+    if (files.remove(from).code() != Code::kNotFound) return 6;
+    return files.remove(to).ok() ? 0 : 7;
+  };
+  EXPECT_EXIT(::_exit(use(true)), ::testing::ExitedWithCode(0), "^$");
+  EXPECT_EXIT(::_exit(use(false)), ::testing::ExitedWithCode(0), "^$");
 }
 
 }  // namespace

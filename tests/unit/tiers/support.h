@@ -39,6 +39,7 @@ struct Job {
   uint32_t ranks = 1;
   std::vector<size_t> ranges = {10000, 1, 64 << 10, 777};
   uint64_t segment_bytes = 32 << 10;
+  int64_t later_ns = 0;  // its cuts, than those of a job without it
 };
 
 inline Manifest manifest_of(const Job& job, uint64_t epoch) {
@@ -50,7 +51,7 @@ inline Manifest manifest_of(const Job& job, uint64_t epoch) {
   manifest.run = job.run;
   manifest.host = "host";
   manifest.library_version = "0";
-  manifest.cut_unix_ns = static_cast<int64_t>(1'000'000'000 * epoch);
+  manifest.cut_unix_ns = static_cast<int64_t>(1'000'000'000 * epoch) + job.later_ns;
   manifest.stall_ns = 5;
   manifest.zone_bytes = 65536;
   manifest.calls = 100 * epoch;
@@ -108,10 +109,16 @@ inline Slot* next_slot(StagingPool& pool) {
   }
 }
 
-// Takes one checkpoint from the cut to the commit; slots are smaller than ranges.
+// Takes one checkpoint from the cut to the commit; slots are smaller than ranges. With a parent it
+// is an increment in which all has changed.
 inline Status take_checkpoint(LocalBackend& backend, const Job& job, uint64_t epoch,
-                              JournalWriter* journal) {
+                              JournalWriter* journal, uint64_t parent = 0) {
   Manifest manifest = manifest_of(job, epoch);
+  if (parent != 0) {
+    manifest.parent = parent;
+    manifest.chain = 1;
+    for (SavedRange& range : manifest.ranges) range.fresh = true;
+  }
   if (journal != nullptr) {
     journal->append(journal_bytes(epoch), 4);
     manifest.journal.push_back(journal->seal());
