@@ -101,6 +101,7 @@ struct Driver {
   X(cuMemMapArrayAsync)                      \
   X(cuStreamDestroy_v2)                      \
   X(cuDeviceCanAccessPeer)                   \
+  X(cuDeviceGetUuid)                         \
   X(cuDeviceGetP2PAttribute)
 
 #define X(name) decltype(&::name) name = nullptr;

@@ -189,15 +189,30 @@ Result<GrowingMemory> reserve_memory(const Driver& driver, int device, uint64_t 
                 std::to_string(size) + " bytes cannot be reserved: " + error_name(driver, result));
 }
 
-CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes) {
+CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes, bool shareable) {
   const uint64_t more = std::min(bytes, memory.reserved - memory.size);
   if (more == 0) return CUDA_SUCCESS;
   MappedMemory part{.address = memory.address + memory.size, .size = more, .device = memory.device};
   memory.parts.reserve(memory.parts.size() + 1);
-  const CUresult result = back(driver, part, 0);
+  const CUresult result = back(driver, part, 0, shareable);
   if (result != CUDA_SUCCESS) return result;
   memory.parts.push_back(part);
   memory.size += more;
+  return CUDA_SUCCESS;
+}
+
+CUresult append_memory(const Driver& driver, GrowingMemory& memory,
+                       CUmemGenericAllocationHandle handle, uint64_t bytes) {
+  if (bytes > memory.reserved - memory.size) return CUDA_ERROR_INVALID_VALUE;
+  const MappedMemory part{.address = memory.address + memory.size,
+                          .size = bytes,
+                          .handle = handle,
+                          .device = memory.device};
+  memory.parts.reserve(memory.parts.size() + 1);
+  const CUresult result = map_physical(driver, part);
+  if (result != CUDA_SUCCESS) return result;
+  memory.parts.push_back(part);
+  memory.size += bytes;
   return CUDA_SUCCESS;
 }
 

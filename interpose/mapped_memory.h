@@ -48,7 +48,13 @@ struct GrowingMemory {
 // Addresses alone. As map_memory().
 Result<GrowingMemory> reserve_memory(const Driver& driver, int device, uint64_t size);
 // The next so many bytes, or what is left. After a failure everything is as it was.
-CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes);
+// `shareable`: as map_memory().
+CUresult grow_memory(const Driver& driver, GrowingMemory& memory, uint64_t bytes,
+                     bool shareable = false);
+// Physical memory that is there already, as the next bytes; the handle stays the caller's where it
+// fails.
+CUresult append_memory(const Driver& driver, GrowingMemory& memory,
+                       CUmemGenericAllocationHandle handle, uint64_t bytes);
 void unmap_memory(const Driver& driver, const GrowingMemory& memory);
 
 }  // namespace gpusnap

@@ -249,6 +249,13 @@ Status Session::open_store() {
   triggers_->set_status_source([this] { return status(); });
   if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
   if (coordinated_) begin_sharing();
+  if (settings_.balance == Balance::kNode) {
+    triggers_->set_loan_source(
+        {[this](const LoanRequest& request, uint64_t number, std::vector<int>& descriptors) {
+           return snapshots_->lend(request, number, descriptors);
+         },
+         [this](uint64_t number) { snapshots_->end_loan(number); }});
+  }
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "interpose/services/control_connection.h"
 #include "interpose/snapshot/device_lane.h"
 
 namespace gpusnap {
@@ -42,45 +43,11 @@ CUipcMemHandle handle_from(const HandleBytes& bytes) {
   return handle;
 }
 
-// A connection to the process, which is this user's. Not valid: there is none, or not now.
-Descriptor connect_to(pid_t process) {
-  Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const ControlAddress name = control_address(geteuid(), process);
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  const bool right = connection.valid() &&
-                     connect(connection.get(), reinterpret_cast<const sockaddr*>(&name.address),
-                             name.bytes) == 0 &&
-                     getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-                     peer.uid == geteuid() && peer.pid == process;
-  return right ? std::move(connection) : Descriptor(-1);
-}
-
 // One message, with what comes along. Empty: there is none.
-std::string receive(int connection, std::vector<Descriptor>& files) {
+std::string receive_in_time(int connection, std::vector<Descriptor>& files) {
   pollfd polled{connection, POLLIN, 0};
   if (poll(&polled, 1, static_cast<int>(kPatience / std::chrono::milliseconds(1))) != 1) return {};
-  std::string text(kControlMessageBytes + 1, '\0');
-  iovec part{text.data(), text.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostMemoryPieces)] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const ssize_t got = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
-  for (cmsghdr* head = CMSG_FIRSTHDR(&message); got > 0 && head != nullptr;
-       head = CMSG_NXTHDR(&message, head)) {
-    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int file = -1;
-      std::memcpy(&file, CMSG_DATA(head) + i * sizeof file, sizeof file);
-      files.emplace_back(file);
-    }
-  }
-  text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  return text;
+  return receive(connection, files).value_or(std::string());
 }
 }  // namespace
 
@@ -181,7 +148,7 @@ Result<SharedMemory::Answer> SharedMemory::ask(const SharedHandle& handle) const
   const auto until = Clock::now() + kPatience;
   std::string why = "its process does not answer";
   for (; Clock::now() < until; std::this_thread::sleep_for(kBetweenTries)) {
-    const Descriptor connection = connect_to(handle.process);
+    const Descriptor connection = connect_to(handle.process, SOCK_CLOEXEC);
     if (!connection.valid() && kill(handle.process, 0) != 0) {
       return Status(Code::kNotFound, "its process has ended");
     }
@@ -190,7 +157,7 @@ Result<SharedMemory::Answer> SharedMemory::ask(const SharedHandle& handle) const
       continue;
     }
     Answer answer;
-    const auto reply = decode_memory_reply(receive(connection.get(), answer.files));
+    const auto reply = decode_memory_reply(receive_in_time(connection.get(), answer.files));
     if (!reply) continue;
     if (reply->error.empty() && reply->pieces.size() == answer.files.size()) {
       answer.reply = *reply;

@@ -3,6 +3,7 @@
 // Pure logic. Not thread-safe; the owner serialises.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -35,6 +36,20 @@ class BlockPool {
     next_ %= used_.size();
     free_ -= run.count;
     return run;
+  }
+  // The longest run of free blocks, the first of several, or its first `most`. Looks at all blocks.
+  Run take_longest(uint64_t most) {
+    Run longest;
+    for (uint64_t first = 0; first < used_.size();) {
+      uint64_t end = first;
+      while (end < used_.size() && !used_[end]) ++end;
+      if (end - first > longest.count) longest = {first, end - first};
+      first = end + 1;
+    }
+    longest.count = std::min(longest.count, most);
+    for (uint64_t i = longest.first; i < longest.first + longest.count; ++i) used_[i] = true;
+    free_ -= longest.count;
+    return longest;
   }
   void give_back(Run run) {
     for (uint64_t i = run.first; i < run.first + run.count; ++i) used_[i] = false;

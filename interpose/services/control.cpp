@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstring>
 #include <set>
+#include <span>
 
 namespace gpusnap {
 namespace {
@@ -14,6 +15,7 @@ constexpr std::string_view kOk = "gpusnap 1 ok ";
 constexpr std::string_view kError = "gpusnap 1 error ";
 constexpr std::string_view kStatus = "gpusnap 1 status";
 constexpr std::string_view kMemory = "gpusnap 1 memory ";
+constexpr std::string_view kLoan = "gpusnap 1 loan ";
 // Of what the program has as a handle.
 constexpr std::string_view kHandleMagic = "gpusnapM";
 constexpr std::string_view kDigits = "0123456789abcdef";
@@ -302,16 +304,23 @@ std::optional<MemoryRequest> decode_memory_request(std::string_view message) {
   return message.empty() ? std::optional(request) : std::nullopt;
 }
 
+namespace {
+std::string digits_of(std::span<const char> bytes) {
+  std::string digits;
+  for (const char byte : bytes) {
+    digits += kDigits[static_cast<unsigned char>(byte) >> 4];
+    digits += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return digits;
+}
+}  // namespace
+
 std::string encode_memory_reply(const MemoryReply& reply) {
   if (!reply.error.empty()) return encode_reply({.error = reply.error});
   std::string text = std::string(kMemory) + std::to_string(reply.address) + " " +
                      std::to_string(reply.size) + (reply.same_job ? " 1" : " 0");
   if (reply.pieces.empty()) {
-    text += " driver ";
-    for (const char byte : reply.driver) {
-      text += kDigits[static_cast<unsigned char>(byte) >> 4];
-      text += kDigits[static_cast<unsigned char>(byte) & 15];
-    }
+    text += " driver " + digits_of(reply.driver);
   } else {
     text += " mapped " + std::to_string(reply.first);
     for (const uint64_t bytes : reply.pieces) text += " " + std::to_string(bytes);
@@ -320,7 +329,7 @@ std::string encode_memory_reply(const MemoryReply& reply) {
 }
 
 namespace {
-bool read_driver_handle(std::string_view digits, HandleBytes& bytes) {
+bool read_digits(std::string_view digits, std::span<char> bytes) {
   if (digits.size() != 2 * bytes.size()) return false;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const size_t high = kDigits.find(digits[2 * i]), low = kDigits.find(digits[2 * i + 1]);
@@ -330,18 +339,34 @@ bool read_driver_handle(std::string_view digits, HandleBytes& bytes) {
   return true;
 }
 
+// Bytes of each, of which `end` becomes the sum and what it was before.
+bool read_sizes(std::string_view words, std::vector<uint64_t>& pieces, uint64_t& end) {
+  while (!words.empty() && pieces.size() < kMostMemoryPieces) {
+    uint64_t bytes = 0;
+    if (!parse_number(take_word(words), bytes) || bytes == 0 || end + bytes < end) return false;
+    end += bytes;
+    pieces.push_back(bytes);
+  }
+  return words.empty() && !pieces.empty();
+}
+
 // The allocation lies in them.
 bool read_pieces(std::string_view words, MemoryReply& reply) {
   if (!parse_number(take_word(words), reply.first)) return false;
   uint64_t end = reply.first;
-  while (!words.empty() && reply.pieces.size() < kMostMemoryPieces) {
-    uint64_t bytes = 0;
-    if (!parse_number(take_word(words), bytes) || bytes == 0 || end + bytes < end) return false;
-    end += bytes;
-    reply.pieces.push_back(bytes);
-  }
-  return words.empty() && !reply.pieces.empty() && reply.address >= reply.first &&
+  return read_sizes(words, reply.pieces, end) && reply.address >= reply.first &&
          reply.address < end && reply.size <= end - reply.address;
+}
+
+// Of a message that ends as it should; empty otherwise.
+std::string_view words_after(std::string_view begin, std::string_view message) {
+  if (message.size() > kControlMessageBytes || !message.starts_with(begin) ||
+      !message.ends_with('\n')) {
+    return {};
+  }
+  message.remove_prefix(begin.size());
+  message.remove_suffix(1);
+  return message;
 }
 }  // namespace
 
@@ -366,10 +391,50 @@ std::optional<MemoryReply> decode_memory_reply(std::string_view message) {
   if (!read || same_job < 0 || same_job > 1 || reply.size == 0) return std::nullopt;
   reply.same_job = same_job == 1;
   const std::string_view kind = take_word(message);
-  const bool whole = kind == "driver"   ? read_driver_handle(message, reply.driver)
+  const bool whole = kind == "driver"   ? read_digits(message, reply.driver)
                      : kind == "mapped" ? read_pieces(message, reply)
                                         : false;
   return whole ? std::optional(reply) : std::nullopt;
+}
+
+std::string encode_loan_request(const LoanRequest& request) {
+  return std::string(kLoan) + std::to_string(request.bytes) + " " + digits_of(request.device) +
+         "\n";
+}
+
+std::optional<LoanRequest> decode_loan_request(std::string_view message) {
+  std::string_view words = words_after(kLoan, message);
+  LoanRequest request;
+  if (!parse_number(take_word(words), request.bytes) || request.bytes == 0 ||
+      !read_digits(words, request.device)) {
+    return std::nullopt;
+  }
+  return request;
+}
+
+std::string encode_loan_reply(const LoanReply& reply) {
+  if (!reply.error.empty()) return encode_reply({.error = reply.error});
+  std::string text = std::string(kLoan) + std::to_string(reply.bytes) + " " +
+                     std::to_string(reply.first) + " " + digits_of(reply.device);
+  for (const uint64_t bytes : reply.pieces) text += " " + std::to_string(bytes);
+  return text + "\n";
+}
+
+std::optional<LoanReply> decode_loan_reply(std::string_view message) {
+  LoanReply reply;
+  if (message.starts_with(kError)) {
+    const std::optional<CutOutcome> outcome = decode_reply(message);
+    if (!outcome) return std::nullopt;
+    reply.error = outcome->error;
+    return reply;
+  }
+  std::string_view words = words_after(kLoan, message);
+  uint64_t end = 0;
+  const bool read =
+      parse_number(take_word(words), reply.bytes) && reply.bytes != 0 &&
+      parse_number(take_word(words), reply.first) && read_digits(take_word(words), reply.device) &&
+      read_sizes(words, reply.pieces, end) && reply.first < end && reply.bytes <= end - reply.first;
+  return read ? std::optional(reply) : std::nullopt;
 }
 
 ControlAddress control_address(uid_t uid, pid_t pid) {

@@ -16,6 +16,12 @@
 //            descriptor of each piece of physical memory
 //            "gpusnap 1 error <text>\n"
 //
+//   request  "gpusnap 1 loan <bytes> <device>\n"  of a process whose device buffer is too small
+//   reply    "gpusnap 1 loan <bytes> <first> <device> <bytes> ...\n", with a descriptor of each
+//            piece of physical memory; the connection stays until
+//   request  "gpusnap 1 returned\n"               whoever borrowed it does not use it any more
+//            "gpusnap 1 error <text>\n"
+//
 // In a value, bytes up to a space, DEL and '%' are written as '%' and two hexadecimal digits. A
 // word that is left out has the value of a ProcessStatus that was just made; one that the reader
 // does not know is passed over, so later versions may say more.
@@ -151,6 +157,31 @@ struct MemoryReply {
 };
 std::string encode_memory_reply(const MemoryReply& reply);
 std::optional<MemoryReply> decode_memory_reply(std::string_view message);
+
+// ---- device buffers that processes lend each other (snapshot/borrower.h) ----
+
+inline constexpr std::string_view kReturned = "gpusnap 1 returned\n";
+// A device, by the identifier that the driver gives it in all processes.
+using DeviceId = std::array<char, 16>;
+struct LoanRequest {
+  uint64_t bytes = 0;  // no more than these
+  DeviceId device{};   // that they are for: memory of another one is wanted
+  bool operator==(const LoanRequest&) const = default;
+};
+std::string encode_loan_request(const LoanRequest& request);
+std::optional<LoanRequest> decode_loan_request(std::string_view message);
+
+// Memory that lies in pieces of physical memory of a device, one behind the other.
+struct LoanReply {
+  uint64_t bytes = 0;
+  uint64_t first = 0;            // byte of the first piece
+  DeviceId device{};             // that has it
+  std::vector<uint64_t> pieces;  // bytes of each; at most kMostMemoryPieces
+  std::string error;             // one line; empty: there is all else
+  bool operator==(const LoanReply&) const = default;
+};
+std::string encode_loan_reply(const LoanReply& reply);
+std::optional<LoanReply> decode_loan_reply(std::string_view message);
 
 // The name under which process `pid` of user `uid` listens.
 struct ControlAddress {

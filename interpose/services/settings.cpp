@@ -522,8 +522,10 @@ std::string read_direct(std::string_view value, ParsedSettings& into) {
 }
 
 std::string read_balance(std::string_view value, ParsedSettings& into) {
-  if (value != "on" && value != "off") return "not on or off";
-  into.settings.balance = value == "on";
+  constexpr std::array<std::string_view, 3> kWords = {"off", "on", "node"};
+  const auto* const found = std::ranges::find(kWords, value);
+  if (found == kWords.end()) return "not on, off or node";
+  into.settings.balance = static_cast<Balance>(found - kWords.begin());
   return {};
 }
 

@@ -68,6 +68,10 @@ struct PassOver {
 // "program,arguments"; empty: nothing.
 std::string words_of(const PassOver& pass_over);
 
+// Whose device buffers take zones that do not fit into a device's own: nobody's, those of the
+// process's other devices, or those of other processes of the node, too.
+enum class Balance : uint8_t { kOff, kProcess, kNode };
+
 struct Settings {
   std::string pfs = "./gpusnap";  // durable folder
   Every every{std::chrono::minutes(10)};
@@ -78,8 +82,8 @@ struct Settings {
   // needs a zone first does not wait long for the copies before it. At least the largest zone.
   uint64_t slot = 4 << 20;
   uint64_t device_cache =
-      256 << 20;        // bytes of device memory for gathering and duplicates; 0: none
-  bool balance = true;  // devices of a process take zones into their buffers for each other
+      256 << 20;  // bytes of device memory for gathering and duplicates; 0: none
+  Balance balance = Balance::kProcess;
   Organisation organisation;
   bool dirty_from_calls = false;  // GPUSNAP_DIRTY: what changed is told by calls, not fingerprints
   bool speculate = true;          // on kernels of which it is not proven what they write

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostClients = 16;
+constexpr size_t kMostBorrowers = 16;
 constexpr auto kAskingTime = std::chrono::seconds(5);  // for a client to say what it wants
 
 // The one instance, for the signal's handler.
@@ -38,6 +40,21 @@ int64_t nanoseconds_of(double seconds) {
 void close_socket(int& descriptor) noexcept {
   if (descriptor >= 0) close(descriptor);
   descriptor = -1;
+}
+
+// The process at the other end, by a descriptor that is readable once it has ended; -1: it is not
+// known, or has ended already. Whoever has inherited its end of the connection is not it.
+int process_behind(int connection) noexcept {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || peer.pid <= 0) {
+    return -1;
+  }
+  int process = static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0));
+  pollfd polled{connection, 0, 0};
+  // Its number may be another's by now.
+  if (poll(&polled, 1, 0) != 0) close_socket(process);
+  return process;
 }
 
 }  // namespace
@@ -212,6 +229,11 @@ void Triggers::set_memory_source(MemorySource source) {
   memory_source_ = std::move(source);
 }
 
+void Triggers::set_loan_source(LoanSource source) {
+  const std::lock_guard lock(mutex_);
+  loan_source_ = std::move(source);
+}
+
 void Triggers::answer(Client& client, std::string reply) {
   client.reply = std::move(reply);
   client.state = Client::State::kAnswered;
@@ -283,6 +305,7 @@ void Triggers::run() {
       const std::lock_guard lock(mutex_);
       for (const auto& client : clients_) {
         polled.push_back({client->socket, POLLIN, 0});
+        polled.push_back({client->borrower, POLLIN, 0});
         asking.push_back(client.get());
       }
     }
@@ -292,7 +315,8 @@ void Triggers::run() {
       [[maybe_unused]] const ssize_t drained = read(wakeup_, &count, sizeof count);
     }
     for (size_t i = 0; i < asking.size(); ++i) {
-      if (polled[i + 2].revents != 0) serve(*asking[i]);
+      if (polled[2 * i + 2].revents != 0) serve(*asking[i]);
+      if (polled[2 * i + 3].revents != 0) end_loan(*asking[i]);
     }
     if (polled[1].revents != 0) accept_client();
     answer_and_drop();
@@ -302,6 +326,7 @@ void Triggers::run() {
     const std::lock_guard lock(mutex_);
     for (const auto& client : clients_) {
       if (client->state == Client::State::kAnswered) continue;
+      close_socket(client->borrower);
       refuse(*client, "the program ends; no checkpoint was taken");
     }
   }
@@ -315,8 +340,9 @@ void Triggers::accept_client() {
   socklen_t bytes = sizeof peer;
   const bool allowed = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
                        (peer.uid == geteuid() || peer.uid == 0);
+  const size_t borrowers = this->borrowers();
   const std::lock_guard lock(mutex_);
-  if (!allowed || clients_.size() >= kMostClients) {
+  if (!allowed || clients_.size() >= kMostClients + borrowers) {
     CutOutcome refused;
     refused.error = allowed ? std::string(kTooManyRequests) : "only the program's user may ask";
     const std::string reply = encode_reply(refused);
@@ -338,7 +364,10 @@ void Triggers::serve(Client& client) {
   const std::string_view request(message, static_cast<size_t>(std::max<ssize_t>(got, 0)));
   std::unique_lock lock(mutex_);
   const bool asks = client.state == Client::State::kAsking;
-  if (got <= 0) {
+  if (client.state == Client::State::kLent) {
+    lock.unlock();
+    serve_borrower(client, request);
+  } else if (got <= 0) {
     close_socket(client.socket);  // gone; answer_and_drop() forgets it
   } else if (asks && is_checkpoint_request(request)) {
     if (!why_no_more_.empty()) return refuse(client, why_no_more_);
@@ -360,9 +389,59 @@ void Triggers::serve(Client& client) {
     lock.lock();
     client.descriptors = std::move(descriptors);
     answer(client, encode_memory_reply(reply));
+  } else if (const auto loan = decode_loan_request(request); asks && loan && loan_source_.lend) {
+    lock.unlock();
+    lend(client, *loan);
   } else if (client.state != Client::State::kAnswered) {
     refuse(client, std::string(kUnknownRequest));
   }
+}
+
+size_t Triggers::borrowers() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::ranges::count_if(
+      clients_, [](const auto& client) { return client->state == Client::State::kLent; }));
+}
+
+// Only this thread makes and ends loans.
+void Triggers::lend(Client& client, const LoanRequest& request) {
+  const size_t borrowers = this->borrowers();
+  LoanReply reply{.error = "it has lent to as many as it can"};
+  std::vector<int> descriptors;
+  int process = -1;
+  const uint64_t number = ++last_loan_;
+  if (borrowers < kMostBorrowers) {
+    process = process_behind(client.socket);
+    reply.error = "it cannot tell when the borrower has ended";
+  }
+  if (process >= 0) reply = loan_source_.lend(request, number, descriptors);
+  const std::lock_guard lock(mutex_);
+  if (!reply.error.empty()) {
+    close_socket(process);
+    return answer(client, encode_loan_reply(reply));
+  }
+  client.loan = number;
+  client.borrower = process;
+  client.reply = encode_loan_reply(reply);
+  client.descriptors = std::move(descriptors);
+  client.state = Client::State::kLent;
+  // Whoever has not got it has ended, or will say that it does not need it.
+  send_reply(client);
+}
+
+void Triggers::serve_borrower(Client& client, std::string_view message) {
+  if (message == kReturned) return end_loan(client);
+  const std::lock_guard lock(mutex_);
+  close_socket(client.socket);
+}
+
+void Triggers::end_loan(Client& client) {
+  if (client.state != Client::State::kLent) return;
+  loan_source_.end(client.loan);
+  const std::lock_guard lock(mutex_);
+  close_socket(client.borrower);
+  close_socket(client.socket);
+  client.state = Client::State::kAnswered;
 }
 
 void Triggers::send_reply(Client& client) {
@@ -390,6 +469,7 @@ void Triggers::answer_and_drop() {
   const Clock::time_point now = Clock::now();
   const std::lock_guard lock(mutex_);
   std::erase_if(clients_, [now](const std::unique_ptr<Client>& client) {
+    if (client->state == Client::State::kLent) return false;
     if (client->socket < 0) return true;
     if (client->state == Client::State::kAnswered) {
       send_reply(*client);

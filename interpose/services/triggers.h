@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "interpose/services/control.h"
@@ -71,6 +72,16 @@ class Triggers {
   using MemorySource =
       std::function<MemoryReply(const MemoryRequest&, std::vector<int>& descriptors)>;
   void set_memory_source(MemorySource source);
+  // What other processes borrow of this one's device buffers. Both are called by the background
+  // thread, under no lock of ours. `lend`: as a MemorySource, of the loan of that number. `end`:
+  // its borrower has returned it, or no thread of the borrower is there any more; a connection that
+  // ends tells neither, since what the process has asked of its device may still be on its way.
+  struct LoanSource {
+    std::function<LoanReply(const LoanRequest&, uint64_t number, std::vector<int>& descriptors)>
+        lend;
+    std::function<void(uint64_t number)> end;
+  };
+  void set_loan_source(LoanSource source);
   // Whether others can ask.
   bool listens() const { return join_ != nullptr && listener_ >= 0; }
 
@@ -85,9 +96,17 @@ class Triggers {
   struct Client {
     int socket = -1;
     std::chrono::steady_clock::time_point since;  // connected
-    enum class State : uint8_t { kAsking, kWaiting, kInCut, kAnswered } state = State::kAsking;
+    enum class State : uint8_t {
+      kAsking,
+      kWaiting,
+      kInCut,
+      kLent,
+      kAnswered
+    } state = State::kAsking;
     std::string reply;
     std::vector<int> descriptors;  // that go with it
+    uint64_t loan = 0;
+    int borrower = -1;  // its process; kLent
   };
 
   static void on_signal(int number, siginfo_t* info, void* context);
@@ -101,6 +120,10 @@ class Triggers {
   void serve(Client& client);
   static void answer(Client& client, std::string reply);
   static void send_reply(Client& client);
+  size_t borrowers();
+  void lend(Client& client, const LoanRequest& request);
+  void serve_borrower(Client& client, std::string_view message);
+  void end_loan(Client& client);
   static void refuse(Client& client, const std::string& why);
   void complete(ProcessStatus& status) const;
   void answer_and_drop();
@@ -130,6 +153,8 @@ class Triggers {
   std::string why_no_more_;  // of end_cuts()
   std::function<ProcessStatus()> status_source_;
   MemorySource memory_source_;
+  LoanSource loan_source_;
+  uint64_t last_loan_ = 0;
   std::vector<std::unique_ptr<Client>> clients_;
   std::function<void()> join_;
 };

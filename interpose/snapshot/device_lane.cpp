@@ -1,5 +1,8 @@
 #include "interpose/snapshot/device_lane.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -23,10 +26,21 @@ Status driver_status(const Driver& driver, const char* what, CUresult result) {
   return {Code::kIo, std::string(what) + ": the driver says " + error_name(driver, result)};
 }
 
+DeviceId device_id(const Driver& driver, int device) {
+  CUuuid id{};
+  DeviceId bytes{};
+  static_assert(sizeof id == sizeof bytes);
+  if (driver.cuDeviceGetUuid != nullptr && driver.cuDeviceGetUuid(&id, device) == CUDA_SUCCESS) {
+    std::memcpy(bytes.data(), &id, sizeof id);
+  }
+  return bytes;
+}
+
 Result<std::unique_ptr<DeviceLane>> DeviceLane::make(const Driver& driver, CUcontext context,
-                                                     const NodeLock* turns) {
-  std::unique_ptr<DeviceLane> lane(new DeviceLane(driver, context, turns));
+                                                     const NodeLock* turns, bool lends) {
+  std::unique_ptr<DeviceLane> lane(new DeviceLane(driver, context, turns, lends));
   if (Status status = lane->set_up(); !status.ok()) return status;
+  lane->id_ = device_id(driver, lane->device());
   return lane;
 }
 
@@ -101,10 +115,13 @@ void DeviceLane::grow_cache(uint64_t cache_bytes, uint64_t zone_bytes) {
   for (const int device : let_in_) {
     if (allow(cache, parts, device) != CUDA_SUCCESS) refused.insert(device);
   }
+  std::optional<Descriptor> file = cache.parts.size() > parts ? export_last(cache) : std::nullopt;
   std::lock_guard lock(mutex_);
   growing_ = false;
   for (const int device : refused) refuse(device);
   if (!tried) return;
+  // Parts are lent from the first one on.
+  if (file && files_.size() == parts) files_.push_back(std::move(*file));
   const Status& grown = *tried;
   has_all_ = !grown.ok() || cache.size == cache.reserved;
   if (!grown.ok() && cache.size == 0) {
@@ -136,7 +153,80 @@ Status DeviceLane::back_cache(GrowingMemory& cache, uint64_t cache_bytes) const 
     if (!reserved.ok()) return reserved.status();
     cache = std::move(reserved.value());
   }
-  return driver_status(driver_, "growing it", grow_memory(driver_, cache, whole(kPartOfCache)));
+  return driver_status(driver_, "growing it",
+                       grow_memory(driver_, cache, whole(kPartOfCache), may_lend_));
+}
+
+// The descriptor keeps the memory of the cache's last part for who is given it.
+std::optional<Descriptor> DeviceLane::export_last(const GrowingMemory& cache) const {
+  if (!may_lend_ || driver_.cuMemExportToShareableHandle == nullptr) return std::nullopt;
+  int file = -1;
+  const CUresult result = driver_.cuMemExportToShareableHandle(
+      &file, cache.parts.back().handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  if (result == CUDA_SUCCESS) return out_of_the_way(Descriptor(file));
+  log(LogLevel::kInfo, "the buffer on device ", device(),
+      " cannot be lent to other processes: the driver says ", error_name(driver_, result));
+  return std::nullopt;
+}
+
+void DeviceLane::keep_bytes(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  kept_bytes_ = bytes;
+}
+
+LoanReply DeviceLane::lend(uint64_t number, uint64_t most, std::vector<int>& descriptors) {
+  std::lock_guard lock(mutex_);
+  if (!lends_ || files_.empty() || files_.size() != cache_.parts.size()) {
+    return {.error = "its device buffer is not there, or cannot be lent"};
+  }
+  const auto run = loans_.grant(blocks_, number, most / zone_bytes_,
+                                (kept_bytes_ + zone_bytes_ - 1) / zone_bytes_);
+  if (!run) return {.error = "it needs its device buffer itself"};
+  guest_blocks_ += run->count;
+  LoanReply reply = pieces_of(*run, descriptors);
+  if (!reply.error.empty()) (void)end(number);
+  return reply;
+}
+
+// The parts in which the blocks lie.
+LoanReply DeviceLane::pieces_of(BlockPool::Run run, std::vector<int>& descriptors) const {
+  LoanReply reply;
+  reply.device = id_;
+  const uint64_t begin = run.first * zone_bytes_;
+  const uint64_t end = begin + run.count * zone_bytes_;
+  uint64_t at = 0;  // where the part begins
+  for (size_t i = 0; i < files_.size(); at += cache_.parts[i++].size) {
+    const uint64_t part_end = at + cache_.parts[i].size;
+    if (part_end <= begin || at >= end) continue;
+    if (reply.pieces.empty()) reply.first = begin - at;
+    if (reply.pieces.size() == kMostMemoryPieces) break;
+    descriptors.push_back(fcntl(files_[i].get(), F_DUPFD_CLOEXEC, files_[i].get()));
+    reply.pieces.push_back(cache_.parts[i].size);
+    reply.bytes += std::min(part_end, end) - std::max(at, begin);
+  }
+  if (std::ranges::find(descriptors, -1) == descriptors.end()) return reply;
+  for (const int descriptor : descriptors) ::close(descriptor);
+  descriptors.clear();
+  return {.error = "it has no descriptor left"};
+}
+
+bool DeviceLane::end_loan(uint64_t number) {
+  std::lock_guard lock(mutex_);
+  return end(number);
+}
+
+bool DeviceLane::end(uint64_t number) {
+  const auto run = loans_.end(blocks_, number);
+  if (!run) return false;
+  guest_blocks_ -= run->count;
+  loan_ended_.notify_all();
+  return true;
+}
+
+bool DeviceLane::stop_lending(std::chrono::nanoseconds longest) {
+  std::unique_lock lock(mutex_);
+  lends_ = false;
+  return loan_ended_.wait_for(lock, longest, [this] { return !loans_.any(); });
 }
 
 CUresult DeviceLane::allow(const GrowingMemory& cache, size_t first_part, int device) const {
@@ -359,6 +449,7 @@ GrowingMemory DeviceLane::take_cache() {
   if (growing_ || blocks_.free() != blocks_.size()) return {};
   has_all_ = true;  // the program needs the memory
   blocks_ = BlockPool();
+  files_.clear();
   return std::exchange(cache_, {});
 }
 

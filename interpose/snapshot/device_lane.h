@@ -6,6 +6,8 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,18 +18,24 @@
 
 #include "interpose/device/device_code.h"
 #include "interpose/mapped_memory.h"
+#include "interpose/services/control.h"
 #include "interpose/services/node_turn.h"
 #include "interpose/snapshot/event_pool.h"
+#include "interpose/snapshot/peer_buffer.h"
 #include "interpose/snapshot/peer_links.h"
 #include "interpose/snapshot/stream_waits.h"
 #include "interpose/snapshot/yielding.h"
+#include "tiers/io/system_call.h"
 #include "tiers/status.h"
 #include "tracker/block_pool.h"
+#include "tracker/loans.h"
 #include "tracker/snapshot_zones.h"
 
 namespace gpusnap {
 
 Status driver_status(const Driver& driver, const char* what, CUresult result);
+// Of a device in all processes; zeros where the driver has none.
+DeviceId device_id(const Driver& driver, int device);
 
 // A table that both sides have: device memory and, beside it, pinned host memory.
 struct Scratch {
@@ -42,20 +50,22 @@ struct GatherTable {
   bool busy = false;  // until the kernel has read it
 };
 
-class DeviceLane {
+class DeviceLane final : public PeerBuffer {
  public:
   // In the current context. `turns`: of the node's processes, for grow_cache(); null: none.
-  // Outlives it.
+  // Outlives it. `lends`: other processes may borrow blocks, where the driver can do that.
   static Result<std::unique_ptr<DeviceLane>> make(const Driver& driver, CUcontext context,
-                                                  const NodeLock* turns = nullptr);
+                                                  const NodeLock* turns = nullptr,
+                                                  bool lends = false);
   // The context has ended, and all that was in it.
-  ~DeviceLane();
+  ~DeviceLane() override;
   DeviceLane(const DeviceLane&) = delete;
   DeviceLane& operator=(const DeviceLane&) = delete;
 
   CUcontext context() const { return context_; }
   uint64_t number() const { return reinterpret_cast<uint64_t>(context_); }  // its handle
-  int device() const { return tables_.device; }
+  int device() const override { return tables_.device; }
+  const DeviceId& id() const { return id_; }
   CUstream offload() const { return offload_; }  // of the least priority: for the background
   CUstream gate() const { return gate_; }        // of the greatest: what calls wait for
   // Likewise, for what goes to the host: engines for the two directions work side by side.
@@ -102,16 +112,28 @@ class DeviceLane {
   // Blocks of one zone each, in device memory. Thread-safe.
   BlockPool::Run take_blocks(uint64_t most);
   void give_back_blocks(BlockPool::Run run);
-  // Blocks for zones of another device, which writes to them; none before let_devices_in().
-  BlockPool::Run take_blocks_for(int device, uint64_t most);
-  void give_back_guests(BlockPool::Run run);
+  // None before let_devices_in().
+  BlockPool::Run take_blocks_for(int device, uint64_t most) override;
+  void give_back_guests(BlockPool::Run run) override;
   uint64_t blocks();  // in all
   // Less than half of those that other devices have left to this one.
   bool few_blocks_left();
   // Bytes of blocks that are free; with all that the buffer of `cache_bytes` may still grow by.
   uint64_t free_bytes();
   uint64_t room_bytes(uint64_t cache_bytes);
-  CUdeviceptr block(uint64_t index);
+  CUdeviceptr block(uint64_t index) override;
+
+  // Free blocks of so many bytes are not lent to other processes: what a snapshot of this context
+  // has needed.
+  void keep_bytes(uint64_t bytes);
+  // Blocks for another process, of at most `most` bytes; an error where there are none. The
+  // descriptors are the caller's. Makes no driver calls.
+  LoanReply lend(uint64_t number, uint64_t most, std::vector<int>& descriptors);
+  // The borrower uses them no more. False: the loan is not of this lane.
+  bool end_loan(uint64_t number);
+  // Nothing more is lent. Waits for the loans that there are: false where they have not ended
+  // within `longest`.
+  bool stop_lending(std::chrono::nanoseconds longest);
 
   // Memory of the device from which storage is written directly (interpose/direct/), the same at
   // each call; 0: there is none. For one thread, the offloader's.
@@ -128,7 +150,7 @@ class DeviceLane {
   // Bytes a second that a device with 16 lanes of PCIe 4.0 reaches.
   static constexpr uint64_t kGuessedHostRate = 25'000'000'000;
 
-  DeviceLane(const Driver& driver, CUcontext context, const NodeLock* turns)
+  DeviceLane(const Driver& driver, CUcontext context, const NodeLock* turns, bool lends)
       : driver_(driver),
         context_(context),
         turns_(turns),
@@ -136,13 +158,18 @@ class DeviceLane {
         stream_waits_(driver),
         watch_(driver),
         host_clock_(driver, kGuessedHostRate),
-        peer_links_(driver) {}
+        peer_links_(driver),
+        may_lend_(lends),
+        lends_(lends) {}
   Status set_up();
   Status map_tables();
   // Nothing: it is the turn of another process.
   std::optional<Status> back_cache_in_turn(GrowingMemory& cache, uint64_t cache_bytes);
   Status back_cache(GrowingMemory& cache, uint64_t cache_bytes) const;
-  void refuse(int device);  // with the lock
+  std::optional<Descriptor> export_last(const GrowingMemory& cache) const;
+  LoanReply pieces_of(BlockPool::Run run, std::vector<int>& descriptors) const;  // with the lock
+  bool end(uint64_t loan);                                                       // likewise
+  void refuse(int device);                                                       // likewise
   // The parts of the cache from this one on.
   CUresult allow(const GrowingMemory& cache, size_t first_part, int device) const;
   CUresult upload_spans(uint32_t count);
@@ -150,6 +177,7 @@ class DeviceLane {
 
   const Driver& driver_;
   const CUcontext context_;
+  DeviceId id_{};
   NodeTurn turns_;  // the offloader's
   EventPool events_;
   StreamWaits stream_waits_;
@@ -170,6 +198,7 @@ class DeviceLane {
   // or, where they do not reach it, that on the device, which is copied.
   CUdeviceptr fingerprints_out_ = 0;
   std::array<GatherTable, 2> gather_;
+  const bool may_lend_;
 
   std::mutex mutex_;      // of what follows
   bool has_all_ = false;  // of the cache that is to be had
@@ -178,7 +207,12 @@ class DeviceLane {
   MappedMemory direct_;
   uint64_t zone_bytes_ = 0;
   BlockPool blocks_;
-  uint64_t guest_blocks_ = 0;  // with zones of other devices
+  uint64_t guest_blocks_ = 0;  // with zones of other devices, or lent
+  bool lends_;
+  std::vector<Descriptor> files_;  // of the cache's parts, as far as they may be lent
+  Loans loans_;
+  uint64_t kept_bytes_ = 0;
+  std::condition_variable loan_ended_;
   // Devices by what became of their wish to write to blocks.
   std::set<int> asked_, let_in_, refused_;
 };

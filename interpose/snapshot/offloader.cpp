@@ -31,16 +31,28 @@ void Offloader::run() {
   const RelaxedCapture relaxed(snapshots_.driver_);
   const StagingPool::Standing standing(snapshots_.pool_);
   last_slot_ = std::chrono::steady_clock::now();
+  if (borrower_ != nullptr) ask_for_loans();
   while (!done()) {
     if (snapshots_.settings_.organisation.device) {
       lane_.grow_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_);
     }
     if (balancer_ != nullptr) lane_.let_devices_in();
+    if (borrower_ != nullptr) borrower_->collect();
     const bool collected = collect();
     const bool started = start_more();
     if (!collected && !started) std::this_thread::sleep_for(pause());
   }
   direct_.reset();
+}
+
+// For what does not fit into the device's own buffer.
+void Offloader::ask_for_loans() {
+  const uint64_t pending =
+      snapshots_.zones_.pending_bytes(reinterpret_cast<uint64_t>(lane_.context()));
+  const uint64_t room = lane_.room_bytes(snapshots_.settings_.device_cache);
+  if (pending <= room) return;
+  const std::vector<pid_t> processes = snapshots_.pool_.client().others();
+  borrower_->ask(processes, pending - room);
 }
 
 // With one copy at a time the engine would be idle from its end to the next look.
@@ -76,13 +88,19 @@ void Offloader::balance(Balancer& balancer, size_t number) {
 }
 
 void Offloader::add_peer(size_t number, DeviceLane& lane, Offloader& offloader) {
-  sender_->add(
-      {number, &lane, [&offloader](const BlocksOfZones& zones) { offloader.add_guest(zones); }});
+  sender_->add({number, &lane, [&lane, &offloader](const BlocksOfZones& zones) {
+                  offloader.add_guest(lane, zones);
+                }});
 }
 
-void Offloader::add_guest(const BlocksOfZones& zones) {
+void Offloader::add_lent(size_t number, LentBuffer& buffer) {
+  sender_->add(
+      {number, &buffer, [this, &buffer](const BlocksOfZones& zones) { add_guest(buffer, zones); }});
+}
+
+void Offloader::add_guest(PeerBuffer& buffer, const BlocksOfZones& zones) {
   std::lock_guard lock(mutex_);
-  added_guests_.push_back(zones);
+  added_guests_.emplace_back(&buffer, zones);
 }
 
 void Offloader::add_duplicates(const TransferPtr& transfer) {
@@ -158,7 +176,7 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
     std::lock_guard lock(mutex_);
     for (Flight& flight : added_) flights_.push_back(std::move(flight));
     added_.clear();
-    guests_.insert(guests_.end(), added_guests_.begin(), added_guests_.end());
+    for (const auto& [buffer, zones] : added_guests_) guests_[buffer].push_back(zones);
     added_guests_.clear();
   }
   const size_t before = flights_.size();
@@ -172,7 +190,7 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
       for (TransferPiece& piece : flight.pieces) piece.place += flight.place;
     }
     fill.pieces.insert(fill.pieces.end(), flight.pieces.begin(), flight.pieces.end());
-    for (BlockPool::Run blocks : flight.blocks) give_back(blocks, flight.is_of_guests);
+    for (BlockPool::Run blocks : flight.blocks) give_back(blocks, flight.guests_of);
     if (flight.from_direct) {
       left_flies_ = false;
       direct_->left_has_gone();
@@ -234,17 +252,19 @@ bool Offloader::send_to_peers() {
 }
 
 void Offloader::give_up() {
-  for (const BlocksOfZones& zones : duplicates_) give_back(zones.blocks, false);
-  for (const BlocksOfZones& zones : guests_) give_back(zones.blocks, true);
+  for (const BlocksOfZones& zones : duplicates_) give_back(zones.blocks, nullptr);
+  for (const auto& [buffer, guests] : guests_) {
+    for (const BlocksOfZones& zones : guests) give_back(zones.blocks, buffer);
+  }
   duplicates_.clear();
   guests_.clear();
   if (direct_) direct_->give_up();
   close_fill();
 }
 
-void Offloader::give_back(BlockPool::Run blocks, bool guests) {
-  if (guests) {
-    lane_.give_back_guests(blocks);
+void Offloader::give_back(BlockPool::Run blocks, PeerBuffer* guests_of) {
+  if (guests_of != nullptr) {
+    guests_of->give_back_guests(blocks);
   } else {
     lane_.give_back_blocks(blocks);
   }
@@ -462,17 +482,21 @@ bool Offloader::start_gathering() {
 }
 
 bool Offloader::start_duplicates() {
-  return start_from_blocks(duplicates_, false);
+  return start_from_blocks(duplicates_, nullptr);
 }
 
 bool Offloader::start_guests() {
-  return start_from_blocks(guests_, true);
+  if (guests_.empty()) return false;
+  const auto first = guests_.begin();
+  const bool started = start_from_blocks(first->second, first->first);
+  if (first->second.empty()) guests_.erase(first);
+  return started;
 }
 
-bool Offloader::start_from_blocks(std::deque<BlocksOfZones>& zones, bool guests) {
+bool Offloader::start_from_blocks(std::deque<BlocksOfZones>& zones, PeerBuffer* guests_of) {
   if (zones.empty()) return false;
   Flight flight;
-  flight.is_of_guests = guests;
+  flight.guests_of = guests_of;
   std::vector<ZoneCopy> copies;
   if (!take_from_blocks(zones, flight, copies)) return false;
   const CUresult result =
@@ -493,8 +517,9 @@ bool Offloader::take_from_blocks(std::deque<BlocksOfZones>& zones, Flight& fligh
     BlocksOfZones part = take_front(zones, left, zone);
     part.piece.place = fill->used;
     const uint64_t bytes = part.blocks.count * zone;
+    PeerBuffer& buffer = flight.guests_of == nullptr ? lane_ : *flight.guests_of;
     copies.push_back({reinterpret_cast<uint64_t>(fill->slot->data + fill->used),
-                      lane_.block(part.blocks.first), bytes});
+                      buffer.block(part.blocks.first), bytes});
     flight.pieces.push_back(part.piece);
     flight.blocks.push_back(part.blocks);
     fill->used += bytes;

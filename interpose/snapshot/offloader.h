@@ -9,12 +9,15 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "interpose/direct/direct_offload.h"
+#include "interpose/snapshot/borrower.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/peer_sender.h"
 #include "interpose/snapshot/yielding.h"
@@ -40,14 +43,19 @@ class Offloader {
   void add_duplicates(const TransferPtr& transfer);
   // Any thread: zones are on their way to a slot, in order of the transfer's pieces.
   void add_flight(const TransferPtr& transfer, Slot* slot);
-  // Any thread: zones of a peer that lie in this device's buffer. They go to the host behind this
-  // device's own.
-  void add_guest(const BlocksOfZones& zones);
+  // Any thread: zones that lie in guests' blocks of this buffer, which outlives it: those of peers
+  // in this device's own, or this context's in one that another process lends. They go to the host
+  // behind what is in this device's own blocks.
+  void add_guest(PeerBuffer& buffer, const BlocksOfZones& zones);
 
   // Before run(): it is this lane of the balancer's, which outlives it.
   void balance(Balancer& balancer, size_t number);
   // Its pending zones may go to the buffer of this peer, too.
   void add_peer(size_t number, DeviceLane& lane, Offloader& offloader);
+  // The same of a buffer that another process may lend: this offloader moves what is there, too.
+  void add_lent(size_t number, LentBuffer& buffer);
+  // Before run(): asks the node's processes for that.
+  void borrow(Borrower& borrower) { borrower_ = &borrower; }
   // For calls of any thread: null without a balancer.
   PeerSender* sender() { return sender_.get(); }
 
@@ -68,8 +76,8 @@ class Offloader {
     TransferPtr transfer;               // null: from blocks
     std::shared_ptr<void> event;        // of a flight from blocks
     std::vector<BlockPool::Run> blocks;
-    bool from_direct = false;   // what DirectOffload has left
-    bool is_of_guests = false;  // the blocks
+    PeerBuffer* guests_of = nullptr;  // has the blocks; null: they are this device's own
+    bool from_direct = false;         // what DirectOffload has left
   };
   // Scattered zones on their way into blocks.
   struct Gathering {
@@ -99,10 +107,11 @@ class Offloader {
   // Zones in blocks of the buffer: this device's own, or guests.
   bool start_duplicates();
   bool start_guests();
-  bool start_from_blocks(std::deque<BlocksOfZones>& zones, bool guests);
+  bool start_from_blocks(std::deque<BlocksOfZones>& zones, PeerBuffer* guests_of);
   bool take_from_blocks(std::deque<BlocksOfZones>& zones, Flight& flight,
                         std::vector<ZoneCopy>& copies);
-  void give_back(BlockPool::Run blocks, bool guests);
+  void give_back(BlockPool::Run blocks, PeerBuffer* guests_of);
+  void ask_for_loans();
   void launch(Flight flight, CUresult result);
   // Where the next flight lands; null when no slot is to be had.
   Fill* open_fill();
@@ -119,18 +128,19 @@ class Offloader {
   std::mutex mutex_;                 // of what other threads add
   std::vector<TransferPtr> copies_;  // to blocks, under way
   std::vector<Flight> added_;
-  std::deque<BlocksOfZones> added_guests_;
+  std::vector<std::pair<PeerBuffer*, BlocksOfZones>> added_guests_;
   // The offloader's thread only.
   Yielding yielding_;
   std::vector<Flight> flights_;
   std::vector<Gathering> gatherings_;
-  std::deque<BlocksOfZones> duplicates_;  // to be moved, the oldest first
-  std::deque<BlocksOfZones> guests_;      // likewise
-  Balancer* balancer_ = nullptr;          // null: there are no peers
-  size_t number_ = 0;                     // of the balancer's lanes
-  bool has_own_ = true;                   // zones of this context have still to be saved
-  std::unique_ptr<PeerSender> sender_;    // null: as balancer_
-  std::shared_ptr<Fill> fill_;            // that is open
+  std::deque<BlocksOfZones> duplicates_;                     // to be moved, the oldest first
+  std::map<PeerBuffer*, std::deque<BlocksOfZones>> guests_;  // likewise; none is empty
+  Balancer* balancer_ = nullptr;                             // null: there are no peers
+  Borrower* borrower_ = nullptr;                             // null: no other process is asked
+  size_t number_ = 0;                                        // of the balancer's lanes
+  bool has_own_ = true;                 // zones of this context have still to be saved
+  std::unique_ptr<PeerSender> sender_;  // null: as balancer_
+  std::shared_ptr<Fill> fill_;          // that is open
   std::chrono::steady_clock::time_point last_slot_;
   std::optional<DirectOffload> direct_;
   bool left_flies_ = false;

@@ -81,6 +81,15 @@ void PeerLinks::connect(int from, int to) {
   links_[to] = std::move(link);
 }
 
+std::vector<int> PeerLinks::devices() {
+  std::lock_guard lock(mutex_);
+  std::vector<int> found;
+  for (const auto& [device, link] : links_) {
+    if (link != nullptr) found.push_back(device);
+  }
+  return found;
+}
+
 PeerLink* PeerLinks::to(int device) {
   std::lock_guard lock(mutex_);
   const auto found = links_.find(device);

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "interpose/driver.h"
 
@@ -62,6 +63,8 @@ class PeerLinks {
   void connect(int from, int to);
   // Null: there is none. It lives as long as this object.
   PeerLink* to(int device);
+  // Those to which there is a link, in order.
+  std::vector<int> devices();
 
  private:
   uint64_t guess_rate(int from, int to) const;

@@ -20,7 +20,7 @@ PeerSender::PeerSender(Snapshot snapshot, DeviceLane& lane, size_t number, Balan
     : snapshot_(std::move(snapshot)), lane_(lane), number_(number), balancer_(balancer) {}
 
 void PeerSender::add(Peer peer) {
-  PeerLink* const link = lane_.peer_links().to(peer.lane->device());
+  PeerLink* const link = lane_.peer_links().to(peer.buffer->device());
   if (link != nullptr && balancer_.reaches(number_, peer.number)) {
     links_.push_back({std::move(peer), link, {}, {}});
   }
@@ -70,7 +70,7 @@ uint64_t PeerSender::hand_over(Link& link, const Flight& flight) {
   for (const TransferPiece& piece : flight.transfer->pieces) {
     const BlockPool::Run blocks{first + piece.place / zone, (piece.size + zone - 1) / zone};
     if (piece.stolen) {  // by a call, which has copied it elsewhere
-      link.peer.lane->give_back_guests(blocks);
+      link.peer.buffer->give_back_guests(blocks);
     } else {
       link.peer.accept({piece, blocks});
       sent += piece.size;
@@ -101,24 +101,24 @@ std::optional<PeerSender::Flight> PeerSender::prepare(const Link& link) {
   flight.taken = balancer_.take(number_, link.peer.number, std::max(kMostPeerBytes, zone),
                                 std::chrono::steady_clock::now());
   if (flight.taken == 0) return std::nullopt;
-  flight.blocks = link.peer.lane->take_blocks_for(lane_.device(), flight.taken / zone);
+  flight.blocks = link.peer.buffer->take_blocks_for(lane_.device(), flight.taken / zone);
   if (flight.blocks.count != 0) return flight;
   give_up(link, flight);
   return std::nullopt;
 }
 
 void PeerSender::give_up(const Link& link, const Flight& flight) {
-  link.peer.lane->give_back_guests(flight.blocks);
+  link.peer.buffer->give_back_guests(flight.blocks);
   balancer_.land(link.peer.number, flight.taken, 0);
 }
 
 void PeerSender::keep_blocks(const Link& link, Flight& flight, uint64_t count) {
-  link.peer.lane->give_back_guests({flight.blocks.first + count, flight.blocks.count - count});
+  link.peer.buffer->give_back_guests({flight.blocks.first + count, flight.blocks.count - count});
   flight.blocks.count = count;
 }
 
 std::vector<ZoneCopy> PeerSender::copies_of(const Link& link, const Flight& flight) const {
-  const uint64_t to = link.peer.lane->block(flight.blocks.first);
+  const uint64_t to = link.peer.buffer->block(flight.blocks.first);
   std::vector<ZoneCopy> copies;
   for (const TransferPiece& piece : flight.transfer->pieces) {
     const uint64_t from = snapshot_.zones->ranges()[piece.range].address + piece.offset;
@@ -151,7 +151,7 @@ bool PeerSender::forward_one(Link& link, std::deque<BlocksOfZones>& saved) {
   std::optional<Flight> flight = prepare(link);
   if (!flight) return false;
   const uint64_t zone = snapshot_.zone_bytes;
-  const uint64_t to = link.peer.lane->block(flight->blocks.first);
+  const uint64_t to = link.peer.buffer->block(flight->blocks.first);
   std::vector<ZoneCopy> copies;
   uint64_t used = 0;
   while (!saved.empty() && used < flight->blocks.count && copies.size() < kMostForwarded) {

@@ -40,7 +40,7 @@ class PeerSender {
   // `accept` takes over what has arrived; any thread may call it.
   struct Peer {
     size_t number = 0;  // of the balancer's lanes
-    DeviceLane* lane = nullptr;
+    PeerBuffer* buffer = nullptr;
     std::function<void(const BlocksOfZones&)> accept;
   };
   // `number`: of this lane. Everything outlives it.

@@ -87,7 +87,8 @@ void Snapshots::add_context(CUcontext context) {
   const RelaxedCapture relaxed(driver_);
   // As for pinning: other ways are there to compare with those that take no turns.
   const bool in_turn = settings_.pin == Pinning::kStepwise;
-  auto lane = DeviceLane::make(driver_, context, in_turn ? &growth_turns_ : nullptr);
+  auto lane = DeviceLane::make(driver_, context, in_turn ? &growth_turns_ : nullptr,
+                               settings_.balance == Balance::kNode);
   if (!lane.ok()) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
     return;
@@ -125,6 +126,7 @@ bool Snapshots::make_room(CUcontext context) {
 }
 
 bool Snapshots::release_caches(std::optional<int> device) {
+  wait_for_loans(device);
   std::vector<GrowingMemory> caches;
   {
     std::lock_guard lock(lanes_mutex_);
@@ -209,9 +211,11 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   running_.store(true, std::memory_order_release);
   wanted_.store(true, std::memory_order_release);
   for (auto& [context, offloader] : offloaders_) {
-    auto body = [this, &o = *offloader] {
+    auto body = [this, &o = *offloader, borrower = borrower_] {
       o.run();
       lane_ended();
+      // The driver waits for all that is queued: nobody waits for this.
+      if (borrower != nullptr) borrower->give_back();
     };
     if (workers_.spawn(body)) continue;
     // It would wait for peers that begin after it.

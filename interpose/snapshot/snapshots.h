@@ -24,6 +24,7 @@
 #include "interpose/direct/direct_storage.h"
 #include "interpose/services/settings.h"
 #include "interpose/snapshot/balancer.h"
+#include "interpose/snapshot/borrower.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/offloader.h"
 #include "interpose/snapshot/own_copies.h"
@@ -73,6 +74,10 @@ class Snapshots {
   // that, else abandoned. Nothing of it is left in the device's queues, and nothing that the
   // program does can reach it. The caller holds no lock.
   void end();
+  // For other processes: device memory of ours for a loan of that number, and its end. Makes no
+  // driver calls. Any thread.
+  LoanReply lend(const LoanRequest& request, uint64_t number, std::vector<int>& descriptors);
+  void end_loan(uint64_t number);
   // No more snapshots of this process: the device buffers go back. None is on its way. The caller
   // holds no lock.
   void retire();
@@ -131,10 +136,15 @@ class Snapshots {
   Status fingerprint_all();
   // The links between this lane's device and those of the others.
   void connect(DeviceLane& lane);
+  void connect_to_all(DeviceLane& lane) const;
+  // Those of one device, or of all; nothing more is lent.
+  void wait_for_loans(std::optional<int> device);
   // Null: there is only one device, or devices go without each other.
   std::unique_ptr<Balancer> make_balancer() const;
   // Makes the offloaders, which know each other where there is a balancer.
   void make_offloaders();
+  // Null: other processes are not asked.
+  std::shared_ptr<Borrower> make_borrower() const;
 
   // Copies first what the set touches, as far as there is room for it: true when all of it is on
   // its way. `waits`: what the call has to wait for.
@@ -193,7 +203,8 @@ class Snapshots {
   SnapshotZones zones_;
   mutable std::mutex lanes_mutex_;
   std::map<CUcontext, std::unique_ptr<DeviceLane>> lanes_;
-  std::unique_ptr<Balancer> balancer_;                          // of the last snapshot; or null
+  std::shared_ptr<Borrower> borrower_;                          // of the last snapshot; or null
+  std::unique_ptr<Balancer> balancer_;                          // likewise
   std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // likewise
 
   std::atomic<bool> running_{false};

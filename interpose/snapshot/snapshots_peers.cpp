@@ -33,10 +33,38 @@ class Snapshots::PeerBlocks : public SnapshotZones::Room {
   const uint64_t zone_bytes_;
 };
 
+// To devices whose memory another process may lend, besides those of this process's contexts.
+void Snapshots::connect_to_all(DeviceLane& lane) const {
+  int devices = 0;
+  if (driver_.cuDeviceGetCount(&devices) != CUDA_SUCCESS) return;
+  for (int device = 0; device < devices; ++device) {
+    lane.peer_links().connect(lane.device(), device);
+  }
+}
+
+// What others have borrowed is on its way back: nobody waits for it longer than calls wait for
+// buffers.
+void Snapshots::wait_for_loans(std::optional<int> device) {
+  std::vector<DeviceLane*> lanes;
+  {
+    std::lock_guard lock(lanes_mutex_);
+    for (const auto& [context, lane] : lanes_) {
+      if (!device || lane->device() == *device) lanes.push_back(lane.get());
+    }
+  }
+  for (DeviceLane* const lane : lanes) {
+    if (lane->stop_lending(settings_.max_stall)) continue;
+    log(LogLevel::kWarn, "memory of device ", lane->device(),
+        " is lent to another process, which has not returned it: the program cannot have it "
+        "(GPUSNAP_BALANCE=on lends nothing)");
+  }
+}
+
 // Made when contexts are, in recordings and replays alike, as all that lanes have. Lanes come and
 // go by this thread alone.
 void Snapshots::connect(DeviceLane& lane) {
-  if (!settings_.balance) return;
+  if (settings_.balance == Balance::kOff) return;
+  if (settings_.balance == Balance::kNode) connect_to_all(lane);
   for (const auto& [context, other] : lanes_) {
     lane.peer_links().connect(lane.device(), other->device());
     const CurrentContext current(driver_, context);
@@ -44,13 +72,28 @@ void Snapshots::connect(DeviceLane& lane) {
   }
 }
 
+// Processes of the node are for those with one device: others have their own devices' buffers.
+std::shared_ptr<Borrower> Snapshots::make_borrower() const {
+  if (settings_.balance != Balance::kNode || lanes_.size() != 1) return {};
+  return std::make_shared<Borrower>(driver_, *lanes_.begin()->second, zone_bytes_);
+}
+
+// Behind the lanes there are those of buffers that other processes may lend, which have nothing of
+// their own to save.
 std::unique_ptr<Balancer> Snapshots::make_balancer() const {
-  if (!settings_.balance || !settings_.organisation.device || settings_.device_cache == 0)
+  if (settings_.balance == Balance::kOff || !settings_.organisation.device ||
+      settings_.device_cache == 0) {
     return {};
+  }
   std::vector<std::pair<uint64_t, DeviceLane*>> lanes;
   for (const auto& [context, lane] : lanes_) lanes.emplace_back(lane->number(), lane.get());
-  const auto links = [lanes] {
-    balance::Problem problem(lanes.size());
+  std::vector<LentBuffer*> lent;
+  if (borrower_ != nullptr) {
+    for (const auto& buffer : borrower_->buffers()) lent.push_back(buffer.get());
+  }
+  const auto links = [lanes, lent] {
+    balance::Problem problem(lanes.size() + lent.size());
+    std::ranges::fill(problem.host_bandwidth, 1);
     for (size_t i = 0; i < lanes.size(); ++i) {
       DeviceLane& lane = *lanes[i].second;
       const auto sharing = std::ranges::count_if(
@@ -61,17 +104,25 @@ std::unique_ptr<Balancer> Snapshots::make_balancer() const {
         const PeerLink* const link = lane.peer_links().to(lanes[j].second->device());
         if (link != nullptr) problem.set_peer(i, j, link->clock.rate());
       }
+      for (size_t j = 0; j < lent.size(); ++j) {
+        const PeerLink* const link = lane.peer_links().to(lent[j]->device());
+        if (link != nullptr) problem.set_peer(i, lanes.size() + j, link->clock.rate());
+      }
     }
     return problem;
   };
   const balance::Problem now = links();
   if (std::ranges::all_of(now.peer_bandwidth, [](uint64_t rate) { return rate == 0; })) return {};
-  const auto look = [this, lanes] {
+  const auto look = [this, lanes, lent] {
     std::vector<LaneState> states;
-    states.reserve(lanes.size());
+    states.reserve(lanes.size() + lent.size());
     for (const auto& [context, lane] : lanes) {
       states.push_back({zones_.pending_bytes(context), lane->room_bytes(settings_.device_cache),
                         lane->free_bytes()});
+    }
+    for (LentBuffer* const buffer : lent) {
+      const uint64_t free = buffer->free_bytes();
+      states.push_back({0, free, free});
     }
     return states;
   };
@@ -86,8 +137,11 @@ std::unique_ptr<Balancer> Snapshots::make_balancer() const {
 
 void Snapshots::make_offloaders() {
   offloaders_.clear();
+  balancer_.reset();
+  borrower_ = make_borrower();
   balancer_ = make_balancer();
   for (const auto& [context, lane] : lanes_) {
+    lane->keep_bytes(zones_.pending_bytes(lane->number()));
     offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
   }
   if (balancer_ == nullptr) return;
@@ -99,6 +153,29 @@ void Snapshots::make_offloaders() {
       if (other != context) offloader->add_peer(number, *lane, *offloaders_.at(other));
       ++number;
     }
+    if (borrower_ == nullptr) continue;
+    offloader->borrow(*borrower_);
+    number = lanes_.size();
+    for (const auto& buffer : borrower_->buffers()) offloader->add_lent(number++, *buffer);
+  }
+}
+
+LoanReply Snapshots::lend(const LoanRequest& request, uint64_t number,
+                          std::vector<int>& descriptors) {
+  LoanReply reply{.error = "it has no buffer on another device"};
+  std::lock_guard lock(lanes_mutex_);
+  for (const auto& [context, lane] : lanes_) {
+    if (lane->id() == request.device) continue;
+    reply = lane->lend(number, request.bytes, descriptors);
+    if (reply.error.empty()) break;
+  }
+  return reply;
+}
+
+void Snapshots::end_loan(uint64_t number) {
+  std::lock_guard lock(lanes_mutex_);
+  for (const auto& [context, lane] : lanes_) {
+    if (lane->end_loan(number)) return;
   }
 }
 

@@ -60,7 +60,8 @@
 //   block                  waits for ever, for another thread
 //   exit                   ends the program as it stands, with all that is on its way
 //
-// Its context is the primary one, but for a text that begins with "own_context".
+// Its context is the first device's primary one, but for a text that begins with "own_context", or
+// with "on_device NUMBER".
 #include "script.h"
 
 #include <atomic>
@@ -379,7 +380,7 @@ class Script {
   }
 
   bool other_command(const std::string& name, Line& line) {
-    if (name == "own_context") {
+    if (name == "own_context" || name == "on_device") {
       // Seen before.
     } else if (name == "context") {
       CUcontext second = nullptr;
@@ -610,7 +611,12 @@ int run(const char* file) {
   if (!lines) fail(file, "cannot be read");
   std::string line;
   std::getline(lines, line);
-  const Device device(line == "own_context" ? ContextKind::kOwn : ContextKind::kPrimary);
+  std::istringstream words(line);
+  std::string first;
+  int ordinal = 0;
+  words >> first;
+  if (first == "on_device") words >> ordinal;
+  const Device device(first == "own_context" ? ContextKind::kOwn : ContextKind::kPrimary, ordinal);
   Script script;
   do {
     script.run(line);

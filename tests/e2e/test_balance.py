@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Load balancing over the devices of a process: what does not fit into one device's buffer goes to
-the buffers of others, too, and belongs to the checkpoint like everything else.
+"""Load balancing over the devices of a process, and over processes of a node: what does not fit into
+one device's buffer goes to the buffers of others, too, and belongs to the checkpoint like everything
+else.
 
 In `Held` the engine that copies to the host is held by a file, so all that is saved meanwhile lies on
-devices; the trace of the software GPU tells what went over its links. `Uneven` kills and restores a
-program with three devices at any moment.
+devices; the trace of the software GPU tells what went over its links. `Lent` does that with a process
+for each device. `Uneven` kills and restores a program with three devices at any moment, `Node` two or
+three processes with one each.
 """
 import json
 import os
@@ -117,9 +119,8 @@ class Held(scripted.TestCase):
         self.assertGreaterEqual(self.peer_bytes(found[0]), ENOUGH)
         self.restores_all(self.script(text), reference)
 
-    def stream_waits_without_peers(self, **settings):
+    def stream_waits_without_peers(self, text=BEGIN + WRITES + END, **settings):
         """The same program: zones that have no place on the device wait for the host."""
-        text = BEGIN + WRITES + END
         reference = self.undisturbed(text)
         run = self.start_held(text, **settings)
         self.make('overwrite')
@@ -130,7 +131,8 @@ class Held(scripted.TestCase):
         self.make('last')
         self.finish(run)
         self.assert_same_output(run, reference)
-        self.assertEqual([self.peer_bytes(each) for each in self.complete()], [0, 0])
+        self.assertEqual([self.peer_bytes(each) for each in self.complete()
+                          if each['job'] == 'job'], [0, 0])
 
     def test_the_stream_waits_where_balancing_is_off(self):
         self.stream_waits_without_peers(GPUSNAP_BALANCE='off')
@@ -224,6 +226,122 @@ say freed
                 os.remove(os.path.join(self.folder, name))
 
 
+class Lent(Held):
+    """A process for each device: one lends the other a part of its buffer."""
+    SETTINGS = dict(Held.SETTINGS, GPUSNAP_BALANCE='node')
+    OWN = MIB  # what the lender saves, and keeps room for
+    LENDER = '''
+on_device 1
+stream s
+alloc own %d
+stir_part own 0 %d 1 s
+sync s
+say lender
+await lend
+sync s
+await lender_goes_on
+set own 3 s
+sync s
+await lender_ends
+print own
+''' % (OWN // 4, OWN // 4)
+    ALONE = 'stream s\n' + BEGIN.split('stream s\n', 1)[1]  # no context on the other device
+    TEXT = ALONE + WRITES + END
+
+    def script_of(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, 'w') as file:
+            file.write(text.strip() + '\n')
+        return [harness.app('script'), path]
+
+    def start_lender(self, cache=MEMORY):
+        """It has a buffer once it has a checkpoint."""
+        lender = self.start_saved(self.script_of('lender.txt', self.LENDER), GPUSNAP_JOB='lender',
+                                  GPUSNAP_EVERY=scripted.EVERY, GPUSNAP_DEVICE_CACHE=cache)
+        self.wait_for(lender, 'lender')
+        self.go_on_with_a_checkpoint(lender, 'lend')
+        self.wait_for_complete(lender, 1)
+        return lender
+
+    def end_lender(self, lender):
+        self.make('lender_goes_on')
+        self.make('lender_ends')
+        self.finish(lender)
+        self.assertEqual(self.warnings(lender), [])
+
+    def complete_of_borrower(self):
+        return [each for each in self.complete() if each['job'] == 'job']
+
+    def finish_borrower(self, run, reference):
+        """It goes on while the engine to the host is held, and its checkpoint becomes complete."""
+        self.make('overwrite')
+        self.wait_for(run, 'written')
+        self.assertEqual(len(self.complete_of_borrower()), 1)
+        os.remove(self.held)
+        self.make('last')
+        self.finish(run)
+        self.assert_same_output(run, reference)
+        self.assertEqual(self.warnings(run), [])
+        self.verify_all()
+        found = self.complete_of_borrower()
+        self.assertEqual(len(found), 2)
+        self.assertGreaterEqual(self.peer_bytes(found[0]), ENOUGH)
+        for each in found:
+            again = self.start_restored(self.script(self.TEXT), checkpoint=each['id'])
+            self.assert_same_output(self.finish(again), reference)
+
+    def test_what_lies_at_a_peer_may_be_overwritten_and_is_saved(self):
+        """At a peer that is another process."""
+        reference = self.undisturbed(self.TEXT)
+        lender = self.start_lender()
+        run = self.start_held(self.TEXT)
+        self.wait_until_sent(run)
+        self.finish_borrower(run, reference)
+        self.end_lender(lender)
+
+    def test_the_lender_is_killed_while_zones_lie_there(self):
+        """Its memory is there as long as the borrower has it."""
+        reference = self.undisturbed(self.TEXT)
+        lender = self.start_lender()
+        run = self.start_held(self.TEXT)
+        self.wait_until_sent(run)
+        self.assertTrue(lender.kill())
+        self.finish_borrower(run, reference)
+
+    def test_killed_while_zones_lie_at_a_peer(self):
+        """The borrower: its checkpoint is not complete, and the lender has its blocks again, of
+        which there are enough for one borrower alone."""
+        reference = self.undisturbed(self.TEXT)
+        lender = self.start_lender(MEMORY - CACHE + self.OWN)
+        run = self.start_held(self.TEXT)
+        self.wait_until_sent(run)
+        self.assertTrue(run.kill())
+        os.remove(self.held)
+        self.settle()
+        self.assertEqual([each['epoch'] for each in self.complete_of_borrower()], [1])
+        for name in ('first', 'dirty', 'second'):
+            os.remove(os.path.join(self.folder, name))
+        self.begin_store()
+        run = self.start_held(self.TEXT)
+        self.wait_until_sent(run)
+        self.finish_borrower(run, reference)
+        self.end_lender(lender)
+
+    def test_the_stream_waits_where_balancing_is_off(self):
+        lender = self.start_lender()
+        self.stream_waits_without_peers(self.TEXT, GPUSNAP_BALANCE='on')
+        self.end_lender(lender)
+
+    def test_the_stream_waits_where_no_link_is(self):
+        lender = self.start_lender()
+        self.stream_waits_without_peers(self.TEXT, SIMCUDA_LINKS='0,0/0,0')
+        self.end_lender(lender)
+
+    test_memory_that_is_freed_at_once = None
+    test_scattered_zones_make_room_for_others = None
+    test_a_copy_that_fails_costs_the_snapshot_alone = None
+
+
 # NVLinks of a DGX-1V.
 EIGHT = '/'.join(','.join('%dG' % (24 * int(links)) if links != '0' else '0' for links in row)
                  for row in ('01122000', '10210200', '12020010', '21200001', '20000112', '02001021',
@@ -270,6 +388,87 @@ class Uneven(harness.TestCase):
                     run = self.finish(self.start_restored(self.command, checkpoint=each))
                     self.assert_same_output(run, reference)
         print('%d bytes went over peers' % sent)
+
+
+class Node(scripted.TestCase):
+    """Two or three processes of a node, each with a device: what one of them has to save is larger
+    than its buffer, and the others lend. Some are killed at any moment, and are restored."""
+    ROUNDS = 12 if harness.SOAK else 2
+    STEPS = 60
+    BYTES = [24 * MIB, MIB, 6 * MIB]
+    CACHES = [4 * MIB, 32 * MIB, 16 * MIB]
+
+    def command(self, device):
+        words = self.BYTES[device] // 4
+        lines = ['on_device %d' % device, 'stream s', 'alloc a %d' % words]
+        for step in range(self.STEPS):
+            lines += ['set a %d s' % (step % 251),
+                      'stir_part a %d 1000 %d s' % (step * 997 % (words - 1000), step), 'sync s']
+            if step % 10 == 9:
+                lines.append('print a')
+        lines += ['say done', 'await end', 'print a']
+        path = os.path.join(self.folder, 'device%d.txt' % device)
+        with open(path, 'w') as file:
+            file.write('\n'.join(lines) + '\n')
+        return [harness.app('script'), path]
+
+    def of_job(self, device):
+        return [each for each in self.complete() if each['job'] == 'device%d' % device]
+
+    def settings_of(self, device, every):
+        return {'GPUSNAP_JOB': 'device%d' % device, 'GPUSNAP_EVERY': every, 'GPUSNAP_KEEP': 40,
+                'GPUSNAP_DEVICE_CACHE': self.CACHES[device]}
+
+    def play(self, devices, every):
+        """Returns bytes that went over peers."""
+        commands = [self.command(device) for device in range(devices)]
+        self.make('end')
+        references = [self.reference(command) for command in commands]
+        os.remove(os.path.join(self.folder, 'end'))
+        # Those that lend have a buffer before the others want to have it.
+        order = list(reversed(range(devices)))
+        runs = {}
+        for device in order:
+            runs[device] = self.start_saved(commands[device], **self.settings_of(device, every))
+            self.wait_for_complete(runs[device], 1)
+        for device in self.random.sample(order, self.random.randint(1, devices)):
+            self.assertFalse(runs[device].ends_within(
+                self.random.uniform(0, references[0].seconds)))
+            if runs[device].kill():
+                self.settle()
+                runs[device] = self.start_restored(commands[device],
+                                                   **self.settings_of(device, every))
+        for device in order:
+            self.wait_for(runs[device], 'done')
+        self.make('end')
+        for device in order:
+            self.finish(runs[device])
+            self.assert_same_output(runs[device], references[device])
+        self.verify_all()
+        sent = 0
+        for device in order:
+            found = self.of_job(device)
+            sent += sum(self.show(each['id'])['ranks'][0]['peer_bytes'] for each in found)
+            for each in {found[0]['id'], self.random.choice(found)['id']}:
+                run = self.start_restored(commands[device], checkpoint=each,
+                                          GPUSNAP_JOB='device%d' % device)
+                self.assert_same_output(self.finish(run), references[device])
+        return sent
+
+    def test_killed_at_any_moment(self):
+        sent = 0
+        for number in range(2 * self.ROUNDS):
+            devices = 2 + number % 2
+            self.program_settings = {
+                'SIMCUDA_DEVICES': '3', 'SIMCUDA_LINKS': '0,48G,24G/48G,0,24G/24G,24G,0',
+                'GPUSNAP_BALANCE': 'node', 'SIMCUDA_CLOCK': 'virtual', 'SIMCUDA_PACE': '1',
+                'SIMCUDA_BANDWIDTH': 'to_host:400M'}
+            every = 'syncs:%d' % self.random.randint(4, 12)
+            with self.subTest(number=number, every=every), self.store_of_its_own():
+                sent += self.play(devices, every)
+            os.remove(os.path.join(self.folder, 'end'))
+        print('%d bytes went over peers' % sent)
+        self.assertGreater(sent, 0)
 
 
 if __name__ == '__main__':

@@ -47,6 +47,17 @@ void check_memory(const std::string& message) {
   if (handle && gpusnap::encode_handle(*handle) != bytes) std::abort();
 }
 
+void check_loan(const std::string& message) {
+  const auto request = gpusnap::decode_loan_request(message);
+  if (request && gpusnap::decode_loan_request(gpusnap::encode_loan_request(*request)) != request) {
+    std::abort();
+  }
+  const auto reply = gpusnap::decode_loan_reply(message);
+  if (reply && gpusnap::decode_loan_reply(gpusnap::encode_loan_reply(*reply)) != reply) {
+    std::abort();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -55,5 +66,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check_reply(message, asks);
   check_status(message, asks);
   check_memory(message);
+  check_loan(message);
   return 0;
 }

@@ -41,6 +41,17 @@ Result<std::unique_ptr<StagingClient>> StagingClient::join(StagingMemory& memory
   return Status(Code::kBusy, "too many processes use the staging area of this node");
 }
 
+std::vector<pid_t> StagingClient::others() const {
+  std::vector<pid_t> found;
+  const std::span<ClientEntry> clients = memory_.clients();
+  for (uint32_t index = 0; index < clients.size(); ++index) {
+    const auto entry = clients[index].word.load();
+    if (index == index_ || entry.state != ClientState::kJoined || entry.owner == 0) continue;
+    found.push_back(static_cast<pid_t>(entry.owner));
+  }
+  return found;
+}
+
 StagingClient::~StagingClient() {
   // The server finds what is left when it sees that nobody is there.
   OwnedWord<ClientState>& word = memory_.clients()[index_].word;

@@ -5,6 +5,8 @@
 // Thread-safe, but for one stream only one thread at a time hands over, seals and closes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tiers/staging/memory.h"
 #include "tiers/staging/turn.h"
@@ -72,6 +75,9 @@ class StagingClient {
   uint32_t life(uint32_t stream) const;
   // Once there is an outcome.
   void close(uint32_t stream);
+
+  // Numbers of the other processes that save to this area.
+  std::vector<pid_t> others() const;
 
   // Until something may have changed.
   void wait(uint32_t seen, std::chrono::nanoseconds longest) const;

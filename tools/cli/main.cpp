@@ -77,7 +77,8 @@ constexpr SettingHelp kSettings[] = {
      "the device writes to --ssd past host memory, where cuFile is there: auto (default), where "
      "that is faster; off; always"},
     {"--balance", "GPUSNAP_BALANCE",
-     "devices take zones of each other into their device memory: on (default), off"},
+     "devices take zones of each other into their device memory: on (default), those of a process; "
+     "off; node: those of the node's processes, too"},
     {"--read-ahead", "GPUSNAP_READ_AHEAD",
      "a checkpoint is read while its replay is on its way: on (default), off"},
     {"--replay-output", "GPUSNAP_REPLAY_OUTPUT",

@@ -214,8 +214,9 @@ TEST(Settings, ReadWhetherARestoreReadsAhead) {
 }
 
 TEST(Settings, ReadWhetherDevicesHelpEachOther) {
-  EXPECT_TRUE(parse({}).settings.balance);
-  EXPECT_FALSE(parse({"GPUSNAP_BALANCE=off"}).settings.balance);
+  EXPECT_EQ(parse({}).settings.balance, Balance::kProcess);
+  EXPECT_EQ(parse({"GPUSNAP_BALANCE=off"}).settings.balance, Balance::kOff);
+  EXPECT_EQ(parse({"GPUSNAP_BALANCE=node"}).settings.balance, Balance::kNode);
   EXPECT_EQ(parse({"GPUSNAP_BALANCE=2"}).errors.size(), 1U);
 }
 

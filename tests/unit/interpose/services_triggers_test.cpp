@@ -1,5 +1,6 @@
 #include "interpose/services/triggers.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -23,8 +25,9 @@ using std::chrono::milliseconds;
 
 class Client {
  public:
-  Client() : socket_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-    const ControlAddress name = control_address(geteuid(), getpid());
+  explicit Client(pid_t process = getpid())
+      : socket_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    const ControlAddress name = control_address(geteuid(), process);
     connected_ =
         connect(socket_, reinterpret_cast<const sockaddr*>(&name.address), name.bytes) == 0;
   }
@@ -133,6 +136,79 @@ TEST(Triggers, KnowNothingOfSharedMemoryWhereNoneIs) {
   const auto answer = client.answer();
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->error, kUnknownRequest);
+}
+
+// Lends one file of 'x' to whoever asks, and knows which loans have ended.
+class LendingTriggers {
+ public:
+  LendingTriggers() {
+    triggers_.set_loan_source({[](const LoanRequest& request, uint64_t, std::vector<int>& files) {
+                                 files = {file_of('x')};
+                                 LoanReply reply{.bytes = request.bytes};
+                                 reply.pieces = {request.bytes};
+                                 return reply;
+                               },
+                               [this](uint64_t) { ++ended_; }});
+  }
+  int ended() const { return ended_; }
+  void wait_for_end() const {
+    for (int time = 0; time < 10'000 && ended_ == 0; ++time) usleep(1000);
+  }
+
+ private:
+  std::atomic<int> ended_{0};
+  Triggers triggers_{{}, spawn_thread};
+};
+
+TEST(Triggers, ALoanEndsWhenItIsReturned) {
+  LendingTriggers lender;
+  Client borrower, other;
+  borrower.say(encode_loan_request({4096, {}}));
+  std::vector<int> files;
+  const auto reply = decode_loan_reply(borrower.message_with(files));
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->pieces, std::vector<uint64_t>{4096});
+  ASSERT_EQ(files.size(), 1U);
+  close(files[0]);
+  EXPECT_EQ(lender.ended(), 0);
+  borrower.say(kReturned);
+  lender.wait_for_end();
+  EXPECT_EQ(lender.ended(), 1);
+}
+
+// Its connection may be held by a child, or closed before its device has done what it was asked.
+TEST(Triggers, ALoanEndsWithTheProcessAndNotWithTheConnection) {
+  LendingTriggers lender;
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  int go_on[2];
+  ASSERT_EQ(pipe2(go_on, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    {
+      Client borrower(getppid());
+      borrower.say(encode_loan_request({4096, {}}));
+      std::vector<int> files;
+      (void)borrower.message_with(files);
+    }  // the connection ends
+    char byte = 'y';
+    if (write(ends[1], &byte, 1) != 1) _exit(1);
+    _exit(read(go_on[0], &byte, 1) == 1 ? 0 : 1);  // never
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ends[0], &byte, 1), 1);
+  // The lender has seen by now that the connection has gone: it answers in order.
+  for (int i = 0; i < 3; ++i) {
+    Client other;
+    EXPECT_FALSE(other.status()->error.empty());
+  }
+  EXPECT_EQ(lender.ended(), 0);
+  kill(child, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  lender.wait_for_end();
+  EXPECT_EQ(lender.ended(), 1);
+  for (const int end : {ends[0], ends[1], go_on[0], go_on[1]}) close(end);
 }
 
 TEST(Triggers, AreNeverDueWhenOff) {
@@ -597,6 +673,39 @@ TEST(Control, RefusesOtherMessagesAboutSharedMemory) {
         std::string("gpusnap 1 memory 1 2 1 mapped 0 8 18446744073709551615\n"),
         std::string("gpusnap 1 memory 1 2 1 mapped 0 8 8 8 8 8 8 8 8 8 8 8 8 8 8 8 8 8\n")}) {
     EXPECT_FALSE(decode_memory_reply(message)) << message;
+  }
+}
+
+TEST(Control, MessagesAboutLoans) {
+  LoanRequest request{4096, {}};
+  request.device.fill('\xa5');
+  EXPECT_EQ(decode_loan_request(encode_loan_request(request)), request);
+  LoanReply reply{.bytes = 8192, .first = 4096};
+  reply.device.fill('\x5a');
+  reply.pieces = {8192, 8192};
+  EXPECT_EQ(decode_loan_reply(encode_loan_reply(reply)), reply);
+  reply.pieces.assign(kMostMemoryPieces, UINT64_MAX / 32);
+  EXPECT_LE(encode_loan_reply(reply).size(), kControlMessageBytes);
+  EXPECT_EQ(decode_loan_reply(encode_loan_reply(reply)), reply);
+  LoanReply error;
+  error.error = "it needs its device buffer itself";
+  EXPECT_EQ(decode_loan_reply(encode_loan_reply(error)), error);
+}
+
+TEST(Control, RefusesOtherMessagesAboutLoans) {
+  const std::string id(32, 'a');
+  for (const std::string& message :
+       {std::string("gpusnap 1 loan\n"), "gpusnap 1 loan 0 " + id + "\n", "gpusnap 1 loan 1 " + id,
+        "gpusnap 1 loan 1 " + id + "a\n", "gpusnap 1 loan 1 " + id.substr(1) + "g\n",
+        "gpusnap 1 loan -1 " + id + "\n"}) {
+    EXPECT_FALSE(decode_loan_request(message)) << message;
+  }
+  for (const std::string& message :
+       {"gpusnap 1 loan 8 0 " + id + "\n", "gpusnap 1 loan 8 0 " + id + " 7\n",
+        "gpusnap 1 loan 8 1 " + id + " 8\n", "gpusnap 1 loan 0 0 " + id + " 8\n",
+        "gpusnap 1 loan 8 8 " + id + " 8\n", "gpusnap 1 loan 8 0 " + id + " 0 8\n",
+        "gpusnap 1 loan 8 0 " + id + " 8 18446744073709551615\n"}) {
+    EXPECT_FALSE(decode_loan_reply(message)) << message;
   }
 }
 

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace simcuda {
@@ -148,7 +151,11 @@ Backing Backing::reserved(uint64_t bytes) {
   return {static_cast<std::byte*>(memory), memory == nullptr ? 0 : bytes};
 }
 
-PhysicalMemory::PhysicalMemory(uint64_t bytes) : fd_(make_file("simcuda-physical", bytes)) {
+// The file's name tells others the device.
+constexpr std::string_view kPhysical = "simcuda-physical-";
+
+PhysicalMemory::PhysicalMemory(uint64_t bytes, int device)
+    : fd_(make_file((std::string(kPhysical) + std::to_string(device)).c_str(), bytes)) {
   for (uint64_t at = 0; fd_ >= 0 && at < bytes; at += kPage) {
     if (pwrite(fd_, junk_page().data(), kPage, static_cast<off_t>(at)) !=
         static_cast<ssize_t>(kPage)) {
@@ -156,6 +163,21 @@ PhysicalMemory::PhysicalMemory(uint64_t bytes) : fd_(make_file("simcuda-physical
       fd_ = -1;
     }
   }
+}
+
+std::optional<int> PhysicalMemory::device_of(int fd) {
+  constexpr std::string_view kBefore = "/memfd:";
+  char target[128];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t bytes = readlink(link.c_str(), target, sizeof target);
+  std::string_view name(target, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
+  if (!name.starts_with(kBefore)) return std::nullopt;
+  name.remove_prefix(kBefore.size());
+  if (!name.starts_with(kPhysical)) return std::nullopt;
+  name.remove_prefix(kPhysical.size());
+  int device = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), device);
+  return error == std::errc() ? std::optional(device) : std::nullopt;
 }
 
 PhysicalMemory::~PhysicalMemory() {

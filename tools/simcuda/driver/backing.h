@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "tools/simcuda/driver/address_ranges.h"
 
@@ -59,7 +60,8 @@ class Backing {
 class PhysicalMemory {
  public:
   // Holds junk. Empty when memory could not be had. `bytes` is a multiple of kGranule.
-  explicit PhysicalMemory(uint64_t bytes);
+  // `device`: of which it is, for processes that import it.
+  PhysicalMemory(uint64_t bytes, int device);
   // That of another process, whose file this is; takes it over.
   struct Imported {
     int fd;
@@ -72,6 +74,8 @@ class PhysicalMemory {
   explicit operator bool() const { return fd_ >= 0; }
   // Another descriptor of the file, for who is to share it; -1: none can be had.
   int share() const;
+  // The device of memory whose file this is; nothing: it is no such file.
+  static std::optional<int> device_of(int fd);
   // Maps `bytes` over reserved address space; unmap() makes that reserved again.
   bool map(std::byte* at, uint64_t bytes, uint64_t offset = 0) const;
   static bool unmap(std::byte* at, uint64_t bytes);

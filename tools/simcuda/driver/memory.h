@@ -38,7 +38,7 @@ enum class MemoryType : uint8_t {
 // A physical allocation of virtual memory management; counts against its device while it lives.
 struct Physical {
   Physical(DeviceHeap& heap, uint64_t bytes_, int device_, unsigned usage_, bool shareable_)
-      : memory(bytes_),
+      : memory(bytes_, device_),
         bytes(bytes_),
         device(device_),
         usage(usage_),

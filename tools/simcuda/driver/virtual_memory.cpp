@@ -71,17 +71,20 @@ CUresult Memory::export_file(CUmemGenericAllocationHandle handle, int* fd) const
   return *fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
-// Any file without a name that is of whole granules.
+// Any file without a name that is of whole granules; of the first device where it does not tell
+// another one that this process has.
 CUresult Memory::import_file(int fd, CUmemGenericAllocationHandle* handle) {
   struct stat file {};
   if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size <= 0 ||
       !granular(static_cast<uint64_t>(file.st_size)) || fcntl(fd, F_GET_SEALS) < 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  const int told = PhysicalMemory::device_of(fd).value_or(0);
+  const int device = static_cast<size_t>(told) < heaps_.size() ? told : 0;
   const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   auto physical = std::make_shared<Physical>(PhysicalMemory::Imported{own},
-                                             static_cast<uint64_t>(file.st_size), 0);
+                                             static_cast<uint64_t>(file.st_size), device);
   std::lock_guard lock(mutex_);
   physical->handle = next_handle_++;
   *handle = physical->handle;
