@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPU Snapshot's published points. Where the paper's inputs do not give a point, the test asserts
-// what they do give; docs/planner.md has the arithmetic.
+// what they do give; docs/planner-papers.md has the arithmetic.
 #include "tiers/plan/published.h"
 
 #include <gtest/gtest.h>
