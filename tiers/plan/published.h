@@ -33,7 +33,8 @@ Machine snapshot_machine(double exaflops, double gpus_per_cpu);
 
 // "snapshot-ics19": 3.6 exaflops and 16 GPUs per CPU; "snapshot-ics19:1.8:32" has another scale and
 // density. kNotFound for another name, kInvalid for a scale out of bounds. "tianhe-1": sizes from
-// the PCCR paper; rates and bandwidths, which it does not give, are assumed: see docs/planner-papers.md.
+// the PCCR paper; rates and bandwidths, which it does not give, are assumed: see
+// docs/planner-papers.md.
 std::vector<std::string> machine_names();
 Result<Machine> published_machine(std::string_view name);
 
