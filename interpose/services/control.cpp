@@ -358,7 +358,7 @@ bool read_pieces(std::string_view words, MemoryReply& reply) {
          reply.address < end && reply.size <= end - reply.address;
 }
 
-// Of a message that ends as it should; empty otherwise.
+// The words behind `begin` in a message that ends as it should; empty otherwise.
 std::string_view words_after(std::string_view begin, std::string_view message) {
   if (message.size() > kControlMessageBytes || !message.starts_with(begin) ||
       !message.ends_with('\n')) {

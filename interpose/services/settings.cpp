@@ -79,7 +79,6 @@ std::string parse_every_item(std::string_view item, Every& every) {
   if (item == "off") return "off stands alone";
   if (item == "auto") {
     every.automatic = true;
-    every.interval = nanoseconds(0);
     return {};
   }
   if (colon == std::string_view::npos) {
@@ -90,7 +89,6 @@ std::string parse_every_item(std::string_view item, Every& every) {
              "signal:USR1, off";
     }
     every.interval = interval;
-    every.automatic = false;
     return {};
   }
   const std::string_view kind = item.substr(0, colon);
@@ -707,6 +705,9 @@ std::string parse_every(std::string_view text, Every& every) {
   while (true) {
     const size_t comma = std::min(text.find(','), text.size());
     std::string wrong = parse_every_item(text.substr(0, comma), every);
+    if (wrong.empty() && every.automatic && every.interval.count() != 0) {
+      wrong = "auto chooses the time itself: leave one of auto and the time out";
+    }
     if (!wrong.empty() || comma == text.size()) return wrong;
     text.remove_prefix(comma + 1);
   }

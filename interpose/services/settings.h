@@ -68,8 +68,8 @@ struct PassOver {
 // "program,arguments"; empty: nothing.
 std::string words_of(const PassOver& pass_over);
 
-// Whose device buffers take zones that do not fit into a device's own: nobody's, those of the
-// process's other devices, or those of other processes of the node, too.
+// GPUSNAP_BALANCE: which device buffers take zones that do not fit into a device's own. None, those
+// of the process's other devices, or those of other processes of the node, too.
 enum class Balance : uint8_t { kOff, kProcess, kNode };
 
 struct Settings {

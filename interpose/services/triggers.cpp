@@ -43,7 +43,7 @@ void close_socket(int& descriptor) noexcept {
 }
 
 // The process at the other end, by a descriptor that is readable once it has ended; -1: it is not
-// known, or has ended already. Whoever has inherited its end of the connection is not it.
+// known, or has ended already. A child that has inherited its end of the connection is not it.
 int process_behind(int connection) noexcept {
   ucred peer{};
   socklen_t bytes = sizeof peer;
@@ -425,7 +425,7 @@ void Triggers::lend(Client& client, const LoanRequest& request) {
   client.reply = encode_loan_reply(reply);
   client.descriptors = std::move(descriptors);
   client.state = Client::State::kLent;
-  // Whoever has not got it has ended, or will say that it does not need it.
+  // A borrower that has not got it has ended, or will say that it does not need it.
   send_reply(client);
 }
 

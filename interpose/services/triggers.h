@@ -72,7 +72,7 @@ class Triggers {
   using MemorySource =
       std::function<MemoryReply(const MemoryRequest&, std::vector<int>& descriptors)>;
   void set_memory_source(MemorySource source);
-  // What other processes borrow of this one's device buffers. Both are called by the background
+  // Lends this process's device buffers to others. Both are called by the background
   // thread, under no lock of ours. `lend`: as a MemorySource, of the loan of that number. `end`:
   // its borrower has returned it, or no thread of the borrower is there any more; a connection that
   // ends tells neither, since what the process has asked of its device may still be on its way.

@@ -34,7 +34,7 @@
 namespace gpusnap {
 
 Status driver_status(const Driver& driver, const char* what, CUresult result);
-// Of a device in all processes; zeros where the driver has none.
+// The device's identifier, the same in all processes; zeros where the driver has none.
 DeviceId device_id(const Driver& driver, int device);
 
 // A table that both sides have: device memory and, beside it, pinned host memory.

@@ -27,8 +27,8 @@ class LentBuffer final : public PeerBuffer {
   LentBuffer(const LentBuffer&) = delete;
   LentBuffer& operator=(const LentBuffer&) = delete;
 
-  // Of one thread, until give_back(): maps what the lender at the other end of the connection has
-  // told of. Once. kIo, kUnsupported: it cannot be had, and has been returned.
+  // Maps the memory of which the lender at the other end of the connection has told. Once, and by
+  // one thread, until give_back(). kIo, kUnsupported: it cannot be had, and has been returned.
   Status open(const LoanReply& reply, const std::vector<Descriptor>& files, Descriptor lender);
   bool is_open() const { return lender_.has_value(); }
   // Nothing of ours uses the memory any more. The caller holds no lock: the driver may wait for

@@ -63,7 +63,7 @@ class PeerLinks {
   void connect(int from, int to);
   // Null: there is none. It lives as long as this object.
   PeerLink* to(int device);
-  // Those to which there is a link, in order.
+  // The devices to which there is a link, in order.
   std::vector<int> devices();
 
  private:

@@ -137,7 +137,7 @@ class Snapshots {
   // The links between this lane's device and those of the others.
   void connect(DeviceLane& lane);
   void connect_to_all(DeviceLane& lane) const;
-  // Those of one device, or of all; nothing more is lent.
+  // The loans of one device, or of all; nothing more is lent.
   void wait_for_loans(std::optional<int> device);
   // Null: there is only one device, or devices go without each other.
   std::unique_ptr<Balancer> make_balancer() const;

@@ -42,8 +42,8 @@ void Snapshots::connect_to_all(DeviceLane& lane) const {
   }
 }
 
-// What others have borrowed is on its way back: nobody waits for it longer than calls wait for
-// buffers.
+// Memory that others have borrowed is on its way back: nobody waits for it longer than calls wait
+// for buffers.
 void Snapshots::wait_for_loans(std::optional<int> device) {
   std::vector<DeviceLane*> lanes;
   {

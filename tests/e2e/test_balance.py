@@ -425,7 +425,7 @@ class Node(scripted.TestCase):
         self.make('end')
         references = [self.reference(command) for command in commands]
         os.remove(os.path.join(self.folder, 'end'))
-        # Those that lend have a buffer before the others want to have it.
+        # Lenders have a buffer before the others want to have it.
         order = list(reversed(range(devices)))
         runs = {}
         for device in order:

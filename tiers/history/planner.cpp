@@ -729,8 +729,8 @@ TierCache::HidesRead Planner::hides_read() const {
   };
 }
 
-// Of hinted checkpoints that are not written yet, nobody knows which the caches will hold. What is
-// too much for the caches is spread over them evenly; each is taken for one of mean size.
+// Nobody knows which of the hinted checkpoints that are not written yet the caches will hold. The
+// bytes that are too many for the caches are spread over them evenly; each has the mean size.
 ReadSlack::ReadTime Planner::read_time() const {
   uint64_t cached = 0, written = 0, written_bytes = 0, unwritten = 0, room = 0;
   const auto is_cached = [this](Version version) {

@@ -20,6 +20,7 @@
 
 #include "tiers/checksum.h"
 #include "tiers/no_throw.h"
+#include "tiers/staging/pages.h"
 #include "tiers/staging/process_identity.h"
 
 namespace gpusnap {
@@ -82,18 +83,11 @@ void advise(void* start, uint64_t bytes) {
   (void)::madvise(start, bytes, MADV_DONTDUMP);
 }
 
-// MADV_POPULATE_WRITE (Linux 5.14), which headers of older systems do not name. A system that does
-// not know it refuses it.
-constexpr int kPopulateWrite = 23;
-
 // Makes pages that nobody uses yet be there and cleared: by one call, or one by one. False: the
 // system has no memory for them.
 bool touch_pages(std::byte* start, uint64_t bytes) {
-  int outcome = 0;
-  do outcome = ::madvise(start, bytes, kPopulateWrite);
-  while (outcome < 0 && errno == EINTR);
-  if (outcome == 0) return true;
-  if (errno != EINVAL) return false;
+  const Status made = populate_pages(start, bytes);
+  if (made.code() != Code::kUnsupported) return made.ok();
   // By writing: reading would map the page of zeros that all share.
   constexpr uint64_t kPageBytes = 4096;
   for (uint64_t at = 0; at < bytes; at += kPageBytes) {
@@ -366,7 +360,7 @@ uint32_t StagingMemory::grow(uint32_t more) {
 }
 
 void StagingMemory::map_ahead(uint32_t first, uint32_t count) {
-  (void)::madvise(bytes(first).data(), count * layout_.slot_bytes, kPopulateWrite);
+  (void)populate_pages(bytes(first).data(), count * layout_.slot_bytes);
 }
 
 }  // namespace gpusnap

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/veloc/pages_ahead.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
+
+#include "tiers/staging/pages.h"
 
 namespace gpusnap::veloc {
-
-namespace {
-
-// MADV_POPULATE_WRITE (Linux 5.14), which headers of older systems do not name. A system that does
-// not know it refuses it.
-constexpr int kPopulateWrite = 23;
-
-}  // namespace
 
 PagesAhead::PagesAhead(std::byte* start, uint64_t bytes, uint64_t step_bytes, unsigned threads)
     : start_(start),
@@ -62,10 +53,7 @@ void PagesAhead::run() {
 bool PagesAhead::make(uint64_t step) {
   std::byte* const start = start_ + step * step_bytes_;
   const uint64_t bytes = std::min(step_bytes_, bytes_ - step * step_bytes_);
-  int outcome = 0;
-  do outcome = madvise(start, bytes, kPopulateWrite);
-  while (outcome < 0 && errno == EINTR);
-  return outcome == 0;
+  return populate_pages(start, bytes).ok();
 }
 
 }  // namespace gpusnap::veloc

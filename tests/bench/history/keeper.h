@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who keeps the checkpoints of a shot: the history of this project, or managed memory, with which
+// A keeper of the checkpoints of a shot: the history of this project, or managed memory, with which
 // the GPU cache and prefetch paper compares (section 5.2.2). Any error ends the program.
 #pragma once
 

@@ -177,7 +177,7 @@ class Managed : public Keeper {
     on_device_.erase(version);
   }
 
-  // Those that are restored next, as far as the part of the device goes.
+  // The checkpoints that are restored next, as far as the part of the device goes.
   void prefetch() {
     while (prefetched_ < shot_.order.size() &&
            on_device_.size() < most_on_device_ + restored_now()) {

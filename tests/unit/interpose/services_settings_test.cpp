@@ -35,7 +35,9 @@ TEST(Settings, AutomaticIntervals) {
     EXPECT_EQ(settings.every.signal, SIGUSR1);
     EXPECT_EQ(settings.every.between_failures, minutes(120));
   }
-  EXPECT_FALSE(parse({"GPUSNAP_EVERY=auto,10m"}).settings.every.automatic);
+  for (const char* both : {"GPUSNAP_EVERY=auto,10m", "GPUSNAP_EVERY=10m,auto"}) {
+    EXPECT_NE(only_error(both).find("leave one of auto and the time out"), std::string::npos);
+  }
 }
 
 TEST(Settings, HaveTheDocumentedDefaults) {

@@ -269,7 +269,7 @@ TEST(Triggers, WaitForAsLongAsACheckpointIsWorth) {
   (void)triggers.take();
   triggers.report({true, "1", 0, uint64_t{3600} * 1'000'000'000, ""});
   EXPECT_FALSE(triggers.pending());
-  // What failed says nothing of what a checkpoint costs.
+  // A failed checkpoint says nothing of what one costs.
   triggers.report({false, "2", 0, 0, "no room"});
   EXPECT_FALSE(triggers.pending());
 }
