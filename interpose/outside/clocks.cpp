@@ -86,8 +86,9 @@ int64_t offset_of(const Own& own, Source source, int64_t real) {
   }
   if (!own) return 0;
   if (!own->has_offset) {
-    own->has_offset = true;
     own->offset = std::max<int64_t>(own->previous() - real, 0);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // a handler may jump from here
+    own->has_offset = true;
   }
   return own->offset;
 }

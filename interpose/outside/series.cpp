@@ -27,7 +27,8 @@ constinit char forked_as[40] = {};
 
 struct OwnThread {
   Thread* thread = nullptr;
-  bool looked = false;           // for it
+  bool looking = false;  // for it, just now
+  bool looked = false;
   bool is_the_programs = false;  // known when it has looked
   bool inside = false;           // its series
   uint32_t forks = 0;            // that it has made
@@ -81,11 +82,15 @@ Thread* find_thread(const ThreadPath& path) {
 // The calling thread, of which all is known that there is.
 OwnThread& known_own_thread() {
   OwnThread& own = own_thread;
-  if (!own.looked) [[unlikely]] {
-    own.looked = true;  // a signal's handler does not look, too
+  if (!own.looked && !own.looking) [[unlikely]] {
+    own.looking = true;  // a signal's handler does not look, too
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     const ThreadPath& path = own_thread_path();
     own.is_the_programs = path.known;
     if (path.known) own.thread = find_thread(path);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    own.looked = true;
+    own.looking = false;
   }
   return own;
 }
@@ -168,69 +173,94 @@ void Series::note_end() const {
     missed_any.store(true, std::memory_order_relaxed);
 }
 
+void Series::commit(const State& next) {
+  const uint8_t other = current_.load(std::memory_order_relaxed) ^ 1;
+  states_[other] = next;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  current_.store(other, std::memory_order_relaxed);
+  size_.store(next.size, std::memory_order_release);
+}
+
 bool Series::take(int64_t& value) {
-  if (taken_ == given_size_) {
+  State next = now();
+  if (next.taken == given_size_) {
     note_end();
     return false;
   }
-  const size_t used = get_number(given_ + taken_, given_size_ - taken_, previous_, value);
-  taken_ = used == 0 ? given_size_ : taken_ + used;
-  if (used != 0) previous_ = value;
+  int64_t number = 0;
+  const size_t used =
+      get_number(given_ + next.taken, given_size_ - next.taken, next.previous, number);
+  next.taken = used == 0 ? given_size_ : next.taken + used;
+  if (used != 0) next.previous = value = number;
+  commit(next);
   return used != 0;
 }
 
 void Series::add(int64_t value) {
+  State next = now();
   std::byte bytes[kMostNumberBytes];
-  const size_t size = put_number(value, previous_, bytes);
-  previous_ = value;
-  put(bytes, size);
+  const size_t size = put_number(value, next.previous, bytes);
+  next.previous = value;
+  put(next, bytes, size);
+  commit(next);
 }
 
 size_t Series::take_bytes(void* to, size_t size) {
-  const size_t now = size < given_size_ - taken_ ? size : given_size_ - taken_;
-  if (now != 0) std::memcpy(to, given_ + taken_, now);
-  taken_ += now;
-  if (now < size) note_end();
-  return now;
+  State next = now();
+  const size_t left = given_size_ - next.taken;
+  const size_t taken = size < left ? size : left;
+  if (taken != 0) std::memcpy(to, given_ + next.taken, taken);
+  next.taken += taken;
+  commit(next);
+  if (taken < size) note_end();
+  return taken;
 }
 
 void Series::add_bytes(const void* from, size_t size) {
-  put(static_cast<const std::byte*>(from), size);
+  State next = now();
+  put(next, static_cast<const std::byte*>(from), size);
+  commit(next);
 }
 
 // All of it or, where there is no room, none, and none from then on.
-void Series::put(const std::byte* bytes, size_t size) {
+void Series::put(State& next, const std::byte* bytes, size_t size) {
   if (size == 0 || ended_.load(std::memory_order_relaxed) ||
       !is_noted.load(std::memory_order_relaxed)) {
     return;
   }
-  uint64_t whole = size_.load(std::memory_order_relaxed);
-  if (size > kMostBytes || given_size_ + whole + size > kMostBytes) {
-    ended_.store(true, std::memory_order_release);
-    return;
-  }
+  const bool fits = size <= kMostBytes && given_size_ + next.size + size <= kMostBytes;
+  if (!fits || !put_piece(next, bytes, size)) ended_.store(true, std::memory_order_release);
+}
+
+// False, and `next` as it was: there is no room.
+bool Series::put_piece(State& next, const std::byte* bytes, size_t size) {
+  State after = next;
+  after.size += size;
   while (size != 0) {
-    if (used_ == last_->room) {
-      auto* const block = static_cast<Block*>(take_room(sizeof(Block) + kRoom));
-      if (block == nullptr) {
-        ended_.store(true, std::memory_order_release);
-        break;
-      }
-      block->room = kRoom;
-      last_->next = block;
-      last_ = block;
-      used_ = 0;
+    if (after.used == after.last->room) {
+      // A call that a handler has jumped out of may have left one.
+      if (after.last->next == nullptr) after.last->next = new_block();
+      if (after.last->next == nullptr) return false;
+      after.last = after.last->next;
+      after.used = 0;
     }
-    const size_t room = last_->room - used_;
-    const size_t now = size < room ? size : room;
-    std::memcpy(last_->bytes() + used_, bytes, now);
-    used_ += static_cast<uint32_t>(now);
-    whole += now;
-    bytes += now;
-    size -= now;
+    const size_t room = after.last->room - after.used;
+    const size_t part = size < room ? size : room;
+    std::memcpy(after.last->bytes() + after.used, bytes, part);
+    after.used += static_cast<uint32_t>(part);
+    bytes += part;
+    size -= part;
   }
-  // A number that is not whole is as none.
-  if (size == 0) size_.store(whole, std::memory_order_release);
+  next = after;
+  return true;
+}
+
+Series::Block* Series::new_block() {
+  auto* const block = static_cast<Block*>(take_room(sizeof(Block) + kRoom));
+  if (block == nullptr) return nullptr;
+  block->room = kRoom;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // before it can be found
+  return block;
 }
 
 Own::Own(Source source) {
@@ -250,6 +280,7 @@ Own::~Own() {
 
 void leave_series() {
   own_thread.inside = false;
+  own_thread.looking = false;
 }
 
 void begin(const Given* given, size_t count) {

@@ -19,7 +19,8 @@
 //
 // Only the calling thread adds to its series and takes from them, without a lock and without
 // allocating; who collects them may run beside that. In a signal's handler, too: where it has
-// interrupted just that, what it asks for is not followed.
+// interrupted just that, what it asks for is not followed. The handler may also jump out of the
+// interrupted call at any instruction: that call then has happened as a whole or not at all.
 #pragma once
 
 #include <atomic>
@@ -80,7 +81,7 @@ class Series {
   size_t take_bytes(void* to, size_t size);
   void add_bytes(const void* from, size_t size);
   // What the last number was, taken or added.
-  int64_t previous() const { return previous_; }
+  int64_t previous() const { return now().previous; }
 
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // Any thread: all of it so far, in pieces: those of the checkpoint, then the others.
@@ -112,17 +113,30 @@ class Series {
     Block block{nullptr, kFirstRoom};
     std::byte bytes[kFirstRoom];
   };
-  void put(const std::byte* bytes, size_t size);
+  // Where the next call goes on.
+  struct State {
+    size_t taken = 0;  // bytes of given_
+    int64_t previous = 0;
+    uint64_t size = 0;      // bytes that were added
+    Block* last = nullptr;  // the block that has the last of them
+    uint32_t used = 0;      // bytes of that block
+  };
+  const State& now() const { return states_[current_.load(std::memory_order_relaxed)]; }
+  void commit(const State& next);
+  static Block* new_block();
+  void put(State& next, const std::byte* bytes, size_t size);
+  bool put_piece(State& next, const std::byte* bytes, size_t size);
   void note_end() const;
 
   const std::byte* given_ = nullptr;  // null: nothing was, nor that it had ended
-  size_t given_size_ = 0, taken_ = 0;
+  size_t given_size_ = 0;
   std::atomic<bool> ended_{false};
-  int64_t previous_ = 0;
-  std::atomic<uint64_t> size_{0};  // bytes that were added
   First first_;
-  Block* last_ = &first_.block;
-  uint32_t used_ = 0;  // of last_
+  // A call writes the one that is not current and then makes it so: a handler that jumps out of it
+  // leaves a whole one.
+  State states_[2] = {{0, 0, 0, &first_.block, 0}, {}};
+  std::atomic<uint8_t> current_{0};
+  std::atomic<uint64_t> size_{0};  // that of the current one, for who collects
 };
 
 // The calling thread's series of that source while it exists; null where the call is not to be

@@ -3,6 +3,8 @@
 #include "interpose/outside/series.h"
 
 #include <gtest/gtest.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +49,44 @@ bool holds_in_child(const Body& body) {
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+std::vector<int64_t> numbers_of(const Series& series) {
+  const std::string bytes = bytes_of(series);
+  const auto* const first = reinterpret_cast<const std::byte*>(bytes.data());
+  std::vector<int64_t> numbers;
+  int64_t number = 0;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t used = get_number(first + at, bytes.size() - at, number, number);
+    if (used == 0) break;
+    at += used;
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+sigjmp_buf ahead;
+int instructions_left = 0;
+
+// Makes a call of which the processor traps after each instruction, and jumps out of it after so
+// many of them. False: it ended before that.
+template <class Call>
+bool is_left_after(int instructions, const Call& call) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    if (--instructions_left == 0) siglongjmp(ahead, 1);
+  };
+  sigaction(SIGTRAP, &action, nullptr);
+  instructions_left = instructions;
+  if (sigsetjmp(ahead, 1) != 0) return true;
+  asm volatile(
+      "lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::
+          : "memory", "cc");
+  call();
+  asm volatile(
+      "lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::
+          : "memory", "cc");
+  return false;
 }
 
 int64_t as_told(const void* with) {
@@ -172,6 +212,46 @@ TEST(Outside, ASeriesHasABound) {
   EXPECT_LE(expected.size(), kMostBytes);
   series.add(1);
   EXPECT_EQ(bytes_of(series), expected);
+}
+
+// Within a block, and where another one is needed.
+TEST(Outside, ANumberIsAddedWholeOrNotWhereAHandlerJumpsAway) {
+  for (const int64_t before : {3, 125}) {
+    bool is_left = true;
+    for (int instructions = 1; is_left; ++instructions) {
+      Series series;
+      std::vector<int64_t> expected;
+      for (int64_t i = 0; i < before; ++i) expected.push_back(i);
+      for (const int64_t number : expected) series.add(number);
+      is_left = is_left_after(instructions, [&] { series.add(kRecorded); });
+      series.add(kRecorded + 1);
+      expected.push_back(kRecorded + 1);
+      const std::vector<int64_t> added = numbers_of(series);
+      if (added == expected) continue;
+      expected.insert(expected.end() - 1, kRecorded);
+      ASSERT_EQ(added, expected) << before << " numbers, after " << instructions << " instructions";
+    }
+  }
+}
+
+TEST(Outside, ANumberIsTakenWholeOrNotWhereAHandlerJumpsAway) {
+  const std::string bytes = number_bytes({1, kRecorded, 2 * kRecorded, 5 * kRecorded});
+  bool is_left = true;
+  for (int instructions = 1; is_left; ++instructions) {
+    Series series(given("0", Source::kTime, bytes));
+    int64_t number = 0;
+    ASSERT_TRUE(series.take(number));
+    int64_t lost = 0;
+    is_left = is_left_after(instructions, [&] { (void)series.take(lost); });
+    ASSERT_TRUE(series.take(number));
+    if (number == kRecorded) {
+      ASSERT_TRUE(series.take(number));
+    }
+    ASSERT_EQ(number, 2 * kRecorded) << "after " << instructions << " instructions";
+    ASSERT_TRUE(series.take(number));
+    ASSERT_EQ(number, 5 * kRecorded);
+    ASSERT_FALSE(series.take(number));
+  }
 }
 
 TEST(Outside, ThreadsOfOtherWaysAreNotFollowed) {
