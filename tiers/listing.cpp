@@ -129,12 +129,12 @@ class Epoch {
     for (const JournalPart& part : manifest.journal) info.journal_bytes += part.file_bytes;
   }
 
-  // A version that a program wrote again, and not on all of its ranks.
+  // A version that a program wrote again, and not on all of its ranks; or a part of an earlier run
+  // that came to the store when a later one had taken the epoch.
   bool is_mixed() const {
     const std::vector<Manifest>& ranks = listed_.info.ranks;
     return std::any_of(ranks.begin(), ranks.end(), [&](const Manifest& manifest) {
-      return (manifest.by_program() || ranks.front().by_program()) &&
-             manifest.run != ranks.front().run;
+      return !is_of_same_run(manifest, ranks.front());
     });
   }
 

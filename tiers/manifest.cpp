@@ -145,6 +145,14 @@ auto put_readings(FlatBufferBuilder& builder, const std::vector<SavedReading>& r
   });
 }
 
+Offset<stored::ChosenInterval> put_interval(FlatBufferBuilder& builder,
+                                            const plan::ChosenInterval& interval) {
+  if (interval == plan::ChosenInterval()) return {};
+  return stored::CreateChosenInterval(builder, interval.interval_s, interval.stall_s,
+                                      interval.latency_s, interval.between_failures_s,
+                                      interval.measurements);
+}
+
 std::vector<std::byte> with_header(std::span<const std::byte> body) {
   const auto header = encode_manifest_header({body.size(), checksum(body)});
   std::vector<std::byte> bytes(header.size() + body.size());
@@ -209,6 +217,11 @@ class Taker {
     m.program_write = from.program_write();
     m.direct_bytes = from.direct_bytes();
     m.peer_bytes = from.peer_bytes();
+    m.job_run = from.job_run();
+    if (const stored::ChosenInterval* interval = from.interval(); interval != nullptr) {
+      m.interval = {interval->interval_s(), interval->stall_s(), interval->latency_s(),
+                    interval->between_failures_s(), interval->measurements()};
+    }
     each(from.readings(), [&](const stored::Reading* r) {
       m.readings.push_back({text(r->thread()), r->source(), r->ended(), bytes(r->bytes())});
     });
@@ -429,6 +442,7 @@ Status check(const Manifest& m, Stage stage) {
   if (m.rank >= m.ranks) return damaged("its rank is not one of the job's");
   if (Status names = check_names(m); !names.ok()) return names;
   if (Status chain = check_chain(m); !chain.ok()) return chain;
+  if (!m.interval.is_sound()) return damaged("the interval that it tells of cannot be");
   uint64_t all = 0;
   for (const SavedRange& range : m.ranges) {
     if (__builtin_add_overflow(all, range.size, &all)) {
@@ -508,6 +522,11 @@ uint64_t Manifest::own_bytes() const {
                          [](uint64_t sum, const Extent& extent) { return sum + extent.size; });
 }
 
+bool is_of_same_run(const Manifest& one, const Manifest& other) {
+  const bool by_program = one.by_program() || other.by_program();
+  return one.job_run == other.job_run && (!by_program || one.run == other.run);
+}
+
 std::vector<std::byte> encode(const Manifest& m) {
   if (!fits(m)) return {};
   FlatBufferBuilder builder(4096 + m.extents.size() * sizeof(stored::Extent));
@@ -523,6 +542,7 @@ std::vector<std::byte> encode(const Manifest& m) {
   const auto segments = put_segments(builder, m.segments);
   const auto journal = put_journal(builder, m.journal);
   const auto readings = put_readings(builder, m.readings);
+  const auto interval = put_interval(builder, m.interval);
   const CallCounts& calls = m.meanwhile;
   const stored::CallCounts meanwhile(calls.launches_free, calls.launches_waited,
                                      calls.launches_guessed, calls.launches_opaque,
@@ -533,7 +553,7 @@ std::vector<std::byte> encode(const Manifest& m) {
                              m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
                              ranges, extents, segments, journal, m.parent, m.parent_checksum,
                              m.chain, &meanwhile, blocks, m.replaces, parts, readings, &waits,
-                             m.program_write, m.direct_bytes, m.peer_bytes),
+                             m.program_write, m.direct_bytes, m.peer_bytes, m.job_run, interval),
       stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }

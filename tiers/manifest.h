@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tiers/compression/codec.h"
+#include "tiers/plan/interval_choice.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -163,6 +164,9 @@ struct Manifest {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   std::string run;  // random identifier of the process that wrote it
+  // Random number that the ranks of an MPI run have in common: parts of different runs can have the
+  // same epoch, and are no checkpoint together. 0: one process, or of an earlier release.
+  uint64_t job_run = 0;
   std::string host;
   std::string library_version;
   int64_t cut_unix_ns = 0;  // wall clock at the cut
@@ -199,10 +203,15 @@ struct Manifest {
   bool by_program() const { return program_write != 0; }
   // Bytes of its own that went from the device straight to a local tier, past host memory.
   uint64_t direct_bytes = 0;
+  // With GPUSNAP_EVERY=auto: what it had chosen at the cut. A restored run goes on with it.
+  plan::ChosenInterval interval;
 
   uint64_t bytes() const;      // of device memory at the cut
   uint64_t own_bytes() const;  // of those, in this manifest's own extents
 };
+
+// Whether two ranks' parts of one job and epoch can be of one checkpoint.
+bool is_of_same_run(const Manifest& one, const Manifest& other);
 
 // With header, version and checksum: the bytes of the file.
 std::vector<std::byte> encode(const Manifest& manifest);

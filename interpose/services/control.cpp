@@ -44,7 +44,10 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-template <std::integral Number>
+template <class Number>
+concept Arithmetic = std::integral<Number> || std::floating_point<Number>;
+
+template <Arithmetic Number>
 bool parse_number(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
@@ -75,7 +78,7 @@ bool unescape(std::string_view text, std::string& value) {
     if (character == '%') {
       if (text.size() < 3) return false;
       const size_t high = kDigits.find(text[1]), low = kDigits.find(text[2]);
-      if (high == kDigits.npos || low == kDigits.npos) return false;
+      if (high == std::string_view::npos || low == std::string_view::npos) return false;
       character = static_cast<char>(high << 4 | low);
       text.remove_prefix(2);
     }
@@ -91,9 +94,11 @@ class StatusWriter {
   void text(const char* word, const std::string& value, size_t most = kMostText) {
     if (!value.empty()) add(word, escaped(std::string_view(value).substr(0, most)));
   }
-  template <std::integral Number>
+  template <Arithmetic Number>
   void number(const char* word, Number value, Number unsaid = 0) {
-    if (value != unsaid) add(word, std::to_string(value));
+    if (value == unsaid) return;
+    char digits[32];  // the shortest that is read back as the same number
+    add(word, std::string(digits, std::to_chars(digits, std::end(digits), value).ptr));
   }
   template <class Enum, size_t kCount>
   void name(const char* word, Enum value, const std::array<const char*, kCount>& names) {
@@ -116,7 +121,7 @@ class StatusReader {
   void text(const char* word, std::string& value, size_t most = kMostText) {
     if (word == word_) good_ = unescape(value_, value) && value.size() <= most;
   }
-  template <std::integral Number>
+  template <Arithmetic Number>
   void number(const char* word, Number& number, Number = 0) {
     if (word == word_) good_ = parse_number(value_, number);
   }
@@ -154,22 +159,27 @@ void for_each_word(Words& words, Status& status) {
   words.number("bytes", status.bytes);
   words.name("due", status.due, kDues);
   words.number("due_in", status.due_in_ns);
+  words.number("auto_interval", status.interval.interval_s);
+  words.number("auto_stall", status.interval.stall_s);
+  words.number("auto_latency", status.interval.latency_s);
+  words.number("auto_mtbf", status.interval.between_failures_s);
+  words.number("auto_measured", status.interval.measurements);
 }
 
 bool read_words(std::string_view words, ProcessStatus& status) {
   std::set<std::string_view> seen;
   while (!words.empty()) {
-    if (take_word(words) != "") return false;  // the space before each
+    if (!take_word(words).empty()) return false;  // the space before each
     const std::string_view whole = words.substr(0, words.find(' '));
     words.remove_prefix(whole.size());
     const size_t equals = whole.find('=');
-    if (equals == 0 || equals == whole.npos) return false;
+    if (equals == 0 || equals == std::string_view::npos) return false;
     StatusReader reader(whole.substr(0, equals), whole.substr(equals + 1));
     if (!seen.insert(whole.substr(0, equals)).second) return false;
     for_each_word(reader, status);
     if (!reader.good()) return false;
   }
-  return !status.job.empty() && status.rank < status.ranks;
+  return !status.job.empty() && status.rank < status.ranks && status.interval.is_sound();
 }
 
 }  // namespace

@@ -40,6 +40,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tiers/plan/interval_choice.h"
+
 namespace gpusnap {
 
 // The longest, with their line breaks: of all messages but one, of the reply to kStatusRequest.
@@ -100,6 +102,7 @@ struct ProcessStatus {
   uint64_t bytes = 0;        // of device memory, in all
   Due due = Due::kNot;
   uint64_t due_in_ns = 0;
+  plan::ChosenInterval interval;  // that GPUSNAP_EVERY=auto goes by
   bool operator==(const ProcessStatus&) const = default;
 };
 

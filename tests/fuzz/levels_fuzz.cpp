@@ -34,7 +34,11 @@ bool is_equal(const T& encoded, Bytes bytes) {
 
 void try_headers(Bytes bytes) {
   if (const auto header = decode_shard_header(bytes); header.ok()) {
-    check(is_equal(encode(header.value()), bytes));
+    std::vector<std::byte> again = encode(header.value());
+    // One of the first version comes back with a number that says nothing.
+    const size_t first_version = again.size() - sizeof header->job_run;
+    if (header->job_run == 0 && bytes.size() == first_version) again.resize(first_version);
+    check(is_equal(again, bytes));
   } else {
     is_refused(header.status());
   }

@@ -156,7 +156,7 @@ class Server final : public Backend {
       flow_.relieve(free == 0 && !growth_.has_more());
       answer_clients();
       end_journals();
-      if (try_again_at_ && now >= *try_again_at_) try_leftovers_again();
+      if (is_due(try_again_at_, now) || is_due(look_again_at_, now)) try_leftovers_again();
       for (const size_t tier : tiers_->recovered(now)) flow_.resume(tier + 1);
       tell(now);
       keep_now_and_then(now);
@@ -167,6 +167,10 @@ class Server final : public Backend {
       server_.wait(seen, soon ? kReapSoon : kLongestWait);
       rung = !some && server_.changes() != seen;
     }
+  }
+
+  static bool is_due(const std::optional<Clock::time_point>& at, Clock::time_point now) {
+    return at && now >= *at;
   }
 
   // Flushes are not to slow the programs' own files.
@@ -317,14 +321,15 @@ class Server final : public Backend {
   // Of backends that are gone: copies of what is in its store stay, what is whole is brought to its
   // end, the rest goes.
   void tend_leftovers() {
-    std::vector<LocalTiers::Leftover> leftovers = tiers_->leftovers();
-    std::ranges::stable_sort(leftovers, {}, [](const LocalTiers::Leftover& leftover) {
+    LocalTiers::LeftBehind left = tiers_->leftovers();
+    note_unreadable(left.unlisted);
+    std::ranges::stable_sort(left.parts, {}, [](const LocalTiers::Leftover& leftover) {
       return leftover.copies.empty() ? 0 : leftover.copies.front().modified_unix_ns;
     });
-    for (const LocalTiers::Leftover& leftover : leftovers) {
+    for (const LocalTiers::Leftover& leftover : left.parts) {
       if (lives(leftover) || keep_copies(leftover)) continue;
       if (!leftover.readable.ok()) {
-        warn(leftover.readable);
+        note_unreadable(leftover.readable);
         continue;
       }
       if (!leftover.sealed || leftover.committed) {
@@ -335,6 +340,13 @@ class Server final : public Backend {
     }
   }
 
+  // A device may answer another time. Nothing waits for that: the next backend looks, too.
+  void note_unreadable(const Status& why) {
+    if (why.ok()) return;
+    if (told_unreadable_.insert(why.message()).second) warn(why);
+    if (is_of_device(why)) look_again_at_ = Clock::now() + options_.try_again;
+  }
+
   void open_leftover(const LocalTiers::Leftover& leftover) {
     IncomingCheckpoint::Setting setting = setting_for(*leftover.text);
     setting.chunk_folders = leftover.folders;
@@ -343,12 +355,17 @@ class Server final : public Backend {
     if (!opened.ok()) warn(opened);
   }
 
-  // Takes up parts that are whole on local tiers and whose store has failed.
+  // Takes up parts that are whole on local tiers and whose store, or local tier, has failed.
   void try_leftovers_again() {
     try_again_at_.reset();
-    for (const LocalTiers::Leftover& leftover : tiers_->leftovers()) {
+    look_again_at_.reset();
+    const LocalTiers::LeftBehind left = tiers_->leftovers();
+    note_unreadable(left.unlisted);
+    for (const LocalTiers::Leftover& leftover : left.parts) {
+      if (lives(leftover)) continue;
+      note_unreadable(leftover.readable);
       const bool is_whole = leftover.readable.ok() && leftover.sealed && !leftover.committed;
-      if (is_whole && !lives(leftover)) open_leftover(leftover);
+      if (is_whole) open_leftover(leftover);
     }
   }
 
@@ -778,8 +795,10 @@ class Server final : public Backend {
   std::map<std::string, std::shared_ptr<Compression>> compressions_;  // by setting
   std::vector<std::pair<uint32_t, uint64_t>> before_;  // life, slots; until the first look
 
-  uint32_t next_leftover_ = kMostStreams;  // the number of the next part without a stream
-  std::optional<Clock::time_point> try_again_at_;
+  uint32_t next_leftover_ = kMostStreams;           // the number of the next part without a stream
+  std::optional<Clock::time_point> try_again_at_;   // the backend stays until then
+  std::optional<Clock::time_point> look_again_at_;  // it does not
+  std::set<std::string> told_unreadable_;
   bool told_of_store_ = false;  // that it fails what is whole on local tiers
 
   Growth growth_{memory_,

@@ -39,14 +39,17 @@ class Finder {
     if (Status looked = look_into(folders_.epoch); !looked.ok()) return looked;
     for (const std::string& folder : folders_.chunks) {
       const Status looked = look_into(folder);
-      if (!looked.ok() && looked.code() != Code::kNotFound) local_failed(folder, looked);
+      if (!looked.ok() && looked.code() != Code::kNotFound) {
+        note_unread(looked);
+        local_failed(folder, looked);
+      }
     }
     for (const auto& [number, path] : paths_.logs) {
       found_.next_log = number + 1;
       const Status read = read_block_log(files_, path, found_.log);
       const bool local = !path.starts_with(folders_.epoch + "/");
       if (local && read.code() == Code::kIo) {
-        // If anything was stored only there, it will be missing.
+        note_unread(read);
         local_failed(path, read);
       } else if (!read.ok()) {
         return read;
@@ -58,6 +61,10 @@ class Finder {
   }
 
  private:
+  void note_unread(const Status& why) {
+    if (found_.unread.ok()) found_.unread = why;
+  }
+
   Status look_into(const std::string& folder) {
     const auto entries = files_.entries(folder);
     if (!entries.ok()) return entries.status();
@@ -135,6 +142,7 @@ class Finder {
     return {Code::kDamaged, "the block log in " + folders_.epoch + " cannot be used: " + why};
   }
   Status gone(const std::string& what) const {
+    if (!found_.unread.ok()) return found_.unread;
     return {Code::kDamaged, what + " of " + folders_.epoch + " is no longer there"};
   }
 
@@ -142,7 +150,12 @@ class Finder {
   template <class IsNamed>
   uint32_t keep_only(const std::map<uint32_t, std::string>& paths, IsNamed is_named) {
     for (const auto& [number, path] : paths) {
-      if (!is_named(number)) (void)files_.remove(path);
+      if (is_named(number)) continue;
+      if (found_.unread.ok()) {
+        (void)files_.remove(path);
+      } else {
+        found_.unnamed.push_back(path);
+      }
     }
     return paths.empty() ? 0 : paths.rbegin()->first + 1;
   }

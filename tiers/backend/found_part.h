@@ -29,6 +29,11 @@ struct FoundPart {
   std::map<uint32_t, MovedChunk> moved;
   // Files for chunks that the client writes directly, by number, of which no log tells yet.
   std::map<uint32_t, std::string> direct;
+  // Why a local tier's folder or block log could not be read; ok: all were. What it holds of the
+  // part is not in the above, and may be all of the rest.
+  Status unread;
+  // Where something is unread: the files that no log names so far. They stay.
+  std::vector<std::string> unnamed;
   // Higher than those of all that there is.
   uint32_t next_log = 0;
   uint32_t next_segment = 0;
@@ -42,9 +47,8 @@ struct PartFolders {
 };
 
 // Files of the part that no log names hold nothing, and are removed, but for those that the client
-// writes directly. Of a local tier that cannot be
-// read nothing is found; `local_failed` is told. kDamaged where something is not there any more, or
-// makes no sense.
+// writes directly, and where a log could not be read. `local_failed` is told of a local tier that
+// cannot be read. kDamaged where something is not there any more, or makes no sense.
 Result<FoundPart> find_part(
     FileSystem& files, const CheckpointPlace& place, const PartFolders& folders,
     const std::function<void(const std::string& path, const Status& why)>& local_failed);

@@ -44,14 +44,24 @@ ThroughputModel uncalibrated() {
   return ThroughputModel::fit({&sample, 1}).value();
 }
 
-std::vector<std::string> folders_in(FileSystem& files, const std::string& folder) {
+// `unlisted` becomes why it could not be listed, unless it is not there.
+std::vector<std::string> folders_in(FileSystem& files, const std::string& folder,
+                                    Status& unlisted) {
   std::vector<std::string> found;
   const auto entries = files.entries(folder);
-  if (!entries.ok()) return found;
+  if (!entries.ok()) {
+    if (entries.status().code() != Code::kNotFound) unlisted = entries.status();
+    return found;
+  }
   for (const FolderEntry& entry : entries.value()) {
     if (entry.is_folder) found.push_back(folder + "/" + entry.name);
   }
   return found;
+}
+
+std::vector<std::string> folders_in(FileSystem& files, const std::string& folder) {
+  Status unlisted;
+  return folders_in(files, folder, unlisted);
 }
 
 bool is_lock(const FolderEntry& entry) {
@@ -221,10 +231,10 @@ std::vector<std::string> LocalTiers::folders_for(const CheckpointText& part) con
   return folders;
 }
 
-std::vector<LocalTiers::Leftover> LocalTiers::leftovers() {
-  std::vector<Leftover> found;
+LocalTiers::LeftBehind LocalTiers::leftovers() {
+  LeftBehind found;
   for (const std::string& root : roots_) {
-    for (const std::string& backend : folders_in(files_, root)) {
+    for (const std::string& backend : folders_in(files_, root, found.unlisted)) {
       if (holds(backend) || take(backend)) {
         look_into(backend, found);
         remove_empty_below(backend);
@@ -251,10 +261,10 @@ bool LocalTiers::take(const std::string& backend) {
   return lock.ok();
 }
 
-void LocalTiers::look_into(const std::string& backend, std::vector<Leftover>& found) const {
-  for (const std::string& store : folders_in(files_, backend)) {
-    for (const std::string& job : folders_in(files_, store)) {
-      for (const std::string& epoch : folders_in(files_, job)) {
+void LocalTiers::look_into(const std::string& backend, LeftBehind& found) const {
+  for (const std::string& store : folders_in(files_, backend, found.unlisted)) {
+    for (const std::string& job : folders_in(files_, store, found.unlisted)) {
+      for (const std::string& epoch : folders_in(files_, job, found.unlisted)) {
         if (parse_epoch_folder(epoch.substr(epoch.rfind('/') + 1))) {
           look_at_epoch(backend, epoch, found);
         }
@@ -289,7 +299,7 @@ std::vector<std::string> LocalTiers::same_elsewhere(const std::string& backend,
 
 // Logs lie on the first tier that there was; chunks without one hold nothing.
 void LocalTiers::look_at_epoch(const std::string& backend, const std::string& folder,
-                               std::vector<Leftover>& found) const {
+                               LeftBehind& found) const {
   using Part = std::pair<uint32_t, std::string>;
   std::vector<std::string> folders{folder};
   for (const std::string& other : same_elsewhere(backend, folder)) folders.push_back(other);
@@ -301,9 +311,13 @@ void LocalTiers::look_at_epoch(const std::string& backend, const std::string& fo
   std::set<Part> without;                                     // whose chunks are here
   std::set<Part> with;                                        // whose log is elsewhere
   std::map<Part, std::map<uint32_t, Leftover::Copy>> chunks;  // by number
+  Status unlisted;                                            // may hold the log of any of them
   for (const std::string& there : folders) {
     const auto entries = files_.entries(there);
-    if (!entries.ok()) continue;
+    if (!entries.ok()) {
+      if (entries.status().code() != Code::kNotFound) unlisted = entries.status();
+      continue;
+    }
     for (const FolderEntry& entry : entries.value()) {
       const std::string path = there + "/" + entry.name;
       if (entry.is_folder) continue;
@@ -335,11 +349,11 @@ void LocalTiers::look_at_epoch(const std::string& backend, const std::string& fo
       const auto copy = chunks[part].find(moved.chunk);
       if (copy != chunks[part].end()) leftover.copies.push_back(copy->second);
     }
-    found.push_back(std::move(leftover));
+    found.parts.push_back(std::move(leftover));
   }
   for (const Part& part : without) {
     if (logs.count(part) + with.count(part) > 0) continue;
-    found.push_back({part.first, part.second, folders, {}, false, false, {}, {}});
+    found.parts.push_back({part.first, part.second, folders, {}, false, false, unlisted, {}});
   }
 }
 

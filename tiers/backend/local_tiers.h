@@ -88,7 +88,11 @@ class LocalTiers {
   };
   // Of all backends that do not run, and of an earlier one of this name. Takes their locks for as
   // long as this lives.
-  std::vector<Leftover> leftovers();
+  struct LeftBehind {
+    std::vector<Leftover> parts;
+    Status unlisted;  // why a folder that may hold more could not be listed; ok: all were
+  };
+  LeftBehind leftovers();
   // Removes its chunks and its log.
   void remove(const Leftover& leftover);
 
@@ -104,9 +108,9 @@ class LocalTiers {
   void take_calibration(const SsdFolder& folder, const Calibration& calibration);
   bool take(const std::string& backend);
   void remove_empty_below(const std::string& backend);
-  void look_into(const std::string& backend, std::vector<Leftover>& found) const;
+  void look_into(const std::string& backend, LeftBehind& found) const;
   void look_at_epoch(const std::string& backend, const std::string& folder,
-                     std::vector<Leftover>& found) const;
+                     LeftBehind& found) const;
   std::vector<std::string> same_elsewhere(const std::string& backend,
                                           const std::string& folder) const;
   bool add(const SsdFolder& folder, const std::string& backend, PlacementPolicy policy,

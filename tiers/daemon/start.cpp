@@ -210,16 +210,16 @@ Result<std::unique_ptr<StagingMemory>> reach_backend(const std::string& area,
                                                      const BackendProgram& program,
                                                      std::chrono::nanoseconds longest,
                                                      AddressSpace* space) {
-  using Clock = std::chrono::steady_clock;
+  using SteadyClock = std::chrono::steady_clock;
   constexpr auto kBetweenStarts = std::chrono::seconds(2);
-  constexpr auto kBetweenLooks = std::chrono::milliseconds(5);
-  const Clock::time_point begun = Clock::now();
-  Clock::time_point last_start = begun - kBetweenStarts;
+  constexpr auto kBetweenAsking = std::chrono::milliseconds(5);
+  const SteadyClock::time_point begun = SteadyClock::now();
+  SteadyClock::time_point last_start = begun - kBetweenStarts;
   for (;;) {
     Result<std::unique_ptr<StagingMemory>> memory = StagingMemory::attach(area, space);
     if (memory.ok() && memory.value()->is_served()) return memory;
     if (!memory.ok() && memory.status().code() != Code::kNotFound) return memory.status();
-    const Clock::time_point now = Clock::now();
+    const SteadyClock::time_point now = SteadyClock::now();
     if (now - last_start >= kBetweenStarts) {
       last_start = now;
       if (Status started = start_backend(program); !started.ok()) return started;
@@ -228,7 +228,7 @@ Result<std::unique_ptr<StagingMemory>> reach_backend(const std::string& area,
       return Status(Code::kBusy, "gpusnapd does not serve: " + backend_log() +
                                      " may say why; GPUSNAP_BACKEND=thread does without");
     }
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenAsking);
   }
 }
 

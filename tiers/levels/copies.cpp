@@ -84,7 +84,7 @@ Catalogue look_at(const Nodes& nodes, const std::string& store, const std::strin
 
 namespace {
 
-// The better coding of the same part, or the newer run's.
+// The better coding of the same part; or, where runs cannot be told apart, the newer one's.
 bool is_better(const PartCopies& one, const PartCopies& other) {
   const auto worth = [](const PartCopies& each) {
     return std::tuple(each.is_recoverable(), each.about.cut_unix_ns, each.is_whole(),
@@ -98,6 +98,14 @@ bool is_better(const PartCopies& one, const PartCopies& other) {
 auto fit(const PartCopies& parent, const PartCopies& child) {
   return std::pair(parent.about.part.run == child.about.part.run,
                    parent.about.cut_unix_ns < child.about.cut_unix_ns);
+}
+
+// Parts that have this in common are of one checkpoint: the epoch and the run. Ranks of runs that
+// have no number (Manifest::job_run) cannot be told from those of other runs.
+using RunsEpoch = std::pair<uint64_t, std::string>;
+
+RunsEpoch run_and_epoch(const ShardHeader& about) {
+  return {about.part.epoch, about.ranks == 1 ? about.part.run : std::to_string(about.job_run)};
 }
 
 }  // namespace
@@ -122,9 +130,9 @@ const PartCopies* Ancestry::parent_of(const PartCopies& part) const {
 }
 
 std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts) {
-  std::map<uint64_t, std::map<uint32_t, const PartCopies*>, std::greater<>> best;
+  std::map<RunsEpoch, std::map<uint32_t, const PartCopies*>, std::greater<>> best;
   for (const PartCopies& each : parts) {
-    const PartCopies*& found = best[each.about.part.epoch][each.about.part.rank];
+    const PartCopies*& found = best[run_and_epoch(each.about)][each.about.part.rank];
     if (found == nullptr || is_better(each, *found)) found = &each;
   }
   const Ancestry ancestry(parts);
@@ -137,9 +145,9 @@ std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts) {
     return false;
   };
   std::vector<EpochCopies> epochs;
-  for (const auto& [epoch, ranks] : best) {
+  for (const auto& [id, ranks] : best) {
     EpochCopies copies;
-    copies.epoch = epoch;
+    copies.epoch = id.first;
     const ShardHeader& about = ranks.begin()->second->about;
     copies.scheme = about.scheme;
     copies.parts.resize(std::max<size_t>(about.ranks, ranks.rbegin()->first + size_t{1}));

@@ -53,7 +53,7 @@ class Ancestry {
   std::map<std::pair<uint64_t, uint32_t>, std::vector<const PartCopies*>> by_place_;
 };
 
-// The copies of one checkpoint of a job, over its ranks. Pure.
+// The copies of one checkpoint of a job, over its ranks: all of one run. Pure.
 struct EpochCopies {
   uint64_t epoch = 0;
   std::vector<const PartCopies*> parts;  // by rank; of each its best coding, null: none
@@ -61,8 +61,8 @@ struct EpochCopies {
   bool is_whole = false;        // so is every part, and its ancestors
   bool is_recoverable = false;  // likewise
 };
-// The copies of one store and job, newest first. The parts are of one run, the newest: epochs of a
-// run that came before are others' that have the same number. They belong to `parts`.
+// The copies of one store and job, newest epoch first; several of an epoch that several runs have
+// reached. They belong to `parts`.
 std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts);
 
 }  // namespace gpusnap::levels

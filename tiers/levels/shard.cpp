@@ -14,7 +14,7 @@ namespace gpusnap::levels {
 namespace {
 
 constexpr std::string_view kMagic = "GPUSNAPX";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;  // the first had no job_run
 constexpr std::string_view kSuffix = ".shard";
 constexpr size_t kLongestName = 255;
 
@@ -69,6 +69,7 @@ ShardHeader take_header(ByteReader& reader) {
   header.parent = reader.number<uint64_t>();
   header.cut_unix_ns = reader.number<int64_t>();
   header.memory_bytes = reader.number<uint64_t>();
+  if (!reader.rest().empty()) header.job_run = reader.number<uint64_t>();
   return header;
 }
 
@@ -80,7 +81,7 @@ std::vector<std::byte> encode(const ShardHeader& header) {
   writer.number(header.scheme.data).number(header.scheme.parity).number(header.number);
   writer.number(header.image_bytes).number(header.coding).text(header.owner);
   writer.number(header.ranks).number(header.parent).number(header.cut_unix_ns);
-  writer.number(header.memory_bytes);
+  writer.number(header.memory_bytes).number(header.job_run);
   return writer.take();
 }
 
@@ -108,7 +109,7 @@ Result<ShardHeader> decode_shard_file_header(std::span<const std::byte> bytes) {
   }
   ByteReader reader(bytes.subspan(magic.size()));
   const auto version = reader.number<uint32_t>();
-  if (version != kVersion) {
+  if (version == 0 || version > kVersion) {
     return Status(Code::kNewer, "it is a shard of version " + std::to_string(version));
   }
   const auto size = reader.number<uint32_t>();

@@ -54,6 +54,7 @@ struct ShardHeader {
   uint64_t parent = 0;
   int64_t cut_unix_ns = 0;
   uint64_t memory_bytes = 0;
+  uint64_t job_run = 0;
 
   uint64_t stripe_bytes() const { return uint64_t{scheme.data} * kUnitBytes; }
   uint64_t blocks() const { return (image_bytes + stripe_bytes() - 1) / stripe_bytes(); }

@@ -74,6 +74,7 @@ ShardHeader header_for(const ProtectRequest& request, const ImageReader& image) 
   header.parent = manifest.parent;
   header.cut_unix_ns = manifest.cut_unix_ns;
   header.memory_bytes = manifest.bytes();
+  header.job_run = manifest.job_run;
   return header;
 }
 

@@ -1,6 +1,6 @@
 // Which local tier the next chunk goes to, or whether to wait for one: the decision of algorithm 2
 // of the VeloC paper (section IV.B). Who asks and in which order chunks are flushed is not as in
-// algorithms 1 and 3: docs/architecture.md, Placement. This is the state that the backend keeps,
+// algorithms 1 and 3: docs/design/placement.md. This is the state that the backend keeps,
 // and its decisions; it has no threads, does no I/O and reads no clock.
 //
 // A chunk's way, and what corresponds to it in the paper:

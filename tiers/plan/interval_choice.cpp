@@ -15,15 +15,23 @@ constexpr double kLeastStall_s = 1e-6;
 }  // namespace
 
 IntervalChoice::IntervalChoice(double between_failures_s)
-    : failures_per_s_(1 / between_failures_s) {
+    : between_failures_s_(between_failures_s) {
   choose();
 }
 
 void IntervalChoice::measured(double stall_s, double latency_s) {
-  const double weight = is_measured_ ? kWeight : 1;
+  const double weight = measurements_ != 0 ? kWeight : 1;
   stall_s_ += weight * (stall_s - stall_s_);
   latency_s_ += weight * (latency_s - latency_s_);
-  is_measured_ = true;
+  ++measurements_;
+  choose();
+}
+
+void IntervalChoice::resume(const ChosenInterval& earlier) {
+  if (earlier.measurements == 0) return;
+  measurements_ = earlier.measurements;
+  stall_s_ = earlier.stall_s;
+  latency_s_ = earlier.latency_s;
   choose();
 }
 
@@ -32,7 +40,7 @@ void IntervalChoice::choose() {
   level.name = "store";
   level.stall_s = std::max(stall_s_, kLeastStall_s);
   level.latency_s = latency_s_;
-  level.failures_per_s = failures_per_s_;
+  level.failures_per_s = 1 / between_failures_s_;
   const Prediction best = optimise(Model::kMarkov, {level});
   // The model counts work alone.
   interval_s_ = std::max(best.intervals_s.front() + level.stall_s, kLeast_s);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tools/cli/commands.h"
+#include "tools/cli/interval_text.h"
 #include "tools/cli/node.h"
 #include "tools/cli/store_access.h"
 #include "tools/cli/text.h"
@@ -25,6 +26,16 @@ uint64_t parent_of(const CheckpointInfo& checkpoint) {
   uint64_t parent = 0;
   for (const Manifest& rank : checkpoint.ranks) parent = std::max(parent, rank.parent);
   return parent;
+}
+
+// The shortest over the ranks: all of them make their cut when the first is due.
+plan::ChosenInterval interval_of(const CheckpointInfo& checkpoint) {
+  plan::ChosenInterval shortest;
+  for (const Manifest& rank : checkpoint.ranks) {
+    const bool is_shorter = !shortest.is_chosen() || rank.interval.interval_s < shortest.interval_s;
+    if (rank.interval.is_chosen() && is_shorter) shortest = rank.interval;
+  }
+  return shortest;
 }
 
 const char* name_of_kind(const CheckpointInfo& checkpoint) {
@@ -53,6 +64,8 @@ std::string as_json(const std::vector<LevelledCheckpoint>& checkpoints) {
     json.key("chain").value(uint64_t{checkpoint.chain});
     json.key("needed_by").value(checkpoint.needed_by);
     json.key("stall_ms").value(static_cast<double>(checkpoint.stall_ns) / 1e6);
+    json.key("auto");
+    add_interval(json, interval_of(checkpoint));
     json.key("ranks").value(uint64_t{checkpoint.ranks.size()});
     json.key("state").value(name_of(checkpoint.state));
     json.key("level").value(name_of(level));

@@ -8,6 +8,7 @@
 
 #include "interpose/services/program.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/interval_text.h"
 #include "tools/cli/store_access.h"
 #include "tools/cli/text.h"
 
@@ -132,6 +133,7 @@ void print_rank(const Manifest& rank) {
   fmt::print("  cut        {}, after {} calls, {} of them launches\n",
              show_local_time(rank.cut_unix_ns), rank.calls, rank.launches);
   print_stall(rank);
+  if (rank.interval.is_chosen()) fmt::print("  auto       {}\n", show_interval(rank.interval));
   const CallCounts& calls = rank.meanwhile;
   fmt::print("  meanwhile  {} launches went ahead, {} waited ({} on a guess, {} opaque); ",
              calls.launches_free, calls.launches_waited, calls.launches_guessed,
@@ -347,6 +349,7 @@ void add_rank(Json& json, const Manifest& rank, bool extents) {
   json.begin_object();
   json.key("rank").value(uint64_t{rank.rank});
   json.key("run").value(rank.run);
+  json.key("job_run").value(rank.job_run == 0 ? "" : fmt::format("{:016x}", rank.job_run));
   json.key("host").value(rank.host);
   json.key("library_version").value(rank.library_version);
   json.key("time").value(show_iso_time(rank.cut_unix_ns));
@@ -362,6 +365,8 @@ void add_rank(Json& json, const Manifest& rank, bool extents) {
   json.key("calls").value(rank.calls);
   json.key("launches").value(rank.launches);
   json.key("peer_bytes").value(rank.peer_bytes);
+  json.key("auto");
+  add_interval(json, rank.interval);
   json.key("meanwhile");
   add_counts(json, rank.meanwhile);
   json.key("program");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tools/cli/interval_text.h"
 #include "tools/cli/text.h"
 
 namespace gpusnap {
@@ -146,6 +147,8 @@ void add_json(const RankStatus& rank, Json& json) {
   json.key("saving_level").value(name_of(rank.level));
   json.key("due").value(name_of(status.due));
   json.key("due_in_s").value(static_cast<double>(status.due_in_ns) / 1e9);
+  json.key("auto");
+  add_interval(json, status.interval);
   json.end_object();
 }
 

@@ -44,20 +44,22 @@ std::map<std::string, std::vector<levels::PartCopies>> by_job(levels::Catalogue 
 
 }  // namespace
 
-LevelCopiesOf copies_on_nodes(const Settings& settings, const Store& store,
-                              const std::string& job) {
-  LevelCopiesOf found;
+std::vector<LevelCopies> copies_on_nodes(const Settings& settings, const Store& store,
+                                         const std::string& job) {
+  std::vector<LevelCopies> found;
   const auto nodes = open_nodes(settings);
   if (!nodes) return found;
   for (const auto& [name, parts] : by_job(look(*nodes, store, job))) {
     for (const levels::EpochCopies& epoch : levels::epochs_of(parts)) {
-      LevelCopies copies{epoch.scheme, epoch.is_whole, epoch.is_recoverable, 0, 0};
+      LevelCopies copies{name,           epoch.epoch,          {}, epoch.scheme,
+                         epoch.is_whole, epoch.is_recoverable, 0,  0};
       for (const levels::PartCopies* part : epoch.parts) {
         if (part == nullptr) continue;
+        copies.runs[part->about.part.rank] = part->about.part.run;
         copies.cut_unix_ns = std::max(copies.cut_unix_ns, part->about.cut_unix_ns);
         copies.memory_bytes += part->about.memory_bytes;
       }
-      found[{name, epoch.epoch}] = copies;
+      found.push_back(std::move(copies));
     }
   }
   return found;

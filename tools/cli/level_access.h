@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "interpose/services/settings.h"
 #include "tiers/levels/copies.h"
@@ -14,16 +15,19 @@ namespace gpusnap {
 
 // The copies that other nodes have of one checkpoint.
 struct LevelCopies {
+  std::string job;  // its folder
+  uint64_t epoch = 0;
+  std::map<uint32_t, std::string> runs;  // by rank: which process wrote its part
   LevelScheme scheme;
   bool is_whole = false;        // as many nodes may be lost as there are parity shards
   bool is_recoverable = false;  // it can be put back
   int64_t cut_unix_ns = 0;
   uint64_t memory_bytes = 0;
 };
-// By job's folder and epoch. `job`: as a user says it; empty: all. Nothing where GPUSNAP_LEVELS is
-// not set; nodes that cannot be asked are warned of.
-using LevelCopiesOf = std::map<std::pair<std::string, uint64_t>, LevelCopies>;
-LevelCopiesOf copies_on_nodes(const Settings& settings, const Store& store, const std::string& job);
+// `job`: as a user says it; empty: all. Several of an epoch that several runs have reached. Nothing
+// where GPUSNAP_LEVELS is not set; nodes that cannot be asked are warned of.
+std::vector<LevelCopies> copies_on_nodes(const Settings& settings, const Store& store,
+                                         const std::string& job);
 
 // Puts back what the store has lost of that checkpoint, if nodes have it. `id`: "job@epoch",
 // "job@latest" or "job". Says in a line what it does, and what goes wrong; whoever calls goes on

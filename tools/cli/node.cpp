@@ -110,13 +110,18 @@ LevelledCheckpoint known_only_here(const std::string& job, uint64_t epoch, Level
   return added;
 }
 
-LevelledCheckpoint lost_by_store(const std::string& job, uint64_t epoch,
-                                 const LevelCopies& copies) {
-  LevelledCheckpoint added = known_only_here(job, epoch, Level::kNodes);
+LevelledCheckpoint lost_by_store(const LevelCopies& copies) {
+  LevelledCheckpoint added = known_only_here(copies.job, copies.epoch, Level::kNodes);
   added.info.reason = "not in the store; 'gpusnap restore' puts it back";
   added.info.time_unix_ns = copies.cut_unix_ns;
   added.info.bytes = copies.memory_bytes;
   return added;
+}
+
+// Whether the store has another run's part of that rank and epoch, which keeps its place.
+bool is_taken(const CheckpointInfo& stored, uint32_t rank, const std::string& run) {
+  const auto own = std::ranges::find(stored.ranks, rank, &Manifest::rank);
+  return own != stored.ranks.end() && own->run != run;
 }
 
 }  // namespace
@@ -203,7 +208,8 @@ bool can_be_restored(const std::vector<Manifest>& ranks,
     const auto parent = std::ranges::find(listed, manifest.parent, &CheckpointInfo::epoch);
     const bool has_parent = manifest.parent == 0 ||
                             (parent != listed.end() && parent->state == CheckpointState::kComplete);
-    return has_parent && !manifest.by_program() && manifest.ranks == ranks.size();
+    return has_parent && !manifest.by_program() && manifest.ranks == ranks.size() &&
+           is_of_same_run(manifest, ranks.front());
   });
 }
 
@@ -260,24 +266,31 @@ const char* name_of(Level level) {
 
 namespace {
 
-// Adds what can be put back from other nodes, as `copies` says by job and epoch.
-template <class Copies>
-void add_nodes(const Copies& copies, std::vector<LevelledCheckpoint>& listed,
+// Adds what can be put back from other nodes: of each epoch the newest run's, or the one in the
+// store.
+void add_nodes(std::vector<LevelCopies> copies, std::vector<LevelledCheckpoint>& listed,
                std::vector<LevelledCheckpoint>& added) {
   std::map<std::pair<std::string, uint64_t>, LevelledCheckpoint*> known;
   for (LevelledCheckpoint& each : listed) known[{each.info.job, each.info.epoch}] = &each;
   for (LevelledCheckpoint& each : added) known[{each.info.job, each.info.epoch}] = &each;
-  std::vector<LevelledCheckpoint> only_there;
-  for (const auto& [id, found] : copies) {
+  std::ranges::stable_sort(copies, std::greater(), &LevelCopies::cut_unix_ns);
+  std::map<std::pair<std::string, uint64_t>, LevelledCheckpoint> only_there;
+  for (const LevelCopies& found : copies) {
     if (!found.is_recoverable) continue;
+    const std::pair id(found.job, found.epoch);
     const auto same = known.find(id);
+    const auto taken = [&](const auto& part) {
+      return is_taken(same->second->info, part.first, part.second);
+    };
+    if (same != known.end() && std::ranges::any_of(found.runs, taken)) continue;
     LevelledCheckpoint& checkpoint =
         same != known.end() ? *same->second
-                            : only_there.emplace_back(lost_by_store(id.first, id.second, found));
+                            : only_there.emplace(id, lost_by_store(found)).first->second;
+    if (!checkpoint.protection.empty()) continue;
     checkpoint.protection = name_of(found.scheme) + (found.is_whole ? "" : " incomplete");
     if (checkpoint.level != Level::kDurable) checkpoint.level = Level::kNodes;
   }
-  std::ranges::move(only_there, std::back_inserter(added));
+  for (auto& [id, checkpoint] : only_there) added.push_back(std::move(checkpoint));
 }
 
 }  // namespace
@@ -292,17 +305,18 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, Store& sto
   }
   std::vector<LevelledCheckpoint> added;
   // As many parts may be on the node as there are checkpoints.
-  std::map<std::pair<std::string, uint64_t>, Level*> levels;
-  for (LevelledCheckpoint& each : levelled) levels[{each.info.job, each.info.epoch}] = &each.level;
+  std::map<std::pair<std::string, uint64_t>, LevelledCheckpoint*> in_store;
+  for (LevelledCheckpoint& each : levelled) in_store[{each.info.job, each.info.epoch}] = &each;
   std::map<std::pair<std::string, uint64_t>, Level> only_here;
   // As safe as the part that is safe the least; what the store has as a whole is durable, also
   // before its programs have been told.
   const auto add = [&](const CheckpointText& part, Level level) {
     const std::string name = sanitise_job(part.job);
     if (!is_same_store(part.store, store.folder()) || !is_of(job, name)) return;
-    const auto in_store = levels.find({name, part.epoch});
-    Level& known = in_store != levels.end()
-                       ? *in_store->second
+    const auto stored = in_store.find({name, part.epoch});
+    if (stored != in_store.end() && is_taken(stored->second->info, part.rank, part.run)) return;
+    Level& known = stored != in_store.end()
+                       ? stored->second->level
                        : only_here.try_emplace({name, part.epoch}, level).first->second;
     if (known == Level::kNone || (known != Level::kDurable && known > level)) known = level;
   };
@@ -322,6 +336,7 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, Store& sto
       }
     }
   }
+  added.reserve(only_here.size());
   for (const auto& [which, level] : only_here) {
     added.push_back(known_only_here(which.first, which.second, level));
   }

@@ -146,8 +146,15 @@ Json& Json::value(double number) {
 }
 
 Json& Json::precise(double number) {
+  if (!std::isfinite(number)) return null();
   separate();
-  text_ += std::isfinite(number) ? fmt::format("{:.9g}", number) : "null";
+  text_ += fmt::format("{:.9g}", number);
+  return *this;
+}
+
+Json& Json::null() {
+  separate();
+  text_ += "null";
   return *this;
 }
 

@@ -30,6 +30,7 @@ class Json {
   Json& value(uint64_t number);
   Json& value(int64_t number);
   Json& value(double number);
+  Json& null();
   // Nine significant digits; null where it is not finite.
   Json& precise(double number);
   const std::string& text() const { return text_; }

@@ -104,9 +104,12 @@ class SsdTest : public BackendTest {
  protected:
   void start(PlacementPolicy policy = PlacementPolicy::kSsdOnly, uint64_t chunks = 100,
              uint32_t flushes = 4) {
+    start({{"/ssd", chunks * 3 * slot_bytes()}}, policy, flushes);
+  }
+  void start(std::vector<SsdFolder> ssd, PlacementPolicy policy, uint32_t flushes) {
     Backend::Options options;
     options.flushes = flushes;
-    options.ssd = {{"/ssd", chunks * 3 * slot_bytes()}};
+    options.ssd = std::move(ssd);
     options.policy = policy;
     options.cache_bytes = 3 * slot_bytes();
     options.name = "node";

@@ -24,6 +24,18 @@ namespace gpusnap::test {
 
 using namespace std::chrono_literals;
 
+// The bytes that a client hands over in slots: the text, and behind it the manifest without its
+// extents.
+inline std::vector<std::byte> manifest_message(const Manifest& manifest, ManifestText head) {
+  const std::vector<std::byte> encoded = encode(manifest);
+  head.bytes = encoded.size();
+  const std::string text = encode(head);
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  bytes.insert(bytes.end(), encoded.begin(), encoded.end());
+  return bytes;
+}
+
 class Saver {
  public:
   Saver(StagingMemory& memory, std::string store, Job job)
@@ -85,15 +97,8 @@ class Saver {
     return stream.value();
   }
 
-  // Without its extents, behind its text.
-  void hand_over_manifest(uint32_t stream, const Manifest& manifest, ManifestText head) {
-    const std::vector<std::byte> encoded = encode(manifest);
-    head.bytes = encoded.size();
-    const std::string text = encode(head);
-    std::vector<std::byte> bytes(text.size());
-    std::memcpy(bytes.data(), text.data(), text.size());
-    bytes.insert(bytes.end(), encoded.begin(), encoded.end());
-    hand_over(stream, bytes, std::nullopt);
+  void hand_over_manifest(uint32_t stream, const Manifest& manifest, const ManifestText& head) {
+    hand_over(stream, manifest_message(manifest, head), std::nullopt);
   }
 
   uint32_t save(uint64_t epoch, uint64_t parent = 0) {

@@ -176,6 +176,7 @@ JobStatus job_with_all() {
   saving.status.bytes = 4 << 20;
   saving.status.due = Due::kTime;
   saving.status.due_in_ns = 570ULL * kSecond;
+  saving.status.interval = {600.5, 0.0123, 2.5, 86400, 4};
   RankStatus held = saving;
   held.pid = 4712;
   held.status.rank = 1;
@@ -297,13 +298,14 @@ TEST(StatusJson, HasTheSame) {
       R"({"rank":5,"epoch":0}],"processes":[{"rank":0,"pid":4711,"host":"n1",)"
       R"("state":"recording","reason":"","epoch":12,"time":"2023-11-14T22:12:50.000Z",)"
       R"("stall_ms":12.300,"saving_epoch":13,"saving_bytes":4194304,"saved_bytes":1048576,)"
-      R"("saving_level":"-","due":"time","due_in_s":570.000},{"rank":2,"pid":4713,"host":"n1",)"
+      R"("saving_level":"-","due":"time","due_in_s":570.000,"auto":{"interval_s":600.5,)"
+      R"("stall_s":0.0123,"latency_s":2.5,"mtbf_s":86400,"measurements":4}},{"rank":2,"pid":4713,"host":"n1",)"
       R"("state":"off","reason":"cuThis cannot be restored\u001b[31m","epoch":0,"time":"",)"
       R"("stall_ms":0.000,"saving_epoch":0,"saving_bytes":0,"saved_bytes":0,)"
-      R"("saving_level":"-","due":"not","due_in_s":0.000},{"rank":5,"pid":0,"host":"",)"
+      R"("saving_level":"-","due":"not","due_in_s":0.000,"auto":null},{"rank":5,"pid":0,"host":"",)"
       R"("state":"not here","reason":"","epoch":0,"time":"","stall_ms":0.000,)"
       R"("saving_epoch":0,"saving_bytes":0,"saved_bytes":0,"saving_level":"-","due":"not",)"
-      R"("due_in_s":0.000}],"backends":[{"backend":"process","pid":4700,)"
+      R"("due_in_s":0.000,"auto":null}],"backends":[{"backend":"process","pid":4700,)"
       R"("staging_used":12582912,"staging_bytes":67108864,"chunk_bytes":67108864,)"
       R"("checkpoints":2,"journals":1,"unplaced":3,"committed":40,"failed":1,)"
       R"("flushes":6,"flush_bytes_per_s":1073741824,"tiers":[{"tier":"memory","folder":"",)"

@@ -13,7 +13,7 @@
 namespace gpusnap::levels::test {
 namespace {
 
-JobKey key_of(unsigned char byte) {
+JobKey job_key(unsigned char byte) {
   JobKey key;
   key.bytes.fill(byte);
   return key;
@@ -48,7 +48,7 @@ TEST(Remote, PartsGoToOtherNodesAndComeBack) {
     std::vector<std::unique_ptr<Served>> served;
     Nodes nodes;
     for (int i = 0; i < 3; ++i) {
-      served.push_back(std::make_unique<Served>(key_of(1), key_of(1), encrypts));
+      served.push_back(std::make_unique<Served>(job_key(1), job_key(1), encrypts));
       nodes.push_back(served.back()->store.get());
     }
     const Status done = protect(store.files(), nodes, store.request(1, {2, 1}, 0), never);
@@ -75,8 +75,8 @@ TEST(Remote, PartsGoToOtherNodesAndComeBack) {
 
 TEST(Remote, AForeignKeyIsRefusedByName) {
   SomeStore store(1);
-  Served good(key_of(1), key_of(1), false);
-  Served foreign(key_of(1), key_of(2), false);
+  Served good(job_key(1), job_key(1), false);
+  Served foreign(job_key(1), job_key(2), false);
   const Nodes nodes{good.store.get(), foreign.store.get()};
   const Status done = protect(store.files(), nodes, store.request(1, {1, 1}, 0), never);
   EXPECT_EQ(done.code(), Code::kPermission) << done.message();
@@ -87,7 +87,7 @@ TEST(Remote, AForeignKeyIsRefusedByName) {
 
 TEST(Remote, AnswersWhatIsNotThere) {
   SomeStore store(1);
-  Served served(key_of(1), key_of(1), false);
+  Served served(job_key(1), job_key(1), false);
   EXPECT_EQ(served.store->get(store.part(1), {1, 0}).status().code(), Code::kNotFound);
   EXPECT_TRUE(served.store->remove(store.part(1), 0).ok());
   EXPECT_TRUE(served.store->list({}, {}).value().empty());
@@ -95,8 +95,8 @@ TEST(Remote, AnswersWhatIsNotThere) {
 
 TEST(Remote, ADeviceThatFailsIsTold) {
   SomeStore store(1);
-  Served good(key_of(1), key_of(1), false);
-  Served full(key_of(1), key_of(1), false);
+  Served good(job_key(1), job_key(1), false);
+  Served full(job_key(1), job_key(1), false);
   FaultFileSystem::Fault fault;
   fault.failure = Status(Code::kNoSpace, "no space");
   fault.persists = true;
@@ -109,12 +109,12 @@ TEST(Remote, ADeviceThatFailsIsTold) {
 // Anything that a node with the key may say is answered or ends the connection, and nothing else.
 TEST(Remote, ANodeThatTalksNonsenseDoesNoHarm) {
   std::mt19937_64 random(3);
-  Served served(key_of(1), key_of(1), false);
+  Served served(job_key(1), job_key(1), false);
   for (int i = 0; i < 60; ++i) {
     auto stream = TcpStream::connect({"127.0.0.1", served.server->port()});
     ASSERT_TRUE(stream.ok());
     auto channel =
-        Channel::open(std::move(stream.value()), Channel::Side::kClient, key_of(1), false);
+        Channel::open(std::move(stream.value()), Channel::Side::kClient, job_key(1), false);
     ASSERT_TRUE(channel.ok()) << channel.status().message();
     for (int k = 0; k < 3; ++k) {
       std::vector<std::byte> nonsense(random() % 60);

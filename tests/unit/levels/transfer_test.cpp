@@ -302,6 +302,47 @@ TEST(Copies, AnEpochNeedsAllRanksAndAllAncestors) {
   EXPECT_FALSE(epochs[1].is_recoverable);
 }
 
+// Two runs have reached epoch 3; each has lost what the other one still has.
+TEST(Copies, RanksOfDifferentRunsAreNoCheckpoint) {
+  std::vector<ShardHeader> first, second;
+  const auto add = [&](const std::string& run, uint64_t job_run, uint32_t rank, int64_t cut,
+                       bool both) {
+    for (const uint32_t number : {0U, 1U}) {
+      ShardHeader header = shard(3, rank, number);
+      header.scheme = {2, 1};
+      header.part.run = run;
+      header.job_run = job_run;
+      header.cut_unix_ns = cut;
+      if (number == 0 || both) (number == 0 ? first : second).push_back(header);
+    }
+  };
+  add("old0", 1, 0, 10, true);
+  add("old1", 1, 1, 10, false);
+  add("new0", 2, 0, 20, false);
+  add("new1", 2, 1, 20, true);
+  const auto parts = put_together({{0, first}, {1, second}});
+  const auto epochs = epochs_of(parts);
+  ASSERT_EQ(epochs.size(), 2U);
+  for (const EpochCopies& each : epochs) {
+    EXPECT_EQ(each.epoch, 3U);
+    EXPECT_FALSE(each.is_recoverable);
+    ASSERT_EQ(each.parts.size(), 2U);
+    EXPECT_EQ(each.parts[0]->about.job_run, each.parts[1]->about.job_run);
+  }
+}
+
+TEST(Copies, AShardOfTheFirstVersionHasNoRun) {
+  ShardHeader header = shard(3, 1, 0);
+  header.job_run = 5;
+  auto bytes = encode(header);
+  EXPECT_EQ(decode_shard_header(bytes)->job_run, 5U);
+  bytes.resize(bytes.size() - sizeof header.job_run);
+  const auto earlier = decode_shard_header(bytes);
+  ASSERT_TRUE(earlier.ok()) << earlier.status().message();
+  EXPECT_EQ(earlier->job_run, 0U);
+  EXPECT_EQ(earlier->part, header.part);
+}
+
 // A child's parent is its own run's, though another run has taken the number since; else one that
 // was there before the child.
 TEST(Copies, AParentIsNotARunThatCameLater) {

@@ -70,6 +70,69 @@ TEST(IntervalChoice, FollowsWhatCheckpointsCost) {
   EXPECT_GT(choice.interval_s(), 5 * cheap);
 }
 
+// Wherever it is taken up, the run that was never interrupted does not differ.
+TEST(IntervalChoice, GoesOnWhereAnEarlierRunEnded) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> seconds(0.001, 2);
+  for (int i = 0; i < 100; ++i) {
+    IntervalChoice whole(3600);
+    for (int measured = 0; measured < i % 7; ++measured) {
+      whole.measured(seconds(random), seconds(random));
+    }
+    IntervalChoice taken_up(3600);
+    taken_up.resume(whole.chosen());
+    EXPECT_EQ(taken_up.chosen(), whole.chosen());
+    const double stall = seconds(random);
+    const double latency = seconds(random);
+    whole.measured(stall, latency);
+    taken_up.measured(stall, latency);
+    EXPECT_EQ(taken_up.chosen(), whole.chosen());
+    EXPECT_EQ(taken_up.chosen().measurements, static_cast<uint64_t>(i % 7 + 1));
+  }
+}
+
+TEST(IntervalChoice, GoesOnAtItsOwnFailureRate) {
+  IntervalChoice earlier(3600);
+  earlier.measured(0.5, 0.25);
+  IntervalChoice now(60);
+  now.resume(earlier.chosen());
+  EXPECT_EQ(now.chosen().between_failures_s, 60);
+  EXPECT_EQ(now.interval_s(), chosen(60, 0.5, 0.25));
+}
+
+TEST(IntervalChoice, AChoiceWithoutMeasurementsChangesNothing) {
+  IntervalChoice choice(60);
+  choice.resume(IntervalChoice(3600).chosen());
+  EXPECT_EQ(choice.chosen(), IntervalChoice(60).chosen());
+  choice.resume({});
+  EXPECT_EQ(choice.chosen(), IntervalChoice(60).chosen());
+}
+
+TEST(IntervalChoice, WhatIsSoundMakesAnIntervalThatIs) {
+  for (const double most : {0.0, 1e-9, 1.0, ChosenInterval::kMost_s}) {
+    const ChosenInterval earlier = {1, most, most, 1, ChosenInterval::kMostMeasurements};
+    ASSERT_TRUE(earlier.is_sound());
+    IntervalChoice choice(60);
+    choice.resume(earlier);
+    EXPECT_GE(choice.interval_s(), IntervalChoice::kLeast_s) << most;
+    EXPECT_TRUE(std::isfinite(choice.interval_s())) << most;
+    choice.measured(1, 1);
+    EXPECT_TRUE(std::isfinite(choice.interval_s())) << most;
+  }
+}
+
+TEST(IntervalChoice, AllThatItChoosesIsSound) {
+  EXPECT_TRUE(ChosenInterval().is_sound());
+  for (const double between : {1e-9, 1.0, 9.2e9}) {
+    IntervalChoice choice(between);
+    EXPECT_TRUE(choice.chosen().is_sound()) << between;
+    for (const double cost : {0.0, 1e-9, 1.0, 1e10}) {
+      choice.measured(cost, cost);
+      EXPECT_TRUE(choice.chosen().is_sound()) << between << " " << cost;
+    }
+  }
+}
+
 TEST(IntervalChoice, AStallOfNothingDoesNotMeanWithoutEnd) {
   EXPECT_GE(chosen(1, 0), IntervalChoice::kLeast_s);
   EXPECT_GE(chosen(1e-3, 0), IntervalChoice::kLeast_s);

@@ -1,6 +1,7 @@
 #include "tiers/manifest.h"
 
 #include <functional>
+#include <limits>
 #include <thread>
 
 #include "support.h"
@@ -29,6 +30,8 @@ TEST(Manifest, ComesBackAsItWas) {
   m.program_write = 7;
   m.direct_bytes = 4096;
   m.peer_bytes = 8192;
+  m.job_run = 99;
+  m.interval = {12.5, 0.1, 1.0 / 3, 3600, 4};
   m.readings = {{"main", 0, false, std::string("\x80\0\x01", 3)}, {"1/0", 4, true, ""}};
   const auto back = decode_manifest(encode(m));
   ASSERT_TRUE(back.ok()) << back.status().message();
@@ -48,6 +51,8 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(back->program_write, 7U);
   EXPECT_EQ(back->direct_bytes, 4096U);
   EXPECT_EQ(back->peer_bytes, 8192U);
+  EXPECT_EQ(back->job_run, 99U);
+  EXPECT_EQ(back->interval, m.interval);
   ASSERT_EQ(back->readings.size(), 2U);
   EXPECT_EQ(back->readings[0].thread, "main");
   EXPECT_EQ(back->readings[0].bytes, std::string("\x80\0\x01", 3));
@@ -63,6 +68,47 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_FALSE(back->program.inputs[1].has_checksum);
   EXPECT_EQ(back->host, "host");
   EXPECT_EQ(back->cut_unix_ns, 4'000'000'000);
+}
+
+TEST(Manifest, MayTellOfNoInterval) {
+  const auto back = decode_manifest(encode(small()));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_FALSE(back->interval.is_chosen());
+}
+
+TEST(Manifest, AnIntervalThatCannotBeIsRefused) {
+  const plan::ChosenInterval good = {12.5, 0.1, 0, 3600, plan::ChosenInterval::kMostMeasurements};
+  Manifest m = small();
+  m.interval = good;
+  EXPECT_TRUE(decoded(m).ok());
+  const double nonsense[] = {-1,
+                             -1e-300,
+                             1e13,
+                             std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()};
+  const auto expect_refused = [&m, &good](const char* field) {
+    const Status status = decoded(m);
+    EXPECT_EQ(status.code(), Code::kDamaged) << field;
+    expect_message(status, "the interval that it tells of cannot be");
+    m.interval = good;
+  };
+  for (const double value : nonsense) {
+    m.interval.interval_s = value;
+    expect_refused("interval");
+    m.interval.stall_s = value;
+    expect_refused("stall");
+    m.interval.latency_s = value;
+    expect_refused("latency");
+    m.interval.between_failures_s = value;
+    expect_refused("between failures");
+  }
+  m.interval.interval_s = 0;
+  expect_refused("no interval, and the rest");
+  m.interval.between_failures_s = 0;
+  expect_refused("failures without end");
+  ++m.interval.measurements;
+  expect_refused("measurements");
 }
 
 TEST(Manifest, BytesMayLieAnywhereInMemory) {

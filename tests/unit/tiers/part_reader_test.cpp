@@ -10,7 +10,7 @@ TEST_F(PartReaderTest, AnyBytesComeBackOnce) {
   for (const char* how : {"off", "1", "auto"}) {
     save((5 << 20) + 12345, how, seed++);
     ASSERT_TRUE(read({{0, memory_.size()}}).ok());
-    for (int round = 0; round < 20; ++round) {
+    for (int round = 0; round < 8; ++round) {
       std::vector<std::pair<uint64_t, uint64_t>> wanted;
       for (uint64_t at = random_() % 300'000; at < memory_.size(); at += random_() % 300'000) {
         const uint64_t end = std::min<uint64_t>(at + 1 + random_() % 200'000, memory_.size());

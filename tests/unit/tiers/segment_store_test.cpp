@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -122,14 +123,14 @@ TEST_F(SegmentStoreTest, KeepsWhatItIsGiven) {
       options.workers = workers;
       options.writes = 3;
       const auto store = start(options, compression);
-      for (unsigned i = 0; i < 40; ++i) add(*store, i, kBlock - (i % 3) * 1001);
+      for (unsigned i = 0; i < 22; ++i) add(*store, i, kBlock - (i % 3) * 1001);
       ASSERT_TRUE(store->finish().ok()) << store->status().message();
       EXPECT_EQ(held_, 0);
       EXPECT_GE(store->segments().size(), 4U);
       EXPECT_TRUE(std::ranges::is_sorted(store->segments(), {}, [](const SegmentRef& ref) {
         return std::stoi(ref.file.substr(5));
       }));
-      for (unsigned i = 0; i < 40; ++i) expect_back(*store, i);
+      for (unsigned i = 0; i < 22; ++i) expect_back(*store, i);
       store->remove();
       EXPECT_TRUE(files_.paths().empty());
     }
@@ -258,7 +259,8 @@ TEST_F(SegmentStoreTest, WithoutBlocksHasNoSegments) {
 }
 
 TEST_F(SegmentStoreTest, WritesEndInAnyOrder) {
-  for (uint64_t seed = 0; seed < 30; ++seed) {
+  const uint64_t seeds = std::getenv("GPUSNAP_SOAK") != nullptr ? 100 : 8;
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
     files_.end_transfers(Ending::kByThread, seed);
     SegmentStore::Options options;
     options.workers = 2;
@@ -331,7 +333,8 @@ TEST_F(SegmentStoreTest, PiecesAreTheBlocksBytes) {
 }
 
 TEST_F(SegmentStoreTest, IsAbandonedAtAnyMoment) {
-  for (unsigned when = 0; when < 20; ++when) {
+  const unsigned moments = std::getenv("GPUSNAP_SOAK") != nullptr ? 100 : 8;
+  for (unsigned when = 0; when < moments; ++when) {
     files_.end_transfers(Ending::kByThread, when);
     auto store = start({}, "1");
     std::thread other([&] {

@@ -151,6 +151,23 @@ TEST_F(StoreTest, RanksMustAgree) {
   EXPECT_EQ(states(*store), std::vector<std::string>{"demo@1 damaged"});
 }
 
+// A node that was lost comes back, and what it has of an earlier run takes the place of a rank that
+// has not committed yet.
+TEST_F(StoreTest, RanksOfDifferentRunsAreNoCheckpoint) {
+  const auto store = open();
+  job_.ranks = 2;
+  job_.job_run = 7;
+  ASSERT_TRUE(take(1).ok());
+  job_.rank = 1;
+  job_.run = "def";
+  job_.job_run = 8;
+  ASSERT_TRUE(take(1).ok());
+  EXPECT_EQ(states(*store), std::vector<std::string>{"demo@1 partial"});
+  const auto none = store->find("demo@latest");
+  EXPECT_EQ(none.status().code(), Code::kNotFound);
+  expect_message(none.status(), "its ranks were written by different runs");
+}
+
 TEST_F(StoreTest, IdsSayWhatIsMeant) {
   const auto store = open();
   ASSERT_TRUE(take(1).ok());

@@ -39,6 +39,7 @@ struct Job {
   uint32_t ranks = 1;
   std::vector<size_t> ranges = {10000, 1, 64 << 10, 777};
   uint64_t segment_bytes = 32 << 10;
+  uint64_t job_run = 0;
   int64_t later_ns = 0;  // its cuts, than those of a job without it
 };
 
@@ -49,6 +50,7 @@ inline Manifest manifest_of(const Job& job, uint64_t epoch) {
   manifest.rank = job.rank;
   manifest.ranks = job.ranks;
   manifest.run = job.run;
+  manifest.job_run = job.job_run;
   manifest.host = "host";
   manifest.library_version = "0";
   manifest.cut_unix_ns = static_cast<int64_t>(1'000'000'000 * epoch) + job.later_ns;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that makes a part's chunks, so that the part's own thread, which may wait for the
+// store, does not hold up writes to local tiers. The thread starts with the first job, does one job
+// after the other, and ends with end() and join().
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include "tiers/spawn.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+class ChunkThread {
+ public:
+  using Job = std::function<Status()>;
+  struct Actions {
+    // Asked before each job: whether to drop the job instead.
+    std::function<bool()> gave_up;
+    // A job has failed. Called by the thread, without a lock held.
+    std::function<void(const Status& why)> failed;
+  };
+
+  // All that `actions` use outlives the thread.
+  ChunkThread(Spawn spawn, Actions actions);
+  ChunkThread(const ChunkThread&) = delete;
+  ChunkThread& operator=(const ChunkThread&) = delete;
+  ~ChunkThread();  // ends and joins
+
+  // Starts the thread if there is none yet. Returns false, and leaves the job alone, if no thread
+  // can be had; the next call tries again. By one thread at a time.
+  bool add(Job& job);
+  // No job begins any more. Waits until the job that runs has ended; jobs that have not begun are
+  // never done. Any thread but this one.
+  void end();
+  // Waits until the thread has ended, after end(). Called by the thread that calls add().
+  void join();
+
+ private:
+  bool start();
+  void body();
+  void work(const Job& job) const;
+
+  const Spawn spawn_;
+  const Actions actions_;
+  Join join_;  // used by the thread that calls add() and join()
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;     // guarded by mutex_
+  bool is_working_ = false;  // guarded by mutex_
+  bool has_ended_ = false;   // guarded by mutex_
+};
+
+}  // namespace gpusnap

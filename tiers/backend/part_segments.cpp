@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tiers/backend/part_segments.h"
+
+#include <utility>
+
+namespace gpusnap {
+
+PartSegments::PartSegments(FileSystem& files, Setting setting, PartProgress& progress)
+    : files_(files), setting_(std::move(setting)), progress_(progress) {}
+
+Status PartSegments::start(uint32_t first_segment) {
+  first_segment_ = first_segment;
+  auto writer = start_writer(first_segment, setting_.options.workers);
+  if (!writer.ok()) return writer.status();
+  {
+    const std::lock_guard lock(mutex_);
+    writer_ = std::move(writer.value());
+  }
+  return progress_.status();  // abandon() may have come before there was a writer
+}
+
+// Chunks have workers and writes of their own, so that they never wait for the store. A chunk that
+// fails in the middle sends its blocks to segments with numbers of their own.
+Status PartSegments::start_for_chunks() {
+  if (for_chunks_) return {};
+  constexpr uint32_t kApart = 1U << 20;
+  // A process that saves has a fixed number of threads for all of this.
+  const uint32_t workers = setting_.spawn ? 1 : setting_.options.workers;
+  auto writer = start_writer(first_segment_ + kApart, workers);
+  if (!writer.ok()) return writer.status();
+  {
+    const std::lock_guard lock(mutex_);
+    for_chunks_ = std::move(writer.value());
+  }
+  return progress_.status();
+}
+
+void PartSegments::add(std::vector<SegmentStore::Block> blocks) {
+  if (blocks.empty()) return;
+  SegmentStore* writer = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    writer = blocks.front().chunk && for_chunks_ ? for_chunks_.get() : writer_.get();
+  }
+  writer->add(std::move(blocks));
+}
+
+Status PartSegments::sync() {
+  for (SegmentStore* const writer : writers()) {
+    if (Status synced = writer->sync(); !synced.ok()) return synced;
+  }
+  return {};
+}
+
+void PartSegments::abandon() {
+  for (SegmentStore* const writer : writers()) writer->abandon();
+}
+
+Status PartSegments::finish() {
+  Status all;
+  for (SegmentStore* const writer : writers()) {
+    if (Status stored = writer->finish(); all.ok()) all = std::move(stored);
+  }
+  return all;
+}
+
+void PartSegments::close() {
+  writer_.reset();
+  for_chunks_.reset();
+}
+
+std::vector<SegmentStore*> PartSegments::writers() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SegmentStore*> all;
+  if (writer_) all.push_back(writer_.get());
+  if (for_chunks_) all.push_back(for_chunks_.get());
+  return all;
+}
+
+Result<std::unique_ptr<SegmentStore>> PartSegments::start_writer(uint32_t first_segment,
+                                                                 uint32_t workers) {
+  SegmentStore::Options options = setting_.options;
+  options.workers = workers;
+  options.first_segment = first_segment;
+  options.on_failure = [this](const Status& why) { progress_.end(why); };
+  return SegmentStore::start(files_, setting_.folder, setting_.identity, options,
+                             *setting_.compression, setting_.spawn);
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an interval is shown that GPUSNAP_EVERY=auto has chosen.
+#pragma once
+
+#include <string>
+
+#include "tiers/plan/interval_choice.h"
+#include "tools/cli/text.h"
+
+namespace gpusnap {
+
+// An object with interval_s, stall_s, latency_s, mtbf_s and measurements; null: none was chosen.
+void add_interval(Json& json, const plan::ChosenInterval& interval);
+// One line without its end. One was chosen.
+std::string show_interval(const plan::ChosenInterval& interval);
+
+}  // namespace gpusnap
