@@ -73,7 +73,7 @@ const KernelWrites* Kernels::find(const void* handle) const {
 uint64_t Kernels::digest(const void* handle, void** params, void** extra,
                          const MemoryMap& memory) const {
   const KernelWrites* const kernel = find(handle);
-  return kernel == nullptr ? 0 : digest_arguments(*kernel, params, extra, memory);
+  return kernel == nullptr ? 0 : digest_arguments(*kernel, params, extra, memory, host_begins_);
 }
 
 void Kernels::add_writes(const void* handle, void** params, void** extra, const MemoryMap& memory,

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "interpose/driver.h"
+#include "interpose/services/program.h"
 #include "tracker/image.h"
 #include "tracker/joined_ranges.h"
 #include "tracker/kernel_writes.h"
@@ -24,7 +25,9 @@ namespace gpusnap {
 
 class Kernels {
  public:
-  explicit Kernels(const Driver& driver) : driver_(driver) {}
+  // `host_begins`: see digest_arguments().
+  explicit Kernels(const Driver& driver, uint64_t host_begins = host_addresses_begin())
+      : driver_(driver), host_begins_(host_begins) {}
 
   // `module`: the number of a module or library; numbers are not used again.
   void add_code(uint64_t module, const ImageContents& image);
@@ -63,6 +66,7 @@ class Kernels {
   uint32_t device_arch() const;
 
   const Driver& driver_;
+  const uint64_t host_begins_;
   std::map<uint64_t, Code> code_;  // by module
   std::deque<Kernel> kernels_;     // by number
   std::map<std::pair<uint64_t, std::string>, uint32_t> numbers_;

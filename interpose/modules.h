@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "interpose/contexts.h"
 #include "interpose/driver.h"
 #include "interpose/kernels.h"
 #include "tiers/status.h"
@@ -20,12 +21,6 @@
 namespace gpusnap {
 
 inline constexpr uint32_t kUnknownFunction = UINT32_MAX;
-
-// A context of the program, and its number in the order in which the program came to know them.
-struct KnownContext {
-  CUcontext handle = nullptr;
-  uint32_t number = 0;
-};
 
 class Modules {
  public:

@@ -1,7 +1,6 @@
 #include "interpose/session.h"
 
 #include <sys/personality.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "interpose/services/inputs.h"
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
+#include "interpose/services/random_bits.h"
 #include "interpose/snapshot/checkpointer.h"
 #include "interpose/text.h"
 #include "tiers/backend/journal_stream.h"
@@ -35,9 +35,7 @@ namespace gpusnap {
 
 namespace {
 std::string random_name() {
-  uint64_t bits = 0;
-  if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<uint64_t>(getpid());
-  return hex_text(bits).substr(2);
+  return hex_text(random_bits()).substr(2);
 }
 
 std::string absolute_path(const std::string& path) {
@@ -57,7 +55,9 @@ Session::Session(const Driver& driver)
       graphs_(driver, modules_, memory_),
       arrays_(driver, memory_),
       shared_memory_(driver),
-      tile_pools_(driver) {}
+      tile_pools_(driver),
+      contexts_(driver),
+      value_waits_(driver, contexts_) {}
 
 bool Session::start() {
   const char* missing = nullptr;
@@ -236,6 +236,10 @@ Status Session::open_store() {
   // Now, in recordings and in replays: libraries that are loaded lie between the program's
   // mappings.
   direct_ = DirectStorage::open(settings_);
+  if (direct_ != nullptr) {
+    direct_->begin(*driver_,
+                   [this](std::function<void()> body) { return callers_.spawn(std::move(body)); });
+  }
   checkpointer_ = std::make_unique<Checkpointer>(*this);
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();
@@ -384,12 +388,6 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   if (settings_.strict) impossible(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
 }
 
-CUcontext Session::current_context() const {
-  CUcontext context = nullptr;
-  (void)driver_->cuCtxGetCurrent(&context);
-  return context;
-}
-
 Identity Session::identify() {
   Identity identity;
   identity.call_site = call_sites_.here();
@@ -398,14 +396,12 @@ Identity Session::identify() {
 }
 
 void Session::note_context() {
-  const CUcontext context = current_context();
+  const CUcontext context = contexts_.current();
   CUdevice device = 0;
   // A context that has been destroyed stays current.
   if (context == nullptr || driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
-  if (streams_.contains(context) || !has_begun(context)) return;
-  if (!streams_.try_emplace(context).second) return;
-  context_numbers_[context] = context_count_++;
-  context_devices_[context] = device;
+  if (contexts_.is_known(context) || !has_begun(context)) return;
+  if (!contexts_.add(context, device)) return;
   if (device >= devices_) note_devices(device + 1);
   if (checkpointer_ == nullptr) return;
   lock_.unlock();
@@ -427,7 +423,7 @@ bool Session::has_begun(CUcontext context) {
         driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   lock_.lock();
-  if (event != nullptr) events_[context].push_back(event);
+  if (event != nullptr) contexts_.give_mark(context, event);
   return begun;
 }
 
@@ -455,9 +451,9 @@ void Session::add_progress_words(CUcontext context) {
 }
 
 ProgressMark Session::take_progress_mark() {
-  const CUcontext context = current_context();
+  const CUcontext context = contexts_.current();
   ProgressWord* word = progress_words_.take(context);
-  if (word == nullptr && context_numbers_.contains(context)) {
+  if (word == nullptr && contexts_.is_known(context)) {
     add_progress_words(context);
     word = progress_words_.take(context);
   }
@@ -465,20 +461,19 @@ ProgressMark Session::take_progress_mark() {
 }
 
 ProgramWork Session::work_to_wait_for(CUcontext context) {
-  const CUcontext current = current_context();
-  const auto streams = streams_.find(current);
+  const CUcontext current = contexts_.current();
   ProgramWork work;
-  if (!snapshot_pending() || streams == streams_.end()) return work;
+  if (!snapshot_pending() || !contexts_.is_known(current)) return work;
   if (context != nullptr && context != current) return work;
   // With a capture open it is an error, which is the driver's to tell.
-  if (capturing()) return work;
-  const CUevent mark = take_event(current);
+  if (contexts_.is_capturing()) return work;
+  const CUevent mark = contexts_.take_mark(current);
   if (mark == nullptr) return work;
   if (driver_->cuEventRecord(mark, CU_STREAM_LEGACY) == CUDA_SUCCESS) {
     work.legacy = mark;
-    work.streams.assign(streams->second.begin(), streams->second.end());
+    work.streams = contexts_.streams_of(current);
   } else {
-    events_[current].push_back(mark);
+    contexts_.give_mark(current, mark);
   }
   return work;
 }
@@ -497,13 +492,13 @@ void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool
 
 uint64_t Session::own_device_memory() const {
   if (snapshots_ == nullptr) return 0;
-  const CUcontext context = current_context();
+  const CUcontext context = contexts_.current();
   return snapshots_->own_bytes(context) + arrays_.own_bytes(context);
 }
 
 bool Session::make_room() {
   if (snapshots_ == nullptr) return false;
-  const CUcontext context = current_context();
+  const CUcontext context = contexts_.current();
   const bool room = snapshots_->make_room(context);
   return give_up_copies(context) || room;
 }
@@ -514,15 +509,6 @@ bool Session::give_up_copies(std::optional<CUcontext> context) {
   release();
   for (const MappedMemory& copy : copies) unmap_memory(*driver_, copy);
   return !copies.empty();
-}
-
-void Session::note_primary_context(CUdevice device, CUcontext context) {
-  primary_contexts_[device] = context;
-}
-
-CUcontext Session::primary_context(CUdevice device) const {
-  auto it = primary_contexts_.find(device);
-  return it == primary_contexts_.end() ? nullptr : it->second;
 }
 
 uint64_t Session::known(uint64_t address) const {
@@ -542,37 +528,6 @@ uint64_t Session::managed_places() const {
   return hash;
 }
 
-std::vector<KnownContext> Session::contexts() const {
-  std::vector<KnownContext> contexts;
-  for (const auto& [context, number] : context_numbers_) contexts.push_back({context, number});
-  std::ranges::sort(contexts, {}, &KnownContext::number);
-  return contexts;
-}
-
-uint32_t Session::number_of(CUcontext context) const {
-  auto it = context_numbers_.find(context);
-  return it == context_numbers_.end() ? 0 : it->second;
-}
-
-CUcontext Session::context_of_number(uint32_t number) const {
-  for (const auto& [context, own] : context_numbers_) {
-    if (own == number) return context;
-  }
-  return nullptr;
-}
-
-CUcontext Session::context_on(CUdevice device) const {
-  const auto current = context_devices_.find(current_context());
-  if (current != context_devices_.end() && current->second == device) return current->first;
-  // The oldest, which is the same in every run.
-  CUcontext found = nullptr;
-  for (const auto& [context, own] : context_devices_) {
-    if (own != device) continue;
-    if (found == nullptr || number_of(context) < number_of(found)) found = context;
-  }
-  return found;
-}
-
 Status Session::give_physical_contexts() {
   for (const auto& [number, memory] : physical_.all()) {
     const MemoryRange* range = memory_.at(memory.address);
@@ -581,7 +536,8 @@ Status Session::give_physical_contexts() {
               "memory of cuMemCreate has outlived the context in which it was made"};
     }
     if (range == nullptr || range->context != 0) continue;
-    memory_.set_context(memory.address, reinterpret_cast<uint64_t>(context_on(range->device)));
+    memory_.set_context(memory.address,
+                        reinterpret_cast<uint64_t>(contexts_.on_device(range->device)));
   }
   return {};
 }
@@ -627,18 +583,6 @@ bool Session::is_device_address(uint64_t address) const {
          type == CU_MEMORYTYPE_DEVICE;
 }
 
-void Session::end_capture(CUstream stream) {
-  const auto found = captures_.find(stream);
-  if (found != captures_.end()) captures_.erase(found);
-}
-
-bool Session::is_captured(CUstream stream) const {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver_->cuStreamIsCapturing != nullptr &&
-         driver_->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 uint64_t Session::placed_pinned(uint64_t address) const {
   auto it = placed_pinned_.find(address);
   return it == placed_pinned_.end() ? 0 : it->second;
@@ -646,21 +590,17 @@ uint64_t Session::placed_pinned(uint64_t address) const {
 
 void Session::add_stream(CUstream stream) {
   note_context();
-  streams_[current_context()].insert(stream);
+  contexts_.add_stream(stream);
 }
 
 void Session::remove_stream(CUstream stream) {
-  for (auto& [context, streams] : streams_) streams.erase(stream);
+  contexts_.remove_stream(stream);
   deliveries_.forget_stream(stream);
-  end_capture(stream);
 }
 
 void Session::forget_context(CUcontext context) {
-  streams_.erase(context);
-  context_numbers_.erase(context);
-  context_devices_.erase(context);
-  events_.erase(context);
-  std::erase_if(stream_waits_, [&](const auto& wait) { return wait.context == context; });
+  contexts_.forget(context);
+  value_waits_.forget_context(context);
   deliveries_.forget_context(context);
   modules_.remove_context(context, memory_);
   const std::vector<MappedMemory> copies = arrays_.forget_context(context);
@@ -711,27 +651,14 @@ void Session::refuse_guess(const WriteSet& set) {
 
 HostWrite* Session::begin_host_write(CUstream stream) {
   if (host_memory_.empty() || !recording()) return nullptr;
-  const CUcontext context = current_context();
+  const CUcontext context = contexts_.current();
   if (own_.number == 0) own_.number = ++thread_count_;
   const uint64_t thread = stream == CU_STREAM_PER_THREAD ? own_.number : 0;
   const CUstream known = stream == nullptr ? CU_STREAM_LEGACY : stream;
   HostWrite* const write = deliveries_.begin_write(context, known, thread);
-  if (write != nullptr || !context_numbers_.contains(context)) return write;
+  if (write != nullptr || !contexts_.is_known(context)) return write;
   add_progress_words(context);
   return deliveries_.begin_write(context, known, thread);
-}
-
-CUevent Session::take_event(CUcontext context) {
-  auto& spare = events_[context];
-  CUevent event = nullptr;
-  if (!spare.empty()) {
-    event = spare.back();
-    spare.pop_back();
-  } else {
-    CurrentContext current(*driver_, context);
-    if (driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return nullptr;
-  }
-  return event;
 }
 
 OwnCopies::Ticket Session::own_copy() {

@@ -32,6 +32,7 @@
 #include "interpose/arrays.h"
 #include "interpose/call_lock.h"
 #include "interpose/calls_ahead.h"
+#include "interpose/contexts.h"
 #include "interpose/deliveries.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
@@ -58,6 +59,7 @@
 #include "interpose/snapshot/workers.h"
 #include "interpose/stall_judge.h"
 #include "interpose/tile_pools.h"
+#include "interpose/value_waits.h"
 #include "tiers/io/io_options.h"
 #include "tiers/store.h"
 #include "tracker/memory_map.h"
@@ -265,6 +267,8 @@ class Session {
   Mode mode() const { return mode_; }
   bool replaying() const { return mode_ == Mode::kReplay; }
   const Driver& driver() const { return *driver_; }
+  Contexts& contexts() { return contexts_; }
+  ValueWaits& value_waits() { return value_waits_; }
   MemoryMap& memory() { return memory_; }
   HostMemory& host_memory() { return host_memory_; }
   Modules& modules() { return modules_; }
@@ -315,28 +319,18 @@ class Session {
   bool give_up_copies(std::optional<CUcontext> context);
 
   // While a snapshot is on its way: what a synchronisation of the context has to wait for; nothing
-  // when none is, or the context is not the current one. Its mark goes back by give_mark().
+  // when none is, or the context is not the current one. Its mark goes back to the contexts.
   ProgramWork work_to_wait_for(CUcontext context = nullptr);
 
   // Bookkeeping of what a drain has to wait for. Handles are the driver's.
   void note_context();
-  bool has_begun(CUcontext context);  // it is current
   void add_stream(CUstream stream);
   void remove_stream(CUstream stream);
   // Paused while a call may end a context. Null: there is none.
   ArenaPinning* pinning() const { return pinning_.get(); }
   void forget_context(CUcontext context);
-  CUcontext current_context() const;
   // Who asked for memory, and the how-manieth time from there.
   Identity identify();
-  void note_primary_context(CUdevice device, CUcontext context);
-  CUcontext primary_context(CUdevice device) const;
-  std::vector<KnownContext> contexts() const;
-  uint32_t number_of(CUcontext context) const;
-  CUcontext context_of_number(uint32_t number) const;  // null: there is none
-  bool has_one_context() const { return streams_.size() == 1; }
-  // A context on that device, the current one where it is; null: there is none.
-  CUcontext context_on(CUdevice device) const;
 
   // The address, where it is one that a replay must repeat; 0 for any other.
   // A module's variable may lie elsewhere in a replay: it counts by its name.
@@ -387,12 +381,6 @@ class Session {
   void run_in_graph(GraphCallback& callback);
   // Replay: one that is run when its entry comes up.
   void remember_callback(const HostFunction& function);
-  // Captures that are open: meanwhile no cut is made.
-  bool capturing() const { return !captures_.empty(); }
-  // By the stream that one began in.
-  void begin_capture(CUstream stream) { captures_.insert(stream); }
-  void end_capture(CUstream stream);
-  bool is_captured(CUstream stream) const;
 
   // The order of the calls that get and give back memory. Recording.
   MemoryOrder& memory_order() { return memory_order_; }
@@ -400,12 +388,6 @@ class Session {
   void release_memory(uint64_t address, MemoryKind kind);
   // What the replay got at other calls' addresses.
   Aside& aside() { return aside_; }
-  // An event of ours in the current context; null when there is none to be had.
-  CUevent take_mark() { return take_event(current_context()); }
-  void give_mark(CUevent mark) { events_[current_context()].push_back(mark); }
-  // A stream waits for a word that a later call, or the host, may be the one to write; the mark is
-  // behind it.
-  void add_stream_wait(CUevent mark);
   // For the time that a copy of the program's to the host is on its way.
   OwnCopies::Ticket own_copy();
   // A mark for the end of what is about to be queued on a stream of the current context; without a
@@ -442,11 +424,6 @@ class Session {
   // How many more times a call may be made to get memory at its recorded address: other threads'
   // calls may have been before it when it was recorded.
   void about_to_set(CUcontext context) { own_.sets = context; }
-  // What the key of a call about a context has as its data, where the context is known.
-  uint64_t data_of(CUcontext context) const {
-    const auto found = context_numbers_.find(context);
-    return found == context_numbers_.end() ? 0 : (uint64_t{found->second} + 1) << 16;
-  }
   int memory_tries() const { return replayer_->several_threads() ? 8 : 0; }
   void remember_deferred(const HostBlock& block) { deliveries_.expect_copy(block); }
   // Gives the host what entry brought beside its answer.
@@ -586,13 +563,8 @@ class Session {
   void end_own_mappings();
   void close_tile_pools();
   void finish_replay();
-  CUevent take_event(CUcontext context);
-  struct StreamWait {
-    CUcontext context = nullptr;
-    CUevent mark = nullptr;
-  };
-  bool forget_if_passed(const StreamWait& wait);
-  bool streams_wait();
+  bool has_begun(CUcontext context);
+  bool value_waits_put_off_cut();
 
   const Driver* driver_;
   CallLock lock_;  // over all that follows, but for what is atomic
@@ -606,9 +578,6 @@ class Session {
   bool cut_at_end_ = false;     // closed_, for a cut at the end of the call that is being made
   bool said_not_left_ = false;  // that somebody did not leave in time; until next time all do
   std::condition_variable admission_;
-  // What streams wait for, and since when cuts have been put off for it.
-  std::deque<StreamWait> stream_waits_;
-  std::optional<CallLock::Clock::time_point> put_off_since_;
 
   Settings settings_;
   std::string job_;
@@ -631,9 +600,10 @@ class Session {
   // One writes the journal and one hands over a checkpoint. The others are the backend's, those
   // that compress and write, and those of the I/O.
   Workers workers_{2 + kBackendThreads + kMostCompressWorkers + kIoThreads};
-  // One pins, one runs host functions in a replay, and the others offload, one for each context: as
+  // One pins, one runs host functions in a replay, one calls the cuFile library (idle where there
+  // is none: a restore may have it, or lack it), and the others offload, one for each context: as
   // many as a node has devices.
-  Workers callers_{10, Workers::Heap::kUsed};
+  Workers callers_{11, Workers::Heap::kUsed};
   CallSites call_sites_;
   std::map<uint64_t, uint32_t> call_site_uses_;
   std::unique_ptr<Triggers> triggers_;
@@ -660,11 +630,8 @@ class Session {
   bool shares_ = false;
   TilePools tile_pools_;
   std::map<uint64_t, uint64_t> placed_pinned_;
-  std::map<CUdevice, CUcontext> primary_contexts_;
-  std::map<CUcontext, std::set<CUstream>> streams_;
-  std::map<CUcontext, uint32_t> context_numbers_;  // of the same contexts
-  std::map<CUcontext, CUdevice> context_devices_;  // likewise
-  uint32_t context_count_ = 0;                     // seen so far
+  Contexts contexts_;
+  ValueWaits value_waits_;
   int devices_ = 1;  // whose names are in program_, from the first on: all that are used
 
   std::unique_ptr<Recorder> recorder_;
@@ -679,7 +646,6 @@ class Session {
   std::map<uint64_t, ReplayedCallback> callbacks_;  // by number: launched, not yet known to be over
   std::vector<uint64_t> ready_callbacks_;           // begun by the journal, not by a worker yet
   bool pools_used_ = false;
-  std::multiset<CUstream> captures_;  // one for each thread, of the threads' own streams
   uint64_t device_writes_ = 0;
   bool several_threads_ = false;  // have made calls
   MemoryOrder memory_order_{lock_};
@@ -687,7 +653,6 @@ class Session {
   uint64_t thread_count_ = 0;  // that have a number
   ProgressWords progress_words_;
   Deliveries deliveries_{host_memory_, progress_words_};
-  std::map<CUcontext, std::vector<CUevent>> events_;
 
   std::unique_ptr<Replayer> replayer_;
   std::unique_ptr<CallsAhead> calls_ahead_;  // once somebody has had to know

@@ -65,7 +65,7 @@ mpi::Ballot Session::cast_ballot() {
   Unready unready = Unready::kReady;
   const bool busy = s->checkpointer_->busy() && !s->settings_.organisation.blocking;
   if (busy) unready = Unready::kBusy;
-  if (s->capturing()) unready = Unready::kCapture;
+  if (s->contexts_.is_capturing()) unready = Unready::kCapture;
   if (mpi::request_is_open()) unready = Unready::kRequest;
   if (s->replaying() || s->reload_pending()) unready = Unready::kReplaying;
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;

@@ -83,6 +83,7 @@ void Session::reload() {
       " bytes of device memory");
   lock_.lock();
   reload_.reset();
+  triggers_->restored(manifest.interval, manifest.stall_ns);
   open_admission();
 }
 

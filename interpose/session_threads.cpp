@@ -146,7 +146,7 @@ void Session::leave_slowly() {
 
 bool Session::close_admission() {
   // While a stream is captured nothing can be waited for without ending the capture.
-  if (closed_ || capturing()) return false;
+  if (closed_ || contexts_.is_capturing()) return false;
   closed_ = true;
   open_ = false;
   const auto deadline = Clock::now() + settings_.drain;
@@ -167,7 +167,8 @@ bool Session::close_admission() {
   }
   said_not_left_ = false;
   // A thread that was waited for may have begun a capture, or ended the recording.
-  const bool may_cut = !capturing() && mode_.load(std::memory_order_relaxed) == Mode::kRecord;
+  const bool may_cut =
+      !contexts_.is_capturing() && mode_.load(std::memory_order_relaxed) == Mode::kRecord;
   if (!may_cut) open_admission();
   return may_cut;
 }
@@ -204,51 +205,18 @@ bool Session::take_checkpoint(const CutPlace& place) {
 // what is due stays due. None where the program has got what we cannot follow. Where the program is
 // to be held anyway, it is held for the one before, too.
 bool Session::can_take_checkpoint() const {
-  return !coordinated_ && !reload_pending() && !mpi::request_is_open() && !streams_.empty() &&
+  return !coordinated_ && !reload_pending() && !mpi::request_is_open() && !contexts_.is_empty() &&
          foreign_.load(std::memory_order_relaxed) == nullptr &&
          (settings_.organisation.blocking || !checkpointer_->busy());
 }
 
-// Its mark is given back then.
-bool Session::forget_if_passed(const StreamWait& wait) {
-  // Otherwise a query would end a capture, of another thread's, too.
-  const RelaxedCapture relaxed(*driver_);
-  if (driver_->cuEventQuery(wait.mark) == CUDA_ERROR_NOT_READY) return false;
-  events_[wait.context].push_back(wait.mark);
-  return true;
-}
-
-// No more than these however much is queued: while the first of them waits, a cut is put off
-// anyway.
-void Session::add_stream_wait(CUevent mark) {
-  constexpr size_t kMostWaits = 64;
-  while (!stream_waits_.empty() && forget_if_passed(stream_waits_.front())) {
-    stream_waits_.pop_front();
-  }
-  if (stream_waits_.size() == kMostWaits) return give_mark(mark);
-  stream_waits_.push_back({current_context(), mark});
-}
-
-// Whether what the device waits for may be what the program is about to do: a cut before that would
-// wait in vain. Not for ever: where streams always wait, the attempt says so.
-bool Session::streams_wait() {
-  std::erase_if(stream_waits_, [this](const StreamWait& wait) { return forget_if_passed(wait); });
-  if (stream_waits_.empty()) {
-    put_off_since_.reset();
-    return false;
-  }
-  const auto now = Clock::now();
-  if (now - put_off_since_.value_or(now) < settings_.drain) {
-    if (!put_off_since_) put_off_since_ = now;
-    return true;
-  }
-  put_off_since_.reset();
-  return false;
+bool Session::value_waits_put_off_cut() {
+  return value_waits_.puts_off_cut(Clock::now(), settings_.drain);
 }
 
 // Before a call.
 void Session::checkpoint_if_wanted() {
-  if (!can_take_checkpoint() || streams_wait() || !close_admission()) return;
+  if (!can_take_checkpoint() || value_waits_put_off_cut() || !close_admission()) return;
   take_checkpoint({});
   open_admission();
 }
@@ -269,7 +237,7 @@ void Session::after_synchronised() {
   // Only ever by the thread that has closed admission: there is no other in a call.
   if (!cut_at_end_) return;
   cut_at_end_ = false;
-  if (recording && !too_long && !streams_wait()) take_checkpoint({.flags = kAtCallEnd});
+  if (recording && !too_long && !value_waits_put_off_cut()) take_checkpoint({.flags = kAtCallEnd});
   open_admission();
 }
 
@@ -447,7 +415,7 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
   if (own_.has_turn) return Claim::kTurn;
   const std::string path = own_path();
   while (replaying()) {
-    if (is_of_thread(hook, path) && data_of(own_.sets) != 0) return Claim::kAhead;
+    if (is_of_thread(hook, path) && contexts_.key_of(own_.sets) != 0) return Claim::kAhead;
     const Next next = look_for_turn(path);
     if (next == Next::kLive) break;
     const uint64_t turns = turns_;
@@ -588,6 +556,7 @@ void Session::go_live(mpi::Meetings* meetings) {
     log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
     triggers_->end_cuts(status.message());
   }
+  triggers_->restored(manifest.interval, manifest.stall_ns);
   // What was made ahead of the cut belongs behind it.
   for (const Ahead& made : std::exchange(ahead_, {})) {
     if (!status.ok()) break;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "interpose/services/control_connection.h"
+#include "interpose/services/random_bits.h"
 #include "interpose/snapshot/device_lane.h"
 
 namespace gpusnap {
@@ -23,12 +23,6 @@ using Clock = std::chrono::steady_clock;
 // Its thread that answers does nothing else that takes long.
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr auto kBetweenTries = std::chrono::milliseconds(2);
-
-uint64_t random_number() {
-  uint64_t bits = 0;
-  if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<uint64_t>(getpid());
-  return bits;
-}
 
 HandleBytes bytes_of(const CUipcMemHandle& handle) {
   HandleBytes bytes;
@@ -51,7 +45,7 @@ std::string receive_in_time(int connection, std::vector<Descriptor>& files) {
 }
 }  // namespace
 
-SharedMemory::SharedMemory(const Driver& driver) : driver_(driver), number_(random_number()) {}
+SharedMemory::SharedMemory(const Driver& driver) : driver_(driver), number_(random_bits()) {}
 
 void SharedMemory::begin(uint64_t job, std::function<void()> on_stranger) {
   job_ = job;

@@ -87,8 +87,8 @@ class Step {
   // Whether the call's stream, told by stream(), is captured: then nothing runs, and the call is
   // made again in a replay, which captures as well. Nothing of ours may enter that stream.
   bool captured() {
-    if (session_->capturing()) [[unlikely]]
-      captured_ = session_->is_captured(stream_);
+    if (session_->contexts().is_capturing()) [[unlikely]]
+      captured_ = session_->contexts().is_captured(stream_);
     return captured_;
   }
 
@@ -201,8 +201,8 @@ class Step {
     const CUresult result = made(real);
     session_->before_synchronised();
     // Work that another thread began meanwhile may be on its way.
-    const bool all_done =
-        whole_context && session_->has_one_context() && writes_before == session_->device_writes();
+    const bool all_done = whole_context && session_->contexts().is_single() &&
+                          writes_before == session_->device_writes();
     record_visible(result, all_done, nullptr);
     session_->after_synchronised();
     return result;

@@ -347,10 +347,9 @@ bool add_pointer(const KernelWrites::Pointer& pointer, const Arguments& argument
 }  // namespace
 
 uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extra,
-                          const MemoryMap& memory) {
-  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // an odd number whose bits are as if drawn
-  // Where numbers end, mostly, and addresses do that the host may have.
-  constexpr uint64_t kNumbersEnd = uint64_t{1} << 32, kAddressesEnd = uint64_t{1} << 48;
+                          const MemoryMap& memory, uint64_t host_begins) {
+  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;       // an odd number whose bits are as if drawn
+  constexpr uint64_t kAddressesEnd = uint64_t{1} << 48;  // of the host
   constexpr uint32_t kMostPointers = 16;
   const Arguments arguments(kernel, params, extra);
   if (!arguments.known()) return 0;
@@ -363,7 +362,8 @@ uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extr
       // another order; the program asks for it anew.
       if (i >= kMostPointers || memory.is_in_variable(value)) continue;
       pointers |= uint64_t{1} << i;
-    } else if (value >= kNumbersEnd && value < kAddressesEnd) {
+    } else if (kernel.parameters[i].size == kPointerBytes && value >= host_begins &&
+               value < kAddressesEnd) {
       continue;
     }
     digest = (digest ^ value) * kGolden;

@@ -2,8 +2,8 @@
 // guessed from the layout of its parameters.
 //
 // Proven: every store of the kernel, and of the functions that it calls, goes through one of the
-// `pointers` or to one of the `globals` (docs/architecture.md says on what this stands). That holds
-// only for code that the driver builds from this PTX: machine code beside it may be another
+// `pointers` or to one of the `globals` (docs/design/tracking.md says on what this stands). That
+// holds only for code that the driver builds from this PTX: machine code beside it may be another
 // program.
 //
 // Pure logic: no CUDA, no threads. Immutable once made; collect_writes() allocates nothing.
@@ -96,9 +96,11 @@ Certainty collect_writes(const KernelWrites& kernel, void** params, void** extra
 // bytes that nobody sets. Nor do addresses of the host and of variables, which may be others in
 // another run. In one run more of the device's memory may be known than in another: its lowest
 // kDigestMask bits say which words were taken for pointers, and only where these are equal digests
-// can be compared. Allocates nothing.
+// can be compared. `host_begins`: arguments of eight bytes from there on may be addresses of the
+// host, at most kNumbersEnd. Allocates nothing.
 inline constexpr uint64_t kDigestMask = 0xffff;
+inline constexpr uint64_t kNumbersEnd = uint64_t{1} << 32;  // numbers are below it, mostly
 uint64_t digest_arguments(const KernelWrites& kernel, void** params, void** extra,
-                          const MemoryMap& memory);
+                          const MemoryMap& memory, uint64_t host_begins);
 
 }  // namespace gpusnap

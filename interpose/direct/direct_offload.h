@@ -2,7 +2,9 @@
 // The direct way of one context's zones, for one snapshot: a device buffer of ours, into which a
 // run of zones is copied, and the file that is being filled from it. When the run is in the buffer
 // its zones are saved, as are those in the offloader's own buffer, so no call waits for them until
-// they are on an SSD. But write() blocks its thread: what else has arrived is seen afterwards.
+// they are on an SSD. Files are opened, written and closed by the thread of LibraryCalls; collect()
+// looks whether it is done. The buffer is in use until then. A call that does not return within
+// kLongestCall ends direct writes for good, and its run is left as one that could not be written.
 //
 // The rest of a run stays in the buffer, for the offloader to move to staging memory:
 // the last zone of a range where it is shorter than others, and all of a run that could not be
@@ -25,11 +27,16 @@ namespace gpusnap {
 // One thread, with the buffer's context current.
 class DirectOffload {
  public:
+  using Clock = std::chrono::steady_clock;
+  // An SSD takes milliseconds for a run.
+  static constexpr auto kLongestCall = std::chrono::seconds(10);
+
   struct Buffer {
     uint64_t address = 0;  // on the device
     uint64_t bytes = 0;    // a multiple of `zone_bytes`
     uint64_t zone_bytes = 0;
     uint64_t slot_bytes = 0;  // of staging memory
+    CUcontext context = nullptr;
   };
   // All outlive it. Registers the buffer; what fails is told to `storage`.
   DirectOffload(DirectStorage& storage, DirectSink& sink, const Buffer& buffer);
@@ -47,37 +54,60 @@ class DirectOffload {
   // A run is on its way into the buffer, each piece to its place.
   void begin(const TransferPtr& run);
   const TransferPtr& run() const { return run_; }
-  // It is there: writes to the file what has not been taken over. `fingerprint_of(piece)`: of that
-  // zone, at the cut. Waits for the device. What was written in bytes.
+  // It is there: has it written to the file, but for what has been taken over.
+  void write();
+  // The thread has a call to make for this, or makes it.
+  bool is_calling() const { return opened_ != nullptr || written_ != nullptr; }
+  // Bytes that the call has written, when it has ended or is not waited for any more; nothing
+  // before. `fingerprint_of(piece)`: of that zone, at the cut.
   using FingerprintOf = std::function<uint64_t(uint32_t range, uint64_t offset)>;
-  uint64_t write(const FingerprintOf& fingerprint_of);
+  std::optional<uint64_t> collect(Clock::time_point now, const FingerprintOf& fingerprint_of);
   // Pieces that have to go another way, `place` in the buffer: for the caller, who says when they
   // have gone.
   const std::vector<TransferPiece>& left() const { return left_; }
   void left_has_gone() { left_.clear(); }
   uint64_t address() const { return buffer_.address; }
-  // Hands over the file with what it has.
+  // Hands over the file with what it has. Not while the thread has a call.
   void close_file();
   // The snapshot has failed: nothing of it is needed, but for a run that is still on its way into
-  // the buffer. drop_run(): it is there.
+  // the buffer, or from there to the file. drop_run(): it is in the buffer.
   void give_up();
   void drop_run() { run_ = nullptr; }
   // Nothing is in the buffer, and in no file that has still to be handed over.
-  bool idle() const { return run_ == nullptr && left_.empty() && !(file_ && file_->used > 0); }
+  bool idle() const {
+    return run_ == nullptr && !is_calling() && left_.empty() && !(file_ && file_->used > 0);
+  }
 
  private:
   struct OpenFile {
     DirectSink::File given;
-    std::unique_ptr<CuFile::File> file;
-    uint64_t used = 0;  // bytes behind the header
+    std::shared_ptr<CuFile::File> file;  // null: it is being opened
+    uint64_t used = 0;                   // bytes behind the header
     uint64_t most = 0;
     DirectChunk chunk;
   };
-  using Clock = std::chrono::steady_clock;
+  // The thread fills these in; the caller reads them when the call has ended.
+  struct Opened {
+    Status status;
+    std::shared_ptr<CuFile::File> file;
+  };
+  struct Written {
+    size_t pieces = 0;  // the leading ones
+    Status status;
+  };
+  enum class Fate : uint8_t { kEnded, kWithdrawn, kAbandoned };
 
   bool has_file();
   void open(const DirectSink::File& given);
-  uint64_t write_piece(const TransferPiece& piece, const FingerprintOf& fingerprint_of);
+  void call(std::function<void()> body);
+  // Nothing as long as the call is waited for.
+  std::optional<Fate> fate(Clock::time_point now);
+  void collect_opened(Fate fate);
+  uint64_t collect_written(Fate fate, const FingerprintOf& fingerprint_of);
+  void add_written(const TransferPiece& piece, uint64_t written,
+                   const FingerprintOf& fingerprint_of);
+  uint64_t whole_zones(const TransferPiece& piece) const;
+  void end_file(OpenFile file);
   void give_back_file();
 
   DirectStorage& storage_;
@@ -90,6 +120,11 @@ class DirectOffload {
   Clock::time_point begun_{};
   std::optional<OpenFile> file_;
   TransferPtr run_;
+  LibraryCalls::CallPtr call_;  // null: there is none, or too many are waiting
+  Clock::time_point called_{};
+  std::shared_ptr<Opened> opened_;     // null: the call is none that opens a file
+  std::shared_ptr<Written> written_;   // null: nor one that writes
+  std::vector<TransferPiece> pieces_;  // that are being written
   std::vector<TransferPiece> left_;
 };
 

@@ -31,8 +31,21 @@ std::unique_ptr<DirectStorage> DirectStorage::open(const Settings& settings, con
       new DirectStorage(std::move(loaded), settings.direct == DirectUse::kAlways));
 }
 
+void DirectStorage::begin(const Driver& driver, const Spawn& spawn) {
+  const Join join = spawn([this, &driver] {
+    for (;;) calls_.make_next(driver);
+  });
+  if (!join) fail({Code::kNoSpace, "there is no thread for it"});
+}
+
 void DirectStorage::fail(const Status& why) {
   if (!failed_.exchange(true, std::memory_order_acq_rel)) tell(why);
+}
+
+void DirectStorage::stop_calling(const std::string& path, std::chrono::seconds longest) {
+  stopped_.store(true, std::memory_order_release);
+  fail({Code::kIo, "cuFile has not returned from a call for " + path + " within " +
+                       std::to_string(longest.count()) + " s; look whether that SSD responds"});
 }
 
 bool DirectStorage::chosen() const {

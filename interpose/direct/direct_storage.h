@@ -4,12 +4,16 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "interpose/direct/cufile.h"
 #include "interpose/direct/direct_choice.h"
+#include "interpose/direct/library_calls.h"
 #include "interpose/services/settings.h"
+#include "tiers/spawn.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -27,10 +31,21 @@ class DirectStorage {
   static std::unique_ptr<DirectStorage> open(const Settings& settings,
                                              const char* library = kLibrary);
 
+  // Starts the thread that makes the library's calls, which never ends.
+  void begin(const Driver& driver, const Spawn& spawn);
+
   const CuFile& library() const { return *library_; }
+  // For what may have to wait for an SSD.
+  LibraryCalls& calls() { return calls_; }
   bool usable() const { return !failed_.load(std::memory_order_acquire); }
   // For good. One line says why, once.
   void fail(const Status& why);
+  // The same, for a call about this file that has not returned for so long: nothing is asked of the
+  // library any more.
+  void stop_calling(const std::string& path, std::chrono::seconds longest);
+  bool responds() const { return !stopped_.load(std::memory_order_acquire); }
+  // That call has still not returned, and may read device memory.
+  bool is_stuck() const { return !responds() && calls_.is_under_way(); }
 
   // GPUSNAP_DIRECT=always: however fast it is.
   bool always() const { return always_; }
@@ -44,7 +59,9 @@ class DirectStorage {
 
   const std::unique_ptr<CuFile> library_;
   const bool always_;
+  LibraryCalls calls_;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> stopped_{false};
   mutable std::mutex mutex_;
   DirectChoice choice_;
 };

@@ -44,7 +44,7 @@ CUresult make_array(const Call<F>& call, CUarray* out, const Wanted* wanted) {
       [&] { return with_room(session, [&] { return call.real(out, wanted); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
-    session.arrays().add(*out, shape, session.current_context());
+    session.arrays().add(*out, shape, session.contexts().current());
     if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(step, *out);
   }
   return result;
@@ -130,7 +130,7 @@ CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipm
       [&] { return with_room(session, [&] { return call.real(out, wanted, levels); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
-    session.arrays().add(*out, shape, levels, session.current_context());
+    session.arrays().add(*out, shape, levels, session.contexts().current());
     if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(step, *out);
   }
   return result;

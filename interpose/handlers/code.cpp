@@ -25,7 +25,7 @@ void note_managed(Step& step) {
   std::vector<Modules::Managed> wanted = modules.begin_managed();
   if (wanted.empty()) return;
   session.note_context();
-  const auto context = reinterpret_cast<uint64_t>(session.current_context());
+  const auto context = reinterpret_cast<uint64_t>(session.contexts().current());
   (void)step.outside([&] {
     for (Modules::Managed& one : wanted) modules.find_managed(one);
     return CUDA_SUCCESS;
@@ -103,7 +103,7 @@ CUresult load_module(const Call<F>& call, const Image& image, Step& step, CUmodu
   if (result == CUDA_SUCCESS) {
     Session& session = step.session();
     session.note_context();
-    session.modules().add_module(*out, session.current_context(), image.contents);
+    session.modules().add_module(*out, session.contexts().current(), image.contents);
     note_managed(step);
   }
   return result;
@@ -186,8 +186,8 @@ void note_global(Session& session, Handle module, const CUdeviceptr* address, co
   range.address = *address;
   range.size = *bytes;
   range.kind = MemoryKind::kGlobal;
-  range.context = reinterpret_cast<uint64_t>(session.current_context());
-  range.identity.ordinal = session.number_of(session.current_context());
+  range.context = reinterpret_cast<uint64_t>(session.contexts().current());
+  range.identity.ordinal = session.contexts().number_of(session.contexts().current());
   range.module = session.modules().number_of(module);
   range.name = name;
   if (session.memory().at(range.address) == nullptr) session.memory().insert(std::move(range));

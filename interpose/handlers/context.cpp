@@ -11,7 +11,7 @@ CUresult context(const Call<CUresult(CUcontext*, CUdevice)>& call, CUcontext* ou
   if (step.off()) return call.real(out, device);
   step.check(device);
   const CUresult result = step.made_again([&] { return call.real(out, device); });
-  if (result == CUDA_SUCCESS) step.session().note_primary_context(device, *out);
+  if (result == CUDA_SUCCESS) step.session().contexts().set_primary(device, *out);
   return result;
 }
 
@@ -26,7 +26,7 @@ CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice device) {
   int active = 1;
   const Driver& driver = step.session().driver();
   if (driver.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) {
-    step.session().forget_context(step.session().primary_context(device));
+    step.session().forget_context(step.session().contexts().primary(device));
     end_tile_pools(step);
   }
   return result;
@@ -37,7 +37,7 @@ CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext which) {
   if (step.off()) return call.real(which);
   if (step.hook() == HookId::cuCtxSetCurrent) {
     step.session().about_to_set(which);
-    step.key.data = step.session().data_of(which);
+    step.key.data = step.session().contexts().key_of(which);
   }
   const bool ends = step.hook() == HookId::cuCtxDestroy || step.hook() == HookId::cuCtxDestroy_v2;
   const bool may_end = ends || step.hook() == HookId::cuCtxDetach;

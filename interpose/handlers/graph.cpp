@@ -64,7 +64,7 @@ CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream st
   if (step.off()) return call.real(stream, graph);
   const CUstream meant = step.stream(stream);
   const CUresult result = made_whatever(step, [&] { return call.real(stream, graph); });
-  if (ends_capture(result)) step.session().end_capture(meant);
+  if (ends_capture(result)) step.session().contexts().end_capture(meant);
   return result;
 }
 

@@ -22,7 +22,7 @@ CUdevice device_of(Session& session, CUcontext context) {
 
 // Any context on that device; null: there is none.
 CUcontext context_on(Session& session, CUdevice device) {
-  for (const KnownContext& known : session.contexts()) {
+  for (const KnownContext& known : session.contexts().by_number()) {
     if (device_of(session, known.handle) == device) return known.handle;
   }
   return nullptr;
@@ -120,7 +120,7 @@ CUresult add_free(Step& step, CUgraphNode* out, CUgraph graph, CUdeviceptr addre
 }  // namespace
 
 CUcontext context_of(Session& session, CUstream stream) {
-  CUcontext context = session.current_context();
+  CUcontext context = session.contexts().current();
   const bool special =
       stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   if (!special && session.driver().cuStreamGetCtx != nullptr) {
@@ -223,9 +223,9 @@ void drop_graph_memory(Step& step) {
     return session.graphs().allocates(address) || session.memory().at(address) != nullptr;
   });
   // Nothing can be waited for while a stream is captured: then it goes another time.
-  if (gone.empty() || session.capturing()) return;
+  if (gone.empty() || session.contexts().is_capturing()) return;
   const Driver& driver = session.driver();
-  for (const KnownContext& known : session.contexts()) {
+  for (const KnownContext& known : session.contexts().by_number()) {
     (void)step.outside([&] {
       const CurrentContext current(driver, known.handle);
       return driver.cuCtxSynchronize();

@@ -52,7 +52,7 @@ CUresult capture_begin(const Call<CUresult(CUstream, A...)>& call, CUstream stre
   const CUstream meant = step.stream(stream);
   (step.check(args), ...);
   const CUresult result = step.made_again([&] { return call.real(stream, args...); });
-  if (result == CUDA_SUCCESS) step.session().begin_capture(meant);
+  if (result == CUDA_SUCCESS) step.session().contexts().begin_capture(meant);
   return result;
 }
 
@@ -157,7 +157,7 @@ CUresult sync_context(const Call<CUresult(A...)>& call, A... args) {
     // What went wrong is the driver's to tell.
     return work.finish(step.session().driver()) ? CUDA_SUCCESS : call.real(args...);
   });
-  if (work.legacy != nullptr) step.session().give_mark(work.legacy);
+  if (work.legacy != nullptr) step.session().contexts().give_mark(work.legacy);
   return result;
 }
 

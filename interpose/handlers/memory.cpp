@@ -25,7 +25,7 @@ void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind 
   range.kind = kind;
   range.of_pool = of_pool;
   range.identity = session.identify();
-  range.context = reinterpret_cast<uint64_t>(session.current_context());
+  range.context = reinterpret_cast<uint64_t>(session.contexts().current());
   session.memory().insert(std::move(range));
   if (kind == MemoryKind::kManaged || kind == MemoryKind::kPinned) {
     session.host_memory().add(address, size);
@@ -70,7 +70,8 @@ CUresult wait_for_users(Session& session, CUcontext context) {
 // The context of an allocation; the current one, where it is not known.
 CUcontext context_at(Session& session, uint64_t address) {
   const MemoryRange* range = session.memory().at(address);
-  return range == nullptr ? session.current_context() : reinterpret_cast<CUcontext>(range->context);
+  return range == nullptr ? session.contexts().current()
+                          : reinterpret_cast<CUcontext>(range->context);
 }
 
 // The program's own call first; only where it gives another address is memory placed.

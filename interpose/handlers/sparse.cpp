@@ -17,7 +17,7 @@ template <class Array, class Ask>
 void note_tiles(Step& step, Array array, Ask&& ask) {
   Session& session = step.session();
   const uint32_t number = session.arrays().number_of(array);
-  const auto context = reinterpret_cast<uint64_t>(session.current_context());
+  const auto context = reinterpret_cast<uint64_t>(session.contexts().current());
   CUDA_ARRAY_SPARSE_PROPERTIES found{};
   const CUresult result = step.outside([&] { return ask(&found); });
   if (result != CUDA_SUCCESS) return session.refuse("a sparse array of which no tiles are told");
@@ -116,7 +116,7 @@ CUresult create_tile_pool(Step& step, const Call<decltype(cuMemCreate)>& call,
 
   session.note_context();
   const int device = properties.location.id;
-  const CUcontext context = session.context_on(device);
+  const CUcontext context = session.contexts().on_device(device);
   std::vector<CUarray> windows;
   Status status(Code::kUnsupported, "there is no context on its device");
   if (context != nullptr) {

@@ -105,7 +105,7 @@ void insert_physical(Session& session, CUmemGenericAllocationHandle handle, uint
   range.kind = MemoryKind::kPhysical;
   range.module = session.physical().add(handle, address, size).number;
   session.note_context();
-  range.context = reinterpret_cast<uint64_t>(session.context_on(device));
+  range.context = reinterpret_cast<uint64_t>(session.contexts().on_device(device));
   range.device = device;
   session.memory().insert(std::move(range));
 }

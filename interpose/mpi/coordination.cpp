@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "interpose/services/random_bits.h"
+
 namespace gpusnap::mpi {
 
 namespace {
@@ -18,9 +20,13 @@ bool Coordination::begin(const Library& library, const Ranks& ranks, uint64_t ev
   if (library.comm_dup(library.world, &communicator_) != kSuccess) return false;
   last_time_ = Clock::now();
   library_ = &library;
-  const int own = static_cast<int>(std::min<uint64_t>(every, INT32_MAX));
-  int of_all = 0;
-  if (greatest(&own, &of_all, 1)) every_ = static_cast<uint64_t>(of_all);
+  const uint64_t random = random_bits();
+  const int own[] = {static_cast<int>(std::min<uint64_t>(every, INT32_MAX)),
+                     static_cast<int>(random & INT32_MAX), static_cast<int>(random >> 33)};
+  int of_all[] = {0, 0, 0};
+  if (!greatest(own, of_all, 3)) return true;
+  every_ = static_cast<uint64_t>(of_all[0]);
+  job_run_ = static_cast<uint64_t>(of_all[1]) << 32 | static_cast<uint64_t>(of_all[2]);
   return true;
 }
 

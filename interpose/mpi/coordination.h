@@ -57,6 +57,8 @@ class Coordination {
   // Before MPI_Finalize.
   void end();
   bool active() const { return library_ != nullptr; }
+  // A random number that all ranks have in common, and no other run of the job; 0: not active.
+  uint64_t job_run() const { return job_run_; }
   // Whether it has all ranks. A local question.
   bool has_all(Handle communicator) const;
 
@@ -82,6 +84,7 @@ class Coordination {
   const Library* library_ = nullptr;
   Handle communicator_ = 0;  // a duplicate of MPI_COMM_WORLD, for ourselves
   uint64_t every_ = 0;
+  uint64_t job_run_ = 0;
   uint64_t collectives_ = 0;
   uint64_t next_agreement_ = 1;  // by number of collectives
   uint64_t last_agreement_ = 0;

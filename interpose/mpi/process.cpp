@@ -57,8 +57,8 @@ void Process::initialised_now() {
   }
   now.rank = static_cast<uint32_t>(rank);
   now.ranks = static_cast<uint32_t>(size);
-  set_ranks(now);
   (void)coordination_.begin(*found, now, parse_settings(environ).settings.every.barriers);
+  set_ranks(now, coordination_.job_run());
   library_ = found;
   open_replay();
   Session::mpi_initialised(now);

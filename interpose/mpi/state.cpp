@@ -13,6 +13,7 @@ namespace {
 struct State {
   std::mutex mutex;
   std::optional<Ranks> ranks;
+  uint64_t job_run = 0;
   std::vector<EarlyOutcome> early;
   std::atomic<bool> initialised{false};
   std::atomic<bool> has_early{false};
@@ -32,10 +33,16 @@ Ranks ranks() {
   return state().ranks ? *state().ranks : ranks_from_launcher(environ);
 }
 
-void set_ranks(const Ranks& ranks) {
+void set_ranks(const Ranks& ranks, uint64_t job_run) {
   const std::lock_guard lock(state().mutex);
   state().ranks = ranks;
+  state().job_run = job_run;
   state().initialised.store(true, std::memory_order_release);
+}
+
+uint64_t job_run() {
+  const std::lock_guard lock(state().mutex);
+  return state().job_run;
 }
 
 bool initialised() {

@@ -13,7 +13,9 @@ namespace gpusnap::mpi {
 
 // As the launcher says it, or, behind MPI_Init, the library.
 Ranks ranks();
-void set_ranks(const Ranks& ranks);
+// `job_run`: Manifest::job_run of what this process saves from now on.
+void set_ranks(const Ranks& ranks, uint64_t job_run);
+uint64_t job_run();
 // MPI_Init has been called.
 bool initialised();
 

@@ -1,6 +1,7 @@
 #include "interpose/services/program.h"
 
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -102,6 +103,13 @@ bool same_model(const SavedDevice& saved, const SavedDevice& now) {
 }
 
 }  // namespace
+
+uint64_t host_addresses_begin() {
+  constexpr uint64_t kPage = 4096, kMost = uint64_t{1} << 32;
+  // The headers are in the executable's first page.
+  const uint64_t headers = getauxval(AT_PHDR);
+  return headers == 0 ? kMost : std::min(kMost, headers / kPage * kPage);
+}
 
 Result<ProgramIdentity> identify_program() {
   std::string all;

@@ -13,6 +13,10 @@ namespace gpusnap {
 
 // Of this process. Device and driver version are left empty.
 Result<ProgramIdentity> identify_program();
+
+// The lowest address at which the host's memory may lie, at most 4 GiB. An executable that is not
+// position-independent, as some distributions' Python, lies far below that, and its heap after it.
+uint64_t host_addresses_begin();
 // Of a program that is to be started: its file is read, the rest is taken as given.
 Result<ProgramIdentity> identify_program(const std::string& path,
                                          std::vector<std::string> arguments, std::string folder);

@@ -84,6 +84,7 @@ Triggers::Triggers(const Every& every,
       last_cut_ns_(now_ns()) {
   if (every.automatic) {
     choice_.emplace(seconds_of(every.between_failures));
+    chosen_ = choice_->chosen();
     interval_ns_ = nanoseconds_of(choice_->interval_s());
   }
   wakeup_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -182,10 +183,33 @@ CutReason Triggers::take() noexcept {
   return due == 0 ? CutReason::kNone : static_cast<CutReason>(31 - __builtin_clz(due));
 }
 
-void Triggers::choose_interval(uint64_t stall_ns) {
-  const int64_t since_cut_ns = now_ns() - last_cut_ns_.load(std::memory_order_relaxed);
-  const double stall_s = static_cast<double>(stall_ns) * 1e-9;
-  choice_->measured(stall_s, std::max(static_cast<double>(since_cut_ns) * 1e-9 - stall_s, 0.0));
+void Triggers::restored(const plan::ChosenInterval& earlier, uint64_t stall_ns) {
+  if (choice_) {
+    choice_->resume(earlier);
+    choose_interval(static_cast<double>(stall_ns) * 1e-9, choice_->latency_s());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    last_cut_ns_.store(now_ns(), std::memory_order_relaxed);
+    // The time until now was that of the restore.
+    constexpr uint32_t kOthers = ~(1U << static_cast<unsigned>(CutReason::kTimer));
+    due_.fetch_and(kOthers);
+    wanted_.fetch_and(kOthers);
+  }
+  wake();
+}
+
+plan::ChosenInterval Triggers::chosen() const {
+  const std::lock_guard lock(mutex_);
+  return chosen_;
+}
+
+void Triggers::choose_interval(double stall_s, double latency_s) {
+  choice_->measured(stall_s, latency_s);
+  {
+    const std::lock_guard lock(mutex_);
+    chosen_ = choice_->chosen();
+  }
   interval_ns_.store(nanoseconds_of(choice_->interval_s()), std::memory_order_relaxed);
   wake();
   log(LogLevel::kInfo, "auto: the next checkpoint is due ",
@@ -195,7 +219,11 @@ void Triggers::choose_interval(uint64_t stall_ns) {
 }
 
 void Triggers::report(const CutOutcome& outcome) {
-  if (outcome.ok && choice_) choose_interval(outcome.stall_ns);
+  if (outcome.ok && choice_) {
+    const int64_t since_cut_ns = now_ns() - last_cut_ns_.load(std::memory_order_relaxed);
+    const double stall_s = static_cast<double>(outcome.stall_ns) * 1e-9;
+    choose_interval(stall_s, std::max(static_cast<double>(since_cut_ns) * 1e-9 - stall_s, 0.0));
+  }
   bool any = false;
   {
     const std::lock_guard lock(mutex_);
@@ -247,6 +275,7 @@ void Triggers::refuse(Client& client, const std::string& why) {
 
 // With the lock held.
 void Triggers::complete(ProcessStatus& status) const {
+  status.interval = chosen_;
   if (status.doing == Doing::kEnding) return;
   if (!why_no_more_.empty()) status.doing = Doing::kOff;
   if (status.doing == Doing::kOff) {
@@ -269,21 +298,24 @@ void Triggers::wake() noexcept {
   [[maybe_unused]] const ssize_t written = write(wakeup_, &one, sizeof one);
 }
 
-int Triggers::poll_timeout_ms(Clock::time_point now) {
-  Clock::duration left = Clock::duration::max();
-  const auto interval = std::chrono::nanoseconds(interval_ns_.load(std::memory_order_relaxed));
-  if (interval.count() > 0) {
-    const auto since = std::chrono::nanoseconds(now.time_since_epoch().count() -
-                                                last_cut_ns_.load(std::memory_order_relaxed));
-    if (since < interval) {
-      left = interval - since;
-    } else {
-      make_due(CutReason::kTimer);
-      if (coordinated_.load(std::memory_order_acquire) && overdue_) overdue_();
-      // Again when the program has taken it; until then there is nothing to wait for.
-      left = std::min<Clock::duration>(interval, std::chrono::seconds(1));
-    }
+std::chrono::nanoseconds Triggers::make_due_by_time(Clock::time_point now) {
+  const std::chrono::nanoseconds interval(interval_ns_.load(std::memory_order_relaxed));
+  if (interval.count() <= 0) return std::chrono::nanoseconds::max();
+  {
+    // Under the lock: an interval that begins meanwhile is not over.
+    const std::lock_guard lock(mutex_);
+    const std::chrono::nanoseconds since(now.time_since_epoch().count() -
+                                         last_cut_ns_.load(std::memory_order_relaxed));
+    if (since < interval) return interval - since;
+    make_due(CutReason::kTimer);
   }
+  if (coordinated_.load(std::memory_order_acquire) && overdue_) overdue_();
+  // Again when the program has taken it; until then there is nothing to wait for.
+  return std::min<std::chrono::nanoseconds>(interval, std::chrono::seconds(1));
+}
+
+int Triggers::poll_timeout_ms(Clock::time_point now) {
+  Clock::duration left = make_due_by_time(now);
   const std::lock_guard lock(mutex_);
   for (const auto& client : clients_) {
     if (client->state != Client::State::kAsking) continue;

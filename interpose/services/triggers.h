@@ -58,6 +58,13 @@ class Triggers {
   // who asked until now wait for its report. The reason is the most deliberate one; kNone where
   // another thread was first.
   CutReason take() noexcept;
+  // The program has been brought back to a checkpoint that had held it for `stall_ns`: the interval
+  // begins now. With Every::automatic the choice goes on with `earlier`, that of the checkpoint,
+  // and with this stall: how long the checkpoint was on its way is not known, and taken for the
+  // mean. Before the first cut.
+  void restored(const plan::ChosenInterval& earlier, uint64_t stall_ns);
+  // The interval that Every::automatic goes by now, and what it was chosen from. Any thread.
+  plan::ChosenInterval chosen() const;
   // Answers those who wait for the cut. With Every::automatic, a checkpoint that was committed also
   // sets the interval, by its stall and by how long it was on its way. Any thread.
   void report(const CutOutcome& outcome);
@@ -115,6 +122,7 @@ class Triggers {
   void install_signal(int number);
   void give_back_signal() noexcept;
   void run();
+  std::chrono::nanoseconds make_due_by_time(std::chrono::steady_clock::time_point now);
   int poll_timeout_ms(std::chrono::steady_clock::time_point now);
   void accept_client();
   void serve(Client& client);
@@ -127,7 +135,7 @@ class Triggers {
   static void refuse(Client& client, const std::string& why);
   void complete(ProcessStatus& status) const;
   void answer_and_drop();
-  void choose_interval(uint64_t stall_ns);
+  void choose_interval(double stall_s, double latency_s);
   void wake() noexcept;
   void make_due(CutReason reason) noexcept {
     auto& due = coordinated_.load(std::memory_order_acquire) ? wanted_ : due_;
@@ -135,7 +143,7 @@ class Triggers {
   }
 
   std::atomic<int64_t> interval_ns_;            // 0: not by time
-  std::optional<plan::IntervalChoice> choice_;  // with Every::automatic; for report() alone
+  std::optional<plan::IntervalChoice> choice_;  // with Every::automatic; restored(), then report()
   std::atomic<uint64_t> every_synchronisations_;
   std::atomic<uint64_t> synchronisations_{0};
   std::atomic<uint32_t> due_{0};  // bits by CutReason
@@ -149,7 +157,8 @@ class Triggers {
   struct sigaction program_action_ = {};  // what the signal did before us
   int listener_ = -1;
   int wakeup_ = -1;
-  std::mutex mutex_;         // over what follows, but for what is the thread's own
+  mutable std::mutex mutex_;  // over what follows, but for what is the thread's own
+  plan::ChosenInterval chosen_;
   std::string why_no_more_;  // of end_cuts()
   std::function<ProcessStatus()> status_source_;
   MemorySource memory_source_;

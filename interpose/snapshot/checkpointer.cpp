@@ -11,6 +11,7 @@
 
 #include "interpose/mpi/meetings.h"
 #include "interpose/mpi/outcomes.h"
+#include "interpose/mpi/state.h"
 #include "interpose/outside/checkpoint.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/log.h"
@@ -64,7 +65,7 @@ Checkpointer::Checkpointer(Session& session)
                  session.direct_.get()) {}
 
 CUstream Checkpointer::stream() {
-  const CUcontext context = session_.current_context();
+  const CUcontext context = session_.contexts().current();
   auto [it, added] = streams_.try_emplace(context, nullptr);
   if (added) (void)session_.driver().cuStreamCreate(&it->second, CU_STREAM_NON_BLOCKING);
   return it->second;
@@ -175,20 +176,13 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
   s.triggers_->report({true, id, saved.bytes, saved.stall_ns, ""});
 }
 
-// Within the cut: returns when what is pending of shared memory has been read.
-void Checkpointer::read_shared() {
-  for (const auto& [address, range] : session_.memory_.ranges()) {
-    if (range.shared) snapshots_.read_now(address);
-  }
-}
-
 Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) {
   const int64_t started = clock_ns(CLOCK_MONOTONIC);
   Session& s = session_;
   // First: host functions that are on their way take the session's lock, which is not held here,
   // and look at the memory that becomes known next.
   Status status = drain();
-  if (status.ok()) status = s.modules_.find_globals(s.contexts(), s.memory_);
+  if (status.ok()) status = s.modules_.find_globals(s.contexts_.by_number(), s.memory_);
   if (status.ok()) status = s.give_physical_contexts();
   const bool all = place.meetings == nullptr || place.meetings->next(status.ok());
   if (!status.ok()) return status;
@@ -230,7 +224,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());
   status = start_snapshot(id, epoch, started);
-  if (status.ok()) read_shared();
+  if (status.ok()) snapshots_.read_shared();
   return status;
 }
 
@@ -339,14 +333,13 @@ Status Checkpointer::drain() {
   const Driver& driver = s.driver();
   std::vector<std::pair<CUcontext, CUevent>> marks;
   Status status;
-  for (auto& [context, streams] : s.streams_) {
+  for (auto& [context, all] : s.contexts_.streams()) {
     CurrentContext current(driver, context);
-    std::vector<CUstream> all(streams.begin(), streams.end());
     // Waits for all threads' default streams: they are blocking ones, and cannot be named from
     // here.
     all.push_back(CU_STREAM_LEGACY);
     for (CUstream stream : all) {
-      const CUevent mark = s.take_event(context);
+      const CUevent mark = s.contexts_.take_mark(context);
       if (mark == nullptr) return {Code::kIo, "draining the device: the driver gives no event"};
       marks.emplace_back(context, mark);
       status = driver_status(driver, "draining the device", driver.cuEventRecord(mark, stream));
@@ -370,7 +363,7 @@ Status Checkpointer::drain() {
       usleep(50);
     }
   }
-  for (auto& [context, mark] : marks) s.events_[context].push_back(mark);
+  for (auto& [context, mark] : marks) s.contexts_.give_mark(context, mark);
   return status;
 }
 
@@ -394,6 +387,7 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   manifest.rank = s.ranks_.rank;
   manifest.ranks = s.ranks_.ranks;
   manifest.run = s.run_;
+  manifest.job_run = mpi::job_run();
   manifest.host = host_name();
   manifest.library_version = GPUSNAP_VERSION;
   manifest.cut_unix_ns = clock_ns(CLOCK_REALTIME);
@@ -402,6 +396,8 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   manifest.launches = s.recorder_->launches();
   manifest.program = s.program_;
   manifest.readings = outside::readings();
+  // A reader would refuse the manifest for an interval that cannot be.
+  if (const auto chosen = s.triggers_->chosen(); chosen.is_sound()) manifest.interval = chosen;
   return manifest;
 }
 
@@ -503,7 +499,7 @@ void Checkpointer::describe_ranges(Manifest& manifest) {
 
 uint64_t Checkpointer::find_variable(const SavedRange& saved) const {
   return session_.modules_.find_global(saved.module, saved.name, saved.size,
-                                       session_.context_of_number(saved.ordinal));
+                                       session_.contexts().with_number(saved.ordinal));
 }
 
 namespace {
@@ -598,7 +594,7 @@ Status Checkpointer::put_back(const CheckpointInfo& checkpoint, const Manifest& 
   Session& s = session_;
   // Events that the replay made again may be on their way still.
   Status status = drain();
-  if (status.ok()) status = s.modules_.find_globals(s.contexts(), s.memory_);
+  if (status.ok()) status = s.modules_.find_globals(s.contexts_.by_number(), s.memory_);
   if (status.ok()) status = s.arrays_.make_copies();
   if (status.ok()) status = s.give_physical_contexts();
   if (!status.ok()) return status;

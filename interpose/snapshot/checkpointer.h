@@ -90,7 +90,6 @@ class Checkpointer {
   };
 
   Status attempt(const CutPlace& place, std::string& id, bool& cut);
-  void read_shared();
   Status start_snapshot(const std::string& id, uint64_t epoch, int64_t started);
   bool wants_full(Place& last, bool& hold);
   CheckpointText describe_stream(uint64_t epoch) const;

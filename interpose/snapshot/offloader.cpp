@@ -17,8 +17,7 @@ namespace {
 constexpr size_t kFlightsOfHeld = 2;
 // Of the blocks, for one gathering: calls that take it over need room for the same zones besides.
 constexpr uint64_t kPartOfGathering = 16;
-// Written to a file at once: enough for full bandwidth, and the offloader waits no longer than for
-// a slot's worth.
+// Written to a file at once: enough for full bandwidth.
 constexpr uint64_t kDirectBuffer = 4 << 20;
 constexpr std::chrono::nanoseconds kShortPause = std::chrono::microseconds(20);
 }  // namespace
@@ -57,7 +56,8 @@ void Offloader::ask_for_loans() {
 
 // With one copy at a time the engine would be idle from its end to the next look.
 std::chrono::nanoseconds Offloader::pause() const {
-  const bool soon = !flights_.empty() && most_flights() == 1;
+  const bool soon =
+      (!flights_.empty() && most_flights() == 1) || (direct_ && direct_->is_calling());
   return std::min(snapshots_.settings_.hints, soon ? kShortPause : std::chrono::nanoseconds::max());
 }
 
@@ -370,7 +370,8 @@ DirectOffload* Offloader::direct() {
   const uint64_t bytes = std::min(kDirectBuffer, slot) / zone * zone;
   const CUdeviceptr address = sink == nullptr ? 0 : lane_.direct_buffer(bytes);
   if (address == 0) return nullptr;
-  return &direct_.emplace(*storage, *sink, DirectOffload::Buffer{address, bytes, zone, slot});
+  return &direct_.emplace(*storage, *sink,
+                          DirectOffload::Buffer{address, bytes, zone, slot, lane_.context()});
 }
 
 // The zones of a run are saved when it is in our buffer.
@@ -380,7 +381,8 @@ bool Offloader::start_direct() {
   const auto context = reinterpret_cast<uint64_t>(lane_.context());
   const uint64_t room = direct->room();
   if (room == 0) {
-    if (direct->run() == nullptr && !snapshots_.zones_.busy(context)) direct->close_file();
+    const bool is_busy = direct->run() != nullptr || direct->is_calling();
+    if (!is_busy && !snapshots_.zones_.busy(context)) direct->close_file();
     return false;
   }
   if (!snapshots_.holds_program() && yielding_.stands_back(lane_.offload())) return false;
@@ -408,17 +410,27 @@ bool Offloader::start_direct() {
 }
 
 bool Offloader::collect_direct() {
-  if (!direct_ || direct_->run() == nullptr) return false;
+  if (!direct_) return false;
+  if (direct_->is_calling()) return collect_call();
+  if (direct_->run() == nullptr) return false;
   const TransferPtr run = direct_->run();
   if (!snapshots_.arrived(run->event.get())) return false;
   snapshots_.zones_.finished(run, snapshots_.settings_.organisation.hints);
   if (snapshots_.failed()) {
     direct_->drop_run();
-    return true;
+  } else {
+    direct_->write();
   }
-  snapshots_.note_direct(direct_->write([this](uint32_t range, uint64_t offset) {
-    return snapshots_.fingerprint_at_cut(range, offset);
-  }));
+  return true;
+}
+
+bool Offloader::collect_call() {
+  const auto written =
+      direct_->collect(DirectOffload::Clock::now(), [this](uint32_t range, uint64_t offset) {
+        return snapshots_.fingerprint_at_cut(range, offset);
+      });
+  if (!written) return false;
+  snapshots_.note_direct(*written);
   return true;
 }
 

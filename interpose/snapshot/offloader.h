@@ -90,6 +90,7 @@ class Offloader {
   DirectOffload* direct();
   bool start_direct();
   bool collect_direct();
+  bool collect_call();
   bool start_left();
   void learn(const Fill& fill);
   bool collect();

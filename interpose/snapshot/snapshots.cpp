@@ -182,7 +182,9 @@ Result<Snapshots::Cut> Snapshots::cut(const MemoryMap& memory, bool full) {
     if (Status status = fingerprint_all(); !status.ok()) return status;
   }
   // Arrays are written by calls that do not say so, and what is shared by others' calls.
+  shared_.clear();
   for (const auto& [address, range] : memory.ranges()) {
+    if (range.shared) shared_.push_back(address);
     if (!dirty_from_calls_ || (range.kind != MemoryKind::kArray && !range.shared)) continue;
     WriteSet copy;
     copy.add_range_of(address);
@@ -210,6 +212,8 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
   lanes_running_ = offloaders_.size() + 1;  // one for us, while we start the others
   running_.store(true, std::memory_order_release);
   wanted_.store(true, std::memory_order_release);
+  const bool holds = hold || settings_.organisation.blocking;
+  if (!holds) duplicate_shared();
   for (auto& [context, offloader] : offloaders_) {
     auto body = [this, &o = *offloader, borrower = borrower_] {
       o.run();
@@ -223,15 +227,28 @@ void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
     body();
   }
   lane_ended();
-  if (hold || settings_.organisation.blocking) wait_end();
+  if (holds) wait_end();
 }
 
-void Snapshots::read_now(uint64_t address) {
-  WriteSet all;
-  all.add_range_of(address);
+// Before the lanes begin: a zone that is on its way to the host is not copied on the device, and
+// other ranks would wait for the slower way.
+void Snapshots::duplicate_shared() {
   std::vector<TransferPtr> waits;
-  hold_host([&] { return !copy_first(all, false, waits); }, kNoRoom);
-  hold_call(waits, nullptr, Hold::kHost);
+  for (const uint64_t address : shared_) {
+    WriteSet all;
+    all.add_range_of(address);
+    (void)copy_to_device(all, false, waits);
+  }
+}
+
+void Snapshots::read_shared() {
+  for (const uint64_t address : shared_) {
+    WriteSet all;
+    all.add_range_of(address);
+    std::vector<TransferPtr> waits;
+    hold_host([&] { return !copy_first(all, false, waits); }, kNoRoom);
+    hold_call(waits, nullptr, Hold::kHost);
+  }
 }
 
 void Snapshots::wait_end() {
@@ -259,7 +276,7 @@ void Snapshots::lane_ended() {
   on_end_(status, counts);
   std::lock_guard lock(mutex_);
   running_.store(false, std::memory_order_release);
-  wanted_.store(dirty_from_calls_, std::memory_order_release);
+  wanted_.store(dirty_from_calls_ || has_stuck_write(), std::memory_order_release);
   ended_.notify_all();
 }
 
@@ -330,9 +347,13 @@ void Snapshots::before_write(const WriteSet& given, CUstream stream, Hold hold, 
   if (trusted == Trust::kOpaque) all.add_everything();
   const WriteSet& set = trusted == Trust::kOpaque ? all : given;
   if (dirty_from_calls_) zones_.mark_dirty(set);
-  if (!running()) return;
   // A context that ends takes our buffers with it.
-  if (freed && set.everything()) return end();
+  if (freed && set.everything()) {
+    end();
+    while (has_stuck_write()) std::this_thread::sleep_for(settings_.hints);
+    return;
+  }
+  if (!running()) return;
   if (!zones_.active()) return;
   std::vector<TransferPtr> waits;
   if (settings_.organisation.hints || freed) {
@@ -503,6 +524,11 @@ void Snapshots::hand_over(std::span<const Piece> pieces, Slot* slot) {
     }
     return Status();
   });
+}
+
+// It may read a buffer of ours, though no snapshot waits for it any more.
+bool Snapshots::has_stuck_write() const {
+  return direct_ != nullptr && direct_->is_stuck();
 }
 
 void Snapshots::note_direct(uint64_t bytes) {

@@ -109,9 +109,9 @@ class Snapshots {
   // by a thread of ours. `hold`: returns only then.
   using OnEnd = std::function<void(const Status&, const WriteCounts&)>;
   void start(CheckpointWriter& writer, bool hold, OnEnd on_end);
-  // What is pending of the range that begins there has been read when it returns, or the snapshot
-  // is abandoned: others than calls of this process may write it from then on.
-  void read_now(uint64_t address);
+  // Returns when all that is pending of shared memory has been read, or the snapshot is abandoned:
+  // other processes may write it from then on.
+  void read_shared();
   // The snapshot that has ended: durable, or not to be used. Any thread.
   void complete();
   void drop(const Status& why);
@@ -149,6 +149,7 @@ class Snapshots {
   // Copies first what the set touches, as far as there is room for it: true when all of it is on
   // its way. `waits`: what the call has to wait for.
   bool copy_first(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
+  void duplicate_shared();
   bool copy_to_device(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   bool copy_to_peers(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
   bool copy_ahead(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits);
@@ -178,6 +179,7 @@ class Snapshots {
   }
   bool arrived(void* event);
   void hand_over(std::span<const Piece> pieces, Slot* slot);
+  bool has_stuck_write() const;
   void note_direct(uint64_t bytes);
   uint64_t fingerprint_at_cut(uint32_t range, uint64_t offset) const {
     return zones_.ranges()[range].at_cut[offset / zone_bytes_];
@@ -201,6 +203,7 @@ class Snapshots {
   DirectStorage* const direct_;
 
   SnapshotZones zones_;
+  std::vector<uint64_t> shared_;  // ranges at the cut that other processes use, by address
   mutable std::mutex lanes_mutex_;
   std::map<CUcontext, std::unique_ptr<DeviceLane>> lanes_;
   std::shared_ptr<Borrower> borrower_;                          // of the last snapshot; or null

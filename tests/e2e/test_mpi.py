@@ -282,6 +282,26 @@ class Ring(mpi_job.TestCase):
     def complaints(self, run):
         return [line for line in run.errors.splitlines() if 'gpusnap: info: ' not in line]
 
+    def launched_by(self, run, rank):
+        stats = '%s.%d' % (self.stats_of(self._runs.index(run)), rank)
+        # It is made before it has its first number.
+        written = os.path.exists(stats) and os.path.getsize(stats) != 0
+        return harness.launches(stats) if written else 0
+
+    def wait_for_launches(self, run, rank, count):
+        self.wait_until('rank %d does not launch' % rank,
+                        lambda: self.launched_by(run, rank) >= count, run)
+
+    def epochs(self):
+        return [each['epoch'] for each in self.complete()]
+
+    def saving(self):
+        """Whether a rank has a checkpoint on its way."""
+        told = self.tool('status', '--json', '--store', self.store, '--timeout', '60s')
+        self.assertEqual(told.returncode, 0, told.stderr)
+        job, = json.loads(told.stdout)
+        return any(process['saving_epoch'] for process in job['processes'])
+
     def kill_when_saved(self, ranks, **settings):
         run = self.start_saved(self.launched(ranks, self.command), GPUSNAP_EVERY=self.every,
                                **settings)
@@ -298,8 +318,11 @@ class Ring(mpi_job.TestCase):
         self.assert_right(run, reference)
         self.assertEqual(self.complaints(run), [])
         executed = self.launches(run, len(reference.launches))
-        for shown, launched in zip(self.show(newest['id'])['ranks'], reference.launches):
+        ranks = self.show(newest['id'])['ranks']
+        for shown, launched in zip(ranks, reference.launches):
             self.assertEqual(executed[shown['rank']], launched - shown['launches'])
+        job_run, = {shown['job_run'] for shown in ranks}
+        self.assertNotEqual(job_run, '')
 
 
 class Jobs(Ring):
@@ -562,29 +585,9 @@ class Neighbours(Ring):
         self.set_rank(rank, SIMCUDA_HOLD='%s:%s' % (engine, held))
         return held
 
-    def launched_by(self, run, rank):
-        stats = '%s.%d' % (self.stats_of(self._runs.index(run)), rank)
-        # It is made before it has its first number.
-        written = os.path.exists(stats) and os.path.getsize(stats) != 0
-        return harness.launches(stats) if written else 0
-
-    def wait_for_launches(self, run, rank, count):
-        self.wait_until('rank %d does not launch' % rank,
-                        lambda: self.launched_by(run, rank) >= count, run)
-
-    def epochs(self):
-        return [each['epoch'] for each in self.complete()]
-
     def saved_by_then(self):
         """The first rank's parts of checkpoints, as far as they are durable."""
         return glob.glob(os.path.join(self.store, '**', 'r0.manifest'), recursive=True)
-
-    def saving(self):
-        """Whether a rank has a checkpoint on its way."""
-        told = self.tool('status', '--json', '--store', self.store, '--timeout', '60s')
-        self.assertEqual(told.returncode, 0, told.stderr)
-        job, = json.loads(told.stdout)
-        return any(process['saving_epoch'] for process in job['processes'])
 
     def assert_restores_epoch(self, epoch, run, reference):
         """A checkpoint that is there or on its way."""

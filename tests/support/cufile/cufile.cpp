@@ -8,6 +8,8 @@
 //                                     half, or writes other bytes than there are and says nothing
 //   CUFILE_DIES_AT=n                  the process is killed within that write
 //   CUFILE_SLOW_US=n                  each write takes so long besides
+//   CUFILE_HOLD=path                  a write waits as long as there is that file
+//   CUFILE_STANDS=path                it makes that file first
 //   CUFILE_COUNTS=path                a line for each open driver and each write is added there
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -141,6 +143,12 @@ extern "C" {
   const int number = ++writes;
   if (const std::string slow = setting("CUFILE_SLOW_US"); !slow.empty()) {
     (void)::usleep(static_cast<useconds_t>(std::atoi(slow.c_str())));
+  }
+  const std::string held = setting("CUFILE_HOLD");
+  while (!held.empty() && ::access(held.c_str(), F_OK) == 0) {
+    const std::string stands = setting("CUFILE_STANDS");
+    if (!stands.empty()) ::close(::open(stands.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    (void)::usleep(500);
   }
   if (is_at("CUFILE_FAILS_AT", number)) return -kFailed;
   if (is_at("CUFILE_SHORT_AT", number)) bytes = bytes / 2 / kAlignment * kAlignment;

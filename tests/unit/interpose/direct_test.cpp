@@ -5,11 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "tests/unit/simcuda/driver/driver_fixture.h"
 #include "tiers/format.h"
@@ -18,6 +21,17 @@ namespace gpusnap {
 namespace {
 
 constexpr uint64_t kRun = 4 << 20;
+
+const Driver& linked_driver() {
+  static const Driver driver = [] {
+    Driver found;
+    found.cuCtxGetCurrent = cuCtxGetCurrent;
+    found.cuCtxPushCurrent_v2 = cuCtxPushCurrent_v2;
+    found.cuCtxPopCurrent_v2 = cuCtxPopCurrent_v2;
+    return found;
+  }();
+  return driver;
+}
 
 void end(DirectChoice& choice, SaveWay way, double bytes_per_ns, uint64_t runs) {
   for (; runs > 0; --runs) {
@@ -203,20 +217,44 @@ class DirectOffloadTest : public simcuda::test::DriverTest {
     storage_ = DirectStorage::open(settings(), STAND_IN_CUFILE);
     ASSERT_NE(storage_, nullptr);
     offload_ = std::make_unique<DirectOffload>(
-        *storage_, *sink_, DirectOffload::Buffer{buffer_, kBuffer, kZone, 2 << 20});
+        *storage_, *sink_, DirectOffload::Buffer{buffer_, kBuffer, kZone, 2 << 20, context_});
+  }
+  static uint64_t fingerprint_of(uint32_t range, uint64_t offset) { return range * 1000 + offset; }
+  std::optional<uint64_t> collect(std::chrono::seconds later = {}) {
+    return offload_->collect(DirectOffload::Clock::now() + later, fingerprint_of);
+  }
+  // The thread's part: calls are made until the one that is waited for has ended.
+  uint64_t make_calls() {
+    for (;;) {
+      if (const auto written = collect()) return *written;
+      storage_->calls().make_next(linked_driver());
+    }
+  }
+  // With an open file, where there is one to be had.
+  uint64_t room() {
+    const uint64_t room = offload_->room();
+    if (!offload_->is_calling()) return room;
+    (void)make_calls();
+    return offload_->room();
   }
 
   static unsigned char byte_at(uint64_t place) { return static_cast<unsigned char>(place * 7 + 1); }
 
   // Bytes that were written.
   uint64_t run(std::vector<TransferPiece> pieces) {
-    EXPECT_GT(offload_->room(), 0U);
+    begin_write(std::move(pieces));
+    EXPECT_FALSE(collect().has_value()) << "the thread has not made it yet";
+    return make_calls();
+  }
+  void begin_write(std::vector<TransferPiece> pieces) {
+    EXPECT_GT(room(), 0U);
     auto transfer = std::make_shared<Transfer>();
     transfer->pieces = std::move(pieces);
     offload_->begin(transfer);
     EXPECT_EQ(offload_->room(), 0U) << "one at a time";
+    offload_->write();
+    EXPECT_EQ(offload_->room(), 0U) << "the buffer is in use until the write has ended";
     EXPECT_FALSE(offload_->idle());
-    return offload_->write([](uint32_t range, uint64_t offset) { return range * 1000 + offset; });
   }
 
   std::string content(const std::string& path) const {
@@ -271,7 +309,7 @@ TEST_F(DirectOffloadTest, WhatCallsHaveTakenOverIsLeftOut) {
 
 TEST_F(DirectOffloadTest, AFullFileIsHandedOver) {
   sink_->room = 3 * kZone + 1;
-  EXPECT_EQ(offload_->room(), 3 * kZone);
+  EXPECT_EQ(room(), 3 * kZone);
   EXPECT_EQ(run({{0, 0, 3 * kZone, 0, false}}), 3 * kZone);
   EXPECT_EQ(sink_->added.size(), 1U);
   EXPECT_TRUE(offload_->idle());
@@ -299,7 +337,7 @@ TEST_F(DirectOffloadTest, WhatFailsIsLeftAndWhatWasWrittenIsHandedOver) {
 
 TEST_F(DirectOffloadTest, AFileThatCannotBeRegisteredEndsIt) {
   const Told told("CUFILE_REFUSES", "file");
-  EXPECT_EQ(offload_->room(), 0U);
+  EXPECT_EQ(room(), 0U);
   EXPECT_FALSE(storage_->usable());
   EXPECT_EQ(sink_->returned, 1);
 }
@@ -323,13 +361,49 @@ TEST_F(DirectOffloadTest, AnAnswerIsWaitedForWhereAllIsToGoDirectly) {
   EXPECT_EQ(offload_->room(), 0U);
   EXPECT_TRUE(offload_->takes_runs());
   sink_->answer = DirectSink::Answer::kFile;
-  EXPECT_GT(offload_->room(), 0U);
+  EXPECT_GT(room(), 0U);
   offload_->no_more_runs();
   EXPECT_FALSE(offload_->takes_runs());
 }
 
+// After the limit the run goes the other way, and nobody calls the library any more. The thread
+// still has the file and what it was to write.
+TEST_F(DirectOffloadTest, AWriteThatDoesNotReturnIsLeft) {
+  EXPECT_EQ(run({{0, 0, kZone, 0, false}}), kZone);
+  const std::string held = folder_ + "/held";
+  const Told told("CUFILE_HOLD", held.c_str());
+  std::ofstream{held};
+  begin_write({{0, kZone, 2 * kZone, 0, false}});
+  std::jthread thread([this] { storage_->calls().make_next(linked_driver()); });
+  while (!storage_->calls().is_under_way()) std::this_thread::yield();
+  EXPECT_FALSE(collect(DirectOffload::kLongestCall - std::chrono::seconds(5)).has_value());
+  EXPECT_TRUE(storage_->usable());
+  EXPECT_EQ(collect(DirectOffload::kLongestCall), 0U);
+  EXPECT_FALSE(storage_->usable());
+  EXPECT_TRUE(storage_->is_stuck());
+  ASSERT_EQ(offload_->left().size(), 1U);
+  EXPECT_EQ(offload_->left().front().size, 2 * kZone);
+  ASSERT_EQ(sink_->added.size(), 1U);
+  EXPECT_EQ(sink_->added.front().first.bytes(), kZone);
+  offload_->left_has_gone();
+  EXPECT_TRUE(offload_->idle());
+  offload_.reset();
+  std::filesystem::remove(held);
+  thread.join();
+  EXPECT_FALSE(storage_->is_stuck());
+}
+
+TEST_F(DirectOffloadTest, AWriteBehindOneThatDoesNotReturnIsWithdrawn) {
+  begin_write({{0, 0, kZone, 0, false}});
+  EXPECT_EQ(collect(DirectOffload::kLongestCall), 0U);
+  EXPECT_FALSE(storage_->usable());
+  EXPECT_FALSE(storage_->is_stuck());
+  EXPECT_EQ(offload_->left().size(), 1U);
+  EXPECT_EQ(sink_->returned, 1);
+}
+
 TEST_F(DirectOffloadTest, WhatIsNotUsedIsGivenBack) {
-  EXPECT_GT(offload_->room(), 0U);
+  EXPECT_GT(room(), 0U);
   offload_.reset();
   EXPECT_EQ(sink_->returned, 1);
   begin();

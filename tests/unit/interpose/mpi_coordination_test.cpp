@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -135,6 +136,19 @@ TEST_F(CoordinationTest, OneRankHasNothingToAgreeUpon) {
   Coordination coordination;
   EXPECT_FALSE(coordination.begin(fake_library(), {0, 1, 0}, 0));
   EXPECT_FALSE(coordination.active());
+}
+
+TEST_F(CoordinationTest, RanksHaveARunsNumberInCommon) {
+  std::mutex mutex;
+  std::set<uint64_t> numbers;
+  for (size_t runs = 1; runs <= 4; ++runs) {
+    on_ranks(3, [&](int, Coordination& coordination) {
+      const std::lock_guard lock(mutex);
+      numbers.insert(coordination.job_run());
+    });
+    EXPECT_EQ(numbers.size(), runs);
+  }
+  EXPECT_FALSE(numbers.contains(0));
 }
 
 TEST_F(CoordinationTest, KnowsWhichCommunicatorsHaveAllRanks) {

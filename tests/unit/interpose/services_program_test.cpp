@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+
 #include <sys/stat.h>
 #include <unistd.h>
+#include <memory>
 
 #include <climits>
 #include <fstream>
@@ -218,6 +220,14 @@ TEST_F(Inputs, GetNoChecksumWhereTheyAreLargeOrAnother) {
   write(std::string(kLargestSummedInput + 1, 'x'));
   input = as_it_is(false);
   EXPECT_EQ(add_checksum(input, UINT64_MAX), 0U);
+}
+
+TEST(HostAddresses, BeginBelowTheExecutableAndItsHeap) {
+  static int variable = 0;
+  const auto heap = std::make_unique<int>();
+  EXPECT_LE(host_addresses_begin(), uint64_t{1} << 32);
+  EXPECT_LT(host_addresses_begin(), reinterpret_cast<uint64_t>(&variable));
+  EXPECT_LT(host_addresses_begin(), reinterpret_cast<uint64_t>(heap.get()));
 }
 
 }  // namespace

@@ -274,6 +274,36 @@ TEST(Triggers, WaitForAsLongAsACheckpointIsWorth) {
   EXPECT_FALSE(triggers.pending());
 }
 
+// Here no cut follows: what a replay took is none of the interval.
+TEST(Triggers, BeginTheIntervalWhenTheRestoreHasEnded) {
+  Triggers triggers(automatic(milliseconds(1)), spawn_thread);
+  ASSERT_TRUE(becomes([&] { return triggers.pending(); }));
+  triggers.restored({}, uint64_t{3600} * 1'000'000'000);
+  EXPECT_FALSE(triggers.pending());
+  EXPECT_EQ(triggers.take(), CutReason::kNone);
+}
+
+TEST(Triggers, ARestoreTakesNothingElseAway) {
+  Triggers triggers({hours(1), 1, 0}, spawn_thread);
+  EXPECT_TRUE(triggers.on_synchronisation());
+  triggers.restored({}, 1000);
+  EXPECT_TRUE(triggers.pending());
+  EXPECT_EQ(triggers.take(), CutReason::kSynchronisations);
+  EXPECT_EQ(triggers.chosen(), plan::ChosenInterval());
+}
+
+TEST(Triggers, GoOnWithTheChoiceOfTheCheckpoint) {
+  plan::IntervalChoice expected(86400);
+  for (const double stall : {0.5, 0.25}) expected.measured(stall, 2);
+  Triggers triggers(automatic(hours(24)), spawn_thread);
+  EXPECT_EQ(triggers.chosen().measurements, 0U);
+  triggers.restored(expected.chosen(), 125'000'000);
+  expected.measured(0.125, 2);  // the checkpoint's own stall; how long it was on its way: the mean
+  EXPECT_EQ(triggers.chosen(), expected.chosen());
+  triggers.set_status_source([] { return ProcessStatus{.job = "wave"}; });
+  EXPECT_EQ(Client().status()->status.interval, expected.chosen());
+}
+
 TEST(Triggers, DoNotFireBeforeTheTime) {
   Triggers triggers({hours(1), 0, 0}, spawn_thread);
   EXPECT_FALSE(triggers.pending());
@@ -577,6 +607,7 @@ ProcessStatus full_status() {
   status.bytes = 6;
   status.due = Due::kTime;
   status.due_in_ns = 7;
+  status.interval = {12.5, 0.1, 1.0 / 3, 86400, 4};
   return status;
 }
 

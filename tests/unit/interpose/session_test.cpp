@@ -329,7 +329,7 @@ class SentMemory : public SessionTest {
     range.address = address_;
     range.size = 4;
     make_call([&](Session& session) {
-      range.context = reinterpret_cast<uint64_t>(session.current_context());
+      range.context = reinterpret_cast<uint64_t>(session.contexts().current());
       EXPECT_TRUE(session.memory().insert(range));
     });
   }

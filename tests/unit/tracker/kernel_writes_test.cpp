@@ -850,9 +850,29 @@ TEST_F(Launch, ArgumentsInOneBuffer) {
   EXPECT_TRUE(less.everything());
 }
 
+// Such an executable lies at 4 MiB, mostly, and its heap after it.
+TEST_F(Launch, TheDigestLeavesOutAddressesInAnExecutableAtAFixedPlace) {
+  constexpr uint64_t kExecutable = 0x400000;
+  void* params[] = {&p_, &q_, &n_, words_, &m_};
+  const auto digest_with = [&](uint64_t m, uint64_t host_begins) {
+    m_ = m;
+    return digest_arguments(kernel_, params, nullptr, memory_, host_begins);
+  };
+  EXPECT_NE(digest_with(0xaca000, kNumbersEnd), digest_with(0xada000, kNumbersEnd));
+  EXPECT_EQ(digest_with(0xaca000, kExecutable), digest_with(0xada000, kExecutable));
+  EXPECT_NE(digest_with(1000, kExecutable), digest_with(1001, kExecutable));
+  // Numbers of four bytes are no addresses.
+  n_ = 0xaca000;
+  const uint64_t other = digest_with(1000, kExecutable);
+  n_ = 0xada000;
+  EXPECT_NE(digest_with(1000, kExecutable), other);
+}
+
 TEST_F(Launch, TheDigestIsOfNumbersAndPointers) {
   void* params[] = {&p_, &q_, &n_, words_, &m_};
-  const auto digest = [&] { return digest_arguments(kernel_, params, nullptr, memory_); };
+  const auto digest = [&] {
+    return digest_arguments(kernel_, params, nullptr, memory_, kNumbersEnd);
+  };
   const uint64_t first = digest();
   EXPECT_NE(first, 0U);
   const auto differs_with = [&](auto& argument) {
@@ -877,8 +897,8 @@ TEST_F(Launch, TheDigestIsOfNumbersAndPointers) {
   } block = {p_, q_, n_, 0, {}, m_};
   size_t bytes = sizeof block;
   void* extra[] = {reinterpret_cast<void*>(1), &block, reinterpret_cast<void*>(2), &bytes, nullptr};
-  EXPECT_EQ(digest_arguments(kernel_, nullptr, extra, memory_), first);
-  EXPECT_EQ(digest_arguments(kernel_, nullptr, nullptr, memory_), 0U);
+  EXPECT_EQ(digest_arguments(kernel_, nullptr, extra, memory_, kNumbersEnd), first);
+  EXPECT_EQ(digest_arguments(kernel_, nullptr, nullptr, memory_, kNumbersEnd), 0U);
   // A variable's address may be another one, also where that it is a variable is not known yet.
   const uint64_t plain = q_;
   ASSERT_TRUE(memory_.insert({0x120000000, 16, MemoryKind::kDevice, {}, 0, 0, ""}));
