@@ -2,7 +2,7 @@
 """kill -9 of a program, of its node's backend, of both, at random moments: what had reached the
 backend becomes durable, restores are exact, and nothing is left behind.
 
-12 kills; with GPUSNAP_SOAK=1 500.
+4 kills; with GPUSNAP_SOAK=1 500.
 """
 import glob
 import json
@@ -14,7 +14,7 @@ import signal
 import harness
 import killing
 
-KILLS = 500 if harness.SOAK else 12
+KILLS = 500 if harness.SOAK else 4
 
 # Program, steps, every how many synchronisations it is saved.
 PROGRAMS = [('stencil', '240', 20), ('particles', '100', 10), ('pipeline', '150', 15),
@@ -163,7 +163,7 @@ class Backend(killing.Killing, harness.TestCase):
         self.assertGreater(len(later), 0)
         self.assertEqual(min(later, key=lambda each: each['epoch'])['kind'], 'full')
         self.assertNotIn(found['epoch'], {each['parent'] for each in later})
-        for each in later:
+        for each in later if harness.SOAK else later[::max(len(later) - 1, 1)]:
             self.assert_same_output(self.finish(self.start_restored(
                 command, each['id'], GPUSNAP_EVERY='off')), reference)
 
@@ -243,9 +243,18 @@ class Backend(killing.Killing, harness.TestCase):
         # Nothing of all this is in the way of what follows.
         self.verify_all()
 
+        def is_of_store(folder):
+            """A run that ended before it could be killed has had another store."""
+            for path in glob.glob(folder + '/*.blocks'):
+                with open(path, 'rb') as file:
+                    if self.store.encode() in file.read():
+                        return True
+            return False
+
         def epochs():
             return {int(re.search(r'/e(\d+)/', path)[1])
-                    for path in glob.glob(self.ssd + '/**/*.chunk', recursive=True)}
+                    for path in glob.glob(self.ssd + '/**/*.chunk', recursive=True)
+                    if is_of_store(os.path.dirname(path))}
 
         self.assertIn(newest['epoch'], epochs())
         # One that runs looks after its copies itself, and prune leaves them to it.

@@ -98,6 +98,31 @@ class Held(scripted.TestCase):
     def peer_bytes(self, checkpoint):
         return self.show(checkpoint['id'])['ranks'][0]['peer_bytes']
 
+    def complete_of_job(self):
+        return [each for each in self.complete() if each['job'] == 'job']
+
+    def overwrite(self, run):
+        """All of it, while nothing gets to the host."""
+        self.make('overwrite')
+        self.wait_for(run, 'written')
+        self.assertEqual(len(self.complete_of_job()), 1)
+
+    def finish_saved(self, run, text, reference, enough=ENOUGH):
+        """The program goes on to its end. Its second checkpoint has so much from a peer, and both are
+        restored."""
+        os.remove(self.held)
+        self.make('last')
+        self.finish(run)
+        self.assert_same_output(run, reference)
+        self.assertEqual(self.warnings(run), [])
+        self.verify_all()
+        found = self.complete_of_job()
+        self.assertEqual(len(found), 2)
+        self.assertGreaterEqual(self.peer_bytes(found[0]), enough)
+        for each in found:
+            again = self.start_restored(self.script(text), checkpoint=each['id'])
+            self.assert_same_output(self.finish(again), reference)
+
     def test_what_lies_at_a_peer_may_be_overwritten_and_is_saved(self):
         """Far more than fits into the device's own buffer is overwritten before anything has got to
         the host."""
@@ -105,19 +130,8 @@ class Held(scripted.TestCase):
         reference = self.undisturbed(text)
         run = self.start_held(text)
         self.wait_until_sent(run)
-        self.make('overwrite')
-        self.wait_for(run, 'written')
-        self.assertEqual(len(self.manifests()), 1)
-        os.remove(self.held)
-        self.make('last')
-        self.finish(run)
-        self.assert_same_output(run, reference)
-        self.assertEqual(self.warnings(run), [])
-        self.verify_all()
-        found = self.complete()
-        self.assertEqual(len(found), 2)
-        self.assertGreaterEqual(self.peer_bytes(found[0]), ENOUGH)
-        self.restores_all(self.script(text), reference)
+        self.overwrite(run)
+        self.finish_saved(run, text, reference)
 
     def stream_waits_without_peers(self, text=BEGIN + WRITES + END, **settings):
         """The same program: zones that have no place on the device wait for the host."""
@@ -131,8 +145,7 @@ class Held(scripted.TestCase):
         self.make('last')
         self.finish(run)
         self.assert_same_output(run, reference)
-        self.assertEqual([self.peer_bytes(each) for each in self.complete()
-                          if each['job'] == 'job'], [0, 0])
+        self.assertEqual([self.peer_bytes(each) for each in self.complete_of_job()], [0, 0])
 
     def test_the_stream_waits_where_balancing_is_off(self):
         self.stream_waits_without_peers(GPUSNAP_BALANCE='off')
@@ -192,14 +205,7 @@ say freed
         run = self.start_held(text, cache)
         self.wait_until_sent(run, enough)
         self.make('overwrite')
-        os.remove(self.held)
-        self.make('last')
-        self.finish(run)
-        self.assert_same_output(run, reference)
-        self.assertEqual(self.warnings(run), [])
-        self.verify_all()
-        self.assertGreaterEqual(self.peer_bytes(self.complete()[0]), enough)
-        self.restores_all(self.script(text), reference)
+        self.finish_saved(run, text, reference, enough)
 
     def test_a_copy_that_fails_costs_the_snapshot_alone(self):
         """To the peer or to the host. The first three copies are the program's, the next are ours."""
@@ -269,34 +275,14 @@ print own
         self.finish(lender)
         self.assertEqual(self.warnings(lender), [])
 
-    def complete_of_borrower(self):
-        return [each for each in self.complete() if each['job'] == 'job']
-
-    def finish_borrower(self, run, reference):
-        """It goes on while the engine to the host is held, and its checkpoint becomes complete."""
-        self.make('overwrite')
-        self.wait_for(run, 'written')
-        self.assertEqual(len(self.complete_of_borrower()), 1)
-        os.remove(self.held)
-        self.make('last')
-        self.finish(run)
-        self.assert_same_output(run, reference)
-        self.assertEqual(self.warnings(run), [])
-        self.verify_all()
-        found = self.complete_of_borrower()
-        self.assertEqual(len(found), 2)
-        self.assertGreaterEqual(self.peer_bytes(found[0]), ENOUGH)
-        for each in found:
-            again = self.start_restored(self.script(self.TEXT), checkpoint=each['id'])
-            self.assert_same_output(self.finish(again), reference)
-
     def test_what_lies_at_a_peer_may_be_overwritten_and_is_saved(self):
         """At a peer that is another process."""
         reference = self.undisturbed(self.TEXT)
         lender = self.start_lender()
         run = self.start_held(self.TEXT)
         self.wait_until_sent(run)
-        self.finish_borrower(run, reference)
+        self.overwrite(run)
+        self.finish_saved(run, self.TEXT, reference)
         self.end_lender(lender)
 
     def test_the_lender_is_killed_while_zones_lie_there(self):
@@ -306,7 +292,8 @@ print own
         run = self.start_held(self.TEXT)
         self.wait_until_sent(run)
         self.assertTrue(lender.kill())
-        self.finish_borrower(run, reference)
+        self.overwrite(run)
+        self.finish_saved(run, self.TEXT, reference)
 
     def test_killed_while_zones_lie_at_a_peer(self):
         """The borrower: its checkpoint is not complete, and the lender has its blocks again, of
@@ -318,13 +305,14 @@ print own
         self.assertTrue(run.kill())
         os.remove(self.held)
         self.settle()
-        self.assertEqual([each['epoch'] for each in self.complete_of_borrower()], [1])
+        self.assertEqual([each['epoch'] for each in self.complete_of_job()], [1])
         for name in ('first', 'dirty', 'second'):
             os.remove(os.path.join(self.folder, name))
         self.begin_store()
         run = self.start_held(self.TEXT)
         self.wait_until_sent(run)
-        self.finish_borrower(run, reference)
+        self.overwrite(run)
+        self.finish_saved(run, self.TEXT, reference)
         self.end_lender(lender)
 
     def test_the_stream_waits_where_balancing_is_off(self):
@@ -350,7 +338,7 @@ EIGHT = '/'.join(','.join('%dG' % (24 * int(links)) if links != '0' else '0' for
 
 class Uneven(harness.TestCase):
     STEPS = '60'
-    ROUNDS = 20 if harness.SOAK else 4
+    ROUNDS = 20 if harness.SOAK else 2
     # The way to the host takes long enough for zones to go to peers.
     SLOW = {'SIMCUDA_CLOCK': 'virtual', 'SIMCUDA_PACE': '1', 'SIMCUDA_BANDWIDTH': 'to_host:400M'}
     NODES = [harness.PROGRAM_SETTINGS['uneven'], {'SIMCUDA_DEVICES': '8', 'SIMCUDA_LINKS': EIGHT}]
@@ -393,7 +381,7 @@ class Uneven(harness.TestCase):
 class Node(scripted.TestCase):
     """Two or three processes of a node, each with a device: what one of them has to save is larger
     than its buffer, and the others lend. Some are killed at any moment, and are restored."""
-    ROUNDS = 12 if harness.SOAK else 2
+    ROUNDS = 12 if harness.SOAK else 1
     STEPS = 60
     BYTES = [24 * MIB, MIB, 6 * MIB]
     CACHES = [4 * MIB, 32 * MIB, 16 * MIB]

@@ -118,7 +118,7 @@ class Orders(Histories, harness.TestCase):
                                         '--memory', memory]
             commands.append(lambda options=options: self.roundtrip(options))
         if not harness.SOAK:
-            commands = self.random.sample(commands, 12)
+            commands = self.random.sample(commands, 6)
         self.run_all(commands)
 
     def random_roundtrip(self):
@@ -140,7 +140,7 @@ class Orders(Histories, harness.TestCase):
         return self.roundtrip(options, **keys)
 
     def test_settings(self):
-        self.run_all([self.random_roundtrip] * (300 if harness.SOAK else 8))
+        self.run_all([self.random_roundtrip] * (300 if harness.SOAK else 5))
 
 
 class Kills(Histories, harness.TestCase):
@@ -176,7 +176,7 @@ class Kills(Histories, harness.TestCase):
         return found
 
     def test_killed_at_any_moment(self):
-        kills = 60 if harness.SOAK else 3
+        kills = 60 if harness.SOAK else 2
         killed = runs = 0
         found = {}
         config = self.config()
@@ -209,7 +209,7 @@ class Kills(Histories, harness.TestCase):
         self.assertGreater(calls, 20)
         numbers = range(1, calls + 5)
         if not harness.SOAK:
-            numbers = sorted(self.random.sample(numbers, 12))
+            numbers = sorted(self.random.sample(numbers, 8))
         killed = 0
         for seed, number in enumerate(numbers, 2):
             run = self.start_plain(command + ['--seed', str(seed)], FILE_FAULTS='kill',
@@ -449,7 +449,7 @@ class Adjoint(Histories, harness.TestCase):
         """The same bits as with wavefields that never leave the memory."""
         expected = self.result(self.config(), '--in-memory')
         choices = list(itertools.product(('none', 'next', 'all'), SIZES, ([], ['--wait'])))
-        for hints, sizes, waits in choices if harness.SOAK else self.random.sample(choices, 4):
+        for hints, sizes, waits in choices if harness.SOAK else self.random.sample(choices, 2):
             with self.store_of_its_own():
                 # A wavefield has 12 KiB: caches of a few.
                 config = self.config(gpu_cache='40K', host_cache='100K')
@@ -462,7 +462,7 @@ class Heat:
     """Ranks of an MPI job, killed until the job is done."""
 
     # Of checkpoints, each after 10 iterations.
-    NUMBER = 40 if harness.SOAK else 15
+    NUMBER = 40 if harness.SOAK else 10
 
     def setUp(self):
         super().setUp()
@@ -478,7 +478,7 @@ class Heat:
         durable = killed = 0
         while True:
             run = self.start_plain(self.heat(config, mode))
-            wanted = killed < 3 * harness.KILLS
+            wanted = killed < 2 * harness.KILLS
             is_killed = wanted and self.kill_after(run, 'durable', 4)
             if not is_killed:
                 self.finish(run)

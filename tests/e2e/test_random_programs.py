@@ -285,7 +285,7 @@ def main():
     parser.add_argument('--mutants', action='store_true')
     options = parser.parse_args()
     soak = options.soak or harness.SOAK
-    count = options.programs or (2000 if soak else 50)
+    count = options.programs or (2000 if soak else 30)
     first = options.first
     if first is None:
         first = harness.SEED if soak else FIRST_SEED

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The rules of cuts and snapshots, each shown by a program that is a text (docs/architecture.md has
-them in a table, with the tests that show them).
+"""The rules of cuts and snapshots, each shown by a program that is a text (docs/design/promises.md
+has them in a table, with the tests that show them).
 
 Where a copy has to be on its way, the engine that copies to the host is held.
 """

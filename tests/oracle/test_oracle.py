@@ -350,7 +350,7 @@ def main():
     if options.mutants:
         good = test_mutants(first, options.keep)
     else:
-        good = test_programs(first, options.programs or (10000 if soak else 60), options.keep)
+        good = test_programs(first, options.programs or (10000 if soak else 24), options.keep)
     sys.exit(0 if good else 1)
 
 
