@@ -4,8 +4,8 @@
 
 #include <mutex>
 
+#include "interpose/nondeterminism/value_log.h"
 #include "interpose/opened_files.h"
-#include "interpose/outside/series.h"
 
 namespace gpusnap {
 
@@ -23,7 +23,7 @@ void become_inert() {
   process_active.store(false, std::memory_order_relaxed);
   session_abandon_after_fork();
   stop_noting_opened();
-  outside::stop();
+  nondeterminism::stop();
 }
 
 }  // namespace

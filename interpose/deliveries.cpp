@@ -28,7 +28,7 @@ void coalesce(HostWrite& write) {
 }  // namespace
 
 void Deliveries::add_copy(const HostBlock& block, const ProgressMark& mark, bool in_graph,
-                          OwnCopies::Ticket ticket) {
+                          ProgramCopies::Ticket ticket) {
   copies_.push_back({copy_count_++, block, mark, in_graph, std::move(ticket)});
 }
 

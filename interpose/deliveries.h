@@ -30,7 +30,7 @@
 #include "interpose/entry.h"
 #include "interpose/host_memory.h"
 #include "interpose/progress_words.h"
-#include "interpose/snapshot/own_copies.h"
+#include "interpose/snapshot/program_copies.h"
 #include "tracker/write_set.h"
 
 namespace gpusnap {
@@ -74,7 +74,7 @@ class Deliveries {
   // of the graph that the copy is part of, and the mark after that. Copies are numbered in the
   // order of these calls.
   void add_copy(const HostBlock& block, const ProgressMark& mark, bool in_graph,
-                OwnCopies::Ticket ticket);
+                ProgramCopies::Ticket ticket);
   // Nobody will look at what is copied into this memory any more.
   void forget_copies(uint64_t address, uint64_t size);
   // Replay: the same call.
@@ -124,7 +124,7 @@ class Deliveries {
     HostBlock block;
     ProgressMark mark;
     bool in_graph = false;
-    OwnCopies::Ticket ticket;
+    ProgramCopies::Ticket ticket;
   };
   bool take_copies(Moment moment);
   void look_for_writes(Moment moment);

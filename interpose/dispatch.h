@@ -22,7 +22,7 @@ inline R dispatch(Hook<R(A...)>& hook, Handler handler, std::type_identity_t<A>.
   for (;;) {
     try {
       return handler(Call<R(A...)>{hook, guard, real}, args...);
-    } catch (const NotThisEntry&) {
+    } catch (const EntryMismatch&) {
       // It waits for its entry as soon as it is called again.
     }
   }

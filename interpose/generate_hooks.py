@@ -234,7 +234,7 @@ LIBC_VERSIONS = ("2.2.5", "2.3.2", "2.3.3", "2.4", "2.7", "2.8", "2.11", "2.16",
 def version_script(hooks, more):
     """cu* under a version of our own; dlsym and pthread_create say where they are defined which
     they have, and their like."""
-    own = ["gpusnap_history_folder", "gpusnap_same_as_recorded"]  # outside/history.cpp
+    own = ["gpusnap_history_folder", "gpusnap_same_as_recorded"]  # nondeterminism/history.cpp
     names = "".join(f"    {name};\n" for name in sorted([h.symbol for h in hooks] + more + own))
     return (f"GPUSNAP {{\n  global:\n{names}  local:\n    *;\n}};\n"
             + "".join(f"GLIBC_{version} {{ }}{f' GLIBC_{before}' if before else ''};\n"

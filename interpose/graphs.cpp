@@ -148,10 +148,10 @@ std::string Graphs::read_words(std::span<const CUstreamBatchMemOpParams> operati
 }
 
 std::string Graphs::read_memory(CUgraphNode handle, bool allocates, Node& node) const {
-  StandIns::Node stand_in;
+  GraphMemoryPlaceholders::Node stand_in;
   CUDA_MEM_ALLOC_NODE_PARAMS params{};
   CUdeviceptr address = 0;
-  if (stand_ins_.find(handle, &stand_in)) {
+  if (graph_memory_placeholders_.find(handle, &stand_in)) {
     params = stand_in.params;
     address = stand_in.address;
   } else if (allocates) {
@@ -175,8 +175,9 @@ std::string Graphs::read_memory(CUgraphNode handle, bool allocates, Node& node) 
 std::string Graphs::read_node(CUgraphNode handle, const Hosts& hosts, Node& node) const {
   node.handle = handle;
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  StandIns::Node stand_in;
-  if (stand_ins_.find(handle, &stand_in)) return read_memory(handle, stand_in.allocates, node);
+  GraphMemoryPlaceholders::Node stand_in;
+  if (graph_memory_placeholders_.find(handle, &stand_in))
+    return read_memory(handle, stand_in.allocates, node);
   if (driver_.cuGraphNodeGetType(handle, &type) != CUDA_SUCCESS) return kUnreadable;
   switch (type) {
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:

@@ -16,8 +16,8 @@
 #include "interpose/driver.h"
 #include "interpose/entry.h"
 #include "interpose/graph_callback.h"
+#include "interpose/graph_memory_placeholders.h"
 #include "interpose/modules.h"
-#include "interpose/stand_ins.h"
 #include "tracker/memory_map.h"
 #include "tracker/write_set.h"
 
@@ -80,11 +80,11 @@ class Graphs {
   bool has_memory(CUgraphExec exec) const { return !memory(exec).none(); }
   // Whether a graph that is ready to be launched allocates memory there.
   bool allocates(uint64_t address) const;
-  StandIns& stand_ins() { return stand_ins_; }
+  GraphMemoryPlaceholders& graph_memory_placeholders() { return graph_memory_placeholders_; }
   // Whether such a graph has this executable graph, or one that has not been destroyed.
   void take(CUgraph graph, CUgraphExec exec) { taken_[graph] = exec; }
   void graph_destroyed(CUgraph graph) {
-    stand_ins_.forget(graph);
+    graph_memory_placeholders_.forget(graph);
     taken_.erase(graph);
   }
   bool is_taken(CUgraph graph) const {
@@ -154,7 +154,7 @@ class Graphs {
   const MemoryMap& memory_;
   std::map<CUgraphExec, Exec> execs_;
   std::vector<std::unique_ptr<GraphCallback>> retired_;
-  StandIns stand_ins_;
+  GraphMemoryPlaceholders graph_memory_placeholders_;
   std::map<CUgraph, CUgraphExec> taken_;
   uint64_t count_ = 0;
 };

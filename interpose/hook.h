@@ -43,7 +43,7 @@ class Guard {
 
 // Thrown by what compares a call with its entry, through the handler, which is called again: the
 // call is not this one, and may be that of an entry to come.
-struct NotThisEntry {};
+struct EntryMismatch {};
 
 // What a handler gets beside the call's own arguments.
 template <class F>

@@ -38,7 +38,7 @@ void MemoryOrder::wait_for_frees(uint64_t address, uint64_t size) {
   }
 }
 
-bool Aside::take(uint64_t address, Memory memory) {
+bool SurplusAllocations::take(uint64_t address, Memory memory) {
   const auto found = kept_.find(address);
   if (found == kept_.end() || found->second != memory) return false;
   kept_.erase(found);

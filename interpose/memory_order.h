@@ -4,7 +4,7 @@
 //
 // No call is made under a lock for it. A thread that comes while another is inside such a call
 // waits for that one, but no longer than such calls take where they do not wait for the device
-// themselves; what overlaps after all is left to the replay (Aside), and to placement.
+// themselves; what overlaps after all is left to the replay (SurplusAllocations), and to placement.
 //
 // The session's lock is held by the caller, and released while it waits.
 #pragma once
@@ -60,7 +60,7 @@ class MemoryOrder {
 };
 
 // In a replay: memory that the driver gave at the address that another call of the recording got.
-class Aside {
+class SurplusAllocations {
  public:
   struct Memory {
     uint64_t size = 0;

@@ -1,5 +1,5 @@
 // open, fopen and their like, exported: what the program opens for reading is noted
-// (opened_files.h, outside/random.h), and nothing else happens to it.
+// (opened_files.h, nondeterminism/random.h), and nothing else happens to it.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 
 #include "interpose/libc_export.h"
 #include "interpose/next_function.h"
+#include "interpose/nondeterminism/random.h"
 #include "interpose/opened_files.h"
-#include "interpose/outside/random.h"
 
 asm(R"(
   gpusnap_export open, GLIBC_2.2.5
@@ -46,7 +46,7 @@ int noted(int descriptor, int folder, const char* path, int flags) {
   const bool reads = (flags & O_ACCMODE) == O_RDONLY && (flags & (O_PATH | O_DIRECTORY)) == 0;
   if (descriptor >= 0 && reads) {
     note_opened(descriptor, folder, path);
-    outside::note_random_device(descriptor, path);
+    nondeterminism::note_random_device(descriptor, path);
   }
   return descriptor;
 }
@@ -69,7 +69,7 @@ FILE* fopen_as(const char* name, std::atomic<Fopen>& next, const char* path, con
   const Fopen real = next_function(name, next);
   if (real == nullptr) return errno = ENOSYS, nullptr;
   const bool reads = mode[0] == 'r' && strchr(mode, '+') == nullptr;
-  FILE* const device = reads ? outside::open_random_device(path, mode) : nullptr;
+  FILE* const device = reads ? nondeterminism::open_random_device(path, mode) : nullptr;
   if (device != nullptr) return device;
   FILE* const file = real(path, mode);
   if (file != nullptr && reads) note_opened(fileno(file), AT_FDCWD, path);

@@ -85,7 +85,7 @@ Result<RestoredRank> find_pending(const Settings& settings, StagingMemory& memor
                                   const Store& store, const std::string& id, const Ranks& ranks) {
   const std::string job = id.substr(0, id.rfind('@'));
   const auto epoch = parse_number(id.substr(std::min(id.size(), job.size() + 1)));
-  for (const OnTheWay::Part& part : pending_parts(memory, store.folder(), job, epoch.value_or(0))) {
+  for (const InFlight::Part& part : pending_parts(memory, store.folder(), job, epoch.value_or(0))) {
     if (part.text.rank != ranks.rank) continue;
     auto manifest = read_pending(
         posix_file_system(), {&memory, area_file(area_name(settings)), settings.tiers.ssd}, part);

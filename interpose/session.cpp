@@ -13,9 +13,9 @@
 #include "interpose/direct/direct_storage.h"
 #include "interpose/hooks_generated_ids.h"
 #include "interpose/mpi/state.h"
+#include "interpose/nondeterminism/checkpoint.h"
+#include "interpose/nondeterminism/value_log.h"
 #include "interpose/opened_files.h"
-#include "interpose/outside/checkpoint.h"
-#include "interpose/outside/series.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/build_id.h"
 #include "interpose/services/call_site.h"
@@ -75,15 +75,15 @@ bool Session::start() {
   Status status = session->open_store();
   const bool restores = !session->settings_.restore.empty();
   if (restores && !session->settings_.reload) {
-    if (!status.ok()) impossible(kExitStore, status.message());
+    if (!status.ok()) fatal(kExitStore, status.message());
     session->begin_replay();
   } else {
     if (status.ok()) status = session->begin_recording({}, 0, 0);
     if (!status.ok()) {
-      if (restores) impossible(kExitStore, status.message());
+      if (restores) fatal(kExitStore, status.message());
       if (session->triggers_ != nullptr) session->triggers_->end_cuts(status.message());
       log(LogLevel::kError, "no checkpoints: ", status.message());
-      if (session->settings_.strict) impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+      if (session->settings_.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
       return false;
     }
     if (restores) session->begin_reload();
@@ -118,7 +118,7 @@ bool Session::configure() {
   for (const auto& error : parsed.errors) log(LogLevel::kError, error);
   settings_ = parsed.settings;
   if (!parsed.errors.empty()) {
-    if (settings_.strict) impossible(kExitSetting, "stopped, as GPUSNAP_STRICT asks");
+    if (settings_.strict) fatal(kExitSetting, "stopped, as GPUSNAP_STRICT asks");
     log(LogLevel::kError, "the program runs without checkpoints");
     return false;
   }
@@ -244,7 +244,7 @@ Status Session::open_store() {
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();
   pinning_->begin(callers_,
-                  [this] { return snapshots_->running() || snapshots_->own_copies().any(); });
+                  [this] { return snapshots_->running() || snapshots_->program_copies().any(); });
   // Parts that an earlier run has handed over may have left no trace in the store yet.
   const auto free = free_epoch(backend_->memory(), *store_, job_);
   if (!free.ok()) return free.status();
@@ -287,7 +287,7 @@ Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                                    std::move(before), calls, launches);
   if (!recorder.ok()) return recorder.status();
   recorder_ = std::move(recorder.value());
-  recorder_->name_threads(places_);
+  recorder_->name_threads(recorded_threads_);
   set_mode(Mode::kRecord);
   return {};
 }
@@ -302,13 +302,13 @@ int exit_code_of(Code code) {
 
 void Session::find_restored() {
   auto found = find_rank(settings_, *store_, restore_id(settings_, job_), ranks_);
-  if (!found.ok()) impossible(exit_code_of(found.status().code()), found.status().message());
+  if (!found.ok()) fatal(exit_code_of(found.status().code()), found.status().message());
   restored_ = std::move(found.value());
   const uint64_t epoch = restored_.checkpoint.epoch;
-  if (outside::given_epoch() != 0 && outside::given_epoch() != epoch) {
-    impossible(kExitNoCheckpoint, "a newer checkpoint than that of epoch " +
-                                      std::to_string(outside::given_epoch()) +
-                                      " has been made since this program began: restore it again");
+  if (nondeterminism::given_epoch() != 0 && nondeterminism::given_epoch() != epoch) {
+    fatal(kExitNoCheckpoint, "a newer checkpoint than that of epoch " +
+                                 std::to_string(nondeterminism::given_epoch()) +
+                                 " has been made since this program began: restore it again");
   }
 }
 
@@ -319,7 +319,7 @@ void Session::begin_replay() {
   compare_with(manifest, id);
   auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
                                  manifest.calls);
-  if (!replayer.ok()) impossible(kExitDamaged, replayer.status().message());
+  if (!replayer.ok()) fatal(kExitDamaged, replayer.status().message());
   replayer_ = std::move(replayer.value());
   if (settings_.read_ahead) checkpointer_->read_ahead(restored_.checkpoint, manifest.rank);
   threads_[own_path()] = gettid();
@@ -329,18 +329,18 @@ void Session::begin_replay() {
 // What the tool has compared already, where it could, so that nothing had to be begun.
 void Session::compare_with(const Manifest& manifest, const std::string& id) {
   const ProgramIdentity& saved = manifest.program;
-  PassOver& pass_over = settings_.pass_over;
-  std::string difference = program_difference(saved, program_, pass_over);
-  if (difference.empty()) difference = input_difference(saved, pass_over);
-  if (!difference.empty()) impossible(kExitOtherProgram, id + ": " + difference);
+  AllowedDifferences& allowed = settings_.allowed;
+  std::string difference = program_difference(saved, program_, allowed);
+  if (difference.empty()) difference = input_difference(saved, allowed);
+  if (!difference.empty()) fatal(kExitOtherProgram, id + ": " + difference);
   const auto used = static_cast<int>(saved.devices.size());
   if (used == 0) return compare_device_names(saved, id);
   ProgramIdentity now = program_;
   now.devices = describe_devices(std::min(used, static_cast<int>(program_.device_count)));
-  difference = device_difference(saved, now, pass_over);
-  if (!difference.empty()) impossible(kExitImpossible, id + ": " + difference);
+  difference = device_difference(saved, now, allowed);
+  if (!difference.empty()) fatal(kExitImpossible, id + ": " + difference);
   const LogLevel level = ranks_.rank == 0 ? LogLevel::kWarn : LogLevel::kInfo;
-  for (const std::string& line : doubts(saved, now, pass_over)) log(level, line);
+  for (const std::string& line : doubts(saved, now, allowed)) log(level, line);
   note_devices(static_cast<int>(now.devices.size()));
 }
 
@@ -348,10 +348,10 @@ void Session::compare_with(const Manifest& manifest, const std::string& id) {
 void Session::compare_device_names(const ProgramIdentity& saved, const std::string& id) {
   constexpr int kMostDevices = 64;
   int used = 1;
-  while (!settings_.pass_over.device && saved.device != device_names(used)) {
+  while (!settings_.allowed.device && saved.device != device_names(used)) {
     if (++used <= kMostDevices) continue;
-    impossible(kExitImpossible, id + ": it was saved from a " + saved.device +
-                                    ", this device is a " + program_.device);
+    fatal(kExitImpossible,
+          id + ": it was saved from a " + saved.device + ", this device is a " + program_.device);
   }
   note_devices(used);
 }
@@ -364,19 +364,19 @@ void Session::warn_if_randomised() const {
 }
 
 void Session::refuse(const std::string& what) {
-  if (replaying()) impossible(kExitImpossible, "the program makes " + what + " in its replay");
+  if (replaying()) fatal(kExitImpossible, "the program makes " + what + " in its replay");
   end_checkpoints(what + " cannot be restored by this version", LogLevel::kWarn);
 }
 
 void Session::end_checkpoints(const std::string& why, LogLevel level) {
   if (mode_ != Mode::kRecord) return;
-  if (reload_pending()) impossible(kExitImpossible, "nothing was reloaded: " + why);
+  if (reload_pending()) fatal(kExitImpossible, "nothing was reloaded: " + why);
   let_snapshot_end(&Snapshots::end);
   // Another thread may have come to the same meanwhile.
   if (mode_ != Mode::kRecord) return;
   set_mode(Mode::kOff);
   stop_noting_opened();
-  outside::stop_noting();
+  nondeterminism::stop_noting();
   lock_.unlock();
   snapshots_->retire();
   (void)give_up_copies({});
@@ -385,7 +385,7 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   close_tile_pools();
   log(level, "no more checkpoints of this process, the program goes on: ", why);
   triggers_->end_cuts(why);
-  if (settings_.strict) impossible(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
+  if (settings_.strict) fatal(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
 }
 
 Identity Session::identify() {
@@ -573,7 +573,7 @@ void Session::release_memory(uint64_t address, MemoryKind kind) {
 }
 
 void Session::release_aside() {
-  for (const auto& [address, memory] : aside_.take_all()) release_memory(address, memory.kind);
+  for (const auto& [address, memory] : surplus_.take_all()) release_memory(address, memory.kind);
 }
 
 bool Session::is_device_address(uint64_t address) const {
@@ -661,13 +661,13 @@ HostWrite* Session::begin_host_write(CUstream stream) {
   return deliveries_.begin_write(context, known, thread);
 }
 
-OwnCopies::Ticket Session::own_copy() {
+ProgramCopies::Ticket Session::own_copy() {
   const bool wanted = snapshot_pending() || (pinning_ != nullptr && pinning_->under_way());
-  return wanted ? snapshots_->own_copies().enter() : nullptr;
+  return wanted ? snapshots_->program_copies().enter() : nullptr;
 }
 
 void Session::defer(const HostBlock& block, const ProgressMark& mark, bool in_graph,
-                    OwnCopies::Ticket ticket) {
+                    ProgramCopies::Ticket ticket) {
   deliveries_.add_copy(block, mark, in_graph, std::move(ticket));
 }
 
@@ -686,15 +686,15 @@ const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
   return deliveries_.deliveries();
 }
 
-const Entry& Session::expect(HookId hook, const CallKey& key) {
-  if (own_.looks) stray(hook, key);
+const Entry& Session::match_next_entry(HookId hook, const CallKey& key) {
+  if (own_.looks) report_mismatch(hook, key);
   const bool same = entry_.head.hook == static_cast<uint16_t>(hook) && entry_.name == key.name &&
                     std::ranges::equal(entry_.words, std::span(key.words, key.count));
   const bool arguments = key.given.empty();
   const bool other_data =
-      same && entry_.data != 0 && !settings_.pass_over.data &&
+      same && entry_.data != 0 && !settings_.allowed.data &&
       !same_data(entry_.data, arguments ? key.data : data_digest(key.given), arguments);
-  if ((!same || other_data) && may_stray(hook)) stray(hook, key);
+  if ((!same || other_data) && may_mismatch(hook)) report_mismatch(hook, key);
   entry_read_ = false;
   const std::string got =
       same && !other_data ? std::string()
@@ -724,20 +724,20 @@ void Session::deliver(const Entry& entry) {
     if (status.ok() && head.kind == DeliveryHead::kCopy) {
       HostBlock block;
       if (!deliveries_.take_expected(head.target, head.size, block)) {
-        impossible(kExitDamaged, "the replay journal delivers a copy that was not made");
+        fatal(kExitDamaged, "the replay journal delivers a copy that was not made");
       }
       block.for_each_row(read);
       note_answered(block);
     } else if (status.ok()) {
       const auto mirror = host_memory_.mirror(head.target, head.offset, head.size);
       if (mirror.size() != head.size) {
-        if (managed_places() != 0) impossible(kExitImpossible, kManagedElsewhere);
-        impossible(kExitDamaged, "the replay journal writes to memory that is not there");
+        if (managed_places() != 0) fatal(kExitImpossible, kManagedElsewhere);
+        fatal(kExitDamaged, "the replay journal writes to memory that is not there");
       }
       read(mirror);
       looked_at.push_back(head.target);
     }
-    if (!status.ok()) impossible(kExitDamaged, status.message());
+    if (!status.ok()) fatal(kExitDamaged, status.message());
   }
   if ((entry.head.flags & kCaptured) != 0) host_memory_.settle();
   if ((entry.head.flags & kPartlyCaptured) == 0) return;
@@ -765,13 +765,13 @@ std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count
 void Session::diverged(const std::string& expected, const std::string& got) {
   // It may have said why.
   show_output();
-  if (const char* doubt = outside::doubt()) log(LogLevel::kWarn, doubt);
-  impossible(kExitDiverged, "the program does not repeat itself: " + own_name() + ", call " +
-                                std::to_string(replayer_->calls_read()) + ": expected " + expected +
-                                ", got " + got + "; nothing was changed in the store");
+  if (const char* doubt = nondeterminism::doubt()) log(LogLevel::kWarn, doubt);
+  fatal(kExitDiverged, "the program does not repeat itself: " + own_name() + ", call " +
+                           std::to_string(replayer_->calls_read()) + ": expected " + expected +
+                           ", got " + got + "; nothing was changed in the store");
 }
 
-void Session::impossible(int exit_code, const std::string& why) {
+void Session::fatal(int exit_code, const std::string& why) {
   log(LogLevel::kError, why);
   _exit(exit_code);
 }
@@ -781,7 +781,7 @@ bool session_start(const Guard&) {
   // There is no replay.
   show_output();
   stop_noting_opened();
-  outside::stop_noting();
+  nondeterminism::stop_noting();
   // Other ranks may share memory with it, by handles that the driver does not know.
   return mpi::ranks().ranks > 1 && Session::shared_memory_of_process() != nullptr;
 }
@@ -797,7 +797,7 @@ void session_lost_sight(const char* name) {
 namespace {
 // The program has ended, but for the destructors of what was loaded before us.
 [[gnu::destructor]] void session_end() {
-  outside::stop_in_this_thread();
+  nondeterminism::stop_in_this_thread();
   Session::finish();
 }
 }  // namespace

@@ -41,7 +41,6 @@
 #include "interpose/host_memory.h"
 #include "interpose/memory_order.h"
 #include "interpose/modules.h"
-#include "interpose/own_mappings.h"
 #include "interpose/placement.h"
 #include "interpose/pool_reuse.h"
 #include "interpose/progress_words.h"
@@ -54,6 +53,7 @@
 #include "interpose/services/ranks.h"
 #include "interpose/services/settings.h"
 #include "interpose/services/triggers.h"
+#include "interpose/shadow_mappings.h"
 #include "interpose/shared_memory.h"
 #include "interpose/snapshot/arena_pinning.h"
 #include "interpose/snapshot/workers.h"
@@ -78,13 +78,13 @@ class Snapshots;
 struct CutPlace;
 namespace mpi {
 struct Ballot;
-class Meetings;
+class CutBarriers;
 class OutcomeReader;
 }  // namespace mpi
 enum class Hold : uint8_t;
 
-// What there is about each thread. Zero in a new one; nothing to be destroyed at its end.
-struct Caller {
+// Per-thread state. Zero-initialised; trivially destructible.
+struct ThreadState {
   bool met = false;          // by the session's lock
   bool admitted = false;     // inside a call of a recording
   bool has_turn = false;     // inside a call of a replay, which is that of the entry
@@ -157,15 +157,15 @@ class Session {
   // The collective that begins is one at which a checkpoint is due.
   static void make_due_by_count();
   // What all ranks have said.
-  static void heed(const mpi::Ballot& agreed);
+  static void apply_agreement(const mpi::Ballot& agreed);
   // All ranks make a cut of this epoch, at this collective, and meet within it where any of them
   // has shared memory. False: none has come into the journal.
   static bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
-                                mpi::Meetings& meetings);
+                                mpi::CutBarriers& cut_barriers);
   // The recording made a cut at this collective: in a replay waits until the others have come
   // there. `last`: it is the checkpoint's own, and the session goes live; where ranks share memory
   // they meet when it has been loaded.
-  static void replay_cut_at_collective(const char* name, bool last, mpi::Meetings& meetings);
+  static void replay_cut_at_collective(const char* name, bool last, mpi::CutBarriers& cut_barriers);
   // A call that the recording did not make before the cut: waits until the session is live.
   static void await_live(const char* name);
   // False: there is no session yet. Any thread.
@@ -192,9 +192,9 @@ class Session {
 
   // Nodes of graphs that are not what the driver says; null where there is no session. Any thread:
   // what they are.
-  static const StandIns* stand_ins() {
+  static const GraphMemoryPlaceholders* graph_memory_placeholders() {
     Session* s = the_session_.load(std::memory_order_acquire);
-    return s == nullptr ? nullptr : &s->graphs_.stand_ins();
+    return s == nullptr ? nullptr : &s->graphs_.graph_memory_placeholders();
   }
 
   // At the beginning of a hooked call: the session, with its lock held, unless it is off. Takes the
@@ -275,7 +275,7 @@ class Session {
   AddressPlacement& placement() { return placement_; }
   PoolReuse& pool_reuse() { return pool_reuse_; }
   PhysicalMemories& physical() { return physical_; }
-  OwnMappings& own_mappings() { return own_mappings_; }
+  ShadowMappings& shadow_mappings() { return own_mappings_; }
   Graphs& graphs() { return graphs_; }
   std::map<CUfunction, LegacyLaunch>& legacy_launches() { return legacy_launches_; }
   Arrays& arrays() { return arrays_; }
@@ -387,9 +387,9 @@ class Session {
   // Gives memory back to the driver.
   void release_memory(uint64_t address, MemoryKind kind);
   // What the replay got at other calls' addresses.
-  Aside& aside() { return aside_; }
+  SurplusAllocations& surplus() { return surplus_; }
   // For the time that a copy of the program's to the host is on its way.
-  OwnCopies::Ticket own_copy();
+  ProgramCopies::Ticket own_copy();
   // A mark for the end of what is about to be queued on a stream of the current context; without a
   // word there is none to be had. Lets go of the lock if more words must be made.
   ProgressMark take_progress_mark();
@@ -398,7 +398,7 @@ class Session {
   // A copy back whose bytes will be there later: the mark has been queued after it, or after the
   // launch of the graph that it is part of.
   void defer(const HostBlock& block, const ProgressMark& mark, bool in_graph,
-             OwnCopies::Ticket ticket);
+             ProgramCopies::Ticket ticket);
   // Nobody will look at copies into this memory any more.
   void forget_pending(uint64_t address, uint64_t size) { deliveries_.forget_copies(address, size); }
   // The host got these bytes as the answer of a call: no news for captures. Recording and replay.
@@ -408,10 +408,11 @@ class Session {
   const std::vector<Delivery>& collect(bool all_done, uint8_t* flags);
 
   // Replay. Reads the next call and compares it; ends the process where they differ, or throws
-  // NotThisEntry.
-  const Entry& expect(HookId hook, const CallKey& key);
-  // The same for a poll: whether the device was busy. False: expect() gives what came of it.
-  bool expect_busy(HookId hook);
+  // EntryMismatch.
+  const Entry& match_next_entry(HookId hook, const CallKey& key);
+  // The same for a poll: whether the device was busy. False: match_next_entry() gives what came of
+  // it.
+  bool match_busy(HookId hook);
   // For a call that any thread may make for all (take_turn() leaves it without a turn), once it is
   // known what it is: waits for the turn of its entry, which may be that of another thread that
   // waits for this one. At once for other calls.
@@ -430,7 +431,7 @@ class Session {
   void deliver(const Entry& entry);
 
   [[noreturn]] void diverged(const std::string& expected, const std::string& got);
-  [[noreturn]] static void impossible(int exit_code, const std::string& why);
+  [[noreturn]] static void fatal(int exit_code, const std::string& why);
   static constexpr const char* kManagedElsewhere =
       "the program's __managed__ variables lie elsewhere than when it was saved, and cannot be "
       "moved";
@@ -442,7 +443,7 @@ class Session {
   static Status copy_for_mpi(const void* at, const char* what, Copy&& copy);
   explicit Session(const Driver& driver);
 
-  [[gnu::tls_model("initial-exec")]] static constinit inline thread_local Caller own_;
+  [[gnu::tls_model("initial-exec")]] static constinit inline thread_local ThreadState own_;
   // Never deleted: hooked calls may come from destructors that run after ours.
   static constinit inline std::atomic<Session*> the_session_{nullptr};
   static constinit inline std::atomic<SharedMemory*> the_shared_memory_{nullptr};
@@ -504,11 +505,11 @@ class Session {
   CallsAhead* calls_ahead();
   // ---- threads in each other's place (session_places.cpp)
   static std::string own_path();
-  const std::string& place_of(const std::string& path) const;
+  const std::string& recorded_thread_of(const std::string& path) const;
   const std::string& path_at(const std::string& place) const;
   static bool may_have_sibling(const std::string& place);
-  bool may_stray(HookId hook) const;
-  [[noreturn]] void stray(HookId hook, const CallKey& key);
+  bool may_mismatch(HookId hook) const;
+  [[noreturn]] void report_mismatch(HookId hook, const CallKey& key);
   struct Strayed;
   bool may_be_own(const std::string& path) const;
   bool is_next(const Strayed& call) const;
@@ -553,8 +554,8 @@ class Session {
   void end_checkpoints(const std::string& why, LogLevel level);
   void say_overdue();
   bool all_made() const;
-  // `meetings`: of all ranks, when memory has been loaded; null: none.
-  void go_live(mpi::Meetings* meetings = nullptr);
+  // `cut_barriers`: of all ranks, when memory has been loaded; null: none.
+  void go_live(mpi::CutBarriers* cut_barriers = nullptr);
   void release_aside();
   // Physical memory may be made where there is no context on its device yet. Refuses where the one
   // that it had has ended.
@@ -622,7 +623,7 @@ class Session {
   AddressPlacement placement_;
   PoolReuse pool_reuse_;
   PhysicalMemories physical_;
-  OwnMappings own_mappings_;
+  ShadowMappings own_mappings_;
   Graphs graphs_;
   std::map<CUfunction, LegacyLaunch> legacy_launches_;
   Arrays arrays_;
@@ -649,7 +650,7 @@ class Session {
   uint64_t device_writes_ = 0;
   bool several_threads_ = false;  // have made calls
   MemoryOrder memory_order_{lock_};
-  Aside aside_;
+  SurplusAllocations surplus_;
   uint64_t thread_count_ = 0;  // that have a number
   ProgressWords progress_words_;
   Deliveries deliveries_{host_memory_, progress_words_};
@@ -686,7 +687,7 @@ class Session {
   std::string went_ahead_;
   // Who makes whose calls, where a thread does what another one of the same parent did in the
   // recording: by the path of the one, the path of the other.
-  std::map<std::string, std::string> places_;
+  std::map<std::string, std::string> recorded_threads_;
   // What threads have come with when it was not what their entry said, by their paths.
   struct Strayed {
     uint64_t refused = 0;  // calls read, when it was not the entry of its own; 0: not compared
@@ -698,7 +699,7 @@ class Session {
     bool tells_apart() const { return !words.empty() || !name.empty() || data != 0; }
     CallKey key() const;
   };
-  std::map<std::string, Strayed> strayed_;
+  std::map<std::string, Strayed> mismatched_;
   bool entry_refused_ = false;  // the thread whose entry it is has come with another call
   uint64_t turns_when_ahead_ = UINT64_MAX;
   uint64_t turns_ = 0;  // taken so far

@@ -115,7 +115,7 @@ void Session::pass_callbacks(std::string_view in_call) {
     if (kind != kCallbackEntry && kind != kCallbackEndEntry) return;
     const auto found = entry_.words.empty() ? callbacks_.end() : callbacks_.find(entry_.words[0]);
     if (found == callbacks_.end()) {
-      impossible(kExitDamaged, "the replay journal has a host function that was not launched");
+      fatal(kExitDamaged, "the replay journal has a host function that was not launched");
     }
     if (kind == kCallbackEntry) {
       if ((entry_.head.flags & kInCall) != 0 && in_call != replayer_->thread()) return;

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "interpose/mpi/coordination.h"
-#include "interpose/mpi/meetings.h"
+#include "interpose/mpi/cut_barriers.h"
 #include "interpose/mpi/outcomes.h"
 #include "interpose/mpi/state.h"
 #include "interpose/services/log.h"
@@ -84,7 +84,7 @@ void Session::make_due_by_count() {
   if (s != nullptr) s->triggers_->on_barriers();
 }
 
-void Session::heed(const mpi::Ballot& agreed) {
+void Session::apply_agreement(const mpi::Ballot& agreed) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return;
   const auto failed = static_cast<uint64_t>(agreed.failed);
@@ -111,7 +111,7 @@ void Session::heed(const mpi::Ballot& agreed) {
 }
 
 bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
-                                mpi::Meetings& meetings) {
+                                mpi::CutBarriers& cut_barriers) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->journal_early_outcomes();
@@ -121,9 +121,9 @@ bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoc
     ++s->inside_;
     own_.admitted = true;
     // What this rank shares since it has cast its ballot the others do not know of.
-    const bool alone = s->shares_ && !meetings.any();
+    const bool alone = s->shares_ && !cut_barriers.any();
     if (!alone && s->close_admission()) {
-      cut = s->take_checkpoint({kAtCollective, epoch, name, number, &meetings});
+      cut = s->take_checkpoint({kAtCollective, epoch, name, number, &cut_barriers});
       s->open_admission();
     } else {
       s->checkpointer_->miss(epoch);
@@ -133,12 +133,13 @@ bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoc
   return cut;
 }
 
-void Session::replay_cut_at_collective(const char* name, bool last, mpi::Meetings& meetings) {
+void Session::replay_cut_at_collective(const char* name, bool last,
+                                       mpi::CutBarriers& cut_barriers) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) {
-    impossible(kExitDiverged, std::string("the program does not repeat itself: it had made CUDA "
-                                          "calls before this ") +
-                                  name + ", and has made none; nothing was changed in the store");
+    fatal(kExitDiverged, std::string("the program does not repeat itself: it had made CUDA "
+                                     "calls before this ") +
+                             name + ", and has made none; nothing was changed in the store");
   }
   const std::string path = own_path();
   s->lock_any();
@@ -150,7 +151,7 @@ void Session::replay_cut_at_collective(const char* name, bool last, mpi::Meeting
       if (mine) {
         s->deliver_cut(last);
         if (last) {
-          s->go_live(&meetings);
+          s->go_live(&cut_barriers);
         } else {
           s->wake();
         }
@@ -337,7 +338,7 @@ Result<std::unique_ptr<mpi::OutcomeReader>> Session::open_outcomes(uint64_t& epo
   const auto found = find_rank(settings, *store.value(), restore_id(settings, job), mpi::ranks());
   if (!found.ok()) return found.status();
   const Manifest& manifest = found->manifest();
-  if (manifest.program.path != program.path && !settings.pass_over.program) {
+  if (manifest.program.path != program.path && !settings.allowed.program) {
     return Status(Code::kInvalid, "it is the checkpoint of " + manifest.program.path);
   }
   epoch = found->checkpoint.epoch;

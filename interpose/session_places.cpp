@@ -4,7 +4,7 @@
 // from then on, and that one takes its.
 //
 // A thread finds out what its call is by making it: a handler that comes to compare the call with
-// an entry which it is not throws NotThisEntry, is called again, and waits with what is known by
+// an entry which it is not throws EntryMismatch, is called again, and waits with what is known by
 // then.
 
 #include <algorithm>
@@ -40,15 +40,15 @@ bool are_siblings(std::string_view one, std::string_view other) {
 }
 }  // namespace
 
-const std::string& Session::place_of(const std::string& path) const {
-  const auto found = places_.find(path);
-  return found == places_.end() ? path : found->second;
+const std::string& Session::recorded_thread_of(const std::string& path) const {
+  const auto found = recorded_threads_.find(path);
+  return found == recorded_threads_.end() ? path : found->second;
 }
 
 const std::string& Session::path_at(const std::string& place) const {
-  const auto found =
-      std::ranges::find_if(places_, [&](const auto& each) { return each.second == place; });
-  return found == places_.end() ? place : found->first;
+  const auto found = std::ranges::find_if(recorded_threads_,
+                                          [&](const auto& each) { return each.second == place; });
+  return found == recorded_threads_.end() ? place : found->first;
 }
 
 // Whoever else there is comes up later.
@@ -57,23 +57,23 @@ bool Session::may_have_sibling(const std::string& place) {
 }
 
 // Where it may not, the program does not repeat itself.
-bool Session::may_stray(HookId hook) const {
+bool Session::may_mismatch(HookId hook) const {
   return !own_.insists && tells_apart(hook) && may_have_sibling(own_path());
 }
 
 // The calling thread has another call than the entry: it waits until it comes up.
-void Session::stray(HookId hook, const CallKey& key) {
+void Session::report_mismatch(HookId hook, const CallKey& key) {
   const std::string path = own_path();
   const uint64_t refused = own_.looks ? 0 : replayer_->calls_read();
   if (!own_.looks) refuse_entry();
   own_.looks = false;
-  strayed_[path] = {refused,
-                    static_cast<uint16_t>(hook),
-                    {key.words, key.words + key.count},
-                    std::string(key.name),
-                    key.given.empty() ? key.data : data_digest(key.given),
-                    std::string_view(name_of(hook)).starts_with("cuLaunch")};
-  throw NotThisEntry();
+  mismatched_[path] = {refused,
+                       static_cast<uint16_t>(hook),
+                       {key.words, key.words + key.count},
+                       std::string(key.name),
+                       key.given.empty() ? key.data : data_digest(key.given),
+                       std::string_view(name_of(hook)).starts_with("cuLaunch")};
+  throw EntryMismatch();
 }
 
 void Session::refuse_entry() {
@@ -85,29 +85,29 @@ void Session::refuse_entry() {
 // another when it was compared with this very entry. What was known of the call before may be so no
 // longer: what an address leads to depends on what others have done since.
 bool Session::may_be_own(const std::string& path) const {
-  const auto found = strayed_.find(path);
-  return found == strayed_.end() || found->second.refused != replayer_->calls_read();
+  const auto found = mismatched_.find(path);
+  return found == mismatched_.end() || found->second.refused != replayer_->calls_read();
 }
 
 // Whether the entry is what that thread has come with.
 bool Session::is_next(const Strayed& call) const {
   return entry_.head.hook == call.hook && entry_.words == call.words && entry_.name == call.name &&
-         (entry_.data == 0 || settings_.pass_over.data ||
+         (entry_.data == 0 || settings_.allowed.data ||
           same_data(entry_.data, call.data, call.launches));
 }
 
 // Whether the entry, a sibling's, is what the calling thread has come with, and its own next call
 // is another; or may be, which the thread then finds out.
 bool Session::takes_others_turn(HookId hook, const std::string& path, bool stalled) {
-  const std::string place = place_of(path);
+  const std::string place = recorded_thread_of(path);
   const bool at_cut = stalled && before_call_of_sibling(place);
   if (turn_taken_ || !entry_read_ || !tells_apart(hook) ||
       (entry_.head.hook != static_cast<uint16_t>(hook) && !at_cut) ||
       !are_siblings(place, replayer_->thread())) {
     return false;
   }
-  const auto found = strayed_.find(path);
-  if (found == strayed_.end()) {
+  const auto found = mismatched_.find(path);
+  if (found == mismatched_.end()) {
     own_.looks = true;
     return true;
   }
@@ -133,9 +133,9 @@ CallKey Session::Strayed::key() const {
 }
 
 void Session::swap_places(const std::string& path, const std::string& other) {
-  const std::string place = place_of(path), others = place_of(other);
-  places_[path] = others;
-  places_[other] = place;
+  const std::string place = recorded_thread_of(path), others = recorded_thread_of(other);
+  recorded_threads_[path] = others;
+  recorded_threads_[other] = place;
 }
 
 // The same of a call that is about to be made.
@@ -152,20 +152,20 @@ bool Session::before_call_of_sibling(const std::string& place) const {
 // Whether the calling thread has come with the call that is behind such a cut, and its own next
 // call is another.
 bool Session::comes_with_call_behind_cut(const std::string& path) {
-  const auto found = strayed_.find(path);
-  if (found == strayed_.end()) return false;
+  const auto found = mismatched_.find(path);
+  if (found == mismatched_.end()) return false;
   const Strayed& call = found->second;
   const bool known = !call.launches || call.data != 0;
   return call.tells_apart() && known &&
          own_call_comes(call.hook, call.key(), replayer_->thread(), call.launches) &&
-         !own_call_comes(call.hook, call.key(), place_of(path), call.launches);
+         !own_call_comes(call.hook, call.key(), recorded_thread_of(path), call.launches);
 }
 
 // A cut that stands before a sibling's call, which may be made by the calling thread in this run:
 // the other one has not come for a while, and there is nothing else to come, or the call behind the
 // cut is the one that this thread has come with.
 bool Session::takes_others_cut(const std::string& path, bool stalled) {
-  if (!stalled || turn_taken_ || !before_call_of_sibling(place_of(path))) return false;
+  if (!stalled || turn_taken_ || !before_call_of_sibling(recorded_thread_of(path))) return false;
   if (!all_made() && !comes_with_call_behind_cut(path)) return false;
   swap_places(path, path_at(replayer_->thread()));
   return true;

@@ -67,17 +67,17 @@ void Session::reload() {
   }
   const std::string why_not = not_reloaded(manifest, arrays_, shares_);
   if (!why_not.empty()) {
-    impossible(kExitImpossible, checkpoint.id + " cannot be reloaded: " + why_not);
+    fatal(kExitImpossible, checkpoint.id + " cannot be reloaded: " + why_not);
   }
   if (!close_admission()) {
-    impossible(kExitImpossible, checkpoint.id + " cannot be reloaded: other threads are in CUDA " +
-                                    "calls that do not end, or capture a stream");
+    fatal(kExitImpossible, checkpoint.id + " cannot be reloaded: other threads are in CUDA " +
+                               "calls that do not end, or capture a stream");
   }
   lock_.unlock();
   const Status status = checkpointer_->reload(checkpoint, manifest);
   if (!status.ok()) {
-    impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
-               checkpoint.id + " cannot be reloaded: " + status.message());
+    fatal(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
+          checkpoint.id + " cannot be reloaded: " + status.message());
   }
   log(LogLevel::kInfo, "reloaded ", checkpoint.id, ": ", manifest.bytes(),
       " bytes of device memory");

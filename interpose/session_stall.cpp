@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/outside/checkpoint.h"
+#include "interpose/nondeterminism/checkpoint.h"
 #include "interpose/replay_output.h"
 #include "interpose/seen_threads.h"
 #include "interpose/services/log.h"
@@ -100,11 +100,11 @@ void Session::give_up(std::span<const SeenThread> threads) {
   const std::string why = describe_stall(threads);
   // It may have said why.
   show_output();
-  if (const char* doubt = outside::doubt()) log(LogLevel::kWarn, doubt);
-  impossible(kExitDiverged, "the replay cannot go on: it " + why + "; for " +
-                                std::to_string(stall_.limits().give_up / std::chrono::seconds(1)) +
-                                " s nothing has moved and no thread has computed; nothing was "
-                                "changed in the store");
+  if (const char* doubt = nondeterminism::doubt()) log(LogLevel::kWarn, doubt);
+  fatal(kExitDiverged, "the replay cannot go on: it " + why + "; for " +
+                           std::to_string(stall_.limits().give_up / std::chrono::seconds(1)) +
+                           " s nothing has moved and no thread has computed; nothing was "
+                           "changed in the store");
 }
 
 // A thread has waited for a while.

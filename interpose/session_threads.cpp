@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "interpose/hooks_generated_ids.h"
-#include "interpose/mpi/meetings.h"
+#include "interpose/mpi/cut_barriers.h"
 #include "interpose/mpi/state.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/log.h"
@@ -162,7 +162,7 @@ bool Session::close_admission() {
     if (!std::exchange(said_not_left_, true)) {
       log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
     }
-    if (settings_.strict) impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+    if (settings_.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
     return false;
   }
   said_not_left_ = false;
@@ -245,7 +245,7 @@ void Session::read_next() {
   if (entry_read_) return;
   do {
     const Status status = replayer_->next(entry_);
-    if (!status.ok()) impossible(kExitDamaged, status.message());
+    if (!status.ok()) fatal(kExitDamaged, status.message());
   } while (entry_.head.hook == kOutcomeEntry || was_made_ahead() ||
            concerns_thread_alone(entry_, replayer_->thread()));
   entry_read_ = true;
@@ -279,7 +279,7 @@ bool Session::at_collective() const {
 // delivered when its thread has come to that call.
 Session::Next Session::look_for_turn(const std::string& path) {
   bool passed_cut = false;
-  const std::string& place = place_of(path);
+  const std::string& place = recorded_thread_of(path);
   while (!turn_taken_) {
     if (!cut_delivered_) pass_callbacks(place);
     const bool mine =
@@ -326,7 +326,7 @@ void Session::take_turn(HookId hook) {
     }
     if (takes_others_cut(path, stalled)) continue;
     if ((mine && (own_.insists || may_be_own(path))) || takes_others_turn(hook, path, stalled)) {
-      if (!own_.looks) strayed_.erase(path);
+      if (!own_.looks) mismatched_.erase(path);
       begin_turn(path);
       return;
     }
@@ -336,7 +336,7 @@ void Session::take_turn(HookId hook) {
     read = replayer_->calls_read();
     moved = Clock::now();
   }
-  strayed_.erase(path);
+  mismatched_.erase(path);
 }
 
 // Runtimes and programs load what all threads need in the thread that is first to need it, and the
@@ -427,9 +427,9 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
     if (!again) wait_for_turn(hook);
     if (!replaying() || turns != turns_ || turn_taken_) continue;
     // It has come up meanwhile, behind what a host function has done.
-    if (entry_read_ && replayer_->thread() == place_of(path)) continue;
+    if (entry_read_ && replayer_->thread() == recorded_thread_of(path)) continue;
     if (!stall_.awaited_is_stuck() &&
-        own_call_comes(static_cast<uint16_t>(hook), key, place_of(path))) {
+        own_call_comes(static_cast<uint16_t>(hook), key, recorded_thread_of(path))) {
       if (again) wait_for_turn(hook);
       continue;
     }
@@ -438,8 +438,8 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
       begin_turn(path);
       return Claim::kTurn;
     }
-    const bool another_calls =
-        entry_read_ && entry_.head.hook < kHookCount && replayer_->thread() != place_of(path);
+    const bool another_calls = entry_read_ && entry_.head.hook < kHookCount &&
+                               replayer_->thread() != recorded_thread_of(path);
     if (!another_calls) continue;
     go_ahead(hook, key, path);
     return Claim::kAhead;
@@ -464,7 +464,7 @@ void Session::end_turn() {
 // must find what the cut delivered and whose own changes must not meet it. Host functions that the
 // cut had waited for are between the two, and are waited for here.
 bool Session::comes_to_cut_at_end() {
-  const std::string place = place_of(own_path());
+  const std::string place = recorded_thread_of(own_path());
   pass_callbacks({});
   while (entry_.head.hook == kCallbackEntry || entry_.head.hook == kCallbackEndEntry) {
     CallsAhead* const ahead = calls_ahead();
@@ -511,7 +511,7 @@ std::string Session::describe_next() {
                                                   : "the call before which a cut was made";
 }
 
-bool Session::expect_busy(HookId hook) {
+bool Session::match_busy(HookId hook) {
   if (!own_.has_turn) {
     --own_.polls_left;
     return true;
@@ -527,9 +527,9 @@ bool Session::expect_busy(HookId hook) {
 }
 
 // The replay has made all calls up to the cut: device memory is loaded, and the program is live.
-void Session::go_live(mpi::Meetings* meetings) {
+void Session::go_live(mpi::CutBarriers* cut_barriers) {
   if (!cut_delivered_) deliver_cut(true);
-  if (cut_managed_ != managed_places()) impossible(kExitImpossible, kManagedElsewhere);
+  if (cut_managed_ != managed_places()) fatal(kExitImpossible, kManagedElsewhere);
   turn_taken_ = true;  // the others wait
   turn_of_.clear();
   lock_.unlock();
@@ -538,18 +538,18 @@ void Session::go_live(mpi::Meetings* meetings) {
   const CheckpointInfo& checkpoint = restored_.checkpoint;
   Status status = checkpointer_->load(checkpoint, manifest);
   if (!status.ok()) {
-    impossible(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
-               checkpoint.id + " cannot be restored: " + status.message());
+    fatal(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
+          checkpoint.id + " cannot be restored: " + status.message());
   }
   // No thread of this rank may write another one's memory before that has been loaded.
-  if (meetings != nullptr) meetings->finish();
+  if (cut_barriers != nullptr) cut_barriers->finish();
   go_on_with_output(held_output_);
   log(LogLevel::kInfo, "restored ", checkpoint.id, ": ", manifest.calls, " calls repeated, ",
       manifest.bytes(), " bytes of device memory loaded");
   lock_.lock();
   replayer_.reset();
   calls_ahead_.reset();
-  strayed_.clear();
+  mismatched_.clear();
   status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
   if (!status.ok()) {
     set_mode(Mode::kOff);
@@ -574,12 +574,12 @@ void Session::go_live(mpi::Meetings* meetings) {
 void Session::finish_replay() {
   for (;;) {
     if (!replaying() || cut_delivered_) return;
-    if (!turn_taken_) pass_callbacks(place_of(own_path()));
+    if (!turn_taken_) pass_callbacks(recorded_thread_of(own_path()));
     if (all_made()) {
       if (entry_read_) note_cut();
       return;
     }
-    const bool mine = !turn_taken_ && replayer_->thread() == place_of(own_path()) &&
+    const bool mine = !turn_taken_ && replayer_->thread() == recorded_thread_of(own_path()) &&
                       entry_.head.hook != kCallbackEndEntry;
     if (mine) break;
     wait_for_turn("its end", kLongWait);

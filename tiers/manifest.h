@@ -124,7 +124,7 @@ struct ProgramIdentity {
 };
 
 // What one thread of the program had read of the world outside it before the cut
-// (interpose/outside/series.h). The schema says what the bytes are.
+// (interpose/nondeterminism/value_log.h). The schema says what the bytes are.
 struct SavedReading {
   std::string thread;
   uint8_t source = 0;

@@ -48,7 +48,7 @@ void PlainReadBuffers::give_back(std::byte* buffer) {
 }
 
 ReadUnits units_of(const JobPlace& job, std::span<const Manifest> chain,
-                   std::span<const PlacedExtent> pieces, uint64_t most, const NearChunks* near) {
+                   std::span<const PlacedExtent> pieces, uint64_t most, const LocalChunks* near) {
   UnitPlan plan(most, near);
   const Manifest* last = nullptr;
   uint32_t last_segment = 0;
@@ -69,7 +69,7 @@ ReadUnits units_of(const JobPlace& job, std::span<const Manifest> chain,
 
 Status read_pieces(FileSystem& files, const JobPlace& job, std::span<const Manifest> chain,
                    std::span<const PlacedExtent> pieces, const PartReaderOptions& options,
-                   ReadBuffers& buffers, const TakePieces& take, NearChunks* near) {
+                   ReadBuffers& buffers, const TakePieces& take, LocalChunks* near) {
   ReadUnits units = units_of(job, chain, pieces, buffers.bytes(), near);
   return UnitReader(files, job, options, buffers, std::move(units), near).run(take, {});
 }

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "tiers/file_system.h"
+#include "tiers/local_chunks.h"
 #include "tiers/manifest.h"
 #include "tiers/manifest_file.h"
-#include "tiers/near_chunks.h"
 #include "tiers/read_unit.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
@@ -57,7 +57,7 @@ class PlainReadBuffers final : public ReadBuffers {
 // neighbours, as place_extents() gives them. All of them outlive the units. `most`: bytes of a
 // unit that is no block.
 ReadUnits units_of(const JobPlace& job, std::span<const Manifest> chain,
-                   std::span<const PlacedExtent> pieces, uint64_t most, const NearChunks* near);
+                   std::span<const PlacedExtent> pieces, uint64_t most, const LocalChunks* near);
 
 // Hands out the bytes of each of the pieces once, which lie in the extents of `chain`; those of an
 // extent are neighbours, as place_extents() gives them. What `near` has of it is read from there;
@@ -66,7 +66,7 @@ ReadUnits units_of(const JobPlace& job, std::span<const Manifest> chain,
 // wrong bytes the first in the order of the pieces.
 Status read_pieces(FileSystem& files, const JobPlace& job, std::span<const Manifest> chain,
                    std::span<const PlacedExtent> pieces, const PartReaderOptions& options,
-                   ReadBuffers& buffers, const TakePieces& take, NearChunks* near = nullptr);
+                   ReadBuffers& buffers, const TakePieces& take, LocalChunks* near = nullptr);
 
 // Reads all of a segment and checks its extents, and that there is nothing between them. `advance`
 // is called by the caller's thread with the bytes that were read since.

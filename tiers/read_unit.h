@@ -14,9 +14,9 @@
 
 #include "tiers/compression/codec.h"
 #include "tiers/file_system.h"
+#include "tiers/local_chunks.h"
 #include "tiers/manifest.h"
 #include "tiers/manifest_file.h"
-#include "tiers/near_chunks.h"
 #include "tiers/status.h"
 #include "tiers/store.h"
 
@@ -80,7 +80,7 @@ struct ReadUnits {
 class UnitPlan {
  public:
   // `most`: bytes of a unit. `near` outlives the units.
-  explicit UnitPlan(uint64_t most, const NearChunks* near = nullptr) : most_(most), near_(near) {}
+  explicit UnitPlan(uint64_t most, const LocalChunks* near = nullptr) : most_(most), near_(near) {}
 
   void begin_segment(ReadSegment segment);
   // What is wanted of the extent, or all of it where no piece is given. The pieces are in order and
@@ -99,7 +99,7 @@ class UnitPlan {
   void begin(uint64_t from);
 
   const uint64_t most_;
-  const NearChunks* const near_;
+  const LocalChunks* const near_;
   std::vector<ReadSegment> segments_;
   std::vector<ReadUnit> units_;
   bool open_ = false;  // the last unit may take more

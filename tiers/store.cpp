@@ -99,7 +99,7 @@ class FolderStore final : public Store {
                     [&] { return read_extent(checkpoint, manifest, extent, bytes); });
   }
   Status read_all(const CheckpointInfo& checkpoint, const Contents& contents, ReadBuffers& buffers,
-                  const TakePieces& take, NearChunks* near) override {
+                  const TakePieces& take, LocalChunks* near) override {
     return no_throw("read a checkpoint", [&] {
       return read_pieces(files_, {job_folder(checkpoint.job), sanitise_job(checkpoint.job)},
                          contents.chain, contents.pieces, reader_options(), buffers, take, near);

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "tiers/file_system.h"
+#include "tiers/local_chunks.h"
 #include "tiers/manifest.h"
-#include "tiers/near_chunks.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
 
@@ -156,7 +156,7 @@ class Store {
   // that is right, and counted there; null: nothing is.
   virtual Status read_all(const CheckpointInfo& checkpoint, const Contents& contents,
                           ReadBuffers& buffers, const TakePieces& take,
-                          NearChunks* near = nullptr) = 0;
+                          LocalChunks* near = nullptr) = 0;
   // Reads one extent of the checkpoint's or an ancestor's manifest into `bytes` (exactly its size)
   // and checks it.
   virtual Status read(const CheckpointInfo& checkpoint, const Manifest& manifest,
@@ -165,7 +165,7 @@ class Store {
   // complete checkpoints beyond the newest `keep`, partial ones older than the newest complete one,
   // journals that nothing kept names, and what no checkpoint needs and nobody has written to for
   // long. Ancestors of what is kept stay, and do not count. Nothing goes before its successor is
-  // durable. (What a run's own backend prunes: tiers/backend/modules.h.)
+  // durable. (What a run's own backend prunes: tiers/backend/post_commit.h.)
   virtual Result<std::vector<PrunedItem>> prune_idle(const std::string& job,
                                                      const IdlePrune& options) = 0;
   // Names of the jobs' folders.

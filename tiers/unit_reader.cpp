@@ -22,7 +22,7 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 }  // namespace
 
 UnitReader::UnitReader(FileSystem& files, const JobPlace& job, const PartReaderOptions& options,
-                       ReadBuffers& buffers, ReadUnits units, NearChunks* near)
+                       ReadBuffers& buffers, ReadUnits units, LocalChunks* near)
     : files_(files),
       job_(job),
       options_(options),
@@ -309,7 +309,7 @@ void UnitReader::keep_ahead(std::unique_ptr<Part> part) {
     plan_->was_read();
   }
   if (!is_right) {
-    if (is_from_elsewhere(*part)) pass_over(*part);
+    if (is_from_elsewhere(*part)) allowed(*part);
     leave(part->number);
   } else if (part->goal) {
     if (part->moved->ok()) {
@@ -403,7 +403,7 @@ Status UnitReader::run(const TakePieces& take, const std::function<void(uint64_t
     std::unique_ptr<Part> part = next_part();
     if (part == nullptr) continue;
     if (!part->status.ok() && (part->is_ahead || is_from_elsewhere(*part))) {
-      if (is_from_elsewhere(*part)) pass_over(*part);
+      if (is_from_elsewhere(*part)) allowed(*part);
       to_read_.push_front(part->number);
     } else {
       use(*part, take, advance);
@@ -470,7 +470,7 @@ void UnitReader::use(Part& part, const TakePieces& take,
 }
 
 // What lies elsewhere is not right: the unit is read from where it belongs.
-void UnitReader::pass_over(const Part& part) {
+void UnitReader::allowed(const Part& part) {
   // Where bytes move on one by one, the others of the same file are right.
   const bool is_all_wrong = part.source == Source::kCopy && !options_.reads_all_it_can;
   if (is_all_wrong) copies_.at(part.unit->copy).is_wrong = true;

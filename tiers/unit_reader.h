@@ -21,8 +21,8 @@
 #include "tiers/ahead_files.h"
 #include "tiers/ahead_plan.h"
 #include "tiers/file_system.h"
+#include "tiers/local_chunks.h"
 #include "tiers/manifest_file.h"
-#include "tiers/near_chunks.h"
 #include "tiers/page_memory.h"
 #include "tiers/part_reader.h"
 #include "tiers/read_unit.h"
@@ -41,7 +41,7 @@ class UnitReader {
   // What `units` point to outlives it, and so does all else. `near` counts what is read; null:
   // nobody does.
   UnitReader(FileSystem& files, const JobPlace& job, const PartReaderOptions& options,
-             ReadBuffers& buffers, ReadUnits units, NearChunks* near);
+             ReadBuffers& buffers, ReadUnits units, LocalChunks* near);
   UnitReader(const UnitReader&) = delete;
   UnitReader& operator=(const UnitReader&) = delete;
   // Waits for what is on its way.
@@ -120,7 +120,7 @@ class UnitReader {
   std::unique_ptr<Part> next_part();
   void use(Part& part, const TakePieces& take, const std::function<void(uint64_t)>& advance);
   bool is_from_elsewhere(const Part& part) const { return part.source != Source::kStore; }
-  void pass_over(const Part& part);
+  void allowed(const Part& part);
   size_t gather(const ReadUnit& unit, size_t next);
   void give_back(Part& part);
   void close_idle(const Part& part);
@@ -130,7 +130,7 @@ class UnitReader {
   const JobPlace job_;
   const PartReaderOptions options_;
   ReadBuffers& buffers_;
-  NearChunks* const near_;
+  LocalChunks* const near_;
   std::vector<ReadSegment> segments_;
   const std::vector<ReadUnit> units_;
 

@@ -34,33 +34,33 @@ bool is_followed(Session& session, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 
 template <class F, class Wanted>
 CUresult make_array(const Call<F>& call, CUarray* out, const Wanted* wanted) {
-  Step step(call);
-  if (step.off()) return call.real(out, wanted);
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, wanted);
+  Session& session = hooked.session();
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   if (wanted != nullptr) shape = shape_of(*wanted);
-  add_shape(step.key, shape);
-  const CUresult result = step.made_again_in_order(
+  add_shape(hooked.key, shape);
+  const CUresult result = hooked.record_or_repeat_in_order(
       [&] { return with_room(session, [&] { return call.real(out, wanted); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
     session.arrays().add(*out, shape, session.contexts().current());
-    if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(step, *out);
+    if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(hooked, *out);
   }
   return result;
 }
 
 template <class Array>
 CUresult destroy_array(const Call<CUresult(Array)>& call, Array array) {
-  Step step(call);
-  if (step.off()) return call.real(array);
-  Arrays& arrays = step.session().arrays();
-  step.key.add(arrays.known(array));
-  const CUresult result = step.made_again_in_order([&] { return call.real(array); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(array);
+  Arrays& arrays = hooked.session().arrays();
+  hooked.key.add(arrays.known(array));
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(array); });
   if (result != CUDA_SUCCESS) return result;
-  step.session().tile_pools().tiles.remove(arrays.number_of(array));
+  hooked.session().tile_pools().tiles.remove(arrays.number_of(array));
   arrays.remove(array);
-  end_tile_pools(step);
+  end_tile_pools(hooked);
   return result;
 }
 
@@ -69,39 +69,39 @@ CUresult destroy_array(const Call<CUresult(Array)>& call, Array array) {
 template <class F, class... A>
 CUresult make_object(const Call<F>& call, unsigned long long* out,
                      const CUDA_RESOURCE_DESC* resource, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(out, resource, args...);
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, resource, args...);
+  Session& session = hooked.session();
   if (resource != nullptr) {
-    step.check(resource->resType);
+    hooked.check(resource->resType);
     if (resource->resType == CU_RESOURCE_TYPE_ARRAY) {
-      step.key.add(session.arrays().known(resource->res.array.hArray));
+      hooked.key.add(session.arrays().known(resource->res.array.hArray));
     } else if (resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
-      step.key.add(session.arrays().known(resource->res.mipmap.hMipmappedArray));
+      hooked.key.add(session.arrays().known(resource->res.mipmap.hMipmappedArray));
     } else {
-      step.key.add(session.known(resource->res.linear.devPtr));
+      hooked.key.add(session.known(resource->res.linear.devPtr));
     }
   }
   auto real = [&] { return call.real(out, resource, args...); };
   session.arrays().note_object();
-  if (!step.replaying()) {
-    const CUresult result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
+  if (!hooked.replaying()) {
+    const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
-      step.record(result);
+      hooked.record(result);
     } else {
-      step.record_answer(result, out, sizeof *out);
+      hooked.record_answer(result, out, sizeof *out);
     }
     return result;
   }
-  const CUresult recorded = step.expect();
+  const CUresult recorded = hooked.match_next_entry();
   if (recorded != CUDA_SUCCESS) return recorded;
-  step.repeated(real);
+  hooked.repeat(real);
   unsigned long long before = 0;
-  step.take_answer(&before, sizeof before);
+  hooked.take_answer(&before, sizeof before);
   if (before != *out) {
-    Session::impossible(kExitImpossible, "the texture or surface that was " + hex_text(before) +
-                                             " is " + hex_text(*out) +
-                                             " now, and device memory may hold its handle");
+    Session::fatal(kExitImpossible, "the texture or surface that was " + hex_text(before) + " is " +
+                                        hex_text(*out) +
+                                        " now, and device memory may hold its handle");
   }
   return recorded;
 }
@@ -119,31 +119,31 @@ CUresult array_create(const Call<decltype(cuArray3DCreate_v2)>& call, CUarray* o
 
 CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipmappedArray* out,
                       const CUDA_ARRAY3D_DESCRIPTOR* wanted, unsigned levels) {
-  Step step(call);
-  if (step.off()) return call.real(out, wanted, levels);
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, wanted, levels);
+  Session& session = hooked.session();
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   if (wanted != nullptr) shape = *wanted;
-  add_shape(step.key, shape);
-  step.check(levels);
-  const CUresult result = step.made_again_in_order(
+  add_shape(hooked.key, shape);
+  hooked.check(levels);
+  const CUresult result = hooked.record_or_repeat_in_order(
       [&] { return with_room(session, [&] { return call.real(out, wanted, levels); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
     session.arrays().add(*out, shape, levels, session.contexts().current());
-    if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(step, *out);
+    if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(hooked, *out);
   }
   return result;
 }
 
 CUresult array_level(const Call<decltype(cuMipmappedArrayGetLevel)>& call, CUarray* out,
                      CUmipmappedArray array, unsigned level) {
-  Step step(call);
-  if (step.off()) return call.real(out, array, level);
-  step.key.add(step.session().arrays().known(array));
-  step.check(level);
-  const CUresult result = step.made_again([&] { return call.real(out, array, level); });
-  if (result == CUDA_SUCCESS) step.session().arrays().add_level(*out, array, level);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, array, level);
+  hooked.key.add(hooked.session().arrays().known(array));
+  hooked.check(level);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(out, array, level); });
+  if (result == CUDA_SUCCESS) hooked.session().arrays().add_level(*out, array, level);
   return result;
 }
 
@@ -167,10 +167,10 @@ CUresult object_create(const Call<decltype(cuSurfObjectCreate)>& call, CUsurfObj
 }
 
 CUresult object_destroy(const Call<decltype(cuTexObjectDestroy)>& call, unsigned long long object) {
-  Step step(call);
-  if (step.off()) return call.real(object);
-  step.check(object);
-  return step.made_again_in_order([&] { return call.real(object); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(object);
+  hooked.check(object);
+  return hooked.record_or_repeat_in_order([&] { return call.real(object); });
 }
 
 }  // namespace gpusnap::handle

@@ -20,11 +20,11 @@ void add_block(WriteSet& writes, const HostBlock& block) {
 // `for_each(visit)` calls visit(HostBlock to, uint64_t from) of each copy. `failed`: where the
 // driver tells which copy it could not make, or null. `array`: one of them is of an array.
 template <class ForEach, class Real>
-CUresult follow_batch(Step& step, CUstream stream, size_t* failed, bool array, ForEach&& for_each,
-                      Real&& real) {
-  Session& session = step.session();
-  const CUstream on = step.stream(stream);
-  const bool captured = step.captured(), asked = step.asks_writes();
+CUresult follow_batch(HookedCall& hooked, CUstream stream, size_t* failed, bool array,
+                      ForEach&& for_each, Real&& real) {
+  Session& session = hooked.session();
+  const CUstream on = hooked.stream(stream);
+  const bool captured = hooked.captured(), asked = hooked.asks_writes();
   bool shared = false, pageable = false;
   uint64_t hash = 0;
   for_each([&](const HostBlock& to, uint64_t from) {
@@ -33,29 +33,29 @@ CUresult follow_batch(Step& step, CUstream stream, size_t* failed, bool array, F
     const Side side = side_of(session, address);
     shared = shared || side == Side::kShared;
     pageable = pageable || side == Side::kHost;
-    if (asked) add_block(step.writes, to);
+    if (asked) add_block(hooked.writes, to);
   });
-  step.key.add(hash);
-  if (captured) return step.made_again(real);
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
-    if ((step.entry().head.flags & kHasAnswer) != 0) step.take_answer(failed, sizeof *failed);
+  hooked.key.add(hash);
+  if (captured) return hooked.record_or_repeat(real);
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
+    if ((hooked.entry().head.flags & kHasAnswer) != 0) hooked.take_answer(failed, sizeof *failed);
     return recorded;
   }
   const bool followed = !array && !pageable;
   HostWrite* const write = followed && shared ? session.begin_host_write(on) : nullptr;
-  const CUresult result = step.made([&] {
+  const CUresult result = hooked.call_driver([&] {
     const CUresult given = real();
     if (write != nullptr) write->mark(session.driver(), given, on);
     return given;
   });
   if (result == CUDA_SUCCESS && !followed) {
-    session.refuse(std::string(name_of(step.hook())) +
+    session.refuse(std::string(name_of(hooked.hook())) +
                    (array ? " of an array" : " into pageable memory"));
   } else if (result != CUDA_SUCCESS && failed != nullptr) {
-    step.record_answer(result, failed, sizeof *failed);
+    hooked.record_answer(result, failed, sizeof *failed);
   } else {
-    step.record(result);
+    hooked.record(result);
   }
   if (!followed || !shared) return result;
   for_each([&](const HostBlock& to, uint64_t) {
@@ -71,10 +71,10 @@ template <class F, class... A>
 CUresult plain_batch(const Call<F>& call, CUdeviceptr* to, CUdeviceptr* from, size_t* sizes,
                      size_t count, CUstream stream, size_t* failed, A... args) {
   auto real = [&] { return call.real(to, from, sizes, count, args...); };
-  Step step(call);
-  if (step.off()) return real();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
   return follow_batch(
-      step, stream, failed, false,
+      hooked, stream, failed, false,
       [&](auto&& visit) {
         if (to == nullptr || from == nullptr || sizes == nullptr) return;
         for (size_t i = 0; i < count; ++i) {
@@ -104,11 +104,11 @@ template <class F, class... A>
 CUresult box_batch(const Call<F>& call, size_t count, CUDA_MEMCPY3D_BATCH_OP* copies,
                    CUstream stream, size_t* failed, A... args) {
   auto real = [&] { return call.real(count, copies, args...); };
-  Step step(call);
-  if (step.off()) return real();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
   const std::span all(copies, copies == nullptr ? 0 : count);
   return follow_batch(
-      step, stream, failed, std::ranges::any_of(all, is_array),
+      hooked, stream, failed, std::ranges::any_of(all, is_array),
       [&](auto&& visit) {
         for (const CUDA_MEMCPY3D_BATCH_OP& copy : all) {
           if (!is_array(copy)) visit(block_of(copy), copy.src.op.ptr.ptr);
@@ -148,11 +148,11 @@ CUresult decompress(const Call<decltype(cuMemBatchDecompressAsync)>& call,
                     CUmemDecompressParams* pieces, size_t count, unsigned flags, size_t* failed,
                     CUstream stream) {
   auto real = [&] { return call.real(pieces, count, flags, failed, stream); };
-  Step step(call);
-  if (step.off()) return real();
-  step.check(flags);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  hooked.check(flags);
   return follow_batch(
-      step, stream, failed, false,
+      hooked, stream, failed, false,
       [&](auto&& visit) {
         for (const CUmemDecompressParams& piece :
              std::span(pieces, pieces == nullptr ? 0 : count)) {

@@ -9,10 +9,10 @@ namespace gpusnap::handle {
 namespace {
 // `real(HostCallback*)` makes the call with what is to run in the place of the function.
 template <class Real>
-CUresult follow_function(Step& step, const HostFunction& function, Real&& real) {
-  Session& session = step.session();
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+CUresult follow_function(HookedCall& hooked, const HostFunction& function, Real&& real) {
+  Session& session = hooked.session();
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded == CUDA_SUCCESS) session.remember_callback(function);
     return recorded;
   }
@@ -20,12 +20,12 @@ CUresult follow_function(Step& step, const HostFunction& function, Real&& real) 
   callback->session = &session;
   callback->function = function;
   // From the call on it is the driver's thread's, which waits until the call has been journaled.
-  const CUresult result = step.made([&] { return real(callback.get()); });
+  const CUresult result = hooked.call_driver([&] { return real(callback.get()); });
   // What the host has changed by now cannot be in doubt when the function begins.
   if (session.host_function_runs()) {
-    step.record(result);
+    hooked.record(result);
   } else {
-    step.record_visible(result, false, nullptr);
+    hooked.record_visible(result, false, nullptr);
   }
   if (result == CUDA_SUCCESS) session.callback_launched(*callback.release());
   return result;
@@ -34,15 +34,15 @@ CUresult follow_function(Step& step, const HostFunction& function, Real&& real) 
 
 CUresult host_function(const Call<CUresult(CUstream, CUhostFn, void*)>& call, CUstream stream,
                        CUhostFn function, void* user) {
-  Step step(call);
-  if (step.off()) return call.real(stream, function, user);
-  (void)step.stream(stream);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(stream, function, user);
+  (void)hooked.stream(stream);
   // In a capture it becomes a node (graph_callback.h).
-  if (function == nullptr || step.captured()) {
-    return step.made_again([&] { return call.real(stream, function, user); });
+  if (function == nullptr || hooked.captured()) {
+    return hooked.record_or_repeat([&] { return call.real(stream, function, user); });
   }
   const HostFunction followed{.plain = function, .user = user};
-  return follow_function(step, followed, [&](HostCallback* callback) {
+  return follow_function(hooked, followed, [&](HostCallback* callback) {
     return call.real(stream, run_host_callback, callback);
   });
 }
@@ -50,15 +50,15 @@ CUresult host_function(const Call<CUresult(CUstream, CUhostFn, void*)>& call, CU
 // Captured streams take none.
 CUresult stream_callback(const Call<decltype(cuStreamAddCallback)>& call, CUstream stream,
                          CUstreamCallback function, void* user, unsigned flags) {
-  Step step(call);
-  if (step.off()) return call.real(stream, function, user, flags);
-  (void)step.stream(stream);
-  step.key.add(flags);
-  if (function == nullptr || step.captured()) {
-    return step.made_again([&] { return call.real(stream, function, user, flags); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(stream, function, user, flags);
+  (void)hooked.stream(stream);
+  hooked.key.add(flags);
+  if (function == nullptr || hooked.captured()) {
+    return hooked.record_or_repeat([&] { return call.real(stream, function, user, flags); });
   }
   const HostFunction followed{.callback = function, .stream = stream, .user = user};
-  return follow_function(step, followed, [&](HostCallback* callback) {
+  return follow_function(hooked, followed, [&](HostCallback* callback) {
     return call.real(stream, run_stream_callback, callback, flags);
   });
 }

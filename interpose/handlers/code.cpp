@@ -16,17 +16,17 @@ namespace gpusnap::handle {
 namespace {
 // The __managed__ variables of what is used for the first time: the host sees them from now on, so
 // other threads that come to use it wait until they are known.
-void note_managed(Step& step) {
-  Session& session = step.session();
+void note_managed(HookedCall& hooked) {
+  Session& session = hooked.session();
   Modules& modules = session.modules();
   while (modules.looks_for_managed()) {
-    (void)step.outside([] { return sched_yield() == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; });
+    (void)hooked.unlocked([] { return sched_yield() == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; });
   }
   std::vector<Modules::Managed> wanted = modules.begin_managed();
   if (wanted.empty()) return;
   session.note_context();
   const auto context = reinterpret_cast<uint64_t>(session.contexts().current());
-  (void)step.outside([&] {
+  (void)hooked.unlocked([&] {
     for (Modules::Managed& one : wanted) modules.find_managed(one);
     return CUDA_SUCCESS;
   });
@@ -96,15 +96,15 @@ Image look_at_file(const char* path) {
 }
 
 template <class F, class... A>
-CUresult load_module(const Call<F>& call, const Image& image, Step& step, CUmodule* out,
+CUresult load_module(const Call<F>& call, const Image& image, HookedCall& hooked, CUmodule* out,
                      A... args) {
-  step.key.add(image.hash);
-  const CUresult result = step.made_again_in_order([&] { return call.real(out, args...); });
+  hooked.key.add(image.hash);
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(out, args...); });
   if (result == CUDA_SUCCESS) {
-    Session& session = step.session();
+    Session& session = hooked.session();
     session.note_context();
     session.modules().add_module(*out, session.contexts().current(), image.contents);
-    note_managed(step);
+    note_managed(hooked);
   }
   return result;
 }
@@ -112,64 +112,65 @@ CUresult load_module(const Call<F>& call, const Image& image, Step& step, CUmodu
 
 CUresult module_load(const Call<CUresult(CUmodule*, const char*)>& call, CUmodule* out,
                      const char* path) {
-  Step step(call);
-  if (step.off()) return call.real(out, path);
-  return load_module(call, look_at_file(path), step, out, path);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, path);
+  return load_module(call, look_at_file(path), hooked, out, path);
 }
 
 CUresult module_load(const Call<CUresult(CUmodule*, const void*)>& call, CUmodule* out,
                      const void* image) {
-  Step step(call);
-  if (step.off()) return call.real(out, image);
-  return load_module(call, look_at_memory(image), step, out, image);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, image);
+  return load_module(call, look_at_memory(image), hooked, out, image);
 }
 
 CUresult module_load(
     const Call<CUresult(CUmodule*, const void*, unsigned, CUjit_option*, void**)>& call,
     CUmodule* out, const void* image, unsigned count, CUjit_option* options, void** values) {
-  Step step(call);
-  if (step.off()) return call.real(out, image, count, options, values);
-  return load_module(call, look_at_memory(image), step, out, image, count, options, values);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, image, count, options, values);
+  return load_module(call, look_at_memory(image), hooked, out, image, count, options, values);
 }
 
 namespace {
 // What goes with a module: its variables. Those of one that was loaded since the cut are not in the
 // map, nor in the snapshot.
 template <class Handle>
-void add_globals(Step& step, Handle handle) {
-  const uint64_t number = step.session().modules().number_of(handle);
-  step.writes.add_nothing();
-  for (const auto& [address, range] : step.session().memory().ranges()) {
+void add_globals(HookedCall& hooked, Handle handle) {
+  const uint64_t number = hooked.session().modules().number_of(handle);
+  hooked.writes.add_nothing();
+  for (const auto& [address, range] : hooked.session().memory().ranges()) {
     if (range.kind == MemoryKind::kGlobal && range.module == number) {
-      step.writes.add(address, range.size);
+      hooked.writes.add(address, range.size);
     }
   }
 }
 }  // namespace
 
 CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
-  Step step(call);
-  if (step.off()) return call.real(module);
-  if (step.asks_writes()) add_globals(step, module);
-  step.before_write();
-  const bool managed = end_managed(step.session(), step.session().modules().number_of(module));
-  const CUresult result = step.made_again_in_order([&] { return call.real(module); });
-  if (result != CUDA_SUCCESS && managed) refuse_managed(step.session());
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(module);
+  if (hooked.asks_writes()) add_globals(hooked, module);
+  hooked.before_write();
+  const bool managed = end_managed(hooked.session(), hooked.session().modules().number_of(module));
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(module); });
+  if (result != CUDA_SUCCESS && managed) refuse_managed(hooked.session());
   if (result == CUDA_SUCCESS) {
-    step.session().modules().remove_module(module, step.session().memory());
+    hooked.session().modules().remove_module(module, hooked.session().memory());
   }
   return result;
 }
 
 CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const char*)>& call,
                              CUfunction* out, CUmodule module, const char* name) {
-  Step step(call);
-  if (step.off()) return call.real(out, module, name);
-  if (name == nullptr) return step.made_again([&] { return call.real(out, module, name); });
-  step.key.name = name;
-  const CUresult result = step.made_again_in_order([&] { return call.real(out, module, name); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, module, name);
+  if (name == nullptr) return hooked.record_or_repeat([&] { return call.real(out, module, name); });
+  hooked.key.name = name;
+  const CUresult result =
+      hooked.record_or_repeat_in_order([&] { return call.real(out, module, name); });
   if (result == CUDA_SUCCESS) {
-    Modules& modules = step.session().modules();
+    Modules& modules = hooked.session().modules();
     modules.add_function(*out, modules.number_of(module), name);
   }
   return result;
@@ -194,43 +195,43 @@ void note_global(Session& session, Handle module, const CUdeviceptr* address, co
 }
 
 template <class F, class Handle>
-CUresult get_global(const Call<F>& call, Step& step, CUdeviceptr* address, size_t* bytes,
+CUresult get_global(const Call<F>& call, HookedCall& hooked, CUdeviceptr* address, size_t* bytes,
                     Handle module, const char* name) {
   // Both are wanted by us, whatever the program leaves out.
   CUdeviceptr own_address = 0;
   size_t own_bytes = 0;
   if (address == nullptr) address = &own_address;
   if (bytes == nullptr) bytes = &own_bytes;
-  step.key.name = name;
+  hooked.key.name = name;
   const CUresult result =
-      step.made_again_in_order([&] { return call.real(address, bytes, module, name); });
+      hooked.record_or_repeat_in_order([&] { return call.real(address, bytes, module, name); });
   if (result != CUDA_SUCCESS) return result;
   if constexpr (std::is_same_v<Handle, CUlibrary>) {
-    step.session().modules().use_library(module);
-    note_managed(step);
+    hooked.session().modules().use_library(module);
+    note_managed(hooked);
   }
-  note_global(step.session(), module, address, bytes, name);
+  note_global(hooked.session(), module, address, bytes, name);
   return result;
 }
 }  // namespace
 
 CUresult module_get_global(const Call<CUresult(CUdeviceptr*, size_t*, CUmodule, const char*)>& call,
                            CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
-  Step step(call);
-  if (step.off()) return call.real(address, bytes, module, name);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(address, bytes, module, name);
   if (name == nullptr) {
-    return step.made_again([&] { return call.real(address, bytes, module, name); });
+    return hooked.record_or_repeat([&] { return call.real(address, bytes, module, name); });
   }
-  return get_global(call, step, address, bytes, module, name);
+  return get_global(call, hooked, address, bytes, module, name);
 }
 
 namespace {
 template <class F, class... A>
-CUresult load_library(const Call<F>& call, const Image& image, Step& step, CUlibrary* out,
+CUresult load_library(const Call<F>& call, const Image& image, HookedCall& hooked, CUlibrary* out,
                       A... args) {
-  step.key.add(image.hash);
-  const CUresult result = step.made_again_in_order([&] { return call.real(out, args...); });
-  if (result == CUDA_SUCCESS) step.session().modules().add_library(*out, image.contents);
+  hooked.key.add(image.hash);
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(out, args...); });
+  if (result == CUDA_SUCCESS) hooked.session().modules().add_library(*out, image.contents);
   return result;
 }
 }  // namespace
@@ -240,11 +241,11 @@ CUresult library_load(const Call<CUresult(CUlibrary*, const void*, CUjit_option*
                       CUlibrary* out, const void* image, CUjit_option* jit_options,
                       void** jit_values, unsigned jit_count, CUlibraryOption* options,
                       void** values, unsigned count) {
-  Step step(call);
-  if (step.off()) {
+  HookedCall hooked(call);
+  if (hooked.passthrough()) {
     return call.real(out, image, jit_options, jit_values, jit_count, options, values, count);
   }
-  return load_library(call, look_at_memory(image), step, out, image, jit_options, jit_values,
+  return load_library(call, look_at_memory(image), hooked, out, image, jit_options, jit_values,
                       jit_count, options, values, count);
 }
 
@@ -253,52 +254,54 @@ CUresult library_load(const Call<CUresult(CUlibrary*, const char*, CUjit_option*
                       CUlibrary* out, const char* path, CUjit_option* jit_options,
                       void** jit_values, unsigned jit_count, CUlibraryOption* options,
                       void** values, unsigned count) {
-  Step step(call);
-  if (step.off()) {
+  HookedCall hooked(call);
+  if (hooked.passthrough()) {
     return call.real(out, path, jit_options, jit_values, jit_count, options, values, count);
   }
-  return load_library(call, look_at_file(path), step, out, path, jit_options, jit_values, jit_count,
-                      options, values, count);
+  return load_library(call, look_at_file(path), hooked, out, path, jit_options, jit_values,
+                      jit_count, options, values, count);
 }
 
 CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library) {
-  Step step(call);
-  if (step.off()) return call.real(library);
-  if (step.asks_writes()) add_globals(step, library);
-  step.before_write();
-  const bool managed = end_managed(step.session(), step.session().modules().number_of(library));
-  const CUresult result = step.made_again_in_order([&] { return call.real(library); });
-  if (result != CUDA_SUCCESS && managed) refuse_managed(step.session());
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(library);
+  if (hooked.asks_writes()) add_globals(hooked, library);
+  hooked.before_write();
+  const bool managed = end_managed(hooked.session(), hooked.session().modules().number_of(library));
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(library); });
+  if (result != CUDA_SUCCESS && managed) refuse_managed(hooked.session());
   if (result == CUDA_SUCCESS) {
-    step.session().modules().remove_library(library, step.session().memory());
+    hooked.session().modules().remove_library(library, hooked.session().memory());
   }
   return result;
 }
 
 CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& call, CUkernel* out,
                      CUlibrary library, const char* name) {
-  Step step(call);
-  if (step.off()) return call.real(out, library, name);
-  if (name == nullptr) return step.made_again([&] { return call.real(out, library, name); });
-  step.key.name = name;
-  const CUresult result = step.made_again_in_order([&] { return call.real(out, library, name); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, library, name);
+  if (name == nullptr)
+    return hooked.record_or_repeat([&] { return call.real(out, library, name); });
+  hooked.key.name = name;
+  const CUresult result =
+      hooked.record_or_repeat_in_order([&] { return call.real(out, library, name); });
   if (result == CUDA_SUCCESS) {
-    Modules& modules = step.session().modules();
+    Modules& modules = hooked.session().modules();
     modules.add_kernel(*out, modules.number_of(library), name);
     modules.use_library(library);
-    note_managed(step);
+    note_managed(hooked);
   }
   return result;
 }
 
 CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule* out,
                      CUlibrary library) {
-  Step step(call);
-  if (step.off()) return call.real(out, library);
-  const CUresult result = step.made_again_in_order([&] { return call.real(out, library); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, library);
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(out, library); });
   if (result == CUDA_SUCCESS) {
-    step.session().modules().use_library(library, *out);
-    note_managed(step);
+    hooked.session().modules().use_library(library, *out);
+    note_managed(hooked);
   }
   return result;
 }
@@ -307,50 +310,50 @@ CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*
 CUresult library_get(const Call<decltype(cuLibraryGetUnifiedFunction)>& call, void** out,
                      CUlibrary library, const char* name) {
   auto real = [&] { return call.real(out, library, name); };
-  Step step(call);
-  if (step.off()) return real();
-  if (name == nullptr || out == nullptr) return step.made_again(real);
-  step.key.name = name;
-  if (!step.replaying()) {
-    const CUresult result = step.made_in_order(MemoryOrder::Kind::kMayWait, real);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  if (name == nullptr || out == nullptr) return hooked.record_or_repeat(real);
+  hooked.key.name = name;
+  if (!hooked.replaying()) {
+    const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
     if (result != CUDA_SUCCESS) {
-      step.record(result);
+      hooked.record(result);
       return result;
     }
-    step.record_answer(result, out, sizeof *out);
+    hooked.record_answer(result, out, sizeof *out);
   } else {
-    const CUresult recorded = step.expect();
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
-    step.repeated(real);
+    hooked.repeat(real);
     void* before = nullptr;
-    step.take_answer(&before, sizeof before);
+    hooked.take_answer(&before, sizeof before);
     if (before != *out) {
-      Session::impossible(kExitImpossible, "the function " + std::string(name) +
-                                               " is elsewhere in this process, and the device " +
-                                               "may hold its address");
+      Session::fatal(kExitImpossible, "the function " + std::string(name) +
+                                          " is elsewhere in this process, and the device " +
+                                          "may hold its address");
     }
   }
-  step.session().modules().use_library(library);
-  note_managed(step);
+  hooked.session().modules().use_library(library);
+  note_managed(hooked);
   return CUDA_SUCCESS;
 }
 
 CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const char*)>& call,
                      CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
-  Step step(call);
-  if (step.off()) return call.real(address, bytes, library, name);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(address, bytes, library, name);
   if (name == nullptr) {
-    return step.made_again([&] { return call.real(address, bytes, library, name); });
+    return hooked.record_or_repeat([&] { return call.real(address, bytes, library, name); });
   }
-  return get_global(call, step, address, bytes, library, name);
+  return get_global(call, hooked, address, bytes, library, name);
 }
 
 CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, CUfunction* out,
                              CUkernel kernel) {
-  Step step(call);
-  if (step.off()) return call.real(out, kernel);
-  const CUresult result = step.made_again_in_order([&] { return call.real(out, kernel); });
-  if (result == CUDA_SUCCESS) step.session().modules().alias_function(*out, kernel);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, kernel);
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(out, kernel); });
+  if (result == CUDA_SUCCESS) hooked.session().modules().alias_function(*out, kernel);
   return result;
 }
 
@@ -359,23 +362,23 @@ namespace {
 // names that it asks for: both must be as they were. `count_of` and `name_of` are the driver's, or
 // null.
 template <class Handle, class Owner, class Count, class Name, class Real, class Add>
-CUresult list_kernels(Step& step, Handle* handles, unsigned capacity, Owner owner, Count count_of,
-                      Name name_of_handle, Real&& real, Add&& add) {
-  if (handles == nullptr) return step.made_again(real);
+CUresult list_kernels(HookedCall& hooked, Handle* handles, unsigned capacity, Owner owner,
+                      Count count_of, Name name_of_handle, Real&& real, Add&& add) {
+  if (handles == nullptr) return hooked.record_or_repeat(real);
   if (count_of == nullptr || name_of_handle == nullptr) {
-    return step.not_followed(name_of(step.hook()), real);
+    return hooked.record_or_refuse(name_of(hooked.hook()), real);
   }
   CUresult result;
-  if (step.replaying()) {
-    result = step.expect();
-    if (result == CUDA_SUCCESS) step.repeated(real);
+  if (hooked.replaying()) {
+    result = hooked.match_next_entry();
+    if (result == CUDA_SUCCESS) hooked.repeat(real);
   } else {
-    result = step.made(real);
-    if (result != CUDA_SUCCESS) step.record(result);
+    result = hooked.call_driver(real);
+    if (result != CUDA_SUCCESS) hooked.record(result);
   }
   if (result != CUDA_SUCCESS) return result;
   std::vector<std::string> names;
-  (void)step.outside([&] {
+  (void)hooked.unlocked([&] {
     unsigned count = 0;
     if (count_of(&count, owner) != CUDA_SUCCESS) count = 0;
     for (unsigned i = 0; i < std::min(count, capacity); ++i) {
@@ -389,17 +392,16 @@ CUresult list_kernels(Step& step, Handle* handles, unsigned capacity, Owner owne
   for (const std::string& name : names) {
     hash = hash * 31 + checksum(std::as_bytes(std::span(name)));
   }
-  if (step.replaying()) {
+  if (hooked.replaying()) {
     uint64_t recorded = 0;
-    step.take_answer(&recorded, sizeof recorded);
+    hooked.take_answer(&recorded, sizeof recorded);
     if (recorded != hash) {
-      Session::impossible(
-          kExitImpossible,
-          std::string(name_of(step.hook())) +
-              " lists other kernels than when it was recorded, or in another order");
+      Session::fatal(kExitImpossible,
+                     std::string(name_of(hooked.hook())) +
+                         " lists other kernels than when it was recorded, or in another order");
     }
   } else {
-    step.record_answer(result, &hash, sizeof hash);
+    hooked.record_answer(result, &hash, sizeof hash);
   }
   for (size_t i = 0; i < names.size(); ++i) add(handles[i], names[i].c_str());
   return result;
@@ -409,13 +411,13 @@ CUresult list_kernels(Step& step, Handle* handles, unsigned capacity, Owner owne
 CUresult enumerate_code(const Call<decltype(cuModuleEnumerateFunctions)>& call,
                         CUfunction* functions, unsigned capacity, CUmodule module) {
   auto real = [&] { return call.real(functions, capacity, module); };
-  Step step(call);
-  if (step.off()) return real();
-  Modules& modules = step.session().modules();
-  const Driver& driver = step.session().driver();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  Modules& modules = hooked.session().modules();
+  const Driver& driver = hooked.session().driver();
   const uint64_t number = modules.number_of(module);
-  step.key.add(number, capacity);
-  return list_kernels(step, functions, capacity, module, driver.cuModuleGetFunctionCount,
+  hooked.key.add(number, capacity);
+  return list_kernels(hooked, functions, capacity, module, driver.cuModuleGetFunctionCount,
                       driver.cuFuncGetName, real, [&](CUfunction function, const char* name) {
                         modules.add_function(function, number, name);
                       });
@@ -424,29 +426,29 @@ CUresult enumerate_code(const Call<decltype(cuModuleEnumerateFunctions)>& call,
 CUresult enumerate_code(const Call<decltype(cuLibraryEnumerateKernels)>& call, CUkernel* kernels,
                         unsigned capacity, CUlibrary library) {
   auto real = [&] { return call.real(kernels, capacity, library); };
-  Step step(call);
-  if (step.off()) return real();
-  Modules& modules = step.session().modules();
-  const Driver& driver = step.session().driver();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  Modules& modules = hooked.session().modules();
+  const Driver& driver = hooked.session().driver();
   const uint64_t number = modules.number_of(library);
-  step.key.add(number, capacity);
+  hooked.key.add(number, capacity);
   const CUresult result =
-      list_kernels(step, kernels, capacity, library, driver.cuLibraryGetKernelCount,
+      list_kernels(hooked, kernels, capacity, library, driver.cuLibraryGetKernelCount,
                    driver.cuKernelGetName, real, [&](CUkernel kernel, const char* name) {
                      modules.add_kernel(kernel, number, name);
                      modules.use_library(library);
                    });
-  note_managed(step);
+  note_managed(hooked);
   return result;
 }
 
 CUresult get_module(const Call<CUresult(CUmodule*, CUfunction)>& call, CUmodule* out,
                     CUfunction function) {
-  Step step(call);
-  if (step.off()) return call.real(out, function);
-  step.key.add(step.session().modules().function(function));
-  const CUresult result = step.made_again([&] { return call.real(out, function); });
-  if (result == CUDA_SUCCESS) step.session().modules().met_module(*out);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, function);
+  hooked.key.add(hooked.session().modules().function(function));
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(out, function); });
+  if (result == CUDA_SUCCESS) hooked.session().modules().met_module(*out);
   return result;
 }
 
@@ -458,9 +460,9 @@ CUresult launch(const Call<decltype(cuLaunchKernel)>& call, CUfunction function,
     return call.real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
                      stream, params, extra);
   };
-  Step step(call);
-  if (step.off()) return real();
-  return follow_launch(step, function,
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  return follow_launch(hooked, function,
                        {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes}, stream,
                        {params, extra}, real);
 }
@@ -468,10 +470,10 @@ CUresult launch(const Call<decltype(cuLaunchKernel)>& call, CUfunction function,
 CUresult launch(const Call<decltype(cuLaunchKernelEx)>& call, const CUlaunchConfig* config,
                 CUfunction function, void** params, void** extra) {
   auto real = [&] { return call.real(config, function, params, extra); };
-  Step step(call);
-  if (step.off()) return real();
-  if (config == nullptr) return step.skipped(real);
-  return follow_launch(step, function,
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  if (config == nullptr) return hooked.record_or_skip(real);
+  return follow_launch(hooked, function,
                        {config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
                         config->blockDimY, config->blockDimZ, config->sharedMemBytes},
                        config->hStream, {params, extra}, real);
@@ -485,9 +487,9 @@ CUresult launch(const Call<decltype(cuLaunchCooperativeKernel)>& call, CUfunctio
     return call.real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
                      stream, params);
   };
-  Step step(call);
-  if (step.off()) return real();
-  return follow_launch(step, function,
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  return follow_launch(hooked, function,
                        {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes}, stream,
                        {params, nullptr}, real);
 }

@@ -40,13 +40,13 @@ std::span<const std::byte> given(Session& session, const Copy& copy) {
   return {reinterpret_cast<const std::byte*>(copy.from), copy.to.width};
 }
 
-CUresult replay_back(Step& step, const Copy& copy) {
-  const CUresult recorded = step.expect();
+CUresult replay_back(HookedCall& hooked, const Copy& copy) {
+  const CUresult recorded = hooked.match_next_entry();
   if (recorded != CUDA_SUCCESS) return recorded;
-  if ((step.entry().head.flags & kDeferred) != 0) {
-    step.session().remember_deferred(copy.to);
+  if ((hooked.entry().head.flags & kDeferred) != 0) {
+    hooked.session().remember_deferred(copy.to);
   } else {
-    step.take_answer(copy.to);
+    hooked.take_answer(copy.to);
   }
   return recorded;
 }
@@ -54,12 +54,12 @@ CUresult replay_back(Step& step, const Copy& copy) {
 // Host memory that is not pinned has its bytes when the call returns; pinned memory has them when
 // the program synchronises with the copy.
 template <class Real>
-CUresult record_later(Step& step, const Copy& copy, CUstream stream, Real&& real) {
-  Session& session = step.session();
-  OwnCopies::Ticket own = session.own_copy();
+CUresult record_later(HookedCall& hooked, const Copy& copy, CUstream stream, Real&& real) {
+  Session& session = hooked.session();
+  ProgramCopies::Ticket own = session.own_copy();
   const ProgressMark mark = session.take_progress_mark();
   CUresult marked = CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = step.made([&] {
+  const CUresult result = hooked.call_driver([&] {
     const CUresult copied = real();
     if (copied == CUDA_SUCCESS && mark.word != nullptr) {
       marked = write_mark(session.driver(), mark, stream);
@@ -68,7 +68,7 @@ CUresult record_later(Step& step, const Copy& copy, CUstream stream, Real&& real
   });
   if (marked == CUDA_SUCCESS) {
     session.defer(copy.to, mark, false, std::move(own));
-    session.recorder().append(static_cast<uint16_t>(step.hook()), step.key, result, kDeferred,
+    session.recorder().append(static_cast<uint16_t>(hooked.hook()), hooked.key, result, kDeferred,
                               nullptr, {});
     return result;
   }
@@ -76,55 +76,57 @@ CUresult record_later(Step& step, const Copy& copy, CUstream stream, Real&& real
   if (result == CUDA_SUCCESS) {
     session.refuse(kNoProgressMark);
   } else {
-    step.record(result);
+    hooked.record(result);
   }
   return result;
 }
 
 template <class Real>
-CUresult record_back(Step& step, Side side, const Copy& copy, CUstream stream, Real&& real) {
-  if (copy.async && side == Side::kShared) return record_later(step, copy, stream, real);
+CUresult record_back(HookedCall& hooked, Side side, const Copy& copy, CUstream stream,
+                     Real&& real) {
+  if (copy.async && side == Side::kShared) return record_later(hooked, copy, stream, real);
   // A copy from device memory may be on its way still: the next synchronisation looks again.
-  if (side == Side::kShared) step.device_may_write();
-  OwnCopies::Ticket own = step.session().own_copy();
-  const CUresult result = step.made(real);
+  if (side == Side::kShared) hooked.device_may_write();
+  ProgramCopies::Ticket own = hooked.session().own_copy();
+  const CUresult result = hooked.call_driver(real);
   own.reset();
-  if (!copy.async) step.session().before_synchronised();
-  step.record_visible(result, false, &copy.to);
-  if (!copy.async) step.session().after_synchronised();
+  if (!copy.async) hooked.session().before_synchronised();
+  hooked.record_visible(result, false, &copy.to);
+  if (!copy.async) hooked.session().after_synchronised();
   return result;
 }
 
 template <class Real>
-CUresult follow_copy(Step& step, const Copy& copy, Real&& real) {
-  Session& session = step.session();
+CUresult follow_copy(HookedCall& hooked, const Copy& copy, Real&& real) {
+  Session& session = hooked.session();
   const Side side = side_of(session, copy);
   const auto to = reinterpret_cast<uint64_t>(copy.to.start);
-  step.key.add(copy.to_array != 0 ? copy.to_array : session.known(to));
-  step.key.add(copy.from_array != 0 ? copy.from_array : session.known(copy.from));
-  step.key.add(copy.to.width);
-  step.key.add(copy.to.height);
-  step.key.add(copy.to.depth);
-  const CUstream stream = copy.async ? step.stream(copy.stream) : nullptr;
-  if (copy.async && step.captured()) return step.made_again(real);
-  if (step.asks_writes() && copy.to_array != 0) {
-    step.writes.add_nothing();  // a snapshot is of the array's copy
-  } else if (step.asks_writes()) {
-    step.writes.add_box(to, copy.to.width, copy.to.height, copy.to.pitch, copy.to.depth,
-                        copy.to.slice);
+  hooked.key.add(copy.to_array != 0 ? copy.to_array : session.known(to));
+  hooked.key.add(copy.from_array != 0 ? copy.from_array : session.known(copy.from));
+  hooked.key.add(copy.to.width);
+  hooked.key.add(copy.to.height);
+  hooked.key.add(copy.to.depth);
+  const CUstream stream = copy.async ? hooked.stream(copy.stream) : nullptr;
+  if (copy.async && hooked.captured()) return hooked.record_or_repeat(real);
+  if (hooked.asks_writes() && copy.to_array != 0) {
+    hooked.writes.add_nothing();  // a snapshot is of the array's copy
+  } else if (hooked.asks_writes()) {
+    hooked.writes.add_box(to, copy.to.width, copy.to.height, copy.to.pitch, copy.to.depth,
+                          copy.to.slice);
   }
   if (side == Side::kDevice) {
-    step.key.given = given(session, copy);
+    hooked.key.given = given(session, copy);
     // Not before: what it says may be no memory at all.
     const auto looked_at = [&] {
       const CUresult result = real();
-      if (result == CUDA_SUCCESS && !step.replaying()) step.key.look();
+      if (result == CUDA_SUCCESS && !hooked.replaying()) hooked.key.look();
       return result;
     };
-    if (copy.async) return step.skipped(looked_at);
-    return step.synchronised(false, looked_at);
+    if (copy.async) return hooked.record_or_skip(looked_at);
+    return hooked.record_sync(false, looked_at);
   }
-  return step.replaying() ? replay_back(step, copy) : record_back(step, side, copy, stream, real);
+  return hooked.replaying() ? replay_back(hooked, copy)
+                            : record_back(hooked, side, copy, stream, real);
 }
 
 HostBlock plain(uint64_t address, size_t size) {
@@ -133,9 +135,9 @@ HostBlock plain(uint64_t address, size_t size) {
 
 template <class F, class... A>
 CUresult plain_copy(const Call<F>& call, Copy copy, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
-  return follow_copy(step, copy, [&] { return call.real(args...); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
+  return follow_copy(hooked, copy, [&] { return call.real(args...); });
 }
 
 uint64_t address_of(const void* host) {
@@ -208,18 +210,18 @@ Copy::Declared declared(CUmemorytype type) {
 
 // A handle that is of no array, or that some call gave which we do not follow.
 template <class Real>
-CUresult unknown_array(Step& step, const Copy& copy, Real&& real) {
-  if (copy.async) (void)step.stream(copy.stream);
-  return step.not_followed(
-      std::string(name_of(step.hook())) + " of an array from a call that is not followed", real);
+CUresult unknown_array(HookedCall& hooked, const Copy& copy, Real&& real) {
+  if (copy.async) (void)hooked.stream(copy.stream);
+  return hooked.record_or_refuse(
+      std::string(name_of(hooked.hook())) + " of an array from a call that is not followed", real);
 }
 
 template <class F, class Shape, class... A>
 CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(const Shape&),
                   bool async, CUstream stream, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(shape, args...);
-  if (shape == nullptr) return step.skipped([&] { return call.real(shape, args...); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(shape, args...);
+  if (shape == nullptr) return hooked.record_or_skip([&] { return call.real(shape, args...); });
   auto real = [&] { return call.real(shape, args...); };
   Copy copy = describe(*shape);
   copy.async = async;
@@ -227,13 +229,13 @@ CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(cons
   copy.from_host = shape->srcMemoryType == CU_MEMORYTYPE_HOST;
   const bool to_array = shape->dstMemoryType == CU_MEMORYTYPE_ARRAY;
   const bool from_array = shape->srcMemoryType == CU_MEMORYTYPE_ARRAY;
-  const Arrays& arrays = step.session().arrays();
+  const Arrays& arrays = hooked.session().arrays();
   if (to_array) copy.to_array = arrays.known(shape->dstArray);
   if (from_array) copy.from_array = arrays.known(shape->srcArray);
   if ((to_array && copy.to_array == 0) || (from_array && copy.from_array == 0)) {
-    return unknown_array(step, copy, real);
+    return unknown_array(hooked, copy, real);
   }
-  return follow_copy(step, copy, real);
+  return follow_copy(hooked, copy, real);
 }
 
 Copy describe_2d(const CUDA_MEMCPY2D& shape) {
@@ -321,16 +323,16 @@ namespace {
 // arrays: null where that end has an address.
 template <class F, class... A>
 CUresult row_copy(const Call<F>& call, Copy copy, CUarray to, CUarray from, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
   auto real = [&] { return call.real(args...); };
-  const Arrays& arrays = step.session().arrays();
+  const Arrays& arrays = hooked.session().arrays();
   copy.to_array = to != nullptr ? arrays.known(to) : 0;
   copy.from_array = from != nullptr ? arrays.known(from) : 0;
   if ((to != nullptr && copy.to_array == 0) || (from != nullptr && copy.from_array == 0)) {
-    return unknown_array(step, copy, real);
+    return unknown_array(hooked, copy, real);
   }
-  return follow_copy(step, copy, real);
+  return follow_copy(hooked, copy, real);
 }
 }  // namespace
 

@@ -20,28 +20,28 @@ bool ends_capture(CUresult result) {
 
 // For calls that a replay makes whatever came of them: they fail again by themselves.
 template <class Real>
-CUresult made_whatever(Step& step, Real&& real) {
-  if (!step.replaying()) {
-    const CUresult result = step.made(real);
-    step.record(result);
+CUresult made_whatever(HookedCall& hooked, Real&& real) {
+  if (!hooked.replaying()) {
+    const CUresult result = hooked.call_driver(real);
+    hooked.record(result);
     return result;
   }
-  const CUresult recorded = step.expect();
+  const CUresult recorded = hooked.match_next_entry();
   if (recorded == CUDA_SUCCESS) {
-    step.repeated(real);
+    hooked.repeat(real);
   } else {
-    (void)step.outside(real);
+    (void)hooked.unlocked(real);
   }
   return recorded;
 }
 
 // A launch of this graph could not be repeated.
-void refuse_unless_followed(Step& step, const std::string& unfollowed) {
-  if (!unfollowed.empty() && !step.replaying()) step.session().refuse(unfollowed);
+void refuse_unless_followed(HookedCall& hooked, const std::string& unfollowed) {
+  if (!unfollowed.empty() && !hooked.replaying()) hooked.session().refuse(unfollowed);
 }
 
 template <class Params>
-CUresult set_kernel(Step& step, CUresult result, CUgraphExec exec, CUgraphNode node,
+CUresult set_kernel(HookedCall& hooked, CUresult result, CUgraphExec exec, CUgraphNode node,
                     const Params* params) {
   if (result != CUDA_SUCCESS) return result;
   CUfunction function = params->func;
@@ -53,61 +53,61 @@ CUresult set_kernel(Step& step, CUresult result, CUgraphExec exec, CUgraphNode n
       params->gridDimZ,  params->blockDimX,      params->blockDimY,
       params->blockDimZ, params->sharedMemBytes, params->kernelParams,
       params->extra};
-  refuse_unless_followed(step, step.session().graphs().set_kernel(exec, node, plain));
+  refuse_unless_followed(hooked, hooked.session().graphs().set_kernel(exec, node, plain));
   return result;
 }
 }  // namespace
 
 CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream stream,
                      CUgraph* graph) {
-  Step step(call);
-  if (step.off()) return call.real(stream, graph);
-  const CUstream meant = step.stream(stream);
-  const CUresult result = made_whatever(step, [&] { return call.real(stream, graph); });
-  if (ends_capture(result)) step.session().contexts().end_capture(meant);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(stream, graph);
+  const CUstream meant = hooked.stream(stream);
+  const CUresult result = made_whatever(hooked, [&] { return call.real(stream, graph); });
+  if (ends_capture(result)) hooked.session().contexts().end_capture(meant);
   return result;
 }
 
-CUresult graph_instantiated(Step& step, CUresult result, CUgraphExec exec, CUgraph graph,
+CUresult graph_instantiated(HookedCall& hooked, CUresult result, CUgraphExec exec, CUgraph graph,
                             HostNodes& hosts, uint64_t flags) {
   if (result != CUDA_SUCCESS) return result;
   const bool anew = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
-  Graphs& graphs = step.session().graphs();
-  refuse_unless_followed(step, graphs.instantiated(exec, graph, hosts.take(), anew));
-  if (graphs.stand_ins().has_nodes_of(graph)) graphs.take(graph, exec);
+  Graphs& graphs = hooked.session().graphs();
+  refuse_unless_followed(hooked, graphs.instantiated(exec, graph, hosts.take(), anew));
+  if (graphs.graph_memory_placeholders().has_nodes_of(graph)) graphs.take(graph, exec);
   return result;
 }
 
-bool is_taken(Step& step, CUgraph graph) {
-  return !step.replaying() && step.session().graphs().is_taken(graph);
+bool is_taken(HookedCall& hooked, CUgraph graph) {
+  return !hooked.replaying() && hooked.session().graphs().is_taken(graph);
 }
 
 CUresult graph_edit(const Call<decltype(cuGraphClone)>& call, CUgraph* clone, CUgraph graph) {
-  Step step(call);
-  if (step.off()) return call.real(clone, graph);
-  const bool has_memory = step.session().graphs().stand_ins().has_nodes_of(graph);
-  return step.made_again(
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(clone, graph);
+  const bool has_memory = hooked.session().graphs().graph_memory_placeholders().has_nodes_of(graph);
+  return hooked.record_or_repeat(
       [&] { return has_memory ? CUDA_ERROR_NOT_SUPPORTED : call.real(clone, graph); });
 }
 
 CUresult graph_edit(const Call<decltype(cuGraphAddChildGraphNode)>& call, CUgraphNode* node,
                     CUgraph graph, const CUgraphNode* dependencies, size_t count, CUgraph child) {
-  Step step(call);
-  if (step.off()) return call.real(node, graph, dependencies, count, child);
-  const bool has_memory = step.session().graphs().stand_ins().has_nodes_of(child);
-  return step.made_again([&] {
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(node, graph, dependencies, count, child);
+  const bool has_memory = hooked.session().graphs().graph_memory_placeholders().has_nodes_of(child);
+  return hooked.record_or_repeat([&] {
     return has_memory ? CUDA_ERROR_NOT_SUPPORTED
                       : call.real(node, graph, dependencies, count, child);
   });
 }
 
 CUresult graph_destroy(const Call<decltype(cuGraphDestroy)>& call, CUgraph graph) {
-  Step step(call);
-  if (step.off()) return call.real(graph);
-  const CUresult result = step.made_again([&] { return call.real(graph); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(graph);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(graph); });
   if (result == CUDA_SUCCESS) {
-    step.session().graphs().graph_destroyed(graph);
-    drop_graph_memory(step);
+    hooked.session().graphs().graph_destroyed(graph);
+    drop_graph_memory(hooked);
   }
   return result;
 }
@@ -115,19 +115,20 @@ CUresult graph_destroy(const Call<decltype(cuGraphDestroy)>& call, CUgraph graph
 namespace {
 // An update that failed fails again by itself, unless memory of the graph is not the driver's.
 template <class Info, class Real>
-CUresult update(Step& step, CUgraphExec exec, CUgraph graph, Info fail, Real&& real) {
-  Graphs& graphs = step.session().graphs();
-  HostNodes hosts(step.session().driver(), &step.session());
-  const bool ours = graphs.stand_ins().has_nodes_of(graph) || graphs.has_memory(exec);
-  const CUresult result = made_whatever(step, [&] {
-    if (step.replaying() && ours && step.entry().head.result != CUDA_SUCCESS) {
+CUresult update(HookedCall& hooked, CUgraphExec exec, CUgraph graph, Info fail, Real&& real) {
+  Graphs& graphs = hooked.session().graphs();
+  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  const bool ours =
+      graphs.graph_memory_placeholders().has_nodes_of(graph) || graphs.has_memory(exec);
+  const CUresult result = made_whatever(hooked, [&] {
+    if (hooked.replaying() && ours && hooked.entry().head.result != CUDA_SUCCESS) {
       fail();
       return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
     return hosts.replaced(graph, real);
   });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, graphs.updated(exec, graph, hosts.take()));
+    refuse_unless_followed(hooked, graphs.updated(exec, graph, hosts.take()));
   }
   return result;
 }
@@ -135,50 +136,51 @@ CUresult update(Step& step, CUgraphExec exec, CUgraph graph, Info fail, Real&& r
 
 CUresult graph_update(const Call<decltype(cuGraphExecUpdate)>& call, CUgraphExec exec,
                       CUgraph graph, CUgraphNode* error_node, CUgraphExecUpdateResult* outcome) {
-  Step step(call);
-  if (step.off()) return call.real(exec, graph, error_node, outcome);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, graph, error_node, outcome);
   auto fail = [&] {
     if (error_node != nullptr) *error_node = nullptr;
     *outcome = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
   };
-  return update(step, exec, graph, fail,
+  return update(hooked, exec, graph, fail,
                 [&] { return call.real(exec, graph, error_node, outcome); });
 }
 
 CUresult graph_update(const Call<decltype(cuGraphExecUpdate_v2)>& call, CUgraphExec exec,
                       CUgraph graph, CUgraphExecUpdateResultInfo* info) {
-  Step step(call);
-  if (step.off()) return call.real(exec, graph, info);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, graph, info);
   auto fail = [&] { *info = {CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, nullptr, nullptr}; };
-  return update(step, exec, graph, fail, [&] { return call.real(exec, graph, info); });
+  return update(hooked, exec, graph, fail, [&] { return call.real(exec, graph, info); });
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecKernelNodeSetParams)>& call,
                         CUgraphExec exec, CUgraphNode node,
                         const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, params);
-  const CUresult result = step.made_again([&] { return call.real(exec, node, params); });
-  return set_kernel(step, result, exec, node, params);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, params);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(exec, node, params); });
+  return set_kernel(hooked, result, exec, node, params);
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecKernelNodeSetParams_v2)>& call,
                         CUgraphExec exec, CUgraphNode node,
                         const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, params);
-  const CUresult result = step.made_again([&] { return call.real(exec, node, params); });
-  return set_kernel(step, result, exec, node, params);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, params);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(exec, node, params); });
+  return set_kernel(hooked, result, exec, node, params);
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecMemcpyNodeSetParams)>& call,
                         CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* copy,
                         CUcontext context) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, copy, context);
-  const CUresult result = step.made_again([&] { return call.real(exec, node, copy, context); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, copy, context);
+  const CUresult result =
+      hooked.record_or_repeat([&] { return call.real(exec, node, copy, context); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().set_copy(exec, node, *copy));
+    refuse_unless_followed(hooked, hooked.session().graphs().set_copy(exec, node, *copy));
   }
   return result;
 }
@@ -186,11 +188,12 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecMemcpyNodeSetParams)>& ca
 CUresult graph_set_node(const Call<decltype(cuGraphExecMemsetNodeSetParams)>& call,
                         CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params,
                         CUcontext context) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, params, context);
-  const CUresult result = step.made_again([&] { return call.real(exec, node, params, context); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, params, context);
+  const CUresult result =
+      hooked.record_or_repeat([&] { return call.real(exec, node, params, context); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().set_memset(exec, node, *params));
+    refuse_unless_followed(hooked, hooked.session().graphs().set_memset(exec, node, *params));
   }
   return result;
 }
@@ -198,48 +201,50 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecMemsetNodeSetParams)>& ca
 CUresult graph_set_node(const Call<decltype(cuGraphExecBatchMemOpNodeSetParams)>& call,
                         CUgraphExec exec, CUgraphNode node,
                         const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1* params) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, params);
-  const CUresult result = step.made_again([&] { return call.real(exec, node, params); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, params);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(exec, node, params); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(
-        step, step.session().graphs().set_words(exec, node, {params->paramArray, params->count}));
+    refuse_unless_followed(hooked, hooked.session().graphs().set_words(
+                                       exec, node, {params->paramArray, params->count}));
   }
   return result;
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecEventRecordNodeSetEvent)>& call,
                         CUgraphExec exec, CUgraphNode node, CUevent event) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, event);
-  const CUresult result = step.made_again([&] { return call.real(exec, node, event); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, event);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(exec, node, event); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().set_record(exec, node, event));
+    refuse_unless_followed(hooked, hooked.session().graphs().set_record(exec, node, event));
   }
   return result;
 }
 
 namespace {
 template <class Real>
-CUresult set_child(Step& step, CUgraphExec exec, CUgraphNode node, CUgraph child, Real&& real) {
-  HostNodes hosts(step.session().driver(), &step.session());
-  const CUresult result = step.made_again([&] { return hosts.replaced(child, real); });
+CUresult set_child(HookedCall& hooked, CUgraphExec exec, CUgraphNode node, CUgraph child,
+                   Real&& real) {
+  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  const CUresult result = hooked.record_or_repeat([&] { return hosts.replaced(child, real); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step,
-                           step.session().graphs().set_child(exec, node, child, hosts.take()));
+    refuse_unless_followed(hooked,
+                           hooked.session().graphs().set_child(exec, node, child, hosts.take()));
   }
   return result;
 }
 
 // real(fn, user): with these in the place of the program's.
 template <class Real>
-CUresult set_host(Step& step, CUgraphExec exec, CUgraphNode node,
+CUresult set_host(HookedCall& hooked, CUgraphExec exec, CUgraphNode node,
                   const CUDA_HOST_NODE_PARAMS& params, Real&& real) {
-  auto callback = make_graph_callback(&step.session(), params);
+  auto callback = make_graph_callback(&hooked.session(), params);
   const CUDA_HOST_NODE_PARAMS ours{run_graph_callback, callback.get()};
-  const CUresult result = step.made_again([&] { return real(ours); });
+  const CUresult result = hooked.record_or_repeat([&] { return real(ours); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().set_host(exec, node, std::move(callback)));
+    refuse_unless_followed(hooked,
+                           hooked.session().graphs().set_host(exec, node, std::move(callback)));
   }
   return result;
 }
@@ -247,38 +252,38 @@ CUresult set_host(Step& step, CUgraphExec exec, CUgraphNode node,
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecChildGraphNodeSetParams)>& call,
                         CUgraphExec exec, CUgraphNode node, CUgraph child) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, child);
-  return set_child(step, exec, node, child, [&] { return call.real(exec, node, child); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, child);
+  return set_child(hooked, exec, node, child, [&] { return call.real(exec, node, child); });
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecHostNodeSetParams)>& call, CUgraphExec exec,
                         CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, params);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, params);
   if (params == nullptr || params->fn == nullptr) {
-    return step.made_again([&] { return call.real(exec, node, params); });
+    return hooked.record_or_repeat([&] { return call.real(exec, node, params); });
   }
-  return set_host(step, exec, node, *params,
+  return set_host(hooked, exec, node, *params,
                   [&](const auto& ours) { return call.real(exec, node, &ours); });
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphExecNodeSetParams)>& call, CUgraphExec exec,
                         CUgraphNode node, CUgraphNodeParams* params) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, params);
-  Graphs& graphs = step.session().graphs();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, params);
+  Graphs& graphs = hooked.session().graphs();
   auto real = [&] { return call.real(exec, node, params); };
   auto followed = [&](auto&& note) {
-    const CUresult result = step.made_again(real);
-    if (result == CUDA_SUCCESS) refuse_unless_followed(step, note());
+    const CUresult result = hooked.record_or_repeat(real);
+    if (result == CUDA_SUCCESS) refuse_unless_followed(hooked, note());
     return result;
   };
-  if (params == nullptr) return step.made_again(real);
-  step.check(params->type);
+  if (params == nullptr) return hooked.record_or_repeat(real);
+  hooked.check(params->type);
   switch (params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-      return set_kernel(step, step.made_again(real), exec, node, &params->kernel);
+      return set_kernel(hooked, hooked.record_or_repeat(real), exec, node, &params->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       return followed([&] { return graphs.set_copy(exec, node, params->memcpy.copyParams); });
     case CU_GRAPH_NODE_TYPE_MEMSET:
@@ -295,39 +300,39 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecNodeSetParams)>& call, CU
       return followed([&] { return graphs.set_record(exec, node, params->eventRecord.event); });
     case CU_GRAPH_NODE_TYPE_EMPTY:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      return step.made_again(real);
+      return hooked.record_or_repeat(real);
     case CU_GRAPH_NODE_TYPE_GRAPH:
-      return set_child(step, exec, node, params->graph.graph, real);
+      return set_child(hooked, exec, node, params->graph.graph, real);
     case CU_GRAPH_NODE_TYPE_HOST:
-      return set_host(step, exec, node, params->host, [&](const auto& ours) {
+      return set_host(hooked, exec, node, params->host, [&](const auto& ours) {
         CUgraphNodeParams replaced = *params;
         replaced.host = ours;
         return call.real(exec, node, &replaced);
       });
     default:
-      return step.not_followed("cuGraphExecNodeSetParams of such a node", real);
+      return hooked.record_or_refuse("cuGraphExecNodeSetParams of such a node", real);
   }
 }
 
 CUresult graph_set_node(const Call<decltype(cuGraphNodeSetEnabled)>& call, CUgraphExec exec,
                         CUgraphNode node, unsigned enabled) {
-  Step step(call);
-  if (step.off()) return call.real(exec, node, enabled);
-  step.check(enabled);
-  const CUresult result = step.made_again([&] { return call.real(exec, node, enabled); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, node, enabled);
+  hooked.check(enabled);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(exec, node, enabled); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(step, step.session().graphs().set_enabled(exec, node, enabled != 0));
+    refuse_unless_followed(hooked, hooked.session().graphs().set_enabled(exec, node, enabled != 0));
   }
   return result;
 }
 
 CUresult graph_exec_destroy(const Call<CUresult(CUgraphExec)>& call, CUgraphExec exec) {
-  Step step(call);
-  if (step.off()) return call.real(exec);
-  const CUresult result = step.made_again([&] { return call.real(exec); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(exec); });
   if (result == CUDA_SUCCESS) {
-    step.session().graphs().destroyed(exec);
-    drop_graph_memory(step);
+    hooked.session().graphs().destroyed(exec);
+    drop_graph_memory(hooked);
   }
   return result;
 }
@@ -372,23 +377,23 @@ class Brought {
 
 CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraphExec exec,
                       CUstream given) {
-  Step step(call);
-  if (step.off()) return call.real(exec, given);
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, given);
+  Session& session = hooked.session();
   Graphs& graphs = session.graphs();
-  const CUstream stream = step.stream(given);
-  step.key.add(graphs.number(exec));
+  const CUstream stream = hooked.stream(given);
+  hooked.key.add(graphs.number(exec));
   auto real = [&] { return call.real(exec, given); };
-  if (step.captured()) {
+  if (hooked.captured()) {
     graphs.share(exec);
-    return step.made_again(real);
+    return hooked.record_or_repeat(real);
   }
-  using enum Step::DeviceWrites;
-  step.device_may_write(graphs.events(exec).empty() ? kInGraph : kInGraphTelling);
-  LaunchedMemory memory(step, graphs.memory(exec), stream);
+  using enum HookedCall::DeviceWrites;
+  hooked.device_may_write(graphs.events(exec).empty() ? kInGraph : kInGraphTelling);
+  LaunchedMemory memory(hooked, graphs.memory(exec), stream);
   Brought brought(session, exec);
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
     memory.launched();
     // Later calls may ask for the time of an event that only this launch records.
@@ -400,14 +405,14 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
     return recorded;
   }
   if (memory.is_refused()) {
-    step.record(CUDA_ERROR_INVALID_VALUE);
+    hooked.record(CUDA_ERROR_INVALID_VALUE);
     return CUDA_ERROR_INVALID_VALUE;
   }
   memory.before_launch();
-  if (step.asks_writes()) graphs.add_writes(exec, step.writes);
+  if (hooked.asks_writes()) graphs.add_writes(exec, hooked.writes);
   brought.take_marks();
   WaitMark wait(session, graphs.waits(exec));
-  const CUresult result = step.made([&] {
+  const CUresult result = hooked.call_driver([&] {
     const CUresult launched = real();
     if (launched == CUDA_SUCCESS) brought.mark(stream);
     wait.record(launched, stream);
@@ -415,7 +420,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
   });
   wait.hand_over();
   if (result == CUDA_SUCCESS) session.recorder().count_launches(graphs.kernels(exec));
-  step.record(result);
+  hooked.record(result);
   memory.after_launch();
   if (result != CUDA_SUCCESS) {
     brought.give_marks_back();

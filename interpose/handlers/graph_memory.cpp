@@ -1,5 +1,6 @@
 // Nodes that allocate and free memory. While recording they are the driver's. In a replay, and in
-// the run that goes on from it, those that were made before the cut are empty nodes (stand_ins.h).
+// the run that goes on from it, those that were made before the cut are empty nodes
+// (graph_memory_placeholders.h).
 
 #include "interpose/handlers/graph_memory.h"
 
@@ -29,9 +30,9 @@ CUcontext context_on(Session& session, CUdevice device) {
 }
 
 // Two nodes of a graph may have the same address, one after the other.
-void place_graph_memory(Step& step, uint64_t address, uint64_t size, CUdevice device) {
-  Session& session = step.session();
-  StandIns& stand_ins = session.graphs().stand_ins();
+void place_graph_memory(HookedCall& hooked, uint64_t address, uint64_t size, CUdevice device) {
+  Session& session = hooked.session();
+  GraphMemoryPlaceholders& graph_memory_placeholders = session.graphs().graph_memory_placeholders();
   session.note_context();
   const CUcontext context = context_on(session, device);
   if (context == nullptr) cannot_place(address, size, "no context is on its device");
@@ -39,30 +40,31 @@ void place_graph_memory(Step& step, uint64_t address, uint64_t size, CUdevice de
   const RelaxedCapture relaxed(session.driver());
   const Status status = session.placement().place(address, size);
   if (!status.ok()) cannot_place(address, size, status.message());
-  stand_ins.note_memory(address, {size, device});
+  graph_memory_placeholders.note_memory(address, {size, device});
 }
 
 // Puts an empty node where the recording had one that allocates or frees.
 template <class Add>
-CUresult stand_in(Step& step, CUgraphNode* out, StandIns::Node node, uint64_t size, Add&& add) {
-  Session& session = step.session();
+CUresult stand_in(HookedCall& hooked, CUgraphNode* out, GraphMemoryPlaceholders::Node node,
+                  uint64_t size, Add&& add) {
+  Session& session = hooked.session();
   if (session.driver().cuGraphAddEmptyNode == nullptr) {
-    Session::impossible(kExitImpossible, "this CUDA driver is too old for graphs with memory");
+    Session::fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
   }
-  step.repeated(add);
+  hooked.repeat(add);
   if (node.allocates) {
-    place_graph_memory(step, node.address, size, node.params.poolProps.location.id);
+    place_graph_memory(hooked, node.address, size, node.params.poolProps.location.id);
     for (const CUmemAccessDesc& access : node.accesses) {
       if (access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
       session.placement().allow(access.location.id);
     }
   }
-  session.graphs().stand_ins().add(*out, std::move(node));
+  session.graphs().graph_memory_placeholders().add(*out, std::move(node));
   return CUDA_SUCCESS;
 }
 
-StandIns::Node alloc_node(CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS& params) {
-  StandIns::Node node;
+GraphMemoryPlaceholders::Node alloc_node(CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS& params) {
+  GraphMemoryPlaceholders::Node node;
   node.graph = graph;
   node.allocates = true;
   node.address = params.dptr;
@@ -73,49 +75,49 @@ StandIns::Node alloc_node(CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS& param
 
 // `add`: an empty node instead.
 template <class Real, class Add>
-CUresult add_alloc(Step& step, CUgraphNode* out, CUgraph graph, CUDA_MEM_ALLOC_NODE_PARAMS* params,
-                   Real&& real, Add&& add) {
-  step.key.add(params->bytesize);
-  if (!step.replaying()) {
-    const CUresult result = step.made(real);
+CUresult add_alloc(HookedCall& hooked, CUgraphNode* out, CUgraph graph,
+                   CUDA_MEM_ALLOC_NODE_PARAMS* params, Real&& real, Add&& add) {
+  hooked.key.add(params->bytesize);
+  if (!hooked.replaying()) {
+    const CUresult result = hooked.call_driver(real);
     if (result != CUDA_SUCCESS) {
-      step.record(result);
+      hooked.record(result);
       return result;
     }
     const uint64_t address = params->dptr;
-    step.record_answer(result, &address, sizeof address);
+    hooked.record_answer(result, &address, sizeof address);
     return result;
   }
-  const CUresult recorded = step.expect();
+  const CUresult recorded = hooked.match_next_entry();
   if (recorded != CUDA_SUCCESS) return recorded;
   uint64_t address = 0;
-  step.take_answer(&address, sizeof address);
+  hooked.take_answer(&address, sizeof address);
   params->dptr = address;
-  return stand_in(step, out, alloc_node(graph, *params), params->bytesize, add);
+  return stand_in(hooked, out, alloc_node(graph, *params), params->bytesize, add);
 }
 
 template <class Real, class Add>
-CUresult add_free(Step& step, CUgraphNode* out, CUgraph graph, CUdeviceptr address, Real&& real,
-                  Add&& add) {
-  if (!step.replaying()) {
+CUresult add_free(HookedCall& hooked, CUgraphNode* out, CUgraph graph, CUdeviceptr address,
+                  Real&& real, Add&& add) {
+  if (!hooked.replaying()) {
     // The driver has no such memory, if it was allocated before the cut.
-    const bool ours = step.session().graphs().stand_ins().has_memory(address);
-    const CUresult result = step.made([&] { return ours ? add() : real(); });
-    step.record(result);
+    const bool ours = hooked.session().graphs().graph_memory_placeholders().has_memory(address);
+    const CUresult result = hooked.call_driver([&] { return ours ? add() : real(); });
+    hooked.record(result);
     if (result == CUDA_SUCCESS && ours) {
-      StandIns::Node node;
+      GraphMemoryPlaceholders::Node node;
       node.graph = graph;
       node.address = address;
-      step.session().graphs().stand_ins().add(*out, std::move(node));
+      hooked.session().graphs().graph_memory_placeholders().add(*out, std::move(node));
     }
     return result;
   }
-  const CUresult recorded = step.expect();
+  const CUresult recorded = hooked.match_next_entry();
   if (recorded != CUDA_SUCCESS) return recorded;
-  StandIns::Node node;
+  GraphMemoryPlaceholders::Node node;
   node.graph = graph;
   node.address = address;
-  return stand_in(step, out, std::move(node), 0, add);
+  return stand_in(hooked, out, std::move(node), 0, add);
 }
 }  // namespace
 
@@ -134,12 +136,14 @@ bool LaunchedMemory::is_there(uint64_t address) const {
 }
 
 bool LaunchedMemory::is_refused() const {
-  const StandIns& stand_ins = step_.session().graphs().stand_ins();
+  const GraphMemoryPlaceholders& graph_memory_placeholders =
+      step_.session().graphs().graph_memory_placeholders();
   const bool taken = std::ranges::any_of(memory_.lasting, [&](const Graphs::Allocation& one) {
-    return stand_ins.has_memory(one.address) && !memory_.anew && is_there(one.address);
+    return graph_memory_placeholders.has_memory(one.address) && !memory_.anew &&
+           is_there(one.address);
   });
   return taken || std::ranges::any_of(memory_.freed, [&](uint64_t address) {
-           return stand_ins.has_memory(address) && !is_there(address);
+           return graph_memory_placeholders.has_memory(address) && !is_there(address);
          });
 }
 
@@ -183,12 +187,13 @@ void LaunchedMemory::launched() {
   }
 }
 
-void capture_stand_in(Step& step, CUstream stream, StandIns::Node node, uint64_t size) {
-  Session& session = step.session();
+void capture_stand_in(HookedCall& hooked, CUstream stream, GraphMemoryPlaceholders::Node node,
+                      uint64_t size) {
+  Session& session = hooked.session();
   const Driver& driver = session.driver();
   if (driver.cuStreamGetCaptureInfo_v2 == nullptr ||
       driver.cuStreamUpdateCaptureDependencies == nullptr) {
-    Session::impossible(kExitImpossible, "this CUDA driver is too old for graphs with memory");
+    Session::fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
   }
   node.params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   node.params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE,
@@ -197,7 +202,7 @@ void capture_stand_in(Step& step, CUstream stream, StandIns::Node node, uint64_t
   node.params.dptr = node.address;
   CUgraph graph = nullptr;
   CUgraphNode added = nullptr;
-  (void)stand_in(step, &added, node, size, [&] {
+  (void)stand_in(hooked, &added, node, size, [&] {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
     const CUgraphNode* dependencies = nullptr;
@@ -212,13 +217,13 @@ void capture_stand_in(Step& step, CUstream stream, StandIns::Node node, uint64_t
                                   : result;
   });
   node.graph = graph;
-  session.graphs().stand_ins().add(added, std::move(node));
+  session.graphs().graph_memory_placeholders().add(added, std::move(node));
 }
 
-void drop_graph_memory(Step& step) {
-  Session& session = step.session();
-  StandIns& stand_ins = session.graphs().stand_ins();
-  std::vector<uint64_t> gone = stand_ins.without_node();
+void drop_graph_memory(HookedCall& hooked) {
+  Session& session = hooked.session();
+  GraphMemoryPlaceholders& graph_memory_placeholders = session.graphs().graph_memory_placeholders();
+  std::vector<uint64_t> gone = graph_memory_placeholders.without_node();
   std::erase_if(gone, [&](uint64_t address) {
     return session.graphs().allocates(address) || session.memory().at(address) != nullptr;
   });
@@ -226,14 +231,14 @@ void drop_graph_memory(Step& step) {
   if (gone.empty() || session.contexts().is_capturing()) return;
   const Driver& driver = session.driver();
   for (const KnownContext& known : session.contexts().by_number()) {
-    (void)step.outside([&] {
+    (void)hooked.unlocked([&] {
       const CurrentContext current(driver, known.handle);
       return driver.cuCtxSynchronize();
     });
   }
   for (uint64_t address : gone) {
-    stand_ins.forget_memory(address);
-    end_placed(step, address);
+    graph_memory_placeholders.forget_memory(address);
+    end_placed(hooked, address);
   }
 }
 
@@ -243,26 +248,26 @@ CUresult graph_add_memory(const Call<decltype(cuGraphAddMemAllocNode)>& call, CU
   if (node == nullptr || params == nullptr) {
     return call.real(node, graph, dependencies, count, params);
   }
-  Step step(call);
-  if (step.off()) return call.real(node, graph, dependencies, count, params);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(node, graph, dependencies, count, params);
   return add_alloc(
-      step, node, graph, params,
+      hooked, node, graph, params,
       [&] { return call.real(node, graph, dependencies, count, params); },
       [&] {
-        return step.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
+        return hooked.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
       });
 }
 
 CUresult graph_add_memory(const Call<decltype(cuGraphAddMemFreeNode)>& call, CUgraphNode* node,
                           CUgraph graph, const CUgraphNode* dependencies, size_t count,
                           CUdeviceptr address) {
-  Step step(call);
-  if (step.off()) return call.real(node, graph, dependencies, count, address);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(node, graph, dependencies, count, address);
   return add_free(
-      step, node, graph, address,
+      hooked, node, graph, address,
       [&] { return call.real(node, graph, dependencies, count, address); },
       [&] {
-        return step.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
+        return hooked.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
       });
 }
 
@@ -275,14 +280,14 @@ CUresult add_any(const Call<F>& call, CUgraphNode* node, CUgraph graph,
   const bool allocates = params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   const bool frees = params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
   if (node == nullptr || (!allocates && !frees)) return call.real(args...);
-  Step step(call);
-  if (step.off()) return call.real(args...);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
   auto real = [&] { return call.real(args...); };
   auto add = [&] {
-    return step.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
+    return hooked.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
   };
-  return allocates ? add_alloc(step, node, graph, &params->alloc, real, add)
-                   : add_free(step, node, graph, params->free.dptr, real, add);
+  return allocates ? add_alloc(hooked, node, graph, &params->alloc, real, add)
+                   : add_free(hooked, node, graph, params->free.dptr, real, add);
 }
 }  // namespace
 
@@ -303,9 +308,10 @@ CUresult graph_add_node(const Call<decltype(cuGraphAddNode_v2)>& call, CUgraphNo
 CUresult graph_describe(const Call<decltype(cuGraphNodeGetType)>& call, CUgraphNode node,
                         CUgraphNodeType* type) {
   const CUresult result = call.real(node, type);
-  const StandIns* stand_ins = Session::stand_ins();
-  StandIns::Node found;
-  if (result == CUDA_SUCCESS && stand_ins != nullptr && stand_ins->find(node, &found)) {
+  const GraphMemoryPlaceholders* graph_memory_placeholders = Session::graph_memory_placeholders();
+  GraphMemoryPlaceholders::Node found;
+  if (result == CUDA_SUCCESS && graph_memory_placeholders != nullptr &&
+      graph_memory_placeholders->find(node, &found)) {
     *type = found.allocates ? CU_GRAPH_NODE_TYPE_MEM_ALLOC : CU_GRAPH_NODE_TYPE_MEM_FREE;
   }
   return result;
@@ -313,10 +319,10 @@ CUresult graph_describe(const Call<decltype(cuGraphNodeGetType)>& call, CUgraphN
 
 CUresult graph_describe(const Call<decltype(cuGraphMemAllocNodeGetParams)>& call, CUgraphNode node,
                         CUDA_MEM_ALLOC_NODE_PARAMS* params) {
-  const StandIns* stand_ins = Session::stand_ins();
-  StandIns::Node found;
-  if (params == nullptr || stand_ins == nullptr || !stand_ins->find(node, &found) ||
-      !found.allocates) {
+  const GraphMemoryPlaceholders* graph_memory_placeholders = Session::graph_memory_placeholders();
+  GraphMemoryPlaceholders::Node found;
+  if (params == nullptr || graph_memory_placeholders == nullptr ||
+      !graph_memory_placeholders->find(node, &found) || !found.allocates) {
     return call.real(node, params);
   }
   *params = found.params;
@@ -325,10 +331,10 @@ CUresult graph_describe(const Call<decltype(cuGraphMemAllocNodeGetParams)>& call
 
 CUresult graph_describe(const Call<decltype(cuGraphMemFreeNodeGetParams)>& call, CUgraphNode node,
                         CUdeviceptr* address) {
-  const StandIns* stand_ins = Session::stand_ins();
-  StandIns::Node found;
-  if (address == nullptr || stand_ins == nullptr || !stand_ins->find(node, &found) ||
-      found.allocates) {
+  const GraphMemoryPlaceholders* graph_memory_placeholders = Session::graph_memory_placeholders();
+  GraphMemoryPlaceholders::Node found;
+  if (address == nullptr || graph_memory_placeholders == nullptr ||
+      !graph_memory_placeholders->find(node, &found) || found.allocates) {
     return call.real(node, address);
   }
   *address = found.address;
@@ -339,7 +345,7 @@ namespace {
 // What the driver does not count: it keeps what is used now apart from what there was.
 uint64_t stand_in_bytes(Session& session, CUdevice device, bool used_now) {
   uint64_t bytes = 0;
-  for (const auto& [address, memory] : session.graphs().stand_ins().memory()) {
+  for (const auto& [address, memory] : session.graphs().graph_memory_placeholders().memory()) {
     const bool counts = !used_now || session.memory().at(address) != nullptr;
     if (counts && memory.device == device) bytes += memory.size;
   }
@@ -350,24 +356,24 @@ uint64_t stand_in_bytes(Session& session, CUdevice device, bool used_now) {
 // How much there is depends on what else uses the device, and on where it is from.
 CUresult graph_memory_get(const Call<decltype(cuDeviceGetGraphMemAttribute)>& call, CUdevice device,
                           CUgraphMem_attribute attribute, void* value) {
-  Step step(call);
-  if (step.off()) return call.real(device, attribute, value);
-  step.check(attribute);
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
-    if (recorded == CUDA_SUCCESS) step.take_answer(value, sizeof(cuuint64_t));
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(device, attribute, value);
+  hooked.check(attribute);
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
+    if (recorded == CUDA_SUCCESS) hooked.take_answer(value, sizeof(cuuint64_t));
     return recorded;
   }
-  const CUresult result = step.made([&] { return call.real(device, attribute, value); });
+  const CUresult result = hooked.call_driver([&] { return call.real(device, attribute, value); });
   if (result == CUDA_SUCCESS) {
     cuuint64_t bytes = 0;
     std::memcpy(&bytes, value, sizeof bytes);
     bytes +=
-        stand_in_bytes(step.session(), device, attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
+        stand_in_bytes(hooked.session(), device, attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
     std::memcpy(value, &bytes, sizeof bytes);
-    step.record_answer(result, value, sizeof(cuuint64_t));
+    hooked.record_answer(result, value, sizeof(cuuint64_t));
   } else {
-    step.record(result);
+    hooked.record(result);
   }
   return result;
 }

@@ -2,7 +2,7 @@
 // lock is held.
 #pragma once
 
-#include "interpose/step.h"
+#include "interpose/hooked_call.h"
 
 namespace gpusnap::handle {
 
@@ -10,8 +10,8 @@ namespace gpusnap::handle {
 // the launch writes.
 class LaunchedMemory {
  public:
-  LaunchedMemory(Step& step, Graphs::Memory memory, CUstream stream)
-      : step_(step), memory_(std::move(memory)), stream_(stream) {}
+  LaunchedMemory(HookedCall& hooked, Graphs::Memory memory, CUstream stream)
+      : step_(hooked), memory_(std::move(memory)), stream_(stream) {}
 
   // The driver has none of this memory, so it is on us to say that it is there already.
   bool is_refused() const;
@@ -23,7 +23,7 @@ class LaunchedMemory {
  private:
   bool is_there(uint64_t address) const;
 
-  Step& step_;
+  HookedCall& step_;
   Graphs::Memory memory_;
   CUstream stream_;
   std::vector<uint64_t> added_;
@@ -33,57 +33,60 @@ class LaunchedMemory {
 CUcontext context_of(Session& session, CUstream stream);
 // Captured calls that get and give back memory.
 template <class Real>
-CUresult capture_alloc(Step& step, CUdeviceptr* out, uint64_t size, CUstream stream, Real&& real);
+CUresult capture_alloc(HookedCall& hooked, CUdeviceptr* out, uint64_t size, CUstream stream,
+                       Real&& real);
 template <class Real>
-CUresult capture_free(Step& step, CUdeviceptr address, CUstream stream, Real&& real);
+CUresult capture_free(HookedCall& hooked, CUdeviceptr address, CUstream stream, Real&& real);
 // In a replay: the node, and its memory.
-void capture_stand_in(Step& step, CUstream stream, StandIns::Node node, uint64_t size);
+void capture_stand_in(HookedCall& hooked, CUstream stream, GraphMemoryPlaceholders::Node node,
+                      uint64_t size);
 // What stood at its recorded address for graphs that are gone.
-void drop_graph_memory(Step& step);
+void drop_graph_memory(HookedCall& hooked);
 
 template <class Real>
-CUresult capture_alloc(Step& step, CUdeviceptr* out, uint64_t size, CUstream stream, Real&& real) {
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+CUresult capture_alloc(HookedCall& hooked, CUdeviceptr* out, uint64_t size, CUstream stream,
+                       Real&& real) {
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
     uint64_t address = 0;
-    step.take_answer(&address, sizeof address);
-    StandIns::Node node;
+    hooked.take_answer(&address, sizeof address);
+    GraphMemoryPlaceholders::Node node;
     node.allocates = true;
     node.address = address;
-    capture_stand_in(step, stream, std::move(node), size);
+    capture_stand_in(hooked, stream, std::move(node), size);
     *out = address;
     return recorded;
   }
-  const CUresult result = step.made(real);
+  const CUresult result = hooked.call_driver(real);
   if (result != CUDA_SUCCESS) {
-    step.record(result);
+    hooked.record(result);
     return result;
   }
   const uint64_t address = *out;
-  step.record_answer(result, &address, sizeof address);
+  hooked.record_answer(result, &address, sizeof address);
   return result;
 }
 
 template <class Real>
-CUresult capture_free(Step& step, CUdeviceptr address, CUstream stream, Real&& real) {
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+CUresult capture_free(HookedCall& hooked, CUdeviceptr address, CUstream stream, Real&& real) {
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
-    StandIns::Node node;
+    GraphMemoryPlaceholders::Node node;
     node.address = address;
-    capture_stand_in(step, stream, std::move(node), 0);
+    capture_stand_in(hooked, stream, std::move(node), 0);
     return recorded;
   }
-  if (step.session().graphs().stand_ins().has_memory(address)) {
-    StandIns::Node node;
+  if (hooked.session().graphs().graph_memory_placeholders().has_memory(address)) {
+    GraphMemoryPlaceholders::Node node;
     node.address = address;
-    capture_stand_in(step, stream, std::move(node), 0);
-    step.record(CUDA_SUCCESS);
+    capture_stand_in(hooked, stream, std::move(node), 0);
+    hooked.record(CUDA_SUCCESS);
     return CUDA_SUCCESS;
   }
-  const CUresult result = step.made(real);
-  step.record(result);
+  const CUresult result = hooked.call_driver(real);
+  hooked.record(result);
   return result;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "interpose/hook.h"
-#include "interpose/step.h"
+#include "interpose/hooked_call.h"
 
 namespace gpusnap::handle {
 
@@ -19,19 +19,19 @@ R init(const Call<R(A...)>& call, A... args) {
 
 template <class... A>
 CUresult execute(const Call<CUresult(A...)>& call, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
-  (step.check(args), ...);
-  return step.made_again([&] { return call.real(args...); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
+  (hooked.check(args), ...);
+  return hooked.record_or_repeat([&] { return call.real(args...); });
 }
 
 // Gets, shares or writes device memory in a way that is not followed.
 template <class... A>
 CUresult unsupported(const Call<CUresult(A...)>& call, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
-  (step.note_stream(args), ...);
-  return step.not_followed(name_of(call.hook.id), [&] { return call.real(args...); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
+  (hooked.note_stream(args), ...);
+  return hooked.record_or_refuse(name_of(call.hook.id), [&] { return call.real(args...); });
 }
 
 // The driver's own checkpoints are of other processes, which is their business. A process that is
@@ -39,29 +39,29 @@ CUresult unsupported(const Call<CUresult(A...)>& call, A... args) {
 template <class... A>
 CUresult driver_checkpoint(const Call<CUresult(int, A...)>& call, int pid, A... args) {
   if (pid != getpid()) return call.real(pid, args...);
-  Step step(call);
-  if (step.off()) return call.real(pid, args...);
-  step.session().refuse(std::string(name_of(call.hook.id)) + " of the program itself");
-  return step.outside([&] { return call.real(pid, args...); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(pid, args...);
+  hooked.session().refuse(std::string(name_of(call.hook.id)) + " of the program itself");
+  return hooked.unlocked([&] { return call.real(pid, args...); });
 }
 
 template <class... A>
 CUresult capture_begin(const Call<CUresult(CUstream, A...)>& call, CUstream stream, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(stream, args...);
-  const CUstream meant = step.stream(stream);
-  (step.check(args), ...);
-  const CUresult result = step.made_again([&] { return call.real(stream, args...); });
-  if (result == CUDA_SUCCESS) step.session().contexts().begin_capture(meant);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(stream, args...);
+  const CUstream meant = hooked.stream(stream);
+  (hooked.check(args), ...);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(stream, args...); });
+  if (result == CUDA_SUCCESS) hooked.session().contexts().begin_capture(meant);
   return result;
 }
 
 // handlers_graph.cpp
-CUresult graph_instantiated(Step& step, CUresult result, CUgraphExec exec, CUgraph graph,
+CUresult graph_instantiated(HookedCall& hooked, CUresult result, CUgraphExec exec, CUgraph graph,
                             HostNodes& hosts, uint64_t flags);
 // A graph whose memory has been put where it was has one executable graph at most, as the driver's
 // own has; nor is it copied.
-bool is_taken(Step& step, CUgraph graph);
+bool is_taken(HookedCall& hooked, CUgraph graph);
 
 inline uint64_t flags_of(unsigned long long flags) {
   return flags;
@@ -76,25 +76,25 @@ inline uint64_t flags_of(const CUgraphNode*, const char*, size_t) {
 template <class... A>
 CUresult graph_instantiate(const Call<CUresult(CUgraphExec*, CUgraph, A...)>& call,
                            CUgraphExec* exec, CUgraph graph, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(exec, graph, args...);
-  HostNodes hosts(step.session().driver(), &step.session());
-  const bool taken = is_taken(step, graph);
-  const CUresult result = step.made_again([&] {
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(exec, graph, args...);
+  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  const bool taken = is_taken(hooked, graph);
+  const CUresult result = hooked.record_or_repeat([&] {
     return taken ? CUDA_ERROR_NOT_SUPPORTED
                  : hosts.replaced(graph, [&] { return call.real(exec, graph, args...); });
   });
-  return graph_instantiated(step, result, result == CUDA_SUCCESS ? *exec : nullptr, graph, hosts,
+  return graph_instantiated(hooked, result, result == CUDA_SUCCESS ? *exec : nullptr, graph, hosts,
                             flags_of(args...));
 }
 
 // Changes that the driver does not allow where a graph has memory: what failed fails again.
 template <class... A>
 CUresult graph_edit(const Call<CUresult(A...)>& call, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
-  (step.check(args), ...);
-  return step.made_again([&] { return call.real(args...); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
+  (hooked.check(args), ...);
+  return hooked.record_or_repeat([&] { return call.real(args...); });
 }
 CUresult graph_edit(const Call<decltype(cuGraphClone)>& call, CUgraph*, CUgraph);
 CUresult graph_edit(const Call<decltype(cuGraphAddChildGraphNode)>& call, CUgraphNode*, CUgraph,
@@ -133,39 +133,39 @@ void add_set(WriteSet& writes, CUdeviceptr to, size_t pitch, Value, size_t width
 // Memory that the host sees is set when the call returns, unless the call names a stream.
 template <class... A>
 CUresult memset(const Call<CUresult(CUdeviceptr, A...)>& call, CUdeviceptr to, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(to, args...);
-  step.key.add(step.session().known(to));
-  (step.check(args), ...);
-  if (step.asks_writes()) add_set(step.writes, to, args...);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(to, args...);
+  hooked.key.add(hooked.session().known(to));
+  (hooked.check(args), ...);
+  if (hooked.asks_writes()) add_set(hooked.writes, to, args...);
   auto real = [&] { return call.real(to, args...); };
   constexpr bool kAsync = (std::same_as<A, CUstream> || ...);
-  if (!kAsync && step.session().host_memory().contains(to, 1)) {
-    step.device_may_write(Step::DeviceWrites::kBeforeReturn);
-    return step.synchronised(false, real);
+  if (!kAsync && hooked.session().host_memory().contains(to, 1)) {
+    hooked.device_may_write(HookedCall::DeviceWrites::kBeforeReturn);
+    return hooked.record_sync(false, real);
   }
-  step.device_may_write();
-  return step.skipped(real);
+  hooked.device_may_write();
+  return hooked.record_or_skip(real);
 }
 
 template <class... A>
 CUresult sync_context(const Call<CUresult(A...)>& call, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
-  const ProgramWork work = step.session().work_to_wait_for(args...);
-  const CUresult result = step.synchronised(true, [&] {
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
+  const ProgramWork work = hooked.session().work_to_wait_for(args...);
+  const CUresult result = hooked.record_sync(true, [&] {
     // What went wrong is the driver's to tell.
-    return work.finish(step.session().driver()) ? CUDA_SUCCESS : call.real(args...);
+    return work.finish(hooked.session().driver()) ? CUDA_SUCCESS : call.real(args...);
   });
-  if (work.legacy != nullptr) step.session().contexts().give_mark(work.legacy);
+  if (work.legacy != nullptr) hooked.session().contexts().give_mark(work.legacy);
   return result;
 }
 
 template <class... A>
 CUresult sync_stream(const Call<CUresult(A...)>& call, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
-  return step.synchronised(false, [&] { return call.real(args...); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
+  return hooked.record_sync(false, [&] { return call.real(args...); });
 }
 
 template <class... A>
@@ -175,9 +175,9 @@ CUresult sync_event(const Call<CUresult(A...)>& call, A... args) {
 
 template <class... A>
 CUresult query_stream(const Call<CUresult(A...)>& call, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
-  return step.polled([&] { return call.real(args...); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
+  return hooked.record_poll([&] { return call.real(args...); });
 }
 
 template <class... A>
@@ -191,11 +191,11 @@ CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice);
 CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext);
 template <class... A>
 CUresult context(const Call<CUresult(A...)>& call, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
-  (step.check(args), ...);
-  const CUresult result = step.made_again([&] { return call.real(args...); });
-  step.session().note_context();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
+  (hooked.check(args), ...);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(args...); });
+  hooked.session().note_context();
   return result;
 }
 CUresult stream_create(const Call<CUresult(CUstream*, unsigned)>& call, CUstream*, unsigned);
@@ -412,11 +412,11 @@ CUresult share_close(const Call<decltype(cuIpcCloseMemHandle)>& call, CUdevicept
 // Their handles are the driver's own: what is shared is an order, and a cut finds all of it passed.
 template <class... A>
 CUresult share_event(const Call<CUresult(A...)>& call, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(args...);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(args...);
   const auto real = [&] { return call.real(args...); };
-  if (step.session().may_share()) return step.made_again(real);
-  return step.not_followed(std::string(name_of(call.hook.id)) + " " + kOutsideOfJob, real);
+  if (hooked.session().may_share()) return hooked.record_or_repeat(real);
+  return hooked.record_or_refuse(std::string(name_of(call.hook.id)) + " " + kOutsideOfJob, real);
 }
 
 // handlers/sparse.cpp

@@ -1,7 +1,7 @@
 // How launches of kernels are recorded and replayed, whichever call makes them.
 #pragma once
 
-#include "interpose/step.h"
+#include "interpose/hooked_call.h"
 
 namespace gpusnap::handle {
 
@@ -20,30 +20,30 @@ struct Arguments {
 
 // The hot path: one look-up and one append while recording.
 template <class Real>
-CUresult follow_launch(Step& step, CUfunction function, const Shape& shape, CUstream stream,
+CUresult follow_launch(HookedCall& hooked, CUfunction function, const Shape& shape, CUstream stream,
                        const Arguments& arguments, Real&& real) {
-  Session& session = step.session();
-  (void)step.stream(stream);
-  step.key.add(session.modules().function(function), packed(shape.grid_x, shape.grid_y),
-               packed(shape.grid_z, shape.block_x), packed(shape.block_y, shape.block_z),
-               shape.shared_bytes);
-  if (step.captured()) return step.made_again(real);
-  step.key.data = session.modules().kernels().digest(function, arguments.params, arguments.extra,
-                                                     session.memory());
-  step.device_may_write();
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+  Session& session = hooked.session();
+  (void)hooked.stream(stream);
+  hooked.key.add(session.modules().function(function), packed(shape.grid_x, shape.grid_y),
+                 packed(shape.grid_z, shape.block_x), packed(shape.block_y, shape.block_z),
+                 shape.shared_bytes);
+  if (hooked.captured()) return hooked.record_or_repeat(real);
+  hooked.key.data = session.modules().kernels().digest(function, arguments.params, arguments.extra,
+                                                       session.memory());
+  hooked.device_may_write();
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     // Code that is loaded at its first launch is loaded where it was: now, not while live.
     if (recorded == CUDA_SUCCESS) session.modules().load_function(function);
     return recorded;
   }
-  if (step.asks_writes()) [[unlikely]] {
+  if (hooked.asks_writes()) [[unlikely]] {
     session.modules().kernels().add_writes(function, arguments.params, arguments.extra,
-                                           session.memory(), step.writes);
+                                           session.memory(), hooked.writes);
   }
-  const CUresult result = step.made(real);
+  const CUresult result = hooked.call_driver(real);
   if (result == CUDA_SUCCESS) session.recorder().count_launch();
-  step.record(result);
+  hooked.record(result);
   return result;
 }
 

@@ -11,11 +11,11 @@ namespace gpusnap::handle {
 namespace {
 template <class F, class Note, class... A>
 CUresult follow_setting(const Call<F>& call, CUfunction function, Note&& note, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(function, args...);
-  step.key.add(step.session().modules().function(function));
-  const CUresult result = step.made_again([&] { return call.real(function, args...); });
-  if (result == CUDA_SUCCESS) note(step.session().legacy_launches()[function]);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(function, args...);
+  hooked.key.add(hooked.session().modules().function(function));
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(function, args...); });
+  if (result == CUDA_SUCCESS) note(hooked.session().legacy_launches()[function]);
   return result;
 }
 
@@ -28,9 +28,9 @@ void put(LegacyLaunch& launch, int offset, const void* value, size_t bytes) {
 template <class F, class... A>
 CUresult follow_legacy_launch(const Call<F>& call, CUfunction function, unsigned width,
                               unsigned height, CUstream stream, A... args) {
-  Step step(call);
-  if (step.off()) return call.real(function, args...);
-  auto& launches = step.session().legacy_launches();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(function, args...);
+  auto& launches = hooked.session().legacy_launches();
   const auto found = launches.find(function);
   auto real = [&] { return call.real(function, args...); };
   // Nothing has been set: then the driver has nothing to launch it with, but where it needs
@@ -40,7 +40,7 @@ CUresult follow_legacy_launch(const Call<F>& call, CUfunction function, unsigned
   size_t bytes = std::min<size_t>(set.parameter_bytes, set.parameters.size());
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(set.parameters.data()),
                    CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-  return follow_launch(step, function,
+  return follow_launch(hooked, function,
                        {width, height, 1, set.block_x, set.block_y, set.block_z, set.shared_bytes},
                        stream, {nullptr, extra}, real);
 }

@@ -26,38 +26,38 @@ void run_log_callback(void* user, CUlogLevel level, char* message, size_t length
 
 CUresult log_register(const Call<decltype(cuLogsRegisterCallback)>& call, CUlogsCallback function,
                       void* data, CUlogsCallbackHandle* out) {
-  Step step(call);
-  if (step.off() || function == nullptr) return call.real(function, data, out);
+  HookedCall hooked(call);
+  if (hooked.passthrough() || function == nullptr) return call.real(function, data, out);
   auto* const callback = new LogCallback{function, data};
-  return step.made_again([&] { return call.real(run_log_callback, callback, out); });
+  return hooked.record_or_repeat([&] { return call.real(run_log_callback, callback, out); });
 }
 
 // Where the log goes on is a place in that of this process, also in a replay.
 CUresult log_dump(const Call<decltype(cuLogsDumpToMemory)>& call, CUlogIterator* iterator,
                   char* buffer, size_t* size, unsigned flags) {
-  Step step(call);
-  if (step.off()) return call.real(iterator, buffer, size, flags);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(iterator, buffer, size, flags);
   const size_t room = size == nullptr ? 0 : *size;
-  step.key.add(room);
-  step.check(flags);
+  hooked.key.add(room);
+  hooked.check(flags);
   auto real = [&] { return call.real(iterator, buffer, size, flags); };
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
-    (void)step.outside(real);
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
+    (void)hooked.unlocked(real);
     if (size != nullptr) *size = 0;
     if (recorded != CUDA_SUCCESS) return recorded;
-    const size_t bytes = step.entry().answer.size();
-    if (bytes >= room) Session::impossible(kExitDamaged, "the replay journal has too long a log");
-    step.take_answer(buffer, bytes);
+    const size_t bytes = hooked.entry().answer.size();
+    if (bytes >= room) Session::fatal(kExitDamaged, "the replay journal has too long a log");
+    hooked.take_answer(buffer, bytes);
     buffer[bytes] = '\0';
     *size = bytes;
     return recorded;
   }
-  const CUresult result = step.made(real);
+  const CUresult result = hooked.call_driver(real);
   if (result == CUDA_SUCCESS) {
-    step.record_answer(result, buffer, *size);
+    hooked.record_answer(result, buffer, *size);
   } else {
-    step.record(result);
+    hooked.record(result);
   }
   return result;
 }

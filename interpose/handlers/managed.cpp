@@ -19,28 +19,29 @@ template <class F, class... A>
 CUresult follow_discard(const Call<F>& call, CUdeviceptr* addresses, size_t* sizes, size_t count,
                         CUstream stream, A... args) {
   auto real = [&] { return call.real(addresses, sizes, count, args...); };
-  Step step(call);
-  if (step.off()) return real();
-  Session& session = step.session();
-  const CUstream on = step.stream(stream);
-  step.key.add(hash_of(session, addresses, sizes, count));
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  Session& session = hooked.session();
+  const CUstream on = hooked.stream(stream);
+  hooked.key.add(hash_of(session, addresses, sizes, count));
   const size_t given = addresses == nullptr || sizes == nullptr ? 0 : count;
   bool pageable = false;
-  step.writes.add_nothing();
+  hooked.writes.add_nothing();
   for (size_t i = 0; i < given; ++i) {
     pageable = pageable || side_of(session, addresses[i]) == Side::kHost;
-    step.writes.add(addresses[i], sizes[i]);
+    hooked.writes.add(addresses[i], sizes[i]);
   }
   if (pageable) {
-    return step.not_followed(std::string(name_of(call.hook.id)) + " of pageable memory", real);
+    return hooked.record_or_refuse(std::string(name_of(call.hook.id)) + " of pageable memory",
+                                   real);
   }
-  HostWrite* const write = step.captured() ? nullptr : session.begin_host_write(on);
-  const CUresult result = step.skipped([&] {
+  HostWrite* const write = hooked.captured() ? nullptr : session.begin_host_write(on);
+  const CUresult result = hooked.record_or_skip([&] {
     const CUresult discarded = real();
     if (write != nullptr) write->mark(session.driver(), discarded, on);
     return discarded;
   });
-  if (step.replaying()) return result;
+  if (hooked.replaying()) return result;
   for (size_t i = 0; i < given; ++i) {
     WriteSet one;
     one.add(addresses[i], sizes[i]);
@@ -53,21 +54,21 @@ CUresult follow_discard(const Call<F>& call, CUdeviceptr* addresses, size_t* siz
 
 CUresult prefetch(const Call<decltype(cuMemPrefetchAsync)>& call, CUdeviceptr address, size_t size,
                   CUdevice device, CUstream stream) {
-  Step step(call);
-  if (step.off()) return call.real(address, size, device, stream);
-  (void)step.stream(stream);
-  step.key.add(step.session().known(address), size, static_cast<uint64_t>(device));
-  return step.skipped([&] { return call.real(address, size, device, stream); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(address, size, device, stream);
+  (void)hooked.stream(stream);
+  hooked.key.add(hooked.session().known(address), size, static_cast<uint64_t>(device));
+  return hooked.record_or_skip([&] { return call.real(address, size, device, stream); });
 }
 
 CUresult prefetch(const Call<decltype(cuMemPrefetchAsync_v2)>& call, CUdeviceptr address,
                   size_t size, CUmemLocation location, unsigned flags, CUstream stream) {
-  Step step(call);
-  if (step.off()) return call.real(address, size, location, flags, stream);
-  (void)step.stream(stream);
-  step.key.add(step.session().known(address), size, static_cast<uint64_t>(location.type),
-               static_cast<uint64_t>(location.id), flags);
-  return step.skipped([&] { return call.real(address, size, location, flags, stream); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(address, size, location, flags, stream);
+  (void)hooked.stream(stream);
+  hooked.key.add(hooked.session().known(address), size, static_cast<uint64_t>(location.type),
+                 static_cast<uint64_t>(location.id), flags);
+  return hooked.record_or_skip([&] { return call.real(address, size, location, flags, stream); });
 }
 
 CUresult prefetch(const Call<decltype(cuMemPrefetchBatchAsync)>& call, CUdeviceptr* addresses,
@@ -77,11 +78,11 @@ CUresult prefetch(const Call<decltype(cuMemPrefetchBatchAsync)>& call, CUdevicep
     return call.real(addresses, sizes, count, locations, location_indices, location_count, flags,
                      stream);
   };
-  Step step(call);
-  if (step.off()) return real();
-  (void)step.stream(stream);
-  step.key.add(hash_of(step.session(), addresses, sizes, count), location_count, flags);
-  return step.skipped(real);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return real();
+  (void)hooked.stream(stream);
+  hooked.key.add(hash_of(hooked.session(), addresses, sizes, count), location_count, flags);
+  return hooked.record_or_skip(real);
 }
 
 CUresult discard(const Call<decltype(cuMemDiscardBatchAsync)>& call, CUdeviceptr* addresses,

@@ -12,8 +12,8 @@
 namespace gpusnap::handle {
 
 [[noreturn]] void cannot_place(uint64_t recorded, uint64_t size, const std::string& why) {
-  Session::impossible(kExitImpossible, "the memory that was at " + range_text(recorded, size) +
-                                           " cannot be had there: " + why);
+  Session::fatal(kExitImpossible, "the memory that was at " + range_text(recorded, size) +
+                                      " cannot be had there: " + why);
 }
 
 void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind,
@@ -43,20 +43,20 @@ uint64_t erase_range(Session& session, uint64_t address) {
   return size;
 }
 
-void end_placed(Step& step, uint64_t address) {
-  const Driver& driver = step.session().driver();
-  const auto unused = step.session().placement().free(address);
+void end_placed(HookedCall& hooked, uint64_t address) {
+  const Driver& driver = hooked.session().driver();
+  const auto unused = hooked.session().placement().free(address);
   // Unmapping waits for all that is queued: host functions, too, which take the session's lock.
-  (void)step.outside([&] {
+  (void)hooked.unlocked([&] {
     for (const MappedMemory& memory : unused) unmap_memory(driver, memory);
     return CUDA_SUCCESS;
   });
 }
 
-uint64_t free_range(Step& step, uint64_t address) {
-  if (step.asks_writes()) step.writes.add_range_of(address);
-  step.before_write();
-  return erase_range(step.session(), address);
+uint64_t free_range(HookedCall& hooked, uint64_t address) {
+  if (hooked.asks_writes()) hooked.writes.add_range_of(address);
+  hooked.before_write();
+  return erase_range(hooked.session(), address);
 }
 
 namespace {
@@ -99,31 +99,31 @@ void place_pinned(Session& session, void** memory, uint64_t recorded, uint64_t s
 
 // Giving memory back waits for the device, so the host may look at the rest of what it did.
 template <class Real>
-CUresult give_back(Step& step, uint64_t address, uint64_t size, Real&& real) {
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
-    if (recorded == CUDA_SUCCESS) step.repeated(real);
+CUresult give_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& real) {
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
+    if (recorded == CUDA_SUCCESS) hooked.repeat(real);
     return recorded;
   }
-  MemoryOrder& order = step.session().memory_order();
+  MemoryOrder& order = hooked.session().memory_order();
   order.begin_free(address, size);
-  const CUresult result = step.made_in_order(MemoryOrder::Kind::kMayWait, real);
-  step.record_visible(result, false, nullptr);
+  const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
+  hooked.record_visible(result, false, nullptr);
   order.end_free(address);
   return result;
 }
 
 template <class Real>
-CUresult give_device(Step& step, CUdeviceptr* out, uint64_t size, Real&& real) {
+CUresult give_device(HookedCall& hooked, CUdeviceptr* out, uint64_t size, Real&& real) {
   return give(
-      step, out, size, MemoryKind::kDevice, [&] { return with_room(step.session(), real); },
-      [&](uint64_t recorded) { place_device(step.session(), out, recorded, size); });
+      hooked, out, size, MemoryKind::kDevice, [&] { return with_room(hooked.session(), real); },
+      [&](uint64_t recorded) { place_device(hooked.session(), out, recorded, size); });
 }
 
 template <class Real>
-CUresult give_pinned(Step& step, void** out, uint64_t size, Real&& real) {
-  return give(step, out, size, MemoryKind::kPinned, real,
-              [&](uint64_t recorded) { place_pinned(step.session(), out, recorded, size); });
+CUresult give_pinned(HookedCall& hooked, void** out, uint64_t size, Real&& real) {
+  return give(hooked, out, size, MemoryKind::kPinned, real,
+              [&](uint64_t recorded) { place_pinned(hooked.session(), out, recorded, size); });
 }
 }  // namespace
 
@@ -146,63 +146,63 @@ CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
 
 CUresult mem_alloc(const Call<CUresult(CUdeviceptr*, size_t)>& call, CUdeviceptr* out,
                    size_t size) {
-  Step step(call);
-  if (step.off()) return call.real(out, size);
-  step.key.add(size);
-  return give_device(step, out, size, [&] { return call.real(out, size); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, size);
+  hooked.key.add(size);
+  return give_device(hooked, out, size, [&] { return call.real(out, size); });
 }
 
 CUresult mem_alloc_pitch(
     const Call<CUresult(CUdeviceptr*, size_t*, size_t, size_t, unsigned)>& call, CUdeviceptr* out,
     size_t* pitch, size_t width, size_t height, unsigned element) {
-  Step step(call);
-  if (step.off()) return call.real(out, pitch, width, height, element);
-  step.key.add(width);
-  step.key.add(height);
-  step.key.add(element);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, pitch, width, height, element);
+  hooked.key.add(width);
+  hooked.key.add(height);
+  hooked.key.add(element);
   // The pitch is the driver's for the width and the device, which a restore has checked.
   CUdeviceptr address = 0;
   size_t bytes = 0;
   auto real = [&] {
     const CUresult result =
-        with_room(step.session(), [&] { return call.real(out, pitch, width, height, element); });
+        with_room(hooked.session(), [&] { return call.real(out, pitch, width, height, element); });
     if (result == CUDA_SUCCESS) bytes = *pitch * height;
     return result;
   };
-  if (step.replaying()) {
-    const CUresult result = step.expect();
+  if (hooked.replaying()) {
+    const CUresult result = hooked.match_next_entry();
     if (result != CUDA_SUCCESS) return result;
-    step.repeated(real);
+    hooked.repeat(real);
     uint64_t recorded[2] = {0, 0};
-    step.take_answer(recorded, sizeof recorded);
+    hooked.take_answer(recorded, sizeof recorded);
     if (recorded[1] != *pitch) {
       cannot_place(recorded[0], recorded[1] * height, "this device has another pitch");
     }
-    place_device(step.session(), out, recorded[0], bytes);
+    place_device(hooked.session(), out, recorded[0], bytes);
     address = *out;
   } else {
-    const CUresult result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
+    const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
-      step.record(result);
+      hooked.record(result);
       return result;
     }
     address = *out;
-    step.session().memory_order().wait_for_frees(address, bytes);
+    hooked.session().memory_order().wait_for_frees(address, bytes);
     const uint64_t answer[2] = {address, *pitch};
-    step.record_answer(result, answer, sizeof answer);
+    hooked.record_answer(result, answer, sizeof answer);
   }
-  insert_range(step.session(), address, bytes, MemoryKind::kDevice);
+  insert_range(hooked.session(), address, bytes, MemoryKind::kDevice);
   return CUDA_SUCCESS;
 }
 
 CUresult mem_alloc_managed(const Call<CUresult(CUdeviceptr*, size_t, unsigned)>& call,
                            CUdeviceptr* out, size_t size, unsigned flags) {
-  Step step(call);
-  if (step.off()) return call.real(out, size, flags);
-  step.key.add(size);
-  step.key.add(flags);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, size, flags);
+  hooked.key.add(size);
+  hooked.key.add(flags);
   return give(
-      step, out, size, MemoryKind::kManaged, [&] { return call.real(out, size, flags); },
+      hooked, out, size, MemoryKind::kManaged, [&] { return call.real(out, size, flags); },
       [&](uint64_t recorded) {
         if (*out != recorded) {
           cannot_place(recorded, size,
@@ -212,52 +212,52 @@ CUresult mem_alloc_managed(const Call<CUresult(CUdeviceptr*, size_t, unsigned)>&
 }
 
 CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) {
-  Step step(call);
-  if (step.off()) {
+  HookedCall hooked(call);
+  if (hooked.passthrough()) {
     return free_when_off(
         address, [&] { return call.real(address); }, wait_for_users);
   }
-  Session& session = step.session();
-  step.key.add(session.known(address));
+  Session& session = hooked.session();
+  hooked.key.add(session.known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
   const CUcontext context = context_at(session, address);
-  const uint64_t size = free_range(step, address);
+  const uint64_t size = free_range(hooked, address);
   // Of a graph that goes on using it: it stays.
-  const bool of_graph = session.graphs().stand_ins().has_memory(address);
+  const bool of_graph = session.graphs().graph_memory_placeholders().has_memory(address);
   const bool placed = session.placement().owns(address);
   auto real = [&] {
     if (of_graph && size == 0) return CUDA_ERROR_INVALID_VALUE;
     return placed ? wait_for_users(session, context) : call.real(address);
   };
-  const CUresult result = give_back(step, address, size, real);
-  if (placed && !of_graph) end_placed(step, address);
-  if (of_graph) drop_graph_memory(step);
+  const CUresult result = give_back(hooked, address, size, real);
+  if (placed && !of_graph) end_placed(hooked, address);
+  if (of_graph) drop_graph_memory(hooked);
   return result;
 }
 
 // What is free depends on what else uses the device.
 CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free, size_t* total) {
-  Step step(call);
-  if (step.off()) return call.real(free, total);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(free, total);
   uint64_t answer[2] = {0, 0};
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded == CUDA_SUCCESS) {
-      step.take_answer(answer, sizeof answer);
+      hooked.take_answer(answer, sizeof answer);
       *free = answer[0];
       *total = answer[1];
     }
     return recorded;
   }
-  const CUresult result = step.made([&] { return call.real(free, total); });
+  const CUresult result = hooked.call_driver([&] { return call.real(free, total); });
   if (result != CUDA_SUCCESS) {
-    step.record(result);
+    hooked.record(result);
     return result;
   }
-  *free = std::min(*free + step.session().own_device_memory(), *total);
+  *free = std::min(*free + hooked.session().own_device_memory(), *total);
   answer[0] = *free;
   answer[1] = *total;
-  step.record_answer(result, answer, sizeof answer);
+  hooked.record_answer(result, answer, sizeof answer);
   return result;
 }
 
@@ -265,15 +265,16 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
 // mapped granules, not the allocation.
 CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>& call,
                        CUdeviceptr* base, size_t* size, CUdeviceptr address) {
-  Step step(call);
-  const bool off = step.off();
-  const CUresult result = off ? call.real(base, size, address)
-                              : step.made_again([&] { return call.real(base, size, address); });
+  HookedCall hooked(call);
+  const bool off = hooked.passthrough();
+  const CUresult result =
+      off ? call.real(base, size, address)
+          : hooked.record_or_repeat([&] { return call.real(base, size, address); });
   if (result != CUDA_SUCCESS) return result;
   SharedMemory* const shared = Session::shared_memory_of_process();
   SharedMemory::Extent extent;
   if (shared != nullptr) extent = shared->mapped_around(address);
-  Session* const session = off ? Session::enter_for_placed(address) : &step.session();
+  Session* const session = off ? Session::enter_for_placed(address) : &hooked.session();
   const MemoryRange* const range = session == nullptr ? nullptr : session->memory().find(address);
   if (range != nullptr && session->is_placed(*range)) extent = {range->address, range->size};
   if (off && session != nullptr) session->release();
@@ -283,19 +284,19 @@ CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>&
 }
 
 CUresult host_alloc(const Call<CUresult(void**, size_t)>& call, void** out, size_t size) {
-  Step step(call);
-  if (step.off()) return call.real(out, size);
-  step.key.add(size);
-  return give_pinned(step, out, size, [&] { return call.real(out, size); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, size);
+  hooked.key.add(size);
+  return give_pinned(hooked, out, size, [&] { return call.real(out, size); });
 }
 
 CUresult host_alloc(const Call<CUresult(void**, size_t, unsigned)>& call, void** out, size_t size,
                     unsigned flags) {
-  Step step(call);
-  if (step.off()) return call.real(out, size, flags);
-  step.key.add(size);
-  step.key.add(flags);
-  return give_pinned(step, out, size, [&] { return call.real(out, size, flags); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, size, flags);
+  hooked.key.add(size);
+  hooked.key.add(flags);
+  return give_pinned(hooked, out, size, [&] { return call.real(out, size, flags); });
 }
 
 namespace {
@@ -321,100 +322,100 @@ CUresult free_pinned_when_off(void* memory, Real&& real) {
 }  // namespace
 
 CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
-  Step step(call);
-  if (step.off()) return free_pinned_when_off(memory, [&] { return call.real(memory); });
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return free_pinned_when_off(memory, [&] { return call.real(memory); });
+  Session& session = hooked.session();
   const auto address = reinterpret_cast<uint64_t>(memory);
-  step.key.add(session.known(address));
+  hooked.key.add(session.known(address));
   const uint64_t placed = session.placed_pinned(address);
   const CUcontext context = context_at(session, address);
   auto real = [&] {
     return placed == 0 ? call.real(memory) : free_placed_pinned(session, context, memory, placed);
   };
-  const uint64_t size = free_range(step, address);
+  const uint64_t size = free_range(hooked, address);
   session.forget_placed_pinned(address);
-  return give_back(step, address, size, real);
+  return give_back(hooked, address, size, real);
 }
 
 namespace {
 // Memory of the program's own that the device sees from now on. Where it lies is the program's
 // doing: an address other than the recorded one may have been seen by the device.
 template <class Real>
-CUresult register_memory(Step& step, void* memory, size_t size, Real&& real) {
+CUresult register_memory(HookedCall& hooked, void* memory, size_t size, Real&& real) {
   const auto address = reinterpret_cast<uint64_t>(memory);
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
     uint64_t before = 0;
-    step.take_answer(&before, sizeof before);
+    hooked.take_answer(&before, sizeof before);
     if (before != address) {
       cannot_place(before, size,
                    "the program registered memory at " + hex_text(address) +
                        " instead; gpusnap run turns address randomisation off");
     }
-    step.repeated(real);
-    insert_range(step.session(), address, size, MemoryKind::kPinned);
+    hooked.repeat(real);
+    insert_range(hooked.session(), address, size, MemoryKind::kPinned);
     return recorded;
   }
-  const CUresult result = step.made(real);
+  const CUresult result = hooked.call_driver(real);
   if (result != CUDA_SUCCESS) {
-    step.record(result);
+    hooked.record(result);
     return result;
   }
-  step.record_answer(result, &address, sizeof address);
-  insert_range(step.session(), address, size, MemoryKind::kPinned);
+  hooked.record_answer(result, &address, sizeof address);
+  insert_range(hooked.session(), address, size, MemoryKind::kPinned);
   return result;
 }
 }  // namespace
 
 CUresult host_register(const Call<CUresult(void*, size_t, unsigned)>& call, void* memory,
                        size_t size, unsigned flags) {
-  Step step(call);
-  if (step.off()) return call.real(memory, size, flags);
-  step.key.add(size);
-  step.key.add(flags);
-  return register_memory(step, memory, size, [&] { return call.real(memory, size, flags); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(memory, size, flags);
+  hooked.key.add(size);
+  hooked.key.add(flags);
+  return register_memory(hooked, memory, size, [&] { return call.real(memory, size, flags); });
 }
 
 CUresult host_unregister(const Call<CUresult(void*)>& call, void* memory) {
-  Step step(call);
-  if (step.off()) return call.real(memory);
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(memory);
+  Session& session = hooked.session();
   const auto address = reinterpret_cast<uint64_t>(memory);
-  step.key.add(session.known(address));
+  hooked.key.add(session.known(address));
   // After the call: the memory stays the program's, what the device brought is looked at once more.
-  const CUresult result = give_back(step, address, 0, [&] { return call.real(memory); });
+  const CUresult result = give_back(hooked, address, 0, [&] { return call.real(memory); });
   if (result == CUDA_SUCCESS) erase_range(session, address);
   return result;
 }
 
 CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call, CUdeviceptr* out,
                       void* memory, unsigned flags) {
-  Step step(call);
-  if (step.off()) return call.real(out, memory, flags);
-  step.key.add(flags);
-  if (!step.replaying()) {
-    const CUresult result = step.made([&] { return call.real(out, memory, flags); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, memory, flags);
+  hooked.key.add(flags);
+  if (!hooked.replaying()) {
+    const CUresult result = hooked.call_driver([&] { return call.real(out, memory, flags); });
     if (result == CUDA_SUCCESS) {
       if (*out != reinterpret_cast<uint64_t>(memory)) {
-        step.session().host_memory().has_other_address(reinterpret_cast<uint64_t>(memory));
+        hooked.session().host_memory().has_other_address(reinterpret_cast<uint64_t>(memory));
       }
-      step.record_answer(result, out, sizeof *out);
+      hooked.record_answer(result, out, sizeof *out);
     } else {
-      step.record(result);
+      hooked.record(result);
     }
     return result;
   }
-  const CUresult recorded = step.expect();
+  const CUresult recorded = hooked.match_next_entry();
   if (recorded != CUDA_SUCCESS) return recorded;
-  step.repeated([&] { return call.real(out, memory, flags); });
+  hooked.repeat([&] { return call.real(out, memory, flags); });
   uint64_t before = 0;
-  step.take_answer(&before, sizeof before);
+  hooked.take_answer(&before, sizeof before);
   if (before != *out) {
     cannot_place(before, 1, "the device sees that host memory at " + hex_text(*out) + " now");
   }
   if (*out != reinterpret_cast<uint64_t>(memory)) {
-    step.session().host_memory().has_other_address(reinterpret_cast<uint64_t>(memory));
+    hooked.session().host_memory().has_other_address(reinterpret_cast<uint64_t>(memory));
   }
   return recorded;
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/step.h"
+#include "interpose/hooked_call.h"
 
 namespace gpusnap::handle {
 
@@ -18,9 +18,9 @@ void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind 
 // The size of what was there.
 uint64_t erase_range(Session& session, uint64_t address);
 // The same; a snapshot that still needs the memory gets it while the map has it.
-uint64_t free_range(Step& step, uint64_t address);
+uint64_t free_range(HookedCall& hooked, uint64_t address);
 // The device no longer uses this allocation, which was placed.
-void end_placed(Step& step, uint64_t address);
+void end_placed(HookedCall& hooked, uint64_t address);
 // A free where checkpoints have ended: what was placed is still ours to give back. `wait`: until
 // the device no longer uses it; the context is its own.
 CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
@@ -29,18 +29,19 @@ CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
 // Makes the call once more while its result is at another address, in the hope that this is the one
 // that another thread's call got when it was recorded: it is kept aside for that call.
 template <class Pointer, class Real>
-void repeat_for(Step& step, Pointer* out, uint64_t recorded, Aside::Memory memory, Real&& real) {
-  Aside& aside = step.session().aside();
-  if (aside.take(recorded, memory)) {
+void repeat_for(HookedCall& hooked, Pointer* out, uint64_t recorded,
+                SurplusAllocations::Memory memory, Real&& real) {
+  SurplusAllocations& surplus = hooked.session().surplus();
+  if (surplus.take(recorded, memory)) {
     *out = (Pointer)recorded;
     return;
   }
-  step.repeated(real);
+  hooked.repeat(real);
   std::vector<uint64_t> others;
-  for (int tries = step.session().memory_tries(); tries > 0 && (uint64_t)*out != recorded;
+  for (int tries = hooked.session().memory_tries(); tries > 0 && (uint64_t)*out != recorded;
        --tries) {
     const Pointer before = *out;
-    if (step.outside(real) != CUDA_SUCCESS) {
+    if (hooked.unlocked(real) != CUDA_SUCCESS) {
       *out = before;
       break;
     }
@@ -48,9 +49,9 @@ void repeat_for(Step& step, Pointer* out, uint64_t recorded, Aside::Memory memor
   }
   for (uint64_t other : others) {
     if ((uint64_t)*out == recorded) {
-      aside.keep(other, memory);
+      surplus.keep(other, memory);
     } else {
-      step.session().release_memory(other, memory.kind);
+      hooked.session().release_memory(other, memory.kind);
     }
   }
 }
@@ -65,26 +66,26 @@ CUresult with_room(Session& session, Real&& real) {
 // Records or replays a call that gives memory; `place` brings it to its recorded address.
 // `of_pool`: a pool's.
 template <class Pointer, class Real, class Place>
-CUresult give(Step& step, Pointer* out, uint64_t size, MemoryKind kind, Real&& real, Place&& place,
-              bool of_pool = false) {
-  Session& session = step.session();
+CUresult give(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
+              Place&& place, bool of_pool = false) {
+  Session& session = hooked.session();
   CUresult result;
-  if (step.replaying()) {
-    result = step.expect();
+  if (hooked.replaying()) {
+    result = hooked.match_next_entry();
     if (result != CUDA_SUCCESS) return result;
     uint64_t recorded = 0;
-    step.take_answer(&recorded, sizeof recorded);
-    repeat_for(step, out, recorded, {size, kind, step.hook()}, real);
+    hooked.take_answer(&recorded, sizeof recorded);
+    repeat_for(hooked, out, recorded, {size, kind, hooked.hook()}, real);
     place(recorded);
   } else {
-    result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
+    result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
-      step.record(result);
+      hooked.record(result);
       return result;
     }
     session.memory_order().wait_for_frees((uint64_t)*out, size);
     const auto address = (uint64_t)*out;  // a CUdeviceptr or a pointer
-    step.record_answer(result, &address, sizeof address);
+    hooked.record_answer(result, &address, sizeof address);
   }
   insert_range(session, (uint64_t)*out, size, kind, of_pool);
   return result;

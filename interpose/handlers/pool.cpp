@@ -64,23 +64,23 @@ void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, ui
 }
 
 template <class Real>
-CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUmemoryPool pool,
+CUresult give_ordered(HookedCall& hooked, CUdeviceptr* out, uint64_t size, CUmemoryPool pool,
                       CUstream given, Real&& real) {
-  const CUstream stream = step.stream(given);
-  step.key.add(size);
-  if (step.captured()) return capture_alloc(step, out, size, stream, real);
-  step.session().use_pools();
+  const CUstream stream = hooked.stream(given);
+  hooked.key.add(size);
+  if (hooked.captured()) return capture_alloc(hooked, out, size, stream, real);
+  hooked.session().use_pools();
   // The memory is on the stream's device, whatever is current.
-  const CurrentContext current(step.session().driver(), context_of(step.session(), stream));
+  const CurrentContext current(hooked.session().driver(), context_of(hooked.session(), stream));
   const auto first_repeatable = [&] {
-    step.session().pool_reuse().make_repeatable(pool);
+    hooked.session().pool_reuse().make_repeatable(pool);
     return real();
   };
   return give(
-      step, out, size, MemoryKind::kDevice,
-      [&] { return with_room(step.session(), first_repeatable); },
+      hooked, out, size, MemoryKind::kDevice,
+      [&] { return with_room(hooked.session(), first_repeatable); },
       [&](uint64_t recorded) {
-        place_ordered(step.session(), out, recorded, size, pool, stream, real);
+        place_ordered(hooked.session(), out, recorded, size, pool, stream, real);
       },
       true);
 }
@@ -88,33 +88,33 @@ CUresult give_ordered(Step& step, CUdeviceptr* out, uint64_t size, CUmemoryPool 
 
 CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& call,
                          CUdeviceptr* out, size_t size, CUstream stream) {
-  Step step(call);
-  if (step.off()) return call.real(out, size, stream);
-  return give_ordered(step, out, size, nullptr, stream,
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, size, stream);
+  return give_ordered(hooked, out, size, nullptr, stream,
                       [&] { return call.real(out, size, stream); });
 }
 
 CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUmemoryPool, CUstream)>& call,
                          CUdeviceptr* out, size_t size, CUmemoryPool pool, CUstream stream) {
-  Step step(call);
-  if (step.off()) return call.real(out, size, pool, stream);
-  return give_ordered(step, out, size, pool, stream,
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, size, pool, stream);
+  return give_ordered(hooked, out, size, pool, stream,
                       [&] { return call.real(out, size, pool, stream); });
 }
 
 CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdeviceptr address,
                         CUstream given) {
-  Step step(call);
-  const CUstream stream = step.stream(given);
-  if (step.off()) {
+  HookedCall hooked(call);
+  const CUstream stream = hooked.stream(given);
+  if (hooked.passthrough()) {
     return free_when_off(
         address, [&] { return call.real(address, given); },
         [&](Session& session, CUcontext) { return session.driver().cuStreamSynchronize(stream); });
   }
-  Session& session = step.session();
-  step.key.add(session.known(address));
+  Session& session = hooked.session();
+  hooked.key.add(session.known(address));
   // Of a graph that goes on using it.
-  const bool of_graph = session.graphs().stand_ins().has_memory(address);
+  const bool of_graph = session.graphs().graph_memory_placeholders().has_memory(address);
   const bool placed = !of_graph && session.placement().owns(address);
   const bool there = session.memory().at(address) != nullptr;
   auto real = [&] {
@@ -122,21 +122,21 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
     // What still runs in the stream may use memory that is ours to give back.
     return placed ? session.driver().cuStreamSynchronize(stream) : call.real(address, given);
   };
-  if (step.captured()) return capture_free(step, address, stream, real);
-  const uint64_t size = free_range(step, address);
+  if (hooked.captured()) return capture_free(hooked, address, stream, real);
+  const uint64_t size = free_range(hooked, address);
   CUresult result;
-  if (step.replaying()) {
-    result = step.expect();
-    if (result == CUDA_SUCCESS) step.repeated(real);
+  if (hooked.replaying()) {
+    result = hooked.match_next_entry();
+    if (result == CUDA_SUCCESS) hooked.repeat(real);
   } else {
     MemoryOrder& order = session.memory_order();
     order.begin_free(address, size);
-    result = step.made_in_order(MemoryOrder::Kind::kMayWait, real);
-    step.record(result);
+    result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
+    hooked.record(result);
     order.end_free(address);
   }
-  if (placed) end_placed(step, address);
-  if (of_graph) drop_graph_memory(step);
+  if (placed) end_placed(hooked, address);
+  if (of_graph) drop_graph_memory(hooked);
   return result;
 }
 
@@ -144,57 +144,57 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
 CUresult pool_set(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
                   CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   if (attribute != PoolReuse::kOurs || value == nullptr) return call.real(pool, attribute, value);
-  Step step(call);
-  if (step.off()) return call.real(pool, attribute, value);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(pool, attribute, value);
   int off = 0;
-  const CUresult result = step.outside([&] { return call.real(pool, attribute, &off); });
+  const CUresult result = hooked.unlocked([&] { return call.real(pool, attribute, &off); });
   if (result == CUDA_SUCCESS) {
-    step.session().pool_reuse().wish(pool, *static_cast<const int*>(value));
+    hooked.session().pool_reuse().wish(pool, *static_cast<const int*>(value));
   }
   return result;
 }
 
 CUresult pool_destroy(const Call<CUresult(CUmemoryPool)>& call, CUmemoryPool pool) {
-  Step step(call);
-  if (step.off()) return call.real(pool);
-  step.session().pool_reuse().forget(pool);
-  return step.outside([&] { return call.real(pool); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(pool);
+  hooked.session().pool_reuse().forget(pool);
+  return hooked.unlocked([&] { return call.real(pool); });
 }
 
 // How much a pool holds depends on what else it does in that process.
 CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
                   CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
-  Step step(call);
-  if (step.off()) return call.real(pool, attribute, value);
-  step.check(attribute);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(pool, attribute, value);
+  hooked.check(attribute);
   const size_t bytes =
       attribute < CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? sizeof(int) : sizeof(uint64_t);
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
-    if (recorded == CUDA_SUCCESS) step.take_answer(value, bytes);
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
+    if (recorded == CUDA_SUCCESS) hooked.take_answer(value, bytes);
     return recorded;
   }
-  const CUresult result = step.made([&] { return call.real(pool, attribute, value); });
+  const CUresult result = hooked.call_driver([&] { return call.real(pool, attribute, value); });
   if (result == CUDA_SUCCESS && attribute == PoolReuse::kOurs) {
-    *static_cast<int*>(value) = step.session().pool_reuse().wished(pool);
+    *static_cast<int*>(value) = hooked.session().pool_reuse().wished(pool);
   }
   if (result == CUDA_SUCCESS) {
-    step.record_answer(result, value, bytes);
+    hooked.record_answer(result, value, bytes);
   } else {
-    step.record(result);
+    hooked.record(result);
   }
   return result;
 }
 
 CUresult pool_access(const Call<CUresult(CUmemoryPool, const CUmemAccessDesc*, size_t)>& call,
                      CUmemoryPool pool, const CUmemAccessDesc* accesses, size_t count) {
-  Step step(call);
-  if (step.off()) return call.real(pool, accesses, count);
-  step.check(count);
-  const CUresult result = step.made_again([&] { return call.real(pool, accesses, count); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(pool, accesses, count);
+  hooked.check(count);
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(pool, accesses, count); });
   for (size_t i = 0; result == CUDA_SUCCESS && i < count; ++i) {
     if (accesses[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
-    step.session().placement().allow(accesses[i].location.id);
+    hooked.session().placement().allow(accesses[i].location.id);
   }
   return result;
 }

@@ -63,17 +63,17 @@ void insert_imported(Session& session, const Where& where) {
 
 CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle* out,
                    CUdeviceptr address) {
-  Step step(call);
-  if (step.off()) return share_when_off(call, out, address);
-  Session& session = step.session();
-  step.key.add(session.known(address));
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return share_when_off(call, out, address);
+  Session& session = hooked.session();
+  hooked.key.add(session.known(address));
   const auto real = [&] { return call.real(out, address); };
-  if (!session.may_share()) return step.not_followed(name_with(call, kOutsideOfJob), real);
+  if (!session.may_share()) return hooked.record_or_refuse(name_with(call, kOutsideOfJob), real);
   const MemoryRange* const range = session.memory().find(address);
   const Where where = range == nullptr ? Where{} : Where{range->address, range->size};
   const bool known = range != nullptr && range->kind == MemoryKind::kDevice && out != nullptr;
   // Its next write may be another process's, which tells nobody.
-  known ? step.writes.add_range_of(where.address) : step.writes.add_nothing();
+  known ? hooked.writes.add_range_of(where.address) : hooked.writes.add_nothing();
   const bool placed = known && session.placement().owns(where.address);
   const auto pieces = session.placement().pieces(where.address);
   SharedMemory& shared = session.shared_memory();
@@ -91,23 +91,23 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
     why = handle.status().message();
     return handle.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
   };
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
-    const CUresult result = step.outside(made);
+    const CUresult result = hooked.unlocked(made);
     if (result != CUDA_SUCCESS) {
-      Session::impossible(kExitImpossible,
-                          "device memory " + range_text(where.address, where.size) +
-                              " cannot be shared again: " +
-                              (why.empty() ? error_name(session.driver(), result) : why));
+      Session::fatal(kExitImpossible,
+                     "device memory " + range_text(where.address, where.size) +
+                         " cannot be shared again: " +
+                         (why.empty() ? error_name(session.driver(), result) : why));
     }
   } else {
-    const CUresult result = step.made(made);
+    const CUresult result = hooked.call_driver(made);
     if (result == CUDA_SUCCESS && !known) {
       session.refuse(name_with(call, "of memory that is not followed"));
       return result;
     }
-    step.record(result);
+    hooked.record(result);
     if (result != CUDA_SUCCESS) return result;
   }
   session.memory().set_shared(where.address);
@@ -117,18 +117,18 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
 
 CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>& call,
                     CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
-  Step step(call);
+  HookedCall hooked(call);
   HandleBytes bytes;
   std::memcpy(bytes.data(), &handle, sizeof handle);
   const auto ours = decode_handle(bytes);
-  if (step.off()) {
+  if (hooked.passthrough()) {
     // Who gave it may be followed still.
     SharedMemory* const shared = Session::shared_memory_of_process();
     if (!ours || shared == nullptr) return call.real(out, handle, flags);
     return opened_by_us(*shared, *ours, 0, out, flags, call.real).result;
   }
-  Session& session = step.session();
-  step.key.add(flags);
+  Session& session = hooked.session();
+  hooked.key.add(flags);
   SharedMemory::Opened opened;
   const auto open_at = [&](uint64_t wanted) {
     if (!ours) return call.real(out, handle, flags);
@@ -136,18 +136,18 @@ CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>
     return opened.result;
   };
   if (!session.may_share()) {
-    return step.not_followed(name_with(call, kOutsideOfJob), [&] { return open_at(0); });
+    return hooked.record_or_refuse(name_with(call, kOutsideOfJob), [&] { return open_at(0); });
   }
   if (!ours) {
-    return step.not_followed(name_with(call, "of memory of a process that is not followed"),
-                             [&] { return open_at(0); });
+    return hooked.record_or_refuse(name_with(call, "of memory of a process that is not followed"),
+                                   [&] { return open_at(0); });
   }
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
     Where before;
-    step.take_answer(&before, sizeof before);
-    const CUresult result = step.outside([&] { return open_at(before.address); });
+    hooked.take_answer(&before, sizeof before);
+    const CUresult result = hooked.unlocked([&] { return open_at(before.address); });
     if (result != CUDA_SUCCESS) {
       cannot_place(before.address, before.size,
                    "another process has it, and " +
@@ -162,9 +162,9 @@ CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>
     return recorded;
   }
   const CUresult result =
-      step.made_in_order(MemoryOrder::Kind::kMayWait, [&] { return open_at(0); });
+      hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, [&] { return open_at(0); });
   if (result != CUDA_SUCCESS) {
-    step.record(result);
+    hooked.record(result);
     return result;
   }
   if (!opened.of_job) {
@@ -173,35 +173,35 @@ CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>
   }
   const Where where{opened.address, opened.size};
   session.memory_order().wait_for_frees(where.address, where.size);
-  step.record_answer(result, &where, sizeof where);
+  hooked.record_answer(result, &where, sizeof where);
   insert_imported(session, where);
   return result;
 }
 
 CUresult share_close(const Call<decltype(cuIpcCloseMemHandle)>& call, CUdeviceptr address) {
-  Step step(call);
+  HookedCall hooked(call);
   bool last = false;
   const auto close_in = [&](SharedMemory& shared) {
     return shared.close(
         address, [&] { return call.real(address); }, last);
   };
-  if (step.off()) {
+  if (hooked.passthrough()) {
     SharedMemory* const shared = Session::shared_memory_of_process();
     return shared == nullptr ? call.real(address) : close_in(*shared);
   }
-  Session& session = step.session();
-  step.key.add(session.known(address));
+  Session& session = hooked.session();
+  hooked.key.add(session.known(address));
   const auto made = [&] { return close_in(session.shared_memory()); };
   CUresult result;
-  if (step.replaying()) {
-    result = step.expect();
-    if (result == CUDA_SUCCESS) step.repeated(made);
+  if (hooked.replaying()) {
+    result = hooked.match_next_entry();
+    if (result == CUDA_SUCCESS) hooked.repeat(made);
   } else {
     MemoryOrder& order = session.memory_order();
     order.begin_free(address, 0);
-    result = step.made_in_order(MemoryOrder::Kind::kMayWait, made);
+    result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, made);
     // It waits for the device, so the host may look at what that did.
-    step.record_visible(result, false, nullptr);
+    hooked.record_visible(result, false, nullptr);
     order.end_free(address);
   }
   const MemoryRange* const range = session.memory().at(address);

@@ -14,12 +14,12 @@ namespace gpusnap::handle {
 
 namespace {
 template <class Array, class Ask>
-void note_tiles(Step& step, Array array, Ask&& ask) {
-  Session& session = step.session();
+void note_tiles(HookedCall& hooked, Array array, Ask&& ask) {
+  Session& session = hooked.session();
   const uint32_t number = session.arrays().number_of(array);
   const auto context = reinterpret_cast<uint64_t>(session.contexts().current());
   CUDA_ARRAY_SPARSE_PROPERTIES found{};
-  const CUresult result = step.outside([&] { return ask(&found); });
+  const CUresult result = hooked.unlocked([&] { return ask(&found); });
   if (result != CUDA_SUCCESS) return session.refuse("a sparse array of which no tiles are told");
   const auto& tile = found.tileExtent;
   session.tile_pools().tiles.add(number, {tile.width, tile.height, tile.depth}, context);
@@ -93,24 +93,24 @@ bool is_for_tiles(const CUmemAllocationProp& properties) {
   return (properties.allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL) != 0;
 }
 
-CUresult create_tile_pool(Step& step, const Call<decltype(cuMemCreate)>& call,
+CUresult create_tile_pool(HookedCall& hooked, const Call<decltype(cuMemCreate)>& call,
                           CUmemGenericAllocationHandle* out, size_t size,
                           const CUmemAllocationProp& properties, unsigned long long flags) {
-  Session& session = step.session();
-  step.key.add(static_cast<uint64_t>(properties.allocFlags.usage));
+  Session& session = hooked.session();
+  hooked.key.add(static_cast<uint64_t>(properties.allocFlags.usage));
   const auto real = [&] {
     return with_room(session, [&] { return call.real(out, size, &properties, flags); });
   };
   if (properties.allocFlags.compressionType != 0) {
-    return step.not_followed("cuMemCreate of compressed memory for tiles", real);
+    return hooked.record_or_refuse("cuMemCreate of compressed memory for tiles", real);
   }
   CUresult result = CUDA_SUCCESS;
-  if (step.replaying()) {
-    result = step.expect();
-    if (result == CUDA_SUCCESS) step.repeated(real);
+  if (hooked.replaying()) {
+    result = hooked.match_next_entry();
+    if (result == CUDA_SUCCESS) hooked.repeat(real);
   } else {
-    result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
-    if (result != CUDA_SUCCESS) step.record(result);
+    result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
+    if (result != CUDA_SUCCESS) hooked.record(result);
   }
   if (result != CUDA_SUCCESS) return result;
 
@@ -120,7 +120,7 @@ CUresult create_tile_pool(Step& step, const Call<decltype(cuMemCreate)>& call,
   std::vector<CUarray> windows;
   Status status(Code::kUnsupported, "there is no context on its device");
   if (context != nullptr) {
-    (void)step.outside([&] {
+    (void)hooked.unlocked([&] {
       return with_room(session, [&] {
         status = session.tile_pools().open(*out, size, device, context, &windows);
         return status.code() == Code::kNoSpace ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
@@ -136,45 +136,45 @@ CUresult create_tile_pool(Step& step, const Call<decltype(cuMemCreate)>& call,
     session.refuse("cuMemCreate of memory for tiles (" + status.message() + ")");
     return result;
   }
-  if (!step.replaying()) step.record(result);
+  if (!hooked.replaying()) hooked.record(result);
   add_pool(session, *out, size, context, std::move(windows));
   return result;
 }
 
-CUresult release_tile_pool(Step& step, const Call<decltype(cuMemRelease)>& call,
+CUresult release_tile_pool(HookedCall& hooked, const Call<decltype(cuMemRelease)>& call,
                            CUmemGenericAllocationHandle handle, uint64_t number) {
-  step.key.add(number);
-  step.writes.add_nothing();  // what it holds is in our copies
-  const CUresult result = step.made_again_in_order([&] { return call.real(handle); });
-  TilePool* const pool = step.session().tile_pools().numbered(number);
+  hooked.key.add(number);
+  hooked.writes.add_nothing();  // what it holds is in our copies
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(handle); });
+  TilePool* const pool = hooked.session().tile_pools().numbered(number);
   if (result != CUDA_SUCCESS || pool == nullptr) return result;
   pool->held = false;
-  end_tile_pools(step);
+  end_tile_pools(hooked);
   return result;
 }
 
-void note_sparse(Step& step, CUarray array) {
-  const auto ask = step.session().driver().cuArrayGetSparseProperties;
-  note_tiles(step, array, [=](auto* found) {
+void note_sparse(HookedCall& hooked, CUarray array) {
+  const auto ask = hooked.session().driver().cuArrayGetSparseProperties;
+  note_tiles(hooked, array, [=](auto* found) {
     return ask == nullptr ? CUDA_ERROR_NOT_SUPPORTED : ask(found, array);
   });
 }
 
-void note_sparse(Step& step, CUmipmappedArray array) {
-  const auto ask = step.session().driver().cuMipmappedArrayGetSparseProperties;
-  note_tiles(step, array, [=](auto* found) {
+void note_sparse(HookedCall& hooked, CUmipmappedArray array) {
+  const auto ask = hooked.session().driver().cuMipmappedArrayGetSparseProperties;
+  note_tiles(hooked, array, [=](auto* found) {
     return ask == nullptr ? CUDA_ERROR_NOT_SUPPORTED : ask(found, array);
   });
 }
 
-void end_tile_pools(Step& step) {
-  Session& session = step.session();
+void end_tile_pools(HookedCall& hooked) {
+  Session& session = hooked.session();
   const std::vector<TilePool> ended = session.tile_pools().take_ended();
   if (ended.empty()) return;
   for (const TilePool& pool : ended) {
     for (CUarray window : pool.windows) session.arrays().remove(window);
   }
-  (void)step.outside([&] {
+  (void)hooked.unlocked([&] {
     for (const TilePool& pool : ended) session.tile_pools().close(pool.context, pool.windows);
     return CUDA_SUCCESS;
   });
@@ -183,18 +183,18 @@ void end_tile_pools(Step& step) {
 // Within a cut the device is idle, so all that was mapped is mapped.
 CUresult map_tiles(const Call<decltype(cuMemMapArrayAsync)>& call, CUarrayMapInfo* given,
                    unsigned count, CUstream stream) {
-  Step step(call);
-  if (step.off()) return call.real(given, count, stream);
-  Session& session = step.session();
-  (void)step.stream(stream);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(given, count, stream);
+  Session& session = hooked.session();
+  (void)hooked.stream(stream);
   const std::span<const CUarrayMapInfo> infos(given, given == nullptr ? 0 : count);
   uint64_t hash = 0;
   for (const CUarrayMapInfo& info : infos) add_info(session, info, hash);
-  step.key.add(uint64_t{count}, hash);
-  const bool captured = step.captured();
-  const CUresult result = step.made_again([&] { return call.real(given, count, stream); });
+  hooked.key.add(uint64_t{count}, hash);
+  const bool captured = hooked.captured();
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(given, count, stream); });
   if (session.mode() == Session::Mode::kOff) return result;
-  const std::string name = name_of(step.hook());
+  const std::string name = name_of(hooked.hook());
   if (result != CUDA_SUCCESS) {
     if (infos.size() > 1) session.refuse(name + " that failed, of which some may be done,");
     return result;
@@ -208,7 +208,7 @@ CUresult map_tiles(const Call<decltype(cuMemMapArrayAsync)>& call, CUarrayMapInf
     session.refuse(name + " of an array or memory that is not followed");
     return result;
   }
-  end_tile_pools(step);
+  end_tile_pools(hooked);
   return result;
 }
 

@@ -3,20 +3,20 @@
 
 #include <vector>
 
-#include "interpose/step.h"
+#include "interpose/hooked_call.h"
 
 namespace gpusnap::handle {
 
 bool is_for_tiles(const CUmemAllocationProp& properties);
-CUresult create_tile_pool(Step& step, const Call<decltype(cuMemCreate)>& call,
+CUresult create_tile_pool(HookedCall& hooked, const Call<decltype(cuMemCreate)>& call,
                           CUmemGenericAllocationHandle* out, size_t size,
                           const CUmemAllocationProp& properties, unsigned long long flags);
-CUresult release_tile_pool(Step& step, const Call<decltype(cuMemRelease)>& call,
+CUresult release_tile_pool(HookedCall& hooked, const Call<decltype(cuMemRelease)>& call,
                            CUmemGenericAllocationHandle handle, uint64_t number);
 // The program has made one.
-void note_sparse(Step& step, CUarray array);
-void note_sparse(Step& step, CUmipmappedArray array);
+void note_sparse(HookedCall& hooked, CUarray array);
+void note_sparse(HookedCall& hooked, CUmipmappedArray array);
 // Arrays are gone: what was mapped into them alone may be, too.
-void end_tile_pools(Step& step);
+void end_tile_pools(HookedCall& hooked);
 
 }  // namespace gpusnap::handle

@@ -25,10 +25,10 @@ constexpr const char* kSeenByHost = " to memory that the host sees";
 
 // `real()` makes the stream wait.
 template <class Real>
-CUresult waited(Step& step, CUstream stream, Real&& real) {
-  if (step.replaying() || step.captured()) return step.skipped(real);
-  WaitMark mark(step.session(), true);
-  const CUresult result = step.skipped([&] {
+CUresult waited(HookedCall& hooked, CUstream stream, Real&& real) {
+  if (hooked.replaying() || hooked.captured()) return hooked.record_or_skip(real);
+  WaitMark mark(hooked.session(), true);
+  const CUresult result = hooked.record_or_skip([&] {
     const CUresult made = real();
     mark.record(made, stream);
     return made;
@@ -40,37 +40,37 @@ CUresult waited(Step& step, CUstream stream, Real&& real) {
 template <class Value>
 CUresult follow_wait(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned)>& call,
                      CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
-  Step step(call);
-  if (step.off()) return call.real(stream, address, value, flags);
-  const CUstream on = step.stream(stream);
-  step.key.add(step.session().known(address), value, flags);
-  return waited(step, on, [&] { return call.real(stream, address, value, flags); });
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(stream, address, value, flags);
+  const CUstream on = hooked.stream(stream);
+  hooked.key.add(hooked.session().known(address), value, flags);
+  return waited(hooked, on, [&] { return call.real(stream, address, value, flags); });
 }
 
 template <class Value>
 CUresult follow_write(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned)>& call,
                       CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
-  Step step(call);
-  if (step.off()) return call.real(stream, address, value, flags);
-  (void)step.stream(stream);
-  step.key.add(step.session().known(address), value, flags);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(stream, address, value, flags);
+  (void)hooked.stream(stream);
+  hooked.key.add(hooked.session().known(address), value, flags);
   auto real = [&] { return call.real(stream, address, value, flags); };
   // A node of a graph is looked at when that is instantiated.
-  if (step.captured()) return step.made_again(real);
-  if (is_seen_by_host(step.session(), address)) {
-    step.writes.add_nothing();  // that a snapshot would have
-    return step.not_followed(std::string(name_of(call.hook.id)) + kSeenByHost, real);
+  if (hooked.captured()) return hooked.record_or_repeat(real);
+  if (is_seen_by_host(hooked.session(), address)) {
+    hooked.writes.add_nothing();  // that a snapshot would have
+    return hooked.record_or_refuse(std::string(name_of(call.hook.id)) + kSeenByHost, real);
   }
-  if (step.asks_writes()) step.writes.add(address, sizeof value);
-  return step.skipped(real);
+  if (hooked.asks_writes()) hooked.writes.add(address, sizeof value);
+  return hooked.record_or_skip(real);
 }
 
 // Puts what the operations say into the key, and what they write into the write set. Returns what
 // of them cannot be followed, or null.
-const char* look_at(Step& step, std::span<const CUstreamBatchMemOpParams> operations) {
+const char* look_at(HookedCall& hooked, std::span<const CUstreamBatchMemOpParams> operations) {
   uint64_t hash = operations.size();
   const char* not_followed = nullptr;
-  step.writes.add_nothing();
+  hooked.writes.add_nothing();
   for (const CUstreamBatchMemOpParams& one : operations) {
     mix(hash, {one.operation});
     switch (one.operation) {
@@ -91,12 +91,12 @@ const char* look_at(Step& step, std::span<const CUstreamBatchMemOpParams> operat
     const bool wide =
         operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
     mix(hash,
-        {step.session().known(address), wide ? value : static_cast<cuuint32_t>(value), flags});
+        {hooked.session().known(address), wide ? value : static_cast<cuuint32_t>(value), flags});
     if (is_wait(one)) continue;
-    if (is_seen_by_host(step.session(), address)) not_followed = kSeenByHost;
-    step.writes.add(address, wide ? sizeof(cuuint64_t) : sizeof(cuuint32_t));
+    if (is_seen_by_host(hooked.session(), address)) not_followed = kSeenByHost;
+    hooked.writes.add(address, wide ? sizeof(cuuint64_t) : sizeof(cuuint32_t));
   }
-  step.key.add(hash);
+  hooked.key.add(hash);
   return not_followed;
 }
 }  // namespace
@@ -123,18 +123,18 @@ CUresult write_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint64_t, unsi
 
 CUresult batch_memory_ops(const Call<decltype(cuStreamBatchMemOp_v2)>& call, CUstream stream,
                           unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags) {
-  Step step(call);
+  HookedCall hooked(call);
   auto real = [&] { return call.real(stream, count, operations, flags); };
-  if (step.off()) return real();
-  const CUstream on = step.stream(stream);
-  step.key.add(flags);
-  const char* not_followed = operations == nullptr ? nullptr : look_at(step, {operations, count});
-  if (step.captured()) return step.made_again(real);
+  if (hooked.passthrough()) return real();
+  const CUstream on = hooked.stream(stream);
+  hooked.key.add(flags);
+  const char* not_followed = operations == nullptr ? nullptr : look_at(hooked, {operations, count});
+  if (hooked.captured()) return hooked.record_or_repeat(real);
   if (not_followed != nullptr) {
-    return step.not_followed(std::string(name_of(call.hook.id)) + not_followed, real);
+    return hooked.record_or_refuse(std::string(name_of(call.hook.id)) + not_followed, real);
   }
   const bool waits = operations != nullptr && std::any_of(operations, operations + count, is_wait);
-  return waits ? waited(step, on, real) : step.skipped(real);
+  return waits ? waited(hooked, on, real) : hooked.record_or_skip(real);
 }
 
 }  // namespace gpusnap::handle

@@ -1,7 +1,7 @@
 // Virtual memory management: addresses, physical memory, and what maps one to the other.
 //
 // A replay makes all of these calls. What is saved is the physical memory, through a mapping of our
-// own (own_mappings.h); where the program has it are views, which lead there.
+// own (shadow_mappings.h); where the program has it are views, which lead there.
 
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
@@ -14,33 +14,34 @@ namespace gpusnap::handle {
 namespace {
 // A call that uses addresses which another thread's call may be about to give back.
 template <class Real>
-CUresult made_at(Step& step, uint64_t address, uint64_t size, Real&& real) {
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
-    if (recorded == CUDA_SUCCESS) step.repeated(real);
+CUresult made_at(HookedCall& hooked, uint64_t address, uint64_t size, Real&& real) {
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
+    if (recorded == CUDA_SUCCESS) hooked.repeat(real);
     return recorded;
   }
-  const CUresult result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
-  if (result == CUDA_SUCCESS) step.session().memory_order().wait_for_frees(address, size);
-  step.record(result);
+  const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
+  if (result == CUDA_SUCCESS) hooked.session().memory_order().wait_for_frees(address, size);
+  hooked.record(result);
   return result;
 }
 
 // One that gives addresses back. `forget`: what the session knew of them goes.
 template <class Real, class Forget>
-CUresult given_back(Step& step, uint64_t address, uint64_t size, Real&& real, Forget&& forget) {
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+CUresult given_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& real,
+                    Forget&& forget) {
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
-    step.repeated(real);
+    hooked.repeat(real);
     forget();
     return recorded;
   }
-  MemoryOrder& order = step.session().memory_order();
+  MemoryOrder& order = hooked.session().memory_order();
   order.begin_free(address, size);
-  const CUresult result = step.made_in_order(MemoryOrder::Kind::kMayWait, real);
+  const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
   // It may have waited for the device, so the host may look at the rest of what that did.
-  step.record_visible(result, false, nullptr);
+  hooked.record_visible(result, false, nullptr);
   if (result == CUDA_SUCCESS) forget();
   order.end_free(address);
   return result;
@@ -53,35 +54,36 @@ uint64_t number_of(Session& session, CUmemGenericAllocationHandle handle) {
 
 // The program neither holds it nor has it mapped: it ends with our own mapping, as soon as a
 // snapshot has what it needs of it.
-void end_physical(Step& step, uint64_t number) {
-  Session& session = step.session();
+void end_physical(HookedCall& hooked, uint64_t number) {
+  Session& session = hooked.session();
   const PhysicalMemory* found = session.physical().numbered(number);
   // Ours have gone already where no more checkpoints are taken.
   if (found == nullptr || !found->ended() || session.mode() == Session::Mode::kOff) return;
   const PhysicalMemory memory = *found;
   session.physical().erase(number);
-  const bool asked = session.snapshot_pending() && !step.replaying();
-  (void)step.outside([&] {
+  const bool asked = session.snapshot_pending() && !hooked.replaying();
+  (void)hooked.unlocked([&] {
     const RelaxedCapture relaxed(session.driver());
     if (asked) {
       WriteSet all;
       all.add_range_of(memory.address);
       session.before_write(all, nullptr, Hold::kHost, true);
     }
-    session.own_mappings().unmap(memory.address, memory.size);
+    session.shadow_mappings().unmap(memory.address, memory.size);
     return CUDA_SUCCESS;
   });
   session.memory().erase(memory.address);
-  session.own_mappings().give_back(memory.address, memory.size);
+  session.shadow_mappings().give_back(memory.address, memory.size);
 }
 
 // Maps what the program has just made at an address of ours, in a replay at the one that it had.
-Result<OwnMappings::Place> map_own(Step& step, CUmemGenericAllocationHandle handle, size_t size,
-                                   int device, const OwnMappings::Place* wanted) {
-  Session& session = step.session();
-  OwnMappings& own = session.own_mappings();
+Result<ShadowMappings::Place> map_own(HookedCall& hooked, CUmemGenericAllocationHandle handle,
+                                      size_t size, int device,
+                                      const ShadowMappings::Place* wanted) {
+  Session& session = hooked.session();
+  ShadowMappings& own = session.shadow_mappings();
   const auto outside = [&](auto&& call) {
-    return step.outside([&] {
+    return hooked.unlocked([&] {
       const RelaxedCapture relaxed(session.driver());
       return call();
     });
@@ -89,7 +91,7 @@ Result<OwnMappings::Place> map_own(Step& step, CUmemGenericAllocationHandle hand
   auto place = own.find_place(size, wanted, outside);
   if (!place.ok()) return place;
   // A replay has the addresses only when they have been given back there, too.
-  if (!step.replaying()) session.memory_order().wait_for_frees(place->chunk, place->chunk_bytes);
+  if (!hooked.replaying()) session.memory_order().wait_for_frees(place->chunk, place->chunk_bytes);
   const uint64_t address = place->address;
   const CUresult result = outside([&] { return own.map(address, size, handle, device); });
   if (result == CUDA_SUCCESS) return place;
@@ -120,27 +122,27 @@ bool is_device_memory(const CUmemAllocationProp* properties) {
 CUresult address_reserve(const Call<decltype(cuMemAddressReserve)>& call, CUdeviceptr* out,
                          size_t size, size_t alignment, CUdeviceptr hint,
                          unsigned long long flags) {
-  Step step(call);
-  if (step.off()) return call.real(out, size, alignment, hint, flags);
-  step.key.add(size, alignment, flags);
-  Session& session = step.session();
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, size, alignment, hint, flags);
+  hooked.key.add(size, alignment, flags);
+  Session& session = hooked.session();
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
     uint64_t before = 0;
-    step.take_answer(&before, sizeof before);
-    step.repeated([&] { return call.real(out, size, alignment, before, flags); });
+    hooked.take_answer(&before, sizeof before);
+    hooked.repeat([&] { return call.real(out, size, alignment, before, flags); });
     if (*out != before) cannot_place(before, size, "the range is taken in this process");
   } else {
-    const CUresult result = step.made_in_order(
+    const CUresult result = hooked.call_driver_in_order(
         MemoryOrder::Kind::kQuick, [&] { return call.real(out, size, alignment, hint, flags); });
     if (result != CUDA_SUCCESS) {
-      step.record(result);
+      hooked.record(result);
       return result;
     }
     session.memory_order().wait_for_frees(*out, size);
     const uint64_t address = *out;
-    step.record_answer(result, &address, sizeof address);
+    hooked.record_answer(result, &address, sizeof address);
   }
   session.memory().add_space(*out, size);
   return CUDA_SUCCESS;
@@ -148,53 +150,53 @@ CUresult address_reserve(const Call<decltype(cuMemAddressReserve)>& call, CUdevi
 
 CUresult address_free(const Call<decltype(cuMemAddressFree)>& call, CUdeviceptr address,
                       size_t size) {
-  Step step(call);
-  if (step.off()) return call.real(address, size);
-  step.key.add(address, size);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(address, size);
+  hooked.key.add(address, size);
   return given_back(
-      step, address, size, [&] { return call.real(address, size); },
-      [&] { step.session().memory().remove_space(address); });
+      hooked, address, size, [&] { return call.real(address, size); },
+      [&] { hooked.session().memory().remove_space(address); });
 }
 
 CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAllocationHandle* out,
                          size_t size, const CUmemAllocationProp* properties,
                          unsigned long long flags) {
-  Step step(call);
-  if (step.off()) return call.real(out, size, properties, flags);
-  Session& session = step.session();
-  step.key.add(size, flags);
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, size, properties, flags);
+  Session& session = hooked.session();
+  hooked.key.add(size, flags);
   const auto real = [&] {
     return with_room(session, [&] { return call.real(out, size, properties, flags); });
   };
   // What is null fails.
   if (properties != nullptr && !is_device_memory(properties)) {
-    return step.not_followed("cuMemCreate of memory that is not a device's", real);
+    return hooked.record_or_refuse("cuMemCreate of memory that is not a device's", real);
   }
   const int device = properties == nullptr ? 0 : properties->location.id;
-  step.key.add(static_cast<uint64_t>(device));
+  hooked.key.add(static_cast<uint64_t>(device));
   if (properties != nullptr && is_for_tiles(*properties)) {
-    return create_tile_pool(step, call, out, size, *properties, flags);
+    return create_tile_pool(hooked, call, out, size, *properties, flags);
   }
-  OwnMappings::Place place;
-  if (step.replaying()) {
-    const CUresult recorded = step.expect();
+  ShadowMappings::Place place;
+  if (hooked.replaying()) {
+    const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
-    step.take_answer(&place, sizeof place);
-    step.repeated(real);
-    const auto own = map_own(step, *out, size, device, &place);
+    hooked.take_answer(&place, sizeof place);
+    hooked.repeat(real);
+    const auto own = map_own(hooked, *out, size, device, &place);
     if (!own.ok()) cannot_place(place.address, size, own.status().message());
     insert_physical(session, *out, own->address, size, device);
     return recorded;
   }
-  const CUresult result = step.made_in_order(MemoryOrder::Kind::kQuick, real);
+  const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
   if (result != CUDA_SUCCESS) {
-    step.record(result);
+    hooked.record(result);
     return result;
   }
-  const auto own = map_own(step, *out, size, device, nullptr);
+  const auto own = map_own(hooked, *out, size, device, nullptr);
   // Another thread may have ended the recording.
   if (session.mode() == Session::Mode::kOff) {
-    if (own.ok()) session.own_mappings().unmap(own->address, size);
+    if (own.ok()) session.shadow_mappings().unmap(own->address, size);
     return result;
   }
   if (!own.ok()) {
@@ -202,38 +204,38 @@ CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAl
     return result;
   }
   place = own.value();
-  step.record_answer(result, &place, sizeof place);
+  hooked.record_answer(result, &place, sizeof place);
   insert_physical(session, *out, place.address, size, device);
   return result;
 }
 
 CUresult physical_release(const Call<decltype(cuMemRelease)>& call,
                           CUmemGenericAllocationHandle handle) {
-  Step step(call);
-  if (step.off()) return call.real(handle);
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(handle);
+  Session& session = hooked.session();
   if (const TilePool* pool = session.tile_pools().find(handle)) {
-    return release_tile_pool(step, call, handle, pool->number);
+    return release_tile_pool(hooked, call, handle, pool->number);
   }
   const uint64_t number = number_of(session, handle);
-  step.key.add(number);
-  step.writes.add_nothing();  // until it is known to end
-  const CUresult result = step.made_again_in_order([&] { return call.real(handle); });
+  hooked.key.add(number);
+  hooked.writes.add_nothing();  // until it is known to end
+  const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(handle); });
   PhysicalMemory* memory = session.physical().numbered(number);
   if (result != CUDA_SUCCESS || memory == nullptr) return result;
   --memory->references;
-  end_physical(step, number);
+  end_physical(hooked, number);
   return result;
 }
 
 CUresult physical_retain(const Call<decltype(cuMemRetainAllocationHandle)>& call,
                          CUmemGenericAllocationHandle* out, void* address) {
-  Step step(call);
-  if (step.off()) return call.real(out, address);
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(out, address);
+  Session& session = hooked.session();
   const auto at = reinterpret_cast<uint64_t>(address);
-  step.key.add(session.known(at));
-  const CUresult result = step.made_again([&] { return call.real(out, address); });
+  hooked.key.add(session.known(at));
+  const CUresult result = hooked.record_or_repeat([&] { return call.real(out, address); });
   if (result != CUDA_SUCCESS) return result;
   const MemoryRange* view = session.memory().find(at);
   PhysicalMemory* memory = view == nullptr || view->kind != MemoryKind::kView
@@ -250,13 +252,13 @@ CUresult physical_retain(const Call<decltype(cuMemRetainAllocationHandle)>& call
 CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr address, size_t size,
                       size_t offset, CUmemGenericAllocationHandle handle,
                       unsigned long long flags) {
-  Step step(call);
-  if (step.off()) return call.real(address, size, offset, handle, flags);
-  Session& session = step.session();
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(address, size, offset, handle, flags);
+  Session& session = hooked.session();
   const uint64_t number = number_of(session, handle);
-  step.key.add(address, size, offset, number, flags);
-  const CUresult result =
-      made_at(step, address, size, [&] { return call.real(address, size, offset, handle, flags); });
+  hooked.key.add(address, size, offset, number, flags);
+  const CUresult result = made_at(hooked, address, size,
+                                  [&] { return call.real(address, size, offset, handle, flags); });
   if (result != CUDA_SUCCESS || session.mode() == Session::Mode::kOff) return result;
   PhysicalMemory* memory = session.physical().numbered(number);
   if (memory == nullptr) {
@@ -275,18 +277,18 @@ CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr address,
 }
 
 CUresult physical_unmap(const Call<decltype(cuMemUnmap)>& call, CUdeviceptr address, size_t size) {
-  Step step(call);
-  if (step.off()) return call.real(address, size);
-  Session& session = step.session();
-  step.key.add(address, size);
-  step.writes.add_nothing();  // until it is known what ends
+  HookedCall hooked(call);
+  if (hooked.passthrough()) return call.real(address, size);
+  Session& session = hooked.session();
+  hooked.key.add(address, size);
+  hooked.writes.add_nothing();  // until it is known what ends
   std::vector<uint64_t> numbers;
   const CUresult result = given_back(
-      step, address, size, [&] { return call.real(address, size); },
+      hooked, address, size, [&] { return call.real(address, size); },
       [&] { numbers = session.memory().erase_views(address, size); });
   for (uint64_t number : numbers) {
     if (PhysicalMemory* memory = session.physical().numbered(number)) --memory->mappings;
-    end_physical(step, number);
+    end_physical(hooked, number);
   }
   return result;
 }

@@ -63,21 +63,21 @@ bool is_dense(const Library& library, const Buffer& buffer) {
          span_of(library, buffer).bytes == static_cast<uint64_t>(buffer.count * size);
 }
 
-Stand Stand::aside_of(const Span& span, const Buffer& buffer) {
-  Stand stand(span);
+BounceBuffer BounceBuffer::aside_of(const Span& span, const Buffer& buffer) {
+  BounceBuffer stand(span);
   stand.behind_ = static_cast<std::byte*>(buffer.start) + span.offset;
   stand.begin_again();
   return stand;
 }
 
-void Stand::begin_again() {
+void BounceBuffer::begin_again() {
   std::copy_n(behind_, bytes_.size(), bytes_.begin());
   begin();
 }
 
 // Not what lies in gaps, nor what a shorter message has not filled: that may have changed
 // meanwhile.
-void Stand::give_back() {
+void BounceBuffer::give_back() {
   if (behind_ == nullptr) return;
   for (size_t i = 0; i < before_.size(); ++i) {
     if (bytes_[i] != before_[i]) behind_[i] = bytes_[i];
@@ -85,7 +85,7 @@ void Stand::give_back() {
   begin();  // once
 }
 
-std::vector<Span> Stand::received(bool dense) const {
+std::vector<Span> BounceBuffer::received(bool dense) const {
   std::vector<Span> runs;
   for (size_t at = 0; at < before_.size(); ++at) {
     if (bytes_[at] == before_[at]) continue;

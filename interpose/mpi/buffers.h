@@ -68,14 +68,14 @@ Span span_of(const Library& library, const Buffer& buffer);
 bool is_dense(const Library& library, const Buffer& buffer);
 
 // Host memory in the place of a buffer, or none: then the buffer itself is used.
-class Stand {
+class BounceBuffer {
  public:
-  Stand() = default;
+  BounceBuffer() = default;
   // For device memory: nothing comes of what is received.
-  explicit Stand(const Span& span)
+  explicit BounceBuffer(const Span& span)
       : offset_(span.offset), bytes_(span.bytes), used_(span.bytes != 0) {}
   // Of a buffer in host memory, for what is received: give_back() puts there what has come.
-  static Stand aside_of(const Span& span, const Buffer& buffer);
+  static BounceBuffer aside_of(const Span& span, const Buffer& buffer);
   void give_back();
   // For another message.
   void begin_again();

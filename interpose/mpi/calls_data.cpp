@@ -1,11 +1,11 @@
 // The calls of MPI that move data, in all their forms: C, Fortran as `use mpi` (mpif.h) and `use
 // mpi_f08` call it, and both with large counts. What each of them does with the program's memory is
-// in data.inc, and one implementation is for all.
+// in data_calls.inc, and one implementation is for all.
 
 #include <atomic>
 
 #include "interpose/hook.h"
-#include "interpose/mpi/data.h"
+#include "interpose/mpi/call_signature.h"
 #include "interpose/resolve.h"
 
 namespace gpusnap::mpi {
@@ -14,7 +14,7 @@ namespace {
 // ---- bodies ----
 
 // The call itself; which message a receive from anybody gets is followed.
-int made(Given& given, const Data& data) {
+int made(MpiCall& given, const CallSignature& data) {
   if (data.source == kNowhere) return given.make();
   const int source = given.integer(data.source), tag = given.integer(data.source + 1);
   if (data.request != kNowhere) {
@@ -38,7 +38,7 @@ struct Part {
   bool fills_what_it_sends = false;
 };
 
-Part part_of(const Given& given, const Data& data, Handle communicator) {
+Part part_of(const MpiCall& given, const CallSignature& data, Handle communicator) {
   const auto if_any = [](const Side& side) {
     return side.layout == Layout::kNone ? nullptr : &side;
   };
@@ -60,7 +60,7 @@ Part part_of(const Given& given, const Data& data, Handle communicator) {
 }
 
 // A buffer of which no more is known than where it begins.
-void refuse_unknown(const Given& given, const Data& data, const Side& side) {
+void refuse_unknown(const MpiCall& given, const CallSignature& data, const Side& side) {
   if (side.buffer == kNowhere) return;
   const void* const start = given.buffer(side.buffer);
   process().refuse_device(given.name(), start);
@@ -68,18 +68,18 @@ void refuse_unknown(const Given& given, const Data& data, const Side& side) {
     process().refuse_seen(given.name(), start);
   }
 }
-void refuse_unknown(const Given& given, const Data& data) {
+void refuse_unknown(const MpiCall& given, const CallSignature& data) {
   refuse_unknown(given, data, data.sent);
   refuse_unknown(given, data, data.filled);
 }
-bool are_plain(const Given& given, const Data& data) {
+bool are_plain(const MpiCall& given, const CallSignature& data) {
   const auto is_plain = [&](const Side& side) {
     return side.buffer == kNowhere || given.is_plain(side.buffer);
   };
   return is_plain(data.sent) && is_plain(data.filled);
 }
 
-int moved(Given& given, const Data& data) {
+int moved(MpiCall& given, const CallSignature& data) {
   if (process().following() == nullptr) return made(given, data);
   const Handle communicator =
       data.communicator == kNowhere ? 0 : given.communicator(data.communicator);
@@ -113,14 +113,14 @@ int moved(Given& given, const Data& data) {
                         });
 }
 
-int move(Given& given, const Data& data) {
+int move(MpiCall& given, const CallSignature& data) {
   const int result = moved(given, data);
   if (!data.synchronises) return result;
   return process().collective(given.name(), given.communicator(data.communicator),
                               given.count(data.filled.count) > 0, result);
 }
 
-int make_persistent(Given& given, const Data& data) {
+int make_persistent(MpiCall& given, const CallSignature& data) {
   const bool receives = data.filled.layout != Layout::kNone;
   const Side& side = receives ? data.filled : data.sent;
   if (receives) {
@@ -138,23 +138,23 @@ int make_persistent(Given& given, const Data& data) {
                                    });
 }
 
-int start(Given& given, const Data&) {
+int start(MpiCall& given, const CallSignature&) {
   return process().start(given.requests(0, 1), [&] { return given.make(); });
 }
 
-int start_all(Given& given, const Data&) {
+int start_all(MpiCall& given, const CallSignature&) {
   const int count = given.integer(0);
   return process().start(given.requests(1, count < 0 ? 0 : static_cast<size_t>(count)),
                          [&] { return given.make(); });
 }
 
 // Memory without a type, from the position on that a call has been given.
-Buffer packed(const Given& given, int buffer, int bytes, int position) {
+Buffer packed(const MpiCall& given, int buffer, int bytes, int position) {
   const int64_t behind = given.count_behind(position);
   return {.start = given.buffer(buffer), .count = given.count(bytes) - behind, .behind = behind};
 }
 
-int copied(Given& given, int from_at, const Buffer& from, int into_at, const Buffer& into) {
+int copied(MpiCall& given, int from_at, const Buffer& from, int into_at, const Buffer& into) {
   return process().send(given.name(), from, nullptr, [&](void* sent) {
     given.set_buffer(from_at, sent);
     return process().fill(given.name(), into, nullptr, [&](void* filled) {
@@ -164,7 +164,7 @@ int copied(Given& given, int from_at, const Buffer& from, int into_at, const Buf
   });
 }
 
-int pack(Given& given, const Data& data) {
+int pack(MpiCall& given, const CallSignature& data) {
   if (process().following() == nullptr || !are_plain(given, data)) {
     refuse_unknown(given, data);
     return given.make();
@@ -172,7 +172,7 @@ int pack(Given& given, const Data& data) {
   return copied(given, 0, buffer_of(given, data.sent, 0), 3, packed(given, 3, 4, 5));
 }
 
-int unpack(Given& given, const Data& data) {
+int unpack(MpiCall& given, const CallSignature& data) {
   if (process().following() == nullptr || !are_plain(given, data)) {
     refuse_unknown(given, data);
     return given.make();
@@ -181,18 +181,18 @@ int unpack(Given& given, const Data& data) {
 }
 
 // Whether a part of a message has come.
-int look_at_part(Given& given, const Data&) {
+int look_at_part(MpiCall& given, const CallSignature&) {
   return process().look_at(given.name(), given.request_value(0), given.flag(2),
                            [&] { return given.make(); });
 }
 
-int refuse_device(Given& given, const Data& data) {
+int refuse_device(MpiCall& given, const CallSignature& data) {
   refuse_unknown(given, data);
   return given.make();
 }
 
 // Messages or memory go ways that are not followed.
-int refuse(Given& given, const Data&) {
+int refuse(MpiCall& given, const CallSignature&) {
   const int result = given.make();
   if (result == kSuccess) process().refuse(given.name());
   return result;
@@ -200,28 +200,28 @@ int refuse(Given& given, const Data&) {
 
 // ---- what calls are given ----
 
-constexpr Data kSend{.arguments = 6, .body = &move, .sent = items(0, 1, 2)};
-constexpr Data kSendInit = kSend.later().does(&make_persistent);
-constexpr Data kReceive{
+constexpr CallSignature kSend{.arguments = 6, .body = &move, .sent = items(0, 1, 2)};
+constexpr CallSignature kSendInit = kSend.later().does(&make_persistent);
+constexpr CallSignature kReceive{
     .arguments = 7, .body = &move, .filled = items(0, 1, 2), .source = 3, .status = 6};
-constexpr Data kReceiveInit = kReceive.later().does(&make_persistent);
-constexpr Data kReceiveMessage{
+constexpr CallSignature kReceiveInit = kReceive.later().does(&make_persistent);
+constexpr CallSignature kReceiveMessage{
     .arguments = 5, .body = &move, .filled = items(0, 1, 2), .status = 4};
-constexpr Data kSendReceive{.arguments = 12,
-                            .body = &move,
-                            .sent = items(0, 1, 2),
-                            .filled = items(5, 6, 7),
-                            .source = 8,
-                            .status = 11};
-constexpr Data kReplace{.arguments = 9,
-                        .body = &move,
-                        .filled = items(0, 1, 2),
-                        .fills_what_it_sends = true,
-                        .source = 5,
-                        .status = 8};
+constexpr CallSignature kSendReceive{.arguments = 12,
+                                     .body = &move,
+                                     .sent = items(0, 1, 2),
+                                     .filled = items(5, 6, 7),
+                                     .source = 8,
+                                     .status = 11};
+constexpr CallSignature kReplace{.arguments = 9,
+                                 .body = &move,
+                                 .filled = items(0, 1, 2),
+                                 .fills_what_it_sends = true,
+                                 .source = 5,
+                                 .status = 8};
 
 // Of a collective, whose communicator is the last argument.
-constexpr Data collective(int communicator, const Side& sent, const Side& filled) {
+constexpr CallSignature collective(int communicator, const Side& sent, const Side& filled) {
   return {.arguments = static_cast<size_t>(communicator) + 1,
           .body = &move,
           .sent = sent,
@@ -229,88 +229,89 @@ constexpr Data collective(int communicator, const Side& sent, const Side& filled
           .communicator = communicator};
 }
 // Of one with a root, which is the argument before it.
-constexpr Data rooted(Root does, int communicator, const Side& sent, const Side& filled) {
-  Data data = collective(communicator, sent, filled);
+constexpr CallSignature rooted(Root does, int communicator, const Side& sent, const Side& filled) {
+  CallSignature data = collective(communicator, sent, filled);
   data.root_does = does;
   data.root = communicator - 1;
   return data;
 }
-constexpr Data synchronising(Data data) {
+constexpr CallSignature synchronising(CallSignature data) {
   data.synchronises = true;
   return data;
 }
 
 constexpr Side kToEach = of_each(0, 1, 2), kFromEach = of_each(3, 4, 5);
-constexpr Data kBcast = rooted(Root::kSendsOut, 4, {}, items(0, 1, 2));
-constexpr Data kReduce = rooted(Root::kFills, 6, items(0, 2, 3), items(1, 2, 3));
-constexpr Data kAllreduce = synchronising(collective(5, items(0, 2, 3), items(1, 2, 3)));
-constexpr Data kScan = collective(5, items(0, 2, 3), items(1, 2, 3));
-constexpr Data in_place(Data data, const Side& side) {
+constexpr CallSignature kBcast = rooted(Root::kSendsOut, 4, {}, items(0, 1, 2));
+constexpr CallSignature kReduce = rooted(Root::kFills, 6, items(0, 2, 3), items(1, 2, 3));
+constexpr CallSignature kAllreduce = synchronising(collective(5, items(0, 2, 3), items(1, 2, 3)));
+constexpr CallSignature kScan = collective(5, items(0, 2, 3), items(1, 2, 3));
+constexpr CallSignature in_place(CallSignature data, const Side& side) {
   data.in_place = side;
   return data;
 }
-constexpr Data kReduceScatter =
+constexpr CallSignature kReduceScatter =
     in_place(collective(5, of_all(0, 2, 3), of_own(1, 2, 3)), of_all(1, 2, 3));
-constexpr Data kReduceScatterBlock =
+constexpr CallSignature kReduceScatterBlock =
     in_place(collective(5, of_each(0, 2, 3), items(1, 2, 3)), of_each(1, 2, 3));
-constexpr Data kGather = rooted(Root::kFills, 7, items(0, 1, 2), kFromEach);
-constexpr Data kGatherv = rooted(Root::kFills, 8, items(0, 1, 2), blocks(3, 4, 5, 6));
-constexpr Data kScatter = rooted(Root::kSends, 7, kToEach, items(3, 4, 5));
-constexpr Data kScatterv = rooted(Root::kSends, 8, blocks(0, 1, 2, 3), items(4, 5, 6));
-constexpr Data kAllgather = synchronising(collective(6, items(0, 1, 2), kFromEach));
-constexpr Data kAllgatherv = collective(7, items(0, 1, 2), blocks(3, 4, 5, 6));
-constexpr Data kAlltoall = synchronising(collective(6, kToEach, kFromEach));
-constexpr Data kAlltoallv = collective(8, blocks(0, 1, 2, 3), blocks(4, 5, 6, 7));
-constexpr Data kAlltoallw = collective(8, blocks_of_types(0, 1, 2, 3), blocks_of_types(4, 5, 6, 7));
+constexpr CallSignature kGather = rooted(Root::kFills, 7, items(0, 1, 2), kFromEach);
+constexpr CallSignature kGatherv = rooted(Root::kFills, 8, items(0, 1, 2), blocks(3, 4, 5, 6));
+constexpr CallSignature kScatter = rooted(Root::kSends, 7, kToEach, items(3, 4, 5));
+constexpr CallSignature kScatterv = rooted(Root::kSends, 8, blocks(0, 1, 2, 3), items(4, 5, 6));
+constexpr CallSignature kAllgather = synchronising(collective(6, items(0, 1, 2), kFromEach));
+constexpr CallSignature kAllgatherv = collective(7, items(0, 1, 2), blocks(3, 4, 5, 6));
+constexpr CallSignature kAlltoall = synchronising(collective(6, kToEach, kFromEach));
+constexpr CallSignature kAlltoallv = collective(8, blocks(0, 1, 2, 3), blocks(4, 5, 6, 7));
+constexpr CallSignature kAlltoallw =
+    collective(8, blocks_of_types(0, 1, 2, 3), blocks_of_types(4, 5, 6, 7));
 
-constexpr Data neighbours(Data data) {
+constexpr CallSignature neighbours(CallSignature data) {
   data.synchronises = false;
   data.sent = data.sent.of(Peers::kDestinations);
   data.filled = data.filled.of(Peers::kSources);
   return data;
 }
-constexpr Data kNeighborAllgather = neighbours(kAllgather);
-constexpr Data kNeighborAllgatherv = neighbours(kAllgatherv);
-constexpr Data kNeighborAlltoall = neighbours(kAlltoall);
-constexpr Data kNeighborAlltoallv = neighbours(kAlltoallv);
-constexpr Data kNeighborAlltoallw = neighbours(collective(
+constexpr CallSignature kNeighborAllgather = neighbours(kAllgather);
+constexpr CallSignature kNeighborAllgatherv = neighbours(kAllgatherv);
+constexpr CallSignature kNeighborAlltoall = neighbours(kAlltoall);
+constexpr CallSignature kNeighborAlltoallv = neighbours(kAlltoallv);
+constexpr CallSignature kNeighborAlltoallw = neighbours(collective(
     8, blocks_of_types(0, 1, 2, 3).with_addresses(), blocks_of_types(4, 5, 6, 7).with_addresses()));
 
-constexpr Data kReduceLocal{.arguments = 5,
-                            .body = &move,
-                            .sent = items(0, 2, 3),
-                            .filled = items(1, 2, 3),
-                            .fills_what_it_sends = true};
-constexpr Data kPack{
+constexpr CallSignature kReduceLocal{.arguments = 5,
+                                     .body = &move,
+                                     .sent = items(0, 2, 3),
+                                     .filled = items(1, 2, 3),
+                                     .fills_what_it_sends = true};
+constexpr CallSignature kPack{
     .arguments = 7, .body = &pack, .sent = items(0, 1, 2), .filled = items(3, kNowhere, kNowhere)};
-constexpr Data kUnpack{.arguments = 7,
-                       .body = &unpack,
-                       .sent = items(0, kNowhere, kNowhere),
-                       .filled = items(3, 4, 5)};
-constexpr Data kStart{.arguments = 1, .body = &start};
-constexpr Data kStartall{.arguments = 2, .body = &start_all};
-constexpr Data kParrived{.arguments = 3, .body = &look_at_part};
+constexpr CallSignature kUnpack{.arguments = 7,
+                                .body = &unpack,
+                                .sent = items(0, kNowhere, kNowhere),
+                                .filled = items(3, 4, 5)};
+constexpr CallSignature kStart{.arguments = 1, .body = &start};
+constexpr CallSignature kStartall{.arguments = 2, .body = &start_all};
+constexpr CallSignature kParrived{.arguments = 3, .body = &look_at_part};
 
 // A collective of which a request is made that is started later: with an argument more before it.
-constexpr Data init_of(const Data& data) {
-  Data init = data.does(&refuse_device);
+constexpr CallSignature init_of(const CallSignature& data) {
+  CallSignature init = data.does(&refuse_device);
   ++init.arguments;
   return init.later();
 }
 // In these device memory is not followed.
-constexpr Data sends_only(size_t arguments, int buffer) {
+constexpr CallSignature sends_only(size_t arguments, int buffer) {
   return {
       .arguments = arguments, .body = &refuse_device, .sent = items(buffer, kNowhere, kNowhere)};
 }
-constexpr Data fills_only(size_t arguments, int buffer) {
+constexpr CallSignature fills_only(size_t arguments, int buffer) {
   return {
       .arguments = arguments, .body = &refuse_device, .filled = items(buffer, kNowhere, kNowhere)};
 }
-constexpr Data kPackExternal{.arguments = 7,
-                             .body = &refuse_device,
-                             .sent = items(1, kNowhere, kNowhere),
-                             .filled = items(4, kNowhere, kNowhere)};
-constexpr Data refused(size_t arguments) {
+constexpr CallSignature kPackExternal{.arguments = 7,
+                                      .body = &refuse_device,
+                                      .sent = items(1, kNowhere, kNowhere),
+                                      .filled = items(4, kNowhere, kNowhere)};
+constexpr CallSignature refused(size_t arguments) {
   return {.arguments = arguments, .body = &refuse};
 }
 
@@ -320,7 +321,7 @@ struct Export {
   const char* symbol;
   const char* name;  // C's
   Form form;
-  Data data;
+  CallSignature data;
   std::atomic<Anything> real{nullptr};
 
   Word operator()(const Words& words) noexcept {
@@ -333,7 +334,7 @@ struct Export {
     int result = kOtherError;
     if (next != nullptr) {
       const Guard guard;
-      Given given(name, form, data.arguments, next, words);
+      MpiCall given(name, form, data.arguments, next, words);
       result = data.body(given, data);
     }
     if (form == Form::kC || form == Form::kCLarge) return static_cast<uint32_t>(result);
@@ -383,6 +384,6 @@ struct Export {
   FORTRAN(mpix_##lower##_init, "MPIX_" #Name "_init", init_of(data))
 // clang-format on
 
-#include "interpose/mpi/data.inc"
+#include "interpose/mpi/data_calls.inc"
 
 #pragma GCC visibility pop

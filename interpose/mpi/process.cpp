@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "interpose/mpi/meetings.h"
+#include "interpose/mpi/cut_barriers.h"
 #include "interpose/services/log.h"
 #include "interpose/services/settings.h"
 #include "interpose/session.h"
@@ -32,9 +32,9 @@ bool Process::meet_thread() {
   refuse("MPI calls of several threads");
   // What their requests send and receive would not be where they look for it.
   if (has_bound_.load(std::memory_order_relaxed)) {
-    Session::impossible(kExitImpossible,
-                        "another thread makes MPI calls, and the restored run has persistent "
-                        "requests with device memory, which are followed for one thread only");
+    Session::fatal(kExitImpossible,
+                   "another thread makes MPI calls, and the restored run has persistent "
+                   "requests with device memory, which are followed for one thread only");
   }
   return false;
 }
@@ -76,10 +76,10 @@ void Process::agree_on_restore(uint64_t epoch) const {
   const int own[2] = {static_cast<int>(epoch), -static_cast<int>(epoch)};
   int all[2] = {0, 0};
   if (!coordination_.greatest(own, all, 2) || all[0] == -all[1]) return;
-  Session::impossible(kExitNoCheckpoint, "the ranks have found different checkpoints, up to " +
-                                             std::to_string(all[0]) + " and down to " +
-                                             std::to_string(-all[1]) +
-                                             ": name the one to restore (gpusnap restore --id)");
+  Session::fatal(kExitNoCheckpoint, "the ranks have found different checkpoints, up to " +
+                                        std::to_string(all[0]) + " and down to " +
+                                        std::to_string(-all[1]) +
+                                        ": name the one to restore (gpusnap restore --id)");
 }
 
 void Process::open_replay() {
@@ -110,7 +110,7 @@ void Process::decide(const char* name, const Ballot* agreed) {
     if (first_of(*recorded) == kIsCut) replay_cut(name, recorded->size() > 1);
     return;
   }
-  if (agreed != nullptr) Session::heed(*agreed);
+  if (agreed != nullptr) Session::apply_agreement(*agreed);
   const bool due =
       agreed != nullptr && agreed->wanted != 0 && agreed->unready == 0 && agreed->ended == 0;
   if (due && cut(name, number, *agreed)) return;
@@ -125,17 +125,18 @@ void Process::decide(const char* name, const Ballot* agreed) {
 bool Process::cut(const char* name, uint64_t number, const Ballot& agreed) {
   journal_uncut();
   constexpr int kMeetings = 2;  // all have run empty, all that is shared has been read
-  Meetings meetings([this](bool well) { return coordination_.meet(well); },
-                    agreed.shares != 0 ? kMeetings : 0);
-  return Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed.epoch), meetings);
+  CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
+                           agreed.shares != 0 ? kMeetings : 0);
+  return Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed.epoch),
+                                    cut_barriers);
 }
 
 void Process::replay_cut(const char* name, bool shared) {
   const Result<bool> last = reader_->at_end();
-  if (!last.ok()) Session::impossible(kExitDamaged, last.status().message());
-  Meetings meetings([this](bool well) { return coordination_.meet(well); },
-                    shared && last.value() ? 1 : 0);
-  Session::replay_cut_at_collective(name, last.value(), meetings);
+  if (!last.ok()) Session::fatal(kExitDamaged, last.status().message());
+  CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
+                           shared && last.value() ? 1 : 0);
+  Session::replay_cut_at_collective(name, last.value(), cut_barriers);
   if (last.value()) reader_.reset();
 }
 
@@ -147,10 +148,10 @@ void Process::journal_uncut() {
 }
 
 void Process::cannot_repeat(uint64_t number, const Status& why) {
-  if (why.code() != Code::kInvalid) Session::impossible(kExitDamaged, why.message());
-  Session::impossible(kExitDiverged, "the program does not repeat itself: MPI call " +
-                                         std::to_string(number) + ": " + why.message() +
-                                         "; nothing was changed in the store");
+  if (why.code() != Code::kInvalid) Session::fatal(kExitDamaged, why.message());
+  Session::fatal(kExitDiverged, "the program does not repeat itself: MPI call " +
+                                    std::to_string(number) + ": " + why.message() +
+                                    "; nothing was changed in the store");
 }
 
 std::optional<Values> Process::recorded(std::string_view name, uint64_t number) {
@@ -167,9 +168,9 @@ std::optional<Values> Process::recorded(std::string_view name, uint64_t number) 
 std::optional<Values> Process::matched(uint64_t number) {
   if (reader_ == nullptr) return std::nullopt;
   auto values = reader_->matched(number);
-  if (!values.ok()) Session::impossible(kExitDamaged, values.status().message());
+  if (!values.ok()) Session::fatal(kExitDamaged, values.status().message());
   if (values.value() && values.value()->size() != 2) {
-    Session::impossible(kExitDamaged, "the replay journal has a message without source and tag");
+    Session::fatal(kExitDamaged, "the replay journal has a message without source and tag");
   }
   return std::move(values.value());
 }
@@ -252,11 +253,11 @@ bool Process::repeat_read(const char* name, uint64_t number, std::span<std::byte
   return true;
 }
 
-Stand Process::read_once(const Library& library, const char* name, const Buffer& buffer) {
+BounceBuffer Process::read_once(const Library& library, const char* name, const Buffer& buffer) {
   const Span span = span_of(library, buffer);
   const uint64_t number = next_++;
   if (reader_ != nullptr) {
-    Stand stand(span);
+    BounceBuffer stand(span);
     if (repeat_read(name, number, stand.all())) return stand;
   }
   std::vector<std::byte> bytes(span.bytes);
@@ -280,16 +281,16 @@ bool Process::note_write(const char* name, const std::byte* first, uint64_t byte
   return false;
 }
 
-Stand Process::written(const Library& library, const char* name, const Buffer& buffer) {
+BounceBuffer Process::written(const Library& library, const char* name, const Buffer& buffer) {
   const Span span = span_of(library, buffer);
   const auto* const first = static_cast<std::byte*>(buffer.start) + span.offset;
-  return note_write(name, first, span.bytes) ? Stand(span) : Stand();
+  return note_write(name, first, span.bytes) ? BounceBuffer(span) : BounceBuffer();
 }
 
 void Process::arrived(Handle request) {
   const auto open = open_.find(request);
   if (open == open_.end()) return;
-  for (Stand& stand : open->second.stands) stand.give_back();
+  for (BounceBuffer& stand : open->second.stands) stand.give_back();
   const auto persistent = persistent_.find(request);
   if (persistent != persistent_.end()) arrived(persistent->second);
 }
@@ -316,8 +317,9 @@ Process::Persistent Process::persistent_of(const Library& library, const char* n
     persistent.memory = Memory::kSeenByDevice;
   }
   if (reader_ == nullptr) return persistent;
-  if (persistent.memory == Memory::kDevice) persistent.stand = Stand(span);
-  if (persistent.memory == Memory::kSeenByDevice) persistent.stand = Stand::aside_of(span, buffer);
+  if (persistent.memory == Memory::kDevice) persistent.stand = BounceBuffer(span);
+  if (persistent.memory == Memory::kSeenByDevice)
+    persistent.stand = BounceBuffer::aside_of(span, buffer);
   if (persistent.stand.is_used()) has_bound_.store(true, std::memory_order_relaxed);
   return persistent;
 }
@@ -340,7 +342,7 @@ void Process::start_one(Handle request) {
 
 void Process::start_send(Persistent& persistent) {
   const uint64_t number = next_++;
-  Stand& stand = persistent.stand;
+  BounceBuffer& stand = persistent.stand;
   if (reader_ != nullptr && repeat_read(persistent.name, number, stand.all())) return;
   std::vector<std::byte> bytes(persistent.bytes);
   const Status read = Session::read_device(persistent.first, bytes);
@@ -353,7 +355,7 @@ void Process::start_send(Persistent& persistent) {
 }
 
 void Process::start_receive(Persistent& persistent) {
-  Stand& stand = persistent.stand;
+  BounceBuffer& stand = persistent.stand;
   if (persistent.memory == Memory::kSeenByDevice) return stand.begin_again();
   if (note_write(persistent.name, persistent.first, persistent.bytes)) return;
   persistent.to_device = stand.is_used();
@@ -376,8 +378,8 @@ void Process::arrived(Persistent& persistent) {
 
 void Process::must(const Status& status, const char* name) {
   if (status.ok()) return;
-  Session::impossible(kExitImpossible, std::string("device memory of a request by ") + name +
-                                           " cannot be copied: " + status.message());
+  Session::fatal(kExitImpossible, std::string("device memory of a request by ") + name +
+                                      " cannot be copied: " + status.message());
 }
 
 void Process::refuse_device_in(const char* name) {

@@ -135,7 +135,7 @@ class Process {
   int send(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
     const Library* l = following();
     if (l == nullptr || !is_on_device(*l, name, buffer)) return make(buffer.start);
-    Stand stand = read_once(*l, name, buffer);
+    BounceBuffer stand = read_once(*l, name, buffer);
     const int result = make(stand.start(buffer));
     if (result == kSuccess && request != nullptr) keep(*request, std::move(stand));
     return result;
@@ -168,7 +168,7 @@ class Process {
   template <class Make>
   int start(const Requests& requests, Make&& make) {
     if (following() == nullptr || persistent_.empty()) return make();
-    const Underway underway(*this);
+    const DeviceWriteScope underway(*this);
     for (size_t i = 0; i < requests.count; ++i) start_one(requests.at(i));
     return make();
   }
@@ -355,18 +355,18 @@ class Process {
 
   // A call that writes to device memory, from before that is journaled until it has: another thread
   // of a single rank makes no cut meanwhile.
-  class Underway {
+  class DeviceWriteScope {
    public:
-    explicit Underway(Process& process) : process_(process) {
+    explicit DeviceWriteScope(Process& process) : process_(process) {
       ++process_.underway_;
       process_.tell_open();
     }
-    ~Underway() {
+    ~DeviceWriteScope() {
       --process_.underway_;
       process_.tell_open();
     }
-    Underway(const Underway&) = delete;
-    Underway& operator=(const Underway&) = delete;
+    DeviceWriteScope(const DeviceWriteScope&) = delete;
+    DeviceWriteScope& operator=(const DeviceWriteScope&) = delete;
 
    private:
     Process& process_;
@@ -465,10 +465,10 @@ class Process {
   struct Open {
     uint64_t posted = 0;  // a receive from anybody: the call that posted it; 0: it is none
     // Several where the library has given one handle to several requests, which are complete then.
-    std::vector<Stand> stands;
+    std::vector<BounceBuffer> stands;
   };
   Open& opened(Handle request);
-  void keep(const Requests& request, Stand stand) {
+  void keep(const Requests& request, BounceBuffer stand) {
     opened(request.at(0)).stands.push_back(std::move(stand));
   }
   // What has come is where the program looks for it.
@@ -485,7 +485,7 @@ class Process {
     bool receives = false;
     bool dense = false;
     Memory memory = Memory::kHost;
-    Stand stand;
+    BounceBuffer stand;
     bool to_device = false;  // what is being received goes there from the stand
   };
   static Memory memory_at(const std::byte* first, bool receives);
@@ -508,12 +508,12 @@ class Process {
     const bool on_device = is_on_device(*l, name, buffer);
     const bool aside = !on_device && request != nullptr && is_to_be_kept_aside(*l, buffer);
     if (!on_device && !aside) return make(buffer.start);
-    const Underway underway(*this);
-    Stand stand;
-    if (aside) stand = Stand::aside_of(span_of(*l, buffer), buffer);
+    const DeviceWriteScope underway(*this);
+    BounceBuffer stand;
+    if (aside) stand = BounceBuffer::aside_of(span_of(*l, buffer), buffer);
     if (on_device && sends) stand = read_once(*l, name, buffer);
     if (on_device) {
-      Stand filled = written(*l, name, buffer);
+      BounceBuffer filled = written(*l, name, buffer);
       if (!sends) stand = std::move(filled);
     }
     const int result = make(stand.start(buffer));
@@ -532,11 +532,11 @@ class Process {
   // Of what a request will fill: whether it is host memory that a replay still writes to.
   bool is_to_be_kept_aside(const Library& library, const Buffer& buffer) const;
   // The bytes of a buffer that the call only reads: into the journal, or, in a replay, out of it.
-  Stand read_once(const Library& library, const char* name, const Buffer& buffer);
+  BounceBuffer read_once(const Library& library, const char* name, const Buffer& buffer);
   // False: it was not recorded, and the session is live. Bytes that are sent, and what is written.
   bool repeat_read(const char* name, uint64_t number, std::span<std::byte> bytes);
   // Those that it writes: in a replay another place for them.
-  Stand written(const Library& library, const char* name, const Buffer& buffer);
+  BounceBuffer written(const Library& library, const char* name, const Buffer& buffer);
   // True: it was recorded.
   bool note_write(const char* name, const std::byte* first, uint64_t bytes);
   void refuse_device_in(const char* name);

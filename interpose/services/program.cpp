@@ -152,14 +152,14 @@ std::string default_job_name(const std::string& program_path, const std::string&
 }
 
 std::string program_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
-                               const PassOver& pass_over) {
-  if (!pass_over.program && (saved.hash != now.hash || saved.size != now.size)) {
+                               const AllowedDifferences& allowed) {
+  if (!allowed.program && (saved.hash != now.hash || saved.size != now.size)) {
     const bool same_name = saved.path == now.path;
     return "the checkpoint was made by " + (same_name ? "another build of " : std::string()) +
            saved.path + (same_name ? std::string() : ", this is " + now.path) +
            "; start that program, or pass over it with --force-program";
   }
-  if (pass_over.arguments) return {};
+  if (allowed.arguments) return {};
   if (saved.arguments.size() != now.arguments.size()) {
     return "the checkpoint was made with " + std::to_string(saved.arguments.size()) +
            " arguments (the program's name is the first), not " +
@@ -176,8 +176,8 @@ std::string program_difference(const ProgramIdentity& saved, const ProgramIdenti
   return {};
 }
 
-std::string input_difference(const ProgramIdentity& saved, const PassOver& pass_over) {
-  if (pass_over.inputs) return {};
+std::string input_difference(const ProgramIdentity& saved, const AllowedDifferences& allowed) {
+  if (allowed.inputs) return {};
   const std::string changed = changed_inputs(saved.inputs);
   if (changed.empty()) return {};
   return "not what the checkpoint's run has read: " + changed +
@@ -185,15 +185,15 @@ std::string input_difference(const ProgramIdentity& saved, const PassOver& pass_
 }
 
 std::string device_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
-                              const PassOver& pass_over) {
+                              const AllowedDifferences& allowed) {
   const size_t wanted = saved.devices.size();
   if (now.device_count == 0) return {};
-  if (!pass_over.devices && now.device_count < wanted) {
+  if (!allowed.devices && now.device_count < wanted) {
     return "it was saved from " + std::to_string(wanted) + " devices, here are " +
            std::to_string(now.device_count) +
            "; give it as many, or pass over it with --force-devices";
   }
-  for (size_t i = 0; !pass_over.device && i < std::min(wanted, now.devices.size()); ++i) {
+  for (size_t i = 0; !allowed.device && i < std::min(wanted, now.devices.size()); ++i) {
     if (same_model(saved.devices[i], now.devices[i])) continue;
     return "it was saved from " + text_of(saved.devices[i]) + ", device " + std::to_string(i) +
            " here is " + text_of(now.devices[i]) +
@@ -203,28 +203,27 @@ std::string device_difference(const ProgramIdentity& saved, const ProgramIdentit
 }
 
 std::vector<std::string> doubts(const ProgramIdentity& saved, const ProgramIdentity& now,
-                                PassOver& pass_over) {
+                                AllowedDifferences& allowed) {
   std::vector<std::string> lines;
   const auto doubt = [&lines](bool& passed_over, bool differs, const auto&... parts) {
     if (passed_over || !differs) return;
     passed_over = true;
     lines.push_back((std::string() + ... + parts));
   };
-  doubt(pass_over.folder, saved.folder != now.folder, "the checkpoint's run worked in ",
-        saved.folder, ", this one works in ", now.folder,
-        ": files named without a folder may be others");
-  doubt(pass_over.driver,
+  doubt(allowed.folder, saved.folder != now.folder, "the checkpoint's run worked in ", saved.folder,
+        ", this one works in ", now.folder, ": files named without a folder may be others");
+  doubt(allowed.driver,
         now.driver_version != 0 && saved.driver_version != 0 &&
             saved.driver_version != now.driver_version,
         "the checkpoint's run had driver ", version_text(saved.driver_version), ", here is ",
         version_text(now.driver_version), ": its answers may be others");
-  doubt(pass_over.devices,
+  doubt(allowed.devices,
         now.device_count != 0 && saved.device_count != 0 && saved.device_count != now.device_count,
         "the checkpoint's run saw ", std::to_string(saved.device_count), " device(s), here are ",
         std::to_string(now.device_count), ": a program that counts them may not repeat itself");
   const std::string libraries =
-      pass_over.libraries ? std::string() : changed_libraries(saved.libraries);
-  doubt(pass_over.libraries, !libraries.empty(), "of the libraries of the checkpoint's run ",
+      allowed.libraries ? std::string() : changed_libraries(saved.libraries);
+  doubt(allowed.libraries, !libraries.empty(), "of the libraries of the checkpoint's run ",
         libraries, ": what they do may be something else");
   return lines;
 }

@@ -31,16 +31,16 @@ std::string default_job_name(const std::string& program_path, const std::string&
 //
 // The program's file and its arguments.
 std::string program_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
-                               const PassOver& pass_over);
+                               const AllowedDifferences& allowed);
 // The files that it had read, as they are on this node.
-std::string input_difference(const ProgramIdentity& saved, const PassOver& pass_over);
+std::string input_difference(const ProgramIdentity& saved, const AllowedDifferences& allowed);
 // The devices. What is not known of either is not compared.
 std::string device_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
-                              const PassOver& pass_over);
+                              const AllowedDifferences& allowed);
 // What may make a difference and is no reason not to begin: a line for each. What has been told is
 // then to be passed over. Of libraries, those that `saved` names are looked at.
 std::vector<std::string> doubts(const ProgramIdentity& saved, const ProgramIdentity& now,
-                                PassOver& pass_over);
+                                AllowedDifferences& allowed);
 
 // "a NVIDIA H200 (compute capability 9.0, 143771 MiB)"; "12.4".
 std::string text_of(const SavedDevice& device);

@@ -74,7 +74,7 @@ int signal_number(std::string_view name) {
   return 0;
 }
 
-std::string parse_every_item(std::string_view item, Every& every) {
+std::string parse_every_item(std::string_view item, Schedule& every) {
   const size_t colon = item.find(':');
   if (item == "off") return "off stands alone";
   if (item == "auto") {
@@ -160,7 +160,7 @@ std::string read_pfs(std::string_view value, ParsedSettings& into) {
 }
 
 std::string read_every(std::string_view value, ParsedSettings& into) {
-  Every every;
+  Schedule every;
   every.between_failures = into.settings.every.between_failures;
   std::string wrong = parse_every(value, every);
   if (wrong.empty()) into.settings.every = every;
@@ -200,7 +200,7 @@ std::string read_device_cache(std::string_view value, ParsedSettings& into) {
 }
 
 std::string read_organisation(std::string_view value, ParsedSettings& into) {
-  Organisation organisation;
+  SnapshotMode organisation;
   organisation.hints = organisation.device = false;
   bool holding = false, extent = false;
   for (bool more = true; more;) {
@@ -476,20 +476,21 @@ std::string read_restore_mode(std::string_view value, ParsedSettings& into) {
 
 struct PassOverWord {
   std::string_view word;
-  bool PassOver::*member;
+  bool AllowedDifferences::*member;
 };
-constexpr std::array<PassOverWord, 9> kPassOverWords = {{{"program", &PassOver::program},
-                                                         {"arguments", &PassOver::arguments},
-                                                         {"inputs", &PassOver::inputs},
-                                                         {"device", &PassOver::device},
-                                                         {"devices", &PassOver::devices},
-                                                         {"folder", &PassOver::folder},
-                                                         {"driver", &PassOver::driver},
-                                                         {"libraries", &PassOver::libraries},
-                                                         {"data", &PassOver::data}}};
+constexpr std::array<PassOverWord, 9> kPassOverWords = {
+    {{"program", &AllowedDifferences::program},
+     {"arguments", &AllowedDifferences::arguments},
+     {"inputs", &AllowedDifferences::inputs},
+     {"device", &AllowedDifferences::device},
+     {"devices", &AllowedDifferences::devices},
+     {"folder", &AllowedDifferences::folder},
+     {"driver", &AllowedDifferences::driver},
+     {"libraries", &AllowedDifferences::libraries},
+     {"data", &AllowedDifferences::data}}};
 
 std::string read_force(std::string_view value, ParsedSettings& into) {
-  PassOver pass_over;
+  AllowedDifferences allowed;
   while (!value.empty()) {
     const size_t comma = std::min(value.find(','), value.size());
     const std::string_view word = value.substr(0, comma);
@@ -498,10 +499,10 @@ std::string read_force(std::string_view value, ParsedSettings& into) {
       return "not program, arguments, inputs, device, devices, folder, driver, libraries or data, "
              "or several of them joined by commas";
     }
-    pass_over.*known->member = true;
+    allowed.*known->member = true;
     value.remove_prefix(std::min(comma + 1, value.size()));
   }
-  into.settings.pass_over = pass_over;
+  into.settings.allowed = allowed;
   return {};
 }
 
@@ -531,7 +532,7 @@ std::string read_replay_output(std::string_view value, ParsedSettings&) {
   return value == "once" || value == "again" ? "" : "not once or again";
 }
 
-// Read when the process begins, in outside/checkpoint.cpp.
+// Read when the process begins, in nondeterminism/checkpoint.cpp.
 std::string read_outside(std::string_view value, ParsedSettings&) {
   return value == "journal" || value == "real" ? "" : "not journal or real";
 }
@@ -658,10 +659,10 @@ void warn_unknown(std::string_view name, ParsedSettings& into) {
 
 }  // namespace
 
-std::string words_of(const PassOver& pass_over) {
+std::string words_of(const AllowedDifferences& allowed) {
   std::string words;
   for (const PassOverWord& each : kPassOverWords) {
-    if (!(pass_over.*each.member)) continue;
+    if (!(allowed.*each.member)) continue;
     if (!words.empty()) words += ',';
     words += each.word;
   }
@@ -700,7 +701,7 @@ bool parse_duration(std::string_view text, std::chrono::nanoseconds& time) {
   return true;
 }
 
-std::string parse_every(std::string_view text, Every& every) {
+std::string parse_every(std::string_view text, Schedule& every) {
   if (text == "off") return {};
   while (true) {
     const size_t comma = std::min(text.find(','), text.size());

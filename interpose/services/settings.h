@@ -16,7 +16,7 @@
 namespace gpusnap {
 
 // GPUSNAP_EVERY: what makes a checkpoint due. Any number of these together; none with `off`.
-struct Every {
+struct Schedule {
   std::chrono::nanoseconds interval{0};  // 0: not by time
   uint64_t synchronisations = 0;         // each n-th; 0: not by their number
   int signal = 0;                        // number; 0: none
@@ -27,7 +27,7 @@ struct Every {
 };
 
 // GPUSNAP_ORG: how snapshots are organised, in the terms of GPU Snapshot, section 5.1.
-struct Organisation {
+struct SnapshotMode {
   bool blocking =
       false;  // b: the program is held until all is in host memory; nb: for the cut only
   bool incremental = true;  // i: only zones that changed are saved; f: all
@@ -54,7 +54,7 @@ inline constexpr uint32_t kMostCompressWorkers = 8;
 inline constexpr uint32_t kMostWrites = 64;
 
 // GPUSNAP_RESTORE_FORCE: what may differ from the checkpoint's run, and is passed over in silence.
-struct PassOver {
+struct AllowedDifferences {
   bool program = false;  // its file
   bool arguments = false;
   bool inputs = false;     // files that it had read
@@ -66,7 +66,7 @@ struct PassOver {
   bool data = false;       // what it gives to the device
 };
 // "program,arguments"; empty: nothing.
-std::string words_of(const PassOver& pass_over);
+std::string words_of(const AllowedDifferences& allowed);
 
 // GPUSNAP_BALANCE: which device buffers take zones that do not fit into a device's own. None, those
 // of the process's other devices, or those of other processes of the node, too.
@@ -74,7 +74,7 @@ enum class Balance : uint8_t { kOff, kProcess, kNode };
 
 struct Settings {
   std::string pfs = "./gpusnap";  // durable folder
-  Every every{std::chrono::minutes(10)};
+  Schedule every{std::chrono::minutes(10)};
   uint64_t zone = 64 << 10;  // bytes; a power of two
   uint64_t host_cache = 0;   // bytes of staging memory; parse_settings() fills in the default
   // Of a staging slot: bytes that are copied, compressed and written at a time. Large enough for
@@ -84,7 +84,7 @@ struct Settings {
   uint64_t device_cache =
       256 << 20;  // bytes of device memory for gathering and duplicates; 0: none
   Balance balance = Balance::kProcess;
-  Organisation organisation;
+  SnapshotMode organisation;
   bool dirty_from_calls = false;  // GPUSNAP_DIRTY: what changed is told by calls, not fingerprints
   bool speculate = true;          // on kernels of which it is not proven what they write
   CompressionSetting compress;
@@ -114,9 +114,9 @@ struct Settings {
   // state, before its first launch but so many at which that memory is there.
   bool reload = false;
   uint64_t reload_behind = 0;
-  PassOver pass_over;      // in a restore
-  bool read_ahead = true;  // the checkpoint, while its replay is on its way
-  std::string job;         // as given; empty: default_job_name()
+  AllowedDifferences allowed;  // in a restore
+  bool read_ahead = true;      // the checkpoint, while its replay is on its way
+  std::string job;             // as given; empty: default_job_name()
   LogLevel log = LogLevel::kWarn;
   bool strict = false;
 };
@@ -139,6 +139,6 @@ bool parse_size(std::string_view text,
 bool parse_duration(std::string_view text,
                     std::chrono::nanoseconds& time);  // 200us, 500ms, 10s, 10m, 2h
 // A list such as "10m,syncs:50". Empty when ok, else what is wrong with it.
-std::string parse_every(std::string_view text, Every& every);
+std::string parse_every(std::string_view text, Schedule& every);
 
 }  // namespace gpusnap

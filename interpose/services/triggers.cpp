@@ -77,7 +77,7 @@ const char* name_of(CutReason reason) {
   return "none";
 }
 
-Triggers::Triggers(const Every& every,
+Triggers::Triggers(const Schedule& every,
                    const std::function<std::function<void()>(std::function<void()>)>& spawn)
     : interval_ns_(every.interval.count()),
       every_synchronisations_(every.synchronisations),

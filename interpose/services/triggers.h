@@ -36,7 +36,7 @@ class Triggers {
   // Starts the background thread and the control socket and installs the signal's handler, which
   // goes on to the program's own handler. What cannot be had is said in a line and left out.
   // `spawn` makes a thread and returns its joiner: spawn_thread().
-  Triggers(const Every& every,
+  Triggers(const Schedule& every,
            const std::function<std::function<void()>(std::function<void()>)>& spawn);
   ~Triggers();  // stop()
   Triggers(const Triggers&) = delete;
@@ -59,14 +59,14 @@ class Triggers {
   // another thread was first.
   CutReason take() noexcept;
   // The program has been brought back to a checkpoint that had held it for `stall_ns`: the interval
-  // begins now. With Every::automatic the choice goes on with `earlier`, that of the checkpoint,
+  // begins now. With Schedule::automatic the choice goes on with `earlier`, that of the checkpoint,
   // and with this stall: how long the checkpoint was on its way is not known, and taken for the
   // mean. Before the first cut.
   void restored(const plan::ChosenInterval& earlier, uint64_t stall_ns);
-  // The interval that Every::automatic goes by now, and what it was chosen from. Any thread.
+  // The interval that Schedule::automatic goes by now, and what it was chosen from. Any thread.
   plan::ChosenInterval chosen() const;
-  // Answers those who wait for the cut. With Every::automatic, a checkpoint that was committed also
-  // sets the interval, by its stall and by how long it was on its way. Any thread.
+  // Answers those who wait for the cut. With Schedule::automatic, a checkpoint that was committed
+  // also sets the interval, by its stall and by how long it was on its way. Any thread.
   void report(const CutOutcome& outcome);
   // No more cuts will be made: whoever waits for one, or comes to ask, is told why. Those who wait
   // for what comes of the last one still get its report. Any thread.
@@ -142,8 +142,9 @@ class Triggers {
     due.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_release);
   }
 
-  std::atomic<int64_t> interval_ns_;            // 0: not by time
-  std::optional<plan::IntervalChoice> choice_;  // with Every::automatic; restored(), then report()
+  std::atomic<int64_t> interval_ns_;  // 0: not by time
+  std::optional<plan::IntervalChoice>
+      choice_;  // with Schedule::automatic; restored(), then report()
   std::atomic<uint64_t> every_synchronisations_;
   std::atomic<uint64_t> synchronisations_{0};
   std::atomic<uint32_t> due_{0};  // bits by CutReason

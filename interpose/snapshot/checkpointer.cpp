@@ -9,10 +9,10 @@
 #include <set>
 #include <utility>
 
-#include "interpose/mpi/meetings.h"
+#include "interpose/mpi/cut_barriers.h"
 #include "interpose/mpi/outcomes.h"
 #include "interpose/mpi/state.h"
-#include "interpose/outside/checkpoint.h"
+#include "interpose/nondeterminism/checkpoint.h"
 #include "interpose/replay_output.h"
 #include "interpose/services/log.h"
 #include "interpose/services/ranks.h"
@@ -44,17 +44,17 @@ CUcontext context_of(const MemoryRange& range) {
   return reinterpret_cast<CUcontext>(range.context);
 }
 
-class MeetingsEnd {
+class CutBarriersEnd {
  public:
-  explicit MeetingsEnd(mpi::Meetings* meetings) : meetings_(meetings) {}
-  ~MeetingsEnd() {
-    if (meetings_ != nullptr) meetings_->finish();
+  explicit CutBarriersEnd(mpi::CutBarriers* cut_barriers) : cut_barriers_(cut_barriers) {}
+  ~CutBarriersEnd() {
+    if (cut_barriers_ != nullptr) cut_barriers_->finish();
   }
-  MeetingsEnd(const MeetingsEnd&) = delete;
-  MeetingsEnd& operator=(const MeetingsEnd&) = delete;
+  CutBarriersEnd(const CutBarriersEnd&) = delete;
+  CutBarriersEnd& operator=(const CutBarriersEnd&) = delete;
 
  private:
-  mpi::Meetings* const meetings_;
+  mpi::CutBarriers* const cut_barriers_;
 };
 
 }  // namespace
@@ -105,7 +105,7 @@ bool Checkpointer::take(const CutPlace& place) {
   bool cut = false;
   skip_to(place.epoch);
   // The program must not go on before all ranks have read what is shared.
-  const MeetingsEnd end(place.meetings);
+  const CutBarriersEnd end(place.cut_barriers);
   // Nothing of ours may end the program: not even having no memory left.
   try {
     finish();
@@ -122,7 +122,7 @@ bool Checkpointer::take(const CutPlace& place) {
   under_way_.store(false, std::memory_order_release);
   failed(id, tried_, status);
   if (session_.settings_.strict) {
-    Session::impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+    Session::fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
   return cut;
 }
@@ -184,7 +184,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   Status status = drain();
   if (status.ok()) status = s.modules_.find_globals(s.contexts_.by_number(), s.memory_);
   if (status.ok()) status = s.give_physical_contexts();
-  const bool all = place.meetings == nullptr || place.meetings->next(status.ok());
+  const bool all = place.cut_barriers == nullptr || place.cut_barriers->next(status.ok());
   if (!status.ok()) return status;
   if (!all) {
     elsewhere_ = place.epoch;  // which has said why
@@ -198,7 +198,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   const auto& deliveries = s.collect(true, &flags);
   if (place.collective != nullptr) {
     const int32_t values[] = {mpi::kIsCut, 1};
-    const size_t count = place.meetings != nullptr && place.meetings->any() ? 2 : 1;
+    const size_t count = place.cut_barriers != nullptr && place.cut_barriers->any() ? 2 : 1;
     s.recorder_->append_outcome(place.collective, place.number, {values, count});
   }
   CallKey key;
@@ -314,7 +314,7 @@ void Checkpointer::finish() {
   const Status status = writer_->wait();
   writer_.reset();
   if (!status.ok() && session_.settings_.strict) {
-    Session::impossible(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
+    Session::fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
   }
 }
 
@@ -395,7 +395,7 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   manifest.calls = s.recorder_->calls();
   manifest.launches = s.recorder_->launches();
   manifest.program = s.program_;
-  manifest.readings = outside::readings();
+  manifest.readings = nondeterminism::readings();
   // A reader would refuse the manifest for an interval that cannot be.
   if (const auto chosen = s.triggers_->chosen(); chosen.is_sound()) manifest.interval = chosen;
   return manifest;
@@ -462,7 +462,7 @@ class LoadProgress {
   }
 
   std::string sources() const {
-    const NearChunks::Counts& counts = reader_.counts();
+    const LocalChunks::Counts& counts = reader_.counts();
     std::string text = "; waited " + std::to_string(reader_.waited_ns() / 1'000'000) +
                        " ms for files, read ahead " + mib(counts.in_memory);
     if (reader_.is_pending()) {

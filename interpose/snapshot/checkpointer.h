@@ -27,7 +27,7 @@ struct CutPlace {
   // At an MPI collective: its name, which lives for ever, and its number among the outcomes.
   const char* collective = nullptr;
   uint64_t number = 0;
-  mpi::Meetings* meetings = nullptr;  // null: none
+  mpi::CutBarriers* cut_barriers = nullptr;  // null: none
 };
 
 class Checkpointer {

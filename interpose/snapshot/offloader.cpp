@@ -23,7 +23,9 @@ constexpr std::chrono::nanoseconds kShortPause = std::chrono::microseconds(20);
 }  // namespace
 
 Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane)
-    : snapshots_(snapshots), lane_(lane), yielding_(snapshots.own_copies(), lane.watch()) {}
+    : snapshots_(snapshots),
+      lane_(lane),
+      copy_throttle_(snapshots.program_copies(), lane.watch()) {}
 
 void Offloader::run() {
   const CurrentContext current(snapshots_.driver_, lane_.context());
@@ -279,7 +281,7 @@ bool Offloader::start_to_host() {
     last_slot_ = std::chrono::steady_clock::now();
     return false;
   }
-  if (!snapshots_.holds_program() && yielding_.stands_back(lane_.offload())) return false;
+  if (!snapshots_.holds_program() && copy_throttle_.stands_back(lane_.offload())) return false;
   // Zones that still have to be saved first, as long as calls find room for duplicates.
   DirectOffload* const direct = this->direct();
   const bool takes_zones = direct == nullptr || !direct->takes_runs();
@@ -290,7 +292,7 @@ bool Offloader::start_to_host() {
   };
   const bool started = start_left() || start_own() || start_guests();
   if (started) {
-    yielding_.started();
+    copy_throttle_.started();
   } else if (fill_ != nullptr && (fill_->used == 0 || (flights_.empty() && gatherings_.empty()))) {
     close_fill();
   }
@@ -299,11 +301,11 @@ bool Offloader::start_to_host() {
 
 uint64_t Offloader::most_bytes() const {
   return snapshots_.holds_program() ? snapshots_.pool_.slot_bytes()
-                                    : std::max(yielding_.bytes(), snapshots_.zone_bytes_);
+                                    : std::max(copy_throttle_.bytes(), snapshots_.zone_bytes_);
 }
 
 size_t Offloader::most_flights() const {
-  return snapshots_.holds_program() ? kFlightsOfHeld : yielding_.flights();
+  return snapshots_.holds_program() ? kFlightsOfHeld : copy_throttle_.flights();
 }
 
 Offloader::Fill* Offloader::open_fill() {
@@ -385,7 +387,7 @@ bool Offloader::start_direct() {
     if (!is_busy && !snapshots_.zones_.busy(context)) direct->close_file();
     return false;
   }
-  if (!snapshots_.holds_program() && yielding_.stands_back(lane_.offload())) return false;
+  if (!snapshots_.holds_program() && copy_throttle_.stands_back(lane_.offload())) return false;
   const uint64_t large = snapshots_.direct_->always() ? snapshots_.zone_bytes_ : kLargeRun;
   const TransferPtr run =
       snapshots_.zones_.claim_next(context, room, large, SnapshotZones::Scattered::kLeave);

@@ -18,9 +18,9 @@
 
 #include "interpose/direct/direct_offload.h"
 #include "interpose/snapshot/borrower.h"
+#include "interpose/snapshot/copy_throttle.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/peer_sender.h"
-#include "interpose/snapshot/yielding.h"
 #include "interpose/snapshot/zone_copies.h"
 #include "tiers/staging/pool.h"
 #include "tiers/store.h"
@@ -131,7 +131,7 @@ class Offloader {
   std::vector<Flight> added_;
   std::vector<std::pair<PeerBuffer*, BlocksOfZones>> added_guests_;
   // The offloader's thread only.
-  Yielding yielding_;
+  CopyThrottle copy_throttle_;
   std::vector<Flight> flights_;
   std::vector<Gathering> gatherings_;
   std::deque<BlocksOfZones> duplicates_;                     // to be moved, the oldest first

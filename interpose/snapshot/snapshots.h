@@ -27,7 +27,7 @@
 #include "interpose/snapshot/borrower.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/offloader.h"
-#include "interpose/snapshot/own_copies.h"
+#include "interpose/snapshot/program_copies.h"
 #include "interpose/snapshot/workers.h"
 #include "tiers/backend/remote_writer.h"
 #include "tiers/staging/pool.h"
@@ -90,7 +90,7 @@ class Snapshots {
   // Whether calls must say what they are about to write: one load for each call.
   const std::atomic<bool>& wants_writes() const { return wanted_; }
   // The program's own copies to the host, for calls to enter while wants_writes().
-  OwnCopies& own_copies() { return own_copies_; }
+  ProgramCopies& program_copies() { return own_copies_; }
   // The calling thread's next call may write `set`, on `stream` of its current context. Returns
   // when the call may be made: what cannot be kept apart in GPUSNAP_MAX_STALL costs the snapshot.
   // `freed`: the memory goes.
@@ -216,7 +216,7 @@ class Snapshots {
   std::atomic<bool> wanted_;               // running_, or always where the calls tell what is dirty
   bool forced_ = false;                    // this snapshot holds the program as long as it takes
   std::atomic<bool> waiting_{false};       // a call does, until the end
-  OwnCopies own_copies_;
+  ProgramCopies own_copies_;
   CheckpointWriter* writer_ = nullptr;
   OnEnd on_end_;
   std::mutex mutex_;  // of what follows

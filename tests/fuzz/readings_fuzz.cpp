@@ -2,11 +2,11 @@
 #include <cstdlib>
 #include <span>
 
-#include "interpose/outside/series.h"
+#include "interpose/nondeterminism/value_log.h"
 
 namespace {
 
-using namespace gpusnap::outside;
+using namespace gpusnap::nondeterminism;
 
 void check(bool holds) {
   if (!holds) std::abort();
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   int64_t last = 0;
   const bool whole = are_numbers(bytes.data(), bytes.size(), last);
-  Series series({"main", Source::kTime, false, bytes.data(), bytes.size()});
+  ValueLog series({"main", Source::kTime, false, bytes.data(), bytes.size()});
   int64_t number = 0, taken = 0;
   uint64_t count = 0;
   for (; series.take(number); ++count) taken = number;

@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "tiers/backend/background.h"
+#include "tiers/backend/checkpoint_receiver.h"
 #include "tiers/backend/chunk_flow.h"
 #include "tiers/backend/growth.h"
-#include "tiers/backend/incoming_checkpoint.h"
-#include "tiers/backend/incoming_journal.h"
+#include "tiers/backend/journal_receiver.h"
 #include "tiers/backend/local_tiers.h"
 #include "tiers/backend/message.h"
-#include "tiers/backend/modules.h"
+#include "tiers/backend/post_commit.h"
 #include "tiers/backend/turns.h"
 #include "tiers/manifest_file.h"
 #include "tiers/no_throw.h"
@@ -54,8 +54,8 @@ uint32_t known_flushes(const LocalTiers& tiers) {
 
 struct Stream {
   uint32_t life = 0;
-  std::shared_ptr<IncomingCheckpoint> part;
-  std::shared_ptr<IncomingJournal> journal;
+  std::shared_ptr<CheckpointReceiver> part;
+  std::shared_ptr<JournalReceiver> journal;
   bool ready = false;                           // the part is
   bool sealed = false;                          //
   bool ended = false;                           // the journal has
@@ -302,12 +302,12 @@ class Server final : public Backend {
     if (!journal.ok()) return journal.status();
     const uint32_t life = server_.life(index);
     const bool is_old = !before_.empty() && before_[index].first == life;
-    IncomingJournal::Actions actions;
+    JournalReceiver::Actions actions;
     actions.progress = [this, index](uint64_t slots) { server_.progress(index, slots); };
     actions.ended = [this, index, life](const Status& status) {
       post([this, index, life, status] { journal_ended(index, life, status); });
     };
-    auto started = IncomingJournal::start(files_, journal->file, is_old ? before_[index].second : 0,
+    auto started = JournalReceiver::start(files_, journal->file, is_old ? before_[index].second : 0,
                                           std::move(actions), options_.spawn);
     if (!started.ok()) return started.status();
     const std::lock_guard lock(streams_mutex_);
@@ -348,7 +348,7 @@ class Server final : public Backend {
   }
 
   void open_leftover(const LocalTiers::Leftover& leftover) {
-    IncomingCheckpoint::Setting setting = setting_for(*leftover.text);
+    CheckpointReceiver::Setting setting = setting_for(*leftover.text);
     setting.chunk_folders = leftover.folders;
     setting.is_leftover = true;
     const Status opened = take_part(next_leftover_++, 0, std::move(setting));
@@ -399,17 +399,17 @@ class Server final : public Backend {
   Status open_checkpoint(uint32_t index, const std::string& text) {
     const Result<CheckpointText> parsed = parse_checkpoint(text);
     if (!parsed.ok()) return parsed.status();
-    IncomingCheckpoint::Setting setting = setting_for(parsed.value());
+    CheckpointReceiver::Setting setting = setting_for(parsed.value());
     setting.chunk_folders = tiers_->folders_for(parsed.value());
     setting.is_new = before_.empty() || before_[index].first != server_.life(index);
     return take_part(index, server_.life(index), std::move(setting));
   }
 
   // `index`: the stream's, or beyond all streams for one that has none any more.
-  Status take_part(uint32_t index, uint32_t life, IncomingCheckpoint::Setting setting) {
+  Status take_part(uint32_t index, uint32_t life, CheckpointReceiver::Setting setting) {
     const CheckpointText checkpoint = setting.text;
     const std::string job = job_folder(checkpoint);
-    IncomingCheckpoint::Actions actions;
+    CheckpointReceiver::Actions actions;
     actions.ready = [this, index, life](const std::vector<FoundChunk>& found) {
       post([this, index, life, found] { ready(index, life, found); });
     };
@@ -433,7 +433,7 @@ class Server final : public Backend {
     if (Status alone = turns_.enter(job, checkpoint.rank, checkpoint.epoch); !alone.ok()) {
       return alone;
     }
-    auto started = IncomingCheckpoint::start(files_, std::move(setting), std::move(actions));
+    auto started = CheckpointReceiver::start(files_, std::move(setting), std::move(actions));
     if (!started.ok()) {
       turns_.leave(job, checkpoint.rank, checkpoint.epoch);
       return started.status();
@@ -450,8 +450,8 @@ class Server final : public Backend {
     return text.store + "/" + sanitise_job(text.job);
   }
 
-  IncomingCheckpoint::Setting setting_for(const CheckpointText& text) {
-    IncomingCheckpoint::Setting setting;
+  CheckpointReceiver::Setting setting_for(const CheckpointText& text) {
+    CheckpointReceiver::Setting setting;
     setting.text = text;
     setting.store.block_bytes = memory_.bytes(0).size();
     setting.store.chunk_bytes = options_.chunk_bytes;
@@ -525,7 +525,7 @@ class Server final : public Backend {
     }
   }
 
-  void add_to_journal(IncomingJournal& journal, const StagingServer::Arrival& arrival) {
+  void add_to_journal(JournalReceiver& journal, const StagingServer::Arrival& arrival) {
     const std::span<const Piece> pieces = server_.pieces(arrival.slot);
     const std::span<const std::byte> bytes = server_.bytes(arrival.slot);
     const uint64_t size = pieces.size() == 1 ? std::min(pieces[0].size, uint64_t{bytes.size()}) : 0;
@@ -549,7 +549,7 @@ class Server final : public Backend {
     if (stream->sealed) seal_part(index, *stream);
   }
 
-  void adopt(const std::shared_ptr<IncomingCheckpoint>& part, const FoundChunk& chunk) {
+  void adopt(const std::shared_ptr<CheckpointReceiver>& part, const FoundChunk& chunk) {
     if (const auto tier = tiers_->tier_of(chunk.path)) return flow_.adopt(part, *tier + 1, chunk);
     part->fail({Code::kDamaged, chunk.path + " is a chunk, and not on a local tier"});
   }
@@ -580,7 +580,7 @@ class Server final : public Backend {
       return;
     }
     // A journal that its client does not want: what is in the file stays.
-    const std::shared_ptr<IncomingJournal> journal = take_out(index).journal;
+    const std::shared_ptr<JournalReceiver> journal = take_out(index).journal;
     server_.end(index, why);
   }
 
@@ -628,7 +628,7 @@ class Server final : public Backend {
   }
 
   void finish_later(const CheckpointText& text) {
-    IncomingCheckpoint::Setting setting = setting_for(text);
+    CheckpointReceiver::Setting setting = setting_for(text);
     if (options_.spawn) setting.store.workers = 1;
     const Status added = background_.add([this, setting] {
       const Status done =
@@ -679,8 +679,8 @@ class Server final : public Backend {
       if (!entry.second.part) return false;
       ManifestText::Journal named;
       const auto needs = entry.second.part->needs(named);
-      return needs == IncomingCheckpoint::Needs::kUnknown ||
-             (needs == IncomingCheckpoint::Needs::kJournal && named.stream == journal &&
+      return needs == CheckpointReceiver::Needs::kUnknown ||
+             (needs == CheckpointReceiver::Needs::kJournal && named.stream == journal &&
               named.life == life);
     });
   }
@@ -701,7 +701,7 @@ class Server final : public Backend {
     }
   }
 
-  std::shared_ptr<IncomingJournal> find_journal(const ManifestText::Journal& named) {
+  std::shared_ptr<JournalReceiver> find_journal(const ManifestText::Journal& named) {
     const std::lock_guard lock(streams_mutex_);
     const auto found = streams_.find(named.stream);
     const bool is_it = found != streams_.end() && found->second.life == named.life;

@@ -1,7 +1,7 @@
 // The backend: takes what clients hand over in a staging area and makes checkpoints and journals of
 // it, whether they live or not. In a process of its own (gpusnapd) or on a thread of the program.
 //
-//   StagingServer -> Backend (look, reap, grow) -> IncomingCheckpoint, IncomingJournal
+//   StagingServer -> Backend (look, reap, grow) -> CheckpointReceiver, JournalReceiver
 //                    ChunkFlow, Placement: which slots go where, and when
 //
 // Its own state is nowhere but in the staging area and in the block logs (block_log.h), so another

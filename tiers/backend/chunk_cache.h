@@ -1,5 +1,5 @@
 // Chunks whose bytes are in the store: copies on local tiers, which restores read
-// (near_chunks.h) until their room is needed, the oldest first.
+// (local_chunks.h) until their room is needed, the oldest first.
 #pragma once
 
 #include <compare>

@@ -5,7 +5,7 @@
 
 namespace gpusnap {
 
-void ChunkFlow::adopt(const std::shared_ptr<IncomingCheckpoint>& part, size_t tier,
+void ChunkFlow::adopt(const std::shared_ptr<CheckpointReceiver>& part, size_t tier,
                       const FoundChunk& found) {
   (void)placement_.adopt(tier);
   const uint64_t number = next_++;
@@ -19,7 +19,7 @@ void ChunkFlow::adopt(const std::shared_ptr<IncomingCheckpoint>& part, size_t ti
   queue(number, chunk);
 }
 
-void ChunkFlow::arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot,
+void ChunkFlow::arrived(const std::shared_ptr<CheckpointReceiver>& part, uint32_t slot,
                         uint64_t sequence) {
   auto found = open_chunk(*part);
   if (found == chunks_.end()) {
@@ -35,7 +35,7 @@ void ChunkFlow::arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_
   if (chunk.size >= options_.chunk_slots) close(chunk, found->first);
 }
 
-void ChunkFlow::reserve_direct(const std::shared_ptr<IncomingCheckpoint>& part, Opened opened) {
+void ChunkFlow::reserve_direct(const std::shared_ptr<CheckpointReceiver>& part, Opened opened) {
   const std::optional<size_t> tier = placement_.reserve_behind_first();
   if (!tier) return opened(0, "");
   const uint64_t number = next_++;
@@ -67,7 +67,7 @@ void ChunkFlow::direct_opened(uint64_t number, uint32_t file_number, const std::
 }
 
 // An earlier backend may have reserved it: then its room is counted from now on.
-void ChunkFlow::arrived_direct(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot,
+void ChunkFlow::arrived_direct(const std::shared_ptr<CheckpointReceiver>& part, uint32_t slot,
                                uint64_t sequence, size_t tier, DirectChunk direct) {
   auto found = reserved(*part, direct.number);
   if (found == chunks_.end()) {
@@ -98,7 +98,7 @@ void ChunkFlow::direct_stored(uint64_t number) {
   queue(number, found->second);
 }
 
-ChunkFlow::Chunks::iterator ChunkFlow::reserved(const IncomingCheckpoint& part,
+ChunkFlow::Chunks::iterator ChunkFlow::reserved(const CheckpointReceiver& part,
                                                 uint32_t file_number) {
   return std::find_if(chunks_.begin(), chunks_.end(), [&](const auto& entry) {
     const Chunk& chunk = entry.second;
@@ -107,7 +107,7 @@ ChunkFlow::Chunks::iterator ChunkFlow::reserved(const IncomingCheckpoint& part,
   });
 }
 
-void ChunkFlow::seal(const IncomingCheckpoint& part) {
+void ChunkFlow::seal(const CheckpointReceiver& part) {
   if (const auto found = open_chunk(part); found != chunks_.end()) {
     close(found->second, found->first);
   }
@@ -115,7 +115,7 @@ void ChunkFlow::seal(const IncomingCheckpoint& part) {
 }
 
 // Its client needs no more room.
-void ChunkFlow::give_back_reserved(const IncomingCheckpoint& part) {
+void ChunkFlow::give_back_reserved(const CheckpointReceiver& part) {
   std::vector<size_t> tiers;
   std::erase_if(chunks_, [&](const auto& entry) {
     const Chunk& chunk = entry.second;
@@ -127,7 +127,7 @@ void ChunkFlow::give_back_reserved(const IncomingCheckpoint& part) {
 }
 
 // There is one at most, and it is among the last.
-ChunkFlow::Chunks::iterator ChunkFlow::open_chunk(const IncomingCheckpoint& part) {
+ChunkFlow::Chunks::iterator ChunkFlow::open_chunk(const CheckpointReceiver& part) {
   return std::find_if(chunks_.begin(), chunks_.end(), [&](const auto& entry) {
     return entry.second.part.get() == &part && !entry.second.closed;
   });
@@ -166,7 +166,7 @@ void ChunkFlow::opened(uint64_t number, const std::shared_ptr<PlacedFile>& file)
 void ChunkFlow::hand_over(uint64_t number, Chunk& chunk) {
   const std::vector<Held> slots = std::exchange(chunk.slots, {});
   chunk.on_way->left += slots.size();
-  std::vector<IncomingCheckpoint::Slot> added;
+  std::vector<CheckpointReceiver::Slot> added;
   added.reserve(slots.size());
   for (const Held& held : slots) {
     const std::span<const std::byte> bytes = server_.bytes(held.slot);
@@ -252,7 +252,7 @@ double ChunkFlow::seconds_of_flush(const Chunk& chunk) const {
   return static_cast<double>(clock_.now_ns() - chunk.since_ns) / 1e9;
 }
 
-void ChunkFlow::drop(const IncomingCheckpoint& part, const Status& status) {
+void ChunkFlow::drop(const CheckpointReceiver& part, const Status& status) {
   std::vector<uint64_t> numbers;
   for (const auto& [number, chunk] : chunks_) {
     if (chunk.part.get() == &part) numbers.push_back(number);

@@ -17,8 +17,8 @@
 #include <memory>
 #include <vector>
 
+#include "tiers/backend/checkpoint_receiver.h"
 #include "tiers/backend/flush_order.h"
-#include "tiers/backend/incoming_checkpoint.h"
 #include "tiers/clock.h"
 #include "tiers/placement/flush_control.h"
 #include "tiers/placement/placement.h"
@@ -56,22 +56,22 @@ class ChunkFlow {
 
   // A chunk that an earlier backend left on the tier: it takes room there, and is flushed as others
   // are.
-  void adopt(const std::shared_ptr<IncomingCheckpoint>& part, size_t tier, const FoundChunk& found);
+  void adopt(const std::shared_ptr<CheckpointReceiver>& part, size_t tier, const FoundChunk& found);
   // A slot that the part expects.
-  void arrived(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot, uint64_t sequence);
+  void arrived(const std::shared_ptr<CheckpointReceiver>& part, uint32_t slot, uint64_t sequence);
   // Room for a chunk that the part's client writes directly, on a tier behind the cache: makes its
   // file. `opened` is called with its number and path, by the flow's thread; no path, also at once:
   // there is no room, or no file. Never where the part ends before.
   using Opened = std::function<void(uint32_t file_number, const std::string& path)>;
-  void reserve_direct(const std::shared_ptr<IncomingCheckpoint>& part, Opened opened);
+  void reserve_direct(const std::shared_ptr<CheckpointReceiver>& part, Opened opened);
   // A slot that the part expects: it says that the client has written that chunk, to a file on that
   // tier.
-  void arrived_direct(const std::shared_ptr<IncomingCheckpoint>& part, uint32_t slot,
+  void arrived_direct(const std::shared_ptr<CheckpointReceiver>& part, uint32_t slot,
                       uint64_t sequence, size_t tier, DirectChunk chunk);
   // No more slots of the part will arrive.
-  void seal(const IncomingCheckpoint& part);
+  void seal(const CheckpointReceiver& part);
   // The part has ended with that status: nothing of it is on its way. Releases what it still holds.
-  void drop(const IncomingCheckpoint& part, const Status& status);
+  void drop(const CheckpointReceiver& part, const Status& status);
   // The tier has failed, and gets no chunks until it is resumed.
   void suspend(size_t tier) { take(placement_.suspend(tier)); }
   void resume(size_t tier) { take(placement_.resume(tier)); }
@@ -109,7 +109,7 @@ class ChunkFlow {
     std::atomic<bool> failed{false};  // some are not
   };
   struct Chunk {
-    std::shared_ptr<IncomingCheckpoint> part;
+    std::shared_ptr<CheckpointReceiver> part;
     State state = State::kWaiting;
     size_t tier = 0;
     bool closed = false;
@@ -123,12 +123,12 @@ class ChunkFlow {
   };
   using Chunks = std::map<uint64_t, Chunk>;  // by number: the order of their beginnings
 
-  Chunks::iterator reserved(const IncomingCheckpoint& part, uint32_t file_number);
+  Chunks::iterator reserved(const CheckpointReceiver& part, uint32_t file_number);
   void direct_opened(uint64_t number, uint32_t file_number, const std::string& path,
                      const Opened& opened);
   void direct_stored(uint64_t number);
-  void give_back_reserved(const IncomingCheckpoint& part);
-  Chunks::iterator open_chunk(const IncomingCheckpoint& part);
+  void give_back_reserved(const CheckpointReceiver& part);
+  Chunks::iterator open_chunk(const CheckpointReceiver& part);
   void close(Chunk& chunk, uint64_t number);
   void take(const Result<Placement::Grants>& grants);
   void grant(uint64_t number, size_t tier);

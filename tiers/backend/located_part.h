@@ -8,8 +8,8 @@
 #include <functional>
 #include <vector>
 
+#include "tiers/local_chunks.h"
 #include "tiers/manifest.h"
-#include "tiers/near_chunks.h"
 #include "tiers/status.h"
 
 namespace gpusnap {

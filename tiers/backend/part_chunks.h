@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "tiers/backend/checkpoint_receiver.h"
 #include "tiers/backend/chunk_cache.h"
 #include "tiers/backend/chunk_copy.h"
-#include "tiers/backend/found_part.h"
-#include "tiers/backend/incoming_checkpoint.h"
 #include "tiers/backend/part_log.h"
 #include "tiers/backend/part_progress.h"
+#include "tiers/backend/part_recovery.h"
 #include "tiers/backend/part_segments.h"
 #include "tiers/commit.h"
 #include "tiers/direct/direct_chunk.h"
@@ -60,15 +60,15 @@ class PartChunks {
   // The same of the chunk of that number, unless it has gone. By the part's thread.
   void chunk_failed(uint32_t number, const Status& why);
 
-  // A new chunk's file in that folder; see IncomingCheckpoint::open_chunk(). By the maker.
+  // A new chunk's file in that folder; see CheckpointReceiver::open_chunk(). By the maker.
   Status make(size_t folder, const std::function<void(std::shared_ptr<PlacedFile>)>& opened);
-  // See IncomingCheckpoint::open_direct(). By the maker.
+  // See CheckpointReceiver::open_direct(). By the maker.
   Status make_direct(size_t folder,
                      const std::function<void(uint32_t number, std::string path)>& opened);
-  // See IncomingCheckpoint::add_direct(). By the maker.
+  // See CheckpointReceiver::add_direct(). By the maker.
   Status take_direct(uint64_t sequence, const DirectChunk& chunk,
                      const std::function<void()>& stored);
-  // See IncomingCheckpoint::direct_path(). Any thread.
+  // See CheckpointReceiver::direct_path(). Any thread.
   std::string direct_path(uint32_t number) const;
 
   // Begins to move the chunk to a segment; `moved` is called by the part's thread, which is given

@@ -50,14 +50,14 @@ Status PartManifest::assemble() {
   Result<Manifest> manifest = decode_manifest_without_extents(std::span(bytes).subspan(text_bytes));
   if (!manifest.ok()) return manifest.status();
   manifest_ = std::move(manifest.value());
-  using Needs = IncomingCheckpoint::Needs;
+  using Needs = CheckpointReceiver::Needs;
   const std::lock_guard lock(mutex_);
   needs_ = text->journal ? Needs::kJournal : Needs::kNone;
   journal_ = text->journal.value_or(ManifestText::Journal());
   return {};
 }
 
-IncomingCheckpoint::Needs PartManifest::needs(ManifestText::Journal& journal) const {
+CheckpointReceiver::Needs PartManifest::needs(ManifestText::Journal& journal) const {
   const std::lock_guard lock(mutex_);
   journal = journal_;
   return needs_;

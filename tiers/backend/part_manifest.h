@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tiers/backend/block_log.h"
-#include "tiers/backend/incoming_checkpoint.h"
+#include "tiers/backend/checkpoint_receiver.h"
 #include "tiers/backend/message.h"
 #include "tiers/manifest.h"
 #include "tiers/segment_store.h"
@@ -27,7 +27,7 @@ class PartManifest {
   struct Slot {
     uint64_t sequence = 0;
     std::span<const std::byte> bytes;  // stay until released
-    IncomingCheckpoint::Release release;
+    CheckpointReceiver::Release release;
   };
 
   // A slot that waits to be noted. Any thread.
@@ -45,8 +45,8 @@ class PartManifest {
   // Without segments and extents. After assemble().
   const Manifest& manifest() const { return *manifest_; }
 
-  // See IncomingCheckpoint::needs(). Any thread.
-  IncomingCheckpoint::Needs needs(ManifestText::Journal& journal) const;
+  // See CheckpointReceiver::needs(). Any thread.
+  CheckpointReceiver::Needs needs(ManifestText::Journal& journal) const;
 
  private:
   std::optional<Manifest> manifest_;
@@ -54,7 +54,7 @@ class PartManifest {
   mutable std::mutex mutex_;                          // guards all that follows
   std::map<uint64_t, std::vector<std::byte>> slots_;  // by sequence
   std::deque<Slot> waiting_;
-  IncomingCheckpoint::Needs needs_ = IncomingCheckpoint::Needs::kUnknown;
+  CheckpointReceiver::Needs needs_ = CheckpointReceiver::Needs::kUnknown;
   ManifestText::Journal journal_;
 };
 

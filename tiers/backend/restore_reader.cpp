@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "tiers/backend/folders.h"
+#include "tiers/backend/local_copies.h"
 #include "tiers/backend/local_tiers.h"
-#include "tiers/backend/near_copies.h"
 #include "tiers/chain.h"
 #include "tiers/checksum.h"
 #include "tiers/clock.h"
@@ -53,14 +53,14 @@ RestoreReader::~RestoreReader() {
 Status RestoreReader::find() {
   if (reader_ != nullptr) return {};
   return no_throw("prepare to read a checkpoint", [&]() -> Status {
-    NearChunks near;
+    LocalChunks near;
     Result<Contents> contents = resolve(near);
     if (!contents.ok()) return contents.status();
     return read_from(std::move(contents.value()), std::move(near));
   });
 }
 
-Result<Contents> RestoreReader::resolve(NearChunks& near) {
+Result<Contents> RestoreReader::resolve(LocalChunks& near) {
   if (!is_pending()) return resolve_stored(near);
   Result<Contents> located = resolve_located(near);
   if (located.ok()) return located;
@@ -69,7 +69,7 @@ Result<Contents> RestoreReader::resolve(NearChunks& near) {
                                                                    : std::move(located);
 }
 
-Result<Contents> RestoreReader::resolve_located(NearChunks& near) {
+Result<Contents> RestoreReader::resolve_located(LocalChunks& near) {
   Result<LocatedPart> part =
       request_.locate([this](uint32_t range, uint64_t offset, uint64_t size) {
         return is_needed(range, offset, size);
@@ -96,7 +96,7 @@ Result<Contents> RestoreReader::resolve_located(NearChunks& near) {
   return contents;
 }
 
-Result<Contents> RestoreReader::resolve_stored(NearChunks& near) {
+Result<Contents> RestoreReader::resolve_stored(LocalChunks& near) {
   const CheckpointInfo* checkpoint = &request_.checkpoint;
   Result<CheckpointInfo> found = Status(Code::kNotFound, "");
   if (is_pending()) {
@@ -123,7 +123,7 @@ const Manifest* RestoreReader::manifest_of_request() const {
 }
 
 // Reads what is still needed from there.
-Status RestoreReader::read_from(Contents contents, NearChunks near) {
+Status RestoreReader::read_from(Contents contents, LocalChunks near) {
   const Manifest* const expected = manifest_of_request();
   if (expected != nullptr && !is_same(*expected, contents.chain.front())) {
     return {Code::kDamaged,

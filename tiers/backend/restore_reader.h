@@ -18,7 +18,7 @@
 
 #include "tiers/backend/located_part.h"
 #include "tiers/file_system.h"
-#include "tiers/near_chunks.h"
+#include "tiers/local_chunks.h"
 #include "tiers/placement/tier_settings.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
@@ -58,7 +58,7 @@ class RestoreReader {
   Result<const Contents*> open();
   // As Store::read_all(), once, after open(): each byte is taken once, wherever it came from.
   Status read_all(const TakePieces& take);
-  const NearChunks::Counts& counts() const { return near_.counts; }
+  const LocalChunks::Counts& counts() const { return near_.counts; }
   // Whether the store does not have the checkpoint, as far as is known. After open().
   bool is_pending() const { return static_cast<bool>(request_.locate) && !is_in_store_; }
   // For how long open() and read_all() have waited for files.
@@ -69,11 +69,11 @@ class RestoreReader {
   using Taken = std::map<uint64_t, uint64_t>;
 
   Status find();
-  Result<Contents> resolve(NearChunks& near);
-  Result<Contents> resolve_located(NearChunks& near);
-  Result<Contents> resolve_stored(NearChunks& near);
+  Result<Contents> resolve(LocalChunks& near);
+  Result<Contents> resolve_located(LocalChunks& near);
+  Result<Contents> resolve_stored(LocalChunks& near);
   const Manifest* manifest_of_request() const;
-  Status read_from(Contents contents, NearChunks near);
+  Status read_from(Contents contents, LocalChunks near);
   bool has_changed(const Manifest& before, const Manifest& now) const;
   bool is_needed(uint32_t range, uint64_t offset, uint64_t size) const;
   std::vector<PlacedExtent> needed(const std::vector<PlacedExtent>& pieces) const;
@@ -89,7 +89,7 @@ class RestoreReader {
   const std::unique_ptr<ReadBuffers> buffers_;
   // The last one is read from. Callers of open() have the first one; it stays.
   std::list<Contents> contents_;
-  NearChunks near_;
+  LocalChunks near_;
   bool is_in_store_ = false;         // it was on its way, and has come there
   uint64_t places_ = 0;              // a checksum of where all of it was located last
   std::map<uint32_t, Taken> taken_;  // by range; of one that is on its way

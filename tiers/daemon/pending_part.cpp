@@ -47,7 +47,7 @@ struct SeenSlot {
 // other programs write there: what was read counts if the word is the same before and after.
 class Slots {
  public:
-  Slots(StagingMemory& memory, const OnTheWay::Part& part) : memory_(memory), part_(part) {}
+  Slots(StagingMemory& memory, const InFlight::Part& part) : memory_(memory), part_(part) {}
 
   // False where one makes no sense.
   bool take(const IsNeeded& is_needed) {
@@ -128,7 +128,7 @@ class Slots {
   }
 
   StagingMemory& memory_;
-  const OnTheWay::Part& part_;
+  const InFlight::Part& part_;
   std::map<uint64_t, SeenSlot> seen_;
 };
 
@@ -230,7 +230,7 @@ class Logs {
 // One look at all of a part.
 class Look {
  public:
-  Look(FileSystem& files, const PendingPlaces& places, const OnTheWay::Part& part)
+  Look(FileSystem& files, const PendingPlaces& places, const InFlight::Part& part)
       : files_(files),
         places_(places),
         part_(part),
@@ -404,7 +404,7 @@ class Look {
 
   FileSystem& files_;
   const PendingPlaces& places_;
-  const OnTheWay::Part& part_;
+  const InFlight::Part& part_;
   const JobPlace job_;
   const std::string epoch_;  // its folder in the store
   Slots slots_;
@@ -419,7 +419,7 @@ class Look {
 
 // Calls `use` with a look at which everything was in its place.
 template <class Use>
-auto look_at_part(FileSystem& files, const PendingPlaces& places, const OnTheWay::Part& part,
+auto look_at_part(FileSystem& files, const PendingPlaces& places, const InFlight::Part& part,
                   const IsNeeded& is_needed, Use use) -> decltype(use(std::declval<Look&>())) {
   if (!part.sealed) return not_yet(part.text, "its program has not handed over all of it");
   for (int looks = 1;; ++looks) {
@@ -447,19 +447,19 @@ bool is_same_store(const std::string& one, const std::string& other) {
   return one == other || (std::filesystem::equivalent(one, other, error) && !error);
 }
 
-std::vector<OnTheWay::Part> pending_parts(StagingMemory& memory, const std::string& store,
+std::vector<InFlight::Part> pending_parts(StagingMemory& memory, const std::string& store,
                                           const std::string& job, uint64_t epoch) {
-  std::vector<OnTheWay::Part> parts = look_at(memory).parts;
-  std::erase_if(parts, [&](const OnTheWay::Part& part) {
+  std::vector<InFlight::Part> parts = look_at(memory).parts;
+  std::erase_if(parts, [&](const InFlight::Part& part) {
     return !part.sealed || part.text.epoch != epoch || !is_of(part.text, store, job);
   });
   return parts;
 }
 
-uint64_t newest_on_the_way(StagingMemory& memory, const std::string& store, const std::string& job,
-                           bool sealed) {
+uint64_t newest_in_flight(StagingMemory& memory, const std::string& store, const std::string& job,
+                          bool sealed) {
   uint64_t newest = 0;
-  for (const OnTheWay::Part& part : look_at(memory).parts) {
+  for (const InFlight::Part& part : look_at(memory).parts) {
     const bool counts = (part.sealed || !sealed) && is_of(part.text, store, job);
     if (counts) newest = std::max(newest, part.text.epoch);
   }
@@ -468,14 +468,14 @@ uint64_t newest_on_the_way(StagingMemory& memory, const std::string& store, cons
 
 Result<uint64_t> free_epoch(StagingMemory& memory, Store& store, const std::string& job) {
   // In this order: a part that has left the area is in the store.
-  const uint64_t newest = newest_on_the_way(memory, store.folder(), job, false);
+  const uint64_t newest = newest_in_flight(memory, store.folder(), job, false);
   const auto next = store.next_epoch(job);
   if (!next.ok()) return next;
   return std::max(next.value(), newest + 1);
 }
 
 Result<Manifest> read_pending(FileSystem& files, const PendingPlaces& places,
-                              const OnTheWay::Part& part) {
+                              const InFlight::Part& part) {
   const auto nothing = [](uint32_t, uint64_t, uint64_t) { return false; };
   return no_throw("look at a checkpoint on its way", [&] {
     return look_at_part(files, places, part, nothing, [](Look& look) -> Result<Manifest> {
@@ -489,7 +489,7 @@ Result<Manifest> read_pending(FileSystem& files, const PendingPlaces& places,
 }
 
 Result<LocatedPart> locate_pending(FileSystem& files, const PendingPlaces& places,
-                                   const OnTheWay::Part& part, const IsNeeded& is_needed) {
+                                   const InFlight::Part& part, const IsNeeded& is_needed) {
   return no_throw("locate a checkpoint on its way", [&] {
     return look_at_part(files, places, part, is_needed,
                         [](Look& look) -> Result<LocatedPart> { return look.located(); });

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tiers/backend/located_part.h"
-#include "tiers/daemon/on_the_way.h"
+#include "tiers/daemon/in_flight.h"
 #include "tiers/file_system.h"
 #include "tiers/placement/tier_settings.h"
 #include "tiers/staging/memory.h"
@@ -39,12 +39,12 @@ bool is_same_store(const std::string& one, const std::string& other);
 
 // The job's sealed parts of an epoch, as look_at() has them. `job`: as the user calls it, or its
 // folder's name.
-std::vector<OnTheWay::Part> pending_parts(StagingMemory& memory, const std::string& store,
+std::vector<InFlight::Part> pending_parts(StagingMemory& memory, const std::string& store,
                                           const std::string& job, uint64_t epoch);
 // The newest epoch of which the area has a part of that job; 0: there is none. `sealed`: of sealed
 // parts alone.
-uint64_t newest_on_the_way(StagingMemory& memory, const std::string& store, const std::string& job,
-                           bool sealed);
+uint64_t newest_in_flight(StagingMemory& memory, const std::string& store, const std::string& job,
+                          bool sealed);
 // The first epoch of that job after all that the store has and all that is on its way there from
 // the area. A part that is committed meanwhile counts, too.
 Result<uint64_t> free_epoch(StagingMemory& memory, Store& store, const std::string& job);
@@ -54,10 +54,10 @@ Result<uint64_t> free_epoch(StagingMemory& memory, Store& store, const std::stri
 // can be read, and if its journal is durable up to the cut. kNotFound: it is not in the area any
 // more, kBusy: it cannot be restored yet, or never.
 Result<Manifest> read_pending(FileSystem& files, const PendingPlaces& places,
-                              const OnTheWay::Part& part);
+                              const InFlight::Part& part);
 
 // Where all of it lies now. Reads all bytes of needed slots, once. kNotFound and kBusy as above.
 Result<LocatedPart> locate_pending(FileSystem& files, const PendingPlaces& places,
-                                   const OnTheWay::Part& part, const IsNeeded& is_needed);
+                                   const InFlight::Part& part, const IsNeeded& is_needed);
 
 }  // namespace gpusnap

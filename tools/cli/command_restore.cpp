@@ -89,32 +89,32 @@ ProgramIdentity identity_of(const Program& program, const ProgramIdentity& saved
 }
 
 Mismatch mismatch(const Program& program, const ProgramIdentity& saved, Launch& launch,
-                  PassOver& pass_over) {
+                  AllowedDifferences& allowed) {
   const bool another = starts_another(program.file, saved);
   if (!another) {
     const Result<ProgramIdentity> now =
         identify_program(program.file.path, program.arguments, program.folder);
     if (!now.ok()) return {now.status().message()};
-    const std::string difference = program_difference(saved, now.value(), pass_over);
+    const std::string difference = program_difference(saved, now.value(), allowed);
     if (!difference.empty()) return {difference};
   }
   const ProgramIdentity now = identity_of(program, saved, launch);
   // Processes of a launcher may have other nodes; they look at what is there by themselves.
   if (!launch.launcher) {
-    const std::string input = input_difference(saved, pass_over);
+    const std::string input = input_difference(saved, allowed);
     if (!input.empty()) return {input};
   }
-  const std::string device = device_difference(saved, now, pass_over);
+  const std::string device = device_difference(saved, now, allowed);
   if (!device.empty()) return {device, kExitImpossible};
-  PassOver told = pass_over;
+  AllowedDifferences told = allowed;
   told.libraries |= launch.launcher.has_value();
   told.folder |= another;
   for (const std::string& line : doubts(saved, now, told)) log(LogLevel::kWarn, line);
   // The library is not to say it again.
-  if (!another) pass_over.folder = told.folder;
-  pass_over.driver = told.driver;
-  pass_over.devices = told.devices;
-  if (!launch.launcher) pass_over.libraries = told.libraries;
+  if (!another) allowed.folder = told.folder;
+  allowed.driver = told.driver;
+  allowed.devices = told.devices;
+  if (!launch.launcher) allowed.libraries = told.libraries;
   return {};
 }
 
@@ -122,7 +122,7 @@ std::string ranks_text(uint64_t ranks) {
   return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
 }
 
-Mismatch mismatch(Launch& launch, const CheckpointInfo& checkpoint, PassOver& pass_over) {
+Mismatch mismatch(Launch& launch, const CheckpointInfo& checkpoint, AllowedDifferences& allowed) {
   const uint64_t saved = checkpoint.ranks.front().ranks;
   const auto ranks = launch.launcher ? launch.launcher->ranks() : std::nullopt;
   if (ranks && *ranks != saved) {
@@ -132,8 +132,7 @@ Mismatch mismatch(Launch& launch, const CheckpointInfo& checkpoint, PassOver& pa
   // Of each program the first rank is compared, where it is known which one that is.
   size_t rank = 0;
   for (size_t i = 0; i < launch.programs.size() && rank < checkpoint.ranks.size(); ++i) {
-    Mismatch found =
-        mismatch(launch.programs[i], checkpoint.ranks[rank].program, launch, pass_over);
+    Mismatch found = mismatch(launch.programs[i], checkpoint.ranks[rank].program, launch, allowed);
     if (!found.problem.empty()) {
       found.problem.insert(0, checkpoint.id + ": ");
       return found;
@@ -173,14 +172,14 @@ std::string patience_for(const Launch& launch) {
 }
 
 // As the options and the environment say.
-PassOver pass_over_in(const RestoreOptions& options, const Settings& settings) {
-  PassOver all = settings.pass_over;
-  all.program |= options.pass_over.program;
-  all.arguments |= options.pass_over.arguments;
-  all.inputs |= options.pass_over.inputs;
-  all.device |= options.pass_over.device;
-  all.devices |= options.pass_over.devices;
-  all.data |= options.pass_over.data;
+AllowedDifferences pass_over_in(const RestoreOptions& options, const Settings& settings) {
+  AllowedDifferences all = settings.allowed;
+  all.program |= options.allowed.program;
+  all.arguments |= options.allowed.arguments;
+  all.inputs |= options.allowed.inputs;
+  all.device |= options.allowed.device;
+  all.devices |= options.allowed.devices;
+  all.data |= options.allowed.data;
   return all;
 }
 
@@ -220,8 +219,8 @@ int restore_command(const RestoreOptions& options) {
   // A program that brings its own state may be told so by its arguments.
   const bool reloads =
       options.mode.empty() ? launch.settings.reload : options.mode.starts_with("reload");
-  PassOver pass_over = pass_over_in(options, launch.settings);
-  const Mismatch mismatched = reloads ? Mismatch() : mismatch(launch, found.checkpoint, pass_over);
+  AllowedDifferences allowed = pass_over_in(options, launch.settings);
+  const Mismatch mismatched = reloads ? Mismatch() : mismatch(launch, found.checkpoint, allowed);
   if (!mismatched.problem.empty()) {
     log(LogLevel::kError, mismatched.problem);
     return mismatched.exit_code;
@@ -239,7 +238,7 @@ int restore_command(const RestoreOptions& options) {
   launch.environment.unset(kRestoredPending);
   if (pending) launch.environment.set(kRestoredPending, patience_for(launch));
   if (!options.mode.empty()) launch.environment.set("GPUSNAP_RESTORE_MODE", options.mode);
-  const std::string words = words_of(pass_over);
+  const std::string words = words_of(allowed);
   if (!words.empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", words);
   // There is no replay in a reload.
   if (!reloads) mark_program(launch, found.checkpoint.ranks.front().program);

@@ -28,7 +28,7 @@ struct RestoreOptions {
   std::string id;    // "job@epoch", "job@latest", "job"; empty: the newest of the program's job
   std::string mode;  // as GPUSNAP_RESTORE_MODE; empty: as that says
   bool or_start = false;
-  PassOver pass_over;
+  AllowedDifferences allowed;
 };
 
 struct RankOptions {

@@ -86,14 +86,14 @@ std::vector<RankStatus> all_processes(std::chrono::nanoseconds patience) {
 }
 
 BackendStatus look_at_area(const std::string& name, std::set<std::string> stores,
-                           OnTheWay* on_the_way) {
+                           InFlight* in_flight) {
   BackendStatus backend;
   backend.area = name;
   const auto memory = StagingMemory::attach(name);
   if (!memory.ok()) return backend;
-  OnTheWay now = look_at(*memory.value());
-  for (const OnTheWay::Part& part : now.parts) stores.insert(plain_folder(part.text.store));
-  if (on_the_way != nullptr) *on_the_way = std::move(now);
+  InFlight now = look_at(*memory.value());
+  for (const InFlight::Part& part : now.parts) stores.insert(plain_folder(part.text.store));
+  if (in_flight != nullptr) *in_flight = std::move(now);
   PoolHeader& header = memory.value()->header();
   const std::span<SlotEntry> slots = memory.value()->slots();
   const auto used = std::ranges::count_if(
@@ -107,8 +107,8 @@ BackendStatus look_at_area(const std::string& name, std::set<std::string> stores
 }
 
 // How safe what is on its way has become since it has left the device.
-Level level_of(const OnTheWay& on_the_way, const ProcessStatus& status) {
-  for (const OnTheWay::Part& part : on_the_way.parts) {
+Level level_of(const InFlight& in_flight, const ProcessStatus& status) {
+  for (const InFlight::Part& part : in_flight.parts) {
     const bool is_it = sanitise_job(part.text.job) == status.job &&
                        plain_folder(part.text.store) == status.store &&
                        part.text.epoch == status.saving && part.text.rank == status.rank;
@@ -119,7 +119,7 @@ Level level_of(const OnTheWay& on_the_way, const ProcessStatus& status) {
 }
 
 void add_backends(JobStatus& job) {
-  std::map<std::string, OnTheWay> areas;
+  std::map<std::string, InFlight> areas;
   for (const RankStatus& rank : job.processes) {
     if (rank.state != RankState::kTold) continue;
     const auto [area, is_new] = areas.try_emplace(rank.status.area);

@@ -183,18 +183,18 @@ CLI::App* add_restore(CLI::App& app, RestoreOptions& options) {
         const auto errors = parse_settings(environment).errors;
         return errors.empty() ? std::string() : errors[0];
       });
-  PassOver& pass_over = options.pass_over;
-  command->add_flag("--force-program", pass_over.program,
+  AllowedDifferences& allowed = options.allowed;
+  command->add_flag("--force-program", allowed.program,
                     "restore although the program's file is another one");
-  command->add_flag("--force-arguments", pass_over.arguments,
+  command->add_flag("--force-arguments", allowed.arguments,
                     "restore although the arguments are others");
-  command->add_flag("--force-inputs", pass_over.inputs,
+  command->add_flag("--force-inputs", allowed.inputs,
                     "restore although files have changed that the program had read");
-  command->add_flag("--force-device", pass_over.device,
+  command->add_flag("--force-device", allowed.device,
                     "restore although the device is of another model");
-  command->add_flag("--force-devices", pass_over.devices,
+  command->add_flag("--force-devices", allowed.devices,
                     "restore although there are fewer devices than the program used");
-  command->add_flag("--force-data", pass_over.data,
+  command->add_flag("--force-data", allowed.data,
                     "restore although the program gives other data to the device than it did");
   add_launch_options(*command, options.launch);
   end_help(*command,

@@ -49,12 +49,12 @@ class Awaited {
       if (is_of(job, text.job)) leftovers_.push_back(std::move(text));
     }
     if (memory == nullptr) return;
-    OnTheWay now = look_at(*memory);
-    for (OnTheWay::Part& part : now.parts) {
+    InFlight now = look_at(*memory);
+    for (InFlight::Part& part : now.parts) {
       if (is_of(job, part.text.job)) parts_.push_back(std::move(part));
     }
     // That of a program that runs ends with the program alone.
-    for (OnTheWay::Journal& journal : now.journals) {
+    for (InFlight::Journal& journal : now.journals) {
       if (journal.grows) continue;
       const std::string folder = journal.text.file.substr(0, journal.text.file.rfind('/'));
       if (is_of(job, folder.substr(folder.rfind('/') + 1))) journals_.push_back(std::move(journal));
@@ -74,7 +74,7 @@ class Awaited {
       return is_in_store(posix_file_system(), text);
     });
     if (memory == nullptr) return failed;
-    std::erase_if(parts_, [&](const OnTheWay::Part& part) {
+    std::erase_if(parts_, [&](const InFlight::Part& part) {
       std::string why;
       const Fate fate = fate_of(*memory, part.stream, why);
       const bool lost =
@@ -85,7 +85,7 @@ class Awaited {
       }
       return fate != Fate::kPending;
     });
-    std::erase_if(journals_, [&](const OnTheWay::Journal& journal) {
+    std::erase_if(journals_, [&](const InFlight::Journal& journal) {
       std::string why;
       return fate_of(*memory, journal.stream, why) != Fate::kPending;
     });
@@ -93,8 +93,8 @@ class Awaited {
   }
 
  private:
-  std::vector<OnTheWay::Part> parts_;
-  std::vector<OnTheWay::Journal> journals_;
+  std::vector<InFlight::Part> parts_;
+  std::vector<InFlight::Journal> journals_;
   std::vector<CheckpointText> leftovers_;
 };
 
@@ -185,9 +185,9 @@ namespace {
 // The ranks' manifests, by rank: those in the store, and those of what is on its way. Not all are
 // there where a rank's part cannot be restored from this node yet.
 std::vector<Manifest> known_ranks(const Settings& settings, const CheckpointInfo* stored,
-                                  const std::vector<OnTheWay::Part>& parts, StagingMemory& memory) {
+                                  const std::vector<InFlight::Part>& parts, StagingMemory& memory) {
   std::map<uint32_t, Manifest> ranks;
-  for (const OnTheWay::Part& part : parts) {
+  for (const InFlight::Part& part : parts) {
     const PendingPlaces places{&memory, area_file(area_of(settings)), settings.tiers.ssd};
     auto manifest = read_pending(posix_file_system(), places, part);
     if (manifest.ok()) ranks[part.text.rank] = std::move(manifest.value());
@@ -217,7 +217,7 @@ bool can_be_restored(const std::vector<Manifest>& ranks,
 
 std::optional<CheckpointInfo> find_pending(const Settings& settings, Store& store,
                                            const std::string& job, StagingMemory& memory) {
-  const uint64_t epoch = newest_on_the_way(memory, store.folder(), job, true);
+  const uint64_t epoch = newest_in_flight(memory, store.folder(), job, true);
   if (epoch == 0) return std::nullopt;
   // First: a part that is not there any more has come to the store by then, or never will.
   const auto parts = pending_parts(memory, store.folder(), job, epoch);
@@ -325,7 +325,7 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, Store& sto
   const std::vector<CheckpointText> on_ssd = leftovers_on(posix_file_system(), settings.tiers.ssd);
   for (const CheckpointText& part : on_ssd) add(part, Level::kSsd);
   if (const auto memory = node_area(settings); memory.ok()) {
-    for (const OnTheWay::Part& part : look_at(*memory.value()).parts) {
+    for (const InFlight::Part& part : look_at(*memory.value()).parts) {
       const bool also_on_ssd = std::ranges::find(on_ssd, part.text) != on_ssd.end();
       if (part.sealed && !also_on_ssd) add(part.text, Level::kMemory);
       if (part.sealed && is_of(job, part.text.job)) jobs.insert(sanitise_job(part.text.job));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "interpose/services/settings.h"
-#include "tiers/daemon/on_the_way.h"
+#include "tiers/daemon/in_flight.h"
 #include "tiers/staging/memory.h"
 #include "tiers/status.h"
 #include "tiers/store.h"

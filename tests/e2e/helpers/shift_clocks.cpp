@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "interpose/outside/series.h"
+#include "interpose/nondeterminism/value_log.h"
 #include "tiers/manifest.h"
 
 namespace {
 
-using gpusnap::outside::Source;
+using gpusnap::nondeterminism::Source;
 
 [[noreturn]] void fail(const std::string& why) {
   std::fprintf(stderr, "shift_clocks: %s\n", why.c_str());
@@ -24,7 +24,7 @@ using gpusnap::outside::Source;
 
 // Seconds in what its numbers count; 0: it is none that all processes have.
 int64_t second_of(Source source) {
-  using gpusnap::outside::clock_source;
+  using gpusnap::nondeterminism::clock_source;
   if (source == Source::kTime) return 1;
   if (source == Source::kTimeOfDay) return 1'000'000;
   const bool is_clock = source >= Source::kClock &&
@@ -39,9 +39,9 @@ void shift(gpusnap::SavedReading& reading, int64_t seconds) {
   if (unit == 0 || reading.bytes.empty()) return;
   const auto* const bytes = reinterpret_cast<const std::byte*>(reading.bytes.data());
   int64_t first = 0;
-  const size_t used = gpusnap::outside::get_number(bytes, reading.bytes.size(), 0, first);
-  std::byte shifted[gpusnap::outside::kMostNumberBytes];
-  const size_t size = gpusnap::outside::put_number(first + seconds * unit, 0, shifted);
+  const size_t used = gpusnap::nondeterminism::get_number(bytes, reading.bytes.size(), 0, first);
+  std::byte shifted[gpusnap::nondeterminism::kMostNumberBytes];
+  const size_t size = gpusnap::nondeterminism::put_number(first + seconds * unit, 0, shifted);
   reading.bytes.replace(0, used, reinterpret_cast<const char*>(shifted), size);
 }
 

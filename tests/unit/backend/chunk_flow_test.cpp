@@ -30,7 +30,7 @@ class NoFile final : public BulkFile {
 };
 
 // Keeps what it is given until the test takes it.
-class HeldPart final : public IncomingCheckpoint {
+class HeldPart final : public CheckpointReceiver {
  public:
   const CheckpointText& text() const override { return text_; }
   bool expect(uint64_t) override { return true; }

@@ -14,7 +14,7 @@
 namespace gpusnap {
 namespace {
 
-using Needs = IncomingCheckpoint::Needs;
+using Needs = CheckpointReceiver::Needs;
 
 Manifest small_manifest() {
   Manifest manifest;

@@ -225,7 +225,7 @@ class PendingTest : public SsdTest {
     }));
   }
 
-  std::optional<OnTheWay::Part> part(uint64_t epoch) {
+  std::optional<InFlight::Part> part(uint64_t epoch) {
     const auto parts = pending_parts(*memory_, "/store", job_.name, epoch);
     return parts.empty() ? std::nullopt : std::optional(parts.front());
   }
@@ -320,8 +320,8 @@ TEST_F(PendingTest, AllOfItInMemoryAndNobodyServes) {
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_TRUE(reader->is_pending());
   EXPECT_EQ(located_, 1);
-  EXPECT_EQ(newest_on_the_way(*memory_, "/store", "demo", true), 3U);
-  EXPECT_EQ(newest_on_the_way(*memory_, "/elsewhere", "demo", true), 0U);
+  EXPECT_EQ(newest_in_flight(*memory_, "/store", "demo", true), 3U);
+  EXPECT_EQ(newest_in_flight(*memory_, "/elsewhere", "demo", true), 0U);
 }
 
 // A run that begins just then takes a number of its own.
@@ -377,8 +377,8 @@ TEST_F(PendingTest, WhatIsNotHandedOverAsAWholeIsNotRestored) {
   Saver saver(*memory_, "/store", job_);
   const uint32_t stream = saver.fill(3);
   EXPECT_FALSE(part(3));
-  EXPECT_EQ(newest_on_the_way(*memory_, "/store", "demo", false), 3U);
-  EXPECT_EQ(newest_on_the_way(*memory_, "/store", "demo", true), 0U);
+  EXPECT_EQ(newest_in_flight(*memory_, "/store", "demo", false), 3U);
+  EXPECT_EQ(newest_in_flight(*memory_, "/store", "demo", true), 0U);
   saver.client().seal(stream);
   EXPECT_TRUE(manifest(3).ok());
   saver.client().abandon(stream);

@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "backend_support.h"
+#include "tiers/backend/local_copies.h"
 #include "tiers/backend/local_tiers.h"
-#include "tiers/backend/near_copies.h"
 #include "tiers/checksum.h"
+#include "tiers/daemon/in_flight.h"
 #include "tiers/daemon/leftovers.h"
-#include "tiers/daemon/on_the_way.h"
 #include "tiers/part_reader.h"
 #include "watched_file_system.h"
 
@@ -491,7 +491,7 @@ class CopiesTest : public SsdTest {
  protected:
   // Reads it as a restore does, or of its extents only each second one, as one does of a checkpoint
   // that newer ones have replaced in part.
-  NearChunks::Counts expect_back_from_copies(uint64_t epoch, bool each_second = false) {
+  LocalChunks::Counts expect_back_from_copies(uint64_t epoch, bool each_second = false) {
     const auto store = Store::open(files_, "/store", false);
     const auto info = store.value()->find("demo@" + std::to_string(epoch));
     EXPECT_TRUE(info.ok()) << info.status().message();
@@ -508,7 +508,7 @@ class CopiesTest : public SsdTest {
     }
     std::vector<std::vector<bool>> is_found;
     for (const size_t size : job_.ranges) is_found.emplace_back(size);
-    NearChunks near = find_copies(files_, {{"/ssd", 0}}, "/store", "demo", contents->chain);
+    LocalChunks near = find_copies(files_, {{"/ssd", 0}}, "/store", "demo", contents->chain);
     PlainReadBuffers buffers(3);
     const Status read = store.value()->read_all(
         info.value(), contents.value(), buffers,
@@ -573,7 +573,7 @@ TEST_F(CopiesTest, AreReadInsteadOfTheStore) {
     save(1, 1, compressed);
     drain();
     spoil(".segment");
-    const NearChunks::Counts counts = expect_back_from_copies(1);
+    const LocalChunks::Counts counts = expect_back_from_copies(1);
     EXPECT_GT(counts.near, 0U);
     EXPECT_EQ(counts.store, 0U);
     EXPECT_EQ(counts.passed_over, 0U);
@@ -590,10 +590,10 @@ TEST_F(CopiesTest, AreReadInParts) {
   save(1, 1);
   drain();
   spoil(".segment");
-  const NearChunks::Counts all = expect_back_from_copies(1);
+  const LocalChunks::Counts all = expect_back_from_copies(1);
   EXPECT_EQ(all.store, 0U);
   EXPECT_EQ(all.passed_over, 0U);
-  const NearChunks::Counts half = expect_back_from_copies(1, true);
+  const LocalChunks::Counts half = expect_back_from_copies(1, true);
   EXPECT_EQ(half.near, 7 * most);
   EXPECT_EQ(half.store, 0U);
   EXPECT_EQ(half.passed_over, 0U);
@@ -608,14 +608,14 @@ TEST_F(CopiesTest, ThatAreNotRightArePassedOver) {
   for (const std::string& path : files_with("/e3/")) {
     if (path.ends_with(".blocks")) files_.put(path, {files_.content(path).size(), std::byte{7}});
   }
-  const NearChunks::Counts wrong = expect_back_from_copies(1);
+  const LocalChunks::Counts wrong = expect_back_from_copies(1);
   EXPECT_GT(wrong.near, 0U);
   EXPECT_GT(wrong.store, 0U);
   EXPECT_GT(wrong.passed_over, 0U);
-  const NearChunks::Counts missing = expect_back_from_copies(2);
+  const LocalChunks::Counts missing = expect_back_from_copies(2);
   EXPECT_GT(missing.near, 0U);
   EXPECT_GT(missing.store, 0U);
-  const NearChunks::Counts none = expect_back_from_copies(3);
+  const LocalChunks::Counts none = expect_back_from_copies(3);
   EXPECT_EQ(none.near, 0U);
 }
 
@@ -685,7 +685,7 @@ TEST_F(CopiesTest, GoWithAMerge) {
   };
   for (int i = 0; i < 60'000 && copies_of_2() > 0; ++i) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(copies_of_2(), 0U);
-  const NearChunks::Counts counts = expect_back_from_copies(2);
+  const LocalChunks::Counts counts = expect_back_from_copies(2);
   EXPECT_EQ(counts.near, 0U);
   EXPECT_GT(counts.store, 0U);
   drain();

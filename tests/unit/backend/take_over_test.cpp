@@ -6,8 +6,8 @@
 #include "fault_file_system.h"
 #include "support.h"
 #include "tiers/backend/block_log.h"
-#include "tiers/backend/incoming_checkpoint.h"
-#include "tiers/backend/incoming_journal.h"
+#include "tiers/backend/checkpoint_receiver.h"
+#include "tiers/backend/journal_receiver.h"
 #include "tiers/clock.h"
 
 namespace gpusnap::test {
@@ -18,13 +18,13 @@ constexpr const char* kJournal = "/j/abc123-r0.journal";
 // A journal that is told to nobody but the test.
 struct OneJournal {
   OneJournal(FileSystem& files, uint64_t before) {
-    IncomingJournal::Actions actions;
+    JournalReceiver::Actions actions;
     actions.progress = [](uint64_t) {};
     actions.ended = [this](const Status& status) { ended.set_value(status); };
-    journal = IncomingJournal::start(files, kJournal, before, std::move(actions), {}).value();
+    journal = JournalReceiver::start(files, kJournal, before, std::move(actions), {}).value();
   }
   std::promise<Status> ended;
-  std::shared_ptr<IncomingJournal> journal;
+  std::shared_ptr<JournalReceiver> journal;
 };
 
 TEST(TakenOverJournal, WhatCouldNotBeWrittenStaysInTheAreaUntilThatWasTold) {
@@ -64,7 +64,7 @@ class TakenOver : public ::testing::Test {
 
   // What comes of it.
   Status take_up(const std::string& run, bool is_leftover, uint64_t epoch = 1) {
-    IncomingCheckpoint::Setting setting;
+    CheckpointReceiver::Setting setting;
     setting.text.store = "/pfs";
     setting.text.job = job_.name;
     setting.text.run = run;
@@ -74,13 +74,13 @@ class TakenOver : public ::testing::Test {
     setting.is_leftover = is_leftover;
     if (is_leftover) setting.chunk_folders = {"/ssd/demo/e1"};
     std::promise<Status> ended;
-    IncomingCheckpoint::Actions actions;
+    CheckpointReceiver::Actions actions;
     actions.ready = [](const std::vector<FoundChunk>&) {};
     actions.held = [] {};
     actions.committed = [this] { ++committed_; };
     actions.ended = [&](const Status& status) { ended.set_value(status); };
     const auto part =
-        IncomingCheckpoint::start(files_, std::move(setting), std::move(actions)).value();
+        CheckpointReceiver::start(files_, std::move(setting), std::move(actions)).value();
     return ended.get_future().get();
   }
 

@@ -468,20 +468,20 @@ TEST_F(GraphsTest, MemoryOfAGraphWithinIsRefused) {
 // In a replay the driver has empty nodes there.
 TEST_F(GraphsTest, NodesThatStandInAreWhatTheyStandFor) {
   FakeNode a = plain(CU_GRAPH_NODE_TYPE_EMPTY), b = plain(CU_GRAPH_NODE_TYPE_EMPTY);
-  StandIns::Node node;
+  GraphMemoryPlaceholders::Node node;
   node.graph = graph_of(1);
   node.address = 0x50000000;
-  graphs_.stand_ins().add(handle_of(b), node);
+  graphs_.graph_memory_placeholders().add(handle_of(b), node);
   node.allocates = true;
   node.params.bytesize = 512;
-  graphs_.stand_ins().add(handle_of(a), node);
+  graphs_.graph_memory_placeholders().add(handle_of(a), node);
   EXPECT_EQ(instantiate({&a, &b}), "");
   EXPECT_EQ(graphs_.memory(exec_of(1)).transient.size(), 1u);
-  graphs_.stand_ins().note_memory(0x50000000, {512, 0});
-  EXPECT_TRUE(graphs_.stand_ins().without_node().empty());
-  EXPECT_TRUE(graphs_.stand_ins().has_nodes_of(graph_of(1)));
-  graphs_.stand_ins().forget(graph_of(1));
-  EXPECT_EQ(graphs_.stand_ins().without_node(), std::vector<uint64_t>{0x50000000});
+  graphs_.graph_memory_placeholders().note_memory(0x50000000, {512, 0});
+  EXPECT_TRUE(graphs_.graph_memory_placeholders().without_node().empty());
+  EXPECT_TRUE(graphs_.graph_memory_placeholders().has_nodes_of(graph_of(1)));
+  graphs_.graph_memory_placeholders().forget(graph_of(1));
+  EXPECT_EQ(graphs_.graph_memory_placeholders().without_node(), std::vector<uint64_t>{0x50000000});
 }
 
 TEST_F(GraphsTest, AfterAnUpdateNothingThatReachesTheHostIsMistaken) {

@@ -145,9 +145,9 @@ TEST_F(MemoryOrderTest, MemoryThatIsBeingFreedIsWaitedFor) {
   order_.wait_for_frees(0x1000, 0x100);
 }
 
-TEST(Aside, IsTakenOnceAndOnlyAsWhatItIs) {
-  Aside aside;
-  const Aside::Memory memory{64, MemoryKind::kDevice, HookId{3}};
+TEST(SurplusAllocations, IsTakenOnceAndOnlyAsWhatItIs) {
+  SurplusAllocations aside;
+  const SurplusAllocations::Memory memory{64, MemoryKind::kDevice, HookId{3}};
   aside.keep(0x1000, memory);
   aside.keep(0x2000, {32, MemoryKind::kPinned, HookId{4}});
   EXPECT_FALSE(aside.take(0x1001, memory));

@@ -227,17 +227,17 @@ TEST(SpanOfBytes, AreThoseBehindThePosition) {
 
 TEST(StandTest, NoneIsTheBufferItself) {
   int there = 0;
-  Stand none;
+  BounceBuffer none;
   EXPECT_EQ(none.start({&there, 1, 0}), &there);
 }
 
 // MPI reaches its first byte from the start that it is given, as it would the buffer's.
 TEST(StandTest, ItsStartIsWhereTheBuffersWouldBe) {
-  Stand before(Span{-16, 40});
+  BounceBuffer before(Span{-16, 40});
   EXPECT_EQ(before.start({}), before.bytes() + 16);
-  Stand moved = std::move(before);
+  BounceBuffer moved = std::move(before);
   EXPECT_EQ(moved.start({}), moved.bytes() + 16);
-  Stand plain_one(Span{0, 8});
+  BounceBuffer plain_one(Span{0, 8});
   EXPECT_EQ(plain_one.start({}), plain_one.bytes());
 }
 
@@ -245,7 +245,7 @@ TEST(StandTest, ItsStartIsWhereTheBuffersWouldBe) {
 // own: meanwhile the host's memory is brought up to date with what the device wrote there.
 TEST(StandTest, WhatIsKeptAsideComesWithoutWhatLiesBetween) {
   std::string memory = "a.b.c.d.e.f.g.h.i.";
-  Stand aside = Stand::aside_of(Span{2, 15}, {memory.data(), 0, 0});
+  BounceBuffer aside = BounceBuffer::aside_of(Span{2, 15}, {memory.data(), 0, 0});
   auto* const filled = static_cast<char*>(aside.start({}));
   EXPECT_NE(filled, memory.data());
   for (int i = 1; i < 6; ++i) filled[2 * i] = 'X';
@@ -258,7 +258,7 @@ TEST(StandTest, WhatIsKeptAsideComesWithoutWhatLiesBetween) {
 
 TEST(StandTest, AnotherMessageBeginsWithWhatIsThere) {
   std::string memory = "abcd";
-  Stand aside = Stand::aside_of(Span{0, 4}, {memory.data(), 0, 0});
+  BounceBuffer aside = BounceBuffer::aside_of(Span{0, 4}, {memory.data(), 0, 0});
   auto* const filled = static_cast<char*>(aside.start({}));
   filled[1] = 'X';
   aside.give_back();
@@ -273,7 +273,7 @@ TEST(StandTest, AnotherMessageBeginsWithWhatIsThere) {
   EXPECT_EQ(memory, "AbYd");
 }
 
-void expect_received(const Stand& stand, bool dense,
+void expect_received(const BounceBuffer& stand, bool dense,
                      const std::vector<std::pair<int64_t, uint64_t>>& expected) {
   std::vector<std::pair<int64_t, uint64_t>> runs;
   for (const Span& run : stand.received(dense)) runs.emplace_back(run.offset, run.bytes);
@@ -281,7 +281,7 @@ void expect_received(const Stand& stand, bool dense,
 }
 
 TEST(StandTest, WhatHasBeenReceivedAreTheBytesThatChanged) {
-  Stand stand(Span{0, 10});
+  BounceBuffer stand(Span{0, 10});
   stand.begin();
   expect_received(stand, false, {});
   expect_received(stand, true, {});
@@ -295,12 +295,12 @@ TEST(StandTest, WhatHasBeenReceivedAreTheBytesThatChanged) {
 
 TEST(StandTest, OfNoBytesIsTheBufferItself) {
   int there = 0;
-  Stand empty(Span{0, 0});
+  BounceBuffer empty(Span{0, 0});
   EXPECT_EQ(empty.start({&there, 0, 0}), &there);
 }
 
 TEST(StandTest, OfDeviceMemoryNothingComesBack) {
-  Stand stand(Span{0, 4});
+  BounceBuffer stand(Span{0, 4});
   std::memset(stand.start({}), 1, 4);
   stand.give_back();
 }

@@ -2,7 +2,7 @@
 // decisions, and none may wait for one that does not come.
 #include "interpose/mpi/coordination.h"
 
-#include "interpose/mpi/meetings.h"
+#include "interpose/mpi/cut_barriers.h"
 
 #include <gtest/gtest.h>
 
@@ -224,7 +224,7 @@ TEST_F(CoordinationTest, AnEndWithAnAgreementOnItsWay) {
   });
 }
 
-// Between two meetings every rank has come to the first, whatever becomes of any of them.
+// Between two cut_barriers every rank has come to the first, whatever becomes of any of them.
 TEST_F(CoordinationTest, RanksMeetWithinACut) {
   constexpr int kRanks = 4, kCuts = 50;
   std::atomic<int> came[2 * kCuts] = {}, ill[2 * kCuts] = {};
@@ -232,7 +232,7 @@ TEST_F(CoordinationTest, RanksMeetWithinACut) {
     std::mt19937 own(static_cast<unsigned>(rank));
     for (int cut = 0; cut < kCuts; ++cut) {
       int meeting = 2 * cut;
-      Meetings meetings(
+      CutBarriers cut_barriers(
           [&](bool well) {
             ill[meeting] += well ? 0 : 1;
             ++came[meeting];
@@ -243,12 +243,12 @@ TEST_F(CoordinationTest, RanksMeetWithinACut) {
             return all;
           },
           2);
-      EXPECT_TRUE(meetings.any());
+      EXPECT_TRUE(cut_barriers.any());
       // It gives up before the first, between them, or not at all.
       const auto how_far = own() % 8;
-      if (how_far > 0) (void)meetings.next(true);
-      if (how_far > 1) (void)meetings.next(true);
-      EXPECT_EQ(meetings.any(), how_far < 2);
+      if (how_far > 0) (void)cut_barriers.next(true);
+      if (how_far > 1) (void)cut_barriers.next(true);
+      EXPECT_EQ(cut_barriers.any(), how_far < 2);
     }
   });
   for (const auto& each : came) EXPECT_EQ(each, kRanks);
@@ -259,11 +259,11 @@ TEST_F(CoordinationTest, NobodyMeetsWhereNothingIsShared) {
     ADD_FAILURE();
     return well;
   };
-  Meetings meetings(meet, 0);
-  EXPECT_FALSE(meetings.any());
-  EXPECT_TRUE(meetings.next(true));
-  EXPECT_FALSE(meetings.next(false));
-  meetings.finish();
+  CutBarriers cut_barriers(meet, 0);
+  EXPECT_FALSE(cut_barriers.any());
+  EXPECT_TRUE(cut_barriers.next(true));
+  EXPECT_FALSE(cut_barriers.next(false));
+  cut_barriers.finish();
 }
 
 // One that shares is enough, and all know of it.

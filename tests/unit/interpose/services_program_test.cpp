@@ -58,7 +58,7 @@ TEST(Program, NamesTheDifference) {
   saved.hash = 20;
   saved.arguments = {"./solver", "big.cfg", "3"};
   ProgramIdentity now = saved;
-  const PassOver nothing;
+  const AllowedDifferences nothing;
   EXPECT_EQ(program_difference(saved, now, nothing), "");
   now.arguments[0] = "/bin/solver";
   EXPECT_EQ(program_difference(saved, now, nothing), "");
@@ -115,21 +115,21 @@ TEST(Program, SaysOnceWhatMayMakeADifference) {
   saved.libraries = {{"/no/such/lib.so", "00"}};
   ProgramIdentity now = saved;
   now.libraries.clear();
-  PassOver pass_over = {.libraries = true};
-  EXPECT_TRUE(doubts(saved, now, pass_over).empty());
-  EXPECT_EQ(words_of(pass_over), "libraries");
+  AllowedDifferences allowed = {.libraries = true};
+  EXPECT_TRUE(doubts(saved, now, allowed).empty());
+  EXPECT_EQ(words_of(allowed), "libraries");
   now.folder = "/b";
   now.driver_version = 13000;
   now.device_count = 1;
-  pass_over = {};
-  const std::vector<std::string> lines = doubts(saved, now, pass_over);
+  allowed = {};
+  const std::vector<std::string> lines = doubts(saved, now, allowed);
   ASSERT_EQ(lines.size(), 4U);
   EXPECT_NE(lines[0].find("worked in /a"), std::string::npos);
   EXPECT_NE(lines[1].find("had driver 12.4, here is 13.0"), std::string::npos);
   EXPECT_NE(lines[2].find("saw 2 device(s), here are 1"), std::string::npos);
   EXPECT_NE(lines[3].find("/no/such/lib.so is not there"), std::string::npos);
-  EXPECT_EQ(words_of(pass_over), "devices,folder,driver,libraries");
-  EXPECT_TRUE(doubts(saved, now, pass_over).empty());
+  EXPECT_EQ(words_of(allowed), "devices,folder,driver,libraries");
+  EXPECT_TRUE(doubts(saved, now, allowed).empty());
 }
 
 TEST(BuildId, OfAFileIsThatOfWhatIsLoaded) {

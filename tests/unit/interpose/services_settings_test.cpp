@@ -60,7 +60,7 @@ TEST(Settings, HaveTheDocumentedDefaults) {
     EXPECT_EQ(settings.job, "");
     EXPECT_EQ(settings.log, LogLevel::kWarn);
     EXPECT_FALSE(settings.strict);
-    EXPECT_EQ(words_of(settings.pass_over), "");
+    EXPECT_EQ(words_of(settings.allowed), "");
   }
 }
 
@@ -107,7 +107,7 @@ TEST(Settings, ReadEveryVariable) {
   EXPECT_EQ(settings.max_stall, milliseconds(20));
   EXPECT_EQ(settings.drain, milliseconds(180000));
   EXPECT_EQ(settings.restore, "wave@12");
-  EXPECT_EQ(words_of(settings.pass_over), "program,arguments");
+  EXPECT_EQ(words_of(settings.allowed), "program,arguments");
   EXPECT_EQ(settings.job, "wave");
   EXPECT_EQ(settings.log, LogLevel::kTrace);
   EXPECT_TRUE(settings.strict);
@@ -117,7 +117,7 @@ TEST(Settings, WhatIsPassedOverComesBackAsWords) {
   constexpr std::string_view kAll =
       "program,arguments,inputs,device,devices,folder,driver,libraries,data";
   const std::string variable = "GPUSNAP_RESTORE_FORCE=" + std::string(kAll);
-  EXPECT_EQ(words_of(parse({variable.c_str()}).settings.pass_over), kAll);
+  EXPECT_EQ(words_of(parse({variable.c_str()}).settings.allowed), kAll);
   EXPECT_NE(only_error("GPUSNAP_RESTORE_FORCE=inputs,all").find("not program, arguments, inputs"),
             std::string::npos);
 }
@@ -158,11 +158,11 @@ TEST(Settings, AreDefaultsWhereAValueIsWrong) {
 }
 
 TEST(Settings, ReadHowSnapshotsAreOrganised) {
-  const Organisation usual = parse({}).settings.organisation;
+  const SnapshotMode usual = parse({}).settings.organisation;
   EXPECT_TRUE(!usual.blocking && usual.incremental && !usual.fine && usual.hints && usual.device);
-  const Organisation plain = parse({"GPUSNAP_ORG=b+f"}).settings.organisation;
+  const SnapshotMode plain = parse({"GPUSNAP_ORG=b+f"}).settings.organisation;
   EXPECT_TRUE(plain.blocking && !plain.incremental && !plain.hints && !plain.device);
-  const Organisation fine = parse({"GPUSNAP_ORG=d+nb+i-fg"}).settings.organisation;
+  const SnapshotMode fine = parse({"GPUSNAP_ORG=d+nb+i-fg"}).settings.organisation;
   EXPECT_TRUE(!fine.blocking && fine.incremental && fine.fine && !fine.hints && fine.device);
   for (const char* wrong :
        {"GPUSNAP_ORG=b", "GPUSNAP_ORG=i", "GPUSNAP_ORG=b+nb+f", "GPUSNAP_ORG=nb+i+i",
@@ -378,14 +378,14 @@ TEST(Settings, ReadDurations) {
 
 TEST(Settings, ReadTriggerLists) {
   const auto wrong = [](const char* text) {
-    Every every;
+    Schedule every;
     return !parse_every(text, every).empty();
   };
   for (const char* text : {"", ",", "10m,", "syncs:", "syncs:0", "syncs:-1", "syncs:x", "calls:5",
                            "signal:", "signal:SEGV", "signal:RTMIN+16", "0s", "off,off"}) {
     EXPECT_TRUE(wrong(text)) << text;
   }
-  Every every;
+  Schedule every;
   EXPECT_EQ(parse_every("off", every), "");
   EXPECT_EQ(every.interval.count(), 0);
   EXPECT_EQ(parse_every("signal:SIGUSR1", every), "");

@@ -245,8 +245,8 @@ TEST(Triggers, FireByTimeAgainAndAgain) {
   }
 }
 
-Every automatic(std::chrono::nanoseconds between_failures) {
-  Every every;
+Schedule automatic(std::chrono::nanoseconds between_failures) {
+  Schedule every;
   every.automatic = true;
   every.between_failures = between_failures;
   return every;
@@ -525,7 +525,7 @@ TEST(Triggers, TakeOnlySoManyClientsAtOnce) {
 }
 
 TEST(Triggers, AnswerThoseWhoWaitWhenTheProgramEnds) {
-  auto triggers = std::make_unique<Triggers>(Every{}, spawn_thread);
+  auto triggers = std::make_unique<Triggers>(Schedule{}, spawn_thread);
   Client client;
   client.say(kCheckpointRequest);
   ASSERT_TRUE(becomes([&] { return triggers->pending(); }));
@@ -537,7 +537,7 @@ TEST(Triggers, AnswerThoseWhoWaitWhenTheProgramEnds) {
 }
 
 TEST(Triggers, AreInertInAForkedChild) {
-  auto triggers = std::make_unique<Triggers>(Every{milliseconds(1), 1, SIGUSR1}, spawn_thread);
+  auto triggers = std::make_unique<Triggers>(Schedule{milliseconds(1), 1, SIGUSR1}, spawn_thread);
   ASSERT_TRUE(becomes([&] { return triggers->pending(); }));
   const pid_t child = fork();
   if (child == 0) {

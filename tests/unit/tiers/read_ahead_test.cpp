@@ -100,7 +100,7 @@ class ReadAheadTest : public PartReaderTest {
 
   void SetUp() override { ASSERT_TRUE(files_.make_folder("/ssd").ok()); }
 
-  NearChunks near_;
+  LocalChunks near_;
   CountingFileSystem counting_{files_};
   size_t units_ = 0;
 };
