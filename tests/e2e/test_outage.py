@@ -10,12 +10,14 @@ minutes.
 import glob
 import os
 import shutil
+import signal
 import subprocess
 import time
 import unittest
 
 import harness
 import patience
+import scripted
 
 PAUSE = 180 if harness.SOAK else 1  # seconds that an outage lasts after the program's end
 MIB = 1 << 20
@@ -33,7 +35,8 @@ def command(*arguments):
         raise unittest.SkipTest('%s: %s' % (' '.join(arguments), done.stdout.strip()))
 
 
-class Outage(harness.TestCase):
+class StandingStore(harness.TestCase):
+    """A store on a file system of its own that can be frozen or filled."""
     memory = MEMORY
 
     def setUp(self):
@@ -98,19 +101,28 @@ class Outage(harness.TestCase):
                 continue  # it has ended
             own = int(lines.get('RssAnon', '0 kB').split()[0]) * 1024
             self.assertLessEqual(own, BESIDES)
-        chunks = 0
-        for path in glob.glob(self.ssd + '/**/*.chunk', recursive=True):
-            try:
-                chunks += os.stat(path).st_size
-            except FileNotFoundError:
-                continue
-        self.assertLessEqual(chunks, SSD)
+        used = 0
+        for kind in 'chunk', 'spill':
+            for path in glob.glob(self.ssd + '/**/*.' + kind, recursive=True):
+                try:
+                    used += os.stat(path).st_size
+                except FileNotFoundError:
+                    continue
+        self.assertLessEqual(used, SSD)
 
     def begin_store(self):
         """Below the mount."""
         super().begin_store()
         self.store = os.path.join(self.mount, os.path.basename(self.store))
 
+    def wait_until(self, what, happens):
+        left = patience.Patience(self.timeout)
+        while not happens():
+            self.assertFalse(left.is_over(), what)
+            time.sleep(0.01)
+
+
+class Outage(StandingStore):
     def ends(self, run):
         """The program does, while the outage lasts; the limits hold meanwhile."""
         left = patience.Patience(self.timeout)
@@ -196,9 +208,8 @@ class Outage(harness.TestCase):
         self.outlive(self.fill, self.empty)
 
     def test_several_programs_are_on_their_way(self):
-        # Journals go to the store alone: those of each program keep slots until it is back, and
-        # there must be some left, or the programs wait at their end.
-        self.memory = 4 * MEMORY
+        # Each journal keeps a slot that the store was asked to take, and each part may, too.
+        self.memory = 2 * MEMORY
         program = [harness.app('hoard'), '200', '12']
         reference = self.reference(program)
         for _ in range(20):
@@ -227,11 +238,64 @@ class Outage(harness.TestCase):
                 self.assertGreater(os.statvfs(self.mount).f_bavail, 0, 'the store is too small')
                 self.verify_all()
 
-    def wait_until(self, what, happens):
+
+class Journals(scripted.TestCase, StandingStore):
+    """A journal grows in the outage to several times what memory holds: the program does not wait for
+    the store."""
+    STEPS = 20
+    TEXT = ('stream s\nalloc a %d\nset a 1 s\nsync s\nsay one\nawait first\nsync s\nsay cut\n'
+            'await outage\n' % MIB +
+            ''.join('stir a %d s\nsync s\nprint a\n' % step for step in range(STEPS)) +
+            'say written\nawait second\nsync s\nsay two\nawait last\nprint a\n')
+
+    def outlive(self, between):
+        reference = self.undisturbed(self.TEXT)
+        command = self.script(self.TEXT)
+        run = self.start_saved(command, GPUSNAP_EVERY=scripted.EVERY)
+        self.wait_for(run, 'one')
+        self.go_on_with_a_checkpoint(run, 'first')
+        self.wait_for_complete(run, 1)
+        self.freeze()
+        self.make('outage')
+        written = lambda: b'written' in run.output.splitlines()
         left = patience.Patience(self.timeout)
-        while not happens():
-            self.assertFalse(left.is_over(), what)
+        while not written():
+            self.assertFalse(run.ended() or left.is_over(), run.errors)
+            self.check_limits()
             time.sleep(0.01)
+        self.assertGreater(self.spilled(), self.STEPS * 4 * MIB // 2)
+        between(run)
+        self.go_on_with_a_checkpoint(run, 'second')
+        self.wait_for(run, 'two')
+        self.wait_for_complete(run, 2)
+        self.make('last')
+        self.finish(run)
+        self.assert_same_output(run, reference)
+        self.verify_all()
+        self.backends.end()
+        self.assertEqual(self.spilled(), 0)
+        self.assertEqual([each['epoch'] for each in self.complete()], [2, 1])
+        self.restores_all(command, reference)
+
+    def spilled(self):
+        size = 0
+        for path in glob.glob(self.ssd + '/**/*.spill', recursive=True):
+            try:
+                size += os.stat(path).st_size
+            except FileNotFoundError:
+                continue
+        return size
+
+    def test_waits_on_the_local_tier(self):
+        self.outlive(lambda run: self.unfreeze())
+
+    def test_another_backend_finds_it_there(self):
+        def kill(_):
+            for each in self.backends.running():
+                os.kill(int(os.path.basename(each.path)), signal.SIGKILL)
+            # Threads that wait for a frozen file system die with its return.
+            self.unfreeze()
+        self.outlive(kill)
 
 
 if __name__ == '__main__':

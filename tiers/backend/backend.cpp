@@ -56,6 +56,7 @@ struct Stream {
   uint32_t life = 0;
   std::shared_ptr<CheckpointReceiver> part;
   std::shared_ptr<JournalReceiver> journal;
+  std::string journal_file;
   bool ready = false;                           // the part is
   bool sealed = false;                          //
   bool ended = false;                           // the journal has
@@ -153,7 +154,9 @@ class Server final : public Backend {
       }
       const uint32_t free = free_slots();
       growth_.observe(free, is_transferring());
-      flow_.relieve(free == 0 && !growth_.has_more());
+      const bool is_full = free == 0 && !growth_.has_more();
+      flow_.relieve(is_full);
+      if (is_full) spill_journals();
       answer_clients();
       end_journals();
       if (is_due(try_again_at_, now) || is_due(look_again_at_, now)) try_leftovers_again();
@@ -302,20 +305,63 @@ class Server final : public Backend {
     if (!journal.ok()) return journal.status();
     const uint32_t life = server_.life(index);
     const bool is_old = !before_.empty() && before_[index].first == life;
+    JournalReceiver::Setting setting;
+    setting.file = journal->file;
+    setting.before = is_old ? before_[index].second : 0;
+    if (is_old && server_.has_spilled(index, life)) {
+      setting.find_spills = [this, file = journal->file] { return find_spills(file); };
+    }
+    setting.look_again = options_.try_again;
+    setting.spawn = options_.spawn;
     JournalReceiver::Actions actions;
     actions.progress = [this, index](uint64_t slots) { server_.progress(index, slots); };
+    actions.spilled = [this, index, life] { server_.spilled(index, life); };
+    actions.local_failed = [this](const std::string& path, const Status& why) {
+      post([this, path, why] { local_failed(path, why); });
+    };
     actions.ended = [this, index, life](const Status& status) {
       post([this, index, life, status] { journal_ended(index, life, status); });
     };
-    auto started = JournalReceiver::start(files_, journal->file, is_old ? before_[index].second : 0,
-                                          std::move(actions), options_.spawn);
+    auto started = JournalReceiver::start(files_, std::move(setting), std::move(actions));
     if (!started.ok()) return started.status();
     const std::lock_guard lock(streams_mutex_);
     Stream& stream = streams_[index];
     stream.life = life;
     stream.journal = std::move(started.value());
+    stream.journal_file = journal->file;
     ++journals_;
     return {};
+  }
+
+  // By a journal's thread.
+  Result<std::vector<std::string>> find_spills(const std::string& journal) {
+    auto found = tiers_->spills_of(journal);
+    if (!found.ok()) {
+      post([this, why = found.status()] {
+        if (told_unreadable_.insert(why.message()).second) warn(why);
+      });
+    }
+    return found;
+  }
+
+  // No slot is free: those of journals that wait for the store go to a local tier.
+  void spill_journals() {
+    for (const auto& [index, stream] : streams_) {
+      if (!stream.journal || !stream.journal->keeps_slots()) continue;
+      const std::optional<size_t> tier = flow_.reserve_spill();
+      if (!tier) return;
+      stream.journal->spill(
+          {tiers_->new_spill(*tier - 1, stream.journal_file), chunk_bytes_,
+           [this, tier = *tier] { post([this, tier] { flow_.give_back_spill(tier); }); }});
+    }
+  }
+
+  std::vector<std::string> journal_files() const {
+    std::vector<std::string> files;
+    for (const auto& [index, stream] : streams_) {
+      if (stream.journal) files.push_back(stream.journal_file);
+    }
+    return files;
   }
 
   // Of backends that are gone: copies of what is in its store stay, what is whole is brought to its
@@ -323,6 +369,7 @@ class Server final : public Backend {
   void tend_leftovers() {
     LocalTiers::LeftBehind left = tiers_->leftovers();
     note_unreadable(left.unlisted);
+    tiers_->remove_spills_but_of(journal_files());
     std::ranges::stable_sort(left.parts, {}, [](const LocalTiers::Leftover& leftover) {
       return leftover.copies.empty() ? 0 : leftover.copies.front().modified_unix_ns;
     });

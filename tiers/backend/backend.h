@@ -47,10 +47,10 @@ inline constexpr double kUncalibratedBytesPerSecond = 1e9;
 class Backend {
  public:
   // At most as many at the same time, besides those that run() is called on, a checkpoint's
-  // workers, forerunners and kIoThreads: a journal's, a checkpoint's and two for its chunks, those
-  // of one that is being given up, which has one worker more, and those of merging, which has one,
-  // too.
-  static constexpr int kThreads = 10;
+  // workers, forerunners and kIoThreads: a journal's and one for its spills, a checkpoint's and two
+  // for its chunks, those of one that is being given up, which has one worker more, and those of
+  // merging, which has one, too.
+  static constexpr int kThreads = 11;
   struct Options {
     Spawn spawn;  // where it is given: of no more threads than kThreads and those besides
     uint64_t chunk_bytes = 64 << 20;  // GPUSNAP_CHUNK

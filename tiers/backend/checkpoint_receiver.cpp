@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "tiers/backend/chunk_thread.h"
+#include "tiers/backend/job_thread.h"
 #include "tiers/backend/part_chunks.h"
 #include "tiers/backend/part_log.h"
 #include "tiers/backend/part_manifest.h"
@@ -41,8 +41,9 @@ class Part final : public CheckpointReceiver {
         log_(files, progress_),
         segments_(files, segments_setting(), progress_),
         chunks_(files, chunks_setting(), {progress_, log_, segments_}),
-        chunk_thread_(setting_.spawn, {[this] { return progress_.gave_up(); },
-                                       [this](const Status& why) { fail(why); }}),
+        chunk_thread_(
+            setting_.spawn, "chunks",
+            {[this] { return progress_.gave_up(); }, [this](const Status& why) { fail(why); }}),
         commit_(files, place_) {}
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;
@@ -322,7 +323,7 @@ class Part final : public CheckpointReceiver {
   }
 
   // If there is no thread that makes chunks the part's thread does it.
-  void add_chunk_job(ChunkThread::Job job) {
+  void add_chunk_job(JobThread::Job job) {
     if (!chunk_thread_.add(job)) progress_.add_job(std::move(job));
   }
 
@@ -477,7 +478,7 @@ class Part final : public CheckpointReceiver {
   PartLog log_;
   PartSegments segments_;
   PartChunks chunks_;
-  ChunkThread chunk_thread_;
+  JobThread chunk_thread_;
   PartManifest manifest_;
 
   // The part's thread's own.

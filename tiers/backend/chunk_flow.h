@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tiers/backend/checkpoint_receiver.h"
@@ -68,6 +69,9 @@ class ChunkFlow {
   // tier.
   void arrived_direct(const std::shared_ptr<CheckpointReceiver>& part, uint32_t slot,
                       uint64_t sequence, size_t tier, DirectChunk chunk);
+  // Room of a chunk on a tier behind the cache for what is no chunk; nothing: there is none now.
+  std::optional<size_t> reserve_spill() { return placement_.reserve_behind_first(); }
+  void give_back_spill(size_t tier) { take(placement_.abandoned(tier)); }
   // No more slots of the part will arrive.
   void seal(const CheckpointReceiver& part);
   // The part has ended with that status: nothing of it is on its way. Releases what it still holds.

@@ -2,37 +2,64 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "tiers/backend/folders.h"
+#include "tiers/backend/job_thread.h"
+#include "tiers/backend/journal_spill.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
 
 namespace {
 
+// Slots that the store was asked to take and has not: they cannot go elsewhere any more, so in an
+// outage each journal keeps so many.
+constexpr uint64_t kMostOnWay = 1;
+
+// A spill's file. With the receiver's lock held.
+struct Spill {
+  std::string path;
+  std::function<void()> give_back;  // null: an earlier backend has made it
+  size_t left = 0;                  // slots in it that are not in the journal's file
+  bool closed = false;              // nothing is added any more
+};
+using SpillPtr = std::shared_ptr<Spill>;
+
 class Journal final : public JournalReceiver {
  public:
-  Journal(FileSystem& files, std::string path, uint64_t before, Actions actions)
+  Journal(FileSystem& files, Setting setting, Actions actions)
       : files_(files),
-        path_(std::move(path)),
-        folder_(path_.substr(0, path_.rfind('/'))),
-        before_(before),
+        setting_(std::move(setting)),
+        folder_(setting_.file.substr(0, setting_.file.rfind('/'))),
         actions_(std::move(actions)),
-        found_(before == 0) {}
+        all_arrived_(setting_.before == 0),
+        spills_known_(!setting_.find_spills),
+        found_(all_arrived_ && spills_known_),
+        spiller_(setting_.spawn, "spill", {[this] { return has_left(); }, [](const Status&) {}}) {}
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
   ~Journal() override {
-    leave();
+    end();
     if (join_) join_();
+    spiller_.end();
+    spiller_.join();
     file_.reset();
     for (Slot& slot : waiting_) slot.release(false);
     for (const Slot& slot : unwritten_) slot.release(false);
+    if (keeps_spills_) return;
+    for (const Spilled& each : spilled_) remove(*each.in);
+    for (const SpillPtr& spill : emptied_) remove(*spill);
   }
 
-  Status start(const Spawn& spawn) {
-    Result<Join> thread = start_thread(spawn, "journal", [this] { body(); });
+  Status start() {
+    Result<Join> thread = start_thread(setting_.spawn, "journal", [this] { body(); });
     if (!thread.ok()) return thread.status();
     join_ = std::move(thread.value());
     return {};
@@ -40,22 +67,15 @@ class Journal final : public JournalReceiver {
 
   void add(Slot slot) override {
     const std::lock_guard lock(mutex_);
-    if (!found_) added_.insert(slot.sequence);
+    if (!all_arrived_) added_.insert(slot.sequence);
     waiting_.push_back(std::move(slot));
     changed_.notify_all();
   }
 
   void all_found() override {
     const std::lock_guard lock(mutex_);
-    if (found_) return;
-    for (uint64_t sequence = 0; sequence < before_; ++sequence) {
-      if (added_.count(sequence) == 0) written_.insert(sequence);
-    }
-    continues_ = !written_.empty();
-    found_ = true;
-    added_.clear();
-    count_leading();
-    changed_.notify_all();
+    all_arrived_ = true;
+    settle_found();
   }
 
   void seal(uint64_t slots) override {
@@ -64,10 +84,34 @@ class Journal final : public JournalReceiver {
     changed_.notify_all();
   }
 
-  void leave() override {
+  bool keeps_slots() const override {
     const std::lock_guard lock(mutex_);
-    left_ = true;
-    changed_.notify_all();
+    return found_ && status_.ok() && spilling_ == 0 && !waiting_.empty();
+  }
+
+  void spill(SpillRoom room) override {
+    const auto spill = std::make_shared<Spill>();
+    spill->path = std::move(room.path);
+    spill->give_back = std::move(room.give_back);
+    {
+      const std::lock_guard lock(mutex_);
+      ++spilling_;
+    }
+    JobThread::Job job = [this, spill, bytes = room.bytes] {
+      move_waiting(spill, bytes);
+      return Status();
+    };
+    if (spiller_.add(job)) return;
+    (void)close(spill);
+    spill->give_back();
+  }
+
+  void leave() override {
+    {
+      const std::lock_guard lock(mutex_);
+      keeps_spills_ = true;
+    }
+    end();
   }
 
   Status make_durable(uint64_t slots, const std::function<bool()>& gave_up) override {
@@ -77,7 +121,8 @@ class Journal final : public JournalReceiver {
     changed_.notify_all();
     while (status_.ok() && durable_ < slots && !left_) {
       if (sealed_ && *sealed_ < slots) {
-        return {Code::kInvalid, "journal part " + path_ + " ended before the checkpoint's cut"};
+        return {Code::kInvalid,
+                "journal part " + setting_.file + " ended before the checkpoint's cut"};
       }
       changed_.wait_for(lock, kLook);
       lock.unlock();
@@ -90,14 +135,39 @@ class Journal final : public JournalReceiver {
   }
 
  private:
+  struct Spilled {
+    SpilledSlot slot;
+    SpillPtr in;
+  };
+  // What is being written to the journal's file.
+  struct Writing {
+    Slot slot;
+    SpillPtr from;                  // null: from the staging area
+    SpilledSlot spilled;            // in `from`
+    std::vector<std::byte> buffer;  // of the slot's bytes then
+  };
+
+  void end() {
+    const std::lock_guard lock(mutex_);
+    left_ = true;
+    changed_.notify_all();
+  }
+  bool has_left() const {
+    const std::lock_guard lock(mutex_);
+    return left_;
+  }
+
   void body() {
+    if (setting_.find_spills && !take_spills()) return;
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [&] {
-        return left_ || (found_ && (!waiting_.empty() || sync_is_due() || is_over()));
+        return left_ || !emptied_.empty() || (found_ && (has_work() || sync_is_due() || is_over()));
       });
       if (left_) return;
-      if (!waiting_.empty()) {
+      if (!emptied_.empty()) {
+        remove_emptied(lock);
+      } else if (has_work()) {
         write(lock);
       } else if (sync_is_due()) {
         sync(lock);
@@ -110,7 +180,12 @@ class Journal final : public JournalReceiver {
     actions_.ended(status);
   }
 
-  // With the lock held, as all below; those that are given it let it go meanwhile.
+  // With the lock held, as all below, unless they say otherwise; those that are given it let it go
+  // meanwhile.
+  bool has_work() const {
+    if (!status_.ok()) return !waiting_.empty();
+    return on_way_ < kMostOnWay && !(waiting_.empty() && spilled_.empty());
+  }
   bool sync_is_due() const {
     const uint64_t wanted = std::max(wanted_, sealed_.value_or(0));
     return status_.ok() && durable_ < wanted && leading_ >= std::min(wanted, last()) &&
@@ -118,8 +193,21 @@ class Journal final : public JournalReceiver {
   }
   uint64_t last() const { return sealed_.value_or(UINT64_MAX); }
   bool is_over() const {
-    if (on_way_ > 0) return false;
+    if (on_way_ > 0 || spilling_ > 0) return false;
     return !status_.ok() || (sealed_ && durable_ >= *sealed_);
+  }
+
+  void settle_found() {
+    if (!all_arrived_ || !spills_known_ || found_) return;
+    for (const Spilled& each : spilled_) added_.insert(each.slot.sequence);
+    for (uint64_t sequence = 0; sequence < setting_.before; ++sequence) {
+      if (added_.count(sequence) == 0) written_.insert(sequence);
+    }
+    continues_ = !written_.empty();
+    found_ = true;
+    added_.clear();
+    count_leading();
+    changed_.notify_all();
   }
 
   void count_leading() {
@@ -129,31 +217,89 @@ class Journal final : public JournalReceiver {
     }
   }
 
-  void write(std::unique_lock<std::mutex>& lock) {
-    std::vector<Slot> slots = std::exchange(waiting_, {});
-    on_way_ += slots.size();
-    const bool failed = !status_.ok();
-    lock.unlock();
-    Status opened = failed ? Status(Code::kIo, "it has failed before") : open();
-    for (Slot& slot : slots) {
-      if (!opened.ok()) {
-        ended(slot, opened);
-        continue;
+  // Without the lock. False: it is to leave.
+  bool take_spills() {
+    for (;;) {
+      const Status read = read_spills();
+      std::unique_lock lock(mutex_);
+      if (read.ok()) {
+        spills_known_ = true;
+        settle_found();
+        return true;
       }
-      const auto shared = std::make_shared<Slot>(std::move(slot));
-      file_->write(shared->offset, shared->bytes,
-                   [this, shared](const Status& status) { ended(*shared, status); });
+      spilled_.clear();
+      if (changed_.wait_for(lock, setting_.look_again, [&] { return left_; })) return false;
+    }
+  }
+
+  Status read_spills() {
+    return no_throw("look for a journal on local tiers", [&]() -> Status {
+      const auto paths = setting_.find_spills();
+      if (!paths.ok()) return paths.status();
+      for (const std::string& path : paths.value()) {
+        const auto slots = find_spilled(files_, path);
+        if (!slots.ok()) return slots.status();
+        const auto spill = std::make_shared<Spill>(Spill{path, {}, slots->size(), true});
+        const std::lock_guard lock(mutex_);
+        for (const SpilledSlot& slot : slots.value()) spilled_.push_back({slot, spill});
+        if (slots->empty()) emptied_.push_back(spill);
+      }
+      return {};
+    });
+  }
+
+  void write(std::unique_lock<std::mutex>& lock) {
+    if (!status_.ok()) {
+      unwritten_.insert(unwritten_.end(), waiting_.begin(), waiting_.end());
+      waiting_.clear();
+      return;
+    }
+    const auto writing = std::make_shared<Writing>(take_next());
+    ++on_way_;
+    lock.unlock();
+    Status ready = open();
+    if (ready.ok() && writing->from) ready = read_back(*writing);
+    if (ready.ok()) {
+      file_->write(writing->slot.offset, writing->slot.bytes,
+                   [this, writing](const Status& status) { ended(*writing, status); });
+    } else {
+      ended(*writing, ready);
     }
     lock.lock();
+  }
+
+  // Slots keep memory, so they come first.
+  Writing take_next() {
+    Writing next;
+    if (!waiting_.empty()) {
+      next.slot = std::move(waiting_.front());
+      waiting_.pop_front();
+      return next;
+    }
+    next.from = spilled_.front().in;
+    next.spilled = spilled_.front().slot;
+    next.slot.sequence = next.spilled.sequence;
+    next.slot.offset = next.spilled.offset;
+    spilled_.pop_front();
+    return next;
+  }
+
+  // Without the lock.
+  Status read_back(Writing& writing) const {
+    auto bytes = read_spilled(files_, writing.from->path, writing.spilled);
+    if (!bytes.ok()) return bytes.status();
+    writing.buffer = std::move(bytes.value());
+    writing.slot.bytes = writing.buffer;
+    return {};
   }
 
   Status open() {
     if (file_) return {};
     return no_throw("open a journal", [&]() -> Status {
-      auto file = files_.continue_bulk(path_);
+      auto file = files_.continue_bulk(setting_.file);
       if (file.status().code() == Code::kNotFound && !continues_) {
         if (Status made = files_.make_folder(folder_); !made.ok()) return made;
-        file = files_.create_bulk(path_, 0);
+        file = files_.create_bulk(setting_.file, 0);
       }
       if (!file.ok()) return file.status();
       file_ = std::move(file.value());
@@ -161,18 +307,23 @@ class Journal final : public JournalReceiver {
     });
   }
 
-  // What is not in the file stays in the area until the failure was told: a backend that takes over
-  // before that would take it for written.
-  void ended(const Slot& slot, const Status& status) {
-    if (status.ok()) slot.release(true);
+  // Without the lock. What is not in the file stays in the area until the failure was told: a
+  // backend that takes over before that would take it for written.
+  void ended(Writing& writing, const Status& status) {
+    if (status.ok() && !writing.from) writing.slot.release(true);
     const std::lock_guard lock(mutex_);
     --on_way_;
     if (status.ok()) {
-      if (slot.sequence >= leading_) written_.insert(slot.sequence);
+      if (writing.slot.sequence >= leading_) written_.insert(writing.slot.sequence);
       count_leading();
-    } else {
-      unwritten_.push_back(slot);
-      if (status_.ok()) status_ = status;
+    } else if (!writing.from) {
+      unwritten_.push_back(writing.slot);
+    }
+    if (!status.ok() && status_.ok()) status_ = status;
+    if (writing.from) {
+      if (status.ok()) --writing.from->left;
+      if (!status.ok()) spilled_.push_back({writing.spilled, writing.from});
+      note_if_empty(writing.from);
     }
     changed_.notify_all();
   }
@@ -194,18 +345,80 @@ class Journal final : public JournalReceiver {
     changed_.notify_all();
   }
 
+  // Without the lock, by the thread of the spills.
+  void move_waiting(const SpillPtr& spill, uint64_t bytes) {
+    SpillWriter writer(files_, spill->path);
+    bool moved = true;
+    for (bool first = true; moved; first = false) {
+      std::optional<Slot> slot = take_fitting(writer, first ? UINT64_MAX : bytes);
+      if (!slot) break;
+      if (first) actions_.spilled();
+      const auto stored = writer.append(slot->sequence, slot->offset, slot->bytes);
+      moved = stored.ok();
+      if (!moved) actions_.local_failed(spill->path, stored.status());
+      if (moved) slot->release(true);
+      const std::lock_guard lock(mutex_);
+      if (moved) {
+        spilled_.push_back({stored.value(), spill});
+        ++spill->left;
+      } else {
+        waiting_.push_front(std::move(*slot));
+      }
+      changed_.notify_all();
+    }
+    if (close(spill)) remove(*spill);
+  }
+
+  // Without the lock.
+  std::optional<Slot> take_fitting(const SpillWriter& writer, uint64_t room) {
+    const std::lock_guard lock(mutex_);
+    if (left_ || waiting_.empty()) return std::nullopt;
+    if (writer.size_with(waiting_.front().bytes.size()) > room) return std::nullopt;
+    Slot slot = std::move(waiting_.front());
+    waiting_.pop_front();
+    return slot;
+  }
+
+  // Without the lock. Whether no slot is left in it.
+  bool close(const SpillPtr& spill) {
+    const std::lock_guard lock(mutex_);
+    --spilling_;
+    spill->closed = true;
+    changed_.notify_all();
+    return spill->left == 0;
+  }
+
+  void note_if_empty(const SpillPtr& spill) {
+    if (spill->closed && spill->left == 0) emptied_.push_back(spill);
+  }
+
+  void remove_emptied(std::unique_lock<std::mutex>& lock) {
+    const std::vector<SpillPtr> emptied = std::exchange(emptied_, {});
+    lock.unlock();
+    for (const SpillPtr& spill : emptied) remove(*spill);
+    lock.lock();
+  }
+
+  // Without the lock. A file that stays does no harm: its slots would be written once more.
+  void remove(Spill& spill) {
+    (void)files_.remove(spill.path);
+    remove_empty_folders(files_, spill.path.substr(0, spill.path.rfind('/')), 1);
+    if (spill.give_back) std::exchange(spill.give_back, nullptr)();
+  }
+
   FileSystem& files_;
-  const std::string path_;
+  const Setting setting_;
   const std::string folder_;
-  const uint64_t before_;
   const Actions actions_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Slot> waiting_;
+  std::deque<Slot> waiting_;
   std::vector<Slot> unwritten_;
-  bool found_;                  // all
-  bool continues_ = false;      // an earlier backend has written some of it
+  bool all_arrived_;            // that an earlier backend had seen and that are in the area
+  bool spills_known_;           // of earlier backends
+  bool found_;                  // both
+  bool continues_ = false;      // an earlier backend has written some of the file
   std::set<uint64_t> added_;    // until then
   std::set<uint64_t> written_;  // not leading
   uint64_t leading_ = 0;        // that are written
@@ -214,22 +427,26 @@ class Journal final : public JournalReceiver {
   uint64_t on_way_ = 0;  // slots
   std::optional<uint64_t> sealed_;
   bool left_ = false;
+  bool keeps_spills_ = false;
   Status status_;
+  std::deque<Spilled> spilled_;    // not in the file yet
+  size_t spilling_ = 0;            // spills that slots are being moved to
+  std::vector<SpillPtr> emptied_;  // to be removed
 
   std::unique_ptr<BulkFile> file_;  // the thread's own, as the next
   bool name_synced_ = false;
   Join join_;
+  JobThread spiller_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<JournalReceiver>> JournalReceiver::start(FileSystem& files, std::string file,
-                                                                uint64_t before, Actions actions,
-                                                                const Spawn& spawn) {
+Result<std::shared_ptr<JournalReceiver>> JournalReceiver::start(FileSystem& files, Setting setting,
+                                                                Actions actions) {
   using Started = Result<std::shared_ptr<JournalReceiver>>;
   return no_throw("take a journal", [&]() -> Started {
-    auto journal = std::make_shared<Journal>(files, std::move(file), before, std::move(actions));
-    if (Status started = journal->start(spawn); !started.ok()) return started;
+    auto journal = std::make_shared<Journal>(files, std::move(setting), std::move(actions));
+    if (Status started = journal->start(); !started.ok()) return started;
     return std::shared_ptr<JournalReceiver>(std::move(journal));
   });
 }

@@ -1,15 +1,17 @@
 // A journal's part on its way from a client to its file. What has been written may be written again
 // by a backend that takes over, so nothing is noted anywhere but in the file itself.
+//
+// A store that does not answer keeps few of its slots: those that wait go to a local tier
+// (journal_spill.h) if they are asked for, and from there to the file.
 #pragma once
 
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tiers/file_system.h"
 #include "tiers/spawn.h"
@@ -17,20 +19,32 @@
 
 namespace gpusnap {
 
-// Thread-safe. Writes begin at once; a thread of its own opens the file and syncs it.
+// Thread-safe. A thread of its own opens the file, writes and syncs it.
 class JournalReceiver {
  public:
+  struct Setting {
+    std::string file;
+    // How many of the leading slots were handed over when it was first seen. Of those, what does
+    // not come had been written by an earlier backend, or is in spills.
+    uint64_t before = 0;
+    // The spills that earlier backends left. Called by the receiver's thread, again after
+    // `look_again` as long as it fails with kIo. Empty: there are none.
+    std::function<Result<std::vector<std::string>>()> find_spills;
+    std::chrono::nanoseconds look_again = std::chrono::seconds(5);
+    Spawn spawn;
+  };
   struct Actions {
     // So many of the leading slots are durable. By any thread, without a lock held.
     std::function<void(uint64_t slots)> progress;
+    // Slots are in a spill from now on. By any thread, before the first of them is released.
+    std::function<void()> spilled;
+    // A local tier did not take a slot, which waits in memory again. By any thread.
+    std::function<void(const std::string& path, const Status& why)> local_failed;
     // It has been sealed, is wholly durable or has failed, and its thread is about to end.
     std::function<void(const Status&)> ended;
   };
-  // `before`: how many of the leading slots were handed over when it was first seen. Of those, what
-  // does not come had been written by an earlier backend.
-  static Result<std::shared_ptr<JournalReceiver>> start(FileSystem& files, std::string file,
-                                                        uint64_t before, Actions actions,
-                                                        const Spawn& spawn);
+  static Result<std::shared_ptr<JournalReceiver>> start(FileSystem& files, Setting setting,
+                                                        Actions actions);
   virtual ~JournalReceiver() = default;  // waits for what is on its way
 
   struct Slot {
@@ -41,11 +55,23 @@ class JournalReceiver {
     std::function<void(bool written)> release;
   };
   virtual void add(Slot slot) = 0;
-  // Of the leading ones, those not added by now are in the file. Nothing is written before it,
-  // where there are such.
+  // Of the leading ones, those not added by now are in the file or in a spill. Nothing is written
+  // before it, where there are such.
   virtual void all_found() = 0;
   virtual void seal(uint64_t slots) = 0;
-  // Nobody needs it any more, or this backend ends: as it is.
+
+  // Room on a local tier.
+  struct SpillRoom {
+    std::string path;  // of a file that does not exist
+    uint64_t bytes = 0;
+    std::function<void()> give_back;  // called once, by any thread: the room is free again
+  };
+  // Slots wait that the store has not been asked to take, and none are on their way to a spill.
+  virtual bool keeps_slots() const = 0;
+  // Moves as many of them there as fit.
+  virtual void spill(SpillRoom room) = 0;
+
+  // Another backend is to go on: all stays as it is.
   virtual void leave() = 0;
   // Waits until so many of the leading slots are durable, or it has failed, or `gave_up`.
   virtual Status make_durable(uint64_t slots, const std::function<bool()>& gave_up) = 0;

@@ -68,7 +68,7 @@ bool is_lock(const FolderEntry& entry) {
   return entry.name == "lock" && !entry.is_folder;
 }
 
-// In all of a user's folders there.
+// In all of a user's folders there; spills do not count, they are few.
 uint64_t bytes_of_chunks(FileSystem& files, const std::string& root) {
   uint64_t bytes = 0;
   std::vector<std::string> folders = folders_in(files, root);
@@ -90,6 +90,20 @@ uint64_t bytes_of_chunks(FileSystem& files, const std::string& root) {
   return bytes;
 }
 
+constexpr const char* kSpills = "/spills";
+
+std::string spill_prefix(const std::string& journal) {
+  return store_key(journal) + "-";
+}
+
+bool is_spill(const FolderEntry& entry) {
+  return !entry.is_folder && entry.name.ends_with(".spill");
+}
+
+bool is_thread_of_a_program(const std::string& backend) {
+  return backend.substr(backend.rfind('/') + 1).starts_with("thread-");
+}
+
 }  // namespace
 
 std::string store_key(const std::string& store) {
@@ -104,6 +118,13 @@ uint64_t unused_on(FileSystem& files, const SsdFolder& folder) {
   const uint64_t used = bytes_of_chunks(files, user_folder(folder.path));
   return folder.capacity - std::min(folder.capacity, used);
 }
+
+// Numbers begin with the time: an earlier backend of the same name has used others.
+LocalTiers::LocalTiers(FileSystem& files)
+    : files_(files),
+      next_spill_(
+          static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())),
+      cache_(files) {}
 
 std::unique_ptr<LocalTiers> LocalTiers::open(FileSystem& files,
                                              const std::vector<SsdFolder>& folders,
@@ -359,6 +380,44 @@ void LocalTiers::look_at_epoch(const std::string& backend, const std::string& fo
 
 void LocalTiers::remove(const Leftover& leftover) {
   (void)remove_local_files(files_, leftover.folders, leftover.rank, leftover.run);
+}
+
+std::string LocalTiers::new_spill(size_t tier, const std::string& journal) {
+  return backends_.at(tier) + kSpills + "/" + spill_prefix(journal) +
+         std::to_string(next_spill_.fetch_add(1)) + ".spill";
+}
+
+Result<std::vector<std::string>> LocalTiers::spills_of(const std::string& journal) const {
+  std::vector<std::string> found;
+  for (const std::string& backend : backends_) {
+    const auto entries = files_.entries(backend + kSpills);
+    if (entries.status().code() == Code::kNotFound) continue;
+    if (!entries.ok()) return entries.status();
+    for (const FolderEntry& entry : entries.value()) {
+      if (is_spill(entry) && entry.name.starts_with(spill_prefix(journal))) {
+        found.push_back(backend + kSpills + "/" + entry.name);
+      }
+    }
+  }
+  return found;
+}
+
+void LocalTiers::remove_spills_but_of(const std::vector<std::string>& journals) {
+  for (const Locked& locked : locks_) {
+    const bool is_own = std::ranges::find(backends_, locked.folder) != backends_.end();
+    // Another backend may follow one that was a process.
+    if (!is_own && !is_thread_of_a_program(locked.folder)) continue;
+    const std::string folder = locked.folder + kSpills;
+    const auto entries = files_.entries(folder);
+    if (!entries.ok()) continue;
+    for (const FolderEntry& entry : entries.value()) {
+      const bool is_kept = is_own && std::ranges::any_of(journals, [&](const std::string& journal) {
+                             return entry.name.starts_with(spill_prefix(journal));
+                           });
+      if (is_spill(entry) && !is_kept) (void)files_.remove(folder + "/" + entry.name);
+    }
+    (void)files_.remove_folder(folder);
+  }
 }
 
 }  // namespace gpusnap

@@ -3,10 +3,12 @@
 //
 //   <ssd>/gpusnap/<uid>/<backend>/lock                          held by the backend of that name
 //   <ssd>/gpusnap/<uid>/<backend>/<store>/<job>/e<epoch>/r<rank>-<run>-<n>.chunk, .blocks
+//   <ssd>/gpusnap/<uid>/<backend>/spills/<journal>-<n>.spill    (journal_spill.h)
 //
 // Folders go with the last that is in them; the backend's own when it ends.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -96,13 +98,21 @@ class LocalTiers {
   // Removes its chunks and its log.
   void remove(const Leftover& leftover);
 
+  // Spills of a journal's file, which is absolute: a path for a new one, and those that earlier
+  // backends of this name have left. Any thread.
+  std::string new_spill(size_t tier, const std::string& journal);
+  Result<std::vector<std::string>> spills_of(const std::string& journal) const;
+  // Removes those of other journals, and those of programs that are gone and were their own
+  // backends.
+  void remove_spills_but_of(const std::vector<std::string>& journals);
+
  private:
   struct Locked {
     std::string folder;
     std::unique_ptr<FileLock> lock;
   };
 
-  explicit LocalTiers(FileSystem& files) : files_(files), cache_(files) {}
+  explicit LocalTiers(FileSystem& files);
   Status make_own(const std::string& folder);
   bool holds(const std::string& backend) const;
   void take_calibration(const SsdFolder& folder, const Calibration& calibration);
@@ -117,6 +127,7 @@ class LocalTiers {
            uint64_t chunk_bytes, const std::function<void(const std::string&)>& warn);
 
   FileSystem& files_;
+  std::atomic<uint64_t> next_spill_;
   std::vector<std::string> roots_;     // user_folder() of each
   std::vector<std::string> backends_;  // this one's folder in each
   std::vector<LocalTier> tiers_;

@@ -27,7 +27,7 @@
 namespace gpusnap {
 
 // Each function says which thread calls it. The maker is the thread that makes chunks:
-// ChunkThread's, or the part's if there can be no other. A status that is not ok ends the part.
+// JobThread's, or the part's if there can be no other. A status that is not ok ends the part.
 class PartChunks {
  public:
   struct Setting {

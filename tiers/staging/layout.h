@@ -19,7 +19,7 @@
 namespace gpusnap {
 
 // Both are part of the area's name: other versions never meet.
-inline constexpr uint32_t kStagingVersion = 5;
+inline constexpr uint32_t kStagingVersion = 6;
 inline constexpr uint64_t kStagingMagic = 0x6770'7573'6e61'7031;  // "gpusnap1"
 
 inline constexpr uint32_t kMostClients = 256;
@@ -122,6 +122,9 @@ struct alignas(64) StreamEntry {
   std::atomic<uint64_t> durable{0};
   // The life of which all is on the node's own devices and outlives its memory, as the server says.
   std::atomic<uint32_t> held{0};
+  // The life of which slots may be on the node's own devices alone, as the server says: the next
+  // server has to look there.
+  std::atomic<uint32_t> spilled{0};
   // Files for chunks that the client writes itself (direct/direct_chunk.h), one after the other.
   // The client asks only when the server has answered: these are how many of both there were. An
   // answer is the file's number, its path and its room in bytes; no room: it gets none at the

@@ -203,6 +203,14 @@ void StagingServer::held(uint32_t stream, uint32_t life) {
   memory_.streams()[stream].held.store(life, std::memory_order_release);
 }
 
+void StagingServer::spilled(uint32_t stream, uint32_t life) {
+  memory_.streams()[stream].spilled.store(life, std::memory_order_release);
+}
+
+bool StagingServer::has_spilled(uint32_t stream, uint32_t life) const {
+  return memory_.streams()[stream].spilled.load(std::memory_order_acquire) == life;
+}
+
 // The client may abandon it at the same moment, or may have gone.
 void StagingServer::end(uint32_t stream, const Status& outcome) {
   StreamEntry& entry = memory_.streams()[stream];

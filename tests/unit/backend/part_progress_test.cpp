@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tiers/backend/chunk_thread.h"
+#include "tiers/backend/job_thread.h"
 
 namespace gpusnap {
 namespace {
@@ -126,16 +126,16 @@ TEST(PartProgress, WakesItsThread) {
   thread.join();
 }
 
-ChunkThread::Actions silent() {
+JobThread::Actions silent() {
   return {[] { return false; }, [](const Status&) {}};
 }
 
-TEST(ChunkThread, DoesItsJobsInTheirOrder) {
+TEST(JobThread, DoesItsJobsInTheirOrder) {
   std::vector<int> done;
-  ChunkThread thread({}, silent());
+  JobThread thread({}, "jobs", silent());
   std::atomic<bool> last{false};
   for (int i = 0; i < 10; ++i) {
-    ChunkThread::Job job = [&done, &last, i] {
+    JobThread::Job job = [&done, &last, i] {
       done.push_back(i);
       last = i == 9;
       return Status();
@@ -148,24 +148,25 @@ TEST(ChunkThread, DoesItsJobsInTheirOrder) {
   EXPECT_EQ(done, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-TEST(ChunkThread, LeavesTheJobWhereNoThreadCanBeHad) {
-  ChunkThread thread([](const std::function<void()>&) { return Join(); }, silent());
-  ChunkThread::Job job = do_nothing();
+TEST(JobThread, LeavesTheJobWhereNoThreadCanBeHad) {
+  JobThread thread([](const std::function<void()>&) { return Join(); }, "jobs", silent());
+  JobThread::Job job = do_nothing();
   EXPECT_FALSE(thread.add(job));
   EXPECT_TRUE(job != nullptr);
 }
 
-TEST(ChunkThread, DropsJobsOfAPartThatEnds) {
+TEST(JobThread, DropsJobsOfAPartThatEnds) {
   std::atomic<bool> gave_up{false};
   std::atomic<int> failures{0};
-  ChunkThread thread({}, {[&] { return gave_up.load(); },
-                          [&](const Status&) {
-                            ++failures;
-                            gave_up = true;
-                          }});
+  JobThread thread({}, "jobs",
+                   {[&] { return gave_up.load(); },
+                    [&](const Status&) {
+                      ++failures;
+                      gave_up = true;
+                    }});
   std::atomic<int> done{0};
   for (int i = 0; i < 3; ++i) {
-    ChunkThread::Job job = [&] {
+    JobThread::Job job = [&] {
       ++done;
       return Status(Code::kIo, "no");
     };
@@ -177,12 +178,12 @@ TEST(ChunkThread, DropsJobsOfAPartThatEnds) {
   EXPECT_EQ(failures, 1);
 }
 
-TEST(ChunkThread, BeginsNoJobAfterItsEnd) {
+TEST(JobThread, BeginsNoJobAfterItsEnd) {
   std::atomic<bool> done{false};
   {
-    ChunkThread thread({}, silent());
+    JobThread thread({}, "jobs", silent());
     thread.end();
-    ChunkThread::Job job = [&] {
+    JobThread::Job job = [&] {
       done = true;
       return Status();
     };

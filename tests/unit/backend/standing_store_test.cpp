@@ -1,40 +1,13 @@
 // A store that does not answer when a checkpoint comes: the node's own tiers take it meanwhile.
 #include <gtest/gtest.h>
 
-#include <condition_variable>
-#include <mutex>
+#include <thread>
 
 #include "backend_support.h"
-#include "tests/support/forwarding_file_system.h"
+#include "standing_file_system.h"
 
 namespace gpusnap::test {
 namespace {
-
-// No folder is made below `below` until it is told to go on.
-class StandingFileSystem final : public ForwardingFileSystem {
- public:
-  StandingFileSystem(FileSystem& files, std::string below)
-      : ForwardingFileSystem(files), below_(std::move(below)) {}
-
-  void stand(bool stands) {
-    const std::lock_guard lock(mutex_);
-    stands_ = stands;
-    changed_.notify_all();
-  }
-
-  Status make_folder(const std::string& folder) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !stands_ || !folder.starts_with(below_); });
-    lock.unlock();
-    return ForwardingFileSystem::make_folder(folder);
-  }
-
- private:
-  const std::string below_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stands_ = false;
-};
 
 class StandingStoreTest : public SsdTest {
  protected:
@@ -65,6 +38,42 @@ TEST_F(StandingStoreTest, APartThatWaitsForItKeepsNoSlots) {
   saver.go();
   drain();
   expect_back(2);
+}
+
+// The one that takes over goes on with what is on the local tier.
+TEST_F(StandingStoreTest, JournalsThatWaitForItKeepNoMemory) {
+  start(PlacementPolicy::kSsdOnly);
+  auto client = std::move(StagingClient::join(*memory_).value());
+  const std::string file = "/store/demo/" + journal_name(job_);
+  standing_.stand(true);
+  const auto stream = client->open(StreamKind::kJournal, encode(JournalText{file}));
+  ASSERT_TRUE(stream.ok());
+  std::vector<std::byte> expected;
+  const auto hand_over = [&] {
+    const auto slot = client->claim(60s);
+    ASSERT_TRUE(slot.ok()) << "the journal has all slots";
+    const auto to = memory_->bytes(slot.value());
+    for (std::byte& byte : to) byte = static_cast<std::byte>(expected.size() * 31 >> 7);
+    const Piece piece{0, expected.size(), to.size()};
+    expected.insert(expected.end(), to.begin(), to.end());
+    client->hand_over(stream.value(), slot.value(), to.size(), {&piece, 1});
+  };
+  const size_t all = 3 * memory_->slots().size();
+  for (size_t i = 0; i < all; ++i) hand_over();
+  EXPECT_FALSE(files_.exists(file));
+  std::thread returns([this] { standing_.stand(false); });
+  stop();
+  returns.join();
+  start(PlacementPolicy::kSsdOnly);
+  for (size_t i = 0; i < 5; ++i) hand_over();
+  client->seal(stream.value());
+  EXPECT_TRUE(comes_true([&] { return client->outcome(stream.value()).has_value(); }));
+  EXPECT_TRUE(client->outcome(stream.value())->ok());
+  EXPECT_EQ(files_.content(file), expected);
+  client->close(stream.value());
+  client.reset();
+  drain();
+  EXPECT_EQ(on_ssd(), std::vector<std::string>());
 }
 
 }  // namespace

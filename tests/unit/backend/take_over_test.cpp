@@ -18,10 +18,13 @@ constexpr const char* kJournal = "/j/abc123-r0.journal";
 // A journal that is told to nobody but the test.
 struct OneJournal {
   OneJournal(FileSystem& files, uint64_t before) {
+    JournalReceiver::Setting setting;
+    setting.file = kJournal;
+    setting.before = before;
     JournalReceiver::Actions actions;
     actions.progress = [](uint64_t) {};
     actions.ended = [this](const Status& status) { ended.set_value(status); };
-    journal = JournalReceiver::start(files, kJournal, before, std::move(actions), {}).value();
+    journal = JournalReceiver::start(files, std::move(setting), std::move(actions)).value();
   }
   std::promise<Status> ended;
   std::shared_ptr<JournalReceiver> journal;

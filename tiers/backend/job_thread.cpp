@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tiers/backend/chunk_thread.h"
+#include "tiers/backend/job_thread.h"
 
 #include <utility>
 
@@ -7,15 +7,15 @@
 
 namespace gpusnap {
 
-ChunkThread::ChunkThread(Spawn spawn, Actions actions)
-    : spawn_(std::move(spawn)), actions_(std::move(actions)) {}
+JobThread::JobThread(Spawn spawn, const char* name, Actions actions)
+    : spawn_(std::move(spawn)), name_(name), actions_(std::move(actions)) {}
 
-ChunkThread::~ChunkThread() {
+JobThread::~JobThread() {
   end();
   join();
 }
 
-bool ChunkThread::add(Job& job) {
+bool JobThread::add(Job& job) {
   if (!join_ && !start()) return false;
   const std::lock_guard lock(mutex_);
   jobs_.push_back(std::move(job));
@@ -23,25 +23,25 @@ bool ChunkThread::add(Job& job) {
   return true;
 }
 
-void ChunkThread::end() {
+void JobThread::end() {
   std::unique_lock lock(mutex_);
   has_ended_ = true;
   changed_.notify_all();
   changed_.wait(lock, [&] { return !is_working_; });
 }
 
-void ChunkThread::join() {
+void JobThread::join() {
   if (join_) std::exchange(join_, {})();
 }
 
-bool ChunkThread::start() {
-  Result<Join> thread = start_thread(spawn_, "chunks", [this] { body(); });
+bool JobThread::start() {
+  Result<Join> thread = start_thread(spawn_, name_, [this] { body(); });
   if (!thread.ok()) return false;
   join_ = std::move(thread.value());
   return true;
 }
 
-void ChunkThread::body() {
+void JobThread::body() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return has_ended_ || !jobs_.empty(); });
@@ -58,7 +58,7 @@ void ChunkThread::body() {
   }
 }
 
-void ChunkThread::work(const Job& job) const {
+void JobThread::work(const Job& job) const {
   if (actions_.gave_up()) return;
   const Status done = no_throw("make a chunk", job);
   if (!done.ok()) actions_.failed(done);

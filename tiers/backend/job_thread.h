@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that makes a part's chunks, so that the part's own thread, which may wait for the
-// store, does not hold up writes to local tiers. The thread starts with the first job, does one job
-// after the other, and ends with end() and join().
+// A thread that writes to local tiers, so that a part's or journal's own thread, which may wait for
+// the store, does not hold that up. The thread starts with the first job, does one job after the
+// other, and ends with end() and join().
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace gpusnap {
 
-class ChunkThread {
+class JobThread {
  public:
   using Job = std::function<Status()>;
   struct Actions {
@@ -24,11 +24,11 @@ class ChunkThread {
     std::function<void(const Status& why)> failed;
   };
 
-  // All that `actions` use outlives the thread.
-  ChunkThread(Spawn spawn, Actions actions);
-  ChunkThread(const ChunkThread&) = delete;
-  ChunkThread& operator=(const ChunkThread&) = delete;
-  ~ChunkThread();  // ends and joins
+  // `name`: the thread's, a literal. All that `actions` use outlives the thread.
+  JobThread(Spawn spawn, const char* name, Actions actions);
+  JobThread(const JobThread&) = delete;
+  JobThread& operator=(const JobThread&) = delete;
+  ~JobThread();  // ends and joins
 
   // Starts the thread if there is none yet. Returns false, and leaves the job alone, if no thread
   // can be had; the next call tries again. By one thread at a time.
@@ -45,6 +45,7 @@ class ChunkThread {
   void work(const Job& job) const;
 
   const Spawn spawn_;
+  const char* const name_;
   const Actions actions_;
   Join join_;  // used by the thread that calls add() and join()
 
