@@ -2,6 +2,7 @@
 // and what is being written is not pruned.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -46,12 +47,12 @@ class Turns {
     }
     return {};
   }
-  bool is_writing(const std::string& job, uint64_t epoch) {
+  bool is_writing(const std::string& job, uint64_t epoch) const {
     const std::lock_guard lock(mutex_);
-    for (const auto& [rank, epochs] : jobs_[job]) {
-      if (epochs.count(epoch) > 0) return true;
-    }
-    return false;
+    const auto ranks = jobs_.find(job);
+    return ranks != jobs_.end() && std::ranges::any_of(ranks->second, [&](const auto& rank) {
+             return rank.second.count(epoch) > 0;
+           });
   }
 
   // A run has committed that epoch of the job. Epochs rise and one run writes at a time: what
@@ -61,14 +62,14 @@ class Turns {
     auto& first = first_[job];
     if (first.first != run) first = {run, epoch};
   }
-  bool is_of_run(const std::string& job, const std::string& run, uint64_t epoch) {
+  bool is_of_run(const std::string& job, const std::string& run, uint64_t epoch) const {
     const std::lock_guard lock(mutex_);
     const auto found = first_.find(job);
     return found != first_.end() && found->second.first == run && found->second.second <= epoch;
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::map<uint32_t, std::set<uint64_t>>> jobs_;
   std::map<std::string, std::pair<std::string, uint64_t>> first_;  // by job: run, epoch

@@ -351,7 +351,7 @@ std::optional<Version> Planner::next_prefetch(int tier) {
     const std::optional<Version> version = queue_.at(i);
     if (!version || !checkpoints_.contains(*version)) continue;
     if (!outcome_.has_value() && version == application_.version) continue;
-    if (is_here_or_faster(*version, tier)) continue;
+    if (claim_here_or_faster(*version, tier)) continue;
     const CopyState here = state(*version, tier);
     const Checkpoint& checkpoint = checkpoints_.at(*version);
     if (tier < checkpoint.fastest || here != CopyState::kInit) continue;
@@ -365,7 +365,7 @@ std::optional<Version> Planner::next_prefetch(int tier) {
 }
 
 // Pins the copy if it is in the tier.
-bool Planner::is_here_or_faster(Version version, int tier) {
+bool Planner::claim_here_or_faster(Version version, int tier) {
   for (int each = 0; each < tier; ++each) {
     if (holds(version, each) || state(version, each) == CopyState::kReadInProgress) return true;
   }

@@ -166,7 +166,7 @@ class Planner {
   bool is_flush_awaited(int tier) const;
   bool is_kept_by_flush(Version version, int tier) const;
   std::optional<Version> next_prefetch(int tier);
-  bool is_here_or_faster(Version version, int tier);
+  bool claim_here_or_faster(Version version, int tier);
   bool is_brought_nearer(Version version, int tier, int source) const;
 
   Room ask(Lane& lane, Version version, int tier, TierCache::Request request);

@@ -294,7 +294,7 @@ bool StagingMemory::exists(const std::string& name) {
   return file >= 0;
 }
 
-bool StagingMemory::is_served() {
+bool StagingMemory::is_served() const {
   const uint32_t pid = header().server.load(std::memory_order_acquire);
   return !is_ending({pid, header().server_started.load(std::memory_order_relaxed)});
 }

@@ -57,9 +57,10 @@ class StagingMemory {
   static std::string name_for(const std::string& node);
 
   // Whether there is a server that runs. A look at the system: now and then.
-  bool is_served();
+  bool is_served() const;
 
   PoolHeader& header() { return *at<PoolHeader>(0); }
+  const PoolHeader& header() const { return *at<PoolHeader>(0); }
   std::span<ClientEntry> clients() { return {at<ClientEntry>(layout_.clients_at()), kMostClients}; }
   std::span<StreamEntry> streams() { return {at<StreamEntry>(layout_.streams_at()), kMostStreams}; }
   std::span<TicketEntry> tickets() { return {at<TicketEntry>(layout_.tickets_at()), kMostTickets}; }
@@ -103,7 +104,7 @@ class StagingMemory {
 
  private:
   template <class T>
-  T* at(uint64_t offset) {
+  T* at(uint64_t offset) const {
     return reinterpret_cast<T*>(start_ + offset);
   }
 
