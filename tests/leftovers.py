@@ -30,7 +30,7 @@ def in_shared_memory(since):
 
 
 def is_named_by(process, paths):
-    """Those of the paths that a process has mapped or open, works in, or was told of."""
+    """The paths that a process has mapped or open, works in, or was told of."""
     told = ''
     for name in ('maps', 'cmdline', 'environ'):
         try:

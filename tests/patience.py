@@ -40,8 +40,8 @@ def wait(process, seconds):
 
 
 def communicate(process, seconds):
-    """What it puts out on pipes until it ends. Raises TimeoutExpired, and leaves it running, as
-    process.communicate does."""
+    """Returns what the process puts out on pipes until it ends. Raises TimeoutExpired, and leaves
+    the process running, as process.communicate does."""
     return _until_it_ends(process, seconds, lambda look: process.communicate(timeout=look))
 
 

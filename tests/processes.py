@@ -70,7 +70,7 @@ class Process:
         return all(state in 'TZ' for state in self.states())
 
     def stacks(self):
-        """Of all its threads, as far as they can be had."""
+        """The stacks of all its threads, as far as they can be had."""
         if shutil.which('gdb') is not None:
             try:
                 return patience.run(['gdb', '-batch', '-p', str(self.number), '-ex',
@@ -114,7 +114,7 @@ def is_group_gone(group):
 
 
 class Backends:
-    """Those of a test, whose nodes (GPUSNAP_NODE) have the names of its folder and of folders in it."""
+    """A test's backends. Their nodes (GPUSNAP_NODE) are named after its folder or folders in it."""
 
     SECONDS = 120  # for one of them to end
     AREA = r'gpusnap-\d+-\d+-[0-9a-f]{16}'  # the name of the memory that it shares with programs
@@ -172,6 +172,6 @@ class Backends:
         stayed = self.shared_memory()
         for area in stayed:
             os.remove(area)
-        # What one leaves that was killed, another one would have taken over.
+        # Memory that a killed backend left is for another one to take over.
         if stayed and not self.killed:
             raise AssertionError('shared memory stayed: ' + ', '.join(stayed))

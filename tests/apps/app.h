@@ -1,5 +1,5 @@
-// What every program in this folder shares: reaching the driver, running kernels, and telling what
-// came out. The programs are ordinary clients of the driver API.
+// Shared by every program in this folder: reaching the driver, running kernels, and reporting
+// results. The programs are ordinary clients of the driver API.
 //
 // They reach it in the three ways that programs do: linked against libcuda.so.1 (nothing defined),
 // by dlopen and dlsym (APP_DLSYM), or by asking cuGetProcAddress_v2 (APP_PROC_ADDRESS). All code of

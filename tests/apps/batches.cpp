@@ -159,7 +159,7 @@ int run(int steps) {
   const Module module(kBatchesPtx);
   const CUfunction advance = module.function("advance");
   Program program;
-  // What it refuses it refuses again in a replay, and tells of the same copy.
+  // A replay refuses the refused batch again, and names the same copy.
   const Buffer<unsigned> two(2);
   CUdeviceptr to[] = {two.address(), two.address() + kWord}, from[] = {to[1], to[0]};
   size_t sizes[] = {kWord, 0}, first = 0, failed = 77;

@@ -14,7 +14,7 @@ namespace app {
 
 constexpr unsigned kThreads = 128;
 
-// What one stream brings, and what its host functions make of it.
+// Page-locked memory that one stream copies to, and the sum that its host functions make of it.
 class Inbox {
  public:
   Inbox() { CHECK(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING)); }

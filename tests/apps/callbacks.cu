@@ -1,4 +1,4 @@
-// What functions of the host look at.
+// Changes the cells, which host functions look at.
 #include "callbacks.h"
 
 KERNEL void drift(unsigned* cells, unsigned by) {

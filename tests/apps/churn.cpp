@@ -1,5 +1,5 @@
-// Allocation churn: blocks of many sizes are made, filled in several ways, mixed with one another,
-// copied and freed, some of them with a pitch. What every block holds is mirrored by the host.
+// Allocation churn: blocks of many sizes are allocated, filled in several ways, mixed with one
+// another, copied and freed, some of them with a pitch. The host mirrors the bytes of every block.
 #include "churn.h"
 
 #include <algorithm>

@@ -374,7 +374,7 @@ void churn(int steps) {
       CHECK(cuMemFree_v2(old.address));
       blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(gone));
     }
-    // What was freed can be had by the next; the host's side comes and goes as well.
+    // The next allocation can have the freed memory; the host's side comes and goes as well.
     Pinned<unsigned> pinned(1 + random.below(5000));
     std::fill(pinned.span().begin(), pinned.span().end(), static_cast<unsigned>(step));
     const size_t bytes = std::min(pinned.bytes(), sizeof(unsigned) * kCells);
@@ -605,8 +605,8 @@ void by_file(int steps) {
   plain(steps);
 }
 
-// What it gives to the device is what a file in the working folder says: as bytes, or as a kernel's
-// argument.
+// The program gives the device the number in a file of the working folder: as bytes, or as a
+// kernel's argument.
 unsigned from_file() {
   unsigned value = 0;
   std::ifstream("value.txt") >> value;
@@ -646,8 +646,8 @@ void tasks_by_file(int steps) {
   plain(steps);
 }
 
-// Two threads load the same code, each for itself: the file says which of them comes late. What the
-// code has in its variables is soon another thing in each.
+// Two threads load the same code, each for itself; the file says which of them is late. The
+// variables of the code soon differ between the two.
 void loads_by_file(int steps) {
   const unsigned late = from_file() % 2;
   CUcontext context = nullptr;
@@ -704,7 +704,7 @@ void unproven_thread(int steps) {
   });
 }
 
-// Of what is not followed: a word for the host.
+// A word for the host, by a call that is not followed.
 void signal_host(CUstream stream) {
   Pinned<unsigned> word(1, CU_MEMHOSTALLOC_DEVICEMAP);
   word[0] = 0;

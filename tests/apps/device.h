@@ -1,5 +1,5 @@
-// What device code needs when clang compiles it to PTX with no CUDA headers at hand, and what lets
-// the same per-element arithmetic be compiled for the host, which checks the device's results.
+// Declarations that let clang compile device code to PTX without CUDA headers, and let the same
+// per-element arithmetic be compiled for the host, which checks the device's results.
 #pragma once
 
 #ifdef __CUDA__

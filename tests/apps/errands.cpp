@@ -1,6 +1,6 @@
-// A pool: four threads take tasks from one queue, whichever comes first, and each run another one.
-// What a task does is the same whoever does it; each has cells and a stream of its own. All tasks
-// of a round are done before the next.
+// A pool: four threads take tasks from one queue, whichever comes first, so each run gives a thread
+// other tasks. A task does the same in any thread; each has cells and a stream of its own. All
+// tasks of a round are done before the next round.
 #include "errands.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// What is done for a task with its cells.
+// The work of a task on its cells.
 #include "errands.h"
 
 KERNEL void stir(unsigned* cells, const unsigned* given, unsigned task, unsigned round) {

@@ -134,7 +134,7 @@ class Expandable {
     }
     return cells;
   }
-  // What the driver says of the last piece: who may use it, and where it lies in what.
+  // The driver's answers about the last piece: its access, and its offset in a range of some size.
   struct Said {
     unsigned long long access = 0;
     uint64_t offset = 0;

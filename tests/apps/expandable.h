@@ -4,7 +4,7 @@
 
 constexpr unsigned kPieceBytes = 2 << 20;
 constexpr unsigned kPieceWords = kPieceBytes / 4;
-// Of each piece of the vector only so many words count, spread over all of it.
+// Each piece of the vector has only this many words that count, spread over all of the piece.
 constexpr unsigned kCells = 400;
 constexpr unsigned kStep = kPieceWords / kCells;
 

@@ -1,4 +1,4 @@
-// What the nodes of a graph do.
+// The kernels of the graphs' nodes.
 #include "graph.h"
 
 KERNEL void turn(unsigned* cells, unsigned count, unsigned by) {

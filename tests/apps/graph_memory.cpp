@@ -125,7 +125,7 @@ class Memories {
     if (which == 0) {
       CHECK(cuGraphAddMemFreeNode(&freed, graph, &last, 1, from));
     } else {
-      // What the first of them left becomes the first graph's again, by a copy.
+      // A copy gives the first graph again what the first of them left.
       CUDA_MEMCPY3D copy{};
       copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
       copy.srcDevice = to;
@@ -192,7 +192,7 @@ int run(int steps) {
   std::iota(host.start.begin(), host.start.end(), 1u);
   Memories memories(host.start);
   for (int step = 0; step < steps; ++step) {
-    // What there is at the synchronisations is the memory of one graph or of another.
+    // At a synchronisation, the memory of one graph or of another one is allocated.
     switch (step % 3) {
       case 0:
         memories.begin();

@@ -1,4 +1,4 @@
-// What the kernels of the graphs do.
+// The kernels of the graphs.
 #include "graph_memory.h"
 
 KERNEL void grow(unsigned* to, const unsigned* from, unsigned by) {

@@ -32,7 +32,7 @@ struct Stir {
   Stir& operator=(const Stir&) = delete;
 };
 
-// What a function of the host finds in pinned memory, and what it makes of it.
+// The cells that a host function finds in pinned memory, and the sum that it makes of them.
 struct Watcher {
   const unsigned* seen = nullptr;
   unsigned factor = 3;

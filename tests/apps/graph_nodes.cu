@@ -1,4 +1,4 @@
-// What the kernels of the graphs do.
+// The kernels of the graphs.
 #include "graph_nodes.h"
 
 KERNEL void stir(unsigned* cells, unsigned count, unsigned with) {

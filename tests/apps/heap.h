@@ -2,5 +2,5 @@
 
 #include "device.h"
 
-// Of each block the program sets the words with an even index, and the device adds them up.
+// The program sets the words of each block that have an even index, and the device adds them up.
 constexpr unsigned kSetEvery = 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Much device memory, of which each step changes a little, and some of it lies elsewhere in the end
-// than in the beginning. What the program puts out depends on every byte.
+// Much device memory. Each step changes a little of it, and some of it lies elsewhere at the end
+// than at the beginning. The output depends on every byte.
 //
 //   hoard [STEPS [MIB]]
 //

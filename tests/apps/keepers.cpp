@@ -13,8 +13,8 @@
 
 namespace app {
 
-// What graphs bring, and whether one still may. The driver says when none does, on a thread of its
-// own; only then the program gives the memory back.
+// The words that graphs copy to the device, and whether a graph still may. The driver says on a
+// thread of its own when none may any more; only then does the program free the memory.
 class Cargo {
  public:
   explicit Cargo(unsigned seed) { std::iota(words_.data(), words_.data() + kCells, seed); }

@@ -4,8 +4,8 @@
 
 constexpr unsigned kCells = 4096;
 
-// What a kernel does to a cell, which knows how many threads its block has: all earlier values stay
-// in it.
+// A kernel's change to a cell: all earlier values stay in it, and the number of threads of the
+// block goes into it.
 BOTH unsigned kept(unsigned cell, unsigned word, unsigned threads) {
   return (cell ^ word) * 2654435761u + (cell >> 11) + threads;
 }

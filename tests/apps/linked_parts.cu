@@ -1,4 +1,4 @@
-// What the kernel needs.
+// The other half of the kernel's code.
 #include "linked.h"
 
 DEVICE unsigned steps_taken = 0;

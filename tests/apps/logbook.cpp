@@ -1,6 +1,6 @@
-// A program that makes mistakes, and counts what the driver says of them: to a function of its own,
-// that it named before the cut, and in the driver's log. What it asks of core dumps it asks once,
-// and finds it again later. All of it goes into device memory.
+// A program that makes mistakes, and counts the driver's messages about them: in a function of its
+// own, which it registered before the cut, and in the driver's log. It sets the attributes of core
+// dumps every 40 steps, and reads them in every step. All of it goes into device memory.
 //
 // With "told" as a second argument it is told of mistakes in calls that a replay does not make
 // again.

@@ -1,4 +1,4 @@
-// What the driver has said, as far as it is a number.
+// Mixes an entry of the logbook, a number, into the cells.
 #include "logbook.h"
 
 KERNEL void enter(unsigned* cells, unsigned entry) {

@@ -39,7 +39,7 @@ constexpr char kPtx[] = R"(
 }
 )";
 
-// What the host sees of the code's variables, and what they should be.
+// The code's variables as the host sees them, and a model of what they should be.
 class Variables {
  public:
   void place(CUdeviceptr cells, CUdeviceptr total, CUdeviceptr factor) {
@@ -153,7 +153,7 @@ int run(int steps) {
       step_of(lasting.stir(), lasting.variables(), turn * 3);
       step_of(library.stir(), library.variables(), turn * 5);
       if (step % 9 == 8) {
-        // What it computes is on its way when it goes.
+        // The module is unloaded while its kernel may still run.
         launch(fleeting.stir(), {kCells / kThreads, kThreads}, nullptr, turn);
         fleeting.renew();
       }

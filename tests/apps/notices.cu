@@ -1,4 +1,4 @@
-// What the host is told of.
+// Changes the cells, of which the host is told.
 #include "notices.h"
 
 KERNEL void drift(unsigned* cells, unsigned by) {

@@ -61,7 +61,7 @@ class Pools {
     }
   }
 
-  // What was kept of an earlier step, and the state.
+  // The state, and the last word of the part that was kept of an earlier step.
   std::vector<unsigned> look() {
     std::vector<unsigned> values(kCells);
     CHECK(cuMemcpyDtoHAsync_v2(values.data(), state_.address(), state_.bytes(), streams_[2]));
@@ -82,7 +82,7 @@ class Pools {
   }
 
  private:
-  // What `later` does from now on comes after all that `earlier` has to do.
+  // Orders all later work of `later` after all that `earlier` has to do.
   void order(unsigned event, unsigned earlier, unsigned later) {
     CHECK(cuEventRecord(events_[event], streams_[earlier]));
     CHECK(cuStreamWaitEvent(streams_[later], events_[event], 0));

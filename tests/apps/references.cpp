@@ -1,6 +1,6 @@
-// Texture and surface references, as programs used them before there were objects: the code names
-// them, and how they are bound and read was set before the cut. What is in the arrays, nobody but
-// the kernel has written.
+// Texture and surface references, which programs used before there were objects: the code names
+// them, and their bindings and ways of reading were set before the cut. Only the kernel has written
+// the contents of the arrays.
 #include <array>
 
 #include "app.h"
@@ -82,7 +82,7 @@ std::vector<float> field_of(unsigned number) {
   return cells;
 }
 
-// Of the four cells around a corner; outside it is the nearest one.
+// The sum of the four cells around a corner; a cell outside stands for the nearest one inside.
 unsigned sum_at(const std::vector<float>& field, unsigned x, unsigned y) {
   const unsigned right = std::min(x + 1, kSide - 1), above = std::min(y + 1, kSide - 1);
   return static_cast<unsigned>(field[y * kSide + x] + field[y * kSide + right] +

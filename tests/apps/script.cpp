@@ -1,8 +1,8 @@
 // A program whose calls to the driver are a text: script FILE. A line is a command and its
-// arguments; "NAME: command" is given to a thread of that name, which the program does not wait for
-// until "join NAME"; of one whose name is in the environment it says $VARIABLE. What is not said to
-// be asynchronous here is not. A thread that is given "NAME: command" gives that to another one,
-// which it makes where there is none yet.
+// arguments. "NAME: command" is given to a thread of that name; the program waits for this thread
+// only at "join NAME". $VARIABLE stands for a thread's name that is in the environment. Commands
+// are synchronous unless this list says otherwise. A thread that is given "NAME: command" gives it
+// to another thread, which it makes if there is none yet.
 //
 //   stream NAME            a non-blocking stream; "default" is the legacy default stream
 //   alloc NAME WORDS       device memory, set to junk of its own
@@ -25,12 +25,11 @@
 //   flag NAME              makes what is waited for, before a capture
 //   host NAME STREAM       a host function that ends then; then says that it ran
 //   attend FILE STREAM     a host function that makes FILE.begun, and ends when there is FILE
-//   rework FILE NAME STREAM   a host function that doubles the words of what "pin" made and adds
-//   one:
-//                          the first half, then makes FILE.begun, then the rest when there is FILE
-//   fetch NAME FROM STREAM an asynchronous copy of the words to what "pin" made; store TO NAME
-//   STREAM
-//                          one of them from there
+//   rework FILE NAME STREAM       a host function that doubles the words of what "pin" made and
+//                          adds one: the first half, then makes FILE.begun, then the rest when
+//                          there is FILE
+//   fetch NAME FROM STREAM        an asynchronous copy of the words to what "pin" made
+//   store TO NAME STREAM          one of them from there
 //   stick VARIABLE STREAM  a host function that ends when there is the file that this says in
 //                          the environment; never, where that is empty
 //   release NAME
@@ -83,7 +82,7 @@ namespace app {
 
 constexpr unsigned kThreads = 64;
 
-// What the device and a host function wait for.
+// A gate that kernels and host functions wait for.
 struct Flag {
   Pinned<unsigned> seen_by_device{1};
   std::atomic<bool> released{false};
@@ -593,7 +592,7 @@ class Script {
 
   CUcontext context_ = nullptr;
   std::unique_ptr<Module> module_;
-  // What threads use has been made by the first one, but for flags.
+  // The first thread makes everything that threads use, except flags.
   std::map<std::string, CUstream> streams_;
   std::map<std::string, Memory> memory_;
   std::map<std::string, Physical> physical_;

@@ -144,7 +144,7 @@ void leave_clocks_by_signals() {
   }
 }
 
-// What a child draws is not what its parent does, in a replay neither.
+// A child draws other numbers than its parent, in a replay too.
 void part_with_a_child(Seed& seed) {
   std::array<int, 2> pipe_ends{};
   if (pipe(pipe_ends.data()) != 0) fail("pipe", "none");

@@ -6,7 +6,7 @@ constexpr unsigned kPoints = 8192;
 constexpr unsigned kPointThreads = 128;
 constexpr unsigned kPointBlocks = kPoints / kPointThreads;
 
-// What a block tells the host by writing into memory that both see.
+// The report that a block writes into memory that the host sees, too.
 struct Report {
   double largest;
   unsigned step;

@@ -1,5 +1,6 @@
 // Graphs with nodes that write words and wait for words: for one that the host writes, and for
-// those that they have written. What they write is changed now and then, and else what it was.
+// those that the graphs have written. The words to write are changed in some steps and stay the
+// same in others.
 #include "signal_nodes.h"
 
 #include <array>

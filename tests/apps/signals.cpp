@@ -84,7 +84,8 @@ int run(int steps) {
     Words words(writer);
     std::vector<uint64_t> sums(kWords, 1);
     const Buffer<uint64_t> device_sums(sums);
-    // Of the steps: written, read by the device; and let go by the host.
+    // The last turn that was written, and the last that the device has read. `gate`: the last turn
+    // that the host let go.
     const Buffer<uint64_t> turns(std::vector<uint64_t>(2));
     const CUdeviceptr written = turns.address(), read = written + sizeof(uint64_t);
     Pinned<uint32_t> gate(1, CU_MEMHOSTALLOC_DEVICEMAP);

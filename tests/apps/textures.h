@@ -7,7 +7,7 @@ constexpr int kLevelSide = 16;  // of the first level
 constexpr int kLevels = 3;
 constexpr int kWeights = 64;
 
-// Of whole numbers that are small enough for any filter to be exact.
+// Whole numbers only, small enough for any filter to be exact.
 BOTH float mixed(float sum_of_four, float level, unsigned weight, int x) {
   const unsigned value = static_cast<unsigned>(sum_of_four) + 3 * static_cast<unsigned>(level) +
                          weight + static_cast<unsigned>(x);

@@ -17,7 +17,7 @@ constexpr size_t kPoolBytes = 2 << 20;
 constexpr unsigned kPlaces = 4;  // of a sheet, which is so many tiles wide
 constexpr unsigned kEdge = 40;   // elements of each row in the last one
 constexpr unsigned kTailSide = kTileSide / 2;
-// Of two pools, one for each tile that has moved, the one that is left behind, and some of others'.
+// Two pools, one for each tile that has moved, the one that is left behind, and some of others'.
 constexpr size_t kMostMemory = 12 * kPoolBytes;
 
 class Pool {
@@ -42,7 +42,7 @@ class Pool {
   CUmemGenericAllocationHandle handle_ = 0;
 };
 
-// What it holds is in rows of kTileSide, whatever it is mapped into.
+// The cells lie in rows of kTileSide, whatever the tile is mapped into.
 struct Tile {
   std::shared_ptr<Pool> pool;
   uint64_t offset = 0;

@@ -2,7 +2,7 @@
 
 #include "device.h"
 
-// Of elements of 32 bits.
+// A tile's elements have 32 bits.
 constexpr unsigned kTileSide = 128;
 constexpr unsigned kTileCells = kTileSide * kTileSide;
 

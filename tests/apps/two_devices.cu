@@ -1,4 +1,4 @@
-// What each device does. The variables exist once on each.
+// The work of each device. The variables exist once on each.
 #include "two_devices.h"
 
 extern "C" {

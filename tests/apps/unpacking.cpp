@@ -101,7 +101,7 @@ class Mapped {
   CUdeviceptr address_ = 0;
 };
 
-// Of a pool whose memory the engine knows.
+// Memory of a pool that was made for the decompression engine.
 class Pooled {
  public:
   explicit Pooled(CUstream stream) : stream_(stream) {
@@ -184,7 +184,7 @@ class Program {
     size_t failed = 0;
     CHECK(cuMemBatchDecompressAsync(pieces.data(), kPieces, 0, &failed, stream_));
   }
-  // What it refuses it refuses again in a replay, and tells of the same piece.
+  // A replay refuses the refused batch again, and names the same piece.
   size_t refused() {
     std::array pieces{packs_[0].to(cells_.address(), written_.address(), true),
                       packs_[1].to(0, written_.address(), true)};

@@ -1,4 +1,4 @@
-// What each worker does with its cells.
+// The kernels of a worker, on its cells.
 #include "workers.h"
 
 KERNEL void advance(unsigned* cells, const unsigned* noise, unsigned step) {

@@ -44,7 +44,8 @@ double seconds_since(SteadyClock::time_point begun) {
   return Seconds(SteadyClock::now() - begun).count();
 }
 
-// What a rank saves: of a few MiB, again and again, as its own memory would not fit.
+// The bytes that a rank saves. A few MiB are saved again and again: memory of a rank's size would
+// not fit.
 std::vector<std::byte> source_of(const Setup& setup) {
   std::vector<std::byte> bytes(setup.slot);
   if (setup.data == "random") {
@@ -318,7 +319,7 @@ void print_model(const Setup& setup, FileSystem& files, const std::string& folde
   std::printf("}\n");
 }
 
-// What was saved; the calibration stays.
+// Removes the saved files; the calibration stays.
 void remove_saved(const Folders& folders) {
   std::filesystem::remove_all(folders.pfs);
   if (folders.ssd.empty()) return;

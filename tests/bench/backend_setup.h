@@ -1,4 +1,4 @@
-// What backend_driver measures, as its arguments say.
+// A measurement of backend_driver, as its arguments describe it.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What a barrier costs with the preloaded library and without it, in one run: MPI_Barrier is the
-// library's, PMPI_Barrier goes past it. Likewise MPI_Allreduce of one number. In turn, so that both
-// meet the same machine; rank 0 prints the median of all rounds, in nanoseconds.
+// Measures a barrier with the preloaded library and without it, in one run: MPI_Barrier is the
+// library's, PMPI_Barrier goes past it. Likewise MPI_Allreduce of one number. The two take turns,
+// so that both meet the same machine; rank 0 prints the median of all rounds, in nanoseconds.
 #include <mpi.h>
 
 #include <algorithm>

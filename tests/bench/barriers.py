@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What barriers and small reductions cost with the library preloaded, between checkpoints: beside
-those that go past it, in the same process, for each MPI that the build has. What the library costs
-both alike does not show. Also without the library, where the two are the same: what is left there is
-the noise. Medians. Where ranks are more than processors, a rank that waits gives its processor away,
-and the scheduler decides the times."""
+"""Measures barriers and small reductions with the library preloaded, between checkpoints, beside
+those that go past it, in the same process, for each MPI that the build has. A cost that the library
+adds to both alike does not show. The same is measured without the library, where the two are equal:
+the difference that is left there is the noise. Prints medians. With more ranks than processors, a
+rank that waits gives its processor away, and the scheduler decides the times."""
 import argparse
 import os
 import pathlib

@@ -1,11 +1,11 @@
-// What a chain costs a restore: a full checkpoint, and the same memory as a full one with
-// increments behind it, read and checked in turn, in one run on one device. Prints tables of their
-// own.
+// Measures how much a chain costs a restore: a full checkpoint, and the same memory as a full one
+// followed by increments, are read and checked in turn, in one run on one device. Prints tables of
+// its own.
 //
 //   chain_bench [MIB [INCREMENTS]]: of device memory (512), of the chain (32)
 //
-// The folder is the temporary one ($TMPDIR). Read as a restore reads, past the page cache where the
-// file system has that, into memory that stands for the device's.
+// The folder is the temporary one ($TMPDIR). The files are read as a restore reads them, past the
+// page cache if the file system has that, into memory that stands for the device's.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -78,7 +78,8 @@ class Chain {
   }
   std::mt19937_64& random() { return random_; }
 
-  // Of the zones, in order; on top of the last one unless it is full. Its epoch.
+  // Saves the zones, in order: as an increment to the last checkpoint unless `full`. Returns the
+  // epoch.
   uint64_t save(const std::vector<uint64_t>& zones, bool full) {
     const CheckpointPlace place{place_.folder, place_.folder_name, "run", ++epoch_, 0};
     Commit commit(posix_file_system(), place);

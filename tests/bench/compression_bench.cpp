@@ -1,4 +1,4 @@
-// What compressing costs and gives, by processor time: each form on data of several kinds.
+// Measures the processor time and the gain of compression: each form on data of several kinds.
 #include <ctime>
 
 #include <algorithm>
@@ -115,7 +115,7 @@ void forms(int level) {
   }
 }
 
-// What of a chunk is compressed for its sample, and how long that takes.
+// Measures how much of a chunk is compressed for its sample, and how long that takes.
 void samples() {
   const auto sampler = get(Sampler::make({}, monotonic_clock()));
   std::printf(

@@ -105,7 +105,7 @@ def changes(runs, options):
 
 
 def program(runs, _):
-    """What checkpoints cost a program that computes in between, by who waits for what."""
+    """The cost of checkpoints for a program that computes in between, by who waits for what."""
     keys = {**BASE, 'ranks': 16, 'bytes': RANK, 'checkpoints': CHECKPOINTS,
             'compute_ms': round(1000 * COMPUTE_S)}
     compared = runs.compare({

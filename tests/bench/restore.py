@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What reading ahead changes for a restore: how long it waits for files at the cut, and how long its
-replay lasts. A program with much device memory on the software GPU is restored from a store that
-gives a fixed number of bytes a second (tests/bench/slow_reads.cpp; the store lies in memory), after a
-replay that lasts at least as long as the read. All ways in turn, so that each meets the same machine.
+"""Measures how reading ahead changes a restore: how long it waits for files at the cut, and how
+long its replay lasts. A program with much device memory on the software GPU is restored from a
+store that gives a fixed number of bytes a second (tests/bench/slow_reads.cpp; the store lies in
+memory), after a replay that lasts at least as long as the read. All ways take turns, so that each
+meets the same machine.
 
-The host sleeps in the replay, or computes, where reading ahead takes something from it.
+In the replay the host either sleeps or computes; when it computes, reading ahead takes processor
+time from it.
 
-Ends with 1 where reading ahead leaves more than half of the wait, or makes the replay longer by more
-than 2 % and by more than the rounds differ. With --check only what does not depend on time counts."""
+Ends with 1 if reading ahead leaves more than half of the wait, or makes the replay longer by more
+than 2 % and by more than the rounds differ. With --check only results that do not depend on time
+count."""
 import argparse
 import os
 import pathlib
@@ -103,7 +106,7 @@ class Bench:
         return at - begun - took / 1e3, waited / 1e3, memory, ssd
 
     def rounds(self, host, expected):
-        """What each way came to, and the load meanwhile."""
+        """Returns the results of each way, and the load meanwhile."""
         results, loads = {}, [os.getloadavg()[0]]
         for _ in range(self.arguments.rounds):
             for way in self.ways:
@@ -114,7 +117,7 @@ class Bench:
         return results, loads
 
     def check(self, way, results):
-        """What holds in each round, however fast it was."""
+        """Checks what holds in each round, however fast the round was."""
         for _, _, memory, ssd in results:
             right = {'off': memory == 0 and ssd == 0, 'memory': ssd == 0,
                      'half of it in memory': ssd == 0 and memory <= self.arguments.mib // 2}
@@ -141,7 +144,7 @@ def state(build):
 
 
 def judge(results):
-    """What is beyond a bar, one line each."""
+    """Names each way that is beyond a bar, one line each."""
     replay = {way: [each[0] for each in found] for way, found in results.items()}
     waited = {way: statistics.median(each[1] for each in found)
               for way, found in results.items()}

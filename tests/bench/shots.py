@@ -62,7 +62,7 @@ INTERVALS = [5, 10, 20, 30, 40, 50]  # ms
 CACHES = [1, 2, 4, 8]                # GiB
 GPUS = [1, 2, 4, 8, 16, 32]
 NODE = 8  # GPUs
-# What is not known for sure.
+# Variants of the constants that are not known for sure.
 MODELS = {
     'as above': '',
     'drives as in section 5.4.2': 'drives=5.48e9',  # 685 MB/s for each of 8 processes
@@ -85,8 +85,8 @@ MANAGED_MODELS = {
     'host pages mapped before': 'pinning=0',
 }
 
-# Of the deep tiers talk (slide 35): the best restore throughput beside "state-of-the-art solutions",
-# which are ADIOS2 and FIFO there.
+# The deep tiers talk (slide 35): the best restore throughput, as a multiple of that of the
+# "state-of-the-art solutions", which are ADIOS2 and FIFO there.
 PUBLISHED_FIFO = {'sequential': 7.5, 'reverse': 8.7, 'irregular': 11.7}
 PUBLISHED_WAIT = 2.0  # times less I/O wait at least (abstract)
 # Times the rate of checkpoints and restores of managed memory: in the worst case, in the best one
@@ -131,7 +131,7 @@ def both_rates(result):
 
 
 def fault(result):
-    """What is wrong with a result; empty if nothing is."""
+    """Returns what is wrong with a result; empty if nothing is."""
     gpus = result['gpus']
     if result['fault']:
         return result['fault']
@@ -180,8 +180,9 @@ class Bench(simulated.Bench):
                      f'for checkpoints {least_write_wait(shot):.2f} s')
 
     def print_inside(self, found):
-        """What the predictor expected when a copy had arrived, beside the time until it was flushed or
-        consumed (median of the relative errors); and how full caches have been."""
+        """Prints the predictor's error: the time that it expected when a copy had arrived, against
+        the time until the copy was flushed or consumed (median of the relative errors). Also prints
+        how full the caches were."""
         columns = {'flush, error': ('flush_error', 1), 'restore, error': ('restore_error', 1),
                    'device cache, GiB': ('device_peak', GIB), 'host cache, GiB': ('host_peak', GIB)}
         rows = {f'{sizes}, {order}, {"after flushes" if wait else "at once"}': (wait, sizes, order)

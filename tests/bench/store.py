@@ -53,7 +53,7 @@ def scaled(options, bytes_of_rank):
 
 
 def allowed_memory(keys):
-    """What the settings allow: the staging area, and, where anything is compressed, its buffers."""
+    """The memory that the settings allow: the staging area, and compression buffers if any."""
     buffers = 0
     if keys.get('compress', 'off') != 'off':
         buffers = keys['ranks'] * keys.get('writes', WRITES) * backend_runs.size(keys['slot'])

@@ -64,7 +64,7 @@ class GpuSuite(unittest.TestCase):
         self.assertLess(found['stored_bytes'], MEMORY * 2**20 / 3)
 
     def test_it_reads_checkpoints_back(self):
-        """Whoever keeps them: all bytes are compared by the program."""
+        """With either keeper: the program compares all bytes."""
         module = gpu_suite()
         suite = module.Suite(BUILD, True, None, 1)
         self.addCleanup(shutil.rmtree, suite.folder)
@@ -91,7 +91,7 @@ class Organisations(unittest.TestCase):
         cls.bench.check_build()
 
     def least(self, program, organisation, second, is_enough=lambda milliseconds: False):
-        """Of the times that a run takes; of no more runs than needed."""
+        """The least time of a run; makes no more runs than needed."""
         times = []
         while len(times) < TRIES and not (times and is_enough(min(times))):
             times.append(self.bench.timed(program, organisation, second, None, None)[0])

@@ -1,4 +1,4 @@
-// What the tiers cost: an entry that is appended to the journal while the program makes a call, the
+// Measures the tiers: an entry that is appended to the journal while the program makes a call, the
 // work around a checkpoint, and how fast large files are written and read.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -163,7 +163,7 @@ double page_cache() {
   return kib * 1024;
 }
 
-// What a file costs the page cache while it is there.
+// Measures how much of the page cache a file takes while it is there.
 class CacheGrowth {
  public:
   void add(const std::string& path) {

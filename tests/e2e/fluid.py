@@ -311,7 +311,7 @@ def digest(field):
 
 
 def check():
-    """What numpy says of the last step's results."""
+    """Compares the last step's results with numpy's."""
     close = lambda found, wanted: bool(numpy.allclose(found, wanted, rtol=1e-4, atol=1e-4))
     z = signal.to_numpy() @ [1, 1j]
     kept = position.to_numpy()

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 
 COMPONENT = 'non-free'
-# What the distribution signs with, where its sources name the key instead of trusting every one.
+# The key that the distribution signs with, for sources that name it instead of trusting every key.
 KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 SECONDS = 300  # that one command of apt may take
 

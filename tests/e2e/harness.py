@@ -1,8 +1,8 @@
-"""What the end-to-end tests share: running programs with and without checkpoints, killing them,
+"""Shared by the end-to-end tests: running programs with and without checkpoints, killing them,
 restoring them, and looking at what was left.
 
 Every test works in folders of its own below one temporary folder, so that tests may run at the same
-time. Where chance decides (when a program is killed) it comes from one seed, which is printed;
+time. Decisions of chance (when a program is killed) come from one seed, which is printed;
 GPUSNAP_TEST_SEED sets it. The build to test is in GPUSNAP_TEST_BUILD.
 """
 import collections
@@ -107,9 +107,9 @@ PROGRAMS = {
 
 # Their kernels write through pointers that device memory holds, or may: the first snapshot is torn.
 TEARING = {'pointers', 'runtime/pointers', 'runtime/globals'}
-# What the driver says on standard error of those that make mistakes on purpose begins so.
+# Programs that make mistakes on purpose, and how the driver's lines on standard error begin.
 SAID = {'logbook': 'simcuda: '}
-# What a program's runs have in their environment.
+# The environment of a program's runs.
 PROGRAM_SETTINGS = {
     'two_devices': {'SIMCUDA_DEVICES': '2'},
     'peers': {'SIMCUDA_DEVICES': '2'},
@@ -123,7 +123,7 @@ def app(name):
 
 
 def built(names):
-    """Of these programs the ones that this build has, in order: some need the toolkit."""
+    """The programs among these that this build has, in order: some need the toolkit."""
     return [name for name in sorted(names) if os.path.exists(app(name))]
 
 
@@ -223,7 +223,8 @@ class TestCase(unittest.TestCase):
     # ---- stores ----
 
     def begin_store(self):
-        """A store that is not there yet. What is still done in the one before is in nobody's way."""
+        """Begins a store that is not there yet. Work that still goes on in the one before stays
+        apart from it."""
         self._stores += 1
         self.store = os.path.join(self.folder, 'store%d' % self._stores)
 
@@ -304,13 +305,13 @@ class TestCase(unittest.TestCase):
         return run
 
     def reference(self, command, **settings):
-        """What an undisturbed run puts out: the run, ended."""
+        """Runs a program undisturbed; returns the ended run."""
         return self.finish(self.start_plain(command, **settings))
 
     # ---- checkpoints ----
 
     def checkpoints(self):
-        """What `gpusnap list --json` says; nothing where there is no store yet."""
+        """The checkpoints that `gpusnap list --json` names; none if there is no store yet."""
         if not os.path.exists(self.store):
             return []
         listed = self.tool('list', '--json')
@@ -335,8 +336,8 @@ class TestCase(unittest.TestCase):
         return self.show(checkpoint)['ranks'][rank]['launches']
 
     def settle(self):
-        """What a killed program has handed over goes on to the store: until all of it is there. The
-        backend may still merge it."""
+        """Waits until the store has everything that a killed program handed over. The backend may
+        still merge it."""
         waited = self.tool('wait', '--timeout', '10m')
         self.assertEqual(waited.returncode, 0, waited.stderr)
 

@@ -54,7 +54,7 @@ class Job(harness.Run):
         """By their number the ranks that have got to their program."""
         found = {}
         for each in sorted(self.members(), key=lambda each: each.number):
-            # What a rank forks is no other rank.
+            # A child that a rank forks is not a rank.
             if each.rank is not None and each.program.startswith(harness.APPS):
                 found.setdefault(each.rank, each)
                 self.shared |= each.shared_files('mpich|ucx')
@@ -122,7 +122,7 @@ class TestCase(harness.TestCase):
         with open(self.of_each_rank, 'w') as file:
             file.write(OF_EACH_RANK)
         os.chmod(self.of_each_rank, 0o755)
-        # What killed ranks leave of the memory that they share goes with it.
+        # This folder goes with all that killed ranks leave of the memory that they share.
         self.shared = tempfile.mkdtemp(prefix='gpusnap-e2e-',
                                        dir='/dev/shm' if os.path.isdir('/dev/shm') else None)
         self.addCleanup(shutil.rmtree, self.shared)
@@ -165,7 +165,7 @@ class TestCase(harness.TestCase):
         return [harness.app('mpi/%s/%s' % (self.mpi, name)), *arguments]
 
     def set_rank(self, rank, **settings):
-        """What this rank alone has in its environment, from the next run on."""
+        """Sets the environment of this rank alone, from the next run on."""
         with open(os.path.join(self.folder, 'settings.%d' % rank), 'w') as file:
             for name, value in settings.items():
                 file.write('export %s="%s"\n' % (name, value))

@@ -1,4 +1,4 @@
-"""What the tests of Python clients that nobody here wrote share: their packages, and how they are run,
+"""Shared by the tests of Python clients that others wrote: their packages, and how they are run,
 killed and restored."""
 import os
 import struct

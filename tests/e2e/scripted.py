@@ -38,7 +38,7 @@ class TestCase(harness.TestCase):
                     self.make(name)
 
     def undisturbed(self, text, ends_with=0):
-        """What the script puts out without any of ours: the run, ended."""
+        """Runs the script without the library; returns the ended run."""
         names = set(os.listdir(self.working_folder))
         self.make_all(text)
         reference = self.finish(self.start_plain(self.script(text)), ends_with)
@@ -76,7 +76,7 @@ class TestCase(harness.TestCase):
 
     @staticmethod
     def warnings(run):
-        """What is said where nothing more is asked for."""
+        """The lines that are printed without a request for more."""
         return [line for line in run.errors.splitlines()
                 if not line.startswith(('gpusnap: info: ', 'gpusnap: debug: '))]
 

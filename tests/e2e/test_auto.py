@@ -89,7 +89,7 @@ class Restored(scripted.TestCase):
                         lambda: len(CHOSEN.findall(run.errors)) >= count)
 
     def told(self):
-        """What `gpusnap status` says of the process."""
+        """The process, as `gpusnap status` describes it."""
         said = self.tool('status', '--json', '--store', self.store, '--timeout', '60s')
         self.assertEqual(said.returncode, 0, said.stderr)
         job, = json.loads(said.stdout)
@@ -97,7 +97,7 @@ class Restored(scripted.TestCase):
         return process
 
     def saved(self, epoch):
-        """What the checkpoint says, the same in all places."""
+        """The checkpoint's entry, the same in all places."""
         listed, = [each for each in self.complete() if each['epoch'] == epoch]
         rank, = self.show(listed['id'])['ranks']
         self.assertEqual(rank['auto'], listed['auto'])

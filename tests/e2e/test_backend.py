@@ -203,7 +203,8 @@ class Backend(killing.Killing, harness.TestCase):
         return len(paths)
 
     def test_restores_from_the_nearest_that_is_right(self):
-        """What stays on a device after a commit is read first, and the store where it is not right."""
+        """A restore first reads the copies that stay on a device after a commit, and reads the
+        store in place of a copy that is not right."""
         command = [harness.app('stencil'), '240']
         reference = self.reference_of(command)
         os.makedirs(self.ssd)

@@ -595,7 +595,7 @@ class Forcing(harness.TestCase):
             file.write(text)
 
     def saved(self, command):
-        """What an undisturbed run puts out; one with checkpoints has run to its end."""
+        """Runs a program undisturbed, and with checkpoints to its end; returns the first run."""
         self.program_settings = self.RECORDED
         self.write_value('4\n')
         reference = self.reference(command)

@@ -47,7 +47,7 @@ class Corners(harness.TestCase):
                 self.assert_same_output(run, reference)
 
     def test_times_are_told_again(self):
-        """What differs from run to run is told as it was, up to the cut."""
+        """Output that differs from run to run is the same in a restored run, up to the cut."""
         command = [CORNERS, 'times', STEPS]
         reference = self.reference(command)
         killed = self.saved_and_killed(command, reference, 'syncs:61')
@@ -75,7 +75,7 @@ class Corners(harness.TestCase):
         while not glob.glob(os.path.join(self.store, '*', 'e*')):
             self.assertFalse(run.ended() or left.is_over(), run.errors)
             time.sleep(0.005)
-        # A cut has been made. What comes too early is found where the machine is quick enough.
+        # A cut has been made. A result that comes too early is found on a quick machine.
         time.sleep(0.3)
         self.assertFalse(run.ended(), run.errors)
         os.remove(held)

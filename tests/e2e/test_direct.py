@@ -93,7 +93,7 @@ class Direct(killing.Killing, harness.TestCase):
         self.assertTrue(self.writes())
 
     def test_what_is_measured_decides(self):
-        """Whatever it decides: it is restored."""
+        """Whichever way the measurement decides, the checkpoint is restored."""
         self.run_saved(GPUSNAP_DIRECT='auto')
         self.some_restore()
 

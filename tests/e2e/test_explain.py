@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""What 'gpusnap explain' concludes of the test programs' kernels, and what it says where there is
-nothing to explain."""
+"""'gpusnap explain' on the test programs' kernels, and when there is nothing to explain."""
 import json
 import os
 import shutil
@@ -10,7 +9,7 @@ import harness
 
 RUNTIME = os.path.join(harness.APPS, 'runtime')
 
-# What each kernel of programs that speak for many stores through: parameter or parameter+byte.
+# Pointers that each kernel of some typical programs stores through: parameter or parameter+byte.
 WRITES = {
     'stencil': {'step': ['0+8']},
     'particles.ptx': {'advance': ['1', '2']},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What goes wrong with a store is told, and the store stays as it was.
+"""Faults of a store are reported, and the store stays as it was.
 
 One killed run makes a store with several checkpoints. Every case copies it, damages the copy, and
 looks at what restore, verify and list say about it.

@@ -14,7 +14,7 @@ GRAPH = ('format=yuv420p,split[a][b];'
          '[a]hwupload,yadif_cuda,scale_cuda=120:90:interp_algo=bicubic[large];'
          '[b]hwupload,scale_cuda=40:30:interp_algo=lanczos[small];'
          '[large][small]overlay_cuda=x=10:y=8,hwdownload,format=yuv420p')
-# What the device's filter makes of a picture against what the processor's does.
+# Compares the picture of the device's filter with that of the processor's.
 COMPARED = 'format=yuv420p,split[a][b];%s[theirs];%s[ours];[theirs][ours]psnr'
 DECIBELS = {
     '[a]hwupload,yadif_cuda,hwdownload,format=yuv420p': ('[b]yadif', 40),

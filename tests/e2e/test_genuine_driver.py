@@ -24,7 +24,7 @@ LEGACY, PER_THREAD = 1, 2  # kinds of null stream, as the flags of cuGetProcAddr
 PER_THREAD_SINCE = 7000
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
-# What the driver API answers from Python without a device.
+# Asks the driver API from Python what it answers without a device.
 PYTHON_PROGRAM = '''
 import ctypes
 driver = ctypes.CDLL('libcuda.so.1')
@@ -55,7 +55,7 @@ tell('stream', runtime.cudaStreamCreate(ctypes.byref(ctypes.c_void_p())))
 tell('synchronise', runtime.cudaDeviceSynchronize())
 tell('last', runtime.cudaGetLastError())
 '''
-# What is asked of a client that is at hand.
+# The question to each client that is at hand.
 CLIENTS = {
     'torch': 'import torch; print(torch.cuda.is_available(), torch.cuda.device_count())',
     'cupy': 'import cupy; print(cupy.cuda.is_available())',
@@ -125,7 +125,7 @@ def base_name(symbol):
 
 
 class Answers:
-    """What genuine_probe.py printed."""
+    """The answers that genuine_probe.py printed."""
 
     def __init__(self, text):
         self.version = None
@@ -168,7 +168,7 @@ class GenuineCase(harness.TestCase):
         return status, run.output.decode(errors='replace'), run.errors
 
     def same(self, command, *libraries):
-        """What it does with and without the library."""
+        """Checks that a command does the same with the library as without it."""
         plain = self.outcome(command, False, *libraries)
         self.assertEqual(self.outcome(command, True, *libraries), plain, ' '.join(command))
         return plain
@@ -266,7 +266,7 @@ class Tables(GenuineCase):
             len(set(since) | set(self.passed)) - len(lacking), len(set(since) | set(self.passed))))
 
     def test_the_library_answers_as_the_driver_does(self):
-        """Whatever is asked for, the wrapper is that of the function that the driver answers with."""
+        """For every query, the wrapper is that of the function that the driver answers with."""
         plain, preloaded = self.ask(preloaded=False), self.ask(preloaded=True)
         differing = [pair for pair in zip(plain.lines, preloaded.lines) if pair[0] != pair[1]]
         self.assertEqual(differing[:10], [], '%d answers differ' % len(differing))
@@ -290,7 +290,7 @@ def toolkit_libraries():
 
 
 def interpreters():
-    """Of each Python that may have a client: this one, and those made for other tests."""
+    """Each Python that may have a client: this one, and those made for other tests."""
     found = [sys.executable]
     if os.path.isdir(PYTHON_ENVS):
         found += [os.path.join(PYTHON_ENVS, name, 'bin', 'python') for name in sorted(os.listdir(PYTHON_ENVS))]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What a program finds in its heap is the same in each of its runs: nothing of ours is left there, or the
-bytes that it copies to the device without having set them would be others in a restored run."""
+"""A program finds the same bytes in its heap in each of its runs: nothing of ours is left there.
+Otherwise bytes that the program copies to the device without having set them would be others in a
+restored run."""
 import os
 
 import harness
@@ -34,7 +35,7 @@ class Heap(harness.TestCase):
         return self.start_restored(self.command, checkpoint, GPUSNAP_REPLAY_OUTPUT=None, **settings)
 
     def assert_restores(self, checkpoint, reference, **settings):
-        """What it prints is the end of what the whole run does."""
+        """The restored run prints the end of the whole run's output."""
         run = self.finish(self.restore(checkpoint, **settings))
         self.assertEqual(run.errors, '')
         self.assertTrue(run.output and reference.output.endswith(run.output), run.output)

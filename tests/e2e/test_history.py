@@ -30,7 +30,7 @@ TINY = {'gpu_cache': '192K', 'host_cache': '384K'}
 
 
 class Histories:
-    """What all tests here share, besides a test case of the harness: its store is the persistent
+    """Shared by all tests here, besides a test case of the harness: its store is the persistent
     folder."""
 
     def config(self, name='history', **keys):
@@ -46,8 +46,8 @@ class Histories:
         return self.store + '-scratch'
 
     def numbers(self, run, word):
-        """Those that follow the word at the beginning of lines, in order. A killed run's last line
-        may be cut off."""
+        """The numbers that follow the word at the beginning of lines, in order. The last line of a
+        killed run may be cut off."""
         lines = run.output.decode().split('\n')[:-1]
         return [int(line.split()[1]) for line in lines if line.split()[:1] == [word]]
 
@@ -79,7 +79,7 @@ class Histories:
         return run
 
     def is_sound(self):
-        """What the tool says of the store; the checkpoints that are complete."""
+        """Checks the store with the tool; returns the checkpoints that are complete."""
         listed = self.checkpoints()
         for each in listed:
             self.assertIn(each['kind'], ('history', 'unknown'), each)
@@ -273,7 +273,7 @@ class Preloaded(Histories, harness.TestCase):
 
 
 class Folders(Histories, harness.TestCase):
-    """What is in the folders, and what becomes of damage and lack of room."""
+    """The contents of the folders, and the effects of damage and lack of room."""
 
     def write(self, config, *options):
         return self.finish(self.start_plain([ROUNDTRIP, config, '--number', '12', '--passes', '0',
@@ -362,7 +362,7 @@ class Folders(Histories, harness.TestCase):
         self.assertEqual({each['job'] for each in self.is_sound()}, {'A.b_c-1'})
 
     def test_end_without_drain(self):
-        """What nobody has read yet is on disk at the end."""
+        """A checkpoint that nobody has read yet is on disk at the end."""
         config = self.config()
         self.write(config, '--no-drain', '--memory', 'device')
         self.assertEqual(self.survivors(config), list(range(11, -1, -1)))
@@ -414,7 +414,7 @@ class Folders(Histories, harness.TestCase):
                 self.assertEqual(len(self.survivors(self.config())), 24)
 
     def test_full_disk(self):
-        """What was durable before stays."""
+        """Checkpoints that were durable before stay."""
         for options in ([], ['--memory', 'device']):
             with self.store_of_its_own():
                 run, status = self.full_disk(self.store, options + ['--durable', '1'])
@@ -461,7 +461,7 @@ class Adjoint(Histories, harness.TestCase):
 class Heat:
     """Ranks of an MPI job, killed until the job is done."""
 
-    # Of checkpoints, each after 10 iterations.
+    # The number of checkpoints, each after 10 iterations.
     NUMBER = 40 if harness.SOAK else 10
 
     def setUp(self):
@@ -506,7 +506,7 @@ class Heat:
             if killed > 0:
                 break
         self.assertGreater(killed, 0, 'ended each time before it could be killed')
-        # What a run left on the scratch folder when it was killed is restored from there.
+        # A checkpoint that a killed run left on the scratch folder is restored from there.
         again = self.finish(self.start_plain(self.heat(self.config(), mode)))
         self.assertEqual(self.numbers(again, 'restored'), [self.NUMBER])
         self.assertEqual(self.result(again), expected)

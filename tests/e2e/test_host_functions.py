@@ -127,8 +127,8 @@ class HostFunctions(scripted.TestCase):
     CUTS_BEFORE = 3  # copies to the device are synchronisations, too
 
     def released_in_sync(self, text, *files):
-        """What host functions wait for is there when the program is in "sync", at whose end a cut
-        is made; the run and its restores put out the same."""
+        """Makes the files that host functions wait for while the program is in "sync", at whose end
+        a cut is made. The run and its restores put out the same."""
         reference, command, run = self.started(text)
         self.wait_for(run, 'ready')
         self.wait_for_sleep(run)

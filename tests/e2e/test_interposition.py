@@ -125,7 +125,7 @@ class Library(unittest.TestCase):
 
 
 class OtherLibraries(unittest.TestCase):
-    # What reach_driver prints whoever is in between, but for where it found its functions.
+    # Lines that reach_driver prints with any library in between, except where it found functions.
     RESULTS = ['results 0 0, address 1000', 'driver: 1 1']
 
     def reach(self, *preload):

@@ -14,7 +14,7 @@ from test_cli import ADDR_NO_RANDOMIZE, PYTHON, CliTest, static_program
 LIBRARY = os.path.realpath(harness.LIBRARY)
 SIMCUDA = os.path.realpath(harness.SIMCUDA)
 
-# What a process finds, and what the process does that started it, go into a file of its own.
+# A process writes a file of its own: its findings, and those about the process that started it.
 PROBE = '''
 import json, os, sys
 def read(name):
@@ -61,7 +61,7 @@ class LaunchTest(CliTest):
         os.chmod(path, 0o755)
 
     def found(self, ranks):
-        """What each of the processes has found."""
+        """The findings of each of the processes."""
         paths = glob.glob(os.path.join(self.folder, 'found*.json'))
         self.assertEqual(len(paths), ranks)
         found = []

@@ -51,12 +51,12 @@ class Lending(test_mpi.Ring):
         return sum(int(size) for *_, engine, size in lines if engine in ('copy_to_1', 'copy_to_2'))
 
     def peer_bytes(self):
-        """What each rank has sent to others, by the epoch of each complete checkpoint."""
+        """Bytes that each rank has sent to others, by the epoch of each complete checkpoint."""
         return {each['epoch']: [rank['peer_bytes'] for rank in self.show(each['id'])['ranks']]
                 for each in self.complete()}
 
     def kill_some(self, run):
-        """kill -9 of one rank, or of all. Those that are left end, or are ended a little later."""
+        """kill -9 of one rank, or of all. Ranks that are left end, or are ended a little later."""
         ranks = sorted(run.ranks().values(), key=lambda each: each.number)
         victims = len(ranks) if self.random.random() < 0.5 else min(len(ranks), 1)
         for each in self.random.sample(ranks, victims):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Three nodes in network namespaces, each with a store, an SSD and a gpusnapd of its own: backends are
-killed and cables cut at random moments, a foreign key is refused, and a node is lost with all that it
-had. What was listed as protected comes back, byte for byte.
+"""Three nodes in network namespaces, each with a store, an SSD and a gpusnapd of its own: backends
+are killed and cables cut at random moments, a foreign key is refused, and a node is lost with all
+that it had. Checkpoints that were listed as protected come back, byte for byte.
 
 Needs root and network namespaces; where these are not to be had it is skipped.
 """

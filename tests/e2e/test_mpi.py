@@ -76,8 +76,8 @@ class Program(mpi_job.TestCase):
         self.every = 'barriers:%d' % every
         self.command = self.program(self.name, steps)
         self.references = {}
-        # Of the job that is killed and restored: its newest checkpoint, and for each epoch the files of
-        # the run that took it.
+        # For the job that is killed and restored: its newest checkpoint, and for each epoch the
+        # files of the run that took it.
         self.newest, self.origins = None, {}
         if self.name in AWARE:
             # The MPIs of distributions take no device memory by themselves.
@@ -99,7 +99,7 @@ class Program(mpi_job.TestCase):
     # ---- what came out ----
 
     def assert_right(self, run, ranks):
-        """Of a run that has ended by itself."""
+        """Checks a run that has ended by itself."""
         reference = self.undisturbed(ranks)
         self.assert_same_output(run, reference.run)
         if self.name != 'arrival':
@@ -116,7 +116,7 @@ class Program(mpi_job.TestCase):
             self.assertEqual(text, expected[name], name)
 
     def assert_right_so_far(self, results, ranks):
-        """Of a run that was killed."""
+        """Checks a run that was killed."""
         if self.name == 'arrival':
             return
         for name, text in results.items():
@@ -124,8 +124,8 @@ class Program(mpi_job.TestCase):
             self.assertTrue(expected.startswith(text), '%s: %r' % (name, text[-200:]))
 
     def assert_continues(self, results, origin, checkpoint):
-        """What had been told before the cut, of a run that depends on more than its input, is the same
-        in a run that goes on from there, as far as this one came."""
+        """For a run that depends on more than its input: the lines from before the cut are the same
+        in a run that goes on from there, as far as that one came."""
         for rank, shown in enumerate(checkpoint['shown']):
             name = 'out.%d' % rank
             told = whole_lines(origin[name])
@@ -174,7 +174,7 @@ class Program(mpi_job.TestCase):
         else:
             for each in ranks if victim == 'ranks' else self.random.sample(ranks, min(len(ranks), 1)):
                 each.signal(signal.SIGKILL)
-        # What is left ends by itself, or a little later.
+        # The processes that are left end by themselves, or are ended a little later.
         deadline = time.monotonic() + self.random.uniform(0, 0.5)
         while not run.ended() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -326,7 +326,7 @@ class Ring(mpi_job.TestCase):
 
 
 class Jobs(Ring):
-    """What is not about one program."""
+    """Tests that are not about one program."""
 
     # ---- what makes a checkpoint due ----
 
@@ -404,7 +404,7 @@ class Jobs(Ring):
         self.leaves_nothing()
 
     def test_staging_memory_is_small(self):
-        """Of which one rank could fill all: each gets through."""
+        """One rank could fill all of the memory, yet each rank gets through."""
         command = self.program('halo', '200')
         reference = self.undisturbed(4, command)
         for cache in ('8M', '16M'):
@@ -580,7 +580,7 @@ class Neighbours(Ring):
         self.every = 'barriers:10'
 
     def hold(self, rank, engine):
-        """What that engine of the rank does, until the file that is returned is removed."""
+        """Holds the work of that engine of the rank until the file that is returned is removed."""
         held = os.path.join(self.folder, 'held.%d' % rank)
         self.set_rank(rank, SIMCUDA_HOLD='%s:%s' % (engine, held))
         return held
@@ -655,7 +655,7 @@ class Neighbours(Ring):
         reference = self.undisturbed(2)
         run, second = self.held_while_the_first_goes_on('1h')
         self.wait_for_launches(run, 0, 4)
-        # What is wrong would be saved by then; what is right is not, however long it takes.
+        # A wrong cut would be saved by then; a right one is not, however long it takes.
         time.sleep(0.5)
         self.assertEqual(self.saved_by_then(), [])
         os.remove(second)
@@ -706,7 +706,8 @@ class Neighbours(Ring):
         self.leaves_nothing()
 
     def test_addresses_that_are_taken_by_then(self):
-        """What the driver puts elsewhere is placed where it was, and goes to the others by descriptors."""
+        """Memory that the driver puts elsewhere is placed where it was, and the other ranks get it
+        by descriptors."""
         reference = self.undisturbed(4)
         self.kill_when_saved(4)
         for seed in (0, 7):
@@ -747,7 +748,7 @@ class Neighbours(Ring):
         said = sorted(self.complaints(run))
         self.assertEqual(len(said), 2, run.errors)
         for rank, line in enumerate(said):
-            # What it has opened, or what of its own has been.
+            # The memory that it has opened, or its own memory that another one has opened.
             self.assertRegex(line, 'rank %d: no more checkpoints of this process, the program goes on: '
                              '(cuIpcOpenMemHandle_v2 of memory of a process of another job|device memory '
                              'that a process of another job, or without checkpoints, has opened) cannot be '
@@ -931,7 +932,7 @@ class TwoNodes(Ring):
 
 
 def share(case):
-    """What these test is not the MPI's work: each test is run with one of the two."""
+    """Runs each test with one of the two MPIs: what these tests check is not the MPI's work."""
     if not harness.SOAK:
         for test in unittest.getTestCaseNames(case, 'test_')[mpi_job.TestCase.mpi == 'mpich'::2]:
             delattr(case, test)

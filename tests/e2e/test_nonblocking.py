@@ -128,7 +128,7 @@ class NonBlocking(scripted.TestCase):
         duplicates = [i for i, each in enumerate(after)
                       if each.engine == 'copy' and each.size == 4 * WORDS]
         self.assertEqual((counts['launches_guessed'], counts['launches_opaque']), (0, 0))
-        # What was gathered by then is saved; what was just being gathered is taken over.
+        # Memory gathered by then is saved; memory just being gathered is taken over.
         self.assertEqual(len(duplicates), counts['launches_waited'], after)
         if gathered:
             return

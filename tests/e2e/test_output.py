@@ -102,7 +102,7 @@ class Output(scripted.TestCase):
         self.assertEqual(run.output.splitlines(), lines[again:])
         run = self.finish(self.start_restored(command, options=['--replay-output', 'again']))
         self.assert_same_output(run, reference)
-        # What another process prints is not the program's; it becomes the program, or starts it.
+        # Output of another process, which becomes the program or starts it, is not the program's.
         for shell in ('echo the shell; exec "$@"', 'echo the shell; "$@"'):
             run = self.finish(self.start_restored(['sh', '-c', shell, 'sh'] + command))
             self.assertEqual(run.output.splitlines(), [b'the shell'] + lines[again:])
@@ -136,7 +136,7 @@ class Output(scripted.TestCase):
         self.assertTrue(reference.output.startswith(run.output.splitlines(True)[0]))
 
     def test_copies_and_other_processes(self):
-        """What the program has made of its standard output before the cut leads where it belongs
+        """Copies that the program made of its standard output before the cut lead where they belong
         after it, and processes that are no part of the replay print."""
         path = os.path.join(self.folder, 'program.py')
         with open(path, 'w') as file:
@@ -192,7 +192,7 @@ class Output(scripted.TestCase):
         for name in ('cut', 'last'):
             os.remove(os.path.join(self.working_folder, name))
         command, _ = self.saved_and_killed_at_last(text)
-        # What is only ever appended to has what the killed run had written after the cut.
+        # A file that is only ever appended to has the killed run's lines from after the cut.
         os.remove(os.path.join(self.working_folder, 'late'))
         run = self.finish(self.start_restored(command))
         self.assertTrue(reference.output.endswith(run.output))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a program has read of clocks and random bytes before the cut a restored run reads again, so
-that one that seeds from them is restored. No two whole runs of such a program are the same: what is
-compared is what was printed up to the cut, and what several restores print."""
+"""A restored run reads the same clocks and random bytes again that it read before the cut, so that
+a program that seeds from them is restored. No two whole runs of such a program are the same: the
+lines printed up to the cut are compared, and those that several restores print."""
 import os
 import subprocess
 import sys
@@ -164,9 +164,10 @@ class Outside(harness.TestCase):
         self.assertIn('GPUSNAP_OUTSIDE=none: not journal or real', run.errors)
 
     def test_waits_on_another_machine(self):
-        """Whose clocks are behind those of the checkpoint by a month, or ahead of them by hours.
+        """The other machine's clocks are behind the checkpoint's by a month, or ahead by hours.
 
-        Or by half of what this machine has run, where that is less: no clock was before its start.
+        If this machine has run for less than 8 hours, they are ahead by half of that: no clock was
+        before its start.
         """
         self.program = [harness.app('waits'), '60']
         reference = self.reference(self.program)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ends, delays or triggers checkpoints, what is said then, and that the program never suffers."""
+"""Events that end, delay or trigger checkpoints, their messages, and that no program suffers."""
 import os
 import signal
 import subprocess

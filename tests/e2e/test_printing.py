@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What kernels print: where the program's own output has it, with and without checkpoints. After a
-restore, what kernels printed before the cut is not printed again: they are not run again."""
+"""Lines that kernels print: their place in the program's output, with and without checkpoints.
+After a restore, lines from before the cut are not printed again: kernels are not run again."""
 import re
 import unittest
 

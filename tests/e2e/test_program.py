@@ -33,8 +33,9 @@ class Program(harness.TestCase):
         return reference, harness.launches(self.stats)
 
     def unexpected(self, errors):
-        """What was said, without what must be said of this program: of its mistakes, or that it is
-        found to write where its calls do not tell, and waits from then on."""
+        """The lines on standard error that are not expected of this program. Two kinds are
+        expected: about its mistakes, and that it is found to write where its calls do not tell, and
+        waits from then on."""
         said = harness.SAID.get(self.name)
         lines = [line for line in errors.splitlines() if said is None or not line.startswith(said)]
         if self.name not in harness.TEARING:

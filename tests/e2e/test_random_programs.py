@@ -41,12 +41,12 @@ FIRST_SEED = 9000
 # Mistakes of the library (interpose/snapshot/mutation.h) that restored runs show.
 MUTANTS = ['deliver-late']
 PROGRAMS_FOR_A_MUTANT = 200
-# What a restore says that cannot have memory where it was.
+# The words of a restore that cannot have memory where it was.
 NO_ADDRESSES = 'cannot be had there'
 
 
 class Failure(Exception):
-    """What was found wrong with a program's runs."""
+    """Says what was found wrong with a program's runs."""
 
 
 def settings_of(seed):
@@ -138,12 +138,12 @@ class Case:
         return sorted(listed, key=lambda each: each['epoch'])
 
     def outputs(self, times):
-        """What it puts out by itself: one thing, where the program is as it should be."""
+        """The program's outputs without the library: a correct program has one."""
         return {self.ended_well(self.start(self.command, LD_LIBRARY_PATH=harness.SIMCUDA),
                                 'without the library')[0] for _ in range(times)}
 
     def end_backends(self):
-        """What a killed run has handed over may still be on its way to the store."""
+        """Ends the backends. A killed run's checkpoints may still be on their way to the store."""
         backend = os.path.join(os.path.dirname(self.gpusnap), 'gpusnapd')
         processes.Backends(backend, self.folder).end()
 

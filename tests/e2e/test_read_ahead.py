@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A restore reads its checkpoint while the replay is on its way: into memory, onto the node's own
-devices, or not at all. Whatever becomes of that, the program puts out the same."""
+"""A restore reads its checkpoint while the replay goes on: into memory, onto the node's own
+devices, or not at all. The program puts out the same in each case."""
 import glob
 import os
 import re

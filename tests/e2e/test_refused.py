@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is not followed is refused by its name, never passed over: every call of that kind in
-interpose/hooks.table."""
+"""Calls that are not followed are refused by their names, never passed over: every call of that
+kind in interpose/hooks.table."""
 import os
 
 import harness
@@ -8,7 +8,7 @@ import harness
 TABLE = os.path.join(harness.SOURCE, 'interpose', 'hooks.table')
 # A driver whose every function succeeds at once.
 NOOP = os.path.join(harness.BUILD, 'tests', 'bench', 'noop_driver')
-# What the rules of imported memory and of memory that is shared are about.
+# The subjects of the rules about imported memory and about shared memory.
 SHARING = ('cuMemImportFromShareableHandle', 'cuMemExportToShareableHandle', 'cuMemPoolImportPointer',
            'cuImportExternalMemory', 'cuImportExternalSemaphore', 'cuGraphicsMapResources',
            'cuMulticastCreate')
@@ -30,7 +30,7 @@ def unsupported():
 
 class Refused(harness.TestCase):
     def calls(self, driver, symbols):
-        """What came of each: (result, answer to who then asks for a checkpoint)."""
+        """The outcome of each call: (result, answer to a request for a checkpoint after it)."""
         run = self.finish(self.start(
             [os.path.join(harness.HELPERS, 'call_and_ask')] + symbols,
             self.environment(LD_PRELOAD=harness.LIBRARY, LD_LIBRARY_PATH=driver,
@@ -64,7 +64,7 @@ class Refused(harness.TestCase):
         self.assertEqual(len(said), len(OF_RANKS))
 
     def test_sharing_by_the_runtime(self):
-        """Of two processes, which go on."""
+        """Two processes share by the runtime, and go on."""
         if not harness.built(['runtime/relay']):
             self.skipTest('needs the toolkit')
         command = [harness.app('runtime/relay')]
@@ -75,7 +75,7 @@ class Refused(harness.TestCase):
         self.assertIn('cuIpcGetMemHandle outside of an MPI job cannot be restored', run.errors)
 
     def test_the_drivers_own_checkpoints(self):
-        """Of other processes they are none of our business."""
+        """Calls about other processes are none of our business."""
         symbols = ['cuCheckpointProcess' + what for what in ('Lock', 'Checkpoint', 'Restore', 'Unlock')]
         found, said = self.calls(NOOP, symbols)
         self.assertEqual(found, {symbol: ['0', 'ok'] for symbol in symbols})

@@ -64,7 +64,7 @@ class Rules(scripted.TestCase):
     TRIES = 20
 
     def attempt(self, begins, ends, words, beside='', inside=None):
-        """What `begins` has the cut given up, everybody goes on, and when it `ends` a later one
+        """`begins` makes the cut be given up, and everybody goes on; once it `ends`, a later cut
         succeeds. `inside`: the thread that has to be inside a call first."""
         again = '\n'.join('await again%d\nstir a 3 other' % n for n in range(self.TRIES))
         run = self.start_script(self.ATTEMPT % {'begins': begins, 'beside': beside, 'ends': ends,
@@ -183,7 +183,7 @@ class Rules(scripted.TestCase):
         self.all_is_right(run, 1)
 
     def test_a_cut_before_a_call_that_another_thread_makes_now(self):
-        """Of a pool: the thread before whose call an earlier cut was made has nothing to do now."""
+        """In a pool: the thread before whose call an earlier cut was made has nothing to do now."""
         text = '''
             stream s
             alloc a 1000
@@ -274,7 +274,7 @@ class Rules(scripted.TestCase):
         self.make('last')
         self.all_is_right(run, 1)
         self.assertEqual(self.warnings(run), [])
-        # What was launched beside the capture is before the cut.
+        # The launches beside the capture come before the cut.
         self.assertGreater(self.launches_before(self.complete()[0]['id']), 0)
 
     def test_no_cut_while_a_stream_is_captured(self):
@@ -391,8 +391,8 @@ class Rules(scripted.TestCase):
             self.let_go()
         self.end_pending(run)
 
-    # What the driver itself waits for everything with has to be let go. That nothing is lost where
-    # it would not wait is shown all the same: the bytes are what they were.
+    # Calls for which the driver itself waits for everything have to be let go. The bytes are
+    # compared all the same, which shows that nothing is lost where it would not wait.
     AGAIN = 'free a\nalloc c 100000\nstir c 9 s\nmix b c s'
 
     def test_memory_that_is_freed_while_it_is_pending(self):
@@ -684,7 +684,7 @@ class Rules(scripted.TestCase):
         '''
 
     def start_rounds(self, *what):
-        """What the script does while each of so many snapshots is on its way."""
+        """The script does this while each of so many snapshots is on its way."""
         return self.start_held(
             self.prelude('''
                 alloc harmless 70000

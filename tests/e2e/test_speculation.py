@@ -25,7 +25,7 @@ SLOW_LINK = {'GPUSNAP_ORG': 'nb+i+h', 'SIMCUDA_CLOCK': 'virtual', 'SIMCUDA_PACE'
 
 class Speculation(harness.TestCase):
     def row(self, name):
-        """What one run's checkpoints tell, in all."""
+        """The sums of the counts in one run's checkpoints."""
         self.program_settings = harness.PROGRAM_SETTINGS.get(name, {})
         self.begin_store()
         run = self.finish(self.start_saved(
@@ -42,7 +42,7 @@ class Speculation(harness.TestCase):
             launches = counts['launches_free'] + counts['launches_waited']
             self.assertLessEqual(counts['launches_guessed'] + counts['launches_opaque'], launches)
             if later is not None:
-                # What is counted are calls that were made from this cut to the next.
+                # The counted calls were made between this cut and the next.
                 self.assertLessEqual(launches, later['launches'] - rank['launches'])
                 others = counts['others_free'] + counts['others_waited']
                 self.assertLessEqual(launches + others, later['calls'] - rank['calls'])

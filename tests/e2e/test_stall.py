@@ -40,8 +40,8 @@ END = '''
 
 class Stall(scripted.TestCase):
     def start_cut(self, text, organisation):
-        """Its first checkpoint is complete, and nothing of the second one is copied. What ours needs
-        on the device is there."""
+        """The first checkpoint is complete, and nothing of the second one is copied. Our memory on
+        the device is there."""
         held = os.path.join(self.folder, 'held')
         run = self.start_saved(self.script(BEGIN + text + END), GPUSNAP_EVERY=scripted.EVERY,
                                GPUSNAP_ORG=organisation, SIMCUDA_CLOCK='virtual',

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What `gpusnap status` says of programs that stand at known places.
+"""`gpusnap status` of programs that stand at known places.
 
-Where a checkpoint has to be on its way, the engine that copies to the host is held, or the node's
+When a checkpoint has to be on its way, the engine that copies to the host is held, or the node's
 backend is stopped.
 """
 import json
@@ -25,7 +25,7 @@ class StatusTest(scripted.TestCase):
     patience = ('--timeout', '60s')
 
     def jobs(self, *arguments):
-        """Those that save in this test's store: others may run beside it."""
+        """The jobs that save in this test's store: others may run beside them."""
         said = self.tool('status', '--json', '--store', self.store, *self.patience, *arguments)
         self.assertEqual(said.returncode, 0, said.stderr)
         return json.loads(said.stdout)
@@ -302,7 +302,7 @@ class OneProcess(StatusTest):
                 job, = json.loads(watching.stdout.readline())
                 self.assertEqual(job['processes'][0]['pid'], run.process.pid)
             self.assertTrue(run.kill())
-            # What was read of the system before is still on its way.
+            # Lines that were read of the system before are still on their way.
             while json.loads(watching.stdout.readline()):
                 pass
             watching.kill()
@@ -324,7 +324,7 @@ class OfSeveralRanks(StatusTest):
         return run
 
     def test_ranks_of_other_nodes(self):
-        """Of which there is what the store has of them."""
+        """`status` has of them only what the store has."""
         made = subprocess.run([os.path.join(harness.HELPERS, 'make_store'), self.store, 'job', '2',
                                os.path.realpath('/bin/sh')], check=False)
         self.assertEqual(made.returncode, 0)
@@ -407,7 +407,7 @@ class Answers(StatusTest):
             self.assertIn('cannot be read', process['reason'])
 
     def test_of_an_impostor(self):
-        """Who has taken another's name is not asked at all."""
+        """A process that has taken another's name is not asked at all."""
         sleeper = subprocess.Popen(['sleep', '1000'])
         self.addCleanup(sleeper.wait)
         self.addCleanup(sleeper.kill)

@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (chain.empty()) return 0;
   const auto pieces = gpusnap::place_extents(chain);
-  // Whatever has good links can be read.
+  // A chain with good links can be read.
   check(pieces.ok() || !linked);
   if (pieces.ok()) check_cover(chain, pieces.value());
   return 0;

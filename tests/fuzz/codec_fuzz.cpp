@@ -33,7 +33,7 @@ void decompress_any(std::span<const std::byte> input) {
   if (input.size() < kHead) return;
   const auto form = static_cast<gpusnap::Form>(std::to_integer<uint8_t>(input[0]));
   const size_t size = std::to_integer<size_t>(input[1]) + (std::to_integer<size_t>(input[2]) << 8);
-  // Of exactly this size, so that a write past the end is seen by the sanitizers.
+  // The block has exactly this size, so that the sanitizers see a write past its end.
   std::vector<std::byte> block(size);
   const auto status = decompressor().decompress(form, input.subspan(kHead), block);
   check(status.ok() ? gpusnap::is_form(static_cast<uint8_t>(form)) && size > 0

@@ -64,7 +64,7 @@ void mend(std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-// What the manifest claims of the part, then the part.
+// The input is what the manifest claims of the part, then the part.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < kClaimBytes) return 0;
   Claim claim;

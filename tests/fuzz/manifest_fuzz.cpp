@@ -14,7 +14,7 @@ void check(bool holds) {
   if (!holds) std::abort();
 }
 
-// What a reader takes for granted when it decompresses it.
+// A reader takes this for granted when it decompresses the block.
 void check_block(const gpusnap::Extent& extent) {
   check(gpusnap::is_form(static_cast<uint8_t>(extent.form)));
   check(extent.block_bytes <= gpusnap::kMostBlockBytes);

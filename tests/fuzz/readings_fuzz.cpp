@@ -1,4 +1,4 @@
-// What a manifest has as numbers of a clock is refused, or can be taken one by one to its end.
+// The numbers of a clock in a manifest are refused, or can be taken one by one to their end.
 #include <cstdlib>
 #include <span>
 

@@ -151,7 +151,7 @@ void Actor::allocate_ordered(Memory& memory) {
   }
 }
 
-// What its threshold lets it keep survives synchronisations, until it is trimmed.
+// The pool keeps memory up to its threshold across synchronisations, until it is trimmed.
 void Actor::add_pool() {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;

@@ -162,7 +162,7 @@ class Actor {
   Memory& pick_memory() { return *draw_.of(memories_); }
   // At least one word, at a multiple of four.
   Part pick_part(Memory& memory);
-  // Of two different memories, or disjoint halves of one.
+  // Parts of two different memories, or disjoint halves of one.
   std::pair<Part, Part> pick_two();
   // Bytes for a copy from the host; they stay until the host has waited for everything.
   std::vector<unsigned char>& host_bytes(uint64_t size);

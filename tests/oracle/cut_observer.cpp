@@ -1,4 +1,4 @@
-// What the test's library has instead of interpose/snapshot/cut_observer.cpp: at each cut all
+// The test's library has this in place of interpose/snapshot/cut_observer.cpp: at each cut all
 // device memory is copied, blocking, into ORACLE_FOLDER/<epoch>. Layout, little-endian 64-bit
 // words: for each range address, size, then its bytes.
 #include "interpose/snapshot/cut_observer.h"

@@ -1,4 +1,4 @@
-// What actors do with each other's memory, between two meetings of all of them.
+// The work of actors on each other's memory, between two meetings of all of them.
 #include "tests/oracle/program.h"
 
 namespace oracle {
@@ -32,7 +32,7 @@ void Program::give() {
 }
 
 // Each lets the one before it work on one of its allocations, from another context perhaps, and
-// goes on with that memory behind the other's work. What is of a pool is not for other devices.
+// uses that memory again after the other's work. Memory of a pool is not for other devices.
 void Program::lend() {
   auto& offers = exchange_.offers;
   const auto may_be_lent = [](const auto& memory) { return !memory->pool; };

@@ -6,7 +6,7 @@
 
 namespace oracle {
 
-// What the nodes of a graph that is built do, in their order.
+// The work of the nodes of a graph that is built, in their order.
 struct Program::Recipe {
   Part from, to;  // a copy
   Part set;

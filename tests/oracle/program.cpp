@@ -181,7 +181,7 @@ void Program::allocate_pitched() {
   fill(*memories_.back());
 }
 
-// A context that comes and goes. What it has is saved with the rest, and the end of it must wait
+// A context that comes and goes. Its memory is saved with the rest, and the context's end must wait
 // for that.
 void Program::other_context() {
   Memory& mine = pick_memory();
@@ -207,7 +207,7 @@ void Program::other_context() {
     CHECK(cuMemcpyPeer(mine.address, context_, memory, context, std::min(mine.size, size)));
   }
   CHECK(cuCtxSynchronize());
-  // What is left in it goes with it.
+  // Memory that is left in the context is freed with it.
   if (draw_.chance(50)) CHECK(cuMemFree_v2(memory));
   CHECK(cuCtxDestroy_v2(context));
   CHECK(cuCtxSetCurrent(context_));

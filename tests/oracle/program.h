@@ -1,4 +1,4 @@
-// What one host thread of a random program does: steps that are drawn one after the other.
+// One host thread of a random program: it makes steps that are drawn one after the other.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Exchange {
   bool shared_contexts = false;
   // Whether they have several contexts: what one has then stays in its context, and is lent.
   bool lends = false;
-  // What the program does not do, where it is one that does without.
+  // Features that some programs do without.
   bool mapped = false;  // virtual memory management: a checkpoint has megabytes more for it
   bool pools = true;    // stream-ordered memory
   bool shared = true;   // memory that the host sees too
@@ -66,7 +66,7 @@ class Program : public Actor {
   void other_context();
   void wait_step();
   void fill(Memory& memory);
-  // What the host gets of the memory goes into the program's number.
+  // Mixes the memory, as the host gets it, into the program's number.
   void look(Memory& memory);
 
   // ---- with other actors (exchange_steps.cpp)
@@ -129,7 +129,7 @@ class Program : public Actor {
   bool registered_ = false;  // they are of these:
   // From the main thread, whose memory lies at the same place in every run.
   std::vector<unsigned char> own_bytes_ = std::vector<unsigned char>(kMostPinned + 2 * kPage);
-  // What host functions are told.
+  // The argument of a host function.
   struct Note {
     unsigned char* bytes;
     uint64_t count;

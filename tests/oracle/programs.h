@@ -22,7 +22,7 @@ struct Options {
 // False: the arguments make no sense.
 bool read_options(int argc, char** argv, Options& options);
 
-// Of the actor of that number.
+// Makes the actor of that number.
 using Make = std::function<std::unique_ptr<Program>(unsigned number, CUcontext context, Exchange&)>;
 
 // Runs them, each in a thread of its own: one number that all of it went into.

@@ -1,4 +1,4 @@
-// What the kernels of the random programs share.
+// Shared by the kernels of the random programs.
 #pragma once
 
 #include "tests/apps/device.h"

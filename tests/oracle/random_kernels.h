@@ -1,4 +1,4 @@
-// What the kernels of the random programs share with the host.
+// Shared by the kernels of the random programs and the host.
 #pragma once
 
 inline constexpr unsigned kCounters = 3000;  // words of the module's own variable

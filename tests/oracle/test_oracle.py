@@ -113,7 +113,7 @@ def without_overlaps(settings):
 
 
 class Failure(Exception):
-    """What was found wrong with a program's checkpoints."""
+    """Says what was found wrong with a program's checkpoints."""
 
 
 class Difference(Failure):
@@ -287,7 +287,7 @@ def shows_a_difference(seed):
             if compared == 0:
                 continue
             oracle = os.path.join(folder, 'oracle')
-            # Of all: which of them were not given up is not known here.
+            # Every file: which checkpoints were not given up is not known here.
             for file in os.scandir(oracle):
                 if file.stat().st_size > 0:
                     change_last_byte(file.path)

@@ -296,8 +296,8 @@ void Caller::texture_step() {
                 static_cast<unsigned>(array.width), to.address, count);
 }
 
-// Of memory, for this one time. It must begin at a multiple of what the device says, which memory
-// of the program begins at or not, as its addresses are in this run.
+// A texture of linear memory, of this step alone. It must begin at a multiple of the device's
+// alignment; whether memory of the program does depends on its addresses in this run.
 void Caller::line_texture_step() {
   constexpr uint64_t kAlignment = 512;
   const auto [from, to] = pick_two();

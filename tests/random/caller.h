@@ -1,7 +1,7 @@
-// One host thread of a random program that makes calls of every family that is followed, beside
-// what the programs of tests/oracle do. What its output shows is of its seed alone. What the driver
-// tells that is not (times, whether a stream is busy) goes into device memory and is compared with
-// what the host remembers of it: there it shows whether a restored run was told the same.
+// One host thread of a random program that makes calls of every family that is followed, besides
+// those that the programs of tests/oracle make. Its output depends on its seed alone. Answers of
+// the driver that do not (times, whether a stream is busy) go into device memory and are compared
+// with what the host remembers of them: this shows whether a restored run was told the same.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@ using oracle::Exchange;
 using oracle::Memory;
 using oracle::Part;
 
-// What the actors of one program have in common.
+// State that the actors of one program have in common.
 struct Meeting {
   explicit Meeting(unsigned actors) : seen(actors) {}
   std::vector<uint64_t> seen;
@@ -41,7 +41,7 @@ class Caller : public oracle::Program {
   void exchange() override;
   void finish() override;
   void oracle_step() { Program::act(); }
-  // Of its own, that no step picks by chance.
+  // Memory for one use alone, which no step picks by chance.
   Memory& own_memory(uint64_t size);
   void drop(Memory& memory);
   // A launch of any handle that stands for a kernel.

@@ -1,5 +1,4 @@
-// What the random programs' own library has: kernels with a variable beside them, and kernels for
-// arrays.
+// The random programs' own library: kernels with a variable beside them, and kernels for arrays.
 #include "tests/random/calls.h"
 
 #include "tests/oracle/random_device.h"

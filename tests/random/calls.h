@@ -1,4 +1,4 @@
-// What the random programs' own kernels share with the host.
+// Shared by the random programs' own kernels and the host.
 #pragma once
 
 inline constexpr unsigned kTally = 700;  // words of their variable

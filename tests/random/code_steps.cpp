@@ -96,7 +96,7 @@ void Caller::prepare_legacy() {
   CHECK(cuParamSetf(legacy_, 16, 1.5f));
 }
 
-// What is set for a kernel stays for it: most launches set some of it only.
+// A kernel keeps the parameters that are set for it: most launches set only some of them.
 void Caller::legacy_step() {
   need_library();
   if (legacy_ == nullptr) prepare_legacy();
@@ -118,7 +118,7 @@ void Caller::legacy_step() {
   }
 }
 
-// Of two texts, used and forgotten.
+// Links two texts, uses the result and unloads it.
 void Caller::link_step() {
   CUlinkState link = nullptr;
   CUmodule module = nullptr;
@@ -148,7 +148,7 @@ void Caller::link_step() {
   CHECK(cuModuleUnload(module));
 }
 
-// What the actor's module has; one of it is launched.
+// Enumerates the functions of the actor's module, and launches one of them.
 void Caller::enumerate_step() {
   unsigned count = 0;
   CHECK(cuModuleGetFunctionCount(&count, module_));

@@ -22,7 +22,7 @@ void Caller::stack_step() {
   if (current != context_) oracle::fail("cuCtxGetCurrent: another context", CUDA_ERROR_UNKNOWN);
 }
 
-// Of a context with one actor, since others would see what it sets.
+// Only in a context with one actor, since other actors would see its settings.
 void Caller::context_settings_step() {
   int least = 0, greatest = 0;
   CHECK(cuCtxGetStreamPriorityRange(&least, &greatest));
@@ -75,8 +75,7 @@ void Caller::stream_settings_step() {
   CHECK(cuStreamCopyAttributes(other, stream));
 }
 
-// What a pool is used for changes with a restore (docs/limitations.md); what is set for it does
-// not.
+// A restore changes a pool's usage figures (docs/limitations.md), and keeps the pool's settings.
 void Caller::pool_settings_step() {
   if (pool_ == nullptr) return;
   const CUmemPool_attribute settable[] = {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,

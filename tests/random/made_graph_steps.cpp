@@ -73,7 +73,7 @@ void Caller::add_inside(Chain& chain, const Memory& words) {
   CHECK(cuGraphAddMemFreeNode(&chain.last, chain.graph, chain.after(), chain.count(), params.dptr));
 }
 
-// What the program can look at once the graph has run.
+// Adds results that the program can look at once the graph has run.
 void Caller::add_signs(Chain& chain, MadeGraph& made) {
   if (draw_.chance(60)) {
     made.calls = std::make_unique<uint64_t>(0);
@@ -102,7 +102,7 @@ void Caller::capture_into(Chain& chain, Memory& words) {
   const unsigned value = draw_.word();
   IN_STREAM(cuMemsetD32Async, stream, words.address, value, words.words() / 3);
   CHECK(cuStreamEndCapture(stream, &same));
-  // What comes behind it must wait for the captured set: the only node that nothing follows.
+  // Later nodes must wait for the captured set: the only node that nothing follows.
   size_t count = 0;
   CHECK(cuGraphGetNodes(same, nullptr, &count));
   std::vector<CUgraphNode> nodes(count);

@@ -48,7 +48,7 @@ void Caller::managed_step() {
   }
 }
 
-// Of some memory of this one time: it must be written before it is read.
+// Discards memory that is made for this step alone: it must be written before it is read.
 void Caller::discard() {
   const CUstream stream = pick_stream();
   CUdevice device = 0;

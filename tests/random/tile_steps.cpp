@@ -1,6 +1,6 @@
-// Tiles that streams bring to page-locked memory, where a function of the host changes them in the
-// stream's order before they go back, while the program synchronises with other streams. What the
-// functions see decides what the program asks for later.
+// Tiles that streams bring to page-locked memory, where a host function changes them in the
+// stream's order before they go back, while the program synchronises with other streams. The bytes
+// that the functions see decide the program's later requests.
 #include <unistd.h>
 
 #include "tests/random/caller.h"

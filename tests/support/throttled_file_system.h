@@ -61,7 +61,7 @@ class ThrottledFileSystem final : public ForwardingFileSystem {
 
   // Schedules count from here; before, they count from when this was made.
   void start();
-  // What has been moved so far.
+  // The totals moved so far.
   struct Moved {
     uint64_t written = 0;  // bytes
     uint64_t read = 0;

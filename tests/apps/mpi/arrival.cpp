@@ -21,13 +21,13 @@ constexpr unsigned kMicroseconds = 300;
 constexpr int kShown = 20;
 constexpr Word kFirstState = 0x5eed;
 
-// What a message is like says who sent it when.
+// The tag and the length of a message say who sent it and when.
 int message_tag(int step, int source) {
   return source * 100 + step % 100;
 }
 unsigned message_length(int step, int source) {
   const auto spread = static_cast<unsigned>(step * 7 + source * 13);
-  // Of seven, one is too long for MPI to hand it over at once.
+  // One of seven messages is too long for MPI to hand it over at once.
   return step % 7 == 3 ? kLongest - spread % 1000 : 1 + spread % 50;
 }
 
@@ -213,7 +213,7 @@ class Arrivals {
     for (int i = 0; i < count_; ++i) post(i, MPI_ANY_SOURCE, MPI_ANY_TAG);
   }
 
-  // What the state depends on besides the values.
+  // Folds into the state what it depends on besides the values.
   void finish(const char* way, Report& report) {
     for (const int group : groups_) state_.fold(static_cast<Word>(group));
     state_.fold(polls_);
@@ -224,7 +224,7 @@ class Arrivals {
   }
 
  private:
-  // What MPI_Waitsome and MPI_Testsome give.
+  // The results of MPI_Waitsome and MPI_Testsome.
   struct Some {
     explicit Some(int most)
         : indices(static_cast<size_t>(most)), statuses(static_cast<size_t>(most)) {}
@@ -275,7 +275,7 @@ class Arrivals {
     }
   }
 
-  // What a probe found.
+  // Receives the message that a probe found.
   void receive(const MPI_Status& probed) {
     int count = 0;
     MPI_Get_count(&probed, MPI_UINT64_T, &count);

@@ -1,4 +1,4 @@
-// What the workers and the master of `arrival` do with 64-bit words.
+// The kernels of the workers and the master of `arrival`, on 64-bit words.
 #include "tests/apps/mpi/arrival.h"
 
 // One thread a cell.

@@ -1,11 +1,11 @@
 // Device memory in MPI calls: all that is sent comes from the device, and almost all that is
-// received goes there, by every call that can do so. It wants an MPI that takes device memory, or,
-// before one that does not, libcuda_aware.so (aware/cuda_aware.cpp).
+// received goes there, by every call that can do so. The program needs an MPI that takes device
+// memory, or else libcuda_aware.so (aware/cuda_aware.cpp) in front of an MPI that does not.
 //
-// What is received lies in memory that only MPI writes, for several steps, before kernels stir it
-// into the cells. Some of it the host looks at, too: how long messages are and how many rounds a
-// step has depends on it. No order in which messages come makes a difference. A rank alone is its
-// own neighbour.
+// Received words lie in memory that only MPI writes, for several steps, before kernels stir them
+// into the cells. The host looks at some of them, too: the length of messages and the number of
+// rounds of a step depend on them. The order in which messages arrive makes no difference. A rank
+// alone is its own neighbour.
 #include "tests/apps/mpi/aware.h"
 
 #include <array>
@@ -49,7 +49,7 @@ class Gpu {
   }
   void absorb_sum() { absorb(sum_.pointer(), kTable); }
 
-  // What the host sees of device memory.
+  // Reads device memory as the host sees it.
   static unsigned look(const unsigned* word) {
     unsigned value = 0;
     CHECK(cuMemcpyDtoH_v2(&value, reinterpret_cast<CUdeviceptr>(word), sizeof value));
@@ -195,8 +195,9 @@ class Requests {
   std::array<int, count> indices_{};
 };
 
-// Each step a message to either neighbour, of a length that the sender alone knows. What comes is
-// absorbed kDelay steps later. Now and then a rank waits for it behind the step's barrier only.
+// Each step sends a message to either neighbour, of a length that the sender alone knows. A message
+// is absorbed kDelay steps later. In some steps a rank waits for it only after the step's
+// barrier.
 class Neighbours {
  public:
   Neighbours(const World& world, Gpu& gpu) : world_(world), gpu_(gpu) {}
@@ -583,8 +584,8 @@ class Together {
   unsigned seen_ = 0;
 };
 
-// One collective a step of those that give each rank a part of its own, and all others that return
-// before they are done. What comes goes to the device, or to the host.
+// Each step makes one of the collectives that give each rank a part of its own, and of all others
+// that return before they are done. The received words go to the device, or to the host.
 class Parts {
  public:
   Parts(const World& world, Gpu& gpu) : world_(world), gpu_(gpu) {
@@ -642,11 +643,11 @@ class Parts {
       to_[i] = length(world_.rank, rank, step);
       from_[i] = length(rank, world_.rank, step);
       of_[i] = length(rank, 0, step);
-      // Of a rank alone MPICH 4.0 forgets displacements, and Open MPI 4.1 takes them for others.
+      // With one rank, MPICH 4.0 ignores displacements and Open MPI 4.1 mistakes them.
       offsets_[i] = count() == 1 ? 0 : static_cast<unsigned>((count() - 1 - i) * kMost + 3);
       places_[i] = static_cast<int>(offsets_[i]);
       bytes_[i] = places_[i] * static_cast<int>(sizeof(unsigned));
-      // Of types with gaps fewer fit.
+      // Fewer items fit when their type has gaps.
       to_typed_[i] = types_[i] == spread_ ? 1 : to_[i];
       from_typed_[i] = types_[own()] == spread_ ? 1 : from_[i];
       own_types_[i] = types_[own()];

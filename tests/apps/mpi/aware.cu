@@ -1,4 +1,4 @@
-// What a rank of `aware` does with words that MPI takes from its device and puts there.
+// The kernels of `aware`: they work on words that MPI takes from the device and puts there.
 #include "tests/apps/mpi/aware.h"
 
 DEVICE unsigned table[kTable];
@@ -22,7 +22,7 @@ KERNEL void absorb(unsigned* cells, const unsigned* words, unsigned count) {
   cells[cell] = value;
 }
 
-// Whatever the order in which words are added, the sum is the same.
+// The sum does not depend on the order in which words are added.
 KERNEL void add(unsigned* sum, const unsigned* words, unsigned count, unsigned weight) {
   const unsigned at = global_index();
   if (at < count) sum[at] += words[at] * weight;

@@ -7,7 +7,7 @@ constexpr unsigned kTable = 3000;            // words of a variable of the modul
 constexpr unsigned kRows = 64, kWidth = 64;  // of a rank's plate, in words
 constexpr unsigned kPainted = kWidth / 2;    // columns that kernels write
 
-// What a word becomes: every earlier value stays in it.
+// A kernel's change to a word: every earlier value stays in it.
 BOTH unsigned stirred(unsigned word, unsigned with) {
   return (word ^ with) * 2654435761u + (word >> 13);
 }

@@ -64,7 +64,7 @@ class Worker:
         self.cells = [(rank + 1) * SPREAD * (at + 1) & MASK for at in range(CELLS)]
 
     def value(self, step, state):
-        """What it sends in this step."""
+        """Returns the value that the worker sends in this step."""
         words = self.lines.next().split(' ')
         if len(words) != 6 or words[:3] != ['step', str(step), 'wtime'] or words[4] != 'value':
             self.lines.wrong('expected what the worker sent in step %d' % step)

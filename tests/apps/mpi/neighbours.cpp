@@ -68,7 +68,7 @@ std::vector<CUipcMemHandle> exchange_handles(const World& world, const Buffer<T>
   return all;
 }
 
-// What each rank's kernels have done so far: the others' streams wait for it, not their hosts.
+// The progress of each rank's kernels: the other ranks' streams wait for it, their hosts do not.
 class Progress {
  public:
   explicit Progress(const World& world) {
@@ -104,7 +104,7 @@ class Progress {
   std::vector<CUevent> theirs_;
 };
 
-// What is written there is heat or what will be heat, in turn.
+// Two strips, which hold the heat and the next step's heat in turn.
 class Plate {
  public:
   explicit Plate(const World& world)
@@ -218,7 +218,7 @@ class Board {
   Theirs<unsigned> theirs_;
 };
 
-// What no checkpoint follows.
+// Shares memory in a way that no checkpoint follows.
 void share_by_descriptor() {
   CUmemAllocationProp kind{};
   kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -269,7 +269,7 @@ int run(int steps, const char* gate, bool ends) {
       board.share_again();
     }
   }
-  // What others have open is not to be freed.
+  // Memory that another rank has open must not be freed.
   plate.close();
   board.close();
   MPI_Barrier(MPI_COMM_WORLD);

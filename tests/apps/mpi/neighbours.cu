@@ -1,4 +1,4 @@
-// What a rank does with its own memory, and with its neighbours'.
+// The kernels of a rank, on its own memory and on its neighbours'.
 #include "tests/apps/mpi/neighbours.h"
 
 // One thread a cell of `rows` rows; the outermost columns stay.

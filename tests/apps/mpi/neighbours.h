@@ -9,7 +9,7 @@ struct Strip {
   int width;
 };
 
-// What becomes of a word of a board: whatever was written there before counts.
+// A kernel's change to a word of a board: every earlier value counts.
 BOTH unsigned stirred(unsigned word, unsigned with) {
   return (word ^ with) * 747796405u + 2891336453u;
 }

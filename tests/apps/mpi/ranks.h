@@ -1,5 +1,5 @@
-// What the MPI programs share besides app.h: who a rank is, which device is its own, and the file
-// that its results go to. Each rank is its own process; an error of MPI ends all of them.
+// Shared by the MPI programs besides app.h: who a rank is, which device is its own, and the file
+// for its results. Each rank is a process; an error of MPI ends all of them.
 #pragma once
 
 #include <mpi.h>
@@ -68,7 +68,7 @@ class Report {
     va_end(arguments);
     std::fputc('\n', file_);
   }
-  // Of the program's standard output only rank 0 is a source.
+  // Only rank 0 writes to the program's standard output.
   [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...) {
     if (rank_ != 0) return;
     va_list arguments;

@@ -1,5 +1,5 @@
-! Device memory in MPI calls from Fortran: `own` and `theirs` are words of the device. By `use mpi`, or
-! with -DREACH_F08 by `use mpi_f08`. What comes to the host decides what is sent next.
+! Device memory in MPI calls from Fortran: `own` and `theirs` are words of the device. By `use mpi`,
+! or with -DREACH_F08 by `use mpi_f08`. The words that come to the host decide what is sent next.
 #ifdef REACH_F08
 #define MPI_MODULE mpi_f08
 #define COMMUNICATOR type(MPI_Comm)

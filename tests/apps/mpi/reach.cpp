@@ -13,7 +13,7 @@ class Reach {
   Reach(int ordinal, int rank)
       : device_(ContextKind::kPrimary, ordinal), cells_(at_start(static_cast<unsigned>(rank))) {}
 
-  // Of words that are used by MPI and the kernels.
+  // Allocates words for MPI and the kernels.
   unsigned* words(unsigned count) {
     memory_.emplace_back(std::vector<unsigned>(count, 0xabcdu));
     return memory_.back().pointer();

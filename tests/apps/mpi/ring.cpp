@@ -20,7 +20,7 @@ constexpr unsigned kHead = 16;
 constexpr int kReported = 5;  // every so many steps
 constexpr int kShown = 50;
 
-// Tags. Those of the messages say the step, as far as they can.
+// Tags. The tag of a message says its step, modulo kMessageTags.
 constexpr int kHeadTag = 1, kWordTag = 2, kMessageTag = 100;
 constexpr int kMessageTags = 1000;
 

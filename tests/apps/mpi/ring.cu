@@ -1,4 +1,4 @@
-// What a rank of the ring does with its cells.
+// The kernels of a rank of the ring, on its cells.
 #include "tests/apps/mpi/ring.h"
 
 KERNEL void advance(unsigned* cells, unsigned step) {

@@ -4,7 +4,7 @@
 
 constexpr unsigned kCells = 8192;
 
-// What a word becomes: every earlier value stays in it.
+// A kernel's change to a word: every earlier value stays in it.
 BOTH unsigned stirred(unsigned word, unsigned with) {
   return (word ^ with) * 2654435761u + (word >> 13);
 }

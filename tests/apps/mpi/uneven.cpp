@@ -21,7 +21,7 @@ constexpr int kShown = 20;
 class Communicator {
  public:
   Communicator() { MPI_Comm_dup(MPI_COMM_WORLD, &communicator_); }
-  // Those of the same colour; with MPI_UNDEFINED, none.
+  // The ranks of the same colour; none for MPI_UNDEFINED.
   Communicator(MPI_Comm parent, int colour, int rank) {
     MPI_Comm_split(parent, colour, rank, &communicator_);
   }
@@ -207,7 +207,7 @@ class Rank {
     report_.line("%d ranks are left", active_.size());
   }
 
-  // What is not given back here is given back after MPI_Finalize.
+  // A rank that frees nothing here does so after MPI_Finalize.
   void leave_device() {
     if (world_.rank % 3 == 0) gpu_.reset();
     if (world_.rank % 3 == 1) gpu_->free_memory();

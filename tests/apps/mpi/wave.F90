@@ -199,7 +199,7 @@ contains
     if (sum_of_all /= total) call fail('two sums of the same differ')
   end subroutine
 
-  ! Of the time nothing depends.
+  ! Nothing depends on the time.
   subroutine look_at_time()
     double precision :: now
     now = mpi_wtime()

@@ -1,5 +1,5 @@
-// Memory comes and goes: in every step an allocation of another size is made, filled from one that
-// lives, and an old one is freed. What lives carries the data on.
+// Memory comes and goes: each step allocates another size, fills it from a live allocation, and
+// frees an old one. The live allocations carry the data on.
 #include <deque>
 
 #include "program.h"

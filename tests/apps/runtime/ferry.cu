@@ -1,6 +1,6 @@
-// What is handed over in batches: copies of rows and of boxes into memory that nothing else writes,
-// managed memory that is moved and discarded, a library that the program loads itself, and
-// callbacks that tell it how far its stream has come.
+// Work that is handed over in batches: copies of rows and of boxes into memory that nothing else
+// writes, managed memory that is moved and discarded, a library that the program loads itself, and
+// callbacks that tell the program how far its stream has come.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -42,8 +42,8 @@ cudaGraphNode_t add_stir(cudaGraph_t graph, cudaGraphNode_t after, uint32_t* to,
   return node;
 }
 
-// What stays from one launch to the next is in memory that the first graph allocates and the second
-// one frees.
+// The first graph allocates memory that the second one frees. It keeps the data from one launch to
+// the next.
 struct Handed {
   cudaGraph_t makes, takes;
   cudaGraphExec_t make, take;

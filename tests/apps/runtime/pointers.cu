@@ -60,7 +60,7 @@ __global__ void settle(const Graph* graph) {
   self->value = self->gathered + self->number;
 }
 
-// What the device knows as pointers, as numbers.
+// The device's graph on the host, with numbers in place of pointers.
 struct HostGraph {
   std::vector<uint32_t> next[2];
   std::vector<uint32_t> value = std::vector<uint32_t>(kNodes);

@@ -1,4 +1,4 @@
-// What the programs here share. They are ordinary CUDA programs that know nothing of checkpoints:
+// Shared by the programs here. They are ordinary CUDA programs that know nothing of checkpoints:
 // each computes something in steps, prints lines that depend on all that was computed so far,
 // checks the end result against the same computation on the host, and says "ok". Two runs with the
 // same arguments print the same bytes: nothing that is printed depends on addresses, time or the

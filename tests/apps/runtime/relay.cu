@@ -44,7 +44,7 @@ T hear(int other) {
   return value;
 }
 
-// What becomes of the cells of both.
+// Computes the cells of both processes on the host.
 void model(int steps, std::vector<uint32_t>* cells) {
   for (int step = 0; step < steps; ++step) {
     const std::vector<uint32_t>& from = cells[step % 2];

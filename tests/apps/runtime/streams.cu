@@ -38,7 +38,7 @@ void change(void* argument) {
   }
 }
 
-// What a step does, decided by a sum of two steps before.
+// The work of a step, decided by a sum of two steps before.
 struct Plan {
   uint32_t count, first, from, to;
   uint32_t seed;

@@ -79,7 +79,7 @@ static double relax(void) {
   return greatest;
 }
 
-/* Of all bytes of all strips; at rank 0. */
+/* The checksum of all bytes of all strips; at rank 0. */
 static uint64_t checksum(void) {
   const unsigned char* const bytes = (const unsigned char*)heat[1];
   uint64_t mine = 0xcbf29ce484222325u + (uint64_t)rank, all = 0;

@@ -80,7 +80,7 @@ void Node::begin_flushes() {
 }
 
 // Each flush also reads its tier. A flush gets its share of that, of its node's way to the store,
-// and of the store. What the flushes leave of a tier is its writers'.
+// and of the store. The writers of a tier get the part of it that the flushes leave.
 void Node::set_demands() {
   const Store& store = scenario_.machine.store;
   const double of_read[] = {1, scenario_.machine.read_weight};

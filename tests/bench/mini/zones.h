@@ -1,6 +1,6 @@
-// Which zones of a program's device memory change between looks that are a number of steps apart,
-// as the paper's figures 6 to 8 show it. What is compared is content: a zone that is written with
-// what was there does not count.
+// Compares a program's device memory between looks that are a number of steps apart: which zones
+// have changed, as the paper's figures 6 to 8 show it. The content is compared: a zone that is
+// overwritten with the same bytes does not count.
 #pragma once
 
 #include <array>

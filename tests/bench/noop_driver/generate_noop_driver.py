@@ -5,7 +5,7 @@ import pathlib
 import re
 import sys
 
-# What a caller needs to be given to go on.
+# The results that a caller needs to go on.
 BODIES = {
     "cuDriverGetVersion": "*version = GPUSNAP_CUDA_VERSION;",
     "cuGetErrorName": '*name = "CUDA_SUCCESS";',

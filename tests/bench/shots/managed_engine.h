@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One process's checkpoints in managed memory, with advice and prefetches: the baseline "UVM" of
-// the GPU cache and prefetch paper (section 5.2.2). What the paper leaves open is decided in favour
-// of the baseline:
+// the GPU cache and prefetch paper (section 5.2.2). Every choice that the paper leaves open is made
+// in favour of the baseline:
 //
 // - A write copies within the device as soon as there is room. Pages of the device cost nothing.
 // - A flush moves the checkpoint to the host with cudaMemPrefetchAsync, and then writes it to the
-//   drives. What is read last is flushed first.
-// - Hints prefetch in their order, as long as the device has room for what was prefetched and not
-//   yet read. What is on the device already stays there, without a flush.
+//   drives. The checkpoint that is read last is flushed first.
+// - Hints prefetch in their order, as long as the device has room for checkpoints that were
+//   prefetched and not yet read. A checkpoint that is on the device already stays there, without a
+//   flush.
 // - A restore without a hint faults.
-// - What was read is advised to be on the host, so the driver moves it there at once.
-// - What is on the drives, and read last, is dropped from host memory to make room.
+// - A checkpoint that was read is advised to be on the host, so the driver moves it there at once.
+// - A checkpoint that is on the drives, and read last, is dropped from host memory to make room.
 // - Nothing fragments.
 #pragma once
 

@@ -78,7 +78,7 @@ void errors() {
   MUST(syscall(SYS_getppid) == getppid() && syscall(SYS_close, -1) == -1 && errno == EBADF);
 }
 
-// What a number was opened as is not what it is.
+// A descriptor's number may come to stand for another file than it was opened as.
 void descriptors() {
   std::array<int, 2> ends{};
   MUST(pipe(ends.data()) == 0 && write(ends[1], "abcdef", 6) == 6);

@@ -21,7 +21,7 @@ namespace {
 constexpr int kPatienceMs = 20'000;
 constexpr std::string_view kSelf = ":self";
 
-// More arguments than any call has. What it makes of those that it has not is nothing.
+// Passes more arguments than any call has. A call ignores those that it has not.
 using AnyCall = CUresult (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                              uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 

@@ -18,7 +18,7 @@
 
 namespace {
 
-// Of the program's own heap alone.
+// Counts the program's own allocations alone.
 size_t allocations = 0;
 
 void* driver() {

@@ -261,7 +261,8 @@ TEST_F(BackendTest, RefusesWhatMakesNoSense) {
   expect_no_leftovers();
 }
 
-// What must not happen on its own thread does: its process goes on, and clients are told.
+// A failure on the backend's own thread that must not happen: the process goes on, and clients are
+// told.
 TEST_F(BackendTest, ALoopThatFailsLeavesTheAreaUnserved) {
   Backend::Options options;
   options.warn = [](const std::string&) { throw std::bad_alloc(); };
@@ -273,7 +274,7 @@ TEST_F(BackendTest, ALoopThatFailsLeavesTheAreaUnserved) {
   thread_.join();
   backend_.reset();
   EXPECT_FALSE(memory_->is_served());
-  // What is in the area another one takes.
+  // Another backend takes what is in the area.
   auto& header = memory_->header();
   header.server.store(static_cast<uint32_t>(::getpid()));
   start();

@@ -256,7 +256,7 @@ TEST_F(DirectTest, WithoutALocalTierThereIsNoFile) {
   drain();
 }
 
-// What is asked for and not used goes with the checkpoint.
+// A file that is asked for and not used goes with the checkpoint.
 TEST_F(DirectTest, AFileThatIsNotUsedGoes) {
   start();
   saver_->instead = [this](uint32_t stream, uint32_t range, std::span<const std::byte>) {

@@ -136,7 +136,7 @@ class SpillingJournal : public ::testing::Test {
     journal_ = JournalReceiver::start(standing_, std::move(setting), std::move(actions)).value();
   }
 
-  // What another backend finds in the area is handed over again.
+  // Another backend finds the slots in the area, which are handed over again.
   void take_over() {
     journal_->leave();
     journal_.reset();

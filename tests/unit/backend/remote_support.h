@@ -29,7 +29,7 @@ struct Received {
 
 class KeepingBackend {
  public:
-  // What comes of a stream when it is sealed.
+  // The outcome of a stream when it is sealed.
   using Outcome = std::function<Status(const Received&)>;
   explicit KeepingBackend(StagingMemory& memory, Outcome outcome = {})
       : server_(memory), outcome_(std::move(outcome)), thread_([this] { run(); }) {}

@@ -56,7 +56,7 @@ TEST_F(SsdTest, ChunksGoThroughIt) {
     }
     saver.go();
     drain();
-    // What was placed there has been written there.
+    // The chunks that were placed there have been written there.
     std::set<std::string> written;
     for (const std::string& entry : files_.log()) {
       const size_t end = entry.find(".chunk@");
@@ -240,7 +240,7 @@ FaultFileSystem::Fault fault_on_ssd(size_t operation, int error) {
   return fault;
 }
 
-// Whatever the device does, and whenever it begins: the checkpoint goes another way.
+// The device fails in every way and at every operation: the checkpoint goes another way.
 TEST_F(SsdTest, ThatFailsCostsNoCheckpoint) {
   job_.ranges = {4 * kSlot, 100};
   size_t operations = 1;
@@ -264,7 +264,7 @@ TEST_F(SsdTest, ThatFailsCostsNoCheckpoint) {
         }
         files_.heal();
         drain();
-        // What could not be removed goes with the next backend.
+        // The next backend removes what could not be removed.
         start();
         drain();
         expect_back(epoch);
@@ -321,7 +321,7 @@ TEST_F(SsdTest, WhatItTookBeforeItFailedIsUsed) {
   }
 }
 
-// What a device gives back wrong never becomes a checkpoint, also with the next backend.
+// Bytes that a device gives back wrong never become a checkpoint, also with the next backend.
 TEST_F(SsdTest, DamageIsFoundBeforeTheCommit) {
   job_.ranges = {2 * kSlot, 3 * kSlot};
   for (uint64_t epoch = 1; epoch <= 4; ++epoch) {
@@ -581,7 +581,7 @@ TEST_F(CopiesTest, AreReadInsteadOfTheStore) {
   }
 }
 
-// Of extents with several parts: of a copy no more is read than is needed.
+// Extents have several parts: no more is read of a copy than is needed.
 TEST_F(CopiesTest, AreReadInParts) {
   const uint64_t most = Extent::kPartBytes;
   memory_ = std::move(StagingMemory::make_private({4 * most, 24 * 4 * most}).value());

@@ -1,4 +1,4 @@
-// What a backend that takes over, or comes after a crash, must not get wrong.
+// Cases that a backend that takes over, or comes after a crash, must not get wrong.
 #include <algorithm>
 #include <future>
 #include <thread>
@@ -65,7 +65,7 @@ class TakenOver : public ::testing::Test {
     ASSERT_TRUE(taken.ok()) << taken.message();
   }
 
-  // What comes of it.
+  // Takes the checkpoint up; returns the outcome.
   Status take_up(const std::string& run, bool is_leftover, uint64_t epoch = 1) {
     CheckpointReceiver::Setting setting;
     setting.text.store = "/pfs";

@@ -1,4 +1,4 @@
-// What `gpusnap status` reads of the system and of a store, and what it makes of it.
+// `gpusnap status`: reading the system and a store, and the conclusions from them.
 #include <gtest/gtest.h>
 
 #include <cstring>

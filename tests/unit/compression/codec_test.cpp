@@ -51,7 +51,7 @@ TEST(Shuffle, IsWhatItSaysAtEverySizeAndAlignment) {
   for (const size_t width : {size_t{2}, size_t{4}, size_t{8}}) {
     for (size_t size = 0; size < 600; ++size) {
       const size_t shift = size % 5;
-      // Of exactly this size, so that the sanitizers see what lies beyond.
+      // The blocks have exactly this size, so that the sanitizers see accesses beyond it.
       const Bytes from(bytes.begin() + static_cast<ptrdiff_t>(shift),
                        bytes.begin() + static_cast<ptrdiff_t>(shift + size));
       Bytes to(size), back(size + shift);
@@ -87,7 +87,7 @@ TEST(Codec, GivesEveryBlockBack) {
   }
 }
 
-// What `zstd -d` does: it reads a stream, with the limit of window that it has without options.
+// As `zstd -d` reads: a stream, with the limit of window that it has without options.
 TEST(Codec, FramesAreThoseOfPlainZstd) {
   const Bytes block = smooth_block<float>(kMost);
   const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> zstd(ZSTD_createDCtx(), ZSTD_freeDCtx);

@@ -24,7 +24,7 @@ Trial trial(double ratio, double speed, uint64_t bytes = 64 << 10) {
   return {bytes, static_cast<uint64_t>(size * ratio), static_cast<int64_t>(size * 1e9 / speed)};
 }
 
-// What was seen of floats: the third form is best.
+// A sample of floats: the third form is best.
 Sample floats(double speed = 0.45e9) {
   return {{trial(0.8, speed), trial(0.52, speed), trial(0.32, speed), trial(0.33, speed)}};
 }
@@ -214,8 +214,8 @@ struct Machine {
   double ratio = 1;
 };
 
-// What a checkpoint of so many chunks goes through: workers take blocks in order, at most so many
-// results wait for the store, which takes one after the other. When the store has the last one.
+// The course of a checkpoint of so many chunks: workers take blocks in order, and at most kWrites
+// results wait for the store, which takes one after the other. Tells when the store has the last.
 class Pipeline {
  public:
   explicit Pipeline(const Machine& machine) : machine_(machine), free_(machine.workers, 0) {}
@@ -266,9 +266,9 @@ class Pipeline {
   std::vector<double> stored_;
 };
 
-// What a user is promised, on any machine, and however wrong samples are: it ends no later than
-// without, but for the few blocks that it takes to find that out. Where compressing everything ends
-// earlier, most of that time is saved.
+// The promise to a user, on any machine, and however wrong samples are: a checkpoint ends no later
+// than without compression, but for the few blocks that it takes to find that out. If compressing
+// everything ends earlier, most of that time is saved.
 TEST(CompressionPolicy, EndsNoLaterThanWithout) {
   constexpr int kChunks = 60;
   std::mt19937_64 random(11);

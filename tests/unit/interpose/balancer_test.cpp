@@ -123,8 +123,8 @@ TEST_F(BalancerTest, APlanThatFailsIsToldOnceAndNothingIsSent) {
   EXPECT_FALSE(balancer_->expects(1));
 }
 
-// Whatever lanes do, and in whatever order: no buffer is sent more than it has room for beside its
-// own zones, everybody comes to an end, and what has been sent adds up.
+// Lanes act at random: no buffer is sent more than it has room for beside its own zones, everybody
+// comes to an end, and the amounts that were sent add up.
 TEST_F(BalancerTest, RandomSnapshotsKeepRoomForEachDevicesOwnZones) {
   std::mt19937_64 random(61);
   const auto below = [&](uint64_t bound) { return random() % bound; };

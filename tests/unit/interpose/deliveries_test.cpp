@@ -1,8 +1,9 @@
 // The rules of what is delivered when, against a model of the device: two streams, copies and
 // kernels that write host memory, host functions that change it, events, synchronisations and cuts.
 // Every program of a few operations is recorded under every interleaving of its host thread with
-// its streams, and replayed with host functions that run early, late, and halfway. What the host
-// and its functions see in a replay, and the memory at each cut, must be what the recording had.
+// its streams, and replayed with host functions that run early, late, and halfway. In a replay the
+// host and its functions must see what they saw in the recording, and memory at each cut must be
+// the same.
 #include "interpose/deliveries.h"
 
 #include <gtest/gtest.h>
@@ -610,8 +611,8 @@ TEST_F(DeliveriesOfGraphs, ACopyWithinAGraphThatAFunctionMayLookAtIsInDoubt) {
   EXPECT_EQ(deliveries_.deliveries().size(), 1U);
 }
 
-// A stream that is never waited for: what its writes lead to is told apart no longer, and nothing
-// grows without bound. What has changed then is looked at while no host function runs.
+// A stream that is never waited for: the changes by its writes are no longer told apart, and
+// nothing grows without bound. Changes are then looked at while no host function runs.
 TEST_F(DeliveriesOfGraphs, VeryManyWritesAreCounted) {
   HostWrite* write = nullptr;
   for (int i = 0; i < 2000; ++i) {

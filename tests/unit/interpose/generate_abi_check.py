@@ -148,7 +148,7 @@ def checks(types, functions, undeclared, rows):
 
 
 def unknown(toolkit_text, rows, passed_through):
-    """What the toolkit knows and we have not looked at: functions, and forms of hooked ones."""
+    """Names what the toolkit has and we have not looked at: functions, forms of hooked ones."""
     known = {(name, since) for _, name, since, _ in rows}
     names = {name for name, _ in known}
     per_thread = {(name, variant) for _, name, _, variant in rows if variant != "-"}

@@ -1,4 +1,4 @@
-// What a launch of a graph writes, against a driver that knows nothing but graphs.
+// The writes of a graph's launch, against a driver that knows nothing but graphs.
 #include "interpose/graphs.h"
 
 #include <gtest/gtest.h>
@@ -289,7 +289,7 @@ TEST_F(GraphsTest, KnowsTheWordsThatNodesWrite) {
   operations[0].writeValue.address = kFirst + 64;
   EXPECT_EQ(graphs_.set_words(exec_of(1), handle_of(words), {operations.data(), 2}), "");
   EXPECT_EQ(ranges_of(launch()), (Ranges{{kFirst + 64, 4}}));
-  // What the host sees it may take for a signal.
+  // The host may take a word that it sees for a signal.
   operations[0].writeValue.address = kPinned + 4;
   const std::string seen = "a graph that writes values to memory that the host sees";
   EXPECT_EQ(graphs_.set_words(exec_of(1), handle_of(words), operations), seen);
@@ -399,7 +399,7 @@ TEST_F(GraphsTest, BringsWhatNoAllocationHoldsToTheHost) {
   EXPECT_EQ(blocks[0].bytes(), 48u);
   EXPECT_EQ(blocks[0].pitch, 64u);
   EXPECT_EQ(ranges_of(launch()).front(), (std::pair<uint64_t, uint64_t>{kPinned + 4, 16}));
-  // What it is counts when it is launched.
+  // The kind that the memory has at the launch counts.
   EXPECT_TRUE(memory_.insert({kPlain, kBytes, MemoryKind::kPinned, {}, 0, 0, ""}));
   EXPECT_TRUE(graphs_.brought_to_host(exec_of(1)).empty());
   EXPECT_TRUE(memory_.erase(kPlain));

@@ -83,7 +83,7 @@ TEST_F(HostMemoryTest, AByteThatTheDeviceSetsBackIsSetBackInTheReplay) {
 }
 
 TEST_F(HostMemoryTest, ContentBeforeTheFirstLookMayDiffer) {
-  // What fresh memory holds is the driver's business, in each process another.
+  // The contents of fresh memory are the driver's business, and differ between processes.
   std::ranges::fill(recorded_, std::byte{0xaa});
   std::ranges::fill(replayed_, std::byte{0x55});
   synchronise();
@@ -158,8 +158,8 @@ TEST_F(HostMemoryTest, AWriteAnywhereInTheRangeIsSeen) {
   }
 }
 
-// What the host changes and the device changes back is no news to the recording, and must still
-// undo the host's change in the replay.
+// A change by the host that the device undoes is no news to the recording, yet the replay must undo
+// the host's change, too.
 TEST_F(HostMemoryTest, ARangeThatWasLookedAtInVainIsTold) {
   recorder_.is_settled();
   WriteSet set;
@@ -303,7 +303,7 @@ TEST_F(HostMemoryTest, AGuessIsEverything) {
   expect_equal();
 }
 
-// What changes elsewhere is another thread's doing, and is made again by it.
+// Another thread makes changes elsewhere, and makes them again in a replay.
 TEST_F(HostMemoryTest, ATrustedGuessIsWhatItNames) {
   recorder_.is_settled();
   recorder_.trust_guesses();

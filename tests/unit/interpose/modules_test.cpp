@@ -47,7 +47,7 @@ class ModulesTest : public testing::Test {
     for (const std::string& name : variables) entry.bytes += ".global .u32 " + name + ";\n";
     return entry;
   }
-  // What stands in the way of a checkpoint; "" for nothing.
+  // The obstacle to a checkpoint; "" for none.
   std::string find_globals(std::vector<ImageEntry> entries) {
     ImageContents image;
     image.entries = std::move(entries);

@@ -176,7 +176,7 @@ TEST_F(CoordinationTest, ABarrierCarriesTheBallots) {
   });
 }
 
-// What is wanted at one collective is known to all behind a later one, the same for all.
+// After a later collective all ranks know what was wanted at an earlier one, and they all agree.
 TEST_F(CoordinationTest, OtherCollectivesBringTheBallotsLater) {
   on_ranks(3, [](int rank, Coordination& coordination) {
     int agreements = 0;

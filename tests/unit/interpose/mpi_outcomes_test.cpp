@@ -1,4 +1,4 @@
-// What came of MPI calls goes through the journal and comes back, however far ahead it is asked
+// The outcomes of MPI calls go through the journal and come back, however far ahead they are asked
 // for.
 #include <gtest/gtest.h>
 #include <stdlib.h>

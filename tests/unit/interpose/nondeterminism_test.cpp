@@ -287,7 +287,7 @@ TEST(Outside, AChildHasItsOwn) {
   }));
 }
 
-// What a checkpoint has and what is added do not grow from restore to restore.
+// The values of a checkpoint and the added ones do not grow from restore to restore.
 TEST(Outside, AllHaveABoundWithWhatIsGiven) {
   EXPECT_TRUE(holds_in_child([] {
     const std::string much(kPoolBytes, 'x');
@@ -355,7 +355,7 @@ TEST(Outside, AClockDoesNotGoBehindWhatItHasTold) {
     return nanoseconds(at);
   };
   EXPECT_GE(tell_again(source, real, nullptr), later);
-  // Of a processor's time in each process.
+  // A processor's time starts again in each process, but is not told as less than before.
   const auto three = [](const void*) { return int64_t{3}; };
   EXPECT_EQ(tell_again(Source::kProcessorTime, three, nullptr), 32);
   EXPECT_EQ(tell_again(Source::kProcessorTime, three, nullptr), 32);

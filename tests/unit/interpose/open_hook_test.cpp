@@ -1,5 +1,5 @@
-// What is opened for reading is noted, and nothing else happens to it. The program is linked to the
-// counting library, whose open, fopen and their like stand before the C library's.
+// Files that are opened for reading are noted, and nothing else happens to them. The program is
+// linked to the counting library, whose open, fopen and their like stand before the C library's.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ std::string file(const std::string& name) {
   return std::string(std::getenv("OPEN_HOOK_FILES")) + "/" + name;
 }
 
-// What `open` gives descriptor of; how many more are noted for it.
+// The number of files that are newly noted when `open` gives a descriptor.
 template <class Open>
 size_t more_for(Open&& open) {
   const size_t before = noted().size();

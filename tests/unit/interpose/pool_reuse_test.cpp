@@ -9,7 +9,7 @@
 namespace gpusnap {
 namespace {
 
-// What the fake driver's pools are set to.
+// The attributes that were set of the fake driver's pools.
 std::map<std::pair<CUmemoryPool, CUmemPool_attribute>, int> attribute_values;
 int attributes_set = 0;
 

@@ -1,5 +1,5 @@
-// What the recorder writes, the replayer reads; also where another build of the library, with other
-// numbers for its hooks, reads it.
+// The replayer reads the recorder's journal, also in another build of the library whose hooks have
+// other numbers.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -104,7 +104,7 @@ TEST_F(ReplayJournalTest, EveryPartOfAnEntryComesBack) {
   EXPECT_EQ(replayer->next(entry).code(), Code::kDamaged) << "nothing is left";
 }
 
-// Of every number of words, over the ends of several of the journal's blocks.
+// Calls with every number of words, over the ends of several of the journal's blocks.
 TEST_F(ReplayJournalTest, ManyCallsInARow) {
   auto recorder = record("a.journal");
   constexpr uint64_t kCalls = 20'000;

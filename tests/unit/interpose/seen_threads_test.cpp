@@ -1,4 +1,4 @@
-// What the system tells of threads that wait in each way.
+// The system's report on threads that wait in each way.
 #include "interpose/seen_threads.h"
 #include "tests/support/becomes.h"
 

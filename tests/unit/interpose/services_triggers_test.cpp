@@ -650,7 +650,7 @@ TEST(Control, HandlesOfSharedMemory) {
   const HandleBytes bytes = encode_handle(handle);
   EXPECT_EQ(decode_handle(bytes), handle);
   EXPECT_FALSE(decode_handle(HandleBytes{}));
-  // Whatever else is in it, it is not ours.
+  // A handle with any byte changed is not ours.
   for (const size_t at : {size_t{0}, size_t{7}, size_t{15}, size_t{32}, size_t{63}}) {
     HandleBytes other = bytes;
     other[at] = static_cast<char>(other[at] ^ 0x80);

@@ -33,7 +33,7 @@ namespace {
 
 constexpr HookId kCall = HookId::cuEventRecord;
 constexpr auto kMoment = std::chrono::milliseconds(1);
-// Of what must not come. Found where the machine is quick enough, and never wrongly.
+// Watches a condition that must not end. An end is found on a quick machine, and never wrongly.
 template <class Condition>
 bool stays(const Condition& condition) {
   for (int waited = 0; waited < 50; ++waited) {
@@ -95,7 +95,7 @@ class SessionTest : public ::testing::Test {
     return count;
   }
 
-  // What is in the journal: hooks, and the word of those that have one.
+  // An entry of the journal: its hook, and its word if it has one.
   struct Journaled {
     uint16_t hook = 0;
     uint64_t word = 0;
@@ -158,7 +158,7 @@ TEST_F(SessionTest, ACutWaitsForTheCallsThatAreBeingMade) {
   std::raise(SIGUSR1);
   const auto cutter = thread_that([&] { make_call([&](Session&) { cut = left.load(); }); });
   EXPECT_TRUE(stays([&] { return !cut; }));
-  // Whoever comes meanwhile waits for the cut.
+  // A thread that comes meanwhile waits for the cut.
   const auto late = thread_that([&] { make_call([&](Session&) { other = left.load(); }); });
   EXPECT_TRUE(stays([&] { return !cut && !other && checkpoints() == before; }));
   may_leave.count_down();
@@ -386,7 +386,7 @@ class DirtyFromCalls : public SentMemory {
     setenv("GPUSNAP_DIRTY", "calls", 1);
     SessionTest::SetUpTestSuite();
   }
-  // Of the next one.
+  // Makes the next checkpoint; returns its manifest.
   static std::optional<Manifest> checkpoint() {
     const size_t before = checkpoints();
     std::raise(SIGUSR1);

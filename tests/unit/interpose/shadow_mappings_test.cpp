@@ -93,7 +93,7 @@ TEST_F(ShadowMappingsTest, AReplayHasTheRecordedAddresses) {
   const ShadowMappings::Place third{chunk + 2 * kPiece, chunk, bytes}, first{chunk, chunk, bytes};
   EXPECT_EQ(find(kPiece, &third)->address, third.address);
   EXPECT_EQ(find(kPiece, &first)->address, first.address);
-  // What is taken already comes elsewhere.
+  // A place that is taken already is given elsewhere.
   EXPECT_EQ(find(kPiece, &first)->address, chunk + kPiece);
   EXPECT_EQ(space.reserved, (std::map<uint64_t, uint64_t>{{chunk, bytes}}));
 }
@@ -127,7 +127,7 @@ TEST_F(ShadowMappingsTest, AllAddressesAreGivenBackInTheEnd) {
   ASSERT_TRUE(find(2 * kChunk).ok());
   const auto chunks = own_.take_chunks();
   EXPECT_EQ(chunks.size(), 2U);
-  // Who comes late finds nothing to give back to.
+  // A late caller finds nothing to give back to.
   own_.give_back(kBase, kPiece);
   EXPECT_TRUE(own_.take_chunks().empty());
 }

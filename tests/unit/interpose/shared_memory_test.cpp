@@ -58,7 +58,7 @@ CUresult reserve(CUdeviceptr* out, size_t, size_t, CUdeviceptr hint, unsigned lo
 CUresult unreserve(CUdeviceptr address, size_t) {
   return fake.reserved.erase(address) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-// What is shared is a file, and who imports it gets its first byte for a number.
+// Shared memory is a file; an importer gets the file's first byte for a number.
 CUresult export_file(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType,
                      unsigned long long) {
   const int file = memfd_create("physical", MFD_CLOEXEC);
@@ -173,7 +173,7 @@ TEST_F(SharedMemoryTest, AHandleIsTheSameUntilItsMemoryGoes) {
   memory_.withdraw(kAtHome);
   EXPECT_NE(told(first).error, "");
   EXPECT_EQ(told(other).error, "");
-  // What is there then is another memory.
+  // Memory that is there afterwards is another one.
   const CUipcMemHandle next = memory_.offer(kAtHome, 200, drivers(3));
   EXPECT_NE(shared(next), shared(first));
   EXPECT_NE(told(first).error, "");
@@ -186,7 +186,7 @@ TEST_F(SharedMemoryTest, AStrangerIsToldAndNoted) {
   EXPECT_EQ(strangers_, 0);
   EXPECT_FALSE(told(handle, kJob + 1).same_job);
   EXPECT_EQ(strangers_, 1);
-  // Of a process that had this number before.
+  // A handle of an earlier process with this pid is refused, and its asker is no stranger.
   std::vector<int> files;
   const SharedHandle known = shared(handle);
   EXPECT_NE(memory_.tell({known.number + 1, known.id, kJob + 1}, files).error, "");
@@ -297,7 +297,7 @@ TEST_F(SharedMemoryTest, WhatWasPlacedIsMappedOnceWhereItIsWanted) {
   EXPECT_FALSE(close_one(there + 256));
   EXPECT_EQ(fake.synchronised, 0U);
   EXPECT_TRUE(close_one(there + 256));
-  // What runs may use it.
+  // Running work may use the memory, so the last close synchronises.
   EXPECT_EQ(fake.synchronised, 1U);
   EXPECT_EQ(fake.mapped.size(), 2U);
   // It stays as long as somebody has it, whatever becomes of its owner.

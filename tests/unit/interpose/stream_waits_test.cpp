@@ -66,7 +66,7 @@ TEST_F(StreamWaitsTest, AddsUpTheTimeOfAllWaits) {
 TEST_F(StreamWaitsTest, UsesTheEventsOfWaitsThatAreOverAgain) {
   for (size_t i = 0; i < 10; ++i) {
     wait();
-    // What was given back last is taken first.
+    // The event that was given back last is taken first.
     pass(1 + i % 2, 1.0F);
     pass(2 - i % 2, 2.0F);
     waits_.collect();

@@ -109,7 +109,7 @@ TEST_F(TilePoolsTest, AWindowShowsAllThatIsInAPool) {
 }
 
 TEST_F(TilePoolsTest, ADriverThatShowsSomethingElseIsRefused) {
-  // What is mapped by single calls is mapped elsewhere.
+  // This driver maps tiles elsewhere when a call has one of them.
   driver_.cuMemMapArrayAsync = [](CUarrayMapInfo* infos, unsigned count, CUstream stream) {
     if (count == 1) infos->offset += kTile;
     return cuMemMapArrayAsync(infos, count, stream);

@@ -1,5 +1,5 @@
-// What the hooks answer the rest of the library with, in a test whose calls are not hooked: symbols
-// of the driver are those of the software GPU, and the name of hook N is "callN".
+// The hooks' answers to the rest of the library, in a test whose calls are not hooked: symbols of
+// the driver are those of the software GPU, and the name of hook N is "callN".
 #pragma once
 
 namespace gpusnap {

@@ -121,7 +121,7 @@ constexpr PlacementPolicy kPolicies[] = {PlacementPolicy::kCacheOnly, PlacementP
                                          PlacementPolicy::kHybridNaive,
                                          PlacementPolicy::kHybridOpt};
 
-// Of hybrid-opt, over the least of others.
+// The times of hybrid-opt, divided by the least of the others.
 struct Ratios {
   double local = 0;
   double complete = 0;

@@ -182,7 +182,7 @@ TEST(Models, AJobThatNeverEndsHasNoEfficiency) {
   EXPECT_NEAR(sum_of(prediction), 1, 1e-9);
 }
 
-// Whatever the costs, shares are shares.
+// Shares add up at any costs.
 TEST(Models, ExtremeCostsGiveSharesThatAddUp) {
   for (const Model model : kModels) {
     for (size_t level = 0; level < 3; ++level) {

@@ -197,7 +197,7 @@ TEST_F(ManagedEngineTest, ARestoreThatDeviatesFromHintsEvictsWhatWasPrefetched) 
   EXPECT_EQ(restore(2), 0);
 }
 
-// Whatever the sizes, hints and orders: all is restored, in the room that there is.
+// Everything is restored in the room that there is, at any sizes, hints and orders.
 TEST_F(ManagedEngineTest, AllIsRestored) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);

@@ -1,5 +1,5 @@
-// Clients and servers are killed at random moments. What was sealed is whole and is brought to its
-// end; nothing is lost or kept for ever.
+// Clients and servers are killed at random moments. A stream that was sealed is whole and is
+// brought to its end; nothing is lost or kept for ever.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ using namespace std::chrono_literals;
 
 constexpr uint64_t kSlots = 5;  // of a stream
 
-// What the processes of a test tell each other beside the staging area: how many streams were
-// sealed and have come to their end, by their texts' numbers.
+// Shared by the processes of a test beside the staging area: how many streams were sealed and have
+// come to their end, by their texts' numbers.
 struct Score {
   std::atomic<uint32_t> opened{0};
   std::atomic<uint8_t> sealed[1 << 16];

@@ -55,7 +55,7 @@ TEST(ProcessIdentity, OneThatWasKilledDoesNotRunEvenIfNobodyHasWaitedForIt) {
   EXPECT_TRUE(is_ending(process));
 }
 
-// What its other threads hold, such as memory that a device still writes to, is not free yet.
+// The process still holds resources of its other threads, such as memory that a device writes to.
 TEST(ProcessIdentity, RunsUntilTheLastOfItsThreadsHasEnded) {
   HeadlessProcess other([] {});
   const ProcessIdentity process{other.pid(), 0};

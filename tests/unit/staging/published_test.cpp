@@ -10,7 +10,7 @@
 namespace gpusnap {
 namespace {
 
-// Whose numbers are all the same.
+// A value whose numbers are all the same.
 struct Many {
   uint64_t numbers[100] = {};
   static Many of(uint64_t number) {

@@ -160,7 +160,7 @@ class History {
       }
       check();
     }
-    // Whatever has happened, the writer's need is met in the end.
+    // The writer's need is met in the end, after any history.
     while (std::ranges::any_of(threads_, [this](Thread& thread) { return act(thread); })) check();
     if (demand_.clients > 0) {
       EXPECT_GE(plan_->backed(), std::min(needed(), room_));

@@ -69,8 +69,8 @@ TEST(AheadPlanTest, GivesBackWhatOthersNeedAndTakesNothingForIt) {
   EXPECT_EQ(plan.next({100}, 4, 0), kEnd);
 }
 
-// Whatever comes free when: memory holds a prefix of the units that fit, and the buffers that are
-// taken are never more than there are.
+// Memory and buffers come free at random: memory holds a prefix of the units that fit, and no more
+// buffers are taken than there are.
 TEST(AheadPlanTest, RandomHistoriesKeepTheBudget) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);

@@ -105,7 +105,7 @@ TEST_F(BulkFaultTest, AFailedWriteIsHalfDoneAndForGood) {
   }
 }
 
-// What is left of a file of which a part was synced and then more was written.
+// The bytes that are left of a file that was synced and then written again.
 Bytes left_by_crash(uint64_t seed, const Bytes& durable, const Bytes& later, bool dies) {
   FaultFileSystem files;
   EXPECT_TRUE(files.make_folder("/d").ok());

@@ -373,7 +373,7 @@ TEST_P(BulkTest, RoomIsTakenAheadAndGivenBack) {
   EXPECT_EQ(content(), bytes);
 }
 
-// Whoever may not write more is not ended for room that was only taken ahead.
+// A process at its limit of file size is not ended for room that was only taken ahead.
 TEST_P(BulkTest, NoMoreRoomIsTakenThanMayBeWritten) {
   const Bytes bytes(6 << 20, std::byte{1});
   struct rlimit old {};

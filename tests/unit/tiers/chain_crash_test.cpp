@@ -8,7 +8,7 @@
 namespace gpusnap::test {
 namespace {
 
-// What memory was at each epoch, whether its checkpoint is there or not.
+// The contents of memory at each epoch, whether its checkpoint is there or not.
 using Images = std::map<uint64_t, Parent>;
 
 // One process that takes checkpoints of memory that changes.
@@ -180,7 +180,7 @@ TEST(ChainCommit, FailsCleanlyWhereAnyOperationFails) {
 }
 
 TEST(ChainPrune, SurvivesACrashAtEveryOperation) {
-  // Of these, 6 needs 4 and 3; 1, 2, 5 can go.
+  // Checkpoint 6 needs 4 and 3; 1, 2, 5 can go.
   const std::vector<uint64_t> parents = {0, 1, 0, 3, 2, 4};
   const std::vector<uint64_t> kept = {6, 4, 3};
   size_t operations = 1;

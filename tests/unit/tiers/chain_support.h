@@ -170,7 +170,7 @@ class Increment {
   Slot* slot_ = nullptr;
 };
 
-// Of a job in "/pfs"; blocks are small, so that there are several windows of them.
+// Merges a part of a job in "/pfs"; blocks are small, so that there are several windows of them.
 inline Result<bool> merge_part(FileSystem& files, uint64_t epoch, uint32_t rank, uint32_t limit,
                                std::function<bool()> stop = {}, const std::string& job = "demo",
                                double most_read = 1e9) {
@@ -188,7 +188,7 @@ inline Result<bool> merge_part(FileSystem& files, uint64_t epoch, uint32_t rank,
   return merge_if_worth(files, request, compression, {});
 }
 
-// What the pieces of a chain come to; every byte must come from exactly one of them.
+// Puts the pieces of a chain together; every byte must come from exactly one of them.
 inline Image read_back(Store& store, const CheckpointInfo& info, uint32_t rank) {
   const auto contents = store.resolve(info, rank);
   EXPECT_TRUE(contents.ok()) << contents.status().message();

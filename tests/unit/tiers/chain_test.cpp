@@ -98,7 +98,7 @@ class RandomJob {
 
   void prune() {
     const uint64_t keep = 1 + below(random_, 3);
-    // What the run goes on from stays at least until it has committed.
+    // The checkpoint that the run goes on from stays at least until the run has committed.
     const auto newest = std::find_if(taken_.rbegin(), taken_.rend(),
                                      [&](const auto& each) { return is_complete(each.second); });
     if (newest == taken_.rend()) return;
@@ -324,7 +324,7 @@ TEST_F(ChainTest, DamageOfAnAncestorIsTold) {
   files_.put(segment(1), longer);
   expect_told("its ancestor demo@1 cannot be used: segment " + segment(1) + " has", "3* 2* 1*");
   mend();
-  // What only reading shows.
+  // Damage that only reading shows.
   flip(segment(1), good.at(segment(1)).size() - 1);
   EXPECT_EQ(listed(), "3 2 1");
   const Status told = store_->verify(info(3), {});

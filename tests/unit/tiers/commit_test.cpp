@@ -39,7 +39,7 @@ struct SavingProcess {
   std::unique_ptr<JournalWriter> journal;
 };
 
-// Whatever is listed as complete restores bit for bit; gives the complete epochs.
+// All checkpoints listed as complete must restore bit for bit. Returns the complete epochs.
 std::vector<uint64_t> expect_complete_ones_restore(FileSystem& files) {
   std::vector<uint64_t> epochs;
   auto store = Store::open(files, "/pfs", true);
@@ -151,7 +151,7 @@ std::vector<Failure> failures() {
           {"EDQUOT", Status(Code::kNoSpace, "cannot write it: Disk quota exceeded")}};
 }
 
-// What is left over that only the failed checkpoint can have made.
+// The number of leftover files that only the failed checkpoint can have made.
 size_t files_of_epoch(const FaultFileSystem& files, uint64_t epoch) {
   const auto paths = files.paths();
   return static_cast<size_t>(std::count_if(paths.begin(), paths.end(), [&](const auto& path) {

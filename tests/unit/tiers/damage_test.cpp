@@ -1,4 +1,4 @@
-// What is damaged is told as such, by name, and left as it is.
+// Damage is reported as such, by name, and left as it is.
 #include <algorithm>
 #include <functional>
 
@@ -28,7 +28,7 @@ class DamageTest : public ::testing::Test {
     for (const std::string& path : files_.paths()) original_[path] = files_.content(path);
   }
 
-  // What the user is told of the checkpoint, by listing or by verifying.
+  // The user's message about the checkpoint, from listing or from verifying it.
   Status judge() {
     const auto infos = store_->list("demo");
     if (!infos.ok()) return infos.status();

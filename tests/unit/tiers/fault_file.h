@@ -1,5 +1,5 @@
-// What a file of the fault file system holds, what of it is durable, and what a crash can make of
-// it.
+// A file of the fault file system: its bytes, which of them are durable, and what a crash can make
+// of them.
 #pragma once
 
 #include <cstddef>

@@ -111,8 +111,9 @@ class FaultFileSystem::Bulk final : public BulkFile {
     return size_;
   }
 
-  // What becomes of it is decided as it begins, and happens as it ends. A write that fails has
-  // written its first half; one that was on its way when the machine stopped, any of its blocks.
+  // The outcome of a write is decided as it begins, and happens as it ends. A write that fails has
+  // written its first half. A write that was in flight when the machine stopped has written any of
+  // its blocks.
   void write(uint64_t offset, std::span<const std::byte> bytes, Done done) override {
     std::unique_lock lock(files_.mutex_);
     Status status;

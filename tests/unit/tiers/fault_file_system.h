@@ -2,8 +2,8 @@
 // chance, bulk transfers end in any order, or the machine stops and forgets what was not synced.
 // Knows which bytes and which names are durable.
 //
-// Chance comes from seeds. What becomes of an operation depends on the seed, its text (as in log())
-// and how often there was that text before, not on what other threads do meanwhile.
+// Chance comes from seeds. The outcome of an operation depends on the seed, on its text (as in
+// log()) and on how often that text came before, not on what other threads do meanwhile.
 #pragma once
 
 #include <map>
@@ -19,10 +19,10 @@
 
 namespace gpusnap::test {
 
-// What the system says where a device fails with that errno.
+// The system's message about a device that fails with that errno.
 Status device_failure(int error);
 
-// What a crash leaves of that which was not synced.
+// The part of what was not synced that survives a crash.
 enum class Survival {
   kNothing,     // neither names nor bytes
   kNames,       // names, and files of their length with zeros for what was not synced
@@ -48,7 +48,7 @@ class FaultFileSystem final : public FileSystem {
     bool persists = false;
     // Instead of a failure: a write to a bulk file that does not end before release().
     bool stalls = false;
-    // Of operations with this in their text alone; the others are not counted.
+    // Only operations with this in their text are meant; the others are not counted.
     std::string where{};
   };
   // One operation of `one_in` fails, as one of the failures; half of these take effect all the
@@ -76,9 +76,9 @@ class FaultFileSystem final : public FileSystem {
 
   // The machine stops and starts again. Locks are gone, faults too. No file is open.
   void crash(Survival survival);
-  // Of the changes of names, some survive; of what was not synced, any subset of blocks of 4 KiB,
-  // in any of the versions that they had. The same seed after the same operations: the same is
-  // left.
+  // Some changes of names survive. Bytes that were not synced survive in any subset of blocks of
+  // 4 KiB, in any of the versions that the blocks had. The same seed after the same operations
+  // leaves the same.
   void crash(uint64_t seed);
 
   // After the machine "stopped": it was only the process. Nothing is lost, and nothing became

@@ -41,14 +41,14 @@ class FaultTransfers {
   // All of these with the lock held, which they give up to call `done`.
   void begin(std::unique_lock<std::mutex>& lock, Transfer transfer);
   size_t end_some(std::unique_lock<std::mutex>& lock, size_t count);
-  // Until those of the file that have begun by now have ended.
+  // Waits until those of the file's transfers that have begun by now have ended.
   void wait(std::unique_lock<std::mutex>& lock, const void* file);
-  // Those that are stalled go on.
+  // Lets stalled transfers go on.
   void release(std::unique_lock<std::mutex>& lock);
   size_t on_their_way() const { return held_.size() + ending_now_.size(); }
 
  private:
-  // Of which file; null: of any. False when there is none that may end.
+  // Ends one transfer of `file`; null: of any file. False when there is none that may end.
   bool end_one(std::unique_lock<std::mutex>& lock, const void* file);
   bool any_before(const void* file, uint64_t ticket) const;
   void run();

@@ -199,7 +199,7 @@ bool forbid(long number, uint32_t error = EPERM) {
 class ForbiddenTest : public ::testing::Test {
  protected:
   ForbiddenTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-  // What happens in the process that is then forbidden io_uring; its exit status.
+  // Runs in the process that is then forbidden io_uring. Returns its exit status.
   static int use(long number, bool before) {
     const Folder folder(temporary());
     if (before && !forbid(number)) return 77;

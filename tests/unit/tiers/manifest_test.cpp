@@ -303,7 +303,7 @@ TEST(Manifest, ABlockThatCannotBeIsRefused) {
   }
 }
 
-// Of 150 KiB from 10 KiB on: three parts; and a small one before it.
+// An extent of 150 KiB from 10 KiB on has three parts; a small one lies before it.
 Manifest with_parts() {
   Manifest m = small();
   m.ranges = {{}, {}};

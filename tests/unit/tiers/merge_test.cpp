@@ -43,7 +43,7 @@ class Line {
   Result<bool> merge(uint64_t epoch, uint32_t limit = 2, double most_read = 1e9) {
     return merge_part(files_, epoch, 0, limit, {}, "demo", most_read);
   }
-  // What a restore reads, against the memory.
+  // The bytes that a restore reads, as a multiple of the memory.
   double read(uint64_t epoch) {
     const auto contents = store_->resolve(info(epoch), 0);
     EXPECT_TRUE(contents.ok()) << contents.status().message();
@@ -87,7 +87,7 @@ TEST(Merge, MakesAFullOneOfAnIncrementUnderItsChildren) {
   EXPECT_NE(after.replaces, 0U);
   EXPECT_EQ(after.own_bytes(), after.bytes());
   EXPECT_EQ(after.cut_unix_ns, before.cut_unix_ns);
-  // What increments had scattered lies together again.
+  // Blocks that increments had scattered lie together again.
   EXPECT_LE(after.extents.size(), 12700U / 512 + 2);
   EXPECT_EQ(line.ancestors(4), 0U);
   EXPECT_EQ(line.ancestors(5), 1U);
@@ -200,7 +200,7 @@ size_t operations_of_a_merge() {
   return files.operations();
 }
 
-// What there is afterwards is right, and pruning leaves nothing else.
+// The chain is right afterwards, and pruning leaves nothing else.
 void expect_whole(FaultFileSystem& files, Line& line) {
   line.expect_right();
   const bool merged = line.ancestors(3) == 0;

@@ -30,7 +30,7 @@ class PartReaderTest : public ::testing::Test {
   void save(uint64_t bytes, const char* how, unsigned seed) {
     random_.seed(seed);
     memory_.resize(bytes);
-    // Of which a half shrinks.
+    // Half of the memory shrinks when it is compressed.
     for (size_t i = 0; i < bytes; ++i) {
       const bool is_noise = i / kReadSlotBytes % 2 == 1;
       memory_[i] = static_cast<std::byte>(is_noise ? random_() : random_() % 3);
@@ -89,7 +89,7 @@ class PartReaderTest : public ::testing::Test {
     return pieces;
   }
 
-  // What was handed out, to be compared.
+  // Collects the pieces that are handed out, to be compared.
   class Taken {
    public:
     explicit Taken(const std::vector<std::byte>& memory)

@@ -33,7 +33,7 @@ TEST_F(PartReaderTest, APartIsRightOrItIsNotHandedOut) {
     const Status wrong = read({{byte, byte + 1}});
     EXPECT_EQ(wrong.code(), Code::kDamaged);
     expect_message(wrong, "the checksum is wrong");
-    // What is beside it needs nothing of it.
+    // The parts beside it need nothing of it.
     std::vector<std::pair<uint64_t, uint64_t>> others;
     if (byte >= kPart) others.emplace_back(0, byte / kPart * kPart);
     if (byte / kPart * kPart + kPart < memory_.size()) {

@@ -169,7 +169,7 @@ TEST_F(SegmentStoreTest, BlocksThatComeTogetherAreSampledTogether) {
   }
 }
 
-// Whatever a sample says: each block by itself.
+// Each block is decided by itself, whatever a sample says.
 TEST_F(SegmentStoreTest, ALevelIsForEveryBlockThatShrinks) {
   for (const bool is_slow : {false, true}) {
     SetClock clock;
@@ -186,7 +186,7 @@ TEST_F(SegmentStoreTest, ALevelIsForEveryBlockThatShrinks) {
   }
 }
 
-// What an increment has of a few zones.
+// Blocks of an increment of a few zones.
 TEST_F(SegmentStoreTest, SmallBlocksAreCompressedToo) {
   for (const char* compression : {"1", "auto"}) {
     for (const size_t size : {255 << 10, 64 << 10, 16 << 10, 4096, 1000, 100, 1}) {

@@ -15,7 +15,7 @@
 
 namespace gpusnap::test {
 
-// What is in a range of memory at an epoch: bytes that look random and that nothing else has.
+// The bytes of a range of memory at an epoch: they look random, and nothing else has them.
 inline std::vector<std::byte> memory_at(uint64_t epoch, size_t range, size_t size) {
   std::vector<std::byte> bytes(size);
   uint64_t state = epoch * 0x9e3779b97f4a7c15 + range * 0xbf58476d1ce4e5b9 + 1;
@@ -171,7 +171,7 @@ inline Status restore(Store& store, const CheckpointInfo& info, const std::vecto
   return {};
 }
 
-// What is fit to be shown to a user: one line that names what it is about.
+// Expects a message that is fit for a user: one line that names its subject.
 inline void expect_message(const Status& status, const std::string& part) {
   EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();

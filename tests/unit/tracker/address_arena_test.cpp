@@ -31,7 +31,7 @@ TEST(AddressArena, GivesAgainWhatCameBack) {
   arena.give_back(1020, 20);
   arena.give_back(1060, 20);
   EXPECT_FALSE(arena.take(40));
-  // What lies between them makes them one.
+  // The part between them makes them one.
   arena.give_back(1040, 20);
   EXPECT_EQ(taken(arena.take(60)), 1020U);
 }

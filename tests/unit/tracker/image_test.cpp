@@ -271,7 +271,7 @@ TEST(ImageGlobals, DamagedCubins) {
   }
 }
 
-// What nvcc makes, in every form: the same variables.
+// All forms of nvcc's output have the same variables.
 TEST(ImageOfNvcc, AllFormsHaveTheSameGlobals) {
   std::vector<std::string> files = device_code(".fatbin");
   for (const std::string& file : device_code(".cubin")) files.push_back(file);

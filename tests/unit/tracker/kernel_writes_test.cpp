@@ -1,4 +1,4 @@
-// What the data flow concludes from each form of PTX: what is written, and what cannot be told.
+// The data flow's conclusions from each form of PTX: what is written, and what cannot be told.
 #include "tracker/kernel_writes.h"
 
 #include <gtest/gtest.h>
@@ -464,7 +464,7 @@ TEST(KernelWrites, PointersThroughLocalMemory) {
             "0 #1 ?");
   // Nothing was put there.
   EXPECT_EQ(writes(kDepot + "ld.local.u64 %rd5, [%rd10];" + store), "?");
-  // What came from memory stays unknown.
+  // A value that came from memory stays unknown.
   EXPECT_EQ(writes(kDepot + kP +
                    "ld.global.u64 %rd3, [%rd1];\nst.local.u64 [%rd10], %rd3;\n"
                    "ld.local.u64 %rd5, [%rd10];" +
@@ -546,7 +546,7 @@ TEST(KernelWrites, PointersToLocalMemoryPassedOn) {
       "ld.param.b64 %a, [where];\nld.u64 %b, [%a+8];\nst.u32 [%b], 0;\nst.u64 [%a], %b;\nret;\n}\n";
   const std::string call = "{ .param .b64 a0;\nst.param.b64 [a0], %rd11;\ncall fill, (a0);\n}\n";
   EXPECT_EQ(writes(kDepot + kP + "st.local.u64 [%rd10+8], %rd1;\n" + call, callee), "0");
-  // What it puts there is seen by the caller.
+  // The caller sees the value that the callee puts there.
   EXPECT_EQ(writes(kDepot + kQ + "st.local.u64 [%rd10+8], %rd2;\n" + call +
                        "ld.local.u64 %rd5, [%rd10];\nst.global.u32 [%rd5], 0;",
                    callee),
@@ -579,7 +579,7 @@ TEST(KernelWrites, CallsThatAreNotFollowed) {
       writes("{ .param .b64 a0; .param .b64 a1; .param .b32 r0;\ncall (r0), vprintf, (a0, a1);\n}",
              printing),
       "");
-  // What an unknown function gives back.
+  // The result of an unknown function.
   EXPECT_EQ(writes("{ .param .b64 r0;\ncall (r0), make;\nld.param.b64 %rd5, [r0];\n}\n"
                    "st.global.u32 [%rd5], 0;",
                    ".extern .func (.param .b64 r) make();\n"),
@@ -685,8 +685,8 @@ class Launch : public testing::Test {
     }
     words_[1] = 0x20000010;
   }
-  // What a launch may write, by the first hexadecimal digit of each range; "?": that is likely,
-  // "??": that is all that is known.
+  // The memory that a launch may write, by the first hexadecimal digit of each range; "?": that is
+  // likely, "??": that is all that is known.
   std::string collect() {
     WriteSet set;
     void* params[] = {&p_, &q_, &n_, words_, &m_};
@@ -811,7 +811,7 @@ TEST_F(Launch, GuessesAreWhatAllArgumentsPointTo) {
   kernel_ = analyse(kP + "st.global.u32 [%rd1], 0;");
   kernel_.proven = false;
   EXPECT_EQ(collect(), "1?");
-  // Of machine code alone the layout is known.
+  // The layout is all that is known of machine code alone.
   kernel_.pointers.clear();
   kernel_.resolved = kernel_.looked_at = false;
   EXPECT_EQ(collect(), "132?");
@@ -915,7 +915,7 @@ TEST_F(Launch, TheDigestIsOfNumbersAndPointers) {
   EXPECT_EQ(digest(), known);
   EXPECT_NE(known & kDigestMask, unknown & kDigestMask);
   q_ = plain;
-  // Addresses of the host: any. Of the device: as far as they are known.
+  // Addresses of the host are all alike; addresses of the device count as far as they are known.
   m_ = 0x7fff12345678;
   const uint64_t host = digest();
   m_ = 0x555512345678;
@@ -930,7 +930,7 @@ TEST_F(Launch, TheDigestIsOfNumbersAndPointers) {
   EXPECT_EQ(digest(), 0U);
 }
 
-// What compilers make of C++.
+// Code that compilers make of C++.
 TEST(KernelWrites, ClangsCode) {
   const auto files = device_code(".ptx");
   for (const std::string& path : files) {

@@ -396,7 +396,7 @@ TEST(PtxParser, SurvivesDamage) {
   }
 }
 
-// What the compilers that were found when this was built write.
+// Code of the compilers that were found when this was built.
 TEST(PtxOfCompilers, IsAccepted) {
   const std::vector<std::string> files = device_code(".ptx");
   if (files.empty()) GTEST_SKIP() << "no compiler of device code";

@@ -168,7 +168,7 @@ TEST(SnapshotZones, WhatIsOnItsWayToTheHostIsTakenOverWithRoom) {
   ASSERT_EQ(more.claimed.size(), 1U);
   EXPECT_EQ(more.claimed[0]->bytes, kZone);
   ASSERT_EQ(more.in_flight.size(), 2U);
-  // What it brings of zones that were taken over does not make them saved.
+  // The flight's bytes of zones that were taken over do not make these zones saved.
   zones.finished(flight, true);
   const auto later = zones.claim(written(0x10000, 8 * kZone), room, false);
   ASSERT_EQ(later.in_flight.size(), 2U);
@@ -181,7 +181,8 @@ TEST(SnapshotZones, WhatCallsWaitForIsNotTakenOver) {
   SnapshotZones& zones = memory.zones;
   Blocks room(100);
   const auto flight = zones.claim_next(kContext, 8 * kZone, kZone, SnapshotZones::Scattered::kCopy);
-  // Who starts it looks at its pieces: it is left alone until then, and the call waits.
+  // The flight's starter looks at its pieces. The flight is left alone until then, and the call
+  // waits.
   const auto early = zones.claim(written(0x10000, 1), room, false);
   EXPECT_TRUE(early.claimed.empty());
   ASSERT_EQ(early.in_flight.size(), 1U);

@@ -40,7 +40,7 @@ bool is_device(const void* address) {
          type == CU_MEMORYTYPE_DEVICE;
 }
 
-// What the MPI library itself has.
+// The MPI library's own function of that name.
 template <class F>
 F behind(const char* name) {
   auto* const found = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
@@ -117,9 +117,10 @@ class Stage {
     check(cuMemcpyDtoH_v2(before_.data(), first(), before_.size()), "cuMemcpyDtoH");
     std::copy(before_.begin(), before_.end(), bytes_.begin());
   }
-  // What MPI is given.
+  // The buffer that MPI is given.
   void* start() { return bytes_.empty() ? buffer_ : bytes_.data() - offset_; }
-  // What MPI changed, to the device: what lies in gaps may have been changed there meanwhile.
+  // Copies the bytes that MPI changed to the device. Bytes in gaps are left alone: the device may
+  // have changed them meanwhile.
   void store() const {
     const size_t size = bytes_.size();
     for (size_t at = 0; at < size;) {

@@ -1,5 +1,5 @@
-// What a test learns from the counting library: the preloaded library's mechanics with handlers
-// that only count.
+// A test's view of the counting library: the preloaded library's mechanics with handlers that only
+// count.
 #pragma once
 
 extern "C" {
@@ -10,7 +10,7 @@ int counting_sessions();                     // session starts
 bool counting_abandoned();                   // a fork made this process leave its session
 const char* counting_lost_sight();           // last name reported; "" for none
 void* counting_wrapper(const char* symbol);  // null: not hooked
-// Of the calling thread, as text.
+// The path of the calling thread, as text.
 void counting_thread_path(char* text, unsigned long size);
 // The files that were opened for reading, in order; null behind the last one.
 const char* counting_opened_file(unsigned long number);

@@ -82,7 +82,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t) {
   *address = 0x1000;
   return count(at_cuMemAlloc_v2);
 }
-// What a later CUDA might bring: the same name with another signature.
+// A later CUDA might bring this: the same name with another signature.
 EXPORT CUresult cuMemAlloc_v3(CUdeviceptr*, size_t, int) {
   return count(at_cuMemAlloc_v3);
 }

@@ -1,6 +1,6 @@
-// What of PTX files simcuda refuses, one line for each instruction: refused FILE...
-// An instruction that is refused is taken out, so that those after it are seen, too. Exit code 1
-// where there is any.
+// Lists the instructions of PTX files that simcuda refuses, one a line: refused FILE...
+// A refused instruction is taken out, so that the ones after it are seen, too. Exit code 1 if there
+// is any.
 #include <algorithm>
 #include <fstream>
 #include <iostream>

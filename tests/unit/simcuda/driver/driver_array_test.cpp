@@ -367,7 +367,7 @@ TEST_F(ArrayTest, ReferencesAreBoundToWhatTheCodeThenUses) {
   EXPECT_EQ(moved(), (std::vector<uint32_t>{5, 6, 7, 8}));
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuTexRefGetArray(&bound, from));
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuTexRefSetArray(from, plain, 0));
-  // What it is bound to is gone.
+  // The array that the reference is bound to is gone.
   EXPECT_OK(cuArrayDestroy(board));
   EXPECT_OK(cuLaunchKernel(move, 1, 1, 1, 4, 1, 1, 0, nullptr, nullptr, nullptr));
   EXPECT_CU(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());

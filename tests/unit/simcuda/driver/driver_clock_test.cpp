@@ -46,7 +46,7 @@ class ClockTest : public KernelTest {
     EXPECT_OK(cuEventElapsedTime(&milliseconds, from, to));
     return static_cast<double>(milliseconds) / kMicrosecond;
   }
-  // What `queue` puts into stream a_ takes.
+  // The time that the work takes that `queue` puts into stream a_.
   template <class Queue>
   double time_of(Queue queue) {
     Gate gate;
@@ -87,7 +87,7 @@ TEST_F(ClockTest, CopiesOfABatchTakeLittleBesidesTheirBytes) {
     EXPECT_OK(cuMemcpyBatchAsync_v2(to, from, sizes, 3, &attributes, &first, 1, a_));
   };
   EXPECT_MICROSECONDS(7 + 2 * 2 + 100, time_of(batch));
-  // Those of another engine are an operation of their own.
+  // Copies of another engine are an operation of their own.
   to[1] = reinterpret_cast<CUdeviceptr>(host_);
   sizes[1] = 500;
   EXPECT_MICROSECONDS(7 + 2 + 80 + 7 + 500, time_of(batch));

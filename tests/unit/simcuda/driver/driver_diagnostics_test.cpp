@@ -1,4 +1,4 @@
-// What the driver says of what goes wrong, what it keeps of core dumps, and decompression.
+// The driver's messages about mistakes, its attributes of core dumps, and decompression.
 #include <array>
 #include <cstring>
 #include <string>
@@ -94,7 +94,7 @@ TEST_F(Diagnostics, WhatIsAskedOfCoreDumpsIsKept) {
   EXPECT_OK(cuCoredumpGetAttribute(CU_COREDUMP_FILE, found.data(), &size));
   EXPECT_EQ(std::string(found.data()), file);
   EXPECT_EQ(size, file.size() + 1);
-  // Of all contexts it is another.
+  // The attribute of all contexts is another one.
   size = found.size();
   EXPECT_OK(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, found.data(), &size));
   EXPECT_TRUE(std::string(found.data()).starts_with("core.cuda."));

@@ -1,4 +1,4 @@
-// What the driver's tests share: a context of their own, a gate that holds a stream back, and PTX.
+// Shared by the driver's tests: a context of their own, a gate that holds a stream back, and PTX.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@ constexpr size_t kGranule = 2 << 20;
 class Line {
  public:
   explicit Line(int socket) : socket_(socket) {}
-  // What the device has to do is done by then.
+  // Sends the value once the device has done its work.
   template <class T>
   void say(const T& value) const {
     EXPECT_OK(cuCtxSynchronize());

@@ -123,7 +123,7 @@ class LinksTest : public DriverTest {
     EXPECT_OK(cuEventRecord(event, stream));
     return event;
   }
-  // Of what was copied there first.
+  // A byte of what was copied to that device first.
   unsigned char byte(int device, size_t offset) {
     unsigned char value = 0;
     EXPECT_OK(cuMemcpyDtoH_v2(&value, buffers_[device] + kBytes + offset, 1));

@@ -26,7 +26,7 @@ TEST_F(MemoryTest, SmallAllocationsShareAGranuleWithGaps) {
   CUdeviceptr two = allocate(256);
   CUdeviceptr three = allocate(1);
   EXPECT_GE(one, kLowest);
-  // What textures need, too.
+  // Textures need this alignment, too.
   for (const CUdeviceptr each : {one, two, three}) EXPECT_EQ(0u, each % 512);
   EXPECT_EQ(one / kGranule, three / kGranule);
   EXPECT_GE(two, one + 100 + 256);

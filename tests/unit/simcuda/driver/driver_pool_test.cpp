@@ -143,7 +143,7 @@ TEST_F(PoolTest, TheThresholdKeepsMemory) {
   EXPECT_EQ(uint64_t{2} << 20, get(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
   EXPECT_EQ(0u, get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
   EXPECT_EQ(uint64_t{4} << 20, get(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
-  // What the host has synchronised with is any stream's.
+  // Any stream may have memory whose freeing the host has synchronised with.
   set(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0);
   set(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 0);
   EXPECT_EQ(q, take(1 << 21, b_));

@@ -1,4 +1,4 @@
-// What the environment sets, seen in processes of their own.
+// Settings of the environment, seen in processes of their own.
 
 #include <gtest/gtest.h>
 #include <unistd.h>

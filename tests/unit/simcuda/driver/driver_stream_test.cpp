@@ -22,7 +22,7 @@ class StreamTest : public DriverTest {
     ASSERT_OK(cuCtxSynchronize());
     *seen_ = 0;
   }
-  // What a copy in `stream` sees of memory_ while `writer` holds a write of 2 back.
+  // The value of memory_ that a copy in `stream` sees while `writer` holds a write of 2 back.
   uint32_t seen_while_held(CUstream writer, CUstream stream) {
     Gate gate;
     gate.close(writer);

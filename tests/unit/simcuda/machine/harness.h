@@ -47,7 +47,7 @@ class Machine {
   // Parameters are 8-byte words, in order.
   Fault launch(std::string_view kernel, Dim3 grid, Dim3 block,
                const std::vector<uint64_t>& parameters, uint64_t shared_bytes = 0);
-  // What launches reach by handles.
+  // The images that launches reach by handles.
   std::shared_ptr<ImageTable> images = std::make_shared<ImageTable>();
   bool cooperative = false;  // how launch() launches
   std::string printed;       // by all launches

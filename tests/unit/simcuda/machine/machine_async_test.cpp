@@ -76,7 +76,7 @@ TEST(Async, CopiesLessThanAll) {
           in);
   for (uint32_t t = 0; t < kThreads; ++t)
     EXPECT_EQ(some[t * 4], (t & 1) != 0 ? in[t * 4] : 0u) << t;
-  // What is not copied may lie beyond the end of memory.
+  // Bytes that are not copied may lie beyond the end of memory.
   in.resize((kThreads - 1) * 4 + 1);
   const auto last =
       run("mov.u32 %r4, 16; setp.eq.u32 %p, %r0, 63; @%p mov.u32 %r4, 4;"
@@ -123,7 +123,7 @@ TEST(Async, BarriersOrderWritesAndReads) {
   }
 }
 
-// What its instructions say of a barrier, step by step, for one thread.
+// The answers of the instructions on a barrier, step by step, for one thread.
 TEST(Async, BarriersCountArrivalsAndBytes) {
   Machine machine(R"(
 .visible .entry k(.param .u64 out) {

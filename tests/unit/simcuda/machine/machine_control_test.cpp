@@ -472,7 +472,7 @@ OK: ret; })";
   run_words(strings + kBegin + "setp.ne.u32 %q1, %t, 37; @%q1 bra OK; " + call("text"), {2, 1, 1},
             {64, 1, 1}, 128, 0, &fault);
   EXPECT_EQ(fault.kind, Fault::Kind::kAssert);
-  // What has no end ends with its memory; what is no character of a line is shown as another.
+  // A text without an end ends with its memory; a character that no line can have is shown as '?'.
   EXPECT_NE(fault.message.find("assertion 'n < m?ax' failed at a.cu:17 in run("), std::string::npos)
       << fault.message;
   EXPECT_NE(fault.message.find("thread (37,0,0)"), std::string::npos) << fault.message;
@@ -530,7 +530,7 @@ TEST(Control, Shuffles) {
         uint32_t value = 0;
         bool in_range = false;
         expected_shuffle(s, lane, &value, &in_range);
-        // What comes from a lane that is not there is not defined.
+        // A value from a lane that is not there is not defined.
         const uint32_t from = (value - 1) / 7;
         if (!((s.members >> from) & 1)) continue;
         EXPECT_EQ(r[lane], value + (in_range ? 1000 : 0)) << op << s.mode << " lane " << lane;

@@ -149,7 +149,7 @@ uint64_t expected(uint64_t raw, const Form& c) {
   if (c.ftz && is(from, "f32") && tiny(x) && !kept) x = std::copysign(0.0L, x);
   if (!to.real) return to_integer(x, c);
   if (c.sat) x = std::isnan(x) || x <= 0 ? 0 : x > 1 ? 1 : x;
-  // Of a NaN in f64 only that it is one is PTX's; the others have one NaN.
+  // PTX leaves the bits of a NaN in f64 open; the other types have one NaN.
   if (std::isnan(x)) return is(to, "f64") ? 0 : is(to, "f32") ? 0x7fffffff : 0x7fff;
   if (c.integral()) x = integral(x, c.round);
   const uint64_t r = encode(x, to, c.round);

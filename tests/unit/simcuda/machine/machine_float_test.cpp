@@ -25,7 +25,7 @@ uint64_t saturated(float r) {
   return r <= 0 ? 0 : r >= 1 ? bits(1.0f) : bits(r);
 }
 
-// What the flags make of inputs and of a result.
+// The effect of the flags on inputs and on a result.
 struct Flags {
   bool ftz, sat;
   std::string text() const { return std::string(ftz ? ".ftz" : "") + (sat ? ".sat" : ""); }

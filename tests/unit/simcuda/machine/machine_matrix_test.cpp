@@ -66,7 +66,7 @@ const Kind kBF16{"bf16", 16, bf16_value, [](uint32_t n) {
                    const uint64_t small[] = {0x3f80, 0xbf80, 0x4000, 0x3f00, 0x0000, 0xc040};
                    return small[scramble(n) % 6];
                  }};
-// What is below its 10 bits of mantissa does not count.
+// Bits below its 10 bits of mantissa do not count.
 const Kind kTF32{"tf32", 32, [](uint64_t bits) { return single_value(bits & ~uint64_t{0x1fff}); },
                  [](uint32_t n) {
                    return single_bits(static_cast<float>(scramble(n) % 9) / 4 - 1) | (n & 0x1fff);

@@ -332,7 +332,7 @@ TEST(Fault, OutOfBoundsIsLocated) {
         "write of 4 bytes", "0xa000000000a0", "0 bytes after the end of allocation", "160 bytes"}) {
     EXPECT_NE(fault.message.find(part), std::string::npos) << part << " in: " << fault.message;
   }
-  // What came before the fault in the block's order was done.
+  // The work before the fault, in the block's order, was done.
   EXPECT_EQ(m.read<uint32_t>(i, 32)[31], 31u);
 }
 

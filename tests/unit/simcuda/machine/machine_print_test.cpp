@@ -1,4 +1,4 @@
-// What kernels print, and what is done where an assertion fails.
+// Printing by kernels, and assertions that fail.
 #include "tests/unit/simcuda/machine/harness.h"
 
 namespace simcuda::test::print_test {
@@ -47,7 +47,7 @@ TEST(Print, Numbers) {
                     "sub.u32 %r2, %r0, 3; st.local.u32 [%x9], %r2; st.local.u32 [%x9+4], 77;"
                     "st.local.u32 [%x9+8], 255; st.local.u32 [%x9+12], 65;"),
             "-3,   77|ff  |A;-2,   77|ff  |A; 4");
-  // Of eight bytes, at multiples of eight.
+  // Arguments of eight bytes lie at multiples of eight.
   EXPECT_EQ(printed("%d %lld %f %.2e %g\n",
                     "st.local.u32 [%x9], %r0; mov.u64 %x3, -5000000000; st.local.u64 [%x9+8], %x3;"
                     "mov.f64 %d1, 1.5; st.local.f64 [%x9+16], %d1; st.local.f64 [%x9+24], %d1; "
@@ -67,7 +67,7 @@ TEST(Print, StringsAndPointers) {
   EXPECT_EQ(
       printed("%s %p.", "st.local.u64 [%x9], 0; mov.u64 %x3, 4096; st.local.u64 [%x9+8], %x3;"),
       "(null) 0x1000.(null) 0x1000. 2");
-  // What is nowhere is no reason to fail.
+  // A text that is nowhere is no reason to fail.
   EXPECT_EQ(printed("%s.", "mov.u64 %x3, 12345; st.local.u64 [%x9], %x3;"), "?.?. 1");
 }
 

@@ -67,8 +67,8 @@ class Runtime : public testing::Test {
   }
   void TearDown() override { __cudaUnregisterFatBinary(image_); }
 
-  // What the stub that nvcc writes for `add<<<grid, block, shared, stream>>>(pointer, number)`
-  // does.
+  // Does the same as the stub that nvcc writes for
+  // `add<<<grid, block, shared, stream>>>(pointer, number)`.
   static void launch_add(dim3 grid, dim3 block, size_t shared, cudaStream_t stream, int* pointer,
                          int number, bool per_thread = false) {
     ASSERT_EQ(__cudaPushCallConfiguration(grid, block, shared, stream), 0u);
