@@ -17,6 +17,7 @@ bool contains(const std::vector<std::shared_ptr<GraphNode>>& nodes,
 std::set<const GraphNode*> past_of(const std::vector<std::shared_ptr<GraphNode>>& heads) {
   std::set<const GraphNode*> past;
   std::vector<const GraphNode*> left;
+  left.reserve(heads.size());
   for (const auto& head : heads) left.push_back(head.get());
   while (!left.empty()) {
     const GraphNode* node = left.back();
