@@ -1,5 +1,5 @@
 // Video instructions against what the PTX ISA says of them, done input by input with 128-bit
-// numbers. GPUSNAP_SOAK=1 tries 2^20 random inputs of each form.
+// numbers. GPUSNAP_SOAK=1 tries 2^20 random inputs and more of each instruction with each types.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -62,12 +62,12 @@ std::vector<uint64_t> word_edges() {
 
 std::vector<Inputs> words_to_try() {
   std::vector<Inputs> in = triples(word_edges(), word_edges(), word_edges());
-  // What is tried beside the edges, where not everything is: each form is one of hundreds.
-  constexpr size_t kRandom = 300;
-  const bool all = std::getenv("GPUSNAP_SOAK") != nullptr;
-  if (!all) in.resize(400);
+  // Hundreds of forms have these inputs. With each types an instruction is tried with four
+  // selectors of parts or more: all together 2^20 random inputs and more in a soak.
+  const bool soak = std::getenv("GPUSNAP_SOAK") != nullptr;
+  if (!soak) in.resize(400);
   uint64_t state = 4711;
-  for (size_t i = 0; i < (all ? size_t{1} << 20 : kRandom); ++i) {
+  for (size_t i = 0; i < (soak ? size_t{1} << 18 : 300); ++i) {
     const auto draw = [&] { return next_random(state) & 0xffffffff; };
     in.push_back({draw(), draw(), draw(), 0});
   }
