@@ -1,5 +1,5 @@
 // Video instructions against what the PTX ISA says of them, done input by input with 128-bit
-// numbers. GPUSNAP_SOAK=1 tries 2^20 random inputs and more of each instruction with each types.
+// numbers. GPUSNAP_SOAK=1 tries 2^20 random inputs and more of each instruction and its types.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -62,8 +62,8 @@ std::vector<uint64_t> word_edges() {
 
 std::vector<Inputs> words_to_try() {
   std::vector<Inputs> in = triples(word_edges(), word_edges(), word_edges());
-  // Hundreds of forms have these inputs. With each types an instruction is tried with four
-  // selectors of parts or more: all together 2^20 random inputs and more in a soak.
+  // Hundreds of forms have these inputs. A combination of types comes with four selectors of parts
+  // or more: together that is 2^20 random inputs and more in a soak.
   const bool soak = std::getenv("GPUSNAP_SOAK") != nullptr;
   if (!soak) in.resize(400);
   uint64_t state = 4711;
