@@ -108,7 +108,8 @@ struct SinkOperand {};  // _
 struct RegisterOperand {
   RegisterIndex index = kNoIndex;
   bool negated = false;
-};  // %r1, !%p1
+  std::string_view part;  // "b3", "h10": bytes or half-words, of video instructions alone
+};                        // %r1, !%p1, -%r1 of vmad, %r1.b3
 struct SpecialOperand {
   std::string_view name;
 };  // %tid.x, %clock64, WARP_SZ

@@ -81,6 +81,11 @@ bool has_coordinates(std::string_view opcode) {
   return false;
 }
 
+// Video instructions, whose operands may be parts of registers.
+bool has_parts(std::string_view opcode) {
+  return opcode.starts_with('v') && opcode != "vote";
+}
+
 // Opcodes that take an array element by its address rather than by its contents.
 bool wants_address_value(std::string_view opcode) {
   return opcode == "mov" || opcode == "cvta";
@@ -207,7 +212,8 @@ bool OperandParser::parse_vector(Operand& operand) {
 bool OperandParser::parse_scalar(Operand& operand, std::string_view opcode) {
   const Token& token = cursor_.peek();
   if (token.kind == TokenKind::kIdentifier) return parse_named(operand, opcode);
-  if (token.is("!") && cursor_.second().kind == TokenKind::kIdentifier) {
+  const bool negates = token.is("!") || (token.is("-") && opcode == "vmad");
+  if (negates && cursor_.second().kind == TokenKind::kIdentifier) {
     cursor_.take();
     if (!parse_named(operand, opcode)) return false;
     auto* reg = std::get_if<RegisterOperand>(&operand.value);
@@ -233,7 +239,7 @@ bool OperandParser::parse_named(Operand& operand, std::string_view opcode) {
   }
   if (const std::optional<Name> name = scopes_.find(cursor_.peek().text)) {
     const Token token = cursor_.take();
-    if (name->kind == Name::Kind::kRegister) return parse_register(*name, operand);
+    if (name->kind == Name::Kind::kRegister) return parse_register(*name, operand, opcode);
     return parse_symbol(token, name->symbol, operand, opcode);
   }
   if (is_special(cursor_.peek().text)) return parse_special(cursor_.take(), operand);
@@ -244,9 +250,13 @@ bool OperandParser::parse_named(Operand& operand, std::string_view opcode) {
 }
 
 // A register; of a vector register all of them or, with .x and its like, one.
-bool OperandParser::parse_register(const Name& name, Operand& operand) {
+bool OperandParser::parse_register(const Name& name, Operand& operand, std::string_view opcode) {
   if (name.width == 1) {
-    operand.value = RegisterOperand{name.first, false};
+    RegisterOperand whole{name.first};
+    if (has_parts(opcode) && cursor_.peek().kind == TokenKind::kDotWord) {
+      whole.part = cursor_.take().text.substr(1);
+    }
+    operand.value = whole;
     return true;
   }
   if (cursor_.peek().kind == TokenKind::kDotWord) {

@@ -45,7 +45,7 @@ class OperandParser {
   bool parse_address(Operand& operand, std::string_view opcode);
   bool parse_base(AddressOperand& address);
   bool parse_named(Operand& operand, std::string_view opcode);
-  bool parse_register(const Name& name, Operand& operand);
+  bool parse_register(const Name& name, Operand& operand, std::string_view opcode);
   bool parse_special(const Token& name, Operand& operand);
   bool parse_symbol(const Token& name, Symbol symbol, Operand& operand, std::string_view opcode);
   bool parse_subscript(Symbol symbol, int64_t& offset);

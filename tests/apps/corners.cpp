@@ -419,6 +419,40 @@ void contexts(int steps) {
   }
 }
 
+// Memory that is freed while another context is current, or none: right after a synchronisation,
+// at which a checkpoint may have been cut that has not been saved yet.
+void elsewhere(int steps) {
+  Cells cells;
+  CUcontext first = nullptr, second = nullptr;
+  CHECK(cuCtxGetCurrent(&first));
+  CHECK(cuCtxCreate_v2(&second, 0, 0));
+  static unsigned own[kCells];
+  constexpr size_t kBytes = sizeof own;
+  for (int step = 1; step <= steps; ++step) {
+    CHECK(cuCtxSetCurrent(first));
+    CUdeviceptr device = 0;
+    void* pinned = nullptr;
+    CHECK(cuMemAlloc_v2(&device, kBytes));
+    CHECK(cuMemHostAlloc(&pinned, kBytes, 0));
+    CHECK(cuMemHostRegister_v2(own, kBytes, 0));
+    cells.mix(static_cast<unsigned>(step));
+    CHECK(cuMemcpyDtoD_v2(device, cells.address(), kBytes));
+    CHECK(cuMemcpyDtoHAsync_v2(pinned, device, kBytes, nullptr));
+    CHECK(cuMemcpyDtoHAsync_v2(own, cells.address(), kBytes, nullptr));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(step % 2 == 0 ? second : nullptr));
+    CHECK(cuMemFree_v2(device));
+    report(step, "pinned", digest(std::span(static_cast<const unsigned*>(pinned), kCells)));
+    report(step, "registered", digest(std::span<const unsigned>(own)));
+    CHECK(cuMemFreeHost(pinned));
+    CHECK(cuMemHostUnregister(own));
+    CHECK(cuMemFree_v2(0));
+    CHECK(cuMemFreeHost(nullptr));
+  }
+  CHECK(cuCtxDestroy_v2(second));
+  CHECK(cuCtxSetCurrent(first));
+}
+
 // The null stream of each thread beside the one of all.
 void own_stream(int steps) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -804,6 +838,7 @@ int run(const std::string& mode, int steps) {
       {"times", times},
       {"churn", churn},
       {"contexts", contexts},
+      {"elsewhere", elsewhere},
       {"own_stream", own_stream},
       {"variables", variables},
       {"sets", sets},

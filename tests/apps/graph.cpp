@@ -55,7 +55,8 @@ class Graphs {
   Graphs(const Graphs&) = delete;
   Graphs& operator=(const Graphs&) = delete;
 
-  // Captures what a step does with the cells, turned by `by`: both halves beside each other.
+  // Captures what a step does with the cells, turned by `by`: both halves beside each other. The
+  // stream that does the upper one is gone before the capture ends.
   void capture(unsigned by) {
     CUgraph graph = nullptr;
     CHECK(cuStreamBeginCapture_v2(streams_[0], CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -66,10 +67,12 @@ class Graphs {
     launch(turn_, {blocks_for(kCells / 2), kThreads}, streams_[1], upper(), kCells / 2, by + 3);
     CHECK(cuEventRecord(events_[1], streams_[1]));
     CHECK(cuStreamWaitEvent(streams_[0], events_[1], 0));
+    CHECK(cuStreamDestroy_v2(streams_[1]));
     launch(fold_, {blocks_for(kCells / 2), kThreads}, streams_[0], sums_.address(),
            cells_.address(), upper());
     CHECK(cuMemcpyDtoHAsync_v2(seen_.data(), sums_.address(), seen_.bytes(), streams_[0]));
     CHECK(cuStreamEndCapture(streams_[0], &graph));
+    CHECK(cuStreamCreate(&streams_[1], CU_STREAM_NON_BLOCKING));
     CUgraphExecUpdateResultInfo info{};
     if (captured_ == nullptr) {
       CHECK(cuGraphInstantiateWithFlags(&captured_, graph, 0));

@@ -1,5 +1,5 @@
-// Textures of an array, of a mipmapped array and of device memory. Only the arrays keep the data of
-// earlier steps: the memory that it came through is cleared.
+// Textures of an array, of a mipmapped array, of cubes and of device memory. Only the arrays keep the
+// data of earlier steps: the memory that it came through is cleared.
 #include "textures.h"
 
 #include "app.h"
@@ -35,6 +35,7 @@ struct Host {
   std::vector<float> field = std::vector<float>(kCells);
   std::vector<float> levels[kLevels];
   std::vector<unsigned> weights = std::vector<unsigned>(kWeights);
+  std::vector<float> faces = std::vector<float>(size_t{kFaces} * kFaceSide * kFaceSide);
 
   void mix(int level) {
     std::vector<float> next(kCells);
@@ -46,12 +47,53 @@ struct Host {
                            field[below * kSide + x] + field[below * kSide + right];
         const size_t side = side_of(level);
         const float of_level = levels[level][y * side / kSide * side + x * side / kSide];
-        next[y * kSide + x] =
-            mixed(four, of_level, weights[(x + y) % kWeights], static_cast<int>(x));
+        const size_t row = (x + y) % kFaces * kFaceSide + y % kFaceSide;
+        next[y * kSide + x] = mixed(four, of_level, weights[(x + y) % kWeights],
+                                    faces[row * kFaceSide + x % kFaceSide], static_cast<int>(x));
       }
     }
     field = next;
   }
+};
+
+// Faces of cubes, and a texture of them.
+class Cubes {
+ public:
+  explicit Cubes(const std::vector<float>& faces) {
+    const CUDA_ARRAY3D_DESCRIPTOR shape{kFaceSide, kFaceSide,
+                                        kFaces,    CU_AD_FORMAT_FLOAT,
+                                        1,         CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED};
+    CHECK(cuArray3DCreate_v2(&array_, &shape));
+    for (size_t face = 0; face < kFaces; ++face) change(faces, face);
+    CUDA_RESOURCE_DESC resource{};
+    resource.resType = CU_RESOURCE_TYPE_ARRAY;
+    resource.res.array.hArray = array_;
+    texture_ = texture_of(resource, CU_TR_FILTER_MODE_POINT, CU_TRSF_NORMALIZED_COORDINATES);
+  }
+  ~Cubes() {
+    CHECK(cuTexObjectDestroy(texture_));
+    CHECK(cuArrayDestroy(array_));
+  }
+  Cubes(const Cubes&) = delete;
+  Cubes& operator=(const Cubes&) = delete;
+
+  CUtexObject texture() const { return texture_; }
+  void change(const std::vector<float>& faces, size_t face) {
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = faces.data() + face * kFaceSide * kFaceSide;
+    copy.srcPitch = copy.WidthInBytes = kFaceSide * sizeof(float);
+    copy.srcHeight = copy.Height = kFaceSide;
+    copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy.dstArray = array_;
+    copy.dstZ = face;
+    copy.Depth = 1;
+    CHECK(cuMemcpy3D_v2(&copy));
+  }
+
+ private:
+  CUarray array_ = nullptr;
+  CUtexObject texture_ = 0;
 };
 
 int run(int steps) {
@@ -62,6 +104,7 @@ int run(int steps) {
   Random random(5);
   for (float& value : host.field) value = static_cast<float>(random.below(1024));
   for (unsigned& weight : host.weights) weight = random.below(1024);
+  for (float& value : host.faces) value = static_cast<float>(random.below(256));
 
   CUarray field = nullptr;
   const CUDA_ARRAY_DESCRIPTOR plain{kSide, kSide, CU_AD_FORMAT_FLOAT, 1};
@@ -105,8 +148,14 @@ int run(int steps) {
   const CUtexObject of_weights =
       texture_of(resource, CU_TR_FILTER_MODE_POINT, CU_TRSF_READ_AS_INTEGER);
 
+  Cubes cubes(host.faces);
+
   for (int step = 1; step <= steps; ++step) {
     const int level = step % kLevels;
+    const auto face = static_cast<size_t>(step % kFaces);
+    host.faces[face * kFaceSide * kFaceSide + random.below(kFaceSide * kFaceSide)] =
+        static_cast<float>(random.below(256));
+    cubes.change(host.faces, face);
     // One row of one level changes, the others stay from steps before.
     const size_t side = side_of(level);
     const size_t row = static_cast<size_t>(step / kLevels) % side;
@@ -121,7 +170,7 @@ int run(int steps) {
     CHECK(cuMemcpy2DAsync_v2(&change, nullptr));
 
     launch(mix, Shape{.blocks = kSide, .threads = kSide}, nullptr, of_field, of_levels, of_weights,
-           scratch.pointer(), static_cast<float>(level));
+           cubes.texture(), scratch.pointer(), static_cast<float>(level));
     CHECK(cuMemcpy2DAsync_v2(&keep, nullptr));
     CHECK(cuMemsetD8_v2(scratch.address(), 0, scratch.bytes()));
     CHECK(cuCtxSynchronize());

@@ -25,12 +25,30 @@ DEVICE inline unsigned entry(unsigned long long texture, int x) {
   return r;
 }
 
+// A place on a face of a cube, whose columns and rows go from -1 to 1, seen from its middle.
+DEVICE inline float on_face(unsigned long long texture, int cube, int face, float s, float t) {
+  const float away = face % 2 == 0 ? 1.0f : -1.0f;
+  const float x = face < 2 ? away : face == 5 ? -s : s;
+  const float y = face == 2 || face == 3 ? away : -t;
+  const float z = face < 2 ? -away * s : face < 4 ? away * t : away;
+  float r, g, b, a;
+  asm volatile("tex.acube.v4.f32.f32 {%0, %1, %2, %3}, [%4, {%5, %6, %7, %8}];"
+               : "=f"(r), "=f"(g), "=f"(b), "=f"(a)
+               : "l"(texture), "r"(cube), "f"(x), "f"(y), "f"(z));
+  return r;
+}
+
 KERNEL void mix(unsigned long long field, unsigned long long levels, unsigned long long weights,
-                float* out, float level) {
+                unsigned long long cubes, float* out, float level) {
   const int x = static_cast<int>(thread_index());
   const int y = static_cast<int>(block_index());
   const auto fx = static_cast<float>(x), fy = static_cast<float>(y);
   const float four = 4 * filtered(field, fx + 1, fy + 1);
   const float of_level = at_level(levels, (fx + 0.5f) / kSide, (fy + 0.5f) / kSide, level);
-  out[y * kSide + x] = mixed(four, of_level, entry(weights, (x + y) % kWeights), x);
+  const int face = (x + y) % kFaces;
+  const auto along = [](int at) {
+    return (static_cast<float>(at % kFaceSide) + 0.5f) * 2 / kFaceSide - 1;
+  };
+  const float of_face = on_face(cubes, face / 6, face % 6, along(x), along(y));
+  out[y * kSide + x] = mixed(four, of_level, entry(weights, (x + y) % kWeights), of_face, x);
 }

@@ -12,12 +12,12 @@ STEPS = '200'
 # Every how many synchronisations a mode is saved: a few times in a run.
 MODES = {
     'polling': 9, 'copies': 300, 'buffers': 70, 'flags': 31, 'registered': 33, 'churn': 37,
-    'contexts': 150, 'own_stream': 120, 'variables': 190, 'sets': 11, 'plain_sets': 61,
-    'forks': 45, 'late': 53,
+    'contexts': 150, 'elsewhere': 47, 'own_stream': 120, 'variables': 190, 'sets': 11,
+    'plain_sets': 61, 'forks': 45, 'late': 53,
 }
 # The restored run's memory need not come where it was; managed memory has to.
-MOVED = {'polling': 2, 'buffers': 3, 'churn': 4, 'contexts': None, 'own_stream': 5,
-         'variables': None}
+MOVED = {'polling': 2, 'buffers': 3, 'churn': 4, 'contexts': None, 'elsewhere': None,
+         'own_stream': 5, 'variables': None}
 
 
 class Corners(harness.TestCase):

@@ -5,7 +5,8 @@
 
 namespace calls {
 
-// Another context on top of the actor's, or its own once more, or none for a moment.
+// Another context on top of the actor's, or its own once more, or none for a moment, in which
+// memory is freed.
 void Caller::stack_step() {
   CUcontext popped = nullptr;
   if (draw_.chance(50)) {
@@ -13,7 +14,10 @@ void Caller::stack_step() {
     fill(allocate(random_size()));
     CHECK(cuCtxPopCurrent_v2(&popped));
   } else {
+    CUdeviceptr made = 0;
+    CHECK(cuMemAlloc_v2(&made, random_size()));
     CHECK(cuCtxPopCurrent_v2(&popped));
+    CHECK(cuMemFree_v2(made));
     CHECK(cuCtxPushCurrent_v2(popped));
   }
   if (popped != context_) oracle::fail("cuCtxPopCurrent: another context", CUDA_ERROR_UNKNOWN);

@@ -33,6 +33,7 @@ struct Image {
   TexelFormat format;
   uint32_t dimensions = 1;  // without layers
   bool layered = false;
+  bool cube = false;  // six layers are the faces of one
   // Elements. What a dimension does not have is 1; the depth of a layered image is its layers.
   uint32_t width = 1, height = 1, depth = 1;
   uint64_t pitch = 0, slice = 0;  // bytes between rows and planes
@@ -100,9 +101,11 @@ bool gives_floats(const TexelFormat& format, const Sampler& sampler);
 
 // Where to fetch: as many coordinates as the image has dimensions.
 struct Coordinates {
-  float at[3] = {};
+  double at[3] = {};
   uint32_t layer = 0;  // past the last one: that one
 };
+// Where a direction from the middle of a cube meets its faces. A cube past the last one: that one.
+Coordinates on_face(const Image& image, const float (&direction)[3], uint32_t cube);
 // At a level of detail; 0 is the first image.
 Texel sample(const Texture& texture, const Coordinates& where, float level);
 // The level of detail at which neighbouring threads, whose coordinates differ by `dx` and `dy`, are

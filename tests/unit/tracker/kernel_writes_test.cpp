@@ -342,6 +342,11 @@ TEST(KernelWrites, HalvesOfAPointer) {
                    "add.s64 %rd5, %rd2, %rd4;" +
                    store),
             "1");
+  EXPECT_EQ(writes(kP +
+                   "mov.b64 {%r1, %r2}, %rd1;\nvadd.u32.u32.u32 %r1, %r1.h0, 4;\n"
+                   "mov.b64 %rd5, {%r1, %r2};" +
+                   store),
+            "?");
   // By shifts: nothing says whose upper half it is.
   EXPECT_EQ(writes(kQ +
                    "ld.param.u32 %r1, [n];\ncvt.u64.u32 %rd4, %r1;\nshl.b64 %rd4, %rd4, 32;\n"
@@ -386,6 +391,21 @@ TEST(KernelWrites, IndicesFromMemoryAreNoPointers) {
                    "ld.global.u64 %rd4, [%rd2];\nadd.s64 %rd5, %rd1, %rd4;\n"
                    "st.global.u8 [%rd5], 0;"),
             "0 ?");
+}
+
+TEST(KernelWrites, VideoInstructionsGiveNumbers) {
+  for (const char* instruction :
+       {"vadd.u32.u32.u32.sat %r1, %r2.b0, %r3.h1;", "vmad.s32.s32.u32.shr7 %r1, %r2, -%r3, %r1;",
+        "vset4.u32.u32.lt.add %r1.b20, %r2.b7654, %r3, %r1;",
+        "vavrg2.u32.u32.u32 %r1.h1, %r2, %r3, %r1;",
+        "vshr.u32.u32.u32.wrap.min %r1, %r2, %r3, %r1;"}) {
+    EXPECT_EQ(
+        writes(kQ + "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %r1;\nmov.u32 %r3, %r1;\n" + instruction +
+               "\nmul.wide.u32 %rd4, %r1, 4;\nadd.s64 %rd5, %rd2, %rd4;\n"
+               "st.global.u32 [%rd5], 0;"),
+        "1")
+        << instruction;
+  }
 }
 
 TEST(KernelWrites, PointersInStructures) {

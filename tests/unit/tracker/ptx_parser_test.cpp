@@ -107,6 +107,26 @@ TEST(PtxParser, OperandsOfEveryKind) {
   EXPECT_TRUE(std::holds_alternative<SinkOperand>(pair.elements[1].value));
 }
 
+TEST(PtxParser, PartsOfRegisters) {
+  const auto module = accept_code(
+      "vadd.s32.u32.s32.sat %r1.h0, %r2.b3, %r3, %r1;\n"
+      "vabsdiff4.u32.u32.u32.add %r1, %r2.b7610, %r3.b3333, %r1;\n"
+      "vmad.s32.s32.u32 %r1, %r2.h1, -%r3.b0, %r1;\n"
+      "vmad.s32.s32.u32 %r1, %r2, %r3, -5;\n"
+      "vote.sync.all.pred %p1, %p2, 0xffffffff;\n");
+  ASSERT_NE(module, nullptr);
+  const std::vector<Instruction>& code = module->functions[0].instructions;
+  EXPECT_EQ(operand<RegisterOperand>(code[0], 0).part, "h0");
+  EXPECT_EQ(operand<RegisterOperand>(code[0], 1).part, "b3");
+  EXPECT_EQ(operand<RegisterOperand>(code[0], 2).part, "");
+  EXPECT_EQ(operand<RegisterOperand>(code[1], 1).part, "b7610");
+  EXPECT_EQ(operand<RegisterOperand>(code[1], 2).part, "b3333");
+  EXPECT_FALSE(operand<RegisterOperand>(code[2], 1).negated);
+  EXPECT_TRUE(operand<RegisterOperand>(code[2], 2).negated);
+  EXPECT_EQ(operand<RegisterOperand>(code[2], 2).part, "b0");
+  EXPECT_TRUE(operand<IntegerOperand>(code[3], 3).negative);
+}
+
 TEST(PtxParser, AddressesOfEveryKind) {
   const auto module = accept_code(
       "ld.global.u32 %r1, [%rd1];\n"

@@ -13,12 +13,30 @@ constexpr uint64_t kRowAlign = 32;
 constexpr size_t kMostElements = size_t{1} << 27;  // along one dimension
 constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 
+// The faces of cube maps are layers, too.
+bool has_layers(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
+  return (descriptor.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
+}
+
+// Six square faces, or several times these.
+bool is_cube(const CUDA_ARRAY3D_DESCRIPTOR& wanted) {
+  const bool several = (wanted.Flags & CUDA_ARRAY3D_LAYERED) != 0;
+  return wanted.Width == wanted.Height && wanted.Depth != 0 &&
+         (several ? wanted.Depth % 6 == 0 : wanted.Depth == 6);
+}
+
 // The shape that a descriptor asks for; CUDA_SUCCESS where there can be one.
 CUresult shape_of(const CUDA_ARRAY3D_DESCRIPTOR& wanted, Image* image) {
   constexpr unsigned kKnown = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
-                              CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_SPARSE;
-  if ((wanted.Flags & ~kKnown) != 0) return CUDA_ERROR_NOT_SUPPORTED;
-  image->layered = (wanted.Flags & CUDA_ARRAY3D_LAYERED) != 0;
+                              CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER |
+                              CUDA_ARRAY3D_SPARSE;
+  constexpr unsigned kSparseCube = CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_SPARSE;
+  if ((wanted.Flags & ~kKnown) != 0 || (wanted.Flags & kSparseCube) == kSparseCube) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  image->layered = has_layers(wanted);
+  image->cube = (wanted.Flags & CUDA_ARRAY3D_CUBEMAP) != 0;
+  if (image->cube && !is_cube(wanted)) return CUDA_ERROR_INVALID_VALUE;
   if (!texel_format(wanted.Format, wanted.NumChannels, &image->format) || wanted.Width == 0 ||
       std::max({wanted.Width, wanted.Height, wanted.Depth}) > kMostElements ||
       (image->layered ? wanted.Depth == 0 : wanted.Depth != 0 && wanted.Height == 0)) {
@@ -68,13 +86,13 @@ CUDA_ARRAY3D_DESCRIPTOR halved(CUDA_ARRAY3D_DESCRIPTOR descriptor) {
   const auto half = [](size_t size) { return size == 0 ? 0 : std::max<size_t>(size / 2, 1); };
   descriptor.Width = half(descriptor.Width);
   descriptor.Height = half(descriptor.Height);
-  if ((descriptor.Flags & CUDA_ARRAY3D_LAYERED) == 0) descriptor.Depth = half(descriptor.Depth);
+  if (!has_layers(descriptor)) descriptor.Depth = half(descriptor.Depth);
   return descriptor;
 }
 
 bool is_single(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
-  const bool layered = (descriptor.Flags & CUDA_ARRAY3D_LAYERED) != 0;
-  return descriptor.Width == 1 && descriptor.Height <= 1 && (layered || descriptor.Depth <= 1);
+  return descriptor.Width == 1 && descriptor.Height <= 1 &&
+         (has_layers(descriptor) || descriptor.Depth <= 1);
 }
 
 // All levels lie in one object. Levels that would be smaller than one element are not made.

@@ -68,20 +68,28 @@ CUresult allocate_pinned(void** memory, size_t size, unsigned flags) {
   });
 }
 
-// Frees wait for all that is queued, as the driver's own do.
+// The error of the context that memory was made in; of memory that belongs to none, no error.
+CUresult owner_error(const std::shared_ptr<Context>& owner) {
+  return owner ? owner->error() : CUDA_SUCCESS;
+}
+
+// Frees go by the address: any context may be current, or none. They wait for all that is queued,
+// as the driver's own do.
 CUresult free_memory(uint64_t address, unsigned types, CUresult unknown) {
-  return in_context([&](Driver& state, Context& context) {
+  return in_driver([&](Driver& state) {
+    const auto owner = state.contexts.find(state.memory.context_of(address));
+    if (CUresult error = owner_error(owner); error != CUDA_SUCCESS) return error;
     if (CUresult bad = state.captures.check_unsafe(); bad != CUDA_SUCCESS) return bad;
     if (auto freed = free_graph_memory(state, address, nullptr)) {
       state.wait_for_all();
       clean_up_graphs();
-      return *freed == CUDA_SUCCESS ? context.error() : *freed;
+      return *freed == CUDA_SUCCESS ? owner_error(owner) : *freed;
     }
     if (state.memory.of_pool(address)) {
       state.wait_for_all();
       if (!state.pools.give_back_now(address)) return unknown;
       ++state.stats.frees;
-      return context.error();
+      return owner_error(owner);
     }
     auto retired = state.memory.retire(address, types);
     if (!retired) return unknown;
@@ -91,7 +99,16 @@ CUresult free_memory(uint64_t address, unsigned types, CUresult unknown) {
     std::vector<Allocation> all;
     all.push_back(std::move(*retired));
     state.release(all);
-    return context.error();
+    return owner_error(owner);
+  });
+}
+
+// A free of no memory.
+CUresult free_nothing() {
+  return in_driver([](Driver& state) {
+    std::shared_ptr<Context> context;
+    (void)state.current(&context);
+    return owner_error(context);
   });
 }
 
@@ -231,7 +248,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned flags) {
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
-  if (address == 0) return in_context([](auto&, auto&) { return CUDA_SUCCESS; });
+  if (address == 0) return simcuda::free_nothing();
   return simcuda::free_memory(address, bit(MemoryType::kDevice) | bit(MemoryType::kManaged),
                               CUDA_ERROR_INVALID_VALUE);
 }
@@ -256,6 +273,7 @@ CUresult cuMemHostAlloc(void** memory, size_t size, unsigned flags) {
 }
 
 CUresult cuMemFreeHost(void* memory) {
+  if (memory == nullptr) return simcuda::free_nothing();
   return simcuda::free_memory(reinterpret_cast<uint64_t>(memory), bit(MemoryType::kPinned),
                               CUDA_ERROR_INVALID_VALUE);
 }
@@ -280,6 +298,7 @@ CUresult cuMemHostRegister_v2(void* memory, size_t size, unsigned flags) {
 }
 
 CUresult cuMemHostUnregister(void* memory) {
+  if (memory == nullptr) return in_driver([](Driver&) { return CUDA_ERROR_INVALID_VALUE; });
   return simcuda::free_memory(reinterpret_cast<uint64_t>(memory), bit(MemoryType::kRegistered),
                               CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }

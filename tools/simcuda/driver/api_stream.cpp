@@ -5,6 +5,7 @@
 
 #include "tools/simcuda/driver/driver.h"
 #include "tools/simcuda/driver/event.h"
+#include "tools/simcuda/driver/node_work.h"
 
 namespace simcuda {
 namespace {
@@ -170,15 +171,20 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priori
   return simcuda::create_stream(stream, flags, priority);
 }
 
-// Returns at once; what is queued is still done.
+// Returns at once; what is queued is still done. CUDA's documents say nothing of streams that are
+// captured. NVIDIA's own cuda.core destroys each stream that it has joined while the capture goes
+// on; where one was destroyed unjoined, the end of the capture says so (NVIDIA/cuda-python, issue
+// 2776 and pull request 2881).
 CUresult cuStreamDestroy_v2(CUstream handle) {
-  return in_driver([&](Driver& state) {
+  const CUresult result = in_driver([&](Driver& state) {
     auto stream = state.streams.remove(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     state.captures.forget(*stream);
     stream->queue->close();
     return stream->context->error();
   });
+  simcuda::clean_up_graphs();
+  return result;
 }
 
 CUresult cuStreamDestroy(CUstream stream) {

@@ -68,20 +68,20 @@ CUresult image_of_memory(Driver& state, const CUDA_RESOURCE_DESC& resource, Imag
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-// What the texture is of; `format` is that of its elements.
-CUresult bind(Driver& state, TextureObject* texture, TexelFormat* format) {
+// What the texture is of; `image` is its shape.
+CUresult bind(Driver& state, TextureObject* texture, Image* image) {
   const CUDA_RESOURCE_DESC& resource = texture->resource;
   if (resource.resType == CU_RESOURCE_TYPE_ARRAY) {
     auto array = state.arrays.arrays.find(resource.res.array.hArray);
     if (!array) return CUDA_ERROR_INVALID_VALUE;
-    *format = array->image.format;
+    *image = array->image;
     texture->levels.push_back(array);
     return CUDA_SUCCESS;
   }
   if (resource.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
     auto array = state.arrays.mipmapped.find(resource.res.mipmap.hMipmappedArray);
     if (!array) return CUDA_ERROR_INVALID_VALUE;
-    *format = array->levels.front()->image.format;
+    *image = array->levels.front()->image;
     texture->levels.assign(array->levels.begin(), array->levels.end());
     return CUDA_SUCCESS;
   }
@@ -91,7 +91,7 @@ CUresult bind(Driver& state, TextureObject* texture, TexelFormat* format) {
   if (CUresult bad = image_of_memory(state, resource, &texture->memory); bad != CUDA_SUCCESS) {
     return bad;
   }
-  *format = texture->memory.format;
+  *image = texture->memory;
   if (resource.resType == CU_RESOURCE_TYPE_LINEAR) texture->sampler.linear = false;
   return CUDA_SUCCESS;
 }
@@ -106,14 +106,16 @@ CUresult describe_texture(Driver& state, CUcontext context, const CUDA_RESOURCE_
   texture.description = description;
   if (resource.flags != 0) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = sampler_of(description, &texture.sampler);
-  TexelFormat format;
-  if (result == CUDA_SUCCESS) result = bind(state, &texture, &format);
+  Image image;
+  if (result == CUDA_SUCCESS) result = bind(state, &texture, &image);
   if (result != CUDA_SUCCESS) return result;
-  // Integers are not filtered, and have no border but zero.
   const Sampler& sampler = texture.sampler;
+  // Where a direction meets a face is told from 0 to 1.
+  if (image.cube && !sampler.normalized) return CUDA_ERROR_NOT_SUPPORTED;
+  // Integers are not filtered, and have no border but zero.
   bool border = false;
   for (float part : sampler.border) border = border || part != 0;
-  if (!gives_floats(format, sampler)) {
+  if (!gives_floats(image.format, sampler)) {
     if (sampler.linear) return CUDA_ERROR_INVALID_VALUE;
     if (border) return CUDA_ERROR_NOT_SUPPORTED;
   }

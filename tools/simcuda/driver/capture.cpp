@@ -1,6 +1,7 @@
 #include "tools/simcuda/driver/capture.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,7 @@ bool contains(const std::vector<std::shared_ptr<GraphNode>>& nodes,
 std::set<const GraphNode*> past_of(const std::vector<std::shared_ptr<GraphNode>>& heads) {
   std::set<const GraphNode*> past;
   std::vector<const GraphNode*> left;
+  left.reserve(heads.size());
   for (const auto& head : heads) left.push_back(head.get());
   while (!left.empty()) {
     const GraphNode* node = left.back();
@@ -28,12 +30,13 @@ std::set<const GraphNode*> past_of(const std::vector<std::shared_ptr<GraphNode>>
 
 bool joined(const Capture& capture) {
   const auto past = past_of(capture.members.at(capture.origin).heads);
-  for (const auto& [queue, member] : capture.members) {
-    for (const auto& head : member.heads) {
-      if (!past.contains(head.get())) return false;
-    }
-  }
-  return true;
+  const auto is_past = [&](const std::shared_ptr<GraphNode>& node) {
+    return past.contains(node.get());
+  };
+  return std::ranges::all_of(capture.left, is_past) &&
+         std::ranges::all_of(capture.members, [&](const auto& entry) {
+           return std::ranges::all_of(entry.second.heads, is_past);
+         });
 }
 
 }  // namespace
@@ -86,6 +89,13 @@ void Captures::close(Capture* capture) {
   --count_;
 }
 
+void Captures::discard(Capture& capture) {
+  const auto captured = capture.graph;
+  const bool given = capture.given;
+  close(&capture);
+  if (!given) graphs_.destroy(captured);
+}
+
 CUresult Captures::begin(const Stream& stream, CUstreamCaptureMode mode,
                          const std::shared_ptr<Graph>& graph,
                          std::vector<std::shared_ptr<GraphNode>> heads) {
@@ -119,17 +129,15 @@ CUresult Captures::end(const Stream& stream, CUgraph* graph) {
       found->thread != std::this_thread::get_id()) {
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   }
-  const auto captured = found->graph;
-  const bool given = found->given;
   const CUresult result = found->invalid    ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                           : !joined(*found) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                             : CUDA_SUCCESS;
-  close(found);
-  if (result == CUDA_SUCCESS) {
-    *graph = captured->handle;
-  } else if (!given) {
-    graphs_.destroy(captured);
+  if (result != CUDA_SUCCESS) {
+    discard(*found);
+    return result;
   }
+  *graph = found->graph->handle;
+  close(found);
   return result;
 }
 
@@ -185,8 +193,13 @@ void Captures::forget(const Stream& stream) {
   auto hold = graphs_.hold();
   Capture* capture = find(stream);
   if (capture == nullptr) return;
-  capture->invalid = true;
-  if (capture->origin == stream.queue.get()) close(capture);
+  if (capture->origin == stream.queue.get()) {
+    discard(*capture);
+    return;
+  }
+  const auto member = capture->members.find(stream.queue.get());
+  std::ranges::copy(member->second.heads, std::back_inserter(capture->left));
+  capture->members.erase(member);
 }
 
 std::optional<CUresult> Captures::record_event(const Stream& stream, Event& event) {

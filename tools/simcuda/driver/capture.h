@@ -36,6 +36,8 @@ struct Capture {
   bool invalid = false;
   bool open = true;
   std::map<const WorkQueue*, Member> members;
+  // What came last in members that are gone: it has to be joined all the same.
+  std::vector<std::shared_ptr<GraphNode>> left;
 };
 
 class Captures {
@@ -57,7 +59,7 @@ class Captures {
   CUresult set_heads(const Stream& stream, const CUgraphNode* nodes, size_t count, bool replace);
   CUresult end(const Stream& stream, CUgraph* graph);
   CUresult info(const Stream& stream, Info* info);
-  // The stream is gone, and a capture that it was in is worth nothing.
+  // The stream is gone. A capture that began in it ends with it; any other goes on without it.
   void forget(const Stream& stream);
   // Whether the stream is captured or was; for calls that then do other things.
   bool holds(const Stream& stream);
@@ -98,6 +100,8 @@ class Captures {
   CUresult check_use(const Stream& stream, Capture** capture);
   void add(Capture& capture, const Stream& stream, Work work);
   void close(Capture* capture);
+  // Closes it, and with it goes the graph that was made for it.
+  void discard(Capture& capture);
 
   Graphs& graphs_;  // whose lock guards all of this
   std::atomic<int> count_{0};

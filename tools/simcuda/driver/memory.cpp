@@ -189,6 +189,12 @@ bool Memory::of_pool(uint64_t address) const {
   return found != nullptr && found->address == address && found->pool != nullptr;
 }
 
+CUcontext Memory::context_of(uint64_t address) const {
+  Hold lock = hold();
+  const Allocation* found = find(lock, address);
+  return found == nullptr ? nullptr : found->context;
+}
+
 void Memory::set_pool_access(CUmemoryPool pool, uint32_t readers, uint32_t writers) {
   std::lock_guard lock(mutex_);
   for (auto& [address, allocation] : allocations_) {

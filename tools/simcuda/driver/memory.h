@@ -154,6 +154,8 @@ class Memory {
   std::byte* host_of_hidden(uint64_t address) const;
   // Whether an allocation of a pool starts at `address`.
   bool of_pool(uint64_t address) const;
+  // That the memory at the address was made in; null where it is of none, or there is none.
+  CUcontext context_of(uint64_t address) const;
   // Who may use all memory of a pool, a bit for each device.
   void set_pool_access(CUmemoryPool pool, uint32_t readers, uint32_t writers);
 

@@ -12,6 +12,7 @@
 #include "tools/simcuda/machine/matrix.h"
 #include "tools/simcuda/machine/op.h"
 #include "tools/simcuda/machine/texture.h"
+#include "tools/simcuda/machine/video.h"
 
 namespace simcuda {
 
@@ -96,6 +97,7 @@ struct CodeFunction {
   std::vector<CallSite> calls;
   std::vector<BarrierSite> barriers;
   std::vector<std::unique_ptr<TextureSite>> textures;  // operations point to them
+  std::vector<std::unique_ptr<VideoSite>> videos;      // likewise
   std::vector<std::vector<uint32_t>> branch_targets;   // operations
   std::vector<std::unique_ptr<const MatrixSite>> matrices;
 };

@@ -223,22 +223,6 @@ void Decoder::sign_extend() {
   emit(handlers_.integer(IntOp::kBfe, shape_of(type)->num), {d, a, constant(0, 32), length});
 }
 
-// vabsdiff4: of four bytes each how far they are apart, or with .add the sum of that and c.
-void Decoder::bytes_apart() {
-  Modifiers mods(in_->modifiers);
-  const bool sum = mods.take("add");
-  const Type to = mods.take_type();
-  const Type a = mods.take_type();
-  const Type b = mods.take_type();
-  finished(mods);
-  const auto is_word = [](Type t) { return t == Type::kU32 || t == Type::kS32; };
-  if (!is_word(to) || !is_word(a) || a != b) return fail("no such form of the instruction");
-  const bool sign = a == Type::kS32;
-  elementwise(
-      handlers_.integer(sum ? IntOp::kSumApart4 : IntOp::kApart4, sign ? Num::kS32 : Num::kU32),
-      *shape_of(Type::kB32), 3);
-}
-
 void Decoder::dot_product() {
   Modifiers mods(in_->modifiers);
   const bool four = in_->opcode == "dp4a";

@@ -45,13 +45,18 @@ const ptx::AddressOperand* Decoder::image_handle(size_t index, TextureSite& site
 
 // [handle, {coordinates}]: behind those that the geometry takes one more may follow, unused.
 bool Decoder::image_place(size_t index, Modifiers& mods, TextureSite& site, bool are_floats) {
-  const int geometry = mods.take_one({"1d", "2d", "3d", "a1d", "a2d"});
+  const int geometry = mods.take_one({"1d", "2d", "3d", "a1d", "a2d", "cube", "acube"});
   if (geometry < 0) {
-    fail("no such geometry: cube maps and multisampled images are not supported");
+    fail("no such geometry: multisampled images are not supported");
     return false;
   }
-  const bool layered = geometry > 2;
-  site.dimensions = static_cast<uint32_t>(layered ? geometry - 2 : geometry + 1);
+  site.cube = geometry > 4;
+  if (site.cube && (site.surface || !are_floats || site.level_from == LevelFrom::kGradient)) {
+    fail("cube maps are supported by tex with a direction, without gradients, alone");
+    return false;
+  }
+  const bool layered = geometry > 2 && geometry != 5;
+  site.dimensions = static_cast<uint32_t>(site.cube ? 3 : layered ? geometry - 2 : geometry + 1);
   const ptx::AddressOperand* at = image_handle(index, site);
   if (at == nullptr) return false;
   const size_t wanted = site.dimensions + (layered ? 1 : 0);

@@ -134,7 +134,6 @@ class Decoder {
   void prmt();
   void bit_mask();
   void sign_extend();
-  void bytes_apart();
   void dot_product();
   void mov();
   void move_vector(const gpusnap::ptx::VectorOperand& parts, const Operand& whole, bool pack,
@@ -232,6 +231,18 @@ class Decoder {
   void texel_destination(TextureSite& site);
   bool surface_access(Modifiers& mods, size_t place, TextureSite& site);
   void surface_values(const Operand& list, const Shape& shape, TextureSite& site);
+
+  // decode_video.cpp
+  void video();
+  void video_mad(VideoSite& site);
+  void video_scalar(Modifiers& mods, VideoSite& site);
+  void video_elements(Modifiers& mods, VideoSite& site);
+  void video_operands(VideoSite& site, bool with_c);
+  bool video_modifiers(Modifiers& mods, VideoSite& site);
+  int32_t video_source(size_t index);
+  // A 32-bit integer type. False: failed.
+  bool take_sign(Modifiers& mods, bool* is_signed);
+  void emit_video(const VideoSite& site);
 
   // decode_control.cpp
   void bra();

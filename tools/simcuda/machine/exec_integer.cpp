@@ -136,25 +136,6 @@ struct Mad24HiSat {
   }
 };
 
-// Each byte of a and b by itself; c is what the sum is added to.
-template <bool kSum, class Byte>
-inline uint32_t apart(uint32_t a, uint32_t b, uint32_t c) {
-  uint32_t r = kSum ? c : 0;
-  for (uint32_t k = 0; k < 32; k += 8) {
-    const auto x = int32_t(Byte(a >> k)), y = int32_t(Byte(b >> k));
-    const auto distance = uint32_t(x > y ? x - y : y - x);
-    r += kSum ? distance : distance << k;
-  }
-  return r;
-}
-template <bool kSum>
-struct Apart4 {
-  static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return apart<kSum, uint8_t>(a, b, c); }
-  static int32_t of(int32_t a, int32_t b, int32_t c) {
-    return int32_t(apart<kSum, int8_t>(uint32_t(a), uint32_t(b), uint32_t(c)));
-  }
-};
-
 struct Sad {
   template <class T>
   static T of(T a, T b, T c) {
@@ -460,15 +441,9 @@ Handler integer_handler(IntOp op, Num type) {
       if (Handler h = twice<int16_t>(op)) return h;
       return wide<int16_t>(op);
     case Num::kU32:
-      if (op == IntOp::kApart4) return ternary<Apart4<false>, uint32_t, uint32_t>;
-      if (op == IntOp::kSumApart4) return ternary<Apart4<true>, uint32_t, uint32_t>;
       return word<uint32_t>(op);
     case Num::kS32:
       switch (op) {
-        case IntOp::kApart4:
-          return ternary<Apart4<false>, int32_t, int32_t>;
-        case IntOp::kSumApart4:
-          return ternary<Apart4<true>, int32_t, int32_t>;
         case IntOp::kAddSat:
           return binary<AddSat, int32_t, int32_t>;
         case IntOp::kSubSat:

@@ -92,8 +92,6 @@ enum class IntOp : uint8_t {
   kAddX2,
   kMinX2,
   kMaxX2,
-  kApart4,
-  kSumApart4,
 };
 
 enum class FloatOp : uint8_t {

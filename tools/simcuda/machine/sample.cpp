@@ -65,7 +65,7 @@ int64_t place(AddressMode mode, bool normalized, int64_t at, uint32_t size) {
 }
 
 // A coordinate in texels. What is no number counts as 0, what is far away as less far.
-double texels(float coordinate, bool normalized, uint32_t size) {
+double texels(double coordinate, bool normalized, uint32_t size) {
   constexpr double kFar = 1 << 30;
   const double value = std::isnan(coordinate) ? 0 : coordinate;
   return std::clamp(normalized ? value * size : value, -kFar, kFar);
@@ -183,6 +183,24 @@ const Surface* ImageTable::surface(uint64_t handle) const {
 bool gives_floats(const TexelFormat& format, const Sampler& sampler) {
   if (format.kind == TexelKind::kHalf || format.kind == TexelKind::kFloat) return true;
   return !sampler.as_integer && format.channel_bytes < 4;
+}
+
+// The face is that of the longest coordinate; of two as long, which CUDA leaves open, the first.
+Coordinates on_face(const Image& image, const float (&direction)[3], uint32_t cube) {
+  const double x = direction[0], y = direction[1], z = direction[2];
+  const double lengths[3] = {std::abs(x), std::abs(y), std::abs(z)};
+  const auto axis = std::max_element(lengths, lengths + 3) - lengths;
+  const bool back = direction[axis] < 0;
+  double s = x, t = -y;
+  if (axis == 0) s = back ? z : -z;
+  if (axis == 1) t = back ? -z : z;
+  if (axis == 2 && back) s = -x;
+  Coordinates where;
+  where.at[0] = (s / lengths[axis] + 1) / 2;
+  where.at[1] = (t / lengths[axis] + 1) / 2;
+  const uint32_t cubes = std::max(image.depth / 6, 1u);
+  where.layer = std::min(cube, cubes - 1) * 6 + static_cast<uint32_t>(axis) * 2 + (back ? 1 : 0);
+  return where;
 }
 
 Texel sample(const Texture& texture, const Coordinates& where, float level) {

@@ -81,17 +81,17 @@ class Textures {
   Texture located_;
 };
 
-Coordinates coordinates(const WarpView& w, const TextureSite& site, uint32_t lane) {
-  Coordinates where;
-  where.layer = lane_value<uint32_t>(w, site.layer, lane);
-  for (uint32_t d = 0; d < site.dimensions; ++d) {
-    where.at[d] = lane_value<float>(w, site.at[d], lane);
-  }
-  return where;
+Coordinates coordinates(const WarpView& w, const TextureSite& site, const Texture& texture,
+                        uint32_t lane) {
+  const auto layer = lane_value<uint32_t>(w, site.layer, lane);
+  float at[3] = {};
+  for (uint32_t d = 0; d < site.dimensions; ++d) at[d] = lane_value<float>(w, site.at[d], lane);
+  if (site.cube) return on_face(texture.levels.front(), at, layer);
+  return {{at[0], at[1], at[2]}, layer};
 }
 
 Texel sampled(const WarpView& w, const TextureSite& site, const Texture& texture, uint32_t lane) {
-  const Coordinates where = coordinates(w, site, lane);
+  const Coordinates where = coordinates(w, site, texture, lane);
   if (site.level_from == LevelFrom::kGiven) {
     return sample(texture, where, lane_value<float>(w, site.level, lane));
   }
@@ -108,7 +108,7 @@ Texel sampled(const WarpView& w, const TextureSite& site, const Texture& texture
 Texel fetched(const WarpView& w, const TextureSite& site, const Texture& texture, uint32_t lane) {
   if (site.op == TextureOp::kSample) return sampled(w, site, texture, lane);
   if (site.op == TextureOp::kGather) {
-    return gather(texture, coordinates(w, site, lane), site.component);
+    return gather(texture, coordinates(w, site, texture, lane), site.component);
   }
   int32_t at[3] = {};
   for (uint32_t d = 0; d < site.dimensions; ++d) at[d] = lane_value<int32_t>(w, site.at[d], lane);
@@ -125,7 +125,7 @@ uint32_t answer(ImageQuery query, const Image& image, uint32_t levels, bool norm
     case ImageQuery::kDepth:
       return image.dimensions > 2 ? image.depth : 0;
     case ImageQuery::kArraySize:
-      return image.layered ? image.depth : 0;
+      return image.cube ? image.depth / 6 : image.layered ? image.depth : 0;
     case ImageQuery::kLevels:
       return levels;
     case ImageQuery::kNormalized:

@@ -20,6 +20,7 @@ struct TextureSite {
   bool surface = false;                         // what the handle is of
   int32_t handle = kNoSlot;                     // 64 bits
   uint32_t dimensions = 1;                      // as the instruction says
+  bool cube = false;                            // three, of a direction
   int32_t layer = kNoSlot;                      // 32 bits
   int32_t at[3] = {kNoSlot, kNoSlot, kNoSlot};  // 32 bits: f32 of samples, else integers
   int32_t values[4] = {kNoSlot, kNoSlot, kNoSlot, kNoSlot};

@@ -97,51 +97,6 @@ cudaError_t copy_box(const Driver& driver, const cudaMemcpy3DParms* p, const Cal
   return empty ? cudaSuccess : call(&box);
 }
 
-// Rows between an array and memory, or of two arrays; offsets and widths in bytes.
-struct ArrayRows {
-  cudaArray_const_t dst_array;
-  void* dst;
-  size_t dst_pitch, dst_x, dst_y;
-  cudaArray_const_t src_array;
-  const void* src;
-  size_t src_pitch, src_x, src_y;
-  size_t width, height;
-  cudaMemcpyKind kind;
-};
-
-template <class Call>
-cudaError_t copy_array_rows(const ArrayRows& rows, const Call& call) {
-  if (!is_kind(rows.kind)) return cudaErrorInvalidMemcpyDirection;
-  if (rows.width == 0 || rows.height == 0) return cudaSuccess;
-  if ((rows.src_array == nullptr && rows.width > rows.src_pitch) ||
-      (rows.dst_array == nullptr && rows.width > rows.dst_pitch)) {
-    return cudaErrorInvalidPitchValue;
-  }
-  const Side source = source_side(rows.src, rows.kind);
-  const Side destination = destination_side(rows.dst, rows.kind);
-  const auto handle = [](cudaArray_const_t array) {
-    return reinterpret_cast<CUarray>(const_cast<cudaArray_t>(array));
-  };
-  CUDA_MEMCPY2D copy = {};
-  copy.srcMemoryType = rows.src_array != nullptr ? CU_MEMORYTYPE_ARRAY : source.type;
-  copy.srcArray = handle(rows.src_array);
-  copy.srcHost = source.host;
-  copy.srcDevice = source.device;
-  copy.srcPitch = rows.src_pitch;
-  copy.srcXInBytes = rows.src_x;
-  copy.srcY = rows.src_y;
-  copy.dstMemoryType = rows.dst_array != nullptr ? CU_MEMORYTYPE_ARRAY : destination.type;
-  copy.dstArray = handle(rows.dst_array);
-  copy.dstHost = destination.host;
-  copy.dstDevice = destination.device;
-  copy.dstPitch = rows.dst_pitch;
-  copy.dstXInBytes = rows.dst_x;
-  copy.dstY = rows.dst_y;
-  copy.WidthInBytes = rows.width;
-  copy.Height = rows.height;
-  return call(&copy);
-}
-
 // Finds `count` bytes at `offset` of a variable and hands their address to `call`.
 template <class Call>
 cudaError_t with_symbol(const Driver& driver, const void* symbol, size_t offset, size_t count,
@@ -254,52 +209,6 @@ CUDART_BOTH_STREAMS(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaS
                     copy_box(driver, p, [&](const CUDA_MEMCPY3D* box) {
                       return streams.cuMemcpy3DAsync(box, stream);
                     }))
-
-CUDART_BOTH_STREAMS(cudaMemcpy2DToArray, _ptds,
-                    (cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src,
-                     size_t spitch, size_t width, size_t height, cudaMemcpyKind kind),
-                    copy_array_rows({dst, nullptr, 0, wOffset, hOffset, nullptr, src, spitch, 0, 0,
-                                     width, height, kind},
-                                    [&](const CUDA_MEMCPY2D* rows) {
-                                      return streams.cuMemcpy2DUnaligned(rows);
-                                    }))
-
-CUDART_BOTH_STREAMS(cudaMemcpy2DToArrayAsync, _ptsz,
-                    (cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src,
-                     size_t spitch, size_t width, size_t height, cudaMemcpyKind kind,
-                     cudaStream_t stream),
-                    copy_array_rows({dst, nullptr, 0, wOffset, hOffset, nullptr, src, spitch, 0, 0,
-                                     width, height, kind},
-                                    [&](const CUDA_MEMCPY2D* rows) {
-                                      return streams.cuMemcpy2DAsync(rows, stream);
-                                    }))
-
-CUDART_BOTH_STREAMS(cudaMemcpy2DFromArray, _ptds,
-                    (void* dst, size_t dpitch, cudaArray_const_t src, size_t wOffset,
-                     size_t hOffset, size_t width, size_t height, cudaMemcpyKind kind),
-                    copy_array_rows({nullptr, dst, dpitch, 0, 0, src, nullptr, 0, wOffset, hOffset,
-                                     width, height, kind},
-                                    [&](const CUDA_MEMCPY2D* rows) {
-                                      return streams.cuMemcpy2DUnaligned(rows);
-                                    }))
-
-CUDART_BOTH_STREAMS(cudaMemcpy2DFromArrayAsync, _ptsz,
-                    (void* dst, size_t dpitch, cudaArray_const_t src, size_t wOffset,
-                     size_t hOffset, size_t width, size_t height, cudaMemcpyKind kind,
-                     cudaStream_t stream),
-                    copy_array_rows({nullptr, dst, dpitch, 0, 0, src, nullptr, 0, wOffset, hOffset,
-                                     width, height, kind},
-                                    [&](const CUDA_MEMCPY2D* rows) {
-                                      return streams.cuMemcpy2DAsync(rows, stream);
-                                    }))
-
-CUDART_BOTH_STREAMS(
-    cudaMemcpy2DArrayToArray, _ptds,
-    (cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst, cudaArray_const_t src,
-     size_t wOffsetSrc, size_t hOffsetSrc, size_t width, size_t height, cudaMemcpyKind kind),
-    copy_array_rows({dst, nullptr, 0, wOffsetDst, hOffsetDst, src, nullptr, 0, wOffsetSrc,
-                     hOffsetSrc, width, height, kind},
-                    [&](const CUDA_MEMCPY2D* rows) { return streams.cuMemcpy2DUnaligned(rows); }))
 
 CUDART_BOTH_STREAMS(cudaMemcpyToSymbol, _ptds,
                     (const void* symbol, const void* src, size_t count, size_t offset,

@@ -1061,6 +1061,19 @@ CUDART_API_SZ(cudaMemcpy2DToArrayAsync,
 CUDART_API_SZ(cudaMemcpy2DFromArrayAsync,
               (void* dst, size_t dpitch, cudaArray_const_t src, size_t wOffset, size_t hOffset,
                size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream));
+CUDART_API_DS(cudaMemcpyToArray, (cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src,
+                                  size_t count, enum cudaMemcpyKind kind));
+CUDART_API_SZ(cudaMemcpyToArrayAsync,
+              (cudaArray_t dst, size_t wOffset, size_t hOffset, const void* src, size_t count,
+               enum cudaMemcpyKind kind, cudaStream_t stream));
+CUDART_API_DS(cudaMemcpyFromArray, (void* dst, cudaArray_const_t src, size_t wOffset,
+                                    size_t hOffset, size_t count, enum cudaMemcpyKind kind));
+CUDART_API_SZ(cudaMemcpyFromArrayAsync,
+              (void* dst, cudaArray_const_t src, size_t wOffset, size_t hOffset, size_t count,
+               enum cudaMemcpyKind kind, cudaStream_t stream));
+CUDART_API_DS(cudaMemcpyArrayToArray,
+              (cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst, cudaArray_const_t src,
+               size_t wOffsetSrc, size_t hOffsetSrc, size_t count, enum cudaMemcpyKind kind));
 CUDART_API_DS(cudaMemcpyToSymbol, (const void* symbol, const void* src, size_t count, size_t offset,
                                    enum cudaMemcpyKind kind));
 CUDART_API_DS(cudaMemcpyFromSymbol, (void* dst, const void* symbol, size_t count, size_t offset,
@@ -1337,6 +1350,10 @@ CUDART_API(cudaMemPoolSetAttribute,
            (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void* value));
 CUDART_API(cudaMemPoolGetAttribute,
            (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void* value));
+CUDART_API(cudaMemPoolSetAccess,
+           (cudaMemPool_t memPool, const struct cudaMemAccessDesc* descList, size_t count));
+CUDART_API(cudaMemPoolGetAccess, (enum cudaMemAccessFlags * flags, cudaMemPool_t memPool,
+                                  struct cudaMemLocation* location));
 CUDART_API(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * memPool, int device));
 CUDART_API(cudaDeviceGetMemPool, (cudaMemPool_t * memPool, int device));
 CUDART_API(cudaDeviceSetMemPool, (int device, cudaMemPool_t memPool));

@@ -208,6 +208,27 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, cudaMemPoolAttr attr,
   });
 }
 
+// The descriptions of both APIs lie in memory alike.
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const cudaMemAccessDesc* descList,
+                                 size_t count) {
+  return with_context([&](const Driver& driver) {
+    return driver.cuMemPoolSetAccess(memPool, reinterpret_cast<const CUmemAccessDesc*>(descList),
+                                     count);
+  });
+}
+
+cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t memPool,
+                                 cudaMemLocation* location) {
+  return with_context([&](const Driver& driver) {
+    if (flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
+    CUmemLocation place{static_cast<CUmemLocationType>(location->type), location->id};
+    CUmemAccess_flags access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    const cudaError_t status = driver.cuMemPoolGetAccess(&access, memPool, &place);
+    if (status == cudaSuccess) *flags = static_cast<cudaMemAccessFlags>(access);
+    return status;
+  });
+}
+
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* memPool, int device) {
   return with_context(
       [&](const Driver& driver) { return driver.cuDeviceGetDefaultMemPool(memPool, device); });

@@ -94,9 +94,14 @@ class ArrayTest : public DriverTest {
 };
 
 TEST_F(ArrayTest, KeepsWhatIsCopiedIntoIt) {
-  const CUDA_ARRAY3D_DESCRIPTOR shapes[] = {shape(5, 0, 0), shape(5, 3, 0), shape(5, 3, 4),
+  constexpr unsigned kCubes = CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED;
+  const CUDA_ARRAY3D_DESCRIPTOR shapes[] = {shape(5, 0, 0),
+                                            shape(5, 3, 0),
+                                            shape(5, 3, 4),
                                             shape(5, 3, 4, CUDA_ARRAY3D_LAYERED),
-                                            shape(5, 0, 4, CUDA_ARRAY3D_LAYERED)};
+                                            shape(5, 0, 4, CUDA_ARRAY3D_LAYERED),
+                                            shape(5, 5, 6, CUDA_ARRAY3D_CUBEMAP),
+                                            shape(5, 5, 12, kCubes)};
   for (const auto& wanted : shapes) {
     CUarray array = make(wanted);
     const size_t height = std::max<size_t>(wanted.Height, 1);
@@ -159,10 +164,13 @@ TEST_F(ArrayTest, RowsFromAndToEverywhere) {
 TEST_F(ArrayTest, WhatCannotBe) {
   CUarray array = nullptr;
   for (const auto& wanted :
-       {shape(0, 1, 0), shape(4, 0, 4), shape(4, 4, 0, CUDA_ARRAY3D_LAYERED)}) {
+       {shape(0, 1, 0), shape(4, 0, 4), shape(4, 4, 0, CUDA_ARRAY3D_LAYERED),
+        shape(4, 2, 6, CUDA_ARRAY3D_CUBEMAP), shape(4, 4, 12, CUDA_ARRAY3D_CUBEMAP),
+        shape(4, 4, 0, CUDA_ARRAY3D_CUBEMAP), shape(4, 0, 6, CUDA_ARRAY3D_CUBEMAP),
+        shape(4, 4, 8, CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED)}) {
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate_v2(&array, &wanted));
   }
-  auto cube = shape(4, 4, 6, CUDA_ARRAY3D_CUBEMAP);
+  auto cube = shape(4, 4, 6, CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_SPARSE);
   EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED, cuArray3DCreate_v2(&array, &cube));
   auto large = shape(size_t{1} << 20, size_t{1} << 14, 0);  // 64 GiB
   EXPECT_CU(CUDA_ERROR_OUT_OF_MEMORY, cuArray3DCreate_v2(&array, &large));
@@ -324,6 +332,30 @@ TEST_F(ArrayTest, MemoryAsATexture) {
   EXPECT_OK(cuMemFree_v2(memory));
   EXPECT_OK(cuLaunchKernel(take, 1, 1, 1, 1, 1, 1, 0, nullptr, to_take, nullptr));
   EXPECT_CU(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+}
+
+TEST_F(ArrayTest, ADirectionIsToldFromZeroToOne) {
+  CUarray array = make(shape(4, 4, 6, CUDA_ARRAY3D_CUBEMAP));
+  const CUDA_RESOURCE_DESC of = resource(array);
+  CUDA_TEXTURE_DESC description{};
+  description.flags = CU_TRSF_READ_AS_INTEGER;
+  CUtexObject texture = 0;
+  EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED, cuTexObjectCreate(&texture, &of, &description, nullptr));
+  description.flags |= CU_TRSF_NORMALIZED_COORDINATES;
+  EXPECT_OK(cuTexObjectCreate(&texture, &of, &description, nullptr));
+  EXPECT_OK(cuTexObjectDestroy(texture));
+  constexpr unsigned kSeamless = 0x40;
+  description.flags |= kSeamless;
+  EXPECT_CU(CUDA_ERROR_NOT_SUPPORTED, cuTexObjectCreate(&texture, &of, &description, nullptr));
+  CUmipmappedArray levels = nullptr;
+  const auto wanted = shape(4, 4, 6, CUDA_ARRAY3D_CUBEMAP);
+  ASSERT_OK(cuMipmappedArrayCreate(&levels, &wanted, 3));
+  CUarray last = nullptr;
+  ASSERT_OK(cuMipmappedArrayGetLevel(&last, levels, 2));
+  CUDA_ARRAY3D_DESCRIPTOR known{};
+  EXPECT_OK(cuArray3DGetDescriptor_v2(&known, last));
+  EXPECT_EQ(1U, known.Width);
+  EXPECT_EQ(6U, known.Depth);
 }
 
 TEST_F(ArrayTest, ReferencesAreBoundToWhatTheCodeThenUses) {

@@ -399,8 +399,61 @@ TEST_F(CaptureTest, ExternalEventsAreNodesAndLaunchesAreChildren) {
 
 TEST_F(CaptureTest, ADestroyedStreamEndsItsCapture) {
   begin();
+  CUgraph captured = nullptr;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUevent fork = event();
+  ASSERT_OK(cuEventRecord(fork, a_));
+  ASSERT_OK(cuStreamWaitEvent(b_, fork, 0));
+  ASSERT_OK(cuStreamGetCaptureInfo_v2(a_, &status, nullptr, &captured, nullptr, nullptr));
   ASSERT_OK(cuStreamDestroy_v2(a_));
   EXPECT_OK(cuCtxSynchronize());
+  EXPECT_OK(cuStreamIsCapturing(b_, &status));
+  EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_NONE, status);
+  EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuGraphDestroy(captured));
+}
+
+TEST_F(CaptureTest, AStreamThatWasJoinedMayBeDestroyed) {
+  CUevent fork = event();
+  CUevent join = event();
+  CUstream joined = nullptr;
+  ASSERT_OK(cuStreamCreate(&joined, CU_STREAM_NON_BLOCKING));
+  begin();
+  ASSERT_OK(launch_words(fill_, memory_, 1024, 5, a_));
+  ASSERT_OK(cuEventRecord(fork, a_));
+  ASSERT_OK(cuStreamWaitEvent(joined, fork, 0));
+  ASSERT_OK(launch_words(add_, memory_, 1024, 2, joined));
+  ASSERT_OK(cuEventRecord(join, joined));
+  ASSERT_OK(cuStreamWaitEvent(a_, join, 0));
+  ASSERT_OK(cuStreamDestroy_v2(joined));
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  ASSERT_OK(cuStreamIsCapturing(a_, &status));
+  EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_ACTIVE, status);
+  ASSERT_OK(launch_words(add_, memory_, 1024, 10, a_));
+  CUgraph graph = end();
+  EXPECT_EQ(3u, nodes_of(graph));
+  EXPECT_EQ(17u, launched(instantiate(graph)));
+}
+
+TEST_F(CaptureTest, WhatADestroyedStreamDidHasToBeJoined) {
+  for (const bool late : {false, true}) {
+    CUevent fork = event();
+    CUevent join = event();
+    CUstream forked = nullptr;
+    ASSERT_OK(cuStreamCreate(&forked, CU_STREAM_NON_BLOCKING));
+    begin();
+    ASSERT_OK(cuEventRecord(fork, a_));
+    ASSERT_OK(cuStreamWaitEvent(forked, fork, 0));
+    ASSERT_OK(cuMemsetD32Async(memory_, 5, 1, forked));
+    ASSERT_OK(cuEventRecord(join, forked));
+    ASSERT_OK(cuStreamDestroy_v2(forked));
+    // The event stands for what the stream did, after its end, too.
+    if (late) {
+      ASSERT_OK(cuStreamWaitEvent(a_, join, 0));
+      EXPECT_OK(cuGraphDestroy(end()));
+    } else {
+      EXPECT_CU(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, ended());
+    }
+  }
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // Memory: where it lies, what may be done with it, and every form of copy.
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "tests/unit/simcuda/driver/driver_fixture.h"
 
@@ -85,6 +87,61 @@ TEST_F(MemoryTest, WrongArgumentsAreRefused) {
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemAllocPitch_v2(&address, &pitch, 16, 16, 3));
   EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(&address));
   EXPECT_CU(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(&address));
+}
+
+TEST_F(MemoryTest, FreesNeedNoCurrentContext) {
+  CUcontext other = nullptr;
+  ASSERT_OK(cuCtxCreate_v2(&other, 0, 0));
+  std::vector<uint32_t> own(256);
+  for (const CUcontext elsewhere : {CUcontext{nullptr}, other}) {
+    SCOPED_TRACE(elsewhere == nullptr ? "none is current" : "another one is current");
+    ASSERT_OK(cuCtxSetCurrent(context_));
+    const CUdeviceptr device = allocate(1000);
+    CUdeviceptr managed = 0, pooled = 0;
+    void* pinned = nullptr;
+    ASSERT_OK(cuMemAllocManaged(&managed, 100, CU_MEM_ATTACH_GLOBAL));
+    ASSERT_OK(cuMemAllocAsync(&pooled, 100, nullptr));
+    ASSERT_OK(cuMemHostAlloc(&pinned, 100, 0));
+    ASSERT_OK(cuMemHostRegister_v2(own.data(), 1024, 0));
+    ASSERT_OK(cuCtxSetCurrent(elsewhere));
+    for (const CUdeviceptr each : {device, managed, pooled}) {
+      EXPECT_OK(cuMemFree_v2(each));
+      EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(each));
+    }
+    EXPECT_OK(cuMemFreeHost(pinned));
+    EXPECT_OK(cuMemHostUnregister(own.data()));
+    EXPECT_CU(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(own.data()));
+    EXPECT_OK(cuMemFree_v2(0));
+    EXPECT_OK(cuMemFreeHost(nullptr));
+    EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cuMemHostUnregister(nullptr));
+  }
+  EXPECT_OK(cuCtxDestroy_v2(other));
+}
+
+TEST_F(MemoryTest, AFreeWaitsForTheContextThatMadeTheMemory) {
+  CUcontext other = nullptr;
+  ASSERT_OK(cuCtxCreate_v2(&other, 0, 0));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  const CUdeviceptr address = allocate(1000);
+  Gate gate;
+  gate.close(nullptr);
+  ASSERT_OK(cuMemsetD8Async(address, 7, 1000, nullptr));
+  ASSERT_OK(cuCtxSetCurrent(nullptr));
+  std::atomic<bool> freed{false};
+  std::thread user([&] {
+    EXPECT_OK(cuMemFree_v2(address));
+    freed = true;
+  });
+  // While the stream is held, the memory is on its way out, and no more.
+  unsigned type = 0;
+  while (!freed &&
+         cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS) {
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(freed);
+  gate.open();
+  user.join();
+  EXPECT_OK(cuCtxDestroy_v2(other));
 }
 
 TEST_F(MemoryTest, ThereIsOnlySoMuch) {

@@ -293,6 +293,90 @@ TEST_F(TextureTest, Layers) {
             element<float>(rows, 2, 0, 1));
 }
 
+// Where the middle of each face is seen from the middle of the cube, and the ways in which its
+// columns and rows go on.
+constexpr float kFaces[6][3][3] = {
+    {{1, 0, 0}, {0, 0, -1}, {0, -1, 0}}, {{-1, 0, 0}, {0, 0, 1}, {0, -1, 0}},
+    {{0, 1, 0}, {1, 0, 0}, {0, 0, 1}},   {{0, -1, 0}, {1, 0, 0}, {0, 0, -1}},
+    {{0, 0, 1}, {1, 0, 0}, {0, -1, 0}},  {{0, 0, -1}, {-1, 0, 0}, {0, -1, 0}}};
+
+// From the middle of the cube to a place on a face, whose columns and rows go from -1 to 1.
+std::vector<float> direction(int face, float column, float row, float length = 1) {
+  std::vector<float> to(3);
+  for (size_t d = 0; d < 3; ++d) {
+    to[d] = length * (kFaces[face][0][d] + column * kFaces[face][1][d] + row * kFaces[face][2][d]);
+  }
+  return to;
+}
+
+TEST_F(TextureTest, DirectionsMeetTheFacesOfACube) {
+  constexpr uint32_t kSize = 4;
+  Image image = float_image(2, kSize, kSize, 12, bytes);
+  image.layered = image.cube = true;
+  texture.levels = {image};
+  texture.sampler.normalized = true;
+  std::mt19937 random(11);
+  std::vector<std::vector<float>> inputs;
+  std::vector<float> want;
+  for (int i = 0; i < 600; ++i) {
+    // The middle of a texel, or nearly.
+    const int face = i % 6;
+    const uint32_t x = random() % kSize, y = random() % kSize, cube = random() % 2;
+    const float off = static_cast<float>(random() % 64) / 256 - 0.125f;
+    const auto from = [&](uint32_t at) { return (static_cast<float>(at) + 0.5f + off) / 2 - 1; };
+    const float length = std::ldexp(1.0f, static_cast<int>(random() % 20) - 10);
+    inputs.push_back(direction(face, from(x), from(y), length));
+    inputs.back().insert(inputs.back().begin(), static_cast<float>(cube));
+    want.push_back(element<float>(image, x, y, cube * 6 + static_cast<uint32_t>(face)));
+  }
+  const auto got = fetch_all(
+      "tex.acube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%i0, %f1, %f2, %f3}];", 4, inputs);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(std::bit_cast<float>(got[i][0]), want[i]) << i;
+  }
+  // A cube past the last one is that one, and without a number it is the first.
+  EXPECT_EQ(fetch_float("tex.acube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%i0, %f1, %f2, %f3}];",
+                        {7, 1, 0.25f, 0.25f}),
+            element<float>(image, 1, 1, 6));
+  EXPECT_EQ(fetch_float("tex.cube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%f0, %f1, %f2, %f2}];",
+                        {0.25f, 0.25f, -1}),
+            element<float>(image, 1, 1, 5));
+}
+
+TEST_F(TextureTest, AFaceIsFilteredAsALayer) {
+  Image image = float_image(2, 4, 4, 6, bytes);
+  image.layered = image.cube = true;
+  texture.levels = {image};
+  texture.sampler.normalized = texture.sampler.linear = true;
+  for (const AddressMode mode : {AddressMode::kClamp, AddressMode::kWrap, AddressMode::kBorder}) {
+    texture.sampler.mode[0] = texture.sampler.mode[1] = mode;
+    for (int face = 0; face < 6; ++face) {
+      for (const float at : {-0.96875f, -0.3125f, 0.25f, 0.9375f}) {
+        EXPECT_EQ(
+            fetch_float("tex.level.cube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%f0, %f1, %f2, "
+                        "%f2}], 0f00000000;",
+                        direction(face, at, at / 2)),
+            fetch_float("tex.a2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%i0, %f1, %f2, %f2}];",
+                        {static_cast<float>(face), (at + 1) / 2, (at / 2 + 1) / 2}))
+            << face << " " << at;
+      }
+    }
+  }
+}
+
+TEST_F(TextureTest, CubesHaveNoGradientsGathersAndPlaces) {
+  for (const char* instruction :
+       {"tex.grad.cube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%f0, %f1, %f2, %f2}], {%f0, %f1, "
+        "%f2, "
+        "%f2}, {%f0, %f1, %f2, %f2};",
+        "tld4.r.cube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%f0, %f1, %f2, %f2}];",
+        "tex.cube.v4.f32.s32 {%r0, %r1, %r2, %r3}, [%t, {%i0, %i1, %i2, %i2}];",
+        "suld.b.cube.b32.trap {%r0}, [%t, {%i0, %i1, %i2, %i2}];"}) {
+    EXPECT_FALSE(Machine(kernel(instruction, 3)).ok()) << instruction;
+  }
+}
+
 TEST_F(TextureTest, Levels) {
   std::vector<std::byte> places[3];
   for (uint32_t level = 0; level < 3; ++level) {
@@ -355,13 +439,19 @@ TEST_F(TextureTest, Questions) {
       "txq.normalized_coords.b32 %r3, [%t];",
       1, {{0}});
   EXPECT_EQ(got[0], (std::array<uint32_t, 4>{7, 5, 3, 1}));
+  texture.levels = {float_image(2, 4, 4, 12, bytes)};
+  texture.levels[0].layered = texture.levels[0].cube = true;
+  const std::string of_cubes =
+      "txq.width.b32 %r0, [%t]; txq.height.b32 %r1, [%t]; txq.array_size.b32 %r2, [%t];"
+      "txq.depth.b32 %r3, [%t];";
+  EXPECT_EQ(fetch_all(of_cubes, 1, {{0}})[0], (std::array<uint32_t, 4>{4, 4, 2, 0}));
 }
 
 TEST_F(TextureTest, WhatIsNotKnownIsRefused) {
   const auto reason = [](const std::string& instruction) {
     return Machine(kernel(instruction, 4)).error().reason;
   };
-  EXPECT_NE(reason("tex.cube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%f0, %f1, %f2, %f2}];"), "");
+  EXPECT_NE(reason("tex.2dms.v4.f32.s32 {%r0, %r1, %r2, %r3}, [%t, {%i0, %i1, %i2, %i2}];"), "");
   EXPECT_NE(reason("tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%f0, %f1}], {%i0, %i1};"), "");
   EXPECT_NE(reason("tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%f0}];"), "");
   EXPECT_NE(reason("suld.p.1d.b32.trap {%r0}, [%t, {%i0}];"), "");

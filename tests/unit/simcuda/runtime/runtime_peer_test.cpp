@@ -37,6 +37,30 @@ TEST(RuntimePeer, NoLinkNoAccess) {
   EXPECT_EQ(cudaDeviceEnablePeerAccess(3, 0), cudaErrorInvalidDevice);
 }
 
+TEST(RuntimePeer, APoolSaysWhoMayUseIt) {
+  cudaMemPool_t pool = nullptr;
+  cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
+  cudaMemAccessDesc access{{cudaMemLocationTypeDevice, 1}, cudaMemAccessFlagsProtRead};
+  ASSERT_EQ(cudaDeviceGetDefaultMemPool(&pool, 0), cudaSuccess);
+  cudaMemLocation own{cudaMemLocationTypeDevice, 0};
+  EXPECT_EQ(cudaMemPoolGetAccess(&flags, pool, &own), cudaSuccess);
+  EXPECT_EQ(flags, cudaMemAccessFlagsProtReadWrite);
+  EXPECT_EQ(cudaMemPoolGetAccess(&flags, pool, &access.location), cudaSuccess);
+  EXPECT_EQ(flags, cudaMemAccessFlagsProtNone);
+  for (const cudaMemAccessFlags each :
+       {cudaMemAccessFlagsProtRead, cudaMemAccessFlagsProtReadWrite, cudaMemAccessFlagsProtNone}) {
+    access.flags = each;
+    EXPECT_EQ(cudaMemPoolSetAccess(pool, &access, 1), cudaSuccess);
+    EXPECT_EQ(cudaMemPoolGetAccess(&flags, pool, &access.location), cudaSuccess);
+    EXPECT_EQ(flags, each);
+  }
+  access.location.id = 9;
+  EXPECT_EQ(cudaMemPoolSetAccess(pool, &access, 1), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaMemPoolSetAccess(pool, nullptr, 1), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemPoolGetAccess(nullptr, pool, &own), cudaErrorInvalidValue);
+  (void)cudaGetLastError();
+}
+
 TEST(RuntimePeer, AFasterLinkHasALowerRank) {
   int fast = -1;
   int slow = -1;
