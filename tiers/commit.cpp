@@ -30,7 +30,7 @@ Status Commit::finish(Manifest manifest, Existing existing) {
   if (Status linked = link(manifest); !linked.ok()) return linked;
   const std::vector<std::byte> bytes = encode(manifest);
   if (bytes.empty()) return refuse("its manifest would be too large");
-  // What readers would refuse is not written in the first place.
+  // A manifest that readers would refuse is not written in the first place.
   if (const auto read_back = decode_manifest(bytes); !read_back.ok()) {
     return refuse(read_back.status().message());
   }

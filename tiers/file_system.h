@@ -25,7 +25,7 @@ class WritableFile {
   virtual ~WritableFile() = default;
   // All bytes or an error; after an error the file's content is undefined.
   virtual Status append(std::span<const std::byte> bytes) = 0;
-  // What was appended is durable when this returns ok.
+  // All appended bytes are durable when this returns ok.
   virtual Status sync() = 0;
 };
 
@@ -41,10 +41,9 @@ class ReadableFile {
 // A file whose bytes move in large parts, many at a time, in any order. Thread-safe, except for the
 // destructor, which waits for all that was begun and promises nothing about durability.
 //
-// Any offset, length and address will do. What is aligned is faster: a part that begins at a
-// multiple of 4 KiB in the file and in memory, and is a MiB or more. Transfers that are on their
-// way at the same time do not overlap, unless both read. How much is on its way is the caller's to
-// bound.
+// Any offset, length and address will do. Aligned parts are faster: those that begin at a multiple
+// of 4 KiB in the file and in memory, and have a MiB or more. Transfers that are on their way at
+// the same time do not overlap, unless both read. The caller bounds how much is on its way.
 class BulkFile {
  public:
   // All bytes were moved, or an error; then what the range holds is undefined. Called once, by any
@@ -101,7 +100,8 @@ class FileSystem {
   virtual Status shorten(const std::string& path, uint64_t size) = 0;
   // By name.
   virtual Result<std::vector<FolderEntry>> entries(const std::string& folder) = 0;
-  // Makes missing parents too; ok when it is there already. What it makes is durable at return.
+  // Makes missing parents, too; ok if the folder is there already. The folders that it makes are
+  // durable at return.
   virtual Status make_folder(const std::string& folder) = 0;
   // Fails when `to` exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;

@@ -14,7 +14,7 @@ namespace gpusnap {
 
 enum class FileKind { kManifest, kSegment, kJournal };
 
-// What is written; earlier versions are read too.
+// Returns the version that is written; earlier versions are read, too.
 constexpr uint32_t format_version(FileKind kind) {
   return kind == FileKind::kManifest ? 6 : 1;
 }

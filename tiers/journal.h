@@ -16,7 +16,8 @@
 
 namespace gpusnap {
 
-// What of a journal's stream has to be durable before a checkpoint is committed that builds on it.
+// The slots of a journal's stream that have to be durable before a checkpoint that builds on them
+// is committed.
 struct JournalCover {
   uint32_t stream = 0;  // of the staging area (tiers/staging), and which of its lives
   uint32_t life = 0;
@@ -50,8 +51,8 @@ class JournalWriter {
 
   // `entries`: how many hooked calls end in these bytes. Bytes may be any number.
   virtual void append(std::span<const std::byte> bytes, uint32_t entries) = 0;
-  // What is small and frequent is written in place: room for so many bytes, of which add() takes as
-  // many as were written, from the first on. Null: not in this block; append() them.
+  // Returns room for so many bytes, in which small and frequent data is written in place: add()
+  // takes as many as were written, from the first on. Null: not in this block; append() them.
   std::byte* room(size_t bytes) const {
     return bytes < static_cast<size_t>(end_ - next_) ? next_ : nullptr;
   }

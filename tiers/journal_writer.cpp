@@ -187,7 +187,7 @@ class Writer final : public JournalWriter {
     return cover_;
   }
 
-  // What has been handed over is changed by the producer alone, so it may look without the lock.
+  // Only the producer changes handed_over_, so the producer reads it without the lock.
   uint64_t stream_bytes() const override { return handed_over_.stream_bytes + used(); }
 
  private:

@@ -188,7 +188,7 @@ class Chains {
   }
 
  private:
-  // What is wrong with a rank's memory: at which epoch of its chain, and what.
+  // The problem with a rank's memory, if any, and the epoch of its chain that has it.
   struct Verdict {
     uint64_t epoch = 0;
     Status problem;

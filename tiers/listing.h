@@ -1,4 +1,4 @@
-// What is in a job's folder: reads manifests and sizes, nothing else.
+// Lists a job's folder: reads manifests and sizes, nothing else.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace gpusnap {
 
 struct ListedCheckpoint {
-  // Of one rank's manifest that is there: what is wrong with it or its own segments, if anything.
+  // One rank's manifest that is there. `problem`: with the manifest or its own segments; ok: none.
   struct Part {
     Status problem;
     uint64_t checksum = 0;  // of the manifest's body

@@ -37,7 +37,7 @@ class LocalChunks {
   }
   bool empty() const { return chunks_.empty(); }
 
-  // What was read, in bytes as they lie in files.
+  // Bytes that were read, as they lie in files.
   struct Counts {
     uint64_t near = 0;
     uint64_t store = 0;

@@ -20,7 +20,8 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-// FlatBuffers end at 2 GiB. What a manifest takes at the very most.
+// Returns whether the manifest fits even if it takes the most bytes that it can: FlatBuffers end at
+// 2 GiB.
 bool fits(const Manifest& m) {
   constexpr uint64_t kLimit = 1U << 30;
   uint64_t bytes = m.extents.size() * (sizeof(stored::Extent) + sizeof(stored::Block));
@@ -168,7 +169,7 @@ class Taker {
   explicit Taker(size_t body_bytes) : budget_(body_bytes) {}
 
   bool exceeded() const { return exceeded_; }
-  // What could not be put into the manifest at all.
+  // Returns why the content makes no sense as a manifest; null: it does.
   const char* nonsense() const { return nonsense_; }
 
   Manifest manifest(const stored::Manifest& from) {
@@ -280,7 +281,8 @@ class Taker {
     }
   }
 
-  // Of each extent that can have several, in order; all of them.
+  // Gives each extent that can have several parts its checksums, in order. No checksum may be left
+  // over.
   void take_parts(const flatbuffers::Vector<uint64_t>& parts, std::vector<Extent>& extents) {
     uint64_t next = 0;
     for (Extent& extent : extents) {

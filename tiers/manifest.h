@@ -36,9 +36,9 @@ struct SavedRange {
   bool fresh = false;
 };
 
-// A piece of a range and the place of its bytes in a segment: they lie there as they are, or in a
-// block that is compressed as a whole, with those of other extents. What lies there as it is can
-// be read in parts, each with its checksum; they end where a multiple of kPartBytes does in the
+// A piece of a range and the place of its bytes in a segment. They lie there as they are, or in a
+// block that is compressed as a whole, with those of other extents. Bytes that lie as they are can
+// be read in parts, each with its checksum; a part ends where a multiple of kPartBytes does in the
 // range.
 struct Extent {
   static constexpr uint64_t kPartBytes = 64 << 10;
@@ -106,7 +106,7 @@ struct InputFile {
   bool has_checksum = false;
 };
 
-// What the program was, so that a restore under another one is refused before it starts.
+// Identifies the program, so that a restore under another one is refused before it starts.
 struct ProgramIdentity {
   std::string path;                    // absolute, of the executable
   uint64_t size = 0;                   // bytes of that file
@@ -115,16 +115,16 @@ struct ProgramIdentity {
   std::string folder;                  // working directory
   std::string device;                  // name of the GPU
   uint32_t driver_version = 0;         // as cuDriverGetVersion gives it
-  // Those that it used and the ones before them; empty where it is not known, as in manifests of
-  // earlier releases.
+  // The devices that it used and the ones before them; empty: not known, as in manifests of earlier
+  // releases.
   std::vector<SavedDevice> devices;
   uint32_t device_count = 0;  // how many it saw; 0: not known
   std::vector<SavedLibrary> libraries;
   std::vector<InputFile> inputs;
 };
 
-// What one thread of the program had read of the world outside it before the cut
-// (interpose/nondeterminism/value_log.h). The schema says what the bytes are.
+// The values that one thread of the program had read from the world outside before the cut
+// (interpose/nondeterminism/value_log.h). The schema describes the bytes.
 struct SavedReading {
   std::string thread;
   uint8_t source = 0;
@@ -155,7 +155,7 @@ struct Waits {
 };
 
 inline constexpr uint32_t kMostAncestors = 1024;
-// Of a block, decompressed: whoever reads one of its extents needs as much memory.
+// Most bytes of a block, decompressed: reading one of its extents takes as much memory.
 inline constexpr uint64_t kMostBlockBytes = 64U << 20;
 
 struct Manifest {
@@ -186,8 +186,8 @@ struct Manifest {
   // How many ancestors it had when it was committed, at most kMostAncestors; since then one may
   // have been merged, and what was behind that one is none any more.
   uint32_t chain = 0;
-  // Of one that was merged into a full one: checksum of the body of the manifest that it replaces,
-  // by which the children that it had then know it; else 0.
+  // For a checkpoint that was merged into a full one: checksum of the body of the manifest that it
+  // replaces, by which its earlier children know it; else 0.
   uint64_t replaces = 0;
   CallCounts meanwhile;
   // All 0 of one that held the program to its end, and of those of earlier releases, which counted
@@ -221,7 +221,8 @@ std::vector<std::byte> encode(const Manifest& manifest);
 // most once and exactly once where no parent can hold it, names without slashes or dot-dot.
 // kDamaged or kNewer otherwise.
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes);
-// Of one whose extents and segments are still to come: it has none, and all else is checked.
+// Decodes a manifest whose extents and segments are still to come: it must have none, and all else
+// is checked.
 Result<Manifest> decode_manifest_without_extents(std::span<const std::byte> bytes);
 
 }  // namespace gpusnap

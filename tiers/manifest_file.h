@@ -27,8 +27,8 @@ struct JobPlace {
   std::string folder_name;  // alone
 };
 
-// Reads the ancestors of chain[0], the parent first, to a full one, and checks the links. Of what
-// was merged, what it was merged into.
+// Reads the ancestors of chain[0], the parent first, down to a full one, and checks the links. If
+// an ancestor was merged, reads the manifest that replaced it.
 Status read_chain(FileSystem& files, const JobPlace& job, std::vector<Manifest>& chain);
 
 // Names the parent in `manifest`, that of a part which the store does not have yet, as the store

@@ -33,7 +33,7 @@ class Line {
   uint64_t place(uint32_t range, uint64_t offset) const { return begins_[range] + offset; }
   uint64_t place(const PlacedExtent& piece) const { return place(piece.range, piece.offset); }
 
-  // What lies from one place to another.
+  // Returns the pieces from one place to another.
   std::vector<Piece> pieces(uint64_t begin, uint64_t end) const {
     std::vector<Piece> pieces;
     const auto after = std::upper_bound(begins_.begin(), begins_.end(), begin);
@@ -58,7 +58,7 @@ struct Window {
   size_t in_use = 0;
 };
 
-// What is told of the writing. After a failure blocks are in use until all has come to its end.
+// State of the writing. After a failure, blocks are in use until all writes have ended.
 struct Progressing {
   std::mutex mutex;
   std::condition_variable changed;
@@ -157,7 +157,7 @@ class Rewriter {
     return {};
   }
 
-  // Of the pieces what lies there, in the order of the files.
+  // Returns the pieces, or parts of them, from one place to another, in the order of the files.
   std::vector<PlacedExtent> pieces_within(uint64_t begin, uint64_t end) {
     std::vector<PlacedExtent> found;
     for (; next_ < pieces_.size() && line_.place(pieces_[next_]) < end; ++next_) {
@@ -307,7 +307,7 @@ class Merge {
     merged.replaces = replaced_;
     for (SavedRange& range : merged.ranges) range.fresh = false;
     const std::vector<std::byte> bytes = encode(merged);
-    // What readers would refuse is not written in the first place.
+    // A manifest that readers would refuse is not written in the first place.
     const auto read_back = decode_manifest(bytes);
     if (!read_back.ok()) {
       return {Code::kInvalid, "cannot merge " + folder_ + ": " + read_back.status().message()};

@@ -36,11 +36,10 @@ struct MergeRequest {
   std::function<bool()> stop;
 };
 
-// Merges one rank's part where that is worth it. True when it was merged; false when there
-// was no need, it was stopped, or somebody else merges this rank's parts now. Whoever calls it need
-// not hold the job's lock, for it removes nothing of others. kNotFound where the checkpoint has
-// been pruned meanwhile. After a failure all is as it was, or, where the last sync has failed,
-// merged.
+// Merges one rank's part if that is worth it. Returns true if it was merged; false if there was no
+// need, the merge was stopped, or somebody else merges this rank's parts now. The caller need not
+// hold the job's lock, because a merge removes nothing of others. kNotFound if the checkpoint has
+// been pruned meanwhile. After a failure all is as it was, or, if the last sync has failed, merged.
 Result<bool> merge_if_worth(FileSystem& files, const MergeRequest& request,
                             Compression& compression, const Spawn& spawn);
 

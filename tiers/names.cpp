@@ -16,7 +16,7 @@ constexpr size_t kLongestJob = 128;
 constexpr size_t kLongestRun = 64;
 constexpr size_t kMostDigits = 18;
 
-// Of the C locale, whatever the program has set.
+// As in the C locale, whatever the program has set.
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }

@@ -1,4 +1,4 @@
-// What the folders and files of a store are called, and back.
+// Makes and parses the names of a store's folders and files.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +39,12 @@ std::string block_log_name(const SegmentName& log);
 std::optional<SegmentName> parse_block_log_name(std::string_view name);
 std::string chunk_name(const SegmentName& chunk);
 std::optional<SegmentName> parse_chunk_name(std::string_view name);
-// Whose part of a checkpoint a file in its folder is of that counts only where a manifest names it:
-// a segment, a manifest that is being written, or where blocks lie meanwhile.
+// Returns the rank of a part's file that counts only if a manifest names it: a segment, a manifest
+// that is being written, or a block log.
 std::optional<uint32_t> rank_of_part_file(std::string_view name);
 
-// What this user has on a local device: chunks, by backend, and calibrations. Beside those of
-// others, so that nobody needs what another one has made.
+// Returns this user's folder on a local device, which holds chunks, by backend, and calibrations.
+// It lies beside those of others, so that nobody needs a folder that another one has made.
 std::string user_folder(const std::string& ssd_folder);
 
 // Held while a rank's parts of this job are merged.

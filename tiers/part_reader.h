@@ -32,7 +32,7 @@ struct PartReaderOptions {
   Spawn spawn;
 };
 
-// Of 4 MiB, made when they are needed. Used by one thread.
+// Buffers of 4 MiB, made when they are needed. Used by one thread.
 class PlainReadBuffers final : public ReadBuffers {
  public:
   explicit PlainReadBuffers(uint32_t most) : most_(most) {}
@@ -53,17 +53,17 @@ class PlainReadBuffers final : public ReadBuffers {
   std::vector<std::byte*> free_;
 };
 
-// What is read for these pieces, which lie in the extents of `chain`; those of an extent are
-// neighbours, as place_extents() gives them. All of them outlive the units. `most`: bytes of a
-// unit that is no block.
+// Returns the reads for these pieces, which lie in the extents of `chain`; the pieces of an extent
+// are neighbours, as place_extents() gives them. All arguments outlive the units. `most`: bytes of
+// a unit that is no block.
 ReadUnits units_of(const JobPlace& job, std::span<const Manifest> chain,
                    std::span<const PlacedExtent> pieces, uint64_t most, const LocalChunks* near);
 
-// Hands out the bytes of each of the pieces once, which lie in the extents of `chain`; those of an
-// extent are neighbours, as place_extents() gives them. What `near` has of it is read from there;
-// where that is not right, from the segment. `take` is called by the caller's thread, once for all
-// of a range that was read at once, in any order; not after a failure, which the result is: of
-// wrong bytes the first in the order of the pieces.
+// Hands out the bytes of each of the pieces once. The pieces lie in the extents of `chain`; those
+// of an extent are neighbours, as place_extents() gives them. Bytes that `near` has are read from
+// there; if they are not right, from the segment. The caller's thread calls `take`, once for all of
+// a range that was read at once, in any order, and not after a failure. The result is the failure:
+// for wrong bytes, the first in the order of the pieces.
 Status read_pieces(FileSystem& files, const JobPlace& job, std::span<const Manifest> chain,
                    std::span<const PlacedExtent> pieces, const PartReaderOptions& options,
                    ReadBuffers& buffers, const TakePieces& take, LocalChunks* near = nullptr);

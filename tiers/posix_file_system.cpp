@@ -145,7 +145,8 @@ Status cannot_lock(const std::string& path, int error) {
                                   "with them (Lustre: -o flock) or choose another folder"};
 }
 
-// Of a lock that its holder removes with its file, the next one may get what has no name any more.
+// Returns whether the locked file still has its name: a holder that removes its lock removes the
+// file, and another process may have opened the file before that.
 bool has_name(const std::string& path, const struct stat& about) {
   struct stat named {};
   return ::stat(path.c_str(), &named) == 0 && named.st_dev == about.st_dev &&
@@ -189,7 +190,7 @@ Status shorten_file(const std::string& path, uint64_t size) {
   if (there < size) return file_ended(path, there, size);
   const auto cut = [&] { return ::ftruncate(file.get(), static_cast<off_t>(size)); };
   if (there > size && uninterrupted(cut) < 0) return system_failed("shorten", path, errno);
-  // What others have written of it, too.
+  // Makes bytes durable that others have written, too.
   if (uninterrupted([&] { return ::fsync(file.get()); }) < 0) {
     return system_failed("write", path, errno);
   }

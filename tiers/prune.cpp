@@ -90,7 +90,8 @@ class Pruner {
                        [this](const FolderEntry& entry) { return is_left(entry); });
   }
 
-  // Of one that stays. A manifest that cannot be read may name any.
+  // Returns whether a checkpoint that stays needs this one. A manifest that cannot be read may name
+  // any.
   bool is_ancestor(const CheckpointInfo& info) const {
     return any_unread_ || parents_.count(info.epoch) > 0;
   }
@@ -114,8 +115,8 @@ class Pruner {
     return request_.job_folder + "/" + epoch_folder(info.epoch);
   }
 
-  // Who committed or merged them may have died before the manifests' names were durable; what they
-  // make superfluous goes only after that.
+  // Makes the staying checkpoints durable: a process that committed or merged one may have died
+  // before the manifest's name was durable. Files that it makes superfluous go only after that.
   bool make_durable(const std::vector<const ListedCheckpoint*>& staying) {
     for (; durable_ < staying.size() && !request_.dry_run; ++durable_) {
       if (staying[durable_]->info.state != CheckpointState::kComplete) continue;
@@ -176,8 +177,8 @@ class Pruner {
     return true;
   }
 
-  // What a merge has made superfluous, or one that died has left. All ranks have committed, so
-  // nobody else writes here.
+  // Removes files that a merge has made superfluous, or that a merge that died has left. All ranks
+  // have committed, so nobody else writes here.
   void remove_unnamed(const CheckpointInfo& info) {
     if (info.state != CheckpointState::kComplete) return;
     std::set<uint32_t> ranks;
@@ -240,7 +241,7 @@ class Pruner {
       PrunedItem item{"journal " + entry.name, 0, 0};
       remove_where(request_.job_folder, {entry}, item, [&](const FolderEntry& journal) {
         if (!is_journal_name(journal.name) || needed_.count(journal.name) > 0) return false;
-        // Of a checkpoint that is on its way nobody knows yet what it needs.
+        // Nobody knows yet which journals a checkpoint that is on its way needs.
         return all_unnamed || released_.count(journal.name) > 0 ||
                (is_left(journal) && !any_on_its_way_);
       });

@@ -96,7 +96,7 @@ ReadUnits UnitPlan::take() {
   leave_out_headers();
   for (ReadUnit& unit : units_) {
     const ReadSegment& segment = segments_[unit.segment];
-    // What is unused of a header is padding like any other.
+    // Unused bytes of a header are padding like any other.
     unit.bytes = unit.is_header ? kSegmentHeaderUsedBytes : unit.end - unit.begin;
     // Whole pages go past the page cache.
     unit.begin = page_of(unit.begin);

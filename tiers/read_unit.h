@@ -42,12 +42,12 @@ struct ReadItem {
   std::span<const PlacedExtent> pieces;
 
   bool is_block() const { return extent->form != Form::kStored; }
-  // What has to be read for it, in the segment.
+  // Bytes of the segment that have to be read for it.
   uint64_t begin() const { return extent->segment_offset + (is_block() ? 0 : from); }
   uint64_t end() const { return is_block() ? begin() + extent->block_stored : begin() + size; }
 };
 
-// What is read at once: one block, or extents as they are, or a header.
+// Bytes that are read at once: one block, or extents as they are, or a header.
 struct ReadUnit {
   uint32_t segment = 0;
   uint64_t begin = 0;  // bytes from the file's start
@@ -83,7 +83,7 @@ class UnitPlan {
   explicit UnitPlan(uint64_t most, const LocalChunks* near = nullptr) : most_(most), near_(near) {}
 
   void begin_segment(ReadSegment segment);
-  // What is wanted of the extent, or all of it where no piece is given. The pieces are in order and
+  // Adds the pieces of the extent, or all of it if no piece is given. The pieces are in order and
   // lie in the extent.
   void add(const Extent& extent, std::span<const PlacedExtent> pieces);
   // Bytes behind what came so far that are to be zero.
@@ -115,8 +115,8 @@ class UnitChecker {
   Status check(const ReadSegment& segment, const ReadUnit& unit, std::span<const std::byte> raw,
                std::span<std::byte> plain);
 
-  // Of a byte of an extent, from its start on, in the unit's, which are decompressed where it is a
-  // block.
+  // Returns where a byte of an extent, counted from its start, lies in the unit's bytes, which are
+  // decompressed if the unit is a block.
   static uint64_t place_of(const ReadUnit& unit, const Extent& extent, uint64_t byte) {
     return unit.is_block() ? extent.within + byte : extent.segment_offset + byte - unit.begin;
   }

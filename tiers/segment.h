@@ -22,9 +22,9 @@ Status wrong_content(const std::string& segment_path, uint64_t begin, uint64_t e
 Status check_parts(const std::string& segment_path, const Extent& extent, uint64_t from,
                    std::span<const std::byte> bytes);
 
-// Reads extents, decompresses what is to be, and checks them. The block that it read last is kept:
-// extents that lie in one are best read one after the other. Not thread-safe: one per thread. What
-// it needs for blocks is allocated with the first of them.
+// Reads extents, decompresses them if need be, and checks them. Keeps the block that it read last:
+// extents that lie in one block are best read one after the other. Allocates its memory with the
+// first block. Not thread-safe: one per thread.
 class ExtentReader {
  public:
   // `bytes`: exactly the extent's size. `path` is for messages.

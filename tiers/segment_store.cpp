@@ -329,7 +329,7 @@ class Writer final : public SegmentStore {
     }
   }
 
-  // With the lock held, as the next two. Of a file without its header nothing is noted.
+  // With the lock held, as the next two. Blocks are not logged before their file has its header.
   bool wants_log() const { return !logging_ && std::ranges::any_of(written_blocks_, is_ready); }
   static bool is_ready(const Written& written) { return written.file->has_header(); }
   bool is_over() const {
@@ -438,7 +438,7 @@ class Writer final : public SegmentStore {
     if (!file.begin_header()) return;
     write(file, 0, file.header(), false, [this, &file, is_chunk](const Status& status) {
       if (!status.ok() && !is_chunk) return status;
-      // What is in a chunk is found by the log alone.
+      // The log alone finds blocks in a chunk: without its header no more than the chunk fails.
       if (!status.ok()) fail_chunk(file, status);
       const std::lock_guard lock(mutex_);
       file.header_written();
@@ -570,9 +570,9 @@ class Writer final : public SegmentStore {
     }
   }
 
-  // `then` is called when the bytes are not needed any more, without a lock held; what it gives
-  // fails all, where it is not ok. `is_flush`: whether it says how fast the store is.
-  // What is on its way holds no part in the file: whoever closes a file waits for that.
+  // `then` is called when the bytes are not needed any more, without a lock held; a failure that it
+  // returns fails all. `is_flush`: whether it says how fast the store is. A write on its way holds
+  // no part in the file: closing a file waits for its writes.
   void write(PlacedFile& file, uint64_t offset, std::span<const std::byte> bytes, bool is_flush,
              std::function<Status(const Status&)> then) {
     {
@@ -622,7 +622,7 @@ class Writer final : public SegmentStore {
     written_.notify_all();
   }
 
-  // What waits is released at once. Lets the lock go meanwhile.
+  // Releases waiting blocks at once. Lets the lock go meanwhile.
   void stop(std::unique_lock<std::mutex>& lock, Status status) noexcept {
     if (stopped_ || status.ok()) return;
     stopped_ = true;
@@ -654,7 +654,7 @@ class Writer final : public SegmentStore {
     }
     std::unique_lock lock(mutex_);
     written_.wait(lock, [&] { return on_way_ == 0; });
-    // Of a failure: they are nowhere noted.
+    // After a failure: these are noted nowhere.
     std::vector<Written> left = std::exchange(written_blocks_, {});
     lock.unlock();
     for (Written& written : left) written.release(false);

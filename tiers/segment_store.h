@@ -4,7 +4,7 @@
 //
 // There is one queue, of blocks that wait for a worker: a worker gives the block the next free
 // place in a segment, so nothing has to come out in the order in which it went in, and writes are
-// on their way side by side. What is not compressed is written from where it lies.
+// on their way side by side. Blocks that are not compressed are written from where they lie.
 //
 // Whether blocks are compressed is decided for those of a chunk that wait at the same time: a
 // worker takes them out of the queue, samples all of them, and puts them back with the decision.
@@ -36,7 +36,7 @@
 
 namespace gpusnap {
 
-// What checkpoints know of each other's compression. Thread-safe.
+// Knowledge about compression that checkpoints share. Thread-safe.
 struct Compression {
   Compression(CompressionSetting setting, Clock& clock_)
       : policy(setting), rate(clock_), clock(clock_) {}
@@ -164,11 +164,11 @@ class SegmentStore {
     uint64_t offset = 0;
   };
   virtual Result<Place> take(uint64_t bytes) = 0;
-  // What has been written so far is durable at return, but for the names.
+  // Makes all that has been written so far durable, but not the files' names.
   virtual Status sync() = 0;
 
-  // After finish(). Those of blocks in chunks are not among them. An extent's segment is the number
-  // in its segment's name. They are many: whoever asks may move them away.
+  // After finish(). Extents of blocks in chunks are not among them. An extent's segment is the
+  // number in its segment's name. There are many extents: the caller may move them away.
   virtual std::vector<Extent>& extents() = 0;
   virtual const std::vector<SegmentRef>& segments() const = 0;
 };

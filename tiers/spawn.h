@@ -1,5 +1,5 @@
-// Who makes the threads of the tiers. The preloaded library has its own way (private stacks,
-// blocked signals); everybody else has std::thread.
+// Makes the threads of the tiers. The preloaded library has its own way (private stacks, blocked
+// signals); everybody else has std::thread.
 #pragma once
 
 #include <functional>

@@ -193,7 +193,8 @@ class FolderStore final : public Store {
     return text;
   }
 
-  // What was pruned or merged while it was read is no damage.
+  // Verifies once more if a file has gone meanwhile: a checkpoint that was pruned or merged while
+  // it was read is not damaged.
   Status verify_one(const CheckpointInfo& checkpoint, const Progress& progress,
                     VerifyRound& round) {
     const VerifyRound before = round;

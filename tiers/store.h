@@ -100,7 +100,7 @@ using TakePieces =
 // checkpoints of a chain share them. Not thread-safe.
 using VerifyRound = std::map<std::string, Status>;
 
-// What pruning has removed, or would.
+// An item that pruning has removed, or would remove.
 struct PrunedItem {
   std::string what;  // for a user: "demo@3 (complete)"
   uint64_t files = 0;
@@ -115,7 +115,7 @@ struct IdlePrune {
   bool dry_run = false;
 };
 
-// What a job's files take, in bytes.
+// Bytes that a job's files take.
 struct JobUsage {
   uint64_t checkpoints = 0;  // manifests, and the segments that they name
   uint64_t journals = 0;     // named by one
@@ -139,8 +139,8 @@ class Store {
   // `id`: "<job>@<epoch>": that one, whatever its state; "<job>@latest" or "<job>": the newest
   // complete one. kNotFound says what there is instead.
   virtual Result<CheckpointInfo> find(const std::string& id) = 0;
-  // Reads every byte: manifests, journal, segments, those of the ancestors too. Ok, or the first
-  // thing that is wrong. What is in `round` is not read again.
+  // Reads every byte: manifests, journal, segments, those of the ancestors too. Returns ok, or the
+  // first thing that is wrong. Segments in `round` are not read again.
   virtual Status verify(const CheckpointInfo& checkpoint, const Progress& progress,
                         VerifyRound* round = nullptr) = 0;
 
@@ -150,10 +150,10 @@ class Store {
   virtual Result<uint64_t> next_epoch(const std::string& job) = 0;
   // Where the bytes of a complete checkpoint are. Reads the ancestors' manifests.
   virtual Result<Contents> resolve(const CheckpointInfo& checkpoint, uint32_t rank) = 0;
-  // Reads all that a checkpoint consists of, several reads at a time, and checks it; pieces come in
-  // any order, each byte once. The first failure, after which `take` is not called any more. What
-  // buffers and `take` do is done by the caller's thread. What `near` has is read from there where
-  // that is right, and counted there; null: nothing is.
+  // Reads all that a checkpoint consists of, several reads at a time, and checks it. Pieces come in
+  // any order, each byte once. Returns the first failure, after which `take` is not called any
+  // more. The caller's thread calls `buffers` and `take`. Bytes that `near` has are read from there
+  // if they are right, and counted there; null: there are no copies.
   virtual Status read_all(const CheckpointInfo& checkpoint, const Contents& contents,
                           ReadBuffers& buffers, const TakePieces& take,
                           LocalChunks* near = nullptr) = 0;
@@ -161,11 +161,12 @@ class Store {
   // and checks it.
   virtual Status read(const CheckpointInfo& checkpoint, const Manifest& manifest,
                       const Extent& extent, std::span<std::byte> bytes) = 0;
-  // Of a job that no process writes to: holds its lock meanwhile, kBusy where another does. Removes
-  // complete checkpoints beyond the newest `keep`, partial ones older than the newest complete one,
-  // journals that nothing kept names, and what no checkpoint needs and nobody has written to for
-  // long. Ancestors of what is kept stay, and do not count. Nothing goes before its successor is
-  // durable. (What a run's own backend prunes: tiers/backend/post_commit.h.)
+  // Prunes a job that no process writes to: holds its lock meanwhile, kBusy if another does.
+  // Removes complete checkpoints beyond the newest `keep`, partial ones older than the newest
+  // complete one, journals that no kept checkpoint names, and files that no checkpoint needs and
+  // nobody has written to for long. Ancestors of kept checkpoints stay, and do not count. Nothing
+  // goes before its successor is durable. (Pruning by a run's own backend:
+  // tiers/backend/post_commit.h.)
   virtual Result<std::vector<PrunedItem>> prune_idle(const std::string& job,
                                                      const IdlePrune& options) = 0;
   // Names of the jobs' folders.

@@ -1,4 +1,5 @@
-// How fast what stores takes bytes at present: of the time in which anything was on its way to it.
+// Measures how fast the store takes bytes at present: in the time in which anything was on its way
+// to it.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class StoreRate {
     // of all of it. A few small writes say nothing anyway.
     is_known_ = is_known_ || (bytes_ >= kLeast && bytes_ >= bytes_on_way_);
     if (bytes_ < kWindow) return;
-    // What is older counts ever less.
+    // Older bytes count ever less.
     bytes_ /= 2;
     busy_ns_ /= 2;
   }
@@ -50,7 +51,7 @@ class StoreRate {
     const std::lock_guard lock(mutex_);
     return known();
   }
-  // What one of those gets who share it; 0 likewise.
+  // Bytes per second for one of the sharers; 0 likewise.
   double share() const {
     const std::lock_guard lock(mutex_);
     return known() / static_cast<double>(std::max<uint64_t>(sharers_, 1));

@@ -1,4 +1,4 @@
-// What the tiers offer: where snapshots go. Slots of staging memory (staging/pool.h), the store
+// The tiers' interface: where snapshots go. Slots of staging memory (staging/pool.h), the store
 // with its checkpoints (store.h, manifest.h), the replay journal's files (journal.h), one seam to
 // the file system (file_system.h), one way to report failure (status.h). Knows nothing of programs
 // or CUDA.

@@ -34,7 +34,7 @@ UnitReader::UnitReader(FileSystem& files, const JobPlace& job, const PartReaderO
       from_store_(units_.size()),
       own_checker_(job_.folder_name) {
   std::iota(to_read_.begin(), to_read_.end(), size_t{0});
-  // What has arrived is noted where nothing may fail.
+  // Noting an arrival must not fail: there is room from the start.
   arrived_.reserve(options.reads);
   checked_.reserve(options.reads);
 }
@@ -381,7 +381,7 @@ void UnitReader::give_back_held() {
   }
 }
 
-// What run() reads, in its order.
+// Puts the units for run() into its order.
 void UnitReader::order_rest() {
   for (const auto& [number, place] : moved_) left_.erase(number);
   for (const size_t number : to_read_) leave(number);
@@ -469,7 +469,7 @@ void UnitReader::use(Part& part, const TakePieces& take,
   }
 }
 
-// What lies elsewhere is not right: the unit is read from where it belongs.
+// The bytes from elsewhere are not right: the unit is read from where it belongs.
 void UnitReader::allowed(const Part& part) {
   // Where bytes move on one by one, the others of the same file are right.
   const bool is_all_wrong = part.source == Source::kCopy && !options_.reads_all_it_can;

@@ -38,8 +38,8 @@ using MakeAheadFiles = std::function<std::unique_ptr<AheadFiles>()>;
 // One thread at a time, but for stop_ahead().
 class UnitReader {
  public:
-  // What `units` point to outlives it, and so does all else. `near` counts what is read; null:
-  // nobody does.
+  // All arguments outlive it, and so does all that `units` point to. `near` counts the bytes that
+  // are read; null: they are not counted.
   UnitReader(FileSystem& files, const JobPlace& job, const PartReaderOptions& options,
              ReadBuffers& buffers, ReadUnits units, LocalChunks* near);
   UnitReader(const UnitReader&) = delete;
@@ -81,7 +81,7 @@ class UnitReader {
     std::optional<AheadFiles::Place> goal;  // read ahead: where it goes
     std::optional<Status> moved;            // what came of that
   };
-  // What copies are read from.
+  // A file that copies are read from.
   struct CopyFile {
     size_t reading = 0;  // units
     bool is_wrong = false;
@@ -147,7 +147,7 @@ class UnitReader {
   std::vector<ReadPiece> gathered_;
   UnitChecker own_checker_;
   std::vector<Join> threads_;
-  // What was read ahead.
+  // Units that were read ahead.
   std::optional<AheadPlan> plan_;
   MakeAheadFiles make_files_;
   std::unique_ptr<AheadFiles> ahead_files_;

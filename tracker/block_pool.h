@@ -1,4 +1,4 @@
-// Who uses which part of a buffer: blocks of one size, given out in runs.
+// Divides a buffer: blocks of one size, given out in runs.
 //
 // Pure logic. Not thread-safe; the owner serialises.
 #pragma once

@@ -15,7 +15,7 @@
 namespace gpusnap {
 
 inline constexpr size_t kElfHeaderBytes = 64;
-// What kernels call for memory from the device's heap.
+// The function that kernels call for memory from the device's heap.
 inline constexpr std::string_view kDeviceMalloc = "malloc";
 
 // Whether `bytes` begin as an ELF file.

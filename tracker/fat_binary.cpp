@@ -19,7 +19,8 @@ constexpr uint16_t kKindElf = 2;
 constexpr uint64_t kFlagLz4 = 0x2000;
 constexpr uint64_t kFlagZstd = 0x8000;
 
-// What all entries of an image may unpack to: far above what code compresses to, and in proportion.
+// Most bytes that all entries of an image may unpack to: far above what code compresses to, and in
+// proportion.
 constexpr uint64_t kUnpackBase = uint64_t{64} << 20;
 constexpr uint64_t kUnpackPerByte = 256;
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kWrapperMagic = 0x466243B1;
 
-// What nvcc's host code hands over: __fatBinC_Wrapper_t in its terms.
+// The structure that nvcc's host code hands over: __fatBinC_Wrapper_t in its terms.
 struct Wrapper {
   uint32_t magic;
   uint32_t version;

@@ -1,4 +1,4 @@
-// What each kernel of an image may write in device memory: from its PTX where there is some, else
+// The device memory that each kernel of an image may write: told by its PTX if there is some, else
 // guessed from the layout of its parameters.
 //
 // Proven: every store of the kernel, and of the functions that it calls, goes through one of the
@@ -38,8 +38,8 @@ struct KernelWrites {
   // The words from one of which the address of a store comes; usually one.
   struct Pointer {
     std::vector<Word> words;
-    // What was loaded from memory went into the address as a number. It is taken for one where one
-    // of the words holds an address.
+    // A word that was loaded from memory went into the address as a number. It is taken for a
+    // number if one of `words` holds an address.
     bool hidden = false;
     bool operator==(const Pointer&) const = default;
   };

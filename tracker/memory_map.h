@@ -1,5 +1,5 @@
-// What memory of the program the device can write: allocations, module globals, and memory that
-// host and device both see. Ranges never overlap.
+// The program's memory that the device can write: allocations, module globals, and memory that host
+// and device both see. Ranges never overlap.
 //
 // Memory of virtual memory management is a range at an address of ours, whatever the program maps
 // it at, since it may be at several addresses or at none. Each place where the program has it is a
@@ -54,8 +54,8 @@ struct MemoryRange {
   MemoryKind kind = MemoryKind::kDevice;
   Identity identity;
   uint64_t context = 0;  // the driver's handle of the owning context
-  // Of variables: the ordinal of their module or library, counted from 0 by loads. kPhysical,
-  // kView: the number of the memory, see PhysicalMemory.
+  // Variables: the ordinal of their module or library, counted from 0 by loads. kPhysical, kView:
+  // the number of the memory, see PhysicalMemory.
   uint64_t module = 0;
   std::string name;      // of variables: the symbol
   bool of_pool = false;  // kDevice: stream-ordered memory, which does not end with its context
@@ -65,7 +65,7 @@ struct MemoryRange {
   // No two ranges of a run have the same, also not at the same address; given by the map.
   uint64_t life = 0;
   uint64_t end() const { return address + size; }
-  // Of a module.
+  // Returns whether it is a module's variable.
   bool is_variable() const {
     return kind == MemoryKind::kGlobal || (kind == MemoryKind::kManaged && !name.empty());
   }
@@ -139,10 +139,10 @@ class MemoryMap {
   std::map<uint64_t, MemoryRange> ranges_;  // by address
   std::map<uint64_t, uint64_t> spaces_;     // address -> size
   uint64_t next_life_ = 1;
-  // Of all that was ever on the device.
+  // Bounds of all addresses that were ever on the device.
   std::atomic<uint64_t> lowest_{UINT64_MAX};
   std::atomic<uint64_t> highest_{0};
-  // Of all that was ever a kGlobal.
+  // Bounds of all addresses that were ever a kGlobal's.
   uint64_t lowest_variable_ = UINT64_MAX;
   uint64_t highest_variable_ = 0;
 };

@@ -1,8 +1,8 @@
 // PTX text as a syntax tree: what the write-set analysis and the software GPU both read.
 //
 // The tree is generic on purpose: an instruction is its opcode, its modifiers in order and its
-// operands. What an opcode means is the reader's business; the parser only promises that every
-// name is resolved (registers, variables, labels, functions) and that every operand is well formed.
+// operands. The reader knows what an opcode means; the parser only promises that every name is
+// resolved (registers, variables, labels, functions) and that every operand is well formed.
 //
 // Thread safety: a Module is immutable once parsed; parse() may run on any thread.
 #pragma once
@@ -90,7 +90,7 @@ struct Variable {
   uint32_t line = 0;
 };
 
-// What a symbol operand refers to.
+// The kind of thing that a symbol operand refers to.
 enum class SymbolScope : uint8_t {
   kModuleVariable,
   kLocalVariable,

@@ -33,7 +33,8 @@ bool parse_align(Cursor& cursor, uint64_t& align) {
   return true;
 }
 
-// What a kernel parameter points to: says nothing about the parameter itself.
+// Skips the words about the memory that a kernel parameter points to: they say nothing about the
+// parameter itself.
 bool skip_pointee(Cursor& cursor) {
   Space space = Space::kGeneric;
   if (space_from_word(cursor.peek(), space)) cursor.take();

@@ -9,8 +9,8 @@
 
 namespace gpusnap::ptx {
 
-// What the initial values of a module may take. A sized array with one initial value takes its
-// whole size, so that a short text could ask for any amount.
+// Bounds the memory for the initial values of a module. A sized array with one initial value takes
+// its whole size, so that a short text could ask for any amount.
 class InitialBudget {
  public:
   explicit InitialBudget(uint64_t text_bytes) : left_(kBase + kPerByte * text_bytes) {}

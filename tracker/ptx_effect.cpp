@@ -11,9 +11,9 @@ struct Row {
   Effect effect;
 };
 
-// By opcode. What writes shared memory alone writes nothing that matters here, nor does what writes
-// surfaces: they are of arrays, which no address leads to. What is not in the
-// table, or is added to PTX later, counts as kOther.
+// By opcode. Writes to shared memory alone do not matter here, nor do writes to surfaces: they are
+// of arrays, which no address leads to. An opcode that is not in the table, or is added to PTX
+// later, counts as kOther.
 constexpr Row kRows[] = {
     {"abs", Effect::kNumber},
     {"activemask", Effect::kNumber},
@@ -163,7 +163,7 @@ bool space_of_word(std::string_view word, Space& space) {
   return false;
 }
 
-// Of two the first: where a copy goes.
+// Returns the first space among the modifiers: a copy has two, and goes to the first.
 Space space_of(const Instruction& instruction) {
   Space space = Space::kGeneric;
   for (const std::string_view word : instruction.modifiers) {

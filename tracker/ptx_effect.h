@@ -1,4 +1,4 @@
-// What kinds of instructions there are for the write-set analysis.
+// The kinds of instructions that the write-set analysis tells apart.
 #pragma once
 
 #include <cstdint>

@@ -78,7 +78,8 @@ Writes Flow::run() {
   while (changed_ && steps < kMostSteps) {
     changed_ = false;
     for_each_instruction([&](const At& at) {
-      // What is never looked at here is never right: then nothing of it is used.
+      // Beyond the limit nothing is followed, so the flow is incomplete: the kernel then counts as
+      // unresolved.
       if (++steps < kMostSteps) step(at);
     });
   }

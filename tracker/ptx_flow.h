@@ -2,8 +2,8 @@
 //
 // It does not look at the order of instructions: a register holds what any of its assignments gives
 // it, which is nearly exact for compilers' output, where each register is assigned once. Functions
-// are looked at once for all of their callers. What memory holds is not known, but for what a
-// thread keeps to itself (its local variables, arguments and results of calls), by place.
+// are looked at once for all of their callers. The content of memory is not known, but for memory
+// that a thread keeps to itself (its local variables, arguments and results of calls), by place.
 //
 // It stands on what C++ says of pointers: arithmetic on a pointer stays in the object that it
 // points to. A value therefore carries the set of pointers that it was made of (ptx_value.h).

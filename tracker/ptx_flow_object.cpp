@@ -14,7 +14,7 @@ std::optional<int64_t> sane(std::optional<int64_t> offset) {
   return offset;
 }
 
-// What a part of `value`, or more than it, may be where `size` bytes are read.
+// Returns what a read of `size` bytes may give if it gets a part of `value`, or more than it.
 Value fragment(const Value& value, uint32_t size, uint32_t line) {
   Value part = value.as_number(0);
   if (size < kPointerBytes) return part;

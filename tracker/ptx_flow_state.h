@@ -28,7 +28,7 @@ class Flow {
     uint32_t index = 0;  // in Module::functions
     std::vector<Value> registers;
   };
-  // What is being looked at.
+  // The instruction that is being looked at, with its function.
   struct At {
     State& state;
     const Function& function;

@@ -1,4 +1,4 @@
-// What each kind of instruction makes of its operands.
+// Follows values through each kind of instruction.
 
 #include <algorithm>
 
@@ -30,7 +30,7 @@ bool is_signed(Type type) {
   return type == Type::kS8 || type == Type::kS16 || type == Type::kS32 || type == Type::kS64;
 }
 
-// Of `size` bytes, made to 64 bits as its type says.
+// Extends a value of `size` bytes to 64 bits, with its sign or with zeros.
 uint64_t extended(uint64_t value, uint32_t size, bool sign) {
   const unsigned shift = 64 - size * 8;
   if (size == 0 || size >= 8) return value;
@@ -109,7 +109,7 @@ void Flow::load(const At& at, Space space) {
   }
 }
 
-// What is put into memory that others can see is not remembered: it comes back as a doubt.
+// A value that is put into memory that others can see is not remembered: it comes back as a doubt.
 void Flow::store(const At& at, Space space) {
   const auto& operands = at.instruction.operands;
   const auto* place = std::get_if<AddressOperand>(&operands[0].value);
@@ -301,7 +301,7 @@ void Flow::combine_bits(const At& at) {
   const uint32_t size = width_of(at, operands[0]);
   Value result = value.as_number(size);
   if (is_and && mask && *mask < kSmall) {
-    // What is left of an address says nothing of where it points.
+    // The few bits that are left of an address say nothing of where it points.
     result = Value::number();
   } else if (is_and ? mask && ~*mask < kSmall : is_number(other) || is_number(value)) {
     result = Value();

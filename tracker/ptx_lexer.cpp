@@ -185,7 +185,7 @@ void Lexer::scan_integer(Token& token, size_t prefix, uint32_t base) {
     token.is_unsigned = true;
     ++at_;
   }
-  // What does not fit the signed type is unsigned, as in PTX.
+  // A value that does not fit the signed type is unsigned, as in PTX.
   if (token.value > static_cast<uint64_t>(INT64_MAX)) token.is_unsigned = true;
 }
 

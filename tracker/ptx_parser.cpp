@@ -203,7 +203,7 @@ bool ModuleParser::parse_extent(uint32_t (&extent)[3]) {
   return true;
 }
 
-// What may stand between a signature and its body.
+// Parses the words that may stand between a signature and its body.
 bool ModuleParser::parse_tuning(Function& function) {
   for (;;) {
     if (cursor_.accept_word("maxntid")) {

@@ -1,4 +1,4 @@
-// What all parsing of one module shares: the module under construction and its symbols.
+// State that all parsing of one module shares: the module under construction and its symbols.
 #pragma once
 
 #include <string_view>

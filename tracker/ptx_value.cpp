@@ -42,7 +42,7 @@ bool Value::add_source(const Source& source) {
 
 bool Value::add_number(uint32_t word) {
   if (std::ranges::find(numbers, word) != numbers.end()) return false;
-  // What is computed from so many words is not followed.
+  // A value computed from so many words is not followed.
   if (numbers.size() == kMostSources) return add_doubt(Doubt::kTooMany, 0);
   numbers.push_back(word);
   return true;

@@ -1,4 +1,4 @@
-// What the write-set analysis knows of a value: from where the address in it may come.
+// A value in the write-set analysis: the places from which the address in it may come.
 //
 // A value is a set of *sources*, the places whose addresses it may hold by addition alone (p, p +
 // i, p + (q - p), one of both after a branch), and of *numbers*, the words of the parameter block
@@ -80,8 +80,8 @@ struct Value {
   void absorb(const Value& other);
   // Adds to where in their objects the sources point.
   void shift(std::optional<int64_t> by);
-  // What is left of the value where it does not flow on as an address: numbers. `size`: bytes of
-  // the value, which hides no address if it is smaller than one.
+  // Returns what remains of the value when it does not flow on as an address: numbers. `size`:
+  // bytes of the value, which hides no address if it is smaller than one.
   Value as_number(uint32_t size) const;
 };
 

@@ -200,7 +200,7 @@ void SnapshotZones::steal(const std::vector<Part>& parts) {
       ZoneTable& zones = ranges_[piece.range].zones;
       zones.clear(kCopying, piece.offset, piece.size);
       zones.set(kPending, piece.offset, piece.size);
-      // What is left over after the call must be found again.
+      // Zones that are left over after the call must be found again.
       cursors_.erase(transfer->context);
     }
   }
@@ -232,16 +232,17 @@ uint64_t SnapshotZones::take_run(uint32_t range, const ZoneRun& run, Room& room,
   return done;
 }
 
-// Of what is on its way to the host: the call would have to wait for the link, and for what is
-// before it there. What the copy brings of such zones is not used, since the call may write to them
-// while it reads.
+// Takes over zones that are on their way to the host: the call would have to wait for the link, and
+// for all that is before them there. The copy's bytes of such zones are not used, since the call
+// may write to the zones while the copy reads them.
 void SnapshotZones::take_over(const std::vector<Part>& parts, Room& room,
                               std::vector<TransferPtr>& claimed) {
   // The claim itself adds one.
   const std::vector<TransferPtr> flying = transfers_;
   for (const TransferPtr& transfer : flying) {
-    // Who starts one looks at its pieces. And once calls wait for it, they may write as soon as it
-    // has ended: before another copy is made.
+    // A transfer that is starting is left alone, since its starter looks at its pieces. So is an
+    // awaited one: calls that wait for it may write as soon as it has ended, before another copy is
+    // made.
     if (transfer->kind != Transfer::Kind::kDirect || transfer->state != Transfer::State::kFlying ||
         transfer->awaited) {
       continue;

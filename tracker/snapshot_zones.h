@@ -61,8 +61,8 @@ struct Transfer {
   uint64_t bytes = 0;
   bool awaited = false;  // by calls, which may write when it has ended
   std::vector<TransferPiece> pieces;
-  // What tells when it is done: the driver's event, which goes back to where it came from with the
-  // last user. Set before kFlying; null where the copy could not be started.
+  // The driver's event that tells when the transfer is done; it goes back to where it came from
+  // with the last user. Set before kFlying; null: the copy could not be started.
   std::shared_ptr<void> event;
 };
 using TransferPtr = std::shared_ptr<Transfer>;
@@ -113,8 +113,8 @@ class SnapshotZones {
   // Claims what `writes` touches, as far as `room` has any. `freed`: the memory is about to go, so
   // in_flight also has transfers whose zones were taken over.
   Claim claim(const WriteSet& writes, Room& room, bool freed);
-  // What becomes of runs that are not large, once no large one is left: they are left as well, to
-  // be gathered by a kernel, or copied one by one.
+  // Treatment of runs that are not large, once no large one is left: they are left as well,
+  // gathered by a kernel, or copied one by one.
   enum class Scattered : uint8_t { kLeave, kGather, kCopy };
   // Claims what suits the offloader, at most `most` bytes, a whole number of zones: a run of at
   // least `large` bytes, or the next part of one, as long as there is one (but for kGather, which

@@ -31,7 +31,7 @@ class TileMap {
   void remove_context(uint64_t context);
   // `memory`: 0 unmaps.
   void map(uint32_t array, const Box& box, uint64_t memory);
-  // Of the levels that are smaller than a tile, by bytes.
+  // Maps the levels that are smaller than a tile, by bytes.
   void map_tail(uint32_t array, uint32_t layer, uint64_t offset, uint64_t size, uint64_t memory);
   // How many tiles have this memory.
   uint64_t tiles_of(uint64_t memory) const;

@@ -1,6 +1,6 @@
-// What the tracker offers: which memory the device can write (memory_map.h), which of it a snapshot
-// still has to save (zone_table.h), and what device code says about itself (image.h, ptx.h).
-// No I/O, no threads of its own, no CUDA.
+// The tracker's interface: which memory the device can write (memory_map.h), which of it a snapshot
+// still has to save (zone_table.h), and what device code says about itself (image.h, ptx.h). No
+// I/O, no threads of its own, no CUDA.
 #pragma once
 
 #include "tracker/image.h"

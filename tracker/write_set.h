@@ -1,4 +1,4 @@
-// What device memory one call may write: what must be saved, or held apart, before the call is
+// The device memory that one call may write: it must be saved, or held apart, before the call is
 // made.
 //
 // A plain value, built on the stack of the call's handler: no allocation, and nothing is

@@ -30,7 +30,7 @@ namespace {
 constexpr auto kReapEvery = std::chrono::milliseconds(200);
 constexpr auto kLongestWait = std::chrono::milliseconds(100);
 constexpr auto kReapSoon = std::chrono::milliseconds(5);
-// What is told to those who look is no older than this and the loop's longest wait.
+// A report to observers is no older than this plus the loop's longest wait.
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
 constexpr auto kKeepEvery = std::chrono::minutes(1);
 constexpr auto kLookAtWaitsEvery = std::chrono::milliseconds(50);
@@ -165,7 +165,7 @@ class Server final : public Backend {
       keep_now_and_then(now);
       if (!is_idle()) busy = now;
       if (is_over(now - busy)) return;
-      // What it has reaped is news.
+      // Reaping may have made news: look again before waiting.
       if (reaps) continue;
       server_.wait(seen, soon ? kReapSoon : kLongestWait);
       rung = !some && server_.changes() != seen;
@@ -253,7 +253,7 @@ class Server final : public Backend {
     return !events.empty();
   }
 
-  // What had been handed over before this backend's first look, by stream.
+  // Counts, for each open stream, the slots that were handed over before this backend's first look.
   void find_before() {
     before_.resize(kMostStreams);
     for (uint32_t stream = 0; stream < kMostStreams; ++stream) {
@@ -364,8 +364,8 @@ class Server final : public Backend {
     return files;
   }
 
-  // Of backends that are gone: copies of what is in its store stay, what is whole is brought to its
-  // end, the rest goes.
+  // Tends the parts that dead backends left: keeps the local copies of parts that are in the store,
+  // finishes parts that are whole, and removes the others. A part that cannot be read stays.
   void tend_leftovers() {
     LocalTiers::LeftBehind left = tiers_->leftovers();
     note_unreadable(left.unlisted);
@@ -581,7 +581,7 @@ class Server final : public Backend {
                  [this, slot = arrival.slot](bool written) { release(slot, written); }});
   }
 
-  // Whoever leaves keeps what is nowhere else. Any thread.
+  // On shutdown, keeps slots whose bytes exist nowhere else. Any thread.
   void release(uint32_t slot, bool stored) {
     if (!stored && stopping_.load(std::memory_order_acquire)) return;
     server_.release(slot);
@@ -709,7 +709,7 @@ class Server final : public Backend {
     server_.end(index, status);
   }
 
-  // Those that are whole, and that no checkpoint can name any more.
+  // Ends journals that are whole and that no checkpoint can name any more.
   void end_journals() {
     std::vector<uint32_t> over;
     for (const auto& [index, stream] : streams_) {
@@ -788,7 +788,8 @@ class Server final : public Backend {
     return static_cast<uint32_t>(free);
   }
 
-  // A client hands over a part right now. What has been sealed only goes to slower devices.
+  // Returns whether a client is handing over a part now. A sealed part only moves to slower
+  // devices.
   bool is_transferring() const {
     return std::ranges::any_of(streams_, [](const auto& entry) {
       const auto& [index, stream] = entry;
@@ -808,7 +809,7 @@ class Server final : public Backend {
     return options_.idle.count() > 0 && idle >= options_.idle && server_.close();
   }
 
-  // What has come to its end meanwhile is told; the rest stays.
+  // Reports streams that end meanwhile, and leaves all others as they are.
   void leave_all() {
     // Parts first: that their journals leave is no failure of theirs.
     for (const auto& [index, stream] : streams_) {
@@ -884,11 +885,11 @@ double memory_rate(const LocalTiers& local) {
 // The cache comes first. `slots`: of the staging area.
 std::vector<LocalTier> all_tiers(const LocalTiers& local, uint64_t slots, uint64_t chunk_slots,
                                  uint64_t cache_slots) {
-  // What goes to another tier passes through some of the slots.
+  // Chunks for other tiers pass through the slots, too, so the cache leaves a quarter to them.
   const uint64_t sensible = local.tiers().empty() ? slots : slots - slots / 4;
   if (cache_slots == 0) cache_slots = sensible;
   const uint64_t chunks = std::min(cache_slots, slots) / chunk_slots;
-  // What is in the cache is in memory already, so nobody is slower for the others there.
+  // A chunk in the cache is in memory already, so writers do not slow each other down there.
   constexpr uint32_t kMost = 1 << 16;
   const double rate = memory_rate(local);
   const ThroughputSample memory[] = {{1, rate}, {kMost, kMost * rate}};

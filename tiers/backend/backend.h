@@ -54,15 +54,15 @@ class Backend {
   struct Options {
     Spawn spawn;  // where it is given: of no more threads than kThreads and those besides
     uint64_t chunk_bytes = 64 << 20;  // GPUSNAP_CHUNK
-    // Of the staging area, what chunks may wait in: the cache; 0: as much of it as is sensible.
+    // The cache: bytes of the staging area that chunks may wait in; 0: as many as is sensible.
     uint64_t cache_bytes = 0;
     // GPUSNAP_SSD: one that cannot be used is left out, and warned of. Models come from their
     // calibrations; where there is none that fits, a device is thought to take
     // kUncalibratedBytesPerSecond from all writers together.
     std::vector<SsdFolder> ssd;
     PlacementPolicy policy = PlacementPolicy::kHybridOpt;
-    // Of its folder on those devices: no other backend that runs has the same. A later one of the
-    // same name finds what it left. A file's name.
+    // Name of the backend's folder on these devices; has to be a valid file name. No other running
+    // backend has this name. A later backend of the same name finds what this one left.
     std::string name = "thread-" + std::to_string(::getpid());
     uint32_t workers = 1;  // of a checkpoint: look at blocks and compress them
     uint32_t writes = 8;   // of a checkpoint, on their way at the same time

@@ -1,9 +1,10 @@
-// Where the blocks of one rank's part of a checkpoint lie while it is on its way, so that another
-// backend can take it over from one that died: every slot is in the staging area, or in a file that
-// this names. Appended to, before what it speaks of is released from where it was.
+// Records where the blocks of one rank's part of a checkpoint lie while the part is on its way, so
+// that another backend can take the part over from one that died. Every slot is in the staging
+// area, or in a file that the log names: a record is appended before the slots that it describes
+// are released.
 //
-// Bytes: docs/file-format.md. What is read may be anything: it is good up to the first record that
-// is not whole, which is where the writer died.
+// Bytes: docs/file-format.md. A log that is read may hold anything. It is good up to the first
+// record that is not whole, which is where the writer died.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct MovedChunk {
   bool operator==(const MovedChunk&) const = default;
 };
 
-// What a log says, or several of one part.
+// The content of one log, or of several logs of one part.
 struct BlockLog {
   std::string text;  // CheckpointText
   std::vector<SegmentStore::StoredBlock> blocks;
@@ -58,8 +59,8 @@ Result<size_t> decode_block_log(std::span<const std::byte> bytes, BlockLog& log)
 // The same of a file.
 Status read_block_log(FileSystem& files, const std::string& path, BlockLog& log);
 
-// What several logs of one part say is put together: where a device failed, the log that followed
-// may repeat a record. kDamaged where they contradict each other.
+// Combines the records of several logs of one part: the log that followed a failed one may repeat a
+// record. Returns kDamaged if records contradict each other.
 Status settle(BlockLog& log);
 
 // Thread-safe. The file is made with the first record. Where its device fails, another one follows
@@ -79,8 +80,8 @@ class BlockLogWriter {
       : files_(files), place_(std::move(place)), text_(std::move(text)) {}
 
   Status append(std::span<const std::byte> records);
-  // What went to the log that is written now is durable, but for its name. Not ok also where that
-  // one failed and another one is to follow.
+  // Makes the records in the current log durable, but not the file's name. Also fails if the
+  // current log failed and another one is to follow.
   Status sync();
   bool has_moved_on() const;  // the first one has failed
 

@@ -29,7 +29,7 @@ CheckpointPlace place_of(const CheckpointText& text) {
 }
 
 // The life of a part: takes up what there is, takes the rest, holds it on local tiers, commits it,
-// and cleans up. What it does all of this with are objects of one mechanism each.
+// and cleans up. Each of these mechanisms is a member object.
 class Part final : public CheckpointReceiver {
  public:
   Part(FileSystem& files, Setting setting, Actions actions)
@@ -168,14 +168,14 @@ class Part final : public CheckpointReceiver {
       status = no_throw("store a checkpoint", [&] { return take_all(); });
       if (status.ok()) status = no_throw("commit a checkpoint", [&] { return commit(); });
     }
-    // What is in a worker's hands comes back, whatever has happened.
+    // Workers give back what they hold, also after a failure.
     if (!status.ok()) fail(status);
     chunk_thread_.end();
     progress_.wait_for_copies();
     (void)segments_.finish();
     chunks_.close();
     if (progress_.has_left() && !committed_) return;
-    // What is whole on a local tier waits for another time.
+    // A part that is whole on a local tier waits for another try.
     if ((setting_.is_leftover || may_be_held_) && is_of_device(status)) {
       waits_ = keeps_files_ = true;
     }
@@ -183,8 +183,8 @@ class Part final : public CheckpointReceiver {
       clean_up(status.ok());
       return Status();
     });
-    // What a crash has brought back of one that was committed long ago says nothing of what is to
-    // be kept by now.
+    // A crash may have brought back a part that was committed long ago: it does not tell which
+    // checkpoints are to be kept now.
     if (status.ok() && !(setting_.is_leftover && committed_before_)) actions_.committed();
     actions_.ended(status);
   }
@@ -473,7 +473,7 @@ class Part final : public CheckpointReceiver {
   const CheckpointPlace place_;
   const std::string folder_;
 
-  // Thread-safe as each of them says. Those below use those above.
+  // Each is thread-safe as its class says. A member uses only members above it.
   PartProgress progress_;
   PartLog log_;
   PartSegments segments_;

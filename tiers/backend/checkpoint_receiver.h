@@ -44,7 +44,7 @@ class CheckpointReceiver {
     // Where its chunks lie, one for each local tier behind the cache, and in the first one its
     // block log. None: the log lies beside the segments.
     std::vector<std::string> chunk_folders;
-    // What becomes of chunks that are in the store; outlives it. Null: they go.
+    // Keeps chunks whose bytes are in the store; outlives the receiver. Null: they are removed.
     ChunkCache* cache = nullptr;
     // All of it is in files already, as their log says; nothing will be added.
     bool is_leftover = false;
@@ -54,8 +54,8 @@ class CheckpointReceiver {
   };
   // By the part's thread, without a lock held.
   struct Actions {
-    // What an earlier backend left has been found: from now on expect() and all below it may be
-    // called. The chunks are to be moved, as those are that the part is given.
+    // The receiver has found what an earlier backend left: expect() and all functions below it may
+    // be called from now on. The given chunks are to be moved like chunks that the part is given.
     std::function<void(const std::vector<FoundChunk>&)> ready;
     // Everything is stored, and this has to be so before it is committed. `gave_up` says when not
     // to wait any longer.

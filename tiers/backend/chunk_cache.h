@@ -16,7 +16,7 @@
 
 namespace gpusnap {
 
-// Of one rank's part of a checkpoint.
+// Identifies one rank's part of a checkpoint.
 struct ChunkOwner {
   std::string job_folder;  // in the store
   uint64_t epoch = 0;
@@ -43,7 +43,8 @@ class ChunkCache {
   void begin(const std::string& path);
   // It has gone, or will not come.
   void end(const std::string& path);
-  // Of a chunk that has begun: its bytes are in the store, and nobody needs it any more.
+  // Keeps a chunk that has begun as a copy: its bytes are in the store, and nobody needs it any
+  // more.
   void keep(const ChunkOwner& owner, const std::vector<std::string>& folders,
             const std::string& path, uint64_t bytes);
   // The part is committed: with its last chunk, its block logs go.
@@ -54,7 +55,7 @@ class ChunkCache {
 
   // Its copies go.
   void drop(const ChunkOwner& owner);
-  // Of checkpoints of the job that are not there any more.
+  // Drops the copies of the job's checkpoints that are not in the store any more.
   void drop_pruned(const std::string& job_folder);
   // All that can go from the device that holds that path: it is full.
   void make_room(const std::string& path);

@@ -31,7 +31,7 @@ std::vector<Part> cut_in_parts(const std::vector<ChunkBlock>& blocks, uint64_t m
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (parts.empty() || blocks[i].end() - parts.back().begin > most) {
       parts.push_back({i, i, blocks[i].offset, 0});
-      // What lies before the first block is padding, too.
+      // Bytes before the first block are padding, too.
       if (i == 0) parts.back().begin = kSegmentHeaderBytes;
     }
     parts.back().last = i + 1;

@@ -291,7 +291,8 @@ void ChunkFlow::give_up(uint64_t number, Chunk& chunk, const Status& status) {
   for (const Held& held : chunk.slots) actions_.release(held.slot, false);
 }
 
-// Those that wait get a place by it where the store turns out slow.
+// Feeds unfinished flushes into the average, so waiting chunks are placed even when the store is
+// slow.
 void ChunkFlow::tell_so_far() {
   const int64_t now = clock_.now_ns();
   uint64_t bytes = 0;
@@ -311,8 +312,8 @@ void ChunkFlow::relieve(bool no_slot) {
   const auto wanted = [&] {
     return (no_slot || placement_.waiting() > 0) && flushing_ + queue_.size() < control_.flushes();
   };
-  // The oldest first. Those on local tiers let go of their slots anyway; only if nothing else
-  // moves, they are closed, too.
+  // Closes the oldest chunks first. Chunks on local tiers let go of their slots anyway: they are
+  // closed only if nothing else moves.
   for (auto& [number, chunk] : chunks_) {
     if (!wanted()) return;
     if (chunk.state == State::kWriting && chunk.tier == 0) close(chunk, number);

@@ -106,7 +106,7 @@ class ChunkFlow {
     uint32_t slot = 0;
     uint64_t sequence = 0;
   };
-  // What is counted by any thread while the part has slots of a chunk.
+  // Counters that any thread updates while the part has slots of a chunk.
   struct OnWay {
     std::atomic<size_t> left{0};
     std::atomic<uint64_t> bytes{0};   // stored

@@ -1,5 +1,5 @@
-// Folders on local tiers, in which several parts come and go: whoever takes its last file away
-// takes the folders that are empty then.
+// Folders on local tiers, which several parts share: the part that removes a folder's last file
+// also removes the folders that are empty then.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace gpusnap {
 
-// What `make` gives, which makes a file of that path: with its folder, which may go between the one
-// and the other.
+// Calls `make`, which makes a file of that path, and returns its result. Makes the file's folder if
+// it is missing, and tries again if the folder has gone before the file was made.
 template <class Make>
 auto in_folder_of(FileSystem& files, const std::string& path, Make make) -> decltype(make()) {
   constexpr int kMostTries = 64;

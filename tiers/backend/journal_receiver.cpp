@@ -139,7 +139,7 @@ class Journal final : public JournalReceiver {
     SpilledSlot slot;
     SpillPtr in;
   };
-  // What is being written to the journal's file.
+  // A slot that is being written to the journal's file.
   struct Writing {
     Slot slot;
     SpillPtr from;                  // null: from the staging area
@@ -307,8 +307,8 @@ class Journal final : public JournalReceiver {
     });
   }
 
-  // Without the lock. What is not in the file stays in the area until the failure was told: a
-  // backend that takes over before that would take it for written.
+  // Called without the lock. A slot that is not in the file stays in the staging area until the
+  // failure was reported: a backend that takes over before that would take the slot for written.
   void ended(Writing& writing, const Status& status) {
     if (status.ok() && !writing.from) writing.slot.release(true);
     const std::lock_guard lock(mutex_);

@@ -1,8 +1,8 @@
-// A journal's part on its way from a client to its file. What has been written may be written again
-// by a backend that takes over, so nothing is noted anywhere but in the file itself.
+// Writes a journal's part, which a client hands over, to its file. A backend that takes over may
+// write the same bytes again, so nothing is noted anywhere but in the file itself.
 //
-// A store that does not answer keeps few of its slots: those that wait go to a local tier
-// (journal_spill.h) if they are asked for, and from there to the file.
+// While the store does not answer, the receiver keeps few slots: spill() moves waiting ones to a
+// local tier (journal_spill.h), and from there they go to the file.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@ class JournalReceiver {
  public:
   struct Setting {
     std::string file;
-    // How many of the leading slots were handed over when it was first seen. Of those, what does
-    // not come had been written by an earlier backend, or is in spills.
+    // Leading slots that were handed over before the journal was first seen. If such a slot is not
+    // added, an earlier backend has written it, or it is in a spill.
     uint64_t before = 0;
     // The spills that earlier backends left. Called by the receiver's thread, again after
     // `look_again` as long as it fails with kIo. Empty: there are none.
@@ -55,8 +55,8 @@ class JournalReceiver {
     std::function<void(bool written)> release;
   };
   virtual void add(Slot slot) = 0;
-  // Of the leading ones, those not added by now are in the file or in a spill. Nothing is written
-  // before it, where there are such.
+  // Leading slots that have not been added by now are in the file or in a spill. If there are
+  // leading slots (Setting::before), nothing is written before this call.
   virtual void all_found() = 0;
   virtual void seal(uint64_t slots) = 0;
 

@@ -1,5 +1,5 @@
 // A journal's file, as the backend writes it: a stream of slots that say where in the file they
-// belong. What is still in the pool when a backend dies another one writes, to the same place.
+// belong. When a backend dies, another one writes the slots still in the pool to the same places.
 #pragma once
 
 #include <memory>

@@ -12,8 +12,8 @@
 
 namespace gpusnap {
 
-// Of the segments of these manifests, all of one job in that store. Folders that cannot be read and
-// logs that make no sense have nothing. Does not fail.
+// Returns the local copies of the segments of these manifests, which all belong to one job in that
+// store. Folders that cannot be read and logs that make no sense count as empty. Does not fail.
 LocalChunks find_copies(FileSystem& files, const std::vector<SsdFolder>& ssd,
                         const std::string& store, const std::string& job,
                         std::span<const Manifest> chain);

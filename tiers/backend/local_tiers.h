@@ -38,8 +38,8 @@ uint64_t unused_on(FileSystem& files, const SsdFolder& folder);
 
 class LocalTiers {
  public:
-  // Those that can be used; `warn` is told of the others, and of missing calibrations where they
-  // matter.
+  // Opens the tiers that can be used. Warns about the others, and about missing calibrations if
+  // they matter.
   static std::unique_ptr<LocalTiers> open(FileSystem& files, const std::vector<SsdFolder>& folders,
                                           const std::string& backend, PlacementPolicy policy,
                                           uint64_t chunk_bytes,
@@ -57,18 +57,18 @@ class LocalTiers {
   // For the next one: beside a calibration, where there is one. `flushes`: that were best at the
   // same time; 0: what an earlier one has found stays. Any thread; kBusy while another one does it.
   Status keep_flushes(double bytes_per_second, uint32_t flushes);
-  // Of a part, one for each tier.
+  // Returns the folders for the part's chunks, one for each tier.
   std::vector<std::string> folders_for(const CheckpointText& part) const;
 
   // Copies of what is in stores, on all tiers. Thread-safe.
   ChunkCache& cache() { return cache_; }
 
   using Time = std::chrono::steady_clock::time_point;
-  // Of which tier the path is, by its place in tiers().
+  // Returns the index in tiers() of the tier that the path is on.
   std::optional<size_t> tier_of(const std::string& path) const;
   // The tier has failed, and is not to be used for some time. Whether a user should be told: once.
   bool fail(size_t tier, Time now);
-  // Those that are to be tried again.
+  // Returns the failed tiers that are to be tried again now.
   std::vector<size_t> recovered(Time now);
 
   // A part that a backend which is gone has left.
@@ -88,8 +88,8 @@ class LocalTiers {
     };
     std::vector<Copy> copies;  // chunks that were moved to the store
   };
-  // Of all backends that do not run, and of an earlier one of this name. Takes their locks for as
-  // long as this lives.
+  // Leftovers of all backends that do not run, and of an earlier one of this name. Their locks are
+  // held for as long as the LocalTiers lives.
   struct LeftBehind {
     std::vector<Leftover> parts;
     Status unlisted;  // why a folder that may hold more could not be listed; ok: all were

@@ -13,7 +13,8 @@ namespace {
 constexpr uint32_t kVersion = 1;
 constexpr char kDigits[] = "0123456789abcdef";
 
-// Of segments: more than any file system holds in a file, less than overflows.
+// Bounds of a segment's size. The upper one is more than any file system holds in a file, and less
+// than what overflows.
 constexpr uint64_t kMostSegmentBytes = 1ULL << 60;
 constexpr uint64_t kLeastSegmentBytes = 8192;
 
@@ -127,7 +128,7 @@ class Reader {
     if (!holds) fail(why);
   }
 
-  // Of what follows the text, nothing is looked at.
+  // Returns how many bytes have been parsed. Bytes after the text are not looked at.
   size_t taken() const { return text_.size() - left_.size(); }
   Status end() {
     check(left_.empty(), "something follows its last line");

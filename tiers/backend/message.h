@@ -1,15 +1,14 @@
-// What a client tells the backend in words: what its streams are. Texts of one fact a line, in a
-// fixed order, each line ended by a newline:
+// Texts by which a client tells the backend what its streams are. A text has one fact a line, in a
+// fixed order, and each line ends with a newline:
 //
 //   gpusnap checkpoint 1
 //   store=/scratch/me/gpusnap
 //   job=solver
 //   ...
-//
-// The first line says what it is and in which version. A value holds any bytes but zero: those
-// below a space, DEL and '%' are written as '%' and two hexadecimal digits (0 to 9, a to f), all
-// others as they are. There is one way to write a text; everything else is refused, with one line
-// that says what is wrong. What is parsed comes from another process's memory: give it a copy.
+// The first line says what the text is and in which version. A value holds any bytes but zero:
+// bytes below a space, DEL and '%' are written as '%' and two hexadecimal digits (0 to 9, a to f),
+// all others as they are. There is one way to write a text; everything else is refused, with one
+// line that says what is wrong. A text comes from another process's memory: parse a copy of it.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +46,7 @@ struct JournalText {
 };
 
 struct ManifestText {
-  // What has to be durable before the manifest is committed: so many of a stream's slots.
+  // Leading slots of a journal's stream that have to be durable before the manifest is committed.
   struct Journal {
     uint32_t stream = 0;
     uint32_t life = 0;

@@ -30,7 +30,7 @@ class PartLog {
 
   // `text`: the first record. `moved`: the chunks that an earlier backend has moved.
   void open(BlockLogWriter::Place place, std::string text, std::map<uint32_t, MovedChunk> moved);
-  // Closes the file. What is known of chunks stays.
+  // Closes the file. Facts about chunks stay.
   void close() { writer_.reset(); }
   bool is_open() const { return writer_ != nullptr; }
   bool has_moved_on() const { return writer_->has_moved_on(); }  // its first device has failed

@@ -14,7 +14,7 @@ namespace gpusnap {
 
 namespace {
 
-// Of its own files, the path of each.
+// Paths of the part's own files.
 struct Files {
   std::multimap<uint32_t, std::string> logs;  // by number
   std::map<uint32_t, std::string> segments;

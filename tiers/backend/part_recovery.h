@@ -1,4 +1,4 @@
-// What an earlier backend left of a part: its files, and what its block logs say of them.
+// Finds what an earlier backend left of a part: its files, and what its block logs say of them.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace gpusnap {
 
 struct FoundPart {
   BlockLog log;
-  // What the log says is in a segment: from which byte on to which.
+  // The ranges of a segment that the log describes: begin and end of each.
   using Parts = std::map<uint64_t, uint64_t>;
   std::map<uint32_t, Parts> segments;  // by number
   struct Chunk {
@@ -29,8 +29,8 @@ struct FoundPart {
   std::map<uint32_t, MovedChunk> moved;
   // Files for chunks that the client writes directly, by number, of which no log tells yet.
   std::map<uint32_t, std::string> direct;
-  // Why a local tier's folder or block log could not be read; ok: all were. What it holds of the
-  // part is not in the above, and may be all of the rest.
+  // Why a local tier's folder or block log could not be read; ok: all were. The fields above lack
+  // that folder's or log's share of the part, which may be all of the rest.
   Status unread;
   // Where something is unread: the files that no log names so far. They stay.
   std::vector<std::string> unnamed;

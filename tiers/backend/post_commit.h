@@ -1,6 +1,6 @@
-// What becomes of a part, and in which order. Up to its commit it is on its way (ChunkFlow: place,
-// flush; CheckpointReceiver: commit), and here is what follows that: some before its client is
-// told, some in the background.
+// The work on a part that follows its commit: after_commit() before the client is told, then
+// in_background(). Before that the part is on its way (ChunkFlow: place, flush; CheckpointReceiver:
+// commit).
 #pragma once
 
 #include <functional>

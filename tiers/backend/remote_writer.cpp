@@ -44,7 +44,7 @@ class Stream {
   explicit Stream(StagingPool& pool) : pool_(pool) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  // What has not come to an end is not wanted.
+  // Abandons a stream that has not come to its end.
   ~Stream() {
     if (open_) pool_.client().abandon(index_);
   }
@@ -64,9 +64,9 @@ class Stream {
       pool_.hand_over(index_, slot, pieces);
       return {};
     }
-    // Many short ranges: more than a slot can tell of. What follows goes into other slots, once
-    // this one is on its way: it may be the one that comes free, and who snapshots may hold all
-    // others until this one was sent.
+    // There are more ranges than one slot can describe. The others go into further slots after this
+    // slot has been handed over: it may be the one that comes free, and the snapshot may hold all
+    // others until then.
     const StagingPool::Claim claim(pool_);
     const std::vector<std::byte> bytes(slot->data, slot->data + slot->used);
     slot->used = bytes_of(pieces.first(most));
@@ -276,8 +276,9 @@ class Writer final : public CheckpointWriter, public DirectSink {
       if (Status made = files_.make_folder(folder_); !made.ok()) return made;
     }
     Status status = send_and_wait();
-    // Other ranks may be in it. What the backend was given to commit is the backend's: a manifest
-    // whose removal is not durable may come back, and its folder must not be taken for a new one.
+    // Removing the folder fails if other ranks are in it. A sealed part belongs to the backend: a
+    // manifest whose removal is not durable may come back, and its folder must not be taken for a
+    // new one.
     const std::lock_guard lock(mutex_);
     if (makes_folder_ && !status.ok() && !sealed_) (void)files_.remove_folder(folder_);
     return status;

@@ -272,7 +272,7 @@ Status RestoreReader::read_once(const TakePieces& take, bool& take_failed) {
     return reader_->run(
         [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
           const int64_t now = clock.now_ns();
-          // Whatever happens until it is noted, nothing is taken twice.
+          // Set until the pieces are noted: nothing is taken twice, whatever fails before that.
           take_failed = true;
           Status taken = take(pieces, bytes);
           if (taken.ok() && notes) std::ranges::for_each(pieces, [&](auto& p) { note_taken(p); });

@@ -1,5 +1,5 @@
-// Who is on its way of each job: commits of one job and rank happen in the order of their epochs,
-// and what is being written is not pruned.
+// The parts of each job that are on their way: commits of one job and rank happen in the order of
+// their epochs, and an epoch that is being written is not pruned.
 #pragma once
 
 #include <algorithm>

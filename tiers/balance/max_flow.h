@@ -15,7 +15,7 @@
 
 namespace gpusnap::balance {
 
-// Two sets of devices, as bits. What the senders have beyond the receivers' memory can only leave
+// Two sets of devices, as bits. The senders' bytes that exceed the receivers' memory can only leave
 // over links to other receivers and to the host.
 struct Cut {
   uint64_t senders = 0;

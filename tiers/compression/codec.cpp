@@ -15,8 +15,8 @@ namespace gpusnap {
 
 namespace {
 
-// What a frame says of itself before its first block (RFC 8878, section 3.1.1.1). zstd's own reader
-// of it is not part of its stable interface.
+// The header of a frame, before its first block (RFC 8878, section 3.1.1.1). zstd's own reader of
+// the header is not part of its stable interface.
 struct ZstdHeader {
   std::optional<uint64_t> content_bytes;
   uint64_t window_bytes = 0;

@@ -1,9 +1,9 @@
-// One block of a snapshot made smaller and whole again. A block is what a staging slot holds: any
-// size from 1 byte to the most that a codec was made for.
+// Compresses one block of a snapshot and decompresses it again. A block is what a staging slot
+// holds: any size from 1 byte to the most that a codec was made for.
 //
-// What is compressed is one plain zstd frame with its content size and without a checksum of its
-// own (XXH3 guards what we store), of a window that `zstd -d` takes without being asked. Of a
-// shuffled form `zstd -d` gives the shuffled bytes (shuffle.h).
+// A compressed block is one plain zstd frame with its content size and without a checksum of its
+// own (XXH3 guards what we store). `zstd -d` takes its window without an option. From a shuffled
+// form, `zstd -d` gives the shuffled bytes (shuffle.h).
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ struct CodecOptions {
 // kInvalid, and what would be right.
 Status check(const CodecOptions& options);
 
-// Not thread-safe: one per thread. What it needs is allocated with its first blocks and kept.
+// Not thread-safe: one per thread. Allocates its memory with the first blocks, and keeps it.
 class Compressor {
  public:
   // kInvalid for options that make no sense; kIo where there is no memory.

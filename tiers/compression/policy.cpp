@@ -112,7 +112,7 @@ Decision Policy::decide(const Situation& chunk, const Sample& sample) {
     seconds[i] =
         seconds_of(chunk, sample.trials[i], slowness_[i], static_cast<double>(sum.ns) * 1e-9);
   }
-  // Of those that end at nearly the same time, the smallest.
+  // Among forms that end at nearly the same time, choose the one with the smallest ratio.
   const double least = *std::min_element(seconds.begin(), seconds.end());
   for (size_t i = 0; i < seconds.size(); ++i) {
     const Trial& trial = sample.trials[i];
@@ -120,7 +120,8 @@ Decision Policy::decide(const Situation& chunk, const Sample& sample) {
     if (best.form != Form::kStored && best.ratio <= trial.ratio()) continue;
     best = {kCompressedForms[i], trial.ratio(), trial.speed(), seconds[i]};
   }
-  // What is not tried is forgotten bit by bit: a busy moment shall not end compression for good.
+  // The slowness of a form that is not chosen is forgotten bit by bit: a busy moment must not end
+  // compression for good.
   for (const Form form : kCompressedForms) {
     double& slowness = slowness_[index_of(form)];
     if (form != best.form) slowness += kForgotten * (1 - slowness);

@@ -76,7 +76,7 @@ class Policy {
   explicit Policy(CompressionSetting setting) : Policy(setting, Options()) {}
   Policy(CompressionSetting setting, const Options& options);
 
-  // What the compressors are made with.
+  // Returns the options that the compressors are made with.
   CodecOptions codec() const { return {setting_.level, setting_.window_log}; }
 
   // Whether the chunk is worth a sample: not where the store takes it faster than any data was
@@ -116,7 +116,8 @@ class ChunkCourse {
   ChunkCourse(Policy& policy, const Situation& chunk, const Decision& decision);
 
   Form next() const noexcept { return form_.load(std::memory_order_relaxed); }
-  // A block was compressed in the form that next() gave. What the writer gets by now; 0: not known.
+  // A block was compressed in the form that next() gave. `flush_bandwidth`: bytes per second that
+  // the writer gets now; 0: not known.
   void done(const Trial& block, double flush_bandwidth) noexcept;
 
  private:

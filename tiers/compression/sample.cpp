@@ -64,7 +64,7 @@ double Trial::ratio() const {
 }
 
 double Trial::speed() const {
-  // What took less than the clock can tell took that long.
+  // A time too short for the clock counts as 1 ns.
   return bytes == 0
              ? 0
              : static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<int64_t>(ns, 1));

@@ -1,4 +1,4 @@
-// What compressing a chunk would give and cost, from a small part of it.
+// Estimates gain and cost of compressing a chunk from a small part of it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace gpusnap {
 
-// What some bytes became in one form, and how long one thread took for it.
+// Size and time of some bytes that one thread compressed in one form.
 struct Trial {
   uint64_t bytes = 0;
   uint64_t compressed = 0;  // at most `bytes`: what does not shrink is stored as it is

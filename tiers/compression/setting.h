@@ -1,4 +1,4 @@
-// What the user wants of compression.
+// The user's setting of compression.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct CompressionSetting {
 // "auto", "off", "1" to "19"; but for "off" a window may follow, a power of two such as ":1M".
 // kInvalid says what would be right.
 Result<CompressionSetting> parse_compression(std::string_view text);
-// What parse_compression() takes.
+// Returns the text that parse_compression() takes.
 std::string text_of(const CompressionSetting& setting);
 
 }  // namespace gpusnap

@@ -1,5 +1,5 @@
-// What programs of this node have handed over, or are handing over, and what is not durable yet:
-// looked at from outside, by neither a client nor the server.
+// Parts and journals that programs of this node have handed over, or are handing over, and that are
+// not durable yet: seen from outside, by neither a client nor the server.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ struct InFlight {
   std::vector<Journal> journals;
 };
 
-// At this moment, more or less. What makes no sense is left out: it is the server's to refuse.
+// Returns approximately what is in flight at this moment. Leaves out what makes no sense: the
+// server refuses it.
 InFlight look_at(StagingMemory& memory);
 
 enum class Fate {

@@ -28,7 +28,7 @@ void for_each_entry(
 using TakeLog =
     std::function<void(const std::string& folder, const BlockLog& log, CheckpointText text)>;
 
-// Of one epoch's folder.
+// Passes each good block log of one epoch's folder to `take`.
 void take_logs(FileSystem& files, const std::string& folder, const TakeLog& take) {
   for_each_entry(files, folder, false, [&](const std::string& path, const std::string& name) {
     if (!parse_block_log_name(name)) return;

@@ -1,5 +1,5 @@
-// What lies on this node's own devices: above all what is whole there and not in its store yet, of
-// programs, and of backends, that are gone, also since the machine started.
+// Parts on this node's own devices, above all parts that are whole there and not in their store
+// yet. Their programs and backends may be gone, and the machine may have restarted since.
 #pragma once
 
 #include <cstdint>

@@ -31,8 +31,9 @@ namespace {
 
 constexpr size_t kStackBytes = 64 << 10;
 
-// Of both children's short lives, which they spend in the caller's memory. They ask the kernel
-// itself: the caller's C library, and a sanitizer in it, must not take what they do for its own.
+// Used by both children, which live for a short time in the caller's memory. They call the kernel
+// directly: the caller's C library, and a sanitizer in it, must not take the children's acts for
+// their own.
 struct Birth {
   const char* path = nullptr;
   char* const* arguments = nullptr;
@@ -44,8 +45,8 @@ struct Birth {
 #define GPUSNAP_PLAIN __attribute__((no_sanitize("address", "thread", "undefined")))
 
 GPUSNAP_PLAIN void restore_signals() {
-  // As the kernel has it: handler, flags, restorer, mask; all zeros is the default action. What a
-  // program ignores stays ignored over exec() otherwise.
+  // The kernel's form of a signal's action: handler, flags, restorer, mask; all zeros is the
+  // default. A signal that the program ignores would otherwise stay ignored after exec().
   const std::array<uint64_t, 4> usual{};
   for (int signal = 1; signal < 65; ++signal) {
     (void)::syscall(SYS_rt_sigaction, signal, usual.data(), nullptr, sizeof(uint64_t));
@@ -79,7 +80,8 @@ GPUSNAP_PLAIN int become_backend(void* argument) {
   return 127;
 }
 
-// Its end is the caller's business alone: no signal tells of it. Whoever it leaves has no parent.
+// Only the caller learns of this child's end: no signal tells of it. The backend then has no
+// parent.
 GPUSNAP_PLAIN int bear_backend(void* argument) {
   auto* birth = static_cast<Birth*>(argument);
   (void)::syscall(SYS_setsid);
@@ -133,7 +135,7 @@ int bear(Birth& birth, const Stacks& stacks) {
   return birth.error;
 }
 
-// What this code is part of: the library, or the program itself.
+// Returns the path of the file that this code is part of: the library, or the program itself.
 std::string own_file() {
   Dl_info about{};
   link_map* object = nullptr;

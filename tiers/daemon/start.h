@@ -21,9 +21,9 @@ struct BackendProgram {
 // installed or carried. Empty where it is not there.
 std::string find_backend();
 
-// What the backend is to know of a process's environment ("NAME=value" strings up to a null
-// pointer): gpusnap's settings but for those of a restore, and where things are. What is preloaded
-// into the process is not.
+// Returns what the backend needs of a process's environment ("NAME=value" strings up to a null
+// pointer): gpusnap's settings except those of a restore, and some of the system's, such as PATH
+// and HOME. Leaves out what is preloaded into the process.
 std::vector<std::string> backend_environment(const char* const* environment);
 
 // The setting, or the host's name where it is empty.

@@ -41,8 +41,8 @@ struct DirectChunk {
 uint64_t most_direct_bytes(uint64_t slot_bytes, uint64_t zone_bytes);
 
 std::vector<std::byte> encode(const DirectChunk& chunk);
-// kInvalid where it makes no sense. What is parsed comes from another process's memory: give it a
-// copy.
+// Returns kInvalid if the chunk makes no sense. The bytes come from another process's memory: parse
+// a copy of them.
 Result<DirectChunk> parse_direct_chunk(std::span<const std::byte> bytes);
 
 // Reads the chunk, compares it with its fingerprints and describes it: extents as describe_block()

@@ -26,8 +26,8 @@ class DirectSink {
   // Asks the backend for a file, or looks whether it has answered: `file` is the caller's from then
   // on. After kFile and kNone the next call asks again.
   virtual Answer next_file(File& file) = 0;
-  // All of it is in its file. Whatever becomes of the checkpoint, the file is not the caller's any
-  // more.
+  // All of the chunk is in its file. The file does not belong to the caller any more, whatever
+  // becomes of the checkpoint.
   virtual void add(DirectChunk chunk, const std::string& path) = 0;
   // The file is not needed, or holds nothing that could be used.
   virtual void give_back(const std::string& path) = 0;

@@ -344,8 +344,9 @@ void Planner::plan_prefetch(int tier) {
   begin(lane, *next, source, tier);
 }
 
-// The first hinted checkpoint that has to move to this tier. Those before it that are in the tier
-// are pinned. In the order of hints: a later one in its place could only be in the way.
+// Returns the first hinted checkpoint that has to move to this tier, and pins those before it that
+// are in the tier. Follows the order of hints: a later checkpoint could only be in the way of an
+// earlier one.
 std::optional<Version> Planner::next_prefetch(int tier) {
   for (uint64_t i = 0; i < queue_.span(); ++i) {
     const std::optional<Version> version = queue_.at(i);
@@ -419,7 +420,7 @@ void Planner::withdraw(Lane& lane) {
   has_changed_ = true;
 }
 
-// A copy of the tier will never be evictable. What waits for it asks again.
+// Lets lanes that wait for room on the tier ask again: a copy there will never be evictable.
 void Planner::restart_asks(int tier) {
   for (Lane* lane : {&application_}) {
     if (lane->claim != 0 && lane->tier == tier) withdraw(*lane);
@@ -627,8 +628,9 @@ void Planner::queue_flush(Version version, int tier) {
   std::deque<Version>& queue = flush_queues_[static_cast<size_t>(tier)];
   if (std::ranges::find(queue, version) != queue.end()) return;
   if (cache(tier).evictor() != Evictor::kScore) return queue.push_back(version);
-  // In the order of evictions: those that are not hinted, by arrival; then the farthest first. What
-  // is read soon stays cached, and need not be flushed if it may be discarded after that.
+  // In the order of evictions: unhinted checkpoints first, by arrival; then the farthest first. A
+  // checkpoint that is read soon stays cached, and need not be flushed if it may be discarded after
+  // that.
   const auto distance = [this](Version each) {
     return queue_.distance(each).value_or(distance_of_unhinted(queue_.span()));
   };

@@ -10,13 +10,13 @@
 // prefetcher waits until the application consumes a checkpoint; a restore never waits for room: it
 // reads the fastest copy there is.
 //
-// With Evictor::kScore, hints also decide about flushes. What is read last is flushed first,
-// because it is evicted first. A copy that stays in its cache until it is read is flushed to the
-// last tier directly, because a copy in between would be of no use; from then on its eviction
-// counts as a wait as long as that flush. While the application reads, all copies are flushed like
-// this, unless somebody waits for their room, so that what is to be read stays in the caches in
-// between. A flush to the last tier yields to prefetches and restores from there, whatever the
-// evictor, unless somebody waits for the flush.
+// With Evictor::kScore, hints also decide about flushes. The checkpoint that is read last is
+// flushed first, because it is evicted first. A copy that stays in its cache until it is read is
+// flushed to the last tier directly, because a copy in between would be of no use; from then on its
+// eviction counts as a wait as long as that flush. While the application reads, all copies are
+// flushed like this, unless somebody waits for their room, so that checkpoints still to be read
+// stay in the caches in between. A flush to the last tier yields to prefetches and restores from
+// there, whatever the evictor, unless somebody waits for the flush.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,7 @@ class Planner {
   // been written yet, and the hint may turn out wrong.
   void hint(Version version);
   void start_prefetching() { prefetching_ = true; }
-  // What is hinted stays hinted; prefetches that run end as usual.
+  // Hints stay; prefetches that run end as usual.
   void stop_prefetching();
   // From now on, what was restored once need not be kept.
   void discard_consumed();
@@ -116,7 +116,7 @@ class Planner {
   // its flush was given up. For reports: how good predictions are.
   int64_t evictable_in_ns(Version version, int tier) const { return ready_in(tier)(version); }
 
-  // Of transfers, numbered from 0: the application's is the first.
+  // Returns the number of transfer lanes. They are numbered from 0: the application's is the first.
   static size_t lanes(size_t caches) { return 1 + 3 * caches; }
   int last_tier() const { return static_cast<int>(caches_.size()); }
   CopyState state(Version version, int tier) const;
@@ -136,7 +136,7 @@ class Planner {
     CopyState last = CopyState::kInit;  // on the last tier
     std::vector<Copy> copies;           // one for each tier
   };
-  // What asks for room on a tier, and runs one transfer at a time.
+  // Asks for room on a tier, and runs one transfer at a time.
   struct Lane {
     size_t number = 0;
     std::optional<Version> version;  // what room is asked for, or what moves

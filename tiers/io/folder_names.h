@@ -20,9 +20,9 @@ class FolderNames {
   // The next name, in the order of the file system and without "." and "..", until the next call.
   // Null after the last one, and where the folder cannot be read.
   const char* next();
-  // What the system said, 0 where all is well.
+  // Returns the system's error; 0: none.
   int error() const { return error_; }
-  // Of the folder, for calls that take a name in it.
+  // Returns the folder's descriptor, for calls that take a name in it.
   int descriptor() const { return folder_.get(); }
 
  private:

@@ -101,7 +101,8 @@ void IoEngine::start(std::unique_ptr<IoTransfer>& transfer) {
   }
   if (to_ring) wake_ring();
   if (!threads_.empty()) work_.notify_all();
-  // Where there is no thread. Of the transfer itself nothing may be asked any more.
+  // Without threads the caller performs the pieces. The transfer may be gone after any of them: it
+  // must not be used any more.
   for (const Range& range : through_cache) perform(range);
 }
 
@@ -132,7 +133,7 @@ void IoEngine::work() {
   }
 }
 
-// Of a piece that the ring had, too: it is not done there a second time.
+// Also takes pieces that the ring had: the ring does not get them a second time.
 void IoEngine::hand_to_threads(const Range& piece) {
   if (!threads_.empty()) {
     try {
@@ -179,7 +180,8 @@ void IoEngine::move_bytes(Range& rest, IoOutcome& outcome) {
     }
     auto moved = static_cast<uint64_t>(std::max<ssize_t>(result, 0));
     if (rest.direct && error == 0) {
-      // What follows would not be aligned; and where nothing is left, the cache knows why.
+      // The rest would not be aligned. If nothing was moved, a transfer through the cache tells
+      // why.
       moved -= moved % file.unit();
       if (moved == 0) {
         rest.direct = false;
@@ -302,8 +304,8 @@ class IoEngine::RingLoop {
     if (error == 0 || error == EINTR) return;
     std::this_thread::sleep_for(kNap);
     if (error == EAGAIN || error == EBUSY) return;
-    // The program has forbidden it meanwhile. What the kernel has not taken goes to the threads;
-    // what it has taken still ends, and is seen without a call.
+    // The program has forbidden the call meanwhile. Pieces that the kernel has not taken go to the
+    // threads. Pieces that it has taken still end, and their ends are seen without a call.
     broken_ = true;
     engine_.ring_->take_back([this](uint64_t tag) { ended(tag, -ECANCELED); });
   }
@@ -322,7 +324,8 @@ class IoEngine::RingLoop {
     (void)!::read(engine_.wake_.get(), &count, sizeof count);
   }
 
-  // What the ring could not do, or not to its end, a thread does: its word on an error counts.
+  // A thread does what the ring could not do, or not to its end: the thread's result decides about
+  // an error.
   void ended(uint64_t tag, int32_t result) {
     if (tag == kWake) {
       drain_wake();

@@ -1,9 +1,9 @@
 // Moves the bytes of bulk files: the threads and the ring that all of them share.
 //
-// A transfer is cut into pieces of the size that devices like. What goes past the page cache is
-// handed to io_uring, which needs no thread for each piece that is on its way; what goes through
-// the cache is copied by a processor anyhow, and io_uring would only bring kernel threads of its
-// own for it, so it is the threads' work. Without io_uring the threads do both. Threads sleep where
+// A transfer is cut into pieces of the size that devices like. Pieces that go past the page cache
+// are handed to io_uring, which needs no thread for each piece on its way. Pieces that go through
+// the cache are the threads' work: a processor copies them anyhow, and io_uring would only bring
+// kernel threads of its own for them. Without io_uring the threads do both. Threads sleep when
 // there is nothing to do.
 #pragma once
 
@@ -74,7 +74,7 @@ class IoEngine {
   // No transfer may be on its way.
   ~IoEngine();
 
-  // What it came to be: kThreads where io_uring cannot be had.
+  // Returns the kind in use: kThreads if io_uring is not available.
   IoKind kind() const { return ring_ ? IoKind::kUring : IoKind::kThreads; }
   const IoOptions& options() const { return options_; }
   // False in a forked child: it has none of the threads.
@@ -87,7 +87,7 @@ class IoEngine {
   IoStatistics statistics() const;
 
  private:
-  // Of a transfer: bytes from `begin` to `end`.
+  // Bytes of a transfer, from `begin` to `end`.
   struct Range {
     IoTransfer* transfer = nullptr;
     uint64_t begin = 0;

@@ -26,7 +26,7 @@ struct IoOptions {
   IoKind kind = IoKind::kUring;  // where the kernel has it and allows it; else kThreads
   unsigned threads = 4;          // that make calls which block
   unsigned depth = 16;           // pieces on their way in the ring; the ring's limit bounds it
-  // What is asked of the kernel at once, in bytes: a power of two from 64 KiB to 1 GiB.
+  // Bytes of one request to the kernel: a power of two from 64 KiB to 1 GiB.
   size_t piece_bytes = size_t{4} << 20;
   bool direct = true;  // past the page cache, where the file system has that
   Spawn spawn;         // makes the threads; std::thread where it is empty

@@ -53,7 +53,8 @@ class RoomAhead {
     const uint64_t begin = end_.load(std::memory_order_relaxed);
     if (end <= begin) return false;
     const uint64_t wanted = std::min(end + std::min(end, kMost), largest_allowed());
-    // Without it the file grows by the writes. What a failure has taken all the same is cut, too.
+    // Without room ahead the writes make the file grow. Room that a failure took all the same is
+    // cut, too.
     const bool took = wanted >= end && take_room(fd, begin, wanted) == 0;
     end_.store(took ? wanted : kLargestFile, std::memory_order_release);
     return true;

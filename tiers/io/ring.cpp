@@ -30,11 +30,9 @@ constexpr unsigned kSetupNoMmap = 1U << 14;
 constexpr unsigned kNeeded =
     IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_RW_CUR_POS | IORING_FEAT_FAST_POLL;
 
-// The kernel ends a ring some time after it was closed, and writes its counters down once more
-// then: to the pages that it knows, which must not be anybody else's by that time. So they are
-// given up for fresh ones before the memory goes back. The kernel takes a ring apart some time
-// after it was closed, and writes its counters once more then: to the physical pages that it knows.
-// Those are given up before the address goes back.
+// The kernel takes a ring apart some time after it was closed, and writes its counters once more
+// then: to the physical pages that it knows. These must not be anybody else's by that time, so they
+// are given up before the address goes back.
 class Page {
  public:
   Page() : bytes_(::operator new (kPage, std::align_val_t{kPage})) {

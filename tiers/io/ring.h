@@ -36,7 +36,8 @@ class Ring {
   // Hands in what was written down and waits until some request has ended. 0, or the error; what
   // was written down may then still be there.
   virtual int submit_and_wait() = 0;
-  // Requests that have ended, with bytes or the negative error. Those are forgotten.
+  // Called for each request that has ended, with its bytes or the negative error. The ring forgets
+  // the request.
   using Ended = std::function<void(uint64_t tag, int32_t result)>;
   virtual void reap(const Ended& ended) = 0;
   // Takes back what was written down and never handed in.

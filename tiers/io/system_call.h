@@ -1,4 +1,4 @@
-// What everything that asks the system for files shares: descriptors, and errors as a Status.
+// Shared by everything that asks the system for files: descriptors, and errors as a Status.
 #pragma once
 
 #include <cerrno>

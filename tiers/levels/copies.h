@@ -33,8 +33,8 @@ struct Catalogue {
   std::map<uint32_t, Status> unreachable;  // nodes, and why
 };
 
-// Asks all nodes at once. Of that store (store_key()) and job; empty: of all.
-// `which`: these nodes alone; others are neither reachable nor unreachable.
+// Asks all nodes at once for the shards of that store (store_key()) and job; empty: of all.
+// `which`: asks these nodes alone; others are neither reachable nor unreachable.
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job,
                   std::span<const uint32_t> which);
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job);

@@ -153,7 +153,8 @@ std::string LocalStore::folder_of(const PartId& part) const {
   return folder_ + "/" + part.store + "/" + part.job + "/" + epoch_folder(part.epoch);
 }
 
-// Gives each epoch's folder with its files. What goes away meanwhile is not there.
+// Calls `visit` with each epoch's folder and its entries. Passes over folders that go away
+// meanwhile.
 template <class Visit>
 Status LocalStore::for_each_epoch(const std::string& store, const std::string& job, Visit visit) {
   std::vector<std::string> folders{folder_};

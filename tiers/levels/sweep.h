@@ -14,8 +14,8 @@ namespace gpusnap::levels {
 
 // A part's epoch, rank and run.
 using StoredParts = std::set<std::tuple<uint64_t, uint32_t, std::string>>;
-// Whose manifests are in the job's folder and can be read; nothing where the folder is not there.
-// Fails where any cannot be read.
+// Returns the parts whose manifests are in the job's folder; none if the folder is not there. Fails
+// if a manifest cannot be read.
 Result<StoredParts> parts_in_store(FileSystem& files, const std::string& job_folder,
                                    const std::string& job);
 

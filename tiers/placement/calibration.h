@@ -1,4 +1,4 @@
-// What was measured of a device, as a file.
+// Measurements of a device, as a file.
 //
 // A calibration is text, one fact a line, in this order and each line ended by a newline:
 //
@@ -16,8 +16,8 @@
 //   sample 11 1204000000             writers equally spaced
 //   checksum 5d1f0c6a77e3b218        of all bytes before this line
 //
-// There is one way to write a calibration; everything else is refused. Those of version 1 were
-// measured in another way.
+// There is one way to write a calibration; everything else is refused. Calibrations of version 1
+// were measured in another way.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct Calibration {
 // kInvalid, without a name, where decode_calibration() would not take it back.
 Result<std::string> encode(const Calibration& calibration);
 
-// Takes text from anywhere. Messages say what is wrong, without a path. What it returns fits a
+// Takes text from anywhere. Messages say what is wrong, without a path. The result fits a
 // ThroughputModel.
 Result<Calibration> decode_calibration(std::string_view text);
 
@@ -58,8 +58,8 @@ std::string calibration_folder(const std::string& folder);
 inline constexpr int64_t kMostCalibrationAge_s = int64_t{90} * 24 * 3600;
 
 // Writes it as the device's newest into `folder`, which is made if need be, and then removes those
-// before it. Whatever dies at whatever instruction, one of them is there and whole. kBusy while
-// another process does the same.
+// before it. A crash at any instruction leaves one of them there and whole. kBusy while another
+// process does the same.
 Status save_calibration(FileSystem& files, const std::string& folder,
                         const Calibration& calibration);
 

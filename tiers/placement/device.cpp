@@ -123,8 +123,8 @@ std::string describe(const DeviceIdentity& device) {
          device.file_system + ") on " + device.host;
 }
 
-// Of each line: ID, parent, MAJOR:MINOR, root, mount point, options, optional fields, "-", TYPE,
-// SOURCE, options of the file system.
+// Fields of each line: ID, parent, MAJOR:MINOR, root, mount point, options, optional fields, "-",
+// TYPE, SOURCE, options of the file system.
 void add_mount(std::string_view mountinfo, DeviceIdentity& device) {
   constexpr size_t kNumber = 2;
   const std::string number = number_of(device);

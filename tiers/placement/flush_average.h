@@ -14,9 +14,9 @@ namespace gpusnap {
 // So it is what one flush reaches beside the others, and short flushes, which are mostly latency,
 // count as little as they carry.
 //
-// Those that have not ended count as if they ended now, where that makes it less: they are no
-// faster than that. So a store that comes to stand still is noticed before a flush has ended, and
-// one of which nothing is known is as slow as its first flushes turn out. Not thread-safe.
+// Flushes that have not ended count as if they ended now, if that makes the average lower: they are
+// no faster than that. So a store that comes to stand still is noticed before a flush has ended,
+// and an unknown store is as slow as its first flushes turn out. Not thread-safe.
 class FlushAverage {
  public:
   // `first` is the answer before the first flush; bytes per second.

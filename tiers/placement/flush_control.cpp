@@ -133,8 +133,9 @@ void FlushControl::judge(const Measured& now) {
   try_next();
 }
 
-// Of two that are as good the fewer: each is faster then, and that is what placement compares with
-// a local device. What they are measured against stays: many small losses would be a large one.
+// The lower of two equally good numbers is better: each flush is faster then, and placement
+// compares that with a local device. The rate to compare with stays: many small losses would be a
+// large one.
 bool FlushControl::is_better(const Measured& now) const {
   const bool is_fewer = (phase_ == Phase::kAgain ? better_ : now_) < kept_;
   const bool knows_waits = now.waits && at_kept_.waits;

@@ -6,12 +6,12 @@
 //
 // It climbs: as long as more at the same time raise the throughput of all together by more than 5
 // %, it goes on in steps that double, so that a store that grows in proportion is followed to its
-// end; where they do not, it tries fewer, and then smaller steps. Of two numbers that are as good
-// it takes the fewer. What looks better is taken only if it is better than what there was measured
-// once more: others use the store, too. A number with which programs wait longer for their own
-// files is not taken, and fewer flushes are taken where they wait less then. A number that so few
-// chunks at a time cannot keep busy is not taken either. It stays with what it has found, and looks
-// around again now and then.
+// end; if they do not, it tries fewer, and then smaller steps. If two numbers are equally good, it
+// takes the lower. A number that looks better is taken only if it is better than the old one
+// measured once more: others use the store, too. A number with which programs wait longer for their
+// own files is not taken, and fewer flushes are taken if programs wait less then. A number that so
+// few chunks at a time cannot keep busy is not taken either. It stays with the number that it has
+// found, and looks around again now and then.
 //
 // Pure: it is told of times and has no clock. Not thread-safe.
 #pragma once

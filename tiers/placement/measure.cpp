@@ -18,7 +18,7 @@ namespace gpusnap {
 namespace {
 
 constexpr uint32_t kMostThreads = 4096;
-// What neither a file system nor a device can make smaller.
+// Fills the slot with bytes that neither a file system nor a device can make smaller.
 void make_incompressible(std::span<std::byte> slot) {
   uint64_t state = 0x9e3779b97f4a7c15;
   for (std::byte& byte : slot) {
@@ -161,7 +161,7 @@ class Measuring {
   Measuring& operator=(const Measuring&) = delete;
   ~Measuring() {
     if (!lock_) return;
-    // What cannot be removed now is removed when the folder is measured again.
+    // Files that cannot be removed now are removed when the folder is measured again.
     static_cast<void>(remove_files());
     static_cast<void>(files_.remove(lock_path_));
     static_cast<void>(files_.remove_folder(folder_));

@@ -113,7 +113,7 @@ std::optional<size_t> Placement::request(uint64_t producer) {
   const std::lock_guard lock(mutex_);
   if (std::find(queue_.begin(), queue_.end(), producer) != queue_.end()) return std::nullopt;
   queue_.push_back(producer);
-  // Whoever is there before it waits for a flush to finish (algorithm 2, line 15), and it with
+  // Earlier producers wait for a flush to finish (algorithm 2, line 15), and this one waits with
   // them.
   if (queue_.size() > 1) return std::nullopt;
   const Grants grants = serve();

@@ -1,7 +1,7 @@
-// Which local tier the next chunk goes to, or whether to wait for one: the decision of algorithm 2
-// of the VeloC paper (section IV.B). Who asks and in which order chunks are flushed is not as in
-// algorithms 1 and 3: docs/design/placement.md. This is the state that the backend keeps,
-// and its decisions; it has no threads, does no I/O and reads no clock.
+// Decides which local tier the next chunk goes to, or whether to wait for one: algorithm 2 of the
+// VeloC paper (section IV.B). The producers that ask and the order of flushes differ from
+// algorithms 1 and 3: docs/design/placement.md. The backend keeps this state; it has no threads,
+// does no I/O and reads no clock.
 //
 // A chunk's way, and what corresponds to it in the paper:
 //   request()      a chunk enters the queue (algorithm 1, line 6) and is given a tier at once
@@ -10,8 +10,8 @@
 //   flush_begun()  a thread writes it to the external store (algorithm 3, lines 1 and 2)
 //   flush_ended()  the tier has room again, the average is updated (algorithm 3, lines 3 and 4),
 //                  and whoever waits is looked at again (algorithm 2, line 15)
-// What the paper does not speak of is marked where it is: producers that die, flushes that fail,
-// and what a backend finds from before its own time.
+// Functions for cases that the paper does not speak of are marked: producers that die, flushes that
+// fail, and chunks that a backend finds from before its own time.
 //
 // Calibrations and models are made by measure.h, calibration.h and throughput_model.h.
 #pragma once
@@ -60,8 +60,8 @@ class Placement {
 
   struct Settings {
     PlacementPolicy policy = PlacementPolicy::kHybridOpt;
-    // What flushes reach, in bytes per second, as far as it is known before the first one has
-    // ended; 0 where it is not, and every tier counts as faster.
+    // Bandwidth of flushes, in bytes per second, as far as it is known before the first one has
+    // ended; 0: not known, and every tier counts as faster.
     double first_flush_bandwidth = 0;
     size_t flush_window = 16;  // flushes in the moving average
   };
@@ -110,7 +110,7 @@ class Placement {
 
   size_t tiers() const { return tiers_.size(); }
   TierCounters counters(size_t tier) const;  // zeros where there is no such tier
-  // Of one that is there; never changes.
+  // Returns a tier that is there; it never changes.
   const LocalTier& local(size_t tier) const { return tiers_.at(tier).local; }
   double flush_bandwidth() const;  // AvgFlushBW; bytes per second
   // Whether it is known from flushes, of which one is on its way at least.

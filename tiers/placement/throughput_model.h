@@ -43,7 +43,7 @@ class ThroughputModel {
     double most = 0;
     uint32_t most_at = 0;  // writers
   };
-  // Of those with a positive throughput.
+  // Compares with the samples that have a positive throughput.
   Error error_against(std::span<const ThroughputSample> measured) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the user sets of the local tiers and of how chunks are placed on them.
+// The user's settings of the local tiers and of how chunks are placed on them.
 #pragma once
 
 #include <cstdint>

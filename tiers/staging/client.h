@@ -1,6 +1,5 @@
 // A process that saves, as the staging area sees it: it claims slots, fills them, and hands them
-// over as parts of a stream. What has been handed over as part of a sealed stream does not need
-// this process any more.
+// over as parts of a stream. The slots of a sealed stream do not need this process any more.
 //
 // Thread-safe, but for one stream only one thread at a time hands over, seals and closes.
 #pragma once

@@ -1,10 +1,10 @@
-// What lies in the shared memory of the staging area. Nothing else of gpusnap is shared between
+// The layout of the staging area in shared memory. Nothing else of gpusnap is shared between
 // processes in memory, and nothing here has a pointer in it.
 //
-// Every change of who owns something is one atomic change of one word, so whoever is killed, at
+// Every change of ownership is one atomic change of one word. So a process that is killed, at
 // whatever instruction, leaves each thing owned by one process: itself, and then the server finds
-// it (server.h), or by nobody. What the word announces is written before it, with release, and read
-// after it, with acquire.
+// it (server.h), or by nobody. The content that a word announces is written before the word, with
+// release, and read after it, with acquire.
 //
 //   Pool { header, clients, streams, tickets, slots, pieces of each slot, bytes of each slot }
 #pragma once
@@ -108,8 +108,8 @@ struct alignas(64) ClientEntry {
 //            kEnded -> kFree                 by the client
 //            kAbandoned -> kFree             by the server
 //
-// What a client that is gone leaves is the server's: its owner is kNoClient, and what the client
-// would have done is the server's to do.
+// A stream of a client that is gone is the server's: its owner is kNoClient, and the server does
+// what the client would have done.
 enum class StreamState : uint8_t { kFree, kOpening, kOpen, kSealed, kAbandoned, kEnded };
 enum class StreamKind : uint32_t { kCheckpoint, kJournal };
 
@@ -205,7 +205,7 @@ struct alignas(64) PoolHeader {
   uint32_t slots = 0;
   uint64_t slot_bytes = 0;
   uint64_t bytes = 0;  // of all
-  // Those that are backed by memory: the leading ones. Grows.
+  // Slots that are backed by memory: the leading ones. Grows.
   std::atomic<uint32_t> backed{0};
   std::atomic<uint32_t> refused{0};         // the system had no memory for the others
   std::atomic<uint32_t> closed{0};          // the server has gone, and the area with it

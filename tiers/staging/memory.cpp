@@ -204,7 +204,7 @@ class SharedMemory final : public StagingMemory {
     return {};
   }
 
-  // What is there and whole.
+  // Adopts an area that is there and whole.
   Status take_over() {
     struct stat about {};
     if (::fstat(file(), &about) < 0) return failed("look at", name_, errno);

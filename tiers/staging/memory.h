@@ -41,9 +41,9 @@ class StagingMemory {
   // One process's own. In `space`, which outlives it, or anywhere; likewise below.
   static Result<std::unique_ptr<StagingMemory>> make_private(const StagingSize& size,
                                                              AddressSpace* space = nullptr);
-  // For the server: the area of that name, made if need be. At any time one process has it so;
-  // kBusy when that is another one; one that has been killed is waited for a while. What an earlier
-  // server left is found as it was, in its size.
+  // For the server: the area of that name, made if need be. One process at a time serves it: kBusy
+  // if another one does. Waits a while for one that has been killed. The area that an earlier
+  // server left keeps its content and size.
   static Result<std::unique_ptr<StagingMemory>> serve(const std::string& name,
                                                       const StagingSize& size);
   // For clients, and for looking. kNotFound where there is none, or where it has just been closed.
@@ -53,7 +53,8 @@ class StagingMemory {
   // closed it has left.
   static bool exists(const std::string& name);
 
-  // Of this user on this node: `node` tells nodes apart where their names do not.
+  // Returns the name of this user's area on this node. `node` tells nodes apart if their names do
+  // not.
   static std::string name_for(const std::string& node);
 
   // Whether there is a server that runs. A look at the system: now and then.
@@ -75,7 +76,7 @@ class StagingMemory {
 
   uint64_t data_bytes() const { return layout_.slots * layout_.slot_bytes; }  // of all slots
 
-  // Of those that are backed, how many. Only they may be claimed.
+  // Returns the number of slots that are backed. Only they may be claimed.
   uint32_t backed() { return header().backed.load(std::memory_order_acquire); }
   // The server: makes the memory of a slot beyond those be there, cleared and mapped here; false:
   // the system has no room. By several threads at the same time, each with slots of its own.

@@ -73,7 +73,8 @@ class StagingPool {
   // Pieces that one slot can have.
   size_t pieces_per_slot() const { return memory_.pieces(0).size(); }
   uint32_t slots() const { return static_cast<uint32_t>(slots_.size()); }
-  // Those that no process has, whether or not they are backed yet. Looks at all of them.
+  // Returns the number of slots that no process has, including those that can still be backed.
+  // Looks at all slots.
   uint32_t free_slots() const;
   // The leading slots are the ones to take while there are any: the device reaches them best.
   void prefer(uint32_t leading) { preferred_.store(leading, std::memory_order_relaxed); }

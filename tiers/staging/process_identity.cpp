@@ -19,8 +19,8 @@ namespace gpusnap {
 
 namespace {
 
-// Of /proc/<pid>/stat. What stands between parentheses is the program's name, which may hold
-// anything, parentheses too.
+// Fields of /proc/<pid>/stat. The program's name stands between parentheses, and may hold anything,
+// parentheses too.
 struct Stat {
   bool there = false;
   char state = '?';
@@ -46,7 +46,7 @@ Stat parse(std::string_view text) {
     const size_t space = text.find(' ');
     if (space == std::string_view::npos) return stat;
     text.remove_prefix(space + 1);
-    // Those with a sign are none of ours.
+    // Fields with a sign are not needed.
     (void)std::from_chars(text.data(), text.data() + text.size(), fields[field]);
   }
   stat.flags = fields[kFlags];

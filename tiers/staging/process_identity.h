@@ -28,7 +28,7 @@ bool is_ending(const ProcessIdentity& process);
 // interrupted. Looks at no more than `most` of its threads, the oldest. 0 where it cannot be told.
 uint32_t threads_waiting_for_devices(uint32_t pid, size_t most);
 
-// What tells this PID namespace from others of the machine; 0 where it cannot be told.
+// Returns a number that tells this PID namespace from others of the machine; 0: not known.
 uint64_t pid_namespace();
 
 }  // namespace gpusnap

@@ -62,7 +62,7 @@ void StagingServer::look_at_slot(uint32_t slot, const Streams& streams, News& ne
   if (now.state != SlotState::kFilled || slots_[slot] == now.life) return;
   const Owned<StreamState>& stream = streams[entry.stream % kMostStreams];
   const auto later = static_cast<int32_t>(entry.stream_life - stream.life);
-  // Of a stream that was opened after it was looked at.
+  // The slot's stream was opened after the look at streams: the slot waits for the next look.
   if (later > 0 || stream.state == StreamState::kOpening) return;
   slots_[slot] = now.life;
   const bool wanted = stream.state == StreamState::kOpen || stream.state == StreamState::kSealed;

@@ -32,8 +32,8 @@ class StagingServer {
     uint32_t stream = 0;
     uint64_t sequence = 0;
   };
-  // What has happened since the last look. In this order: a stream is opened before it has slots,
-  // and all its slots have arrived before it is sealed.
+  // Events since the last look. In this order: a stream is opened before it has slots, and all its
+  // slots have arrived before it is sealed.
   struct News {
     std::vector<uint32_t> opened;     // streams
     std::vector<Arrival> arrived;     // by stream and sequence
@@ -66,8 +66,8 @@ class StagingServer {
   bool is_direct(uint32_t slot) const { return memory_.slots()[slot].direct == 1; }
   // Whether the stream's client waits for a file that it can write directly.
   bool is_asked_for_file(uint32_t stream) const;
-  // The answer: such a file with room for so many bytes, or none at the moment, with 0 bytes. Of a
-  // stream that has not ended.
+  // Answers with such a file and its room in bytes, or with none at the moment (0 bytes). The
+  // stream has not ended.
   void answer(uint32_t stream, uint32_t number, const std::string& path, uint64_t bytes);
 
   // The slot's bytes are not needed any more.
@@ -79,8 +79,8 @@ class StagingServer {
   // Slots of that life may be released though they are in no file of the store: on local tiers.
   void spilled(uint32_t stream, uint32_t life);
   bool has_spilled(uint32_t stream, uint32_t life) const;
-  // The server is through with the stream. What was handed over of it and has not been released is
-  // released by look().
+  // The server is through with the stream. Slots of it that were handed over and have not been
+  // released are released by look().
   void end(uint32_t stream, const Status& outcome);
 
   // Nobody uses the area, nothing is left in it.
@@ -103,7 +103,7 @@ class StagingServer {
   StagingMemory& memory_;
   std::mutex grant_mutex_;  // slots are granted by one thread at a time
   TicketLine line_;
-  // What has been reported: of a stream, in which life; of a slot likewise.
+  // Lives that have been reported: of each stream, for each kind of event; of each slot.
   struct Seen {
     uint32_t opened = 0;
     uint32_t sealed = 0;

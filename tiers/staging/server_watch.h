@@ -1,4 +1,4 @@
-// Whoever waits for the server of a staging area looks now and then whether it is there still.
+// Checks now and then, for those that wait for it, whether a staging area's server is still there.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose turn it is to get a slot. Clients that find none free draw a ticket, and slots go to
-// tickets in the order of their numbers. A client that has drawn its ticket before another one
-// begins to ask is never overtaken by it.
+// Decides which client is next to get a slot. Clients that find none free draw a ticket, and slots
+// go to tickets in the order of their numbers. A client that has drawn its ticket before another
+// one begins to ask is never overtaken by it.
 //
 // The server hands a slot over: it reserves the slot for the ticket's client, and then tells the
 // ticket. So a client that is stopped keeps one slot from the others and no more. The first in the
@@ -29,8 +29,8 @@ class TicketLine {
 
   // Whether a slot that comes free is somebody else's.
   bool anyone_waits() const { return first().has_value(); }
-  // The ticket whose turn it is, as it was when it was found. Those of clients that `passed_over`
-  // holds for, by their index, do not count.
+  // The ticket whose turn it is, as it was when it was found. Skips the tickets of clients for
+  // whose index `passed_over` is true.
   struct Turn {
     uint32_t ticket = 0;
     Owned<TicketState> word;
@@ -95,7 +95,8 @@ class PlaceInLine {
   bool draw();
   // The slot that it was granted: then its ticket is used.
   std::optional<uint32_t> take_granted();
-  // Whether it may take a free slot itself. Who has no ticket comes after all who have one.
+  // Returns whether it may take a free slot itself. A client without a ticket comes after all that
+  // have one.
   bool may_take() const { return ticket_ ? line_->is_first(*ticket_) : !line_->anyone_waits(); }
   void leave();
   // Rung when something has changed for it.

@@ -84,7 +84,7 @@ Result<std::vector<ThroughputSample>> measure(const SsdFolder& folder,
   return samples;
 }
 
-// What is stored of the device now.
+// Returns the calibration that is stored of the device now.
 Result<Calibration> stored_of(const std::string& folder, const DeviceIdentity& device) {
   return load_calibration(posix_file_system(), calibration_folder(folder), device,
                           std::time(nullptr), kMostCalibrationAge_s);

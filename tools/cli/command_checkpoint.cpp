@@ -29,7 +29,8 @@ int failed(int pid, const std::string& why) {
   return kExitInternal;
 }
 
-// What the process says once it has made the cut and its part of the checkpoint is saved.
+// Returns the process's answer, which comes once it has made the cut and saved its part of the
+// checkpoint.
 Result<CutOutcome> ask_for_checkpoint(const ControlConnection& connection,
                                       std::chrono::nanoseconds longest) {
   if (send(connection.socket(), kCheckpointRequest.data(), kCheckpointRequest.size(),

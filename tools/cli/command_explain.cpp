@@ -60,7 +60,8 @@ std::string describe_writes(const KernelWrites& kernel) {
   return text.empty() ? "nothing" : text;
 }
 
-// What a launch is looked at for beside its pointers.
+// Tells whether the writes are proven, and which words of a launch are looked at beside its
+// pointers.
 std::string describe_proof(const KernelWrites& kernel) {
   if (!kernel.proven) return "no: " + kernel.reason;
   if (kernel.numbers.empty()) return "yes";

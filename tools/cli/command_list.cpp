@@ -15,7 +15,7 @@
 namespace gpusnap {
 namespace {
 
-// What would be free were this one removed, and no other.
+// Returns the bytes that would be free if this checkpoint were removed, and no other.
 uint64_t reclaimable(const CheckpointInfo& checkpoint) {
   const uint64_t own = checkpoint.stored_bytes - checkpoint.journal_bytes;
   return checkpoint.unnamed_bytes + (checkpoint.needed_by == 0 ? own : 0);

@@ -14,7 +14,7 @@ int rank_command(const RankOptions& options) {
     const size_t equals = setting.find('=');
     environment.set(setting.substr(0, equals), setting.substr(equals + 1));
   }
-  // What is wrong with them was said before the launcher began.
+  // Errors in them were reported before the launcher began.
   set_level_of_lines(parse_settings(environment.pointers().data()).settings.log);
   const Result<std::string> path = find_program(options.program[0], ".");
   if (!path.ok()) return cannot_run(path.status());

@@ -77,7 +77,7 @@ struct Mismatch {
   int exit_code = kExitMismatch;
 };
 
-// What is to be started, as far as it can be told before it is.
+// Identifies the program to be started, as far as that can be told before its start.
 ProgramIdentity identity_of(const Program& program, const ProgramIdentity& saved, Launch& launch) {
   ProgramIdentity now;
   now.folder = program.folder;
@@ -129,7 +129,7 @@ Mismatch mismatch(Launch& launch, const CheckpointInfo& checkpoint, AllowedDiffe
     return {checkpoint.id + " is of " + ranks_text(saved) + ", this command starts " +
             std::to_string(*ranks) + "; start as many"};
   }
-  // Of each program the first rank is compared, where it is known which one that is.
+  // The first rank of each program is compared, if it is known which one that is.
   size_t rank = 0;
   for (size_t i = 0; i < launch.programs.size() && rank < checkpoint.ranks.size(); ++i) {
     Mismatch found = mismatch(launch.programs[i], checkpoint.ranks[rank].program, launch, allowed);
@@ -183,8 +183,8 @@ AllowedDifferences pass_over_in(const RestoreOptions& options, const Settings& s
   return all;
 }
 
-// What it has printed before the cut is not to be printed again: it knows itself by its mark. Where
-// a launcher starts several programs they all print again.
+// Gives the environment a mark by which the program knows itself, so that it does not print again
+// what it has printed before the cut. If a launcher starts several programs, they all print again.
 void mark_program(Launch& launch, const ProgramIdentity& saved) {
   if (launch.programs.size() != 1 || launch.environment.get("GPUSNAP_REPLAY_OUTPUT") == "again") {
     return;

@@ -45,7 +45,7 @@ struct FormSum {
   uint64_t stored = 0;  // in segments
 };
 
-// Of this manifest's own extents; each block counts once.
+// Sums this manifest's own extents; each block counts once.
 std::map<Form, FormSum> sums_by_form(const Manifest& rank) {
   std::map<Form, FormSum> sums;
   std::set<std::pair<uint32_t, uint64_t>> blocks;
@@ -95,7 +95,7 @@ void print_inputs(const ProgramIdentity& program) {
   }
 }
 
-// Of hostile bytes the parts may be more than the whole.
+// In hostile bytes the waits may be longer than the stall.
 uint64_t cut_ns(const Manifest& rank) {
   return rank.stall_ns - std::min(rank.stall_ns, rank.waits.all_ns());
 }
@@ -107,7 +107,7 @@ void print_stall(const Manifest& rank) {
              show_nanoseconds(rank.waits.streams_ns));
 }
 
-// Of a checkpoint that the program wrote by itself.
+// Prints a checkpoint that the program wrote by itself.
 void print_regions(const Manifest& rank) {
   for (const SegmentRef& segment : rank.segments) {
     fmt::print("  segment    {} ({})\n", segment.file, show_bytes(segment.size));

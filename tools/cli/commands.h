@@ -1,5 +1,5 @@
-// What each command of the tool does once its options are read. All return an exit code; `run`,
-// `restore` and `rank` return only where the program could not be started.
+// The tool's commands, which run after their options were read. All return an exit code; `run`,
+// `restore` and `rank` return only if the program could not be started.
 #pragma once
 
 #include <chrono>

@@ -22,7 +22,7 @@ ControlConnection::ControlConnection(std::chrono::nanoseconds longest)
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest);
   const timeval most{seconds.count(),
                      std::chrono::ceil<std::chrono::microseconds>(longest - seconds).count()};
-  // Of connect(), too.
+  // This limits connect(), too.
   (void)setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
 }
 

@@ -35,8 +35,8 @@ struct StatusAnswer {
   std::string problem;  // one line; where there is no status
 };
 
-// Asks all of them at once, and waits no longer than that. Those that are gone, or are not what
-// their names say, are left out.
+// Asks all of them at once, and waits for at most `longest`. Leaves out processes that are gone, or
+// are not what their names say.
 std::vector<StatusAnswer> ask_for_status(const std::vector<int>& pids,
                                          std::chrono::nanoseconds longest);
 

@@ -15,8 +15,8 @@ struct DeviceImage {
   ImageContents contents;
 };
 
-// What lies in fat binaries of an ELF file, and PTX that it holds as plain text; or the image that
-// the file is. Empty where there is none.
+// Returns the images in the fat binaries of an ELF file, and PTX that it holds as plain text; or
+// the image that the file is. Empty: there is none.
 std::vector<DeviceImage> find_device_images(std::string_view file);
 
 }  // namespace gpusnap

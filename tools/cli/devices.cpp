@@ -67,7 +67,7 @@ void tell(const std::string& driver, size_t most, std::FILE* to) {
                            int to) {
   std::vector<char*> pointers = environment.pointers();
   environ = pointers.data();
-  // What a driver prints is nobody's concern here.
+  // The answer has a pipe of its own: anything that a driver prints does not disturb it.
   std::FILE* const answer = fdopen(to, "w");
   if (answer != nullptr) tell(driver, most, answer);
   _exit(0);

@@ -9,9 +9,9 @@
 namespace gpusnap {
 
 // Fills in the devices, at most `most` of them, how many there are, and the driver's version, as
-// the driver tells a process with that environment; `simcuda`: folder of the software GPU, empty:
-// the machine's own. A process of its own asks, since a driver is not left again. What it does not
-// tell in time stays unknown.
+// the driver tells a process with that environment. `simcuda`: folder of the software GPU; empty:
+// the machine's own driver. A process of its own asks, since a driver is not left again. Facts that
+// it does not tell in time stay unknown.
 void ask_for_devices(Environment& environment, const std::string& simcuda, size_t most,
                      ProgramIdentity& program);
 

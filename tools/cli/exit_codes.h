@@ -1,4 +1,4 @@
-// What the tool's exit status says. A program that was started ends with its own.
+// The tool's exit statuses. A program that was started ends with its own.
 #pragma once
 
 namespace gpusnap {

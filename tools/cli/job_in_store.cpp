@@ -10,7 +10,7 @@ namespace {
 
 // Older ones say nothing that matters now.
 constexpr size_t kMostEpochs = 64;
-// Of a manifest that is read for its host alone.
+// Most bytes of a manifest that is read for its host alone.
 constexpr uint64_t kMostManifest = 4 << 20;
 
 Result<std::vector<uint64_t>> newest_epochs(FileSystem& files, const std::string& job_folder) {
@@ -36,7 +36,7 @@ bool take_epoch(const std::vector<FolderEntry>& entries, uint64_t epoch, uint32_
     if (!rank || entry.is_folder || *rank >= ranks) continue;
     ++there;
     last = std::max(last, entry.modified_unix_ns);
-    // What is there of it already is newer.
+    // An entry that is there already is newer.
     job.ranks.try_emplace(*rank, JobInStore::Rank{epoch, entry.modified_unix_ns, entry.size, ""});
   }
   if (there < ranks) return false;

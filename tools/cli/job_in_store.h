@@ -32,7 +32,7 @@ struct JobInStore {
 Result<JobInStore> look_into_job(FileSystem& files, const std::string& job_folder, uint32_t ranks);
 
 // Reads the newest manifest of each of these ranks, for its host, as long as `goes_on` says so.
-// Those that are large are passed over.
+// Passes over large manifests.
 void read_hosts(FileSystem& files, const std::string& job_folder,
                 const std::vector<uint32_t>& ranks, const std::function<bool()>& goes_on,
                 JobInStore& job);

@@ -18,7 +18,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 constexpr int kOfPatience = 5;  // so much of what one has with a store is for reading hosts
-// Of a job, that are shown though nothing is known of them but that they must be somewhere.
+// Most ranks of a job that are shown though nothing is known about them.
 constexpr uint32_t kMostRanks = 1 << 16;
 
 std::string own_host() {
@@ -59,8 +59,9 @@ bool is_same_rank(const ProcessStatus& one, const ProcessStatus& other) {
   return one.job == other.job && one.store == other.store && one.rank == other.rank;
 }
 
-// Those with a session, and those that are on the way to one. A shell around a rank has its
-// environment, too: of several of a rank the one with a session counts, else the last.
+// Returns the processes with a session, and those that are on the way to one. A shell around a rank
+// has the rank's environment, too: if a rank has several processes, the one with a session counts,
+// else the last.
 std::vector<RankStatus> all_processes(std::chrono::nanoseconds patience) {
   const std::vector<int> listeners = own_listeners();
   std::vector<RankStatus> found;

@@ -31,7 +31,7 @@ std::string count_of(uint64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Of the checkpoint on its way.
+// Shows the checkpoint on its way.
 std::string show_saving(const RankStatus& rank) {
   const ProcessStatus& status = rank.status;
   if (status.saving == 0) return "-";
@@ -62,7 +62,7 @@ const std::string& note_of(const RankStatus& rank) {
   return rank.state == RankState::kTold ? rank.status.why : rank.note;
 }
 
-// What the next one waits for, or why there is none to be expected.
+// Shows what the next checkpoint waits for, or why none is to be expected.
 std::string show_next(const RankStatus& rank) {
   const std::string& note = note_of(rank);
   return note.empty() ? show_due(rank.status) : printable(note);

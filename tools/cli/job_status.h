@@ -1,4 +1,5 @@
-// What `gpusnap status` shows: jobs, their ranks, the backends that they use; as text and as JSON.
+// The output of `gpusnap status`: jobs, their ranks, the backends that they use; as text and as
+// JSON.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,8 @@ struct BackendStatus {
   std::vector<TierStatus> tiers;        // none: it has told nothing yet
 };
 
-// What it says of itself, and the stores that it is known to write to. It comes from memory that
-// others can write to, too.
+// Takes over the backend's report of itself, and the stores that it is known to write to. The
+// report comes from memory that others can write to, too.
 void take_report(const BackendReport& report, const std::set<std::string>& stores,
                  BackendStatus& backend);
 

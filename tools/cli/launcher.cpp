@@ -35,7 +35,7 @@ constexpr std::array kMpiOptions = {
            "cpus-per-rank gpus-per-proc gpu-subdevs-per-proc max-vm-size order-nodes cf cartofile "
            "topolib usize soft arch memory-alloc-kinds",
            1},
-    // What the processes get, and where their output goes
+    // The processes' environment and input, and where their output goes
     Option{"x envlist genvlist prefix app-prefix pmix-prefix preload-files am tune stdin "
            "output-filename output display outfile outfile-pattern errfile errfile-pattern "
            "prepend-pattern xml-file xterm report-events report-pid report-uri stream-buffering",
@@ -147,7 +147,8 @@ class Part {
   Part(const Dialect& dialect, std::span<const std::string> arguments, const IsProgram& is_program)
       : dialect_(dialect), arguments_(arguments), is_program_(is_program) {}
 
-  // What is wrong; else `program` is known, counted from the beginning of the part.
+  // Returns what is wrong, or nothing: then `program` is known, counted from the beginning of the
+  // part.
   std::string read(LaunchedProgram& program) {
     while (at_ < arguments_.size()) {
       const std::string& argument = arguments_[at_];

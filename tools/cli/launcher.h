@@ -1,5 +1,5 @@
-// What is known of launchers (mpirun, srun): where on their command line the programs are that
-// they start, so that the tool can stand around each of their processes.
+// Finds the programs on a launcher's command line (mpirun, srun), so that the tool can stand around
+// each of their processes.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@
 namespace gpusnap {
 namespace {
 
-// What an option of `run` sets, and its help.
+// An option of `run`, the variable that it sets, and its help.
 struct SettingHelp {
   const char* option;
   const char* variable;
@@ -503,7 +503,7 @@ int usage_error(const std::string& line, const std::string& command) {
   return kExitUsage;
 }
 
-// What CLI11 says of an error, in one line.
+// Reports an error of CLI11 in one line.
 int explain(const CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
@@ -529,7 +529,7 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int run(int argc, char** argv) {
-  // What comes after the first "--" is the program's, whatever it looks like.
+  // All arguments after the first "--" are the program's, whatever they look like.
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const bool has_dashes = dashes != arguments.end();

@@ -41,7 +41,7 @@ std::string id_of(const CheckpointText& text) {
   return text.job + "@" + std::to_string(text.epoch);
 }
 
-// What is waited for.
+// The parts, journals and leftovers that are waited for.
 class Awaited {
  public:
   Awaited(StagingMemory* memory, const Settings& settings, const std::string& job) {

@@ -39,7 +39,8 @@ std::optional<int> pid_of(std::string_view digits) {
   return plain ? std::optional(pid) : std::nullopt;
 }
 
-// Whose socket a line is about: "Num RefCount Protocol Flags Type St Inode Path".
+// Returns the process whose listening socket the line is about: "Num RefCount Protocol Flags Type
+// St Inode Path".
 std::optional<int> listener_in(std::string_view line, const std::string& prefix) {
   for (int i = 0; i < 3; ++i) (void)take_field(line);
   if (take_field(line) != kListens || take_field(line) != kSequencedPackets) return std::nullopt;

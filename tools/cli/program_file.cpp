@@ -81,7 +81,8 @@ bool in_system_folder(const std::string& path) {
          kSystemFolders.end();
 }
 
-// Of a library that opens others. The system's own open plug-ins for names, locales and the like.
+// Returns whether a library that opens others may open the driver. The system's own libraries open
+// plug-ins for names, locales and the like.
 bool may_open_driver(const std::string& path, std::string_view bytes) {
   constexpr std::string_view kDriver = "libcuda.so";
   return !in_system_folder(path) ||
@@ -102,7 +103,8 @@ std::string find_library(const std::string& name, const std::vector<std::string>
   return {};
 }
 
-// Follows the libraries that the program needs. What cannot be followed may lead anywhere.
+// Follows the libraries that the program needs. A library that cannot be followed may lead
+// anywhere.
 void look_for_cuda(const ElfFacts& program, ProgramFile& file) {
   file.may_use_cuda = program.opens_libraries;
   std::set<std::string> seen;

@@ -1,5 +1,5 @@
-// What can be told of a program before it is started, from its file alone: whether a library can be
-// preloaded into it, and whether it may use CUDA.
+// Examines a program's file before the program is started: whether a library can be preloaded into
+// it, and whether it may use CUDA.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ namespace gpusnap {
 
 // As the option or GPUSNAP_PFS says, else ./gpusnap. `create`: the folder, where it is not there.
 Result<std::unique_ptr<Store>> open_store(const std::string& option, bool create = false);
-// What `gpusnap prune` asks for. `keep`: 0 for what GPUSNAP_KEEP says.
+// Returns the request of `gpusnap prune`. `keep`: 0 for what GPUSNAP_KEEP says.
 IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after);
 // Writes the failure's line; the exit code for it.
 int fail(const Status& status);

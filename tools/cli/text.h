@@ -13,7 +13,7 @@ std::string show_nanoseconds(uint64_t time);   // "870 us", "12.3 ms", "4.0 s"
 std::string show_age(int64_t seconds);         // "5 s", "12 min", "3 h", "4 d"
 std::string show_local_time(int64_t unix_ns);  // "2026-11-21 08:07:13"
 std::string show_iso_time(int64_t unix_ns);    // "2026-11-21T08:07:13.123Z"
-// What a store holds is fit for a terminal: control characters become '?'.
+// Makes text from a store fit for a terminal: control characters become '?'.
 std::string printable(std::string_view text);
 
 // A JSON value put together piece by piece; commas are its business.

@@ -43,7 +43,7 @@ constexpr const char* kHelp =
     "  --version   the version\n"
     "  --help      this text\n";
 
-// What came before is kept up to this size.
+// Earlier messages are kept up to this size.
 constexpr off_t kLongestLog = 1 << 20;
 
 Status write_to_log() {

@@ -111,8 +111,8 @@ Status serve_node(const Settings& settings) {
   if (!backend.ok()) return backend.status();
   end_when_asked.watch(*backend.value());
   backend.value()->run();
-  // Asked to end, it leaves the area as it is. Whoever has come meanwhile finds that nobody serves
-  // it, and starts another one.
+  // A backend that was asked to end leaves the area as it is. A client that has come meanwhile
+  // finds that nobody serves the area, and starts another backend.
   if (memory.value()->header().closed.load() == 0) (void)StagingServer(*memory.value()).close();
   return {};
 }

@@ -164,7 +164,7 @@ Status PartWriter::commit(const Layout& layout) {
   return committed;
 }
 
-// An earlier run's. What stays is removed with the checkpoint.
+// Removes an earlier run's segments. A file that stays is removed with the checkpoint.
 void PartWriter::remove_replaced(const std::vector<std::string>& segments) {
   for (const std::string& file : segments) {
     (void)files_.remove(place_.epoch_folder_path() + "/" + file);

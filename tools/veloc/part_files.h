@@ -39,7 +39,7 @@ struct WriteId {
 };
 WriteId id_of(const Manifest& manifest);
 
-// Whose part of a job's checkpoints it is.
+// The rank that a part belongs to, and the number of ranks in the job.
 struct Owner {
   uint32_t rank = 0;
   uint32_t ranks = 1;
@@ -48,8 +48,8 @@ struct Owner {
 // The regions that a manifest holds. kInvalid if a program did not write it by itself.
 Result<Layout> layout_of(const Manifest& manifest);
 
-// One checkpoint on its way into its files. What was not committed is removed by the destructor.
-// One thread adds and commits.
+// One checkpoint on its way into its files. The destructor removes what was not committed. One
+// thread adds and commits.
 class PartWriter {
  public:
   static Result<std::unique_ptr<PartWriter>> begin(FileSystem& files, const std::string& folder,
