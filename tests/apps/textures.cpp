@@ -1,5 +1,5 @@
-// Textures of an array, of a mipmapped array, of cubes and of device memory. Only the arrays keep the
-// data of earlier steps: the memory that it came through is cleared.
+// Textures of an array, of a mipmapped array, of cubes and of device memory. Only the arrays keep
+// the data of earlier steps: the memory that it came through is cleared.
 #include "textures.h"
 
 #include "app.h"
