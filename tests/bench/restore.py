@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how reading ahead changes a restore: how long it waits for files at the cut, and how
 long its replay lasts. A program with much device memory on the software GPU is restored from a
-store that gives a fixed number of bytes a second (tests/bench/slow_reads.cpp; the store lies in
+store that gives a fixed number of bytes a second (tests/bench/slow_store.cpp; the store lies in
 memory), after a replay that lasts at least as long as the read. All ways take turns, so that each
 meets the same machine.
 
@@ -52,7 +52,7 @@ class Bench:
         """`node`: those of the same name share a backend, and its staging memory."""
         build = self.build
         libraries = [str(build / 'interpose' / 'libgpusnap.so'),
-                     str(build / 'tests' / 'bench' / 'libslow_reads.so')]
+                     str(build / 'tests' / 'bench' / 'libslow_store.so')]
         kept = {k: v for k, v in os.environ.items()
                 if not k.startswith(('GPUSNAP_', 'SIMCUDA_', 'LD_', 'SLOW_', 'HOARD_'))}
         environment = dict(kept, LD_LIBRARY_PATH=str(build / 'tools' / 'simcuda'))

@@ -42,6 +42,9 @@ KILLS = 34 if harness.SOAK else 1
 VICTIMS = ['rank', 'ranks', 'launcher', 'backend']
 CHECK_ARRIVAL = os.path.join(harness.SOURCE, 'tests', 'apps', 'mpi', 'check_arrival.py')
 
+# Microseconds.
+CHOICE = re.compile(r'auto: the next checkpoint is due .*; stall (\d+) us, on its way for (\d+) us')
+
 
 def whole_lines(text):
     return text.decode().split('\n')[:-1]
@@ -348,6 +351,40 @@ class Jobs(Ring):
             self.assertEqual((each['state'], each['ranks']), ('complete', 4), each)
         self.assert_restores(command, reference)
         self.leaves_nothing()
+
+    def test_the_interval_of_a_checkpoint_goes_on(self):
+        """Each rank of a restored job has the choice of GPUSNAP_EVERY=auto that its part of the
+        checkpoint holds, and what that checkpoint had cost it. At a failure in a hundred years none is
+        due by time."""
+        rare = {'GPUSNAP_MTBF': '876600h', 'GPUSNAP_KEEP': 1000, 'GPUSNAP_LOG': 'info'}
+        # A run may end before its third checkpoint is complete.
+        for steps in ('640', '2560', '10240', '40960'):
+            self.begin_store()
+            program = self.program('ring', steps)
+            run = self.start_saved(self.launched(2, program), GPUSNAP_EVERY='auto,' + self.every,
+                                   **rare)
+            self.wait_until('no third checkpoint', lambda: 3 in self.epochs() or run.ended())
+            if run.kill():
+                break
+        reference = self.undisturbed(2, program)
+        self.settle()
+        ranks = self.show(self.complete()[0]['id'])['ranks']
+        expected = []
+        for rank in ranks:
+            saved = rank['auto']
+            # All that the rank had measured: one checkpoint at a time.
+            self.assertGreaterEqual(saved['measurements'], 2)
+            weight = max(1 / saved['measurements'], 1 / 8)
+            stall = saved['stall_s'] + weight * (rank['stall_ms'] / 1000 - saved['stall_s'])
+            expected.append((1e6 * stall, 1e6 * saved['latency_s']))
+        run = self.finish(self.start_restored(self.launched(2, program), GPUSNAP_EVERY='auto', **rare))
+        self.assert_right(run, reference)
+        found = [tuple(map(int, each)) for each in CHOICE.findall(run.errors)]
+        self.assertEqual(len(found), len(expected), run.errors)
+        for wanted in expected:
+            near = [each for each in found if all(abs(a - b) <= 2 for a, b in zip(each, wanted))]
+            self.assertTrue(near, (wanted, found))
+            found.remove(near[0])
 
     def saved_by(self, ask, every):
         """The program, which was killed when one of its ranks had been asked for a checkpoint. It may

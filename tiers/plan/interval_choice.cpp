@@ -8,9 +8,16 @@
 namespace gpusnap::plan {
 namespace {
 
-constexpr double kWeight = 0.25;
+constexpr double kLeastWeight = 0.125;
 // A stall of nothing would ask for checkpoints without end.
 constexpr double kLeastStall_s = 1e-6;
+
+// The weight of a measurement in the means. The first one is forgotten with the second: a job's
+// first checkpoint holds all, and those after it what has changed.
+double weight_after(uint64_t measurements) {
+  if (measurements <= 1) return 1;
+  return std::max(1 / static_cast<double>(measurements), kLeastWeight);
+}
 
 }  // namespace
 
@@ -20,7 +27,7 @@ IntervalChoice::IntervalChoice(double between_failures_s)
 }
 
 void IntervalChoice::measured(double stall_s, double latency_s) {
-  const double weight = measurements_ != 0 ? kWeight : 1;
+  const double weight = weight_after(measurements_);
   stall_s_ += weight * (stall_s - stall_s_);
   latency_s_ += weight * (latency_s - latency_s_);
   ++measurements_;

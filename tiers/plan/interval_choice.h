@@ -47,7 +47,8 @@ class IntervalChoice {
   // Seconds from one checkpoint to the next. Until a checkpoint has been measured, that for a stall
   // of kAssumedStall_s.
   double interval_s() const { return interval_s_; }
-  // Means in which each checkpoint weighs a quarter, and those before it the rest.
+  // Means of all checkpoints but the first, in which the newest weighs an eighth or more, and those
+  // before it the rest.
   double stall_s() const { return stall_s_; }
   double latency_s() const { return latency_s_; }
   ChosenInterval chosen() const {

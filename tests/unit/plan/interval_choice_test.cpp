@@ -64,10 +64,37 @@ TEST(IntervalChoice, FollowsWhatCheckpointsCost) {
   IntervalChoice choice(3600);
   choice.measured(0.01, 0.5);
   const double cheap = choice.interval_s();
-  for (int i = 0; i < 30; ++i) choice.measured(1, 0.5);
+  for (int i = 0; i < 60; ++i) choice.measured(1, 0.5);
   EXPECT_NEAR(choice.stall_s(), 1, 1e-3);
   EXPECT_NEAR(choice.interval_s(), chosen(3600, 1, 0.5), 0.01 * choice.interval_s());
   EXPECT_GT(choice.interval_s(), 5 * cheap);
+}
+
+// The first one holds all of a job's memory, and is not what the next ones cost.
+TEST(IntervalChoice, ForgetsTheFirstCheckpointWithTheSecond) {
+  IntervalChoice choice(3600);
+  choice.measured(20, 60);
+  EXPECT_EQ(choice.stall_s(), 20);
+  choice.measured(1, 3);
+  EXPECT_EQ(choice.stall_s(), 1);
+  EXPECT_EQ(choice.latency_s(), 3);
+  EXPECT_EQ(choice.interval_s(), chosen(3600, 1, 3));
+}
+
+TEST(IntervalChoice, TakesThePlainMeanOfTheNext) {
+  IntervalChoice choice(3600);
+  choice.measured(100, 100);
+  double sum = 0;
+  for (int i = 1; i <= 8; ++i) {
+    choice.measured(i, 2 * i);
+    sum += i;
+    EXPECT_NEAR(choice.stall_s(), sum / i, 1e-12);
+    EXPECT_NEAR(choice.latency_s(), 2 * sum / i, 1e-12);
+  }
+  // From here on, what is older counts less and less.
+  const double mean = choice.stall_s();
+  choice.measured(mean + 8, 0);
+  EXPECT_NEAR(choice.stall_s(), mean + 1, 1e-12);
 }
 
 // Wherever it is taken up, the run that was never interrupted does not differ.
