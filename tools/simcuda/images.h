@@ -34,7 +34,7 @@ struct Image {
   uint32_t dimensions = 1;  // without layers
   bool layered = false;
   bool cube = false;  // six layers are the faces of one
-  // Elements. What a dimension does not have is 1; the depth of a layered image is its layers.
+  // Elements. A dimension that is missing is 1; the depth of a layered image is its layers.
   uint32_t width = 1, height = 1, depth = 1;
   uint64_t pitch = 0, slice = 0;  // bytes between rows and planes
   std::byte* host = nullptr;      // null: it lies at `address`
@@ -44,7 +44,7 @@ struct Image {
   uint64_t row_bytes() const { return uint64_t{width} * format.bytes(); }
   // From the first byte to the end of the last row.
   uint64_t span() const { return slice * (depth - 1) + pitch * (height - 1) + row_bytes(); }
-  // Of an element, or a part of one: `x` in bytes.
+  // The place of an element, or of a part of one: `x` in bytes.
   std::byte* at(uint64_t x, uint64_t y, uint64_t z) const {
     if (tile.row == 0) return host + z * slice + y * pitch + x;
     const uint64_t column = x / tile.row, row = y / tile.height, plane = z / tile.depth;
@@ -90,8 +90,8 @@ struct ImageTable {
   const Surface* surface(uint64_t handle) const;
 };
 
-// What a fetch gives: four channels, those that the image does not have zero. Floating-point values
-// where fetches of the texture give these, else integers extended to 32 bits.
+// The result of a fetch: four channels, zero if the image does not have them. Floating-point values
+// if fetches of the texture give these, else integers extended to 32 bits.
 struct Texel {
   uint32_t bits[4] = {};
 };

@@ -107,11 +107,11 @@ struct Launch {
   bool cooperative = false;                  // its blocks may wait for one another
   // Takes what the kernel prints, a piece at a time.
   std::function<void(std::string_view)> print;
-  // What %globaltimer says first, in nanoseconds; none: it says the host's time.
+  // The first value of %globaltimer, in nanoseconds; none: it says the host's time.
   std::optional<uint64_t> timer;
 };
 
-// What a launch came to. Memory is counted in sectors of 32 bytes: each access of a warp counts the
+// Totals of a launch. Memory is counted in sectors of 32 bytes: each access of a warp counts the
 // sectors of its lanes, in the order of the lanes one that follows its like only once. There is no
 // cache. An access that reaches several extents counts as the first lane's. Each lane's access to a
 // texture or surface counts as one sector.

@@ -253,7 +253,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return cuCtxGetDevice_v2(device, nullptr);
 }
 
-// Of a primary context also before it is initialised, and behind its end.
+// Answers for a primary context also before it is initialised, and after its end.
 CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
   return in_driver([&](Driver& state) {
     const auto& stack = context_stack();

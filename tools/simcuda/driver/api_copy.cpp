@@ -29,7 +29,7 @@ struct End {
   uint64_t address = 0;
   uint64_t pitch = 0, slice = 0;
   Place place = Place::kAny;
-  // Of an array instead: where in it, x in bytes.
+  // If the end is an array: the place in it, x in bytes.
   std::shared_ptr<const Array> array = nullptr;
   uint64_t x = 0, y = 0, z = 0;
 };

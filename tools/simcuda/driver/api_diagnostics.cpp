@@ -73,7 +73,7 @@ CUresult CoreDumps::get(uint64_t context, CUcoredumpSettings attribute, void* va
 CUresult CoreDumps::set(uint64_t context, CUcoredumpSettings attribute, const void* value,
                         const size_t* size) {
   if (!is_known(attribute) || value == nullptr || size == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // What is asked for from outside is of the whole process.
+  // A trigger from outside concerns the whole process.
   const bool of_process =
       attribute == CU_COREDUMP_PIPE || attribute == CU_COREDUMP_ENABLE_USER_TRIGGER;
   if (context != kGlobal && of_process) return CUDA_ERROR_NOT_PERMITTED;

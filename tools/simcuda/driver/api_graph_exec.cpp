@@ -109,8 +109,8 @@ CUresult bind_to_memory(Driver& state, Context& context, const Memory::Hold& hol
   return CUDA_SUCCESS;
 }
 
-// What a launch does with memory of graphs, by the order of the calls: all that it allocates is
-// there while its work is queued. Put back where the launch fails.
+// The effect of a launch on memory of graphs, by the order of the calls: all that it allocates is
+// there while its work is queued. Undone if the launch fails.
 class LaunchMemory {
  public:
   LaunchMemory(GraphMemory& memory, const std::vector<const Step*>& steps) : memory_(memory) {
@@ -172,8 +172,8 @@ Point submit_step(Driver& state, Context& context, const Stream& stream, const W
   return context.submit(stream, std::move(task), Context::When::kHealthy, std::move(after));
 }
 
-// All steps on one stream, one after the other, in an order that the graph allows. What fails to be
-// bound to memory fails the launch before any of it is queued.
+// All steps on one stream, one after the other, in an order that the graph allows. If a step cannot
+// be bound to memory, the launch fails before any step is queued.
 CUresult launch(Driver& state, Context& context, const Stream& stream, GraphExec& exec) {
   std::vector<const Step*> steps;
   flatten(exec, &steps);
@@ -356,7 +356,7 @@ CUresult cuGraphExecDestroy(CUgraphExec handle) {
   const CUresult result = simcuda::with_graphs([&](Driver& state) {
     const auto exec = state.graphs.execs.find(handle);
     if (!exec) return CUDA_ERROR_INVALID_VALUE;
-    // What its launches use is not destroyed under them.
+    // Objects that its launches use are not destroyed under them.
     if (!exec->objects.empty()) last = exec->last;
     state.graphs.destroy(exec);
     return CUDA_SUCCESS;

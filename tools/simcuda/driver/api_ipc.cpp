@@ -1,6 +1,6 @@
-// Memory and events that processes share. What is exported becomes a file without a name; its
-// handle says where the exporting process has it, and who opens the handle maps that file, by
-// /proc.
+// Memory and events that processes share. An exported object becomes a file without a name. Its
+// handle says where the exporting process has the file. A process that opens the handle maps the
+// file, by /proc.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr char kMagic[8] = {'s', 'i', 'm', 'c', 'u', 'd', 'a', 'M'};
 
-// What a handle holds.
+// The contents of a handle.
 struct SharedMemory {
   char magic[8];
   int32_t process;

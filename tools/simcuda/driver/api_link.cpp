@@ -1,4 +1,4 @@
-// Linking of code. What comes of it is PTX again, in one text.
+// Linking of code. The result is PTX again, in one text.
 
 #include <mutex>
 #include <set>

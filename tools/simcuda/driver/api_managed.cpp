@@ -55,7 +55,7 @@ struct Places {
   }
 };
 
-// What nobody needs becomes junk where its stream comes to it.
+// Discarded memory becomes junk when its stream comes to the discard.
 void make_junk(const std::vector<std::pair<std::byte*, size_t>>& ranges) {
   for (const auto& [bytes, size] : ranges) std::memset(bytes, 0xd5, size);
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned kOverrideFormat = 1;  // CU_TRSA_OVERRIDE_FORMAT
 constexpr uint64_t kAddressAlign = 512;
 
-// What kernels that are launched from now on fetch from.
+// Sets the texture that kernels launched from now on fetch from.
 void bind(Driver& state, const TextureReference& reference) {
   if (reference.object == 0) return;  // of no module
   CUDA_RESOURCE_DESC resource = reference.resource;

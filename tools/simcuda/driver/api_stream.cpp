@@ -34,8 +34,8 @@ bool is_stream_attribute(CUstreamAttrID attribute) {
   }
 }
 
-// What a synchronisation with a stream waits for: its own work, and for the legacy default stream
-// also the work that its next operation would wait for.
+// The points that a synchronisation with a stream waits for: its own work. For the legacy default
+// stream, they include the work that its next operation would wait for.
 std::vector<Point> due(Context& context, Stream& stream) {
   std::vector<Point> points;
   if (stream.legacy) points = context.pending(false);
@@ -98,7 +98,7 @@ CUresult check_stream(Driver& state, const Stream& stream) {
   return state.captures.check_unsafe();
 }
 
-// What a stream does that waits for an event: where processes share it, for their records, too.
+// The task of a stream that waits for an event. If processes share it, it waits for their records.
 WorkQueue::Task wait_for_others(Driver& state, Context& context, Event& event) {
   if (!event.shared) return [] {};
   return [&context, clock = state.engines.clock(), shared = event.shared,
@@ -107,7 +107,7 @@ WorkQueue::Task wait_for_others(Driver& state, Context& context, Event& event) {
   };
 }
 
-// What a call about an event's place in its stream needs.
+// Checks that a call may ask for the event's place in its stream.
 CUresult check_event(Driver& state, Event& event) {
   if (event.captured().capture) return CUDA_ERROR_CAPTURED_EVENT;
   return state.captures.check_unsafe();

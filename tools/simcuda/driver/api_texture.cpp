@@ -68,7 +68,7 @@ CUresult image_of_memory(Driver& state, const CUDA_RESOURCE_DESC& resource, Imag
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-// What the texture is of; `image` is its shape.
+// Binds the texture to its resource; `image` becomes its shape.
 CUresult bind(Driver& state, TextureObject* texture, Image* image) {
   const CUDA_RESOURCE_DESC& resource = texture->resource;
   if (resource.resType == CU_RESOURCE_TYPE_ARRAY) {

@@ -82,7 +82,7 @@ class Arrays {
   // Takes away all that a context made.
   void remove_all(CUcontext context);
 
-  // What kernels that are launched now can reach. Keeps the bytes of arrays.
+  // Textures and surfaces that kernels launched now can reach. Keeps the bytes of arrays.
   std::shared_ptr<const ImageTable> table() const;
 
  private:
@@ -93,7 +93,7 @@ class Arrays {
 };
 
 struct Driver;
-// What a texture of the resource is, or why there is none.
+// Describes a texture of the resource, or returns why there is none.
 CUresult describe_texture(Driver& state, CUcontext context, const CUDA_RESOURCE_DESC& resource,
                           const CUDA_TEXTURE_DESC& description, TextureObject* texture);
 

@@ -9,7 +9,7 @@
 
 namespace simcuda {
 
-// What memory is mapped and committed by: also the granule of virtual memory management.
+// The unit in which memory is mapped and committed: also the granule of virtual memory management.
 inline constexpr uint64_t kGranule = uint64_t{2} << 20;
 
 constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {

@@ -248,7 +248,7 @@ std::optional<CUresult> Captures::wait_event(const Stream& stream, Event& event)
     return CUDA_ERROR_STREAM_CAPTURE_MERGE;
   }
   auto& heads = capture->members.at(stream.queue.get()).heads;
-  // What comes before another head anyway need not be one.
+  // A node that comes before another head anyway need not be a head.
   const auto past = past_of(heads);
   for (const auto& head : captured.heads) {
     if (!past.contains(head.get()) && !contains(heads, head)) heads.push_back(head);

@@ -1,7 +1,7 @@
 // Streams that are captured: what is asked of them becomes nodes of a graph, and nothing runs.
 //
-// Thread-safe. What CUDA does not allow while a capture is open is an error here and makes the
-// capture invalid; cuStreamEndCapture then says so.
+// Thread-safe. A call that CUDA does not allow while a capture is open is an error here and makes
+// the capture invalid; cuStreamEndCapture then says so.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ struct Capture {
   bool invalid = false;
   bool open = true;
   std::map<const WorkQueue*, Member> members;
-  // What came last in members that are gone: it has to be joined all the same.
+  // The last nodes of members that are gone: they have to be joined all the same.
   std::vector<std::shared_ptr<GraphNode>> left;
 };
 
@@ -55,7 +55,7 @@ class Captures {
   CUresult begin(const Stream& stream, CUstreamCaptureMode mode,
                  const std::shared_ptr<Graph>& graph = nullptr,
                  std::vector<std::shared_ptr<GraphNode>> heads = {});
-  // What the stream's next node comes after is `nodes`, too, or these alone.
+  // The stream's next node also comes after `nodes`; with `replace`, after these alone.
   CUresult set_heads(const Stream& stream, const CUgraphNode* nodes, size_t count, bool replace);
   CUresult end(const Stream& stream, CUgraph* graph);
   CUresult info(const Stream& stream, Info* info);

@@ -61,7 +61,7 @@ class Context : public std::enable_shared_from_this<Context> {
   // have waited for room in the queue, before they took a Memory::Hold.
   Point submit(const Stream& stream, WorkQueue::Task task, When when = When::kHealthy,
                std::vector<Point> after = {});
-  // What a legacy default stream operation would wait for: everything in blocking streams; with
+  // The work that a legacy default stream operation would wait for: all in blocking streams; with
   // `all`, every stream.
   std::vector<Point> pending(bool all);
   // Waits for all that has been queued, and shows what kernels have printed.

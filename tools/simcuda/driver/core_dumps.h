@@ -1,4 +1,4 @@
-// What programs ask of core dumps: kept and told; there are none.
+// Settings of core dumps: kept and told to programs that ask; there are none.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 namespace simcuda {
 namespace {
 
-// What is left to read, and what has been written. All that goes wrong is remembered.
+// The input left to read, and the output written so far. Any error is remembered.
 class Pieces {
  public:
   Pieces(std::span<const std::byte> in, std::span<std::byte> out) : in_(in), out_(out) {}

@@ -1,4 +1,4 @@
-// What the device decompresses: raw Deflate, Snappy's and LZ4's block formats.
+// Formats that the device decompresses: raw Deflate, Snappy's and LZ4's block formats.
 #pragma once
 
 #include <cstddef>

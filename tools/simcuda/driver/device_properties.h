@@ -16,7 +16,7 @@ inline constexpr int kWarp = 32;
 inline constexpr int kDecompressAlgorithms = 7;    // Deflate, Snappy, LZ4
 inline constexpr int kMostToDecompress = 4 << 20;  // bytes, of one piece
 
-// What depends on the compute capability (10 * major + minor).
+// Properties that depend on the compute capability (10 * major + minor).
 struct DeviceProperties {
   int shared_per_block_optin = 0;     // bytes
   int shared_per_multiprocessor = 0;  // bytes

@@ -81,7 +81,7 @@ struct Driver {
 
   // The thread's current context.
   CUresult current(std::shared_ptr<Context>* context);
-  // What a stream argument names; the null stream and the special ones need a current context.
+  // The stream that an argument names; the null stream and the special ones need a current context.
   CUresult stream(CUstream handle, std::shared_ptr<Stream>* stream);
 };
 
@@ -92,7 +92,7 @@ CUresult initialise();
 // The thread's stack of contexts, the current one last.
 std::vector<CUcontext>& context_stack();
 
-// Of RuntimeTable.
+// RuntimeTable::primary_handle.
 CUresult primary_handle(CUcontext* context, CUdevice device);
 
 // While it lives, the thread runs a callback of the program, in which no driver call is allowed.

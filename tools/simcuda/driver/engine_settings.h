@@ -1,4 +1,4 @@
-// What the environment says about the devices' engines: how fast they are on the virtual clock,
+// Settings of the devices' engines in the environment: how fast they are on the virtual clock,
 // which faults are injected, and which engines are held. Read once, by cuInit.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace simcuda {
 
-// What does the work of streams; each device has one of each.
+// Engines do the work of streams; each device has one of each.
 enum class Engine : uint8_t {
   kCompute,   // kernels and sets
   kToHost,    // copies to the host
@@ -36,7 +36,7 @@ struct ClockSettings {
   uint64_t pace = 100;  // SIMCUDA_PACE: time of the host that is one unit of virtual time
 };
 
-// What can be made to fail.
+// Points where a fault can be injected.
 enum class FaultPoint : uint8_t {
   kAllocation,    // of device or managed memory
   kPinned,        // pinned memory, made or registered

@@ -17,7 +17,7 @@
 
 namespace simcuda {
 
-// What an operation did.
+// The amount of work that an operation did.
 struct Effort {
   uint64_t bytes = 0;         // moved; for a kernel, touched in device memory
   uint64_t host_bytes = 0;    // that a kernel or set touched in memory of the host

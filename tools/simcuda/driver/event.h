@@ -1,4 +1,4 @@
-// What CUevent names.
+// The object that a CUevent names.
 #pragma once
 
 #include <atomic>

@@ -8,8 +8,8 @@
 namespace simcuda {
 namespace {
 
-// Of the steps that could run, the one added last runs first, not the one that a program would
-// expect: so a dependency that it forgot shows.
+// The step added last runs first of all that could run, not the one that a program would expect.
+// So a dependency that the program forgot shows.
 std::optional<std::vector<size_t>> order_of(const std::vector<GraphExec::Step>& steps,
                                             size_t* stuck) {
   std::vector<size_t> waits_for(steps.size());

@@ -87,7 +87,7 @@ class Graphs {
   // Null where a dependency is no node of the graph, or there twice.
   std::shared_ptr<GraphNode> add(const std::shared_ptr<Graph>& graph,
                                  std::vector<std::shared_ptr<GraphNode>> after, Work work);
-  // Of a graph without memory.
+  // The graph must have no memory nodes.
   std::shared_ptr<Graph> clone(const Graph& graph);
   // Takes its handles away, and those of its nodes and their children.
   void destroy(const std::shared_ptr<Graph>& graph);
@@ -103,7 +103,7 @@ class Graphs {
   static void refer(UserObjects& objects, const std::shared_ptr<UserObject>& object,
                     unsigned count);
   void release(const std::shared_ptr<UserObject>& object, uint64_t count);
-  // Those that nothing refers to any more; to be destroyed without the lock.
+  // Objects that nothing refers to any more; to be destroyed without the lock.
   std::vector<std::shared_ptr<UserObject>> take_unreferenced() {
     return std::exchange(unreferenced_, {});
   }

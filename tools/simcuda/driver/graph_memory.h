@@ -35,7 +35,7 @@ class GraphMemory {
   // Memory that is not there yet, for a node of `owner`.
   CUresult create(const CUDA_MEM_ALLOC_NODE_PARAMS& params, CUgraph owner,
                   std::shared_ptr<GraphBlock>* block);
-  // What starts at `address`; null: nothing of a graph.
+  // The block that starts at `address`; null: none of a graph does.
   std::shared_ptr<GraphBlock> find(uint64_t address) const;
   void allocate(GraphBlock& block);
   void free(GraphBlock& block);
@@ -49,7 +49,7 @@ class GraphMemory {
   void reset_high(int device, CUgraphMem_attribute attribute);
 
  private:
-  // Bytes. What was allocated stays reserved until it is trimmed.
+  // Bytes. Memory that was allocated stays reserved until it is trimmed.
   struct Counts {
     uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
   };

@@ -1,4 +1,4 @@
-// What programs are told of the compiling of their code.
+// Tells programs about the compiling of their code.
 #pragma once
 
 #include <algorithm>

@@ -197,7 +197,7 @@ void Linker::add(std::string_view text, std::string name) {
   }
 }
 
-// What the newest of the texts needs.
+// The header has the newest version and the newest target of all the texts.
 std::string Linker::head() const {
   std::string version, target;
   for (const Unit& unit : units_) {
@@ -209,7 +209,7 @@ std::string Linker::head() const {
 
 Linker::Linked Linker::link() const {
   if (units_.empty()) return {{}, "there is nothing to link"};
-  // Who defines what all can see, and which names are taken by them.
+  // The unit and statement that define each name that all units can see. These names are taken.
   std::map<std::string, std::pair<const Unit*, const Statement*>> definitions;
   for (const Unit& unit : units_) {
     for (const Statement& statement : unit.statements) {

@@ -1,7 +1,7 @@
 // Joins texts of PTX into one, as a linker joins objects: what one declares as extern is what
 // another defines, and names that are a text's own stay apart from the same names in others.
 //
-// Texts are taken apart at module scope only. What is wrong inside of a function is found by
+// Texts are taken apart at module scope only. Errors inside of a function are found by
 // decode().
 #pragma once
 

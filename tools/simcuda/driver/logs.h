@@ -1,5 +1,5 @@
-// What this driver says of what goes wrong. Programs that ask to be told are called with each line;
-// where there is none it goes to standard error. The newest lines are kept for those who ask later.
+// This driver's messages about errors. Programs that ask to be told are called with each line;
+// if none asks, the line goes to standard error. The newest lines are kept for later readers.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ class Logs {
   size_t bytes_ = 0;         // of them
 };
 
-// Of the process: there may be something to say before there is a driver.
+// One for the process: there may be something to say before there is a driver.
 Logs& logs();
 
 }  // namespace simcuda

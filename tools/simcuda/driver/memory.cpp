@@ -140,7 +140,7 @@ std::optional<Allocation> Memory::give_back(uint64_t address) {
     return std::nullopt;
   }
   found->second.given_back = true;
-  // What is given back outlives the context that it was made in, until its pool drops it.
+  // Memory that is given back outlives the context that it was made in, until its pool drops it.
   found->second.context = nullptr;
   return found->second;
 }

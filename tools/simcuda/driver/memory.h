@@ -1,8 +1,8 @@
 // All memory that a device can reach, by address: device allocations, variables of modules, mapped
 // physical memory, managed and pinned memory.
 //
-// Thread safety: calls take Memory's lock themselves, except those that take a Hold. Who resolves
-// an address in order to hand bytes to a stream keeps the Hold until the work is queued. Removing
+// Thread safety: calls take Memory's lock themselves, except those that take a Hold. A caller that
+// resolves an address to hand bytes to a stream keeps the Hold until the work is queued. Removing
 // memory has two steps for that: retire() makes it unreachable for what is queued from then on, and
 // after the caller has waited for all work that was queued before, release() gives it back.
 #pragma once
@@ -44,7 +44,7 @@ struct Physical {
         usage(usage_),
         shareable(shareable_),
         heap_(&heap) {}
-  // Of another process, in whose heap it counts.
+  // Memory of another process, in whose heap it counts.
   Physical(PhysicalMemory::Imported file, uint64_t bytes_, int device_)
       : memory(file), bytes(bytes_), device(device_), shareable(true) {}
   ~Physical() {
@@ -77,7 +77,7 @@ struct Allocation {
   uint32_t readers = 0;         // devices that may read it, a bit each
   uint32_t writers = 0;         // devices whose kernels may write it
   bool sync_operations = false;
-  // Stream-ordered: the pool's own, or null. What has been given back to a pool is no longer the
+  // Stream-ordered: the pool's own, or null. Memory given back to a pool is no longer the
   // program's, but stays where it is, for work that is queued, until the pool lets go of it.
   CUmemoryPool pool = nullptr;
   bool given_back = false;
@@ -139,9 +139,9 @@ class Memory {
   // Step one for all that a context made.
   std::vector<Allocation> retire_all(CUcontext context);
 
-  // Stream-ordered memory. What starts at `address` is given back: only work that is queued, or
-  // ordered behind such work, may still use it. Where it is device memory of the program, what it
-  // was, else nothing.
+  // Stream-ordered memory. Gives back what starts at `address`: only work that is queued, or
+  // ordered after such work, may still use it. Returns the allocation if it is device memory of the
+  // program, else nothing.
   std::optional<Allocation> give_back(uint64_t address);
   // Memory that was given back is an allocation again, of `size` bytes; the host's view of it.
   std::byte* reuse(uint64_t address, uint64_t size);
@@ -156,7 +156,7 @@ class Memory {
   bool of_pool(uint64_t address) const;
   // That the memory at the address was made in; null where it is of none, or there is none.
   CUcontext context_of(uint64_t address) const;
-  // Who may use all memory of a pool, a bit for each device.
+  // Sets the devices that may use all memory of a pool, a bit for each.
   void set_pool_access(CUmemoryPool pool, uint32_t readers, uint32_t writers);
 
   // The file of the allocation that holds `address`, for other processes; the allocation itself.
@@ -179,7 +179,7 @@ class Memory {
   // No host pointer ever lies here, allocated or not.
   bool is_device_address(uint64_t address) const { return address >= low_ && address < high_; }
 
-  // What kernels of a device can reach at this moment.
+  // The memory that kernels of a device can reach at this moment.
   std::shared_ptr<const ExtentTable> table(int device);
 
   uint64_t capacity(int device) const { return heaps_[device]->capacity(); }

@@ -84,7 +84,7 @@ struct Library {
   std::map<CUcontext, std::shared_ptr<Module>> modules;  // guarded by mutex
 };
 
-// What went wrong with an image, for people; also goes to the program's own log buffer.
+// Says what went wrong with an image, for people; also goes to the program's own log buffer.
 struct LoadLog {
   std::string error;
 };

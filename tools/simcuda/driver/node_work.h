@@ -1,5 +1,5 @@
-// What a graph's node does, from the parameters of the calls that add and change nodes: checked, as
-// those calls do.
+// The work of a graph's node, from the parameters of the calls that add and change nodes: checked,
+// as those calls do.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,10 @@ CUresult work_of(Driver& state, const CUDA_CHILD_GRAPH_NODE_PARAMS& params, Work
 CUresult work_of(Driver& state, const CUDA_EVENT_RECORD_NODE_PARAMS& params, Work* work);
 CUresult work_of(Driver& state, const CUDA_EVENT_WAIT_NODE_PARAMS& params, Work* work);
 CUresult work_of(Driver& state, const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1& params, Work* work);
-// Of the kinds above; CUDA_ERROR_NOT_SUPPORTED for others that there are.
+// For nodes of the kinds above; CUDA_ERROR_NOT_SUPPORTED for other kinds that there are.
 CUresult work_of(Driver& state, const CUgraphNodeParams& params, Work* work);
 
-// Of a node of `graph` that allocates memory, whose address is told.
+// For a node of `graph` that allocates memory; `params` tells its address.
 CUresult alloc_work(Driver& state, CUgraph graph, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work);
 CUresult free_work(Driver& state, CUgraph graph, CUdeviceptr address, Work* work);
 

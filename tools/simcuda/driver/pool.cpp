@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kAlign = 512;
 constexpr uint64_t kSmall = uint64_t{1} << 20;  // as the device's heap has it
 
-// What a block takes of its pool.
+// The bytes that a block takes of its pool.
 uint64_t capacity_of(uint64_t size) {
   return round_up(size, size <= kSmall ? kAlign : kGranule);
 }

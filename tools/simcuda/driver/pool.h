@@ -56,7 +56,7 @@ class Pools {
   // Null: no such pool.
   std::shared_ptr<Pool> find(CUmemoryPool handle);
   std::shared_ptr<Pool> create(int device, uint64_t most, unsigned usage);
-  // What is still in use stays, and goes once it is given back.
+  // Memory that is still in use stays, and goes once it is given back.
   CUresult destroy(CUmemoryPool handle);
 
   CUresult allocate(Pool& pool, const Stream& stream, uint64_t size, uint64_t* address);

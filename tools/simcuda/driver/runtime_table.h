@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What simcuda's runtime asks of simcuda's driver beside the public calls: by cuGetExportTable, as
-// CUDA's runtime asks CUDA's driver. The contents are ours.
+// Functions of simcuda's driver, besides the public calls, for simcuda's runtime. It asks for them
+// by cuGetExportTable, as CUDA's runtime asks CUDA's driver. The contents are ours.
 #pragma once
 
 #include "interpose/cuda_abi.h"

@@ -1,4 +1,4 @@
-// What the environment says about the devices to simulate. Read once, by cuInit.
+// Settings of the devices to simulate, from the environment. Read once, by cuInit.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ class SparseArray {
   CUDA_ARRAY_SPARSE_PROPERTIES properties() const;
   // Which tiles are meant, in the order in which they take memory. False: there are no such.
   bool find(const CUarrayMapInfo& info, std::vector<uint64_t>* tiles) const;
-  // Thread-safe. What is mapped lives as long as it is. False: the host has no room for it.
+  // Thread-safe. Memory lives as long as it is mapped. False: the host has no room for it.
   bool map(uint64_t tile, std::shared_ptr<const Physical> memory, uint64_t offset);
   bool unmap(uint64_t tile);
 

@@ -1,4 +1,4 @@
-// What the process did, as counters that another process can read at any time.
+// Counts what the process did, in counters that another process can read at any time.
 //
 // SIMCUDA_STATS names a file of little-endian 64-bit counters, mapped shared, so that it is right
 // up to the last instruction even when the process is killed. Processes that name the same file add

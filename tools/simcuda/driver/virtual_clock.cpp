@@ -13,7 +13,7 @@ namespace {
 
 using Wall = std::chrono::steady_clock;
 
-// Who sleeps for less than this is awake again before the clock goes on by itself.
+// A thread that sleeps for less than this is awake again before the clock goes on by itself.
 constexpr auto kShortSleep = std::chrono::microseconds(200);
 
 // Whether a thread of this process waits for something other than a disk.

@@ -3,7 +3,7 @@
 // interpreter takes. The model is described in tools/simcuda/README.md.
 //
 // The clock stands still while anything happens at this very moment: each thread of a stream that
-// is awake holds it. Whoever wakes such a thread takes the hold for it, so that no time passes
+// is awake holds it. The waker of such a thread takes the hold for it, so that no time passes
 // while the thread gets going, and an operation begins exactly when what it waited for ended. When
 // nobody holds it, the clock runs towards the next end of an operation, SIMCUDA_PACE times slower
 // than the host's; and at once where every thread of the host that uses the driver waits in it.
@@ -24,7 +24,7 @@
 
 namespace simcuda {
 
-// Who waits: a stream's thread, or one of the host's.
+// The thread that waits: a stream's, or one of the host's.
 enum class Sleeper : uint8_t { kStream, kHost };
 
 // Does one operation after the other: an engine of a device, or a link to another device.

@@ -1,5 +1,5 @@
-// What streams and graphs queue: kernels, copies, sets and functions of the host, as the program
-// asked for them, checked, and not yet bound to memory.
+// Work that streams and graphs queue: kernels, copies, sets and functions of the host, as the
+// program asked for them, checked, and not yet bound to memory.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,7 @@ CUresult check_kernel(Driver& driver, Context& context, CUfunction function, con
                       KernelCall* call);
 // Makes the launch a cooperative one, where all its blocks fit on the device at once.
 CUresult make_cooperative(Driver& driver, KernelCall* call);
-// Tasks for a stream. Those of copies, sets and words are bound to memory: whoever gets them keeps
+// Tasks for a stream. Tasks of copies, sets and words are bound to memory: the caller keeps
 // the Hold until they are queued, in a stream of `context`. A kernel's takes Memory's lock itself.
 CUresult kernel_task(Driver& driver, const KernelCall& call, WorkQueue::Task* task);
 CUresult copy_task(Driver& driver, Context& context, const Memory::Hold& hold,

@@ -19,7 +19,7 @@ namespace simcuda {
 
 class WorkQueue;
 
-// What lies before a place in a queue: of other queues, by their ids, the last task.
+// The last task of each other queue, by its id, that lies before a place in a queue.
 using Past = std::map<uint64_t, uint64_t>;
 
 // A place in a queue: reached when the task of that number, and so all before it, is done.

@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kBarrierBytes = 8;
 constexpr uint32_t kBulkUnit = 16;
 
-// Of a barrier in shared memory, whose 64 bits only these instructions look into.
+// The state of a barrier in shared memory, whose 64 bits only these instructions look into.
 struct MessageBarrier {
   uint32_t expected = 0;  // arrivals in each phase
   uint32_t pending = 0;   // arrivals that are missing in the current one

@@ -9,7 +9,7 @@
 
 namespace simcuda {
 
-// What all blocks of a launch share.
+// State that all blocks of a launch share.
 struct LaunchContext {
   const Launch* launch = nullptr;
   const ExtentTable* memory = nullptr;  // the launch's, and the workspace

@@ -19,7 +19,7 @@ namespace simcuda {
 // Where functions live, 16 bytes apart: no memory is there, the addresses only name code.
 inline constexpr uint64_t kCodeWindow = kParameterWindow + (uint64_t{1} << 40);
 inline constexpr uint64_t kCodeStep = 16;
-// Of a cooperative launch, for what its blocks wait for one another with: only it has memory there.
+// The blocks of a cooperative launch wait for one another by memory here. No other launch has it.
 inline constexpr uint64_t kWorkspace = kCodeWindow + (uint64_t{1} << 40);
 inline constexpr uint64_t kWorkspaceBytes = 64;
 // Bytes of shared memory behind the block's own that code of NVIDIA's headers may use.

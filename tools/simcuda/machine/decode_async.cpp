@@ -158,7 +158,7 @@ void Decoder::message_barrier() {
   op.flags = access.flags;
   op.code = access.code;
   op.hint = access.hint;
-  // Whoever waits asks again and again: let those run that it waits for.
+  // A waiting lane asks again and again: let the lanes that it waits for run.
   if (waits) op.kind = OpKind::kYield;
 }
 

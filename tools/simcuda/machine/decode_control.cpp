@@ -325,8 +325,8 @@ void Decoder::elect() {
   emit_sync(SyncOp::kElect, {d, p, kNoSlot, kNoSlot, kNoSlot, members});
 }
 
-// A cluster is one block here. Who has arrived waits in `wait` for the others to come there: that
-// is later than it would have to be, never earlier.
+// A cluster is one block here. Lanes that have arrived wait in `wait` for the others to come there.
+// That is later than it would have to be, never earlier.
 void Decoder::cluster_barrier() {
   Modifiers mods(in_->modifiers);
   mods.take("cluster");

@@ -53,7 +53,7 @@ std::optional<Size> size_of(std::string_view name) {
   return at == end ? std::optional(size) : std::nullopt;
 }
 
-// What the modifiers of mma and wmma say, in any order but that of the types and layouts.
+// The modifiers of mma and wmma, in any order but that of the types and layouts.
 struct Words {
   std::optional<Size> size;
   std::vector<Element> elements;
@@ -100,7 +100,7 @@ bool is_integer(Element element) {
          element == Element::kU4 || element == Element::kB1;
 }
 
-// Of a product, by the type of its factors; sums are s32, f64, f32 or, for f16, f16.
+// The sizes of a product, by the type of its factors; sums are s32, f64, f32 or, for f16, f16.
 bool is_known(const std::vector<Size>& sizes, const Size& size) {
   return std::find(sizes.begin(), sizes.end(), size) != sizes.end();
 }
@@ -163,7 +163,7 @@ bool is_sum_of(Element sum, Element factor) {
   return sum == Element::kF32 || (factor == Element::kF16 && sum == Element::kF16);
 }
 
-// Of wmma a lane holds elements of some matrices several times.
+// A lane holds elements of some matrices of wmma several times.
 uint32_t opaque_registers(const Matrix& m) {
   const bool repeats = m.element == Element::kF16 && m.role != Role::kC;
   return repeats ? 8 : registers_of(m);
@@ -272,7 +272,7 @@ void Decoder::wmma() {
 
 void Decoder::wmma_product() {
   const Words w = read_words(in_->modifiers);
-  // Of f16 only the sums are named: d, c.
+  // For factors of f16 only the sums are named: d, c.
   const bool halves = w.elements.size() == 2;
   if ((!halves && w.elements.size() != 4) || w.rows.size() != 2) {
     return fail("no such form of the instruction");

@@ -15,7 +15,7 @@ uint64_t low(uint64_t value, uint32_t bits) {
   return bits >= 64 ? value : value & ((uint64_t{1} << bits) - 1);
 }
 
-// What the source says as a double, as the float nearest to it.
+// The float nearest to the double that the source says.
 uint64_t single(uint64_t double_bits) {
   double d = 0;
   std::memcpy(&d, &double_bits, sizeof d);

@@ -1,4 +1,4 @@
-// From the syntax tree to operations. What is not known exactly is refused.
+// From the syntax tree to operations. Code that is not known exactly is refused.
 #pragma once
 
 #include <initializer_list>

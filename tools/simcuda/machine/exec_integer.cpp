@@ -143,8 +143,8 @@ struct Sad {
   }
 };
 
-// What division by zero gives is not specified by PTX; we take what the hardware is known to give:
-// all ones for the quotient, the dividend for the remainder.
+// PTX does not specify the result of division by zero; we take the one that the hardware is known
+// to give: all ones for the quotient, the dividend for the remainder.
 struct Div {
   template <class T>
   static T of(T a, T b) {

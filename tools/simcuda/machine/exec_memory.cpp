@@ -267,7 +267,7 @@ inline void put(std::byte* at, T v, bool strong) {
   }
 }
 
-// What lies in memory, extended by its sign or zeros to the register.
+// A value from memory, extended by its sign or zeros to the register.
 template <class T, class R>
 inline R extended(T v) {
   if constexpr (kIsSigned<T>) return R(typename Related<R>::S(v));

@@ -211,7 +211,7 @@ struct Handlers {
   // upper half.
   Handler (*to_half)(Num from, Half to);
   Handler (*from_half)(Half from, Num to);
-  // Two f32, the first for the upper half. What is too large becomes the largest number.
+  // Two f32, the first for the upper half. A value that is too large becomes the largest number.
   Handler (*to_float8)(Float8 to);
   Handler (*from_float8)(Float8 from);  // to f16x2
   // f32 to the nearest of its numbers that have 10 bits of mantissa. Ties: to even, or away from 0.

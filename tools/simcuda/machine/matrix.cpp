@@ -229,7 +229,7 @@ bool multiply(WarpView& w, const Op& op, uint32_t) {
   return true;
 }
 
-// What is moved at a time: an element, or a register of elements smaller than a byte.
+// The bits moved at a time: those of an element, or a register of elements smaller than a byte.
 uint32_t unit_bits(Element element) {
   return bits_of(element) < 8 ? 32 : bits_of(element);
 }
@@ -293,7 +293,7 @@ bool store(WarpView& w, const Op& op, uint32_t mask) {
                      });
 }
 
-// Of 8 by 8 matrices of two bytes each: where a lane's lower and upper half are, as bytes in a row.
+// Where a lane's lower and upper half are in 8 by 8 matrices of two bytes each, as bytes in a row.
 struct Pair {
   uint32_t row[2];
   uint32_t byte[2];

@@ -42,7 +42,7 @@ struct MatrixSite {
   bool bits_and = false;  // products of bits: and, not xor
   Matrix a, b, c, d;      // a load or store: d
 
-  // Of a load or store.
+  // For a load or store.
   bool row_major = true;
   int32_t base = kNoSlot;     // generic address
   int32_t stride = kNoSlot;   // elements between rows or columns

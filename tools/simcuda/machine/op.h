@@ -25,7 +25,7 @@ inline constexpr uint32_t kMaxSlots = 7;
 // False: the view's fault is set and the launch ends.
 using Handler = bool (*)(WarpView&, const Op&, uint32_t mask);
 
-// What the run loop does with an operation.
+// The run loop's treatment of an operation.
 enum class OpKind : uint8_t {
   kPlain,   // call the handler, go on with the next
   kBranch,  // to `target`
@@ -80,7 +80,7 @@ enum class AccessFault : uint8_t {
 
 inline constexpr uint32_t kHints = 64;
 
-// Of memory, in all accesses of a launch so far.
+// Counts sectors of memory, in all accesses of a launch so far.
 inline constexpr uint64_t kSectorBytes = 32;
 struct Traffic {
   uint64_t device_sectors = 0;

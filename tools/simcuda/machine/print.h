@@ -1,4 +1,4 @@
-// What kernels print: vprintf, by the rules of CUDA's printf().
+// Output of kernels: vprintf, by the rules of CUDA's printf().
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace simcuda {
 inline constexpr std::string_view kPrintFunction = "vprintf";
 
 // Appends to `text` what a lane prints by the format at one generic address with the arguments at
-// another. What cannot be read is printed as '?'. Returns what printf() does on the device: the
-// number of arguments, -1 where there is no format.
+// another. Data that cannot be read is printed as '?'. Returns what printf() does on the device:
+// the number of arguments, -1 where there is no format.
 int32_t format(const WarpView& warp, uint32_t lane, uint64_t format, uint64_t arguments,
                std::string& text);
 

@@ -35,7 +35,7 @@ class Repetition {
   void keep(const Frame& frame);
   bool unchanged(const Frame& frame) const;
 
-  // What is kept; no frame: nothing is.
+  // The registers kept for comparison; no frame: there are none.
   const Frame* frame_ = nullptr;
   uint32_t place_ = 0;
   uint32_t mask_ = 0;

@@ -80,7 +80,7 @@ class Runner {
   Fault fault_;
 };
 
-// What the blocks of a cooperative launch wait for one another with: its size, and a barrier.
+// The memory by which blocks of a cooperative launch wait for one another: its size, and a barrier.
 struct Workspace {
   alignas(16) std::byte bytes[kWorkspaceBytes] = {};
   void add_to(ExtentTable& table) {

@@ -64,7 +64,7 @@ int64_t place(AddressMode mode, bool normalized, int64_t at, uint32_t size) {
   return std::clamp<int64_t>(at, 0, n - 1);
 }
 
-// A coordinate in texels. What is no number counts as 0, what is far away as less far.
+// A coordinate in texels. A NaN counts as 0, and one that is too far away as less far.
 double texels(double coordinate, bool normalized, uint32_t size) {
   constexpr double kFar = 1 << 30;
   const double value = std::isnan(coordinate) ? 0 : coordinate;

@@ -84,7 +84,7 @@ const std::unordered_map<std::string_view, SpecialRegister>& names() {
   return kNames;
 }
 
-// What does not differ between lanes.
+// Values that do not differ between lanes.
 uint64_t uniform_value(Special code, const Warp& warp) {
   LaunchContext& context = warp.block->context();
   const Launch& launch = *context.launch;
@@ -151,8 +151,8 @@ uint64_t uniform_value(Special code, const Warp& warp) {
   }
 }
 
-// What differs between lanes, for all of them: a decision for each lane would cost more than the
-// values do.
+// Values that differ between lanes, for all of them: a decision for each lane would cost more than
+// the values do.
 void lane_values(Special code, const Warp& warp, uint32_t (&values)[kLanes]) {
   const auto set = [&values](const auto& value) {
     for (uint32_t i = 0; i < kLanes; ++i) values[i] = value(i);

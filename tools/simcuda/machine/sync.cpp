@@ -1,4 +1,4 @@
-// What the lanes of a warp do together: shuffles, votes, matches, reductions.
+// Operations that the lanes of a warp do together: shuffles, votes, matches, reductions.
 #include <bit>
 #include <cstring>
 

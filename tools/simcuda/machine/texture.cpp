@@ -191,7 +191,7 @@ uint16_t half_bits(float value) {
   return formats::narrowed<formats::F16>(value, Rounding::kNearest);
 }
 
-// What a formatted store makes of a value in a channel.
+// Converts a value as a formatted store to a channel does.
 uint32_t in_channel(const TexelFormat& format, uint32_t value) {
   const uint32_t bits = format.channel_bytes * 8;
   switch (format.kind) {

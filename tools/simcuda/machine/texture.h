@@ -11,7 +11,7 @@ namespace simcuda {
 enum class TextureOp : uint8_t { kSample, kFetch, kGather, kQuery, kLoad, kStore, kReduce };
 enum class ImageQuery : uint8_t { kWidth, kHeight, kDepth, kArraySize, kLevels, kNormalized };
 enum class LevelFrom : uint8_t { kBase, kGiven, kGradient };
-// What an access outside of a surface does.
+// The effect of an access outside of a surface.
 enum class SurfaceEdge : uint8_t { kTrap, kClamp, kZero };
 
 // One such instruction: more operands than an Op has slots.

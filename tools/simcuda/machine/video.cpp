@@ -27,7 +27,7 @@ void pick(const Words& a, const Words& b, const VideoSite::Source& source, uint3
           Values& values) {
   const Words& from = source.at[element] < 32 ? a : b;
   const uint32_t at = source.at[element] % 32;
-  // What is above goes out to the left; the way back extends.
+  // Bits above the element go out to the left; the way back extends.
   const uint32_t above = 32 - source.bits - at;
   const uint32_t back = 32 - source.bits;
   for (uint32_t lane = 0; lane < kLanes; ++lane) {

@@ -23,7 +23,7 @@ struct VideoSite {
     kCompare,
     kMad,
   };
-  // What is done with the result and c.
+  // The operation on the result and c.
   enum class Second : uint8_t { kMerge, kAdd, kMin, kMax };
   // Where the elements of one source are, in bits from the beginning of a; b follows a.
   struct Source {
@@ -38,7 +38,7 @@ struct VideoSite {
   Source x, y;
   uint32_t elements = 1;
   uint32_t mask = 1;  // of the elements that count
-  // Of the destination: elements that are left out are c's.
+  // The elements of the destination; c gives the elements that are left out.
   uint32_t bits = 32;
   uint32_t at[4] = {};
   bool is_signed = false;

@@ -94,7 +94,7 @@ void exit_lanes(Warp& w, size_t index, uint32_t lanes) {
   w.live &= ~lanes;
   leave_frames(w, w.groups[mine].frame, lanes);
   w.groups.erase(w.groups.begin() + static_cast<ptrdiff_t>(mine));
-  // Who waits for these lanes must look again.
+  // Groups that wait for these lanes must look again.
   for (Group& g : w.groups) {
     if (g.state == Group::State::kAtSync) g.state = Group::State::kReady;
   }
@@ -176,7 +176,7 @@ class Turn {
   bool yielded_ = false;
 };
 
-// Who waits at a barrier, or for lanes that it has named, is found there.
+// A group that waits at a barrier, or for lanes that it has named, is found there.
 bool waits_for_members(const Group& g) {
   return g.state == Group::State::kAtBarrier ||
          (g.state == Group::State::kAtSync && g.members != 0);
@@ -257,8 +257,8 @@ void Turn::look_for_starving() {
   w_.taking_turns = true;
 }
 
-// The group can only look again. What it waits for may come from another warp, which runs first,
-// or from a group of this one, which has its turn after some looks in vain.
+// The group can only look again. Its wait may be ended by another warp, which runs first,
+// or by a group of this one, which has its turn after some looks in vain.
 void Turn::wait() {
   w_.elapsed += kLongestWait / kLooks;
   yielded_ = true;
@@ -438,7 +438,7 @@ bool Turn::call(size_t index, const Op& op, uint32_t mask) {
   return enter_function(callers, site, *target);
 }
 
-// What the first of the lanes gave to __assertfail: text, file, line and function, of which all but
+// The first lane's arguments to __assertfail, as a message: text, file, line and function. All but
 // the line are addresses of strings.
 std::string Turn::failed_assertion(size_t index, const CallSite& site) {
   const Group& g = w_.groups[index];

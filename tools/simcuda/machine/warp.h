@@ -66,7 +66,7 @@ struct Warp : WarpView {
   std::string fault_reason;  // where `fault` does not say it
 };
 
-// What ended a stretch of execution.
+// The reason that a stretch of execution ended.
 enum class Stop : uint8_t { kBlocked, kBudget, kDone, kFault };
 
 // Runs until the warp ends, can only wait, or has done about `budget` operations.

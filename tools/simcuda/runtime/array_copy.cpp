@@ -60,7 +60,7 @@ struct ArrayPlace {
   size_t x, y;  // in bytes, in rows
 };
 
-// What a linear copy needs to know of one of its sides.
+// One side of a linear copy, as far as the copy needs to know it.
 struct Line {
   size_t row_bytes = 0;  // 0: memory, which has no rows
   size_t at = 0;         // bytes from the array's beginning
@@ -81,7 +81,7 @@ cudaError_t line_of(const Driver& driver, const ArrayPlace& place, size_t count,
 }
 
 // Copies `count` bytes by as few rectangles as there can be: the rest of a row, whole rows, the
-// beginning of one. Of two arrays with rows of different sizes each row ends a rectangle.
+// beginning of one. If two arrays have rows of different sizes, each row ends a rectangle.
 template <class Call>
 cudaError_t copy_line(const Driver& driver, const ArrayPlace& to, void* dst, const ArrayPlace& from,
                       const void* src, size_t count, cudaMemcpyKind kind, const Call& call) {

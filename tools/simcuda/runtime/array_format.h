@@ -5,7 +5,7 @@
 
 namespace simcuda::runtime {
 
-// Of one channel; 0 for a format that arrays do not have here.
+// The bytes of one channel; 0 for a format that arrays do not have here.
 inline size_t channel_bytes(CUarray_format format) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:

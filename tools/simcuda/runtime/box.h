@@ -46,8 +46,8 @@ inline cudaError_t element_bytes(const Driver& driver, cudaArray_t array, size_t
   return status;
 }
 
-// What the program asks for. With an array, widths and its own positions are counted in its
-// elements.
+// The copy that the program asks for. With an array, widths and its own positions are counted in
+// its elements.
 inline cudaError_t box_of(const Driver& driver, const cudaMemcpy3DParms* p, CUDA_MEMCPY3D* out) {
   if (p == nullptr) return cudaErrorInvalidValue;
   size_t source_element = 1;

@@ -918,7 +918,7 @@ struct cudaDeviceProp {
   int reserved[56];
 };
 
-// What programs compiled by nvcc call behind the scenes.
+// Functions that programs compiled by nvcc call behind the scenes.
 CUDART_LINKAGE void** __cudaRegisterFatBinary(void* fatCubin);
 CUDART_LINKAGE void __cudaRegisterFatBinaryEnd(void** fatCubinHandle);
 CUDART_LINKAGE void __cudaUnregisterFatBinary(void** fatCubinHandle);

@@ -49,7 +49,7 @@ struct Driver {
   StreamCalls per_thread;  // the null stream is the calling thread's own
   Entry<decltype(::cuGetProcAddress_v2)> cuGetProcAddress;
 
-  // What every call of the runtime returns while the driver cannot be used: no library, too old a
+  // The error of every call of the runtime while the driver cannot be used: no library, too old a
   // driver, or cuInit failed. cudaSuccess otherwise.
   cudaError_t status = cudaErrorInsufficientDriver;
 };

@@ -213,7 +213,7 @@ cudaError_t with_symbol(const Driver& driver, const void* symbol, size_t offset,
   return call(reinterpret_cast<void*>(address + offset));
 }
 
-// What the driver says of a node that it has made goes back.
+// Copies back into `params` what the driver says of a node that it has made.
 template <class Call>
 cudaError_t with_node(const Driver& driver, cudaGraphNodeParams* params, const Call& call) {
   CUgraphNodeParams node{};

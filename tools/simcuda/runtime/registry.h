@@ -1,5 +1,5 @@
-// What programs compiled by nvcc register before main: fat binaries, and the kernels and variables
-// in them under the addresses that host code knows. Images are handed to the driver at first use.
+// Registrations by programs compiled by nvcc before main: fat binaries, and the kernels and
+// variables in them under the addresses that host code knows. Images go to the driver at first use.
 #pragma once
 
 #include <map>
@@ -47,8 +47,8 @@ class Registry {
   // `function` is what host code calls a kernel by, or a kernel handle that was given out before;
   // cudaErrorInvalidDeviceFunction if it is neither.
   cudaError_t find_kernel(const Driver& driver, const void* function, CUkernel* kernel);
-  // What find_kernel() knows the kernel by that has this function in the current context; null: it
-  // knows none.
+  // The key by which find_kernel() knows the kernel of this function in the current context; null:
+  // it knows none.
   const void* function_of(const Driver& driver, CUfunction function);
   // `symbol` is the variable in host code; cudaErrorInvalidSymbol if it is none.
   cudaError_t find_variable(const Driver& driver, const void* symbol, CUdeviceptr* address,

@@ -7,7 +7,7 @@ using namespace simcuda::runtime;
 
 namespace {
 
-// What cudaStreamAddCallback hands to the driver: the program's function wants a runtime error.
+// The data cudaStreamAddCallback hands to the driver: the program's function wants a runtime error.
 struct Callback {
   cudaStreamCallback_t function;
   void* user;
