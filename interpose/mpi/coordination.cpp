@@ -84,7 +84,7 @@ int Coordination::barrier(Handle communicator, CastBallot cast, Ballot& agreed) 
                                          library_->max, communicator);
   if (result != kSuccess) return result;
   Ballot earlier;
-  // What was wanted then is wanted still.
+  // A checkpoint that was wanted then is wanted still.
   if (complete_pending(earlier)) agreed.wanted = std::max(agreed.wanted, earlier.wanted);
   adopt(agreed);
   return result;

@@ -33,7 +33,7 @@ enum class Unready : int {
   kNoCuda,     // it has made no CUDA call yet
 };
 
-// What goes through the reduction: each number's greatest over the ranks counts.
+// The numbers that go through the reduction: the greatest of each over the ranks counts.
 struct Ballot {
   int wanted = 0;   // a checkpoint is due
   int unready = 0;  // Unready
@@ -45,7 +45,7 @@ struct Ballot {
 };
 inline constexpr int kBallotInts = sizeof(Ballot) / sizeof(int);
 
-// What each rank brings: asked for at each agreement.
+// Makes the ballot of this rank: called at each agreement.
 using CastBallot = Ballot (*)();
 
 class Coordination {
@@ -66,13 +66,13 @@ class Coordination {
   bool begin_collective();
   // Whether the barrier that has begun carries ballots, the same on all ranks.
   bool carries() const { return collectives_ >= next_agreement_ || is_due(); }
-  // In the place of one that does. What the reduction returned.
+  // Stands in for a barrier that carries ballots. Returns the result of the reduction.
   int barrier(Handle communicator, CastBallot cast, Ballot& agreed);
-  // Behind another collective. True: the ballots of all are known.
+  // After another collective. True: the ballots of all are known.
   bool after_collective(CastBallot cast, Ballot& agreed);
   // Returns when all ranks have called it: whether all are well.
   bool meet(bool well) const;
-  // Of anything, over all ranks; for what is settled once, at the start.
+  // The greatest of each number over all ranks; for what is settled once, at the start.
   bool greatest(const int* own, int* of_all, int count) const;
 
  private:

@@ -80,7 +80,7 @@ class ValueLog {
   // The next bytes of it, as many as there are.
   size_t take_bytes(void* to, size_t size);
   void add_bytes(const void* from, size_t size);
-  // What the last number was, taken or added.
+  // The last number, taken or added.
   int64_t previous() const { return now().previous; }
 
   bool ended() const { return ended_.load(std::memory_order_acquire); }
@@ -96,7 +96,7 @@ class ValueLog {
     }
   }
 
-  // What a clock that counts anew in each process lacks: known with the first number that is added.
+  // The lag of a clock that counts anew in each process: known with the first number that is added.
   int64_t offset = 0;
   bool has_offset = false;
 
@@ -166,7 +166,7 @@ bool restored();
 void stop_noting();
 // Every call is a real one.
 void stop();
-// Those of the calling thread.
+// The calls of the calling thread are real ones.
 void stop_in_this_thread();
 // The process was forked, by the calling thread.
 void begin_again_in_child();
