@@ -37,7 +37,7 @@ bool Coordination::begin_collective() {
 
 void Coordination::end() {
   if (!active()) return;
-  // Every rank has begun it, behind the same collective.
+  // Every rank has begun it, after the same collective.
   Ballot unused;
   (void)complete_pending(unused);
   (void)library_->comm_free(&communicator_);

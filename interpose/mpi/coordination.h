@@ -3,8 +3,8 @@
 // part, what failed), and the greatest of each number over all ranks is what all of them act upon.
 //
 // A barrier carries the ballots itself: it becomes a reduction of them over the same communicator,
-// which makes as many rounds. Other collectives carry data of the program's; behind one of them a
-// non-blocking reduction is begun, and completed behind the next one: by then every rank has begun
+// which makes as many rounds. Other collectives carry data of the program's; after one of them a
+// non-blocking reduction is begun, and completed after the next one: by then every rank has begun
 // it, so nobody waits for anybody. Where collectives follow each other fast, only one of several
 // does so; which ones is agreed by the ballots, too.
 //
@@ -40,7 +40,7 @@ struct Ballot {
   int ended = 0;    // this rank takes no more checkpoints
   int failed = 0;   // the last epoch that this rank had to give up
   int epoch = 1;    // the first that this rank has not used
-  int stride = 1;   // collectives until the next agreement behind one
+  int stride = 1;   // collectives until the next agreement after one
   int shares = 0;   // this rank has shared device memory, of its own or of another one
 };
 inline constexpr int kBallotInts = sizeof(Ballot) / sizeof(int);
@@ -50,7 +50,7 @@ using CastBallot = Ballot (*)();
 
 class Coordination {
  public:
-  // Behind MPI_Init, on all ranks. `every`: a checkpoint is due at each n-th collective, 0: at
+  // After MPI_Init, on all ranks. `every`: a checkpoint is due at each n-th collective, 0: at
   // none; the greatest over the ranks counts. False: there is nothing to agree upon, one rank, or
   // it failed.
   bool begin(const Library& library, const Ranks& ranks, uint64_t every);

@@ -102,7 +102,7 @@ void Process::count_collective() {
   if (coordination_.begin_collective()) Session::make_due_by_count();
 }
 
-// Behind a collective of all ranks. `agreed`: what the ballots came to, where they are known.
+// After a collective of all ranks. `agreed`: what the ballots came to, if they are known.
 void Process::decide(const char* name, const Ballot* agreed) {
   if (following() == nullptr) return;
   const uint64_t number = next_++;
@@ -276,7 +276,7 @@ bool Process::note_write(const char* name, const std::byte* first, uint64_t byte
   const uint64_t number = next_++;
   if (recorded(name, number)) return true;
   record(name, number, {});
-  // Behind the record, which waits for the cut that another thread may be making.
+  // After the record, which waits for the cut that another thread may be making.
   Session::about_to_write(first, bytes);
   return false;
 }

@@ -11,7 +11,7 @@
 
 namespace gpusnap::mpi {
 
-// As the launcher says it, or, behind MPI_Init, the library.
+// As the launcher says it, or, after MPI_Init, the library.
 Ranks ranks();
 // `job_run`: Manifest::job_run of what this process saves from now on.
 void set_ranks(const Ranks& ranks, uint64_t job_run);

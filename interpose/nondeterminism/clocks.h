@@ -44,7 +44,7 @@ void clock_was_at(Source source, int64_t number);
 // of the machine. `room`: for the result.
 //
 // Reckoned from what the calling thread was told last, or where it has never asked, any other; but
-// what is later than the first time that any thread was told behind those recorded comes from such
+// what is later than the first time that any thread was told after those recorded comes from such
 // a one, whatever the calling thread has been told.
 const timespec* real_moment(bool wall, const timespec* told, timespec& room);
 

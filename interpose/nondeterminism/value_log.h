@@ -5,7 +5,7 @@
 // Each thread of the program has a series of values for each source, in the order in which it asked
 // for them. Noted from the start of the process, whether it is ever followed or not, since programs
 // seed before they use CUDA: in memory of our own that is touched as far as it is used. A restored
-// process has the values of its checkpoint from its first line on; behind them a thread gets
+// process has the values of its checkpoint from its first line on; after them a thread gets
 // real ones, which are noted in their turn.
 //
 // Not counted is what the driver, MPI and we ask for, and what libraries ask for before this one
@@ -14,7 +14,7 @@
 //
 // A child that the program forks is another process: what its thread asks for from there on has
 // series of its own, "main+0" those of the first one. So either of them may be the one that uses
-// CUDA, and what neither has asked for in the recorded run is real. Not so behind vfork, whose
+// CUDA, and what neither has asked for in the recorded run is real. Not so after vfork, whose
 // child is its parent until it becomes another program.
 //
 // Only the calling thread adds to its series and takes from them, without a lock and without
