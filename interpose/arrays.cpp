@@ -14,7 +14,7 @@ constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Of one channel; 0: not a format that is known.
+// The size of one channel; 0: not a format that is known.
 uint64_t channel_bytes(CUarray_format format) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:

@@ -37,7 +37,7 @@ class Arrays {
   // There are arrays, textures or surfaces, or there have been.
   void note_object() { objects_ = true; }
   bool used() const { return objects_ || count_ != 0; }
-  // What a replay must repeat of a handle; 0: it is not known.
+  // The value that a replay must repeat for a handle; 0: it is not known.
   uint64_t known(CUarray array) const;
   uint64_t known(CUmipmappedArray array) const;
   // Its place in the order; 0: it is not known.
@@ -47,7 +47,7 @@ class Arrays {
   // At a cut, or before a checkpoint is loaded: there is a copy of each array, and of no other.
   Status make_copies();
   enum class Direction { kToCopies, kFromCopies };
-  // Of all arrays of a context, which is current. Waits for it.
+  // Copies all arrays of a context, which is current. Waits for it.
   Status move(Direction direction, CUcontext context, CUstream stream);
   std::vector<CUcontext> contexts() const;
   // Where the copy of an array is; 0 where there is none of that size.
@@ -55,8 +55,8 @@ class Arrays {
 
   // Device memory of ours in the context's device, which the program is not to find missing.
   uint64_t own_bytes(CUcontext context) const;
-  // No snapshot is on its way: the copies go, and are made again at the next cut. Of one context,
-  // or of all; they are to be unmapped, by the caller, who holds no lock.
+  // No snapshot is on its way: the copies of one context, or of all, go. They are made again at the
+  // next cut. The caller, who holds no lock, is to unmap them.
   [[nodiscard]] std::vector<MappedMemory> take_copies(std::optional<CUcontext> context);
   // The context has ended, and its arrays with it. No snapshot is on its way.
   [[nodiscard]] std::vector<MappedMemory> forget_context(CUcontext context);

@@ -58,7 +58,7 @@ void CallLock::share() {
 
 bool CallLock::wait_until(std::condition_variable& changed, Clock::time_point deadline) {
   if (biased_) {
-    // Whoever comes meanwhile, or has come, waits for held_ first and then for the mutex.
+    // A thread that comes meanwhile, or has come, waits for held_ first and then for the mutex.
     shared_.store(true, std::memory_order_seq_cst);
     mutex_.lock();
     biased_ = false;

@@ -8,7 +8,7 @@
 namespace gpusnap {
 
 namespace {
-// Of calls that are kept: some tens of megabytes.
+// The most calls that are kept: some tens of megabytes.
 constexpr size_t kMostSeen = 1 << 19;
 
 uint64_t digest_of(std::span<const uint64_t> words, std::string_view name) {

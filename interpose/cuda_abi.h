@@ -595,7 +595,7 @@ CUresult cuWaitExternalSemaphoresAsync(const CUexternalSemaphore* semaphores, co
 decltype(cuWaitExternalSemaphoresAsync) cuWaitExternalSemaphoresAsync_ptsz;
 CUresult cuGraphicsMapResources(unsigned count, CUgraphicsResource* resources, CUstream stream);
 decltype(cuGraphicsMapResources) cuGraphicsMapResources_ptsz;
-// Of cudaGL.h, cudaVDPAU.h and cudaEGL.h, whose own types are numbers and pointers here.
+// From cudaGL.h, cudaVDPAU.h and cudaEGL.h, whose own types are numbers and pointers here.
 CUresult cuGLCtxCreate(CUcontext* context, unsigned flags, CUdevice device);
 CUresult cuGLCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device);
 CUresult cuGLMapBufferObject(unsigned* address, unsigned* bytes, unsigned buffer);

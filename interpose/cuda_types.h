@@ -729,7 +729,7 @@ typedef CUlaunchAttributeValue CUkernelNodeAttrValue;
 typedef void (*CUhostFn)(void* user);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void* user);
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
-// What writes or waits for 32 bits has them in the low half of value64.
+// An operation that writes or waits for 32 bits has them in the low half of value64.
 typedef union CUstreamBatchMemOpParams_union {
   CUstreamBatchMemOpType operation;
   struct { CUstreamBatchMemOpType operation; CUdeviceptr address; cuuint64_t value64; unsigned flags; CUdeviceptr alias; } waitValue;
@@ -859,7 +859,7 @@ typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v2_st {
   CUstreamBatchMemOpParams* paramArray;
   unsigned flags;
 } CUDA_BATCH_MEM_OP_NODE_PARAMS_v2;
-// What a node of any kind does. Of kinds that are not followed nothing is read.
+// The parameters of a node of any kind. Nothing is read if the kind is not followed.
 typedef struct CUgraphNodeParams_st CUgraphNodeParams;
 struct CUgraphNodeParams_st {
   CUgraphNodeType type;

@@ -22,15 +22,15 @@ inline constexpr uint32_t kJournalVersion = 6;
 // Values of EntryHead::hook that are no hook.
 inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
 inline constexpr uint16_t kTableEntry = 0xfffe;  // names of the hooks, in order of their numbers
-// What follows is of another thread: its number in this part, its only word. Where it is the first
-// of that thread, the name is the thread's path (thread_path.h), and numbers count up from 0.
+// The next entries are of another thread: its number in this part is the only word. At the first
+// change to that thread the name is its path (thread_path.h). Numbers count up from 0.
 inline constexpr uint16_t kThreadEntry = 0xfffd;
 // A host function began to run here, or has ended: which, in the order in which they were launched,
 // is its only word. They are of no thread.
 inline constexpr uint16_t kCallbackEntry = 0xfffc;
 inline constexpr uint16_t kCallbackEndEntry = 0xfffb;
-// What came of an MPI call that depends on when messages arrive (mpi/outcomes.h): its name is the
-// call's, its first word the number of the call among those, its answer are numbers of 32 bits. A
+// The outcome of an MPI call that depends on when messages arrive (mpi/outcomes.h). Its name is the
+// call's, its first word the number of the call among those, its answer numbers of 32 bits. A
 // second word: so many such calls in a row had the same outcome.
 inline constexpr uint16_t kOutcomeEntry = 0xfffa;
 
@@ -126,7 +126,7 @@ struct CallKey {
 // Whether a call gives the device what the entry says, as far as is known. `arguments`: of a
 // kernel, see digest_arguments().
 inline bool same_data(uint64_t recorded, uint64_t now, bool arguments) {
-  // What could not be looked at in one of both runs is not known to differ.
+  // Data that could not be looked at in one of both runs is not known to differ.
   if (recorded == 0 || now == 0 || now == recorded) return true;
   return arguments && ((now ^ recorded) & kArgumentsKnown) != 0;
 }

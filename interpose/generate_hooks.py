@@ -226,7 +226,7 @@ const char* name_of(HookId id) {{ return entry_of(id).symbol; }}
 """
 
 
-# Of the functions of the C library that are exported, too.
+# The symbol versions of the C library's functions that are exported, too.
 LIBC_VERSIONS = ("2.2.5", "2.3.2", "2.3.3", "2.4", "2.7", "2.8", "2.11", "2.16", "2.17", "2.25", "2.28", "2.30", "2.34",
                  "2.36")
 

@@ -26,7 +26,7 @@ struct GraphCallback {
 
   bool idle() const { return launched.empty() && running == 0 && !kept; }
 };
-// What the driver is given: a CUhostFn of a GraphCallback.
+// The function that the driver is given: a CUhostFn of a GraphCallback.
 void run_graph_callback(void* callback);
 std::unique_ptr<GraphCallback> make_graph_callback(Session* session,
                                                    const CUDA_HOST_NODE_PARAMS& params);

@@ -40,7 +40,7 @@ class GraphMemoryPlaceholders {
   void note_memory(uint64_t address, Memory memory) { memory_[address] = memory; }
   bool has_memory(uint64_t address) const { return memory_.contains(address); }
   const std::map<uint64_t, Memory>& memory() const { return memory_; }
-  // Of those, the ones that no node allocates; they stay until they are forgotten.
+  // The addresses of such memory that no node allocates; they stay until they are forgotten.
   std::vector<uint64_t> without_node() const;
   void forget_memory(uint64_t address) { memory_.erase(address); }
 

@@ -96,7 +96,7 @@ void Graphs::read_memset(const CUDA_MEMSET_NODE_PARAMS& params, Node& node) {
 }
 
 std::string Graphs::read_copy(const CUDA_MEMCPY3D& copy, Node& node) {
-  // What an array holds is looked at in each cut.
+  // The content of an array is looked at in each cut.
   if (copy.dstMemoryType != CU_MEMORYTYPE_ARRAY) node.copies.push_back(copy);
   return {};
 }

@@ -28,8 +28,8 @@ class Graphs {
   Graphs(const Driver& driver, Modules& modules, const MemoryMap& memory)
       : driver_(driver), modules_(modules), memory_(memory) {}
 
-  // What a launch of a graph cannot be followed for, by name; empty: nothing. `hosts`: its
-  // functions of the host. `anew`: a launch frees what is left of the one before.
+  // Names what a launch of a graph cannot be followed for; empty: nothing. `hosts`: its functions
+  // of the host. `anew`: a launch frees what is left of the one before.
   std::string instantiated(CUgraphExec exec, CUgraph graph, std::vector<HostNodes::Node> hosts = {},
                            bool anew = false);
   std::string updated(CUgraphExec exec, CUgraph graph, std::vector<HostNodes::Node> hosts = {});
@@ -47,7 +47,7 @@ class Graphs {
   std::string set_host(CUgraphExec exec, CUgraphNode node, std::unique_ptr<GraphCallback> callback);
   std::string set_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
 
-  // Of one launch; of a graph that is not known, everything.
+  // Adds the writes of one launch; everything if the graph is not known.
   void add_writes(CUgraphExec exec, WriteSet& writes) const;
   uint64_t kernels(CUgraphExec exec) const;
   // Which it is, in the order in which graphs were instantiated.
@@ -68,7 +68,7 @@ class Graphs {
     uint64_t size = 0;  // bytes
     int device = 0;
   };
-  // What a launch does with memory that graphs allocate.
+  // The effect of a launch on memory that graphs allocate.
   struct Memory {
     std::vector<Allocation> lasting;    // allocated, and there afterwards
     std::vector<Allocation> transient;  // freed by the same launch

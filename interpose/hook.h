@@ -9,7 +9,7 @@
 
 namespace gpusnap {
 
-// What device memory a call may write: the table's column, where each is explained.
+// The device memory that a call may write: the table's column, where each is explained.
 enum class Writes : uint8_t { kNothing, kDestination, kKernel, kGraph, kFreed, kEverything };
 
 // One exported driver function. `real` is filled in by the resolvers, or by looking the symbol up
@@ -45,7 +45,7 @@ class Guard {
 // call is not this one, and may be that of an entry to come.
 struct EntryMismatch {};
 
-// What a handler gets beside the call's own arguments.
+// The parameter that a handler gets beside the call's own arguments.
 template <class F>
 struct Call;
 template <class R, class... A>

@@ -18,7 +18,7 @@ struct HookEntry {
   void* (*real)();
 };
 
-// What cuGetProcAddress answers for `name` from CUDA version `since` on, until a later row.
+// The answer of cuGetProcAddress for `name` from CUDA version `since` on, until a later row.
 struct NameEntry {
   const char* name;
   int since;

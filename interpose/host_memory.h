@@ -1,5 +1,5 @@
 // Memory that host and device both see (pinned, mapped, managed). It is host state: never loaded at
-// a restore. What the device changed in it is journaled where the host could first see it.
+// a restore. Changes by the device are journaled at the point where the host could first see them.
 //
 // Each range has a mirror: its content when it was last looked at, in the recording and in its
 // replay alike. A capture journals what differs from the mirror; the replay brings its mirror up to

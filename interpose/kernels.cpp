@@ -10,7 +10,7 @@ void Kernels::remove_code(uint64_t module) {
   code_.erase(module);
 }
 
-// Of all devices, where they are alike: a library's code may run on any of them.
+// The architecture of all devices; 0 if they differ: a library's code may run on any of them.
 uint32_t Kernels::device_arch() const {
   constexpr CUdevice kMostDevices = 64;
   uint32_t arch = 0;

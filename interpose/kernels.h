@@ -1,4 +1,4 @@
-// What the program's kernels may write, by the handles that the program has of them. A kernel is
+// The memory that the program's kernels may write, by the program's handles of them. A kernel is
 // looked at when the program first asks for a handle of it.
 //
 // One thread at a time.

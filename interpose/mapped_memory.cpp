@@ -10,7 +10,7 @@
 namespace gpusnap {
 
 namespace {
-// Who maps memory in the place of the program's own: it may be decompressed into.
+// Usage of memory in the place of the program's own: the program may decompress into it.
 unsigned short usage_of_own(const Driver& driver, int device) {
   int algorithms = 0;
   const CUresult asked = driver.cuDeviceGetAttribute(
@@ -77,8 +77,8 @@ CUdeviceptr first_of_ours(const Driver& driver) {
 }
 
 // Reserves at least `size` bytes at an address that no call of the program is given unless it asks
-// for it, different each time; elsewhere if there is no other way. What is ours must not lie where
-// a recording had memory of the program's: with several threads it is made a moment earlier or
+// for it, different each time; elsewhere if there is no other way. Our memory must not lie where
+// a recording had memory of the program's: with several threads ours is made a moment earlier or
 // later in a replay. `addresses`: how many.
 CUresult reserve_out_of_the_way(const Driver& driver, CUdeviceptr& address, uint64_t size,
                                 uint64_t& addresses) {

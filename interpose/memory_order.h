@@ -39,8 +39,8 @@ class MemoryOrder {
   uint64_t begin(Kind kind);
   void end(uint64_t number);
 
-  // What is being given back is another thread's as soon as the driver says so: the journal must
-  // have the freeing first.
+  // Memory that is being given back is another thread's as soon as the driver says so: the journal
+  // must have the freeing first.
   void begin_free(uint64_t address, uint64_t size) { being_freed_[address] = size; }
   void end_free(uint64_t address);
   void wait_for_frees(uint64_t address, uint64_t size);

@@ -38,8 +38,8 @@ void Modules::remove_library(CUlibrary library, MemoryMap& memory) {
 }
 
 void Modules::remove_context(CUcontext context, MemoryMap& memory) {
-  // A library outlives its contexts and is loaded anew where it is next used. What it had in this
-  // one goes with the context's memory; the rest is looked up once more.
+  // A library outlives its contexts and is loaded anew when it is next used. Its variables in this
+  // one go with the context's memory; the others are looked up once more.
   for (Loaded& loaded : loaded_) {
     if (loaded.library == nullptr || !loaded.in_map.contains(context)) continue;
     kernels_.forget_globals(loaded.number);

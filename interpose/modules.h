@@ -69,7 +69,7 @@ class Modules {
   std::vector<Managed> begin_managed();
   // Asks the driver, which may load the library; the caller holds no lock.
   void find_managed(Managed& wanted) const;
-  // What was found is what kernels mean by these names.
+  // Kernels mean the variables that were found by these names.
   void end_managed(const std::vector<Managed>& found);
   // Another thread is between the two.
   bool looks_for_managed() const { return looking_for_managed_; }

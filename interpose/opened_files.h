@@ -2,7 +2,7 @@
 //
 // Noted from the start of the process, whether it is ever followed or not, since programs read
 // their input before they use CUDA: two or three system calls for each such call, in memory of our
-// own that is touched as far as it is used. What is missed does no harm: it is not compared. Not
+// own that is touched as far as it is used. A missed file does no harm: it is not compared. Not
 // noted are files of the system and those below folders of the program's own checkpoints, what has
 // changed since the process began (it is the program's own work, or that of a program beside it),
 // what others than the program open (the driver, MPI, we), and what there is no room for.

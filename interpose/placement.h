@@ -21,7 +21,7 @@ class AddressPlacement {
   // Makes [address, address + size) readable and writable device memory. kUnsupported with the
   // reason when that range cannot be had; nothing is changed then.
   Status place(uint64_t address, uint64_t size);
-  // What is placed from now on can be shared with other processes, where the driver can do that.
+  // Memory placed from now on can be shared with other processes, if the driver can do that.
   void make_shareable() { shareable_ = true; }
   // The mapped memory that the allocation at this address lies in, in order.
   std::vector<MappedMemory> pieces(uint64_t address) const;

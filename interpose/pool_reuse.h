@@ -2,8 +2,8 @@
 //
 // Stream-ordered pools that give memory again by the order of calls alone. By themselves they also
 // give what the device happens to be done with: a replay, in which nothing runs, would get other
-// addresses, and a driver's pool is no place where memory can be put. What the program wishes in
-// this respect it reads back as it has set it.
+// addresses, and a driver's pool is no place where memory can be put. The program reads its own
+// setting of this back as it has set it.
 //
 // Thread-safe; the driver is called without the lock.
 #pragma once

@@ -130,7 +130,7 @@ bool Recorder::append_in_place(uint16_t hook, const CallKey& key, int32_t result
   if (room == nullptr) [[unlikely]]
     return false;
   put({hook, key.count, flags_of(key, flags), result, 0, 0}, room);
-  // Of a fixed size it is a handful of moves; the next entry covers what is too much.
+  // A copy of a fixed size is a handful of moves; the next entry covers the excess.
   std::memcpy(room + sizeof(EntryHead), key.words, sizeof key.words);
   const size_t words = sizeof(EntryHead) + key.count * sizeof(uint64_t);
   std::memcpy(room + words, &key.data, sizeof key.data);

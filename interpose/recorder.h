@@ -27,8 +27,8 @@ class Recorder {
                                                   std::vector<JournalPart> before, uint64_t calls,
                                                   uint64_t launches);
 
-  // Of threads that are in the journal under another path than their own: who, and which. Before
-  // the first entry.
+  // The threads that are in the journal under another path than their own, each with that path.
+  // Before the first entry.
   void name_threads(std::map<std::string, std::string> paths) { paths_ = std::move(paths); }
 
   // Any number of deliveries; `answer` is null where the call gave nothing back. One piece of bytes
@@ -45,7 +45,7 @@ class Recorder {
   // kCallbackEntry or kCallbackEndEntry, by any thread.
   void append_callback(uint16_t kind, uint64_t number, int32_t status, uint8_t flags,
                        std::span<const Delivery> deliveries);
-  // What came of an MPI call (mpi/outcomes.h), of no thread, or of `count` such calls in a row. A
+  // The outcome of an MPI call (mpi/outcomes.h), of no thread, or of `count` such calls in a row. A
   // run of the same call that each time found nothing yet, told by a single zero, is one entry.
   // `name` lives for ever.
   void append_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
@@ -57,7 +57,7 @@ class Recorder {
   uint64_t launches() const { return launches_; }
   uint64_t stream_bytes() const { return writer_->stream_bytes(); }
 
-  // All parts up to now. What was appended is not settled yet: writer().settle().
+  // All parts up to now. Appended entries are not settled yet: writer().settle().
   std::vector<JournalPart> seal();
   JournalWriter& writer() { return *writer_; }
 

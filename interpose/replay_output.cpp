@@ -24,7 +24,7 @@ namespace {
 
 // The sink's name tells where its process keeps the real one, for who inherits both.
 constexpr char kSinkName[] = "gpusnap-output-";
-// What stays of it: enough for the last words of a program, and for buffers of the C library.
+// How much of it stays: enough for the last words of a program, and for buffers of the C library.
 constexpr off_t kKept = 64 << 10;
 
 constinit int real_output = -1;  // a copy of the standard output as it was; -1: it is in place
@@ -62,8 +62,8 @@ void put_back_everywhere() {
   sink = real_output = -1;
 }
 
-// What the C library holds goes to the sink. Not waited for: a thread may hold the lock while it
-// waits for us.
+// Sends the C library's buffered output to the sink. Does not wait for the lock: a thread may hold
+// it while that thread waits for us.
 void flush() {
   if (fileno(stdout) != STDOUT_FILENO || ftrylockfile(stdout) != 0) return;
   (void)fflush_unlocked(stdout);

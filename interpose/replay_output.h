@@ -1,9 +1,9 @@
-// What the program writes to its standard output in a replay: it has written that before, up to the
-// cut. In the process that `gpusnap restore` has marked it goes to memory of ours from the
+// The program's standard output in a replay: the program has written it before, up to the cut. In
+// the process that `gpusnap restore` has marked, the output goes to memory of ours from the
 // program's first line on, and not again to where it belongs; from the cut on it does.
 //
-// What the C library had taken at the cut and not written yet is still to be written: the cut says
-// how many bytes these were. So it does not matter that it may write in other pieces in a replay.
+// Bytes that the C library held at the cut, not written yet, are still to be written: the cut says
+// how many. So it does not matter that the library may write in other pieces in a replay.
 // Terminals are left alone, since programs write to them in another way than to files, and so is
 // standard error, where a program says why it cannot go on.
 #pragma once

@@ -97,7 +97,7 @@ Result<bool> Replayer::next_if_any(Entry& entry) {
     status = entry.head.hook == kTableEntry ? read_table(entry.head) : read_thread(entry.head);
     if (!status.ok()) return status;
   }
-  // What came of an MPI call may be before the first call of a thread.
+  // The outcome of an MPI call may come before the first call of a thread.
   if (entry.head.hook != kOutcomeEntry && thread_ >= threads_.size()) {
     return damaged("a call is of no thread");
   }
@@ -110,7 +110,7 @@ Result<bool> Replayer::next_if_any(Entry& entry) {
   return true;
 }
 
-// What is behind the head, but for the deliveries.
+// Reads the entry after its head, except for the deliveries.
 Status Replayer::read_body(Entry& entry) {
   if (entry.head.words > kMaxWords) return damaged("a call has too many words");
   if (entry.head.name_bytes > kMaxNameBytes) return damaged("a name is too long");

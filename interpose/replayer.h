@@ -22,7 +22,7 @@ class Replayer {
   // The same from a stream that is open already.
   Replayer(std::unique_ptr<JournalReader> reader, uint64_t calls);
 
-  // Whether every call has been read. What is left then is the entry of the cut itself.
+  // Whether every call has been read. The entry of the cut itself is left then.
   bool at_cut() const { return calls_read_ == calls_; }
   uint64_t calls_read() const { return calls_read_; }
   uint64_t calls() const { return calls_; }

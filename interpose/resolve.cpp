@@ -162,7 +162,7 @@ void* find_beside(void* code, const char* symbol) {
   return real_dlsym(map, symbol);
 }
 
-// What this library itself exports by that name, or null.
+// The symbol of that name that this library itself exports, or null.
 void* own_symbol(const char* symbol) {
   static const char marker = 0;
   Dl_info own, info;
@@ -177,7 +177,7 @@ void* own_symbol(const char* symbol) {
   return is_own ? found : nullptr;
 }
 
-// What the program gets for `entry`, given what the real resolver found for code at `caller`.
+// The address that the program gets for `entry`; the real resolver `found` one for `caller`'s code.
 void* substitute(const HookEntry& entry, void* found, void* handle, void* caller) {
   if (found == nullptr) return nullptr;
   if (found == entry.wrapper) {

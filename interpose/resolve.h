@@ -14,8 +14,8 @@
 
 namespace gpusnap {
 
-// What a hooked call returns in a process without a driver: ours is then no more than the stub that
-// toolkits ship to link against.
+// The result of a hooked call in a process without a driver: our library is then no more than the
+// stub that toolkits ship to link against.
 inline constexpr CUresult kNoDriver = CUDA_ERROR_STUB_LIBRARY;
 
 // dlsym as the program would have it without us. RTLD_NEXT means behind this library.

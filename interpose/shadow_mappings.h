@@ -48,7 +48,7 @@ class ShadowMappings {
   CUresult map(uint64_t address, uint64_t bytes, CUmemGenericAllocationHandle handle,
                int device) const;
   void unmap(uint64_t address, uint64_t bytes) const { (void)driver_.cuMemUnmap(address, bytes); }
-  // What is no longer mapped.
+  // The range is no longer mapped.
   void give_back(uint64_t address, uint64_t bytes) { arena_.give_back(address, bytes); }
   // Nothing is mapped any more, or ever again: the addresses that the driver is to be given back.
   std::vector<std::pair<uint64_t, uint64_t>> take_chunks();

@@ -136,7 +136,7 @@ MemoryReply SharedMemory::tell(const MemoryRequest& request, std::vector<int>& d
 
 // ---- memory of others ----
 
-// Who has as many requests as it takes at once refuses more; it is asked again.
+// A process that has as many requests as it takes at once refuses more; it is asked again.
 Result<SharedMemory::Answer> SharedMemory::ask(const SharedHandle& handle) const {
   const std::string request = encode_memory_request({handle.number, handle.id, job_});
   const auto until = Clock::now() + kPatience;
@@ -164,7 +164,7 @@ Result<SharedMemory::Answer> SharedMemory::ask(const SharedHandle& handle) const
   return Status(Code::kInvalid, why);
 }
 
-// What is open in this context already.
+// Opens memory once more that is open in this context already.
 bool SharedMemory::again(const SharedHandle& handle, CUcontext context, Opened& opened) {
   const std::lock_guard lock(mutex_);
   for (auto& [address, import] : imports_) {
@@ -232,7 +232,7 @@ CUresult SharedMemory::close(uint64_t address, const std::function<CUresult()>& 
     }
   }
   if (ours) {
-    // What still runs may use it, and the driver's own call would wait for that.
+    // Running work may still use it, and the driver's own call would wait for that.
     if (last) (void)driver_.cuCtxSynchronize();
     unmap(mappings);
     return CUDA_SUCCESS;

@@ -1,10 +1,10 @@
 // Device memory that processes of a job share, by cuIpcGetMemHandle and cuIpcOpenMemHandle.
 //
-// The program gets handles of ours, never the driver's: who opens one asks the process that has the
-// memory (services/control.h), and is given the driver's handle of it. So both know of each other,
-// and memory that a restore had to place at its recorded address, of which the driver makes no
-// handle, goes by descriptors of its physical memory in the same way. Who is not followed cannot
-// open such a handle.
+// The program gets handles of ours, never the driver's: a process that opens one asks the process
+// that has the memory (services/control.h), and is given the driver's handle of it. So both know of
+// each other. The driver makes no handle of memory that a restore had to place at its recorded
+// address; that memory goes by descriptors of its physical memory in the same way. A process that
+// is not followed cannot open such a handle.
 //
 // Any thread: it has a lock of its own, which nobody holds while the driver is called or another
 // process is asked.
@@ -43,7 +43,7 @@ class SharedMemory {
                                const std::vector<MappedMemory>& pieces);
   // It has been freed.
   void withdraw(uint64_t address);
-  // What another process is told of it: Triggers::MemorySource.
+  // The answer to another process that asks for it: Triggers::MemorySource.
   MemoryReply tell(const MemoryRequest& request, std::vector<int>& descriptors);
 
   // ---- memory of others ----
@@ -61,7 +61,7 @@ class SharedMemory {
   Opened open(const SharedHandle& handle, uint64_t wanted, const RealOpen& real);
   // Closes it once. `last`: it is not there any more.
   CUresult close(uint64_t address, const std::function<CUresult()>& real, bool& last);
-  // What is open around this address, where the driver does not know how far that goes.
+  // The range that is open around this address, if the driver does not know how far that goes.
   struct Extent {
     uint64_t address = 0;
     uint64_t size = 0;  // 0: none

@@ -1,7 +1,7 @@
 // pthread_create and thrd_create, exported: each thread that the program makes is told its path
 // (thread_path.h), and nothing else happens to it.
 //
-// What a new thread has to be told travels in a slot of a table of our own and not in allocated
+// A new thread's path, function and argument travel in a slot of our own table, not in allocated
 // memory: the program's heap stays as it would be without us, and processes that are never followed
 // get nothing from us. A slot is free again as soon as its thread has begun.
 

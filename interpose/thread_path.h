@@ -1,6 +1,6 @@
-// Who a thread is, over runs: the path of its creation. The program's first thread is "main"; the
-// second thread that it makes is "1", the first one that this makes is "1/0". Thread numbers of the
-// system and the order in which threads get to run differ from run to run, this does not.
+// Identifies a thread across runs: the path of its creation. The program's first thread is "main";
+// the second thread that it makes is "1", the first one that this makes is "1/0". The system's
+// thread numbers and the order in which threads run differ from run to run, the path does not.
 //
 // Counted from the start of the process, whether it is ever followed or not: a handful of
 // instructions for each thread made, in memory that each thread has anyway. Threads that are made
@@ -23,7 +23,7 @@ struct ThreadPath {
   uint32_t ordinals[kDeepest] = {};
 };
 
-// Of the calling thread; its `children` is counted up by who makes a thread for it.
+// The path of the calling thread; code that makes a thread for it counts up its `children`.
 ThreadPath& own_thread_path();
 
 // The path of the thread that is made next by the thread at `parent`. Below kDeepest the last

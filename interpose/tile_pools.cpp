@@ -8,7 +8,7 @@ namespace gpusnap {
 
 namespace {
 constexpr uint64_t kTileBytes = TileMap::kTileBytes;
-// Of elements of 16 bytes.
+// In elements of 16 bytes.
 constexpr unsigned kTileSide = 64;
 // Windows are as many tiles wide, which is 2 MiB a row, and as many high as textures may be on all
 // devices: 1 GiB.
@@ -49,7 +49,7 @@ void map_to(CUarrayMapInfo& info, CUmemGenericAllocationHandle handle, uint64_t 
   info.offset = offset;
 }
 
-// Of elements of one or four channels, whose tiles are squares.
+// An array of elements of one or four channels, whose tiles are squares.
 CUDA_ARRAY3D_DESCRIPTOR square_tiles(size_t width, size_t height, unsigned channels) {
   return {.Width = width,
           .Height = height,

@@ -45,7 +45,7 @@ class TilePools {
   // By a handle that the program holds; null: it is none of these.
   TilePool* find(CUmemGenericAllocationHandle handle);
   TilePool* numbered(uint64_t number);
-  // Those that the program neither holds nor has mapped anywhere, which are forgotten.
+  // Takes and forgets the pools that the program neither holds nor has mapped anywhere.
   [[nodiscard]] std::vector<TilePool> take_ended();
   // All: no checkpoints are taken any more.
   [[nodiscard]] std::vector<TilePool> take_all();

@@ -159,7 +159,7 @@ DEVICE void take_in_bytes(Pair& sums, unsigned lane, u64 address, u64 end, u64 s
   }
 }
 
-// What a lane adds to the zone's fingerprint. `bytes` may be 0.
+// The part that a lane adds to the zone's fingerprint. `bytes` may be 0.
 DEVICE u64 share_of_lane(unsigned lane, u64 zone, u64 bytes) {
   const u64 size = bytes > gpusnap::kShortZone ? bytes : gpusnap::kPaddedZone;
   const u64 address = zone + lane * 16, end = zone + bytes, last = address + size - kStripe;

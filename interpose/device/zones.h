@@ -1,4 +1,4 @@
-// What our kernels are given: read by the host's code and, compiled for the device, by zones.cu.
+// The arguments of our kernels: read by the host's code and, compiled for the device, by zones.cu.
 #pragma once
 
 #include <cstdint>

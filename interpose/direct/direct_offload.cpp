@@ -166,7 +166,7 @@ uint64_t DirectOffload::collect_written(Fate fate, const FingerprintOf& fingerpr
   }
   const std::chrono::nanoseconds took = Clock::now() - begun_;
   storage_.ended(SaveWay::kDirect, bytes, static_cast<uint64_t>(took.count()));
-  // The write may still come, behind what is handed over. As above, the file is not removed here.
+  // The write may still come, to bytes past those handed over. As above, the file is not removed.
   if (fate == Fate::kAbandoned && file_->used == 0) file_.reset();
   if (!storage_.usable() || (file_ && file_->most == file_->used)) close_file();
   return bytes;

@@ -7,8 +7,8 @@
 // kLongestCall ends direct writes for good, and its run is left as one that could not be written.
 //
 // The rest of a run stays in the buffer, for the offloader to move to staging memory:
-// the last zone of a range where it is shorter than others, and all of a run that could not be
-// written. What the file has by then is still handed over.
+// the last zone of a range if it is shorter than others, and all of a run that could not be
+// written. The part that the file has by then is still handed over.
 #pragma once
 
 #include <chrono>

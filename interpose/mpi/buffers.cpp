@@ -26,7 +26,7 @@ Span span_of_items(const Library& library, Handle type, int64_t count) {
           static_cast<uint64_t>(true_extent + std::max(others, -others))};
 }
 
-// What both have, and what lies between.
+// Both spans, and the bytes between them.
 Span hull_of(const Span& a, const Span& b) {
   if (a.bytes == 0) return b;
   if (b.bytes == 0) return a;

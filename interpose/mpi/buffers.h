@@ -46,13 +46,13 @@ struct Blocks {
   Types types;  // their own, with displacements in bytes; else the buffer's type and its extents
 };
 
-// What an MPI call is given to send or to fill.
+// The memory that an MPI call is given to send or to fill.
 struct Buffer {
   void* start = nullptr;
   int64_t count = 0;  // of `type`
   Handle type = 0;
   Blocks blocks{};
-  // Of memory without a type, as MPI_Pack and MPI_Unpack have it: `count` bytes behind so many.
+  // Set for memory without a type, as MPI_Pack and MPI_Unpack have it: `count` bytes after so many.
   std::optional<int64_t> behind{};
 
   bool is_empty() const { return blocks.number == 0 && count <= 0; }
@@ -74,13 +74,13 @@ class BounceBuffer {
   // For device memory: nothing comes of what is received.
   explicit BounceBuffer(const Span& span)
       : offset_(span.offset), bytes_(span.bytes), used_(span.bytes != 0) {}
-  // Of a buffer in host memory, for what is received: give_back() puts there what has come.
+  // For what a buffer in host memory receives: give_back() puts there what has come.
   static BounceBuffer aside_of(const Span& span, const Buffer& buffer);
   void give_back();
   // For another message.
   void begin_again();
-  // What has been received since begin(): the runs of bytes that have changed, or, where the whole
-  // of it is filled from its start on, all up to the last of them.
+  // The bytes received since begin(): the runs of bytes that have changed, or, if the whole is
+  // filled from its start on, all up to the last of them.
   void begin() { before_ = bytes_; }
   std::vector<Span> received(bool dense) const;
 
@@ -88,7 +88,7 @@ class BounceBuffer {
   std::span<std::byte> all() { return bytes_; }
   const std::byte* bytes() const { return bytes_.data(); }
   std::byte* bytes() { return bytes_.data(); }
-  // What the call is given.
+  // The address that the call is given.
   void* start(const Buffer& buffer) {
     return used_ ? static_cast<void*>(bytes_.data() - offset_) : buffer.start;
   }

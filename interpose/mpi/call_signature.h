@@ -1,5 +1,5 @@
-// What an MPI call does with the program's memory: which of its arguments say what is sent and what
-// is filled, and who of the ranks does so. The same for all forms of the call (mpi_call.h).
+// The use that an MPI call makes of the program's memory: which of its arguments say what is sent
+// and filled, and which of the ranks does so. The same for all forms of the call (mpi_call.h).
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,7 @@ constexpr Side of_own(int buffer, int counts, int type) {
   return {.layout = Layout::kItemsOfOwn, .buffer = buffer, .count = counts, .type = type};
 }
 
-// What only one of the ranks does.
+// The part of a call that only one of the ranks does.
 enum class Root : uint8_t {
   kNone,
   kSends,     // only there is something sent

@@ -11,8 +11,8 @@
 namespace gpusnap::mpi {
 
 // A C function of MPI. Called with what is to be done about it, which gets the real function, and
-// the program's arguments. What the real one calls of MPI or CUDA is not the program's doing, and
-// goes straight through.
+// the program's arguments. The real one's own calls of MPI or CUDA are not the program's doing, and
+// go straight through.
 template <class... A>
 struct Function {
   const char* name;

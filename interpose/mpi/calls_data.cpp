@@ -1,6 +1,6 @@
 // The calls of MPI that move data, in all their forms: C, Fortran as `use mpi` (mpif.h) and `use
-// mpi_f08` call it, and both with large counts. What each of them does with the program's memory is
-// in data_calls.inc, and one implementation is for all.
+// mpi_f08` call it, and both with large counts. data_calls.inc says how each of them uses the
+// program's memory; one implementation is for all.
 
 #include <atomic>
 
@@ -31,7 +31,7 @@ int made(MpiCall& given, const CallSignature& data) {
                            });
 }
 
-// What the calling rank does with which buffer.
+// The buffers that the calling rank sends and fills.
 struct Part {
   const Side* sent = nullptr;
   const Side* filled = nullptr;
@@ -220,7 +220,7 @@ constexpr CallSignature kReplace{.arguments = 9,
                                  .source = 5,
                                  .status = 8};
 
-// Of a collective, whose communicator is the last argument.
+// The signature of a collective, whose communicator is the last argument.
 constexpr CallSignature collective(int communicator, const Side& sent, const Side& filled) {
   return {.arguments = static_cast<size_t>(communicator) + 1,
           .body = &move,
@@ -228,7 +228,7 @@ constexpr CallSignature collective(int communicator, const Side& sent, const Sid
           .filled = filled,
           .communicator = communicator};
 }
-// Of one with a root, which is the argument before it.
+// The signature of one with a root, which is the argument before the communicator.
 constexpr CallSignature rooted(Root does, int communicator, const Side& sent, const Side& filled) {
   CallSignature data = collective(communicator, sent, filled);
   data.root_does = does;

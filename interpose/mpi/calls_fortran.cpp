@@ -1,6 +1,6 @@
 // The same functions as calls_c.cpp for Fortran, as `use mpi` (mpif.h) and `use mpi_f08` call them:
-// everything by reference, handles as integers, indices from 1, the error in a last argument. What
-// they call of C's is not the program's doing any more: Open MPI's call C's by their profiling
+// everything by reference, handles as integers, indices from 1, the error in a last argument. Their
+// calls of C's are not the program's doing any more: Open MPI's call C's by their profiling
 // names, MPICH's some by these and some by their own.
 
 #include "interpose/mpi/calls.h"
@@ -33,7 +33,7 @@ class Status {
     ignored_ = true;
   }
   int* get() const { return ignored_ ? none_ : given_; }
-  // What a function of Fortran's is given for it.
+  // The status that a function of Fortran's is given for it.
   int* back(int* status) const { return ignored_ && status == none_ ? given_ : status; }
 
  private:

@@ -37,7 +37,7 @@ bool Coordination::begin_collective() {
 
 void Coordination::end() {
   if (!active()) return;
-  // Every rank has begun it, behind the same collective.
+  // Every rank has begun it, after the same collective.
   Ballot unused;
   (void)complete_pending(unused);
   (void)library_->comm_free(&communicator_);
@@ -84,7 +84,7 @@ int Coordination::barrier(Handle communicator, CastBallot cast, Ballot& agreed) 
                                          library_->max, communicator);
   if (result != kSuccess) return result;
   Ballot earlier;
-  // What was wanted then is wanted still.
+  // A checkpoint that was wanted then is wanted still.
   if (complete_pending(earlier)) agreed.wanted = std::max(agreed.wanted, earlier.wanted);
   adopt(agreed);
   return result;

@@ -3,8 +3,8 @@
 // part, what failed), and the greatest of each number over all ranks is what all of them act upon.
 //
 // A barrier carries the ballots itself: it becomes a reduction of them over the same communicator,
-// which makes as many rounds. Other collectives carry data of the program's; behind one of them a
-// non-blocking reduction is begun, and completed behind the next one: by then every rank has begun
+// which makes as many rounds. Other collectives carry data of the program's; after one of them a
+// non-blocking reduction is begun, and completed after the next one: by then every rank has begun
 // it, so nobody waits for anybody. Where collectives follow each other fast, only one of several
 // does so; which ones is agreed by the ballots, too.
 //
@@ -33,24 +33,24 @@ enum class Unready : int {
   kNoCuda,     // it has made no CUDA call yet
 };
 
-// What goes through the reduction: each number's greatest over the ranks counts.
+// The numbers that go through the reduction: the greatest of each over the ranks counts.
 struct Ballot {
   int wanted = 0;   // a checkpoint is due
   int unready = 0;  // Unready
   int ended = 0;    // this rank takes no more checkpoints
   int failed = 0;   // the last epoch that this rank had to give up
   int epoch = 1;    // the first that this rank has not used
-  int stride = 1;   // collectives until the next agreement behind one
+  int stride = 1;   // collectives until the next agreement after one
   int shares = 0;   // this rank has shared device memory, of its own or of another one
 };
 inline constexpr int kBallotInts = sizeof(Ballot) / sizeof(int);
 
-// What each rank brings: asked for at each agreement.
+// Makes the ballot of this rank: called at each agreement.
 using CastBallot = Ballot (*)();
 
 class Coordination {
  public:
-  // Behind MPI_Init, on all ranks. `every`: a checkpoint is due at each n-th collective, 0: at
+  // After MPI_Init, on all ranks. `every`: a checkpoint is due at each n-th collective, 0: at
   // none; the greatest over the ranks counts. False: there is nothing to agree upon, one rank, or
   // it failed.
   bool begin(const Library& library, const Ranks& ranks, uint64_t every);
@@ -66,13 +66,13 @@ class Coordination {
   bool begin_collective();
   // Whether the barrier that has begun carries ballots, the same on all ranks.
   bool carries() const { return collectives_ >= next_agreement_ || is_due(); }
-  // In the place of one that does. What the reduction returned.
+  // Stands in for a barrier that carries ballots. Returns the result of the reduction.
   int barrier(Handle communicator, CastBallot cast, Ballot& agreed);
-  // Behind another collective. True: the ballots of all are known.
+  // After another collective. True: the ballots of all are known.
   bool after_collective(CastBallot cast, Ballot& agreed);
   // Returns when all ranks have called it: whether all are well.
   bool meet(bool well) const;
-  // Of anything, over all ranks; for what is settled once, at the start.
+  // The greatest of each number over all ranks; for what is settled once, at the start.
   bool greatest(const int* own, int* of_all, int count) const;
 
  private:

@@ -2,7 +2,7 @@
 // write: when the devices of all have run empty, and when all that is shared has been read.
 //
 // Each rank comes to every meeting, whatever became of its own part: those that it has not called
-// by then are made up for at the end. Who comes with bad news tells all others.
+// by then are made up for at the end. A rank that comes with bad news tells all others.
 #pragma once
 
 #include <functional>

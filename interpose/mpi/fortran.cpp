@@ -70,7 +70,7 @@ bool Descriptor::is_dense() const {
     const int64_t extent = dimension.upper - dimension.lower + 1;
     const bool is_last = i + 1 == ranks;
     if (extent == 0) return true;
-    // Of an array whose size is assumed the last dimension has no end.
+    // If the size of an array is assumed, its last dimension has no end.
     if (dimension.stride != items && extent != 1) return false;
     if (extent < 0 && !is_last) return false;
     items *= extent;

@@ -1,5 +1,5 @@
-// What Fortran programs give to MPI that C ones do not: addresses of variables of the library that
-// stand for something, and arrays with a descriptor.
+// Arguments that Fortran programs give to MPI and C ones do not: addresses of variables of the
+// library that stand for something, and arrays with a descriptor.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ bool take(F& function, const char* name) {
   return function != nullptr;
 }
 
-// Of a variable: the program's own copy is the one that counts, where it was linked to have one.
+// The address of a variable: the program's own copy counts if it was linked to have one.
 Handle address_of(const char* name) {
   void* const found = real_dlsym(RTLD_DEFAULT, name);
   return reinterpret_cast<Handle>(found != nullptr ? found : mpi_symbol(name));
@@ -76,8 +76,8 @@ bool take_mpich(Library& library) {
   return true;
 }
 
-// What has MPICH's binary interface says so in its version: "MPICH Version: 4.0.2", "Intel(R) MPI
-// Library 2021", "MVAPICH2 Version", "CRAY MPICH version".
+// A library with MPICH's binary interface says so in its version: "MPICH Version: 4.0.2", "Intel(R)
+// MPI Library 2021", "MVAPICH2 Version", "CRAY MPICH version".
 bool is_like_mpich() {
   int (*version)(char*, int*) = nullptr;
   if (!take(version, "PMPI_Get_library_version")) return false;

@@ -18,7 +18,7 @@ inline constexpr int kOtherError = 15;  // MPI_ERR_OTHER in MPICH; no success in
 inline constexpr int kUndefined = -32766;
 inline constexpr int kAnyTag = -1;
 inline constexpr int kUnequal = 3;  // of MPI_Comm_compare: not the same members
-// Of a status, in ints, in any of the libraries.
+// The size of a status, in ints, is no more than this in any of the libraries.
 inline constexpr size_t kMostStatusInts = 8;
 
 struct Library {

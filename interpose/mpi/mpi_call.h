@@ -66,7 +66,7 @@ class MpiCall {
   // As process.h has it: what stands for none in Fortran is C's.
   int* status(size_t at) const;
 
-  // What the call is made with. A buffer may be told to stay as it was given.
+  // Change what the call is made with. A buffer may be told to stay as it was given.
   void set_buffer(size_t at, void* start);
   void set_source(size_t at, int source, int tag);  // the tag is behind it
   void set_status(size_t at, int* status);

@@ -1,7 +1,7 @@
-// What depends on when messages arrive, and the program sees: which message a receive from anybody
-// matched, whether a test found its request complete, which of several was complete first, the
-// time. While recording each such outcome goes into the journal; a replay makes it come out the
-// same way.
+// Outcomes that the program sees and that depend on when messages arrive: which message a receive
+// from anybody matched, whether a test found its request complete, which of several was complete
+// first, the time. While recording each such outcome goes into the journal; a replay makes it come
+// out the same way.
 //
 // Outcomes are numbered in the order of the calls. They are in the journal beside the entries of
 // hooked calls, but no thread waits for its turn with one: a replay has a reader of its own that
@@ -24,7 +24,7 @@
 
 namespace gpusnap::mpi {
 
-// What came of a call, as its name says.
+// The outcome of a call; the call's name says how to read it.
 using Values = std::vector<int32_t>;
 
 // The name of what a receive from anybody matched: its number is that of the call which posted it,
@@ -46,8 +46,8 @@ class OutcomeReader {
   // a process that did not record then. Calls are asked for in rising order. `name`: of the call
   // that asks; another call's is kInvalid, and says both.
   Result<std::optional<Values>> take(std::string_view name, uint64_t number);
-  // What the receive from anybody that was posted by that call matched; nothing where it had
-  // matched nothing by the cut. Once for each.
+  // The match of the receive from anybody that was posted by that call; nothing if it had matched
+  // nothing by the cut. Once for each.
   Result<std::optional<Values>> matched(uint64_t posted);
   // Nothing is left but what take() has passed.
   Result<bool> at_end();

@@ -30,7 +30,7 @@ bool Process::meet_thread() {
   const void* nobody = nullptr;
   if (thread_.compare_exchange_strong(nobody, &self_)) return true;
   refuse("MPI calls of several threads");
-  // What their requests send and receive would not be where they look for it.
+  // The data that their requests send and receive would not be where they look for it.
   if (has_bound_.load(std::memory_order_relaxed)) {
     Session::fatal(kExitImpossible,
                    "another thread makes MPI calls, and the restored run has persistent "
@@ -102,7 +102,7 @@ void Process::count_collective() {
   if (coordination_.begin_collective()) Session::make_due_by_count();
 }
 
-// Behind a collective of all ranks. `agreed`: what the ballots came to, where they are known.
+// After a collective of all ranks. `agreed`: what the ballots came to, if they are known.
 void Process::decide(const char* name, const Ballot* agreed) {
   if (following() == nullptr) return;
   const uint64_t number = next_++;
@@ -121,7 +121,7 @@ void Process::decide(const char* name, const Ballot* agreed) {
   ++uncut_.count;
 }
 
-// What one rank saves another one may write, and what it loads read: then they wait for each other.
+// One rank may write what another saves, and read what it loads: then they wait for each other.
 bool Process::cut(const char* name, uint64_t number, const Ballot& agreed) {
   journal_uncut();
   constexpr int kMeetings = 2;  // all have run empty, all that is shared has been read
@@ -276,7 +276,7 @@ bool Process::note_write(const char* name, const std::byte* first, uint64_t byte
   const uint64_t number = next_++;
   if (recorded(name, number)) return true;
   record(name, number, {});
-  // Behind the record, which waits for the cut that another thread may be making.
+  // After the record, which waits for the cut that another thread may be making.
   Session::about_to_write(first, bytes);
   return false;
 }

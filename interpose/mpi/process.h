@@ -461,7 +461,7 @@ class Process {
     uint64_t count = 0;
   };
   void journal_uncut();
-  // What is to be known of a request until it is complete: no cut is made before.
+  // The facts about a request that are needed until it is complete: no cut is made before.
   struct Open {
     uint64_t posted = 0;  // a receive from anybody: the call that posted it; 0: it is none
     // Several where the library has given one handle to several requests, which are complete then.
@@ -471,12 +471,12 @@ class Process {
   void keep(const Requests& request, BounceBuffer stand) {
     opened(request.at(0)).stands.push_back(std::move(stand));
   }
-  // What has come is where the program looks for it.
+  // Puts received data where the program looks for it.
   void arrived(Handle request);
 
-  // A request that is started any number of times, with one buffer. What a replay has given the
-  // library in its place is used for ever: once the session is live it is filled from the buffer
-  // when a send is started, and goes there when a receive is complete.
+  // A request that is started any number of times, with one buffer. The stand that a replay has
+  // given the library in its place is used for ever: once the session is live it is filled from the
+  // buffer when a send is started, and goes there when a receive is complete.
   enum class Memory : uint8_t { kHost, kSeenByDevice, kDevice };
   struct Persistent {
     const char* name = nullptr;
@@ -529,13 +529,13 @@ class Process {
     return is_all_on_device(library, name, buffer);
   }
   bool is_all_on_device(const Library& library, const char* name, const Buffer& buffer);
-  // Of what a request will fill: whether it is host memory that a replay still writes to.
+  // Whether a request will fill host memory that a replay still writes to.
   bool is_to_be_kept_aside(const Library& library, const Buffer& buffer) const;
   // The bytes of a buffer that the call only reads: into the journal, or, in a replay, out of it.
   BounceBuffer read_once(const Library& library, const char* name, const Buffer& buffer);
   // False: it was not recorded, and the session is live. Bytes that are sent, and what is written.
   bool repeat_read(const char* name, uint64_t number, std::span<std::byte> bytes);
-  // Those that it writes: in a replay another place for them.
+  // The bytes of a buffer that the call writes: in a replay another place for them.
   BounceBuffer written(const Library& library, const char* name, const Buffer& buffer);
   // True: it was recorded.
   bool note_write(const char* name, const std::byte* first, uint64_t bytes);

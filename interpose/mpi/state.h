@@ -1,4 +1,4 @@
-// What other threads than the one that makes MPI calls ask of it (process.h), and the session of
+// State that other threads ask of the one that makes MPI calls (process.h), and the session asks of
 // either. Any thread.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace gpusnap::mpi {
 
-// As the launcher says it, or, behind MPI_Init, the library.
+// As the launcher says it, or, after MPI_Init, the library.
 Ranks ranks();
 // `job_run`: Manifest::job_run of what this process saves from now on.
 void set_ranks(const Ranks& ranks, uint64_t job_run);
@@ -23,11 +23,11 @@ bool initialised();
 bool request_is_open();
 void set_open_requests(size_t count);
 
-// What the program did and cannot be repeated, be it before its first CUDA call; null: nothing.
+// The program's act that cannot be repeated, be it before its first CUDA call; null: none.
 const char* refused();
 void set_refused(const char* what);  // lives for ever
 
-// What came of MPI calls before there was a journal for it.
+// The outcome of MPI calls before there was a journal for it.
 struct EarlyOutcome {
   std::string_view name;  // lives for ever
   uint64_t number = 0;

@@ -32,8 +32,8 @@ bool may_be_restored() {
   return mark == nullptr || *mark == '\0' || own_program_mark() == mark;
 }
 
-// What there is to restore in this process: nothing where it is not the checkpoint's program, which
-// the session will say, or nobody where it never uses CUDA.
+// Finds the checkpoint to restore in this process. An error if the process is not the checkpoint's
+// program: the session will say so, or nobody if the process never uses CUDA.
 Result<RestoredRank> find() {
   const Settings settings = parse_settings(environ).settings;
   if (settings.reload) return Status(Code::kNotFound, "nothing is repeated");
@@ -89,7 +89,7 @@ void give(const std::vector<SavedReading>& readings) {
   begin(given.data(), given.size());
 }
 
-// Before the program's first line. What was asked for earlier, by libraries, is not followed.
+// Before the program's first line. Requests that libraries made earlier are not followed.
 [[gnu::constructor]] void begin_following() {
   const char* const wanted = std::getenv("GPUSNAP_OUTSIDE");
   is_switched_off = wanted != nullptr && std::string_view(wanted) == "real";

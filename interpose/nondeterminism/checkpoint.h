@@ -1,4 +1,4 @@
-// What a program has read of clocks and random bytes (value_log.h), in checkpoints and out of them.
+// A program's readings of clocks and random bytes (value_log.h), in checkpoints and out of them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ std::vector<SavedReading> readings();
 
 // The checkpoint whose readings this process is given; 0: none.
 uint64_t given_epoch();
-// Of a replay that has come to another end: what of it was not repeated; null: nothing is known.
+// For a replay that has come to another end: what of it was not repeated; null: nothing is known.
 const char* doubt();
 
 }  // namespace gpusnap::nondeterminism

@@ -49,7 +49,7 @@ int64_t unit_of(Source source) {
   }
 }
 
-// What is added to the real clocks.
+// The offsets that are added to the real clocks.
 constinit std::atomic<int64_t> offsets[kFamilies] = {};
 
 // How much the real clock is ahead of what a thread was told last; and any thread.
@@ -59,7 +59,7 @@ struct Ahead {
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local Ahead own_ahead[kFamilies];
 constinit std::atomic<int64_t> any_ahead[kFamilies] = {};
-// What the first one was told that was not recorded, in nanoseconds.
+// The first time that any thread was told and that was not recorded, in nanoseconds.
 constinit std::atomic<int64_t> first_real[kFamilies] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
 
 void note_ahead(Family family, int64_t by) {
@@ -142,7 +142,7 @@ void clock_was_at(Source source, int64_t number) {
 }
 
 const timespec* real_moment(bool wall, const timespec* told, timespec& room) {
-  // What is no time is told so.
+  // An invalid time is passed on as it is: the real call says that it is none.
   if (!restored() || told == nullptr || told->tv_nsec < 0 || told->tv_nsec >= kSecond) return told;
   if (told->tv_sec < 0 || told->tv_sec > INT64_MAX / kSecond - 1 || !is_the_program()) return told;
   const int64_t by = ahead_of(wall ? kWall : kMonotonic, nanoseconds(*told));

@@ -1,5 +1,5 @@
-// What clocks tell a program: what they say, which is noted, and in a restored one what they had
-// said (value_log.h).
+// The times that clocks tell a program: the real ones, which are noted, and in a restored program
+// the recorded ones (value_log.h).
 #pragma once
 
 #include <time.h>
@@ -18,10 +18,10 @@ inline timespec timespec_of(int64_t ns) {
   return {ns / kSecond, ns % kSecond};
 }
 
-// Of a restored process. `now(with)`: the real number.
+// For a restored process. `now(with)`: the real number.
 int64_t tell_again(Source source, int64_t (*now)(const void*), const void* with);
-// What who asks is told by a source. `now()`: the real number. ValueLog are not held meanwhile: it
-// takes the longest, and who has come from a signal's handler may never return to it.
+// The number that a source tells the caller. `now()`: the real number. No ValueLog is held during
+// now(): it takes the longest, and a signal's handler that interrupts it may never return to it.
 template <class Now>
 int64_t tell(Source source, const Now& now) {
   if (restored()) [[unlikely]] {
@@ -44,7 +44,7 @@ void clock_was_at(Source source, int64_t number);
 // of the machine. `room`: for the result.
 //
 // Reckoned from what the calling thread was told last, or where it has never asked, any other; but
-// what is later than the first time that any thread was told behind those recorded comes from such
+// what is later than the first time that any thread was told after those recorded comes from such
 // a one, whatever the calling thread has been told.
 const timespec* real_moment(bool wall, const timespec* told, timespec& room);
 

@@ -8,8 +8,8 @@ namespace gpusnap::nondeterminism {
 
 // The program has opened `path` as `descriptor` for reading.
 void note_random_device(int descriptor, const char* path);
-// What fopen is to give for it, read by us: the C library's own does so past what we export. Null:
-// a file as any other.
+// The file that fopen is to give for it, read by us: the C library's own reads past our exports.
+// Null: a file as any other.
 FILE* open_random_device(const char* path, const char* mode);
 
 }  // namespace gpusnap::nondeterminism

@@ -85,8 +85,8 @@ size_t take(void* to, size_t size) {
   return own ? own->take_bytes(to, size) : 0;
 }
 
-// What was recorded first; `read(to, size)` gives what is left of it, and how much of that, or -1.
-// The series is not held meanwhile: who reads may be cancelled.
+// Gives recorded bytes first; `read(to, size)` gives the rest, and returns how much of it, or -1.
+// The series is not held meanwhile: the thread that reads may be cancelled.
 template <class Read>
 ssize_t give(void* to, size_t size, const Read& read) {
   const size_t recorded = take(to, size);
@@ -119,7 +119,7 @@ ssize_t read_any(int descriptor, void* to, size_t size) {
   return give(to, size, [&](void* at, size_t left) { return next(descriptor, at, left); });
 }
 
-// Of a file of the C library's that stands for a descriptor.
+// The descriptor that a file of the C library's stands for.
 int descriptor_of(void* cookie) {
   return static_cast<int>(reinterpret_cast<intptr_t>(cookie));
 }

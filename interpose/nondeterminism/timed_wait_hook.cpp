@@ -252,7 +252,7 @@ GPUSNAP_EXPORTED long gpusnap_syscall_first(long number, long a, long b, long c,
 GPUSNAP_EXPORTED long gpusnap_syscall_futex(long number, long word, long operation, long value,
                                             const timespec* until, long other, long mask) {
   const auto next = gpusnap::next_function("syscall", gpusnap_next_syscall);
-  // Of the calls with such a parameter those that name a moment, and not how long.
+  // Only some calls with such a parameter name a moment; the others say how long.
   const bool is_moment = (operation & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
   const bool wall = (operation & FUTEX_CLOCK_REALTIME) != 0;
   timespec room = {};

@@ -56,8 +56,8 @@ Thread* new_thread(const char* path) {
   return &thread;
 }
 
-// What has not been asked for by so many threads, or so much, was not noted in the recorded run
-// either.
+// A restored run that finds no room misses readings: with so many threads, or so many readings,
+// they were not noted in the recorded run either.
 template <class T>
 T* or_missed(T* room) {
   if (room == nullptr && restored()) missed_any.store(true, std::memory_order_relaxed);

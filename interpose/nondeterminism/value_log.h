@@ -5,7 +5,7 @@
 // Each thread of the program has a series of values for each source, in the order in which it asked
 // for them. Noted from the start of the process, whether it is ever followed or not, since programs
 // seed before they use CUDA: in memory of our own that is touched as far as it is used. A restored
-// process has the values of its checkpoint from its first line on; behind them a thread gets
+// process has the values of its checkpoint from its first line on; after them a thread gets
 // real ones, which are noted in their turn.
 //
 // Not counted is what the driver, MPI and we ask for, and what libraries ask for before this one
@@ -14,7 +14,7 @@
 //
 // A child that the program forks is another process: what its thread asks for from there on has
 // series of its own, "main+0" those of the first one. So either of them may be the one that uses
-// CUDA, and what neither has asked for in the recorded run is real. Not so behind vfork, whose
+// CUDA, and what neither has asked for in the recorded run is real. Not so after vfork, whose
 // child is its parent until it becomes another program.
 //
 // Only the calling thread adds to its series and takes from them, without a lock and without
@@ -80,7 +80,7 @@ class ValueLog {
   // The next bytes of it, as many as there are.
   size_t take_bytes(void* to, size_t size);
   void add_bytes(const void* from, size_t size);
-  // What the last number was, taken or added.
+  // The last number, taken or added.
   int64_t previous() const { return now().previous; }
 
   bool ended() const { return ended_.load(std::memory_order_acquire); }
@@ -96,7 +96,7 @@ class ValueLog {
     }
   }
 
-  // What a clock that counts anew in each process lacks: known with the first number that is added.
+  // The lag of a clock that counts anew in each process: known with the first number that is added.
   int64_t offset = 0;
   bool has_offset = false;
 
@@ -166,7 +166,7 @@ bool restored();
 void stop_noting();
 // Every call is a real one.
 void stop();
-// Those of the calling thread.
+// The calls of the calling thread are real ones.
 void stop_in_this_thread();
 // The process was forked, by the calling thread.
 void begin_again_in_child();

@@ -31,7 +31,7 @@ class BackendLink {
   // there is one of this process, and a line that says so.
   static Result<std::unique_ptr<BackendLink>> open(const Settings& settings, const Spawn& spawn);
 
-  // What has been handed over becomes durable also where this process ends.
+  // Slots that have been handed over become durable even if this process ends.
   bool outlives_process() const { return backend_ == nullptr; }
   StagingMemory& memory() { return *memory_; }
   StagingPool& pool() { return *pool_; }

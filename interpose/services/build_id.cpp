@@ -29,7 +29,7 @@ bool read_at(int file, uint64_t offset, T* to, size_t count) {
          pread(file, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
 }
 
-// Whatever the file holds.
+// The file may hold anything.
 std::string build_id_of(int file) {
   constexpr size_t kMostParts = 64;
   constexpr size_t kMostNotes = 64 << 10;
@@ -128,7 +128,7 @@ std::string changed_libraries(const std::vector<SavedLibrary>& libraries) {
   for (const SavedLibrary& library : libraries) {
     const Result<std::string> now = build_id_of_file(library.path);
     const bool gone = now.status().code() == Code::kNotFound;
-    // What cannot be read is not known to differ.
+    // A library that cannot be read is not known to differ.
     if (!gone && (!now.ok() || now.value() == library.build_id)) continue;
     if (first.empty()) {
       first = library.path + (gone ? " is not there" : " is another build");

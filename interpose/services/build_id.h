@@ -1,4 +1,4 @@
-// What linkers stamp on each build of a program or library: the build-id.
+// The build-id: the stamp of linkers on each build of a program or library.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace gpusnap {
 // The bytes of the build-id among the notes of an ELF file; empty: there is none.
 std::string_view build_id_in(const char* notes, size_t bytes);
 
-// Of a file, in hexadecimal digits; empty where it has none, or is nothing that could have one.
+// A file's build-id in hexadecimal digits; empty if it has none, or is nothing that could have one.
 Result<std::string> build_id_of_file(const std::string& path);
 
 // The libraries that this process has loaded by now, without ours and the driver's, whose version

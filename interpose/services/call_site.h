@@ -1,7 +1,7 @@
-// Who called: a hash of the calling thread's stack that is the same in every run of the same
-// binaries. Each return address counts as (build-id of its module, offset in it), so that neither
-// address randomisation nor other modules' places change it. Frames of one module, ours, are left
-// out.
+// Identifies a caller: a hash of the calling thread's stack that is the same in every run of the
+// same binaries. Each return address counts as (build-id of its module, offset in it), so that
+// neither address randomisation nor other modules' places change it. Frames of one module, ours,
+// are left out.
 #pragma once
 
 #include <atomic>

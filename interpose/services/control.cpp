@@ -16,12 +16,12 @@ constexpr std::string_view kError = "gpusnap 1 error ";
 constexpr std::string_view kStatus = "gpusnap 1 status";
 constexpr std::string_view kMemory = "gpusnap 1 memory ";
 constexpr std::string_view kLoan = "gpusnap 1 loan ";
-// Of what the program has as a handle.
+// The first bytes of what the program has as a handle.
 constexpr std::string_view kHandleMagic = "gpusnapM";
 constexpr std::string_view kDigits = "0123456789abcdef";
 
-// What is said at most of each text, before it is escaped: at three times as much, and the numbers,
-// it fits into a message.
+// The most bytes of each text, before it is escaped: at three times as much, and the numbers, it
+// fits into a message.
 constexpr size_t kMostPath = 4096;
 constexpr size_t kMostText = 512;
 

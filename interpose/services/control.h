@@ -1,6 +1,6 @@
-// What the tool and the library in process PID say to each other, and the libraries of several
+// The protocol between the tool and the library in process PID, and between libraries of several
 // processes: one request line, one reply line, each a message of a sequenced-packet socket with an
-// abstract name. The library parses requests, and who asks parses replies, as hostile input.
+// abstract name. The library parses requests, and the asker parses replies, as hostile input.
 //
 //   request  "gpusnap 1 checkpoint\n"            of `gpusnap checkpoint PID`
 //   reply    "gpusnap 1 ok <id> <bytes> <stall in ns>\n"
@@ -49,13 +49,13 @@ inline constexpr size_t kControlMessageBytes = 512;
 inline constexpr size_t kStatusMessageBytes = 32768;
 inline constexpr std::string_view kCheckpointRequest = "gpusnap 1 checkpoint\n";
 inline constexpr std::string_view kStatusRequest = "gpusnap 1 status\n";
-// What a library answers that is older than the request.
+// The answer of a library that is older than the request.
 inline constexpr std::string_view kUnknownRequest = "not a request that this version knows";
 
-// What one answers that has more requests than it takes.
+// The answer of a library that has more requests than it takes.
 inline constexpr std::string_view kTooManyRequests = "too many requests at once";
 
-// What came of a cut.
+// The outcome of a cut.
 struct CutOutcome {
   bool ok = false;
   std::string id;         // of the checkpoint; ok only
@@ -64,7 +64,7 @@ struct CutOutcome {
   std::string error;      // one line; not ok only
 };
 
-// What a process does for its checkpoints.
+// The stage of a process, as to its checkpoints.
 enum class Doing : uint8_t {
   kStarting,   // it has no CUDA context yet
   kReplaying,  // of a restored run: not at its cut yet
@@ -74,7 +74,7 @@ enum class Doing : uint8_t {
 };
 const char* name_of(Doing doing);  // "starting", "replaying", "recording", "off", "ending"
 
-// What the next checkpoint waits for.
+// The event that the next checkpoint waits for.
 enum class Due : uint8_t {
   kNot,    // a request, a signal, synchronisations
   kTime,   // until ProcessStatus::due_in_ns have passed
@@ -110,7 +110,7 @@ bool is_status_request(std::string_view message);
 // At most kStatusMessageBytes: what is too long is cut.
 std::string encode_status(const ProcessStatus& status);
 
-// What came of asking: a status, or why there is none.
+// The outcome of asking: a status, or why there is none.
 struct StatusReply {
   ProcessStatus status;
   std::string error;  // one line; empty: there is a status
@@ -124,7 +124,7 @@ std::optional<CutOutcome> decode_reply(std::string_view message);
 
 // ---- device memory that processes share (shared_memory.h) ----
 
-// What the program takes for a handle of the driver's (CUipcMemHandle).
+// The program takes this for a handle of the driver's (CUipcMemHandle).
 struct SharedHandle {
   pid_t process = 0;    // that has the memory
   uint64_t number = 0;  // of that process, random: another one may get its pid

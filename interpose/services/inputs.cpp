@@ -31,7 +31,7 @@ Look look_at(const std::string& path) {
   return {0, static_cast<uint64_t>(now.st_size), nanoseconds(now.st_mtim)};
 }
 
-// Of exactly `size` bytes; false where it has others, or cannot be read.
+// Sums exactly `size` bytes; false if the file has another size, or cannot be read.
 bool sum_file(const std::string& path, uint64_t size, uint64_t& sum) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
@@ -49,7 +49,7 @@ bool sum_file(const std::string& path, uint64_t size, uint64_t& sum) {
   return true;
 }
 
-// What is to be said of it; empty: it is as it was.
+// Says how the file has changed; empty: it is as it was.
 std::string change_of(const InputFile& input) {
   const Look now = look_at(input.path);
   if (now.error == ENOENT || now.error == ENOTDIR) return " is not there";

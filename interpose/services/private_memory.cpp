@@ -93,7 +93,7 @@ uint32_t class_of(size_t bytes) {
 Header* carve(uint32_t size_class) {
   const size_t bytes = sizeof(Header) + bytes_of_class(size_class);
   if (heap.span_left < bytes) {
-    // What is left of the old span is less than one block of this size: it is given up.
+    // The rest of the old span is less than one block of this size: it is given up.
     heap.span = take_pages(kSpanBytes, PageUse::kHeap);
     heap.span_left = heap.span != nullptr ? kSpanBytes : 0;
     if (heap.span == nullptr) return nullptr;

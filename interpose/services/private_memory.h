@@ -40,7 +40,7 @@ void release_block(std::byte* block, size_t bytes);
 // recorded and restored runs: at activation.
 std::function<void()> spawn_thread(std::function<void()> body);
 
-// What has been taken from the reserved range so far, in bytes; for tests and for the log.
+// The bytes taken from the reserved range so far; for tests and for the log.
 struct PrivateMemoryUse {
   uintptr_t base = 0;  // 0: nothing reserved
   size_t reserved = 0;

@@ -74,7 +74,7 @@ void* __wrap_malloc(size_t bytes) {
   return pointer;
 }
 
-// What libc made for us (getline, realpath) is libc's to free.
+// Memory that libc made for us (getline, realpath) is libc's to free.
 void __wrap_free(void* pointer) {
   if (gpusnap::is_private(pointer)) {
     gpusnap::private_free(pointer);

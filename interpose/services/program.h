@@ -1,5 +1,5 @@
-// What program this process is: its file, arguments and folder, so that a checkpoint is never given
-// to another one, and the name that ties its runs together.
+// The identity of this process's program: its file, arguments and folder, so that a checkpoint is
+// never given to another one, and the name that ties its runs together.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace gpusnap {
 
-// Of this process. Device and driver version are left empty.
+// Identifies this process. Device and driver version are left empty.
 Result<ProgramIdentity> identify_program();
 
 // The lowest address at which the host's memory may lie, at most 4 GiB. An executable that is not
 // position-independent, as some distributions' Python, lies far below that, and its heap after it.
 uint64_t host_addresses_begin();
-// Of a program that is to be started: its file is read, the rest is taken as given.
+// Identifies a program that is to be started: its file is read, the rest is taken as given.
 Result<ProgramIdentity> identify_program(const std::string& path,
                                          std::vector<std::string> arguments, std::string folder);
 
@@ -26,7 +26,7 @@ Result<ProgramIdentity> identify_program(const std::string& path,
 std::string default_job_name(const std::string& program_path, const std::string& folder,
                              const char* const* environment);
 
-// What a restore compares. Each is empty where `now` may continue what `saved` was; else one line
+// The comparisons of a restore. Each is empty if `now` may continue what `saved` was; else one line
 // that names the difference and the way around it.
 //
 // The program's file and its arguments.
@@ -34,11 +34,11 @@ std::string program_difference(const ProgramIdentity& saved, const ProgramIdenti
                                const AllowedDifferences& allowed);
 // The files that it had read, as they are on this node.
 std::string input_difference(const ProgramIdentity& saved, const AllowedDifferences& allowed);
-// The devices. What is not known of either is not compared.
+// The devices. Facts that are not known of either are not compared.
 std::string device_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
                               const AllowedDifferences& allowed);
-// What may make a difference and is no reason not to begin: a line for each. What has been told is
-// then to be passed over. Of libraries, those that `saved` names are looked at.
+// A line for each change that may make a difference and is no reason not to begin. A change that
+// has been told is then to be passed over. Only libraries that `saved` names are looked at.
 std::vector<std::string> doubts(const ProgramIdentity& saved, const ProgramIdentity& now,
                                 AllowedDifferences& allowed);
 

@@ -18,7 +18,7 @@ inline constexpr const char* kOneMore = "GPUSNAP_PADDING_COUNT";
 
 // `path`: of the program's file, absolute, links resolved. How it was called does not matter.
 std::string program_mark(const std::string& path, const std::vector<std::string>& arguments);
-// Of this process.
+// The mark of this process.
 std::string own_program_mark();
 
 }  // namespace gpusnap

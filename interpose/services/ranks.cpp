@@ -9,8 +9,8 @@ namespace gpusnap {
 
 namespace {
 
-// What a launcher calls a rank, their number, the rank among those on its node, and the number of
-// those.
+// A launcher's names of a rank, the number of ranks, the rank among those on its node, and the
+// number of those.
 struct Names {
   std::string_view rank, ranks, local, locals;
 };

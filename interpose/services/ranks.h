@@ -1,5 +1,5 @@
-// Which rank of a job this process is, as its launcher says it in the environment. What the MPI
-// library says, once it is initialised, counts more (interpose/mpi).
+// Which rank of a job this process is, as its launcher says it in the environment. The word of the
+// MPI library, once it is initialised, counts more (interpose/mpi).
 #pragma once
 
 #include <cstdint>

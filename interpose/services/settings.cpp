@@ -21,7 +21,7 @@ constexpr std::string_view kDurationForm =
     "a number and us, ms, s, m or h, such as 500ms, 10s or 10m";
 constexpr std::string_view kSizeForm = "a number and K, M, G or T, such as 64K or 4G";
 
-// What a user typed, fit for one line.
+// A value that a user typed, fit for one line.
 std::string shown(std::string_view value) {
   constexpr size_t kMost = 80;
   std::string text(value.substr(0, kMost));

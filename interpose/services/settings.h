@@ -1,4 +1,4 @@
-// What the user sets by the environment: every GPUSNAP_* variable, read once at activation and
+// The user's settings in the environment: every GPUSNAP_* variable, read once at activation and
 // checked. A value that cannot be read is an error of one line; nothing is guessed in its place.
 #pragma once
 
@@ -77,9 +77,9 @@ struct Settings {
   Schedule every{std::chrono::minutes(10)};
   uint64_t zone = 64 << 10;  // bytes; a power of two
   uint64_t host_cache = 0;   // bytes of staging memory; parse_settings() fills in the default
-  // Of a staging slot: bytes that are copied, compressed and written at a time. Large enough for
-  // full bandwidth (GPU Snapshot, section 4.3.1: 1 to 4 MiB and up), small enough that a call which
-  // needs a zone first does not wait long for the copies before it. At least the largest zone.
+  // Size of a staging slot: bytes that are copied, compressed and written at a time. Large enough
+  // for full bandwidth (GPU Snapshot, section 4.3.1: 1 to 4 MiB and up), small enough that a call
+  // which needs a zone first does not wait long for copies before it. At least the largest zone.
   uint64_t slot = 4 << 20;
   uint64_t device_cache =
       256 << 20;  // bytes of device memory for gathering and duplicates; 0: none
@@ -130,7 +130,7 @@ struct ParsedSettings {
 };
 
 // `environment`: "NAME=value" strings up to a null pointer, as environ has them; may be null. An
-// empty value counts as not set. Of a name given twice the first counts, as with getenv().
+// empty value counts as not set. If a name is given twice the first counts, as with getenv().
 ParsedSettings parse_settings(const char* const* environment);
 
 // The value grammar, for the tool's options too. True when all of `text` was read.

@@ -353,7 +353,7 @@ void Triggers::run() {
     if (polled[1].revents != 0) accept_client();
     answer_and_drop();
   }
-  // Whoever still waits gets no checkpoint.
+  // Clients that still wait get no checkpoint.
   {
     const std::lock_guard lock(mutex_);
     for (const auto& client : clients_) {

@@ -1,5 +1,5 @@
-// What makes a checkpoint due: time, the n-th synchronisation, a signal, or `gpusnap checkpoint
-// PID` through the control socket. Says when; the cut itself is the engine's. Through the same
+// The events that make a checkpoint due: time, the n-th synchronisation, a signal, or `gpusnap
+// checkpoint PID` through the control socket. Says when; the cut is the engine's. Through the same
 // socket `gpusnap status` is told how the process gets on.
 //
 // The engine asks pending() at every hooked call and on_synchronisation() at every synchronising
@@ -34,7 +34,7 @@ const char* name_of(CutReason reason);
 class Triggers {
  public:
   // Starts the background thread and the control socket and installs the signal's handler, which
-  // goes on to the program's own handler. What cannot be had is said in a line and left out.
+  // goes on to the program's own handler. A part that cannot be had is said in a line and left out.
   // `spawn` makes a thread and returns its joiner: spawn_thread().
   Triggers(const Schedule& every,
            const std::function<std::function<void()>(std::function<void()>)>& spawn);
@@ -68,14 +68,14 @@ class Triggers {
   // Answers those who wait for the cut. With Schedule::automatic, a checkpoint that was committed
   // also sets the interval, by its stall and by how long it was on its way. Any thread.
   void report(const CutOutcome& outcome);
-  // No more cuts will be made: whoever waits for one, or comes to ask, is told why. Those who wait
-  // for what comes of the last one still get its report. Any thread.
+  // No more cuts will be made: clients that wait for one, or come to ask, are told why. A client
+  // that waits for the outcome of the last one still gets its report. Any thread.
   void end_cuts(const std::string& why);
-  // What is told of the process, but for why there are no more cuts and what the next one waits
-  // for. `source` is called by the background thread, under no lock of ours.
+  // The status of the process, but for why there are no more cuts and what the next one waits for.
+  // `source` is called by the background thread, under no lock of ours.
   void set_status_source(std::function<ProcessStatus()> source);
-  // What is told of memory that another process asks for: by the background thread, under no lock
-  // of ours. `descriptors` are sent along, and closed.
+  // The reply on memory that another process asks for: called by the background thread, under no
+  // lock of ours. `descriptors` are sent along, and closed.
   using MemorySource =
       std::function<MemoryReply(const MemoryRequest&, std::vector<int>& descriptors)>;
   void set_memory_source(MemorySource source);

@@ -9,8 +9,8 @@ namespace {
 constexpr uint64_t kMostBytes = 1 << 20;
 // Where the link has 25 GB/s, it takes little longer than the 10 us that a copy takes anyway.
 constexpr uint64_t kFewestBytes = 128 << 10;  // the first one; then two times as much
-// Of 1 MiB each, so many keep the engine busy from one look of the offloader's to the next. Each of
-// them may keep one copy of the program's waiting: not before so many copies saw none.
+// So many copies of 1 MiB each keep the engine busy from one look of the offloader's to the next.
+// Each may keep one copy of the program's waiting: not before so many copies saw none.
 constexpr size_t kMostFlights = 8;
 constexpr size_t kQuietCopies = 8;
 // The engine is idle for so long at most, for the program's sake; then it gets kMostBytes, which

@@ -17,7 +17,7 @@ namespace {
 // How much is fingerprinted by one launch: enough to fill any device.
 constexpr uint64_t kMostSpans = 32 << 10;
 constexpr uint64_t kMostZones = 512 << 10;
-// Of the device buffer, at a time.
+// The device buffer grows by this much at a time.
 constexpr uint64_t kPartOfCache = 32 << 20;
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What snapshots need in one context of the program: streams and events of our own, our kernels,
+// The means of snapshots in one context of the program: streams and events of our own, our kernels,
 // and memory on the device. Made when the context is first seen, in recordings and replays alike,
 // so that the driver lays out the program's memory in the same way.
 //
@@ -44,7 +44,7 @@ struct Scratch {
   uint64_t size = 0;
 };
 
-// What one gathering of scattered zones (section 4.3.1) has to copy.
+// The copies of one gathering of scattered zones (section 4.3.1).
 struct GatherTable {
   Scratch table;
   bool busy = false;  // until the kernel has read it
@@ -70,7 +70,7 @@ class DeviceLane final : public PeerBuffer {
   CUstream gate() const { return gate_; }        // of the greatest: what calls wait for
   // Likewise, for what goes to the host: engines for the two directions work side by side.
   CUstream gate_to_host() const { return gate_to_host_; }
-  // Of the least priority, for our gathering kernel: beside what goes to the host.
+  // The stream of the least priority for our gathering kernel: it runs beside copies to the host.
   CUstream gathering() const { return gathering_; }
   // For what another library is about to read: behind the legacy default stream, and behind no
   // other of the program's.

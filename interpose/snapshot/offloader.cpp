@@ -15,7 +15,7 @@ namespace gpusnap {
 namespace {
 // Where the program is held: one is being copied while the next waits for the engine.
 constexpr size_t kFlightsOfHeld = 2;
-// Of the blocks, for one gathering: calls that take it over need room for the same zones besides.
+// One gathering uses one in so many blocks: calls that take it over need room for its zones again.
 constexpr uint64_t kPartOfGathering = 16;
 // Written to a file at once: enough for full bandwidth.
 constexpr uint64_t kDirectBuffer = 4 << 20;
@@ -203,7 +203,7 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
   return flights_.size() != before;
 }
 
-// What was taken over by calls is left out; the rest closes up.
+// Leaves out the pieces that calls have taken over; the rest closes up.
 void Offloader::hand_over(Fill& fill) {
   Slot* slot = fill.slot;
   std::ranges::sort(fill.pieces, {}, &TransferPiece::place);
@@ -542,7 +542,7 @@ bool Offloader::take_from_blocks(std::deque<BlocksOfZones>& zones, Flight& fligh
   return true;
 }
 
-// What was enqueued is followed to its end even where more could not be: it writes to the slot.
+// Enqueued work is followed to its end even if more could not be enqueued: it writes to the slot.
 void Offloader::launch(Flight flight, CUresult result) {
   flight.fill = fill_;
   ++fill_->flights;

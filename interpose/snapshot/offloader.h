@@ -1,7 +1,7 @@
 // Moves the pending zones of one context to host memory while the program computes (GPU Snapshot,
 // sections 4.1.3 and 4.3.1): large runs straight into slots of the staging pool; scattered zones by
-// way of the device buffer, where a kernel gathers them; and what calls had duplicated there. What
-// is in the device buffer is saved: nobody waits for its way to the host.
+// way of the device buffer, where a kernel gathers them; and what calls had duplicated there. Zones
+// in the device buffer are saved: nobody waits for their way to the host.
 //
 // It runs on a thread of ours, for one snapshot. Calls that copy zones themselves hand their copies
 // over to it: it looks after everything that is on its way.

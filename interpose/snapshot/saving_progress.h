@@ -28,7 +28,7 @@ class SavingProgress {
     saving_ = epoch;
     bytes_ = bytes;
   }
-  // What was on its way is not any more, whatever came of it.
+  // The checkpoint is not on its way any more, whatever came of it.
   void ends() { begins(0, 0); }
   // This is the last one that is complete; none is on its way.
   void is_complete(const Complete& last) {

@@ -484,7 +484,7 @@ CUresult Snapshots::copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t 
   return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream);
 }
 
-// What ended by an error has arrived, too; nothing of the snapshot can be used then.
+// A copy that ended by an error has arrived, too; nothing of the snapshot can be used then.
 bool Snapshots::arrived(void* event) {
   if (event == nullptr) return true;
   const CUresult result = driver_.cuEventQuery(static_cast<CUevent>(event));

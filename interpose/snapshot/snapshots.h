@@ -1,13 +1,13 @@
 // Logical snapshots (GPU Snapshot, section 4.1): at a cut the zones that must be saved are marked
 // pending, and the program goes on. An offloader for each device (offloader.h) saves them in the
 // background; a call that would overwrite one has it copied first, on a stream of ours, and its own
-// stream waits for that copy. What is saved is the memory at the cut, whatever the program does.
+// stream waits for that copy. The snapshot has the memory at the cut, whatever the program does.
 //
 // The write sets of some calls are guesses. A wrong one is found: every zone's bytes, once on the
 // host, are compared with the fingerprint that the zone had at the cut.
 //
-// Who may call what: the thread that makes the cut, while no other is inside a hooked call:
-// begin(), adopt(), add_context(), forget_context(). Any thread: before_write(), active(),
+// The thread that makes the cut, while no other is inside a hooked call, may call begin(), adopt(),
+// add_context() and forget_context(). Any thread may call before_write(), active() and
 // wait_end().
 #pragma once
 
@@ -37,8 +37,8 @@
 
 namespace gpusnap {
 
-// What waits for the copies that a call needs first: the stream on which it writes, or, for what no
-// stream orders (frees, unloads), the host.
+// The side that waits for the copies that a call needs first: the stream on which the call writes,
+// or the host if no stream orders the call (frees, unloads).
 enum class Hold : uint8_t { kStream, kHost };
 
 // How calls fared while zones of one snapshot were pending.
@@ -61,7 +61,7 @@ class Snapshots {
   // A context of the program is seen for the first time; it is current.
   void add_context(CUcontext context);
   // It has ended. before_write() has been told that everything goes.
-  // What is left of ours in it; its end waits for all devices, so nobody may hold a lock.
+  // Returns what is left of ours in it; its end waits for all devices, so nobody may hold a lock.
   [[nodiscard]] std::unique_ptr<DeviceLane> forget_context(CUcontext context);
   // Device memory of ours in the context, which the program is not to find missing.
   uint64_t own_bytes(CUcontext context);
@@ -103,7 +103,7 @@ class Snapshots {
     uint64_t bytes = 0;  // to be saved
   };
   Result<Cut> cut(const MemoryMap& memory, bool full);
-  // What there was at the cut, in order of address: the ranges of the manifest.
+  // The memory that there was at the cut, in order of address: the ranges of the manifest.
   const std::vector<TrackedRange>& ranges() const { return zones_.ranges(); }
   // The writer gets all that is pending; then, or when the snapshot has failed, `on_end` is called
   // by a thread of ours. `hold`: returns only then.
@@ -131,7 +131,7 @@ class Snapshots {
   using Clock = std::chrono::steady_clock;
 
   DeviceLane* lane_of(uint64_t context) const;
-  // Of one device, or of all: whether there were any.
+  // Releases the caches of one device, or of all; tells whether there were any.
   bool release_caches(std::optional<int> device);
   Status fingerprint_all();
   // The links between this lane's device and those of the others.
@@ -163,8 +163,8 @@ class Snapshots {
   // While `needed`; bounded unless the snapshot has failed already.
   // `why` the snapshot is abandoned where it takes longer.
   void hold_host(const std::function<bool()>& needed, const char* why);
-  // What a call says that it writes is known to be all, or is a guess that is taken for it, or is
-  // not to be relied upon: it may write anything.
+  // How far a call's write set is trusted: it is known to be complete, or it is a guess that is
+  // taken for complete, or it is not to be relied upon: the call may write anything.
   enum class Trust : uint8_t { kKnown, kGuess, kOpaque };
   Trust trust(const WriteSet& set);
   void count(const WriteSet& set, Trust trust, bool waited);

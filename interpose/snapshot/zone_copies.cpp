@@ -55,7 +55,7 @@ CUresult copy_batch(const Driver& driver, const std::vector<ZoneCopy>& copies, C
                                    1, &failed, stream);
 }
 
-// What a driver may answer that knows the call but not these operands; it has copied nothing then.
+// A driver that knows the call but not these operands may answer so; it has copied nothing then.
 bool refused(CUresult result) {
   return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE;
 }
