@@ -107,7 +107,7 @@ class HookedCall {
   // The real call, while recording.
   template <class Real>
   CUresult call_driver(Real&& real) {
-    const Session::InDriver in_driver(*session_);
+    const CallsInDriver::Scope in_driver(session_->calls_in_driver());
     if (session_->reload_pending()) [[unlikely]]
       reload();
     before_write();

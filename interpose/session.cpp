@@ -70,7 +70,7 @@ bool Session::start() {
   auto* session = new Session(*driver);
   the_shared_memory_.store(&session->shared_memory_, std::memory_order_release);
   if (!session->configure()) return false;
-  own_.met = true;
+  own_state.met = true;
   session->lock_.begin();
   Status status = session->open_store();
   const bool restores = !session->settings_.restore.empty();
@@ -106,7 +106,7 @@ void Session::lose_sight(const char* name) {
   if (s == nullptr) return;
   s->foreign_.store(name, std::memory_order_relaxed);
   // The program may use what it has got before it makes another call that is hooked.
-  s->lock_foreign();
+  lock_foreign(s->lock_);
   s->let_snapshot_end(&Snapshots::end);
   s->lock_.unlock();
 }
@@ -639,7 +639,7 @@ void Session::forget_context(CUcontext context) {
 void Session::refuse_guess(const WriteSet& set) {
   if (!set.unknown()) return;
   // What changes there may be another thread's doing, which makes it again, at a time of its own.
-  if (!several_threads_ || mode_ != Mode::kRecord) return;
+  if (!calls_in_driver_.several_threads() || mode_ != Mode::kRecord) return;
   std::string which = "a kernel whose code is not known";
   if (!set.proven()) {
     const KernelWrites& kernel = modules_.kernels().of_guess(set.guesses().back());
@@ -652,8 +652,8 @@ void Session::refuse_guess(const WriteSet& set) {
 HostWrite* Session::begin_host_write(CUstream stream) {
   if (host_memory_.empty() || !recording()) return nullptr;
   const CUcontext context = contexts_.current();
-  if (own_.number == 0) own_.number = ++thread_count_;
-  const uint64_t thread = stream == CU_STREAM_PER_THREAD ? own_.number : 0;
+  if (own_state.number == 0) own_state.number = ++thread_count_;
+  const uint64_t thread = stream == CU_STREAM_PER_THREAD ? own_state.number : 0;
   const CUstream known = stream == nullptr ? CU_STREAM_LEGACY : stream;
   HostWrite* const write = deliveries_.begin_write(context, known, thread);
   if (write != nullptr || !contexts_.is_known(context)) return write;
@@ -687,7 +687,7 @@ const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
 }
 
 const Entry& Session::match_next_entry(HookId hook, const CallKey& key) {
-  if (own_.looks) report_mismatch(hook, key);
+  if (own_state.looks) report_mismatch(hook, key);
   const bool same = entry_.head.hook == static_cast<uint16_t>(hook) && entry_.name == key.name &&
                     std::ranges::equal(entry_.words, std::span(key.words, key.count));
   const bool arguments = key.given.empty();

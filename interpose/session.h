@@ -32,12 +32,14 @@
 #include "interpose/arrays.h"
 #include "interpose/call_lock.h"
 #include "interpose/calls_ahead.h"
+#include "interpose/calls_in_driver.h"
 #include "interpose/contexts.h"
 #include "interpose/deliveries.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
 #include "interpose/graphs.h"
 #include "interpose/hook.h"
+#include "interpose/host_callbacks.h"
 #include "interpose/host_memory.h"
 #include "interpose/memory_order.h"
 #include "interpose/modules.h"
@@ -58,6 +60,7 @@
 #include "interpose/snapshot/arena_pinning.h"
 #include "interpose/snapshot/workers.h"
 #include "interpose/stall_judge.h"
+#include "interpose/thread_state.h"
 #include "interpose/tile_pools.h"
 #include "interpose/value_waits.h"
 #include "tiers/io/io_options.h"
@@ -83,20 +86,6 @@ class OutcomeReader;
 }  // namespace mpi
 enum class Hold : uint8_t;
 
-// Per-thread state. Zero-initialised; trivially destructible.
-struct ThreadState {
-  bool met = false;          // by the session's lock
-  bool admitted = false;     // inside a call of a recording
-  bool has_turn = false;     // inside a call of a replay, which is that of the entry
-  bool in_driver = false;    // inside the call that the program has made
-  CUcontext sets = nullptr;  // that it is about to make current
-  bool looks = false;        // has the turn to find out what its call is, no more
-  bool insists = false;      // waits no longer for the entry to be another thread's
-  uint16_t poll_hook = 0;    // of the run of busy polls that it is in
-  uint64_t polls_left = 0;   // of that run
-  uint64_t number = 0;       // where it had to be told from others
-};
-
 class Session;
 
 // What a launch of before CUDA 4 is made with, as the program has set it beforehand.
@@ -105,26 +94,6 @@ struct LegacyLaunch {
   unsigned parameter_bytes = 0;
   std::vector<std::byte> parameters;
 };
-
-// A function of the program that runs in a stream.
-struct HostFunction {
-  CUhostFn plain = nullptr;             // or
-  CUstreamCallback callback = nullptr;  // which is told
-  CUstream stream = nullptr;            // this, and whether all went well
-  void* user = nullptr;
-  void run(CUresult status) const;
-};
-
-// One of them while recording; the driver's thread deletes it when it has run.
-struct HostCallback {
-  Session* session = nullptr;
-  HostFunction function;
-  uint64_t number = 0;     // in the order of their launches
-  bool journaled = false;  // the call that launched it
-};
-// What the driver is given in its place: a CUhostFn, or a CUstreamCallback, of a HostCallback.
-void run_host_callback(void* callback);
-void run_stream_callback(CUstream stream, CUresult status, void* callback);
 
 // What a context has to do for the program, and not for us: the driver's own synchronisation of a
 // context would wait for the copies of a snapshot, too.
@@ -203,7 +172,7 @@ class Session {
     Session* s = the_session_.load(std::memory_order_acquire);
     if (s == nullptr) [[unlikely]]
       return nullptr;
-    if (!own_.met) [[unlikely]]
+    if (!own_state.met) [[unlikely]]
       return s->enter_first(hook);
     s->lock_.lock();
     if (!s->open_ || s->foreign_.load(std::memory_order_relaxed) != nullptr ||
@@ -211,7 +180,7 @@ class Session {
       return s->enter_slowly(hook);
     }
     ++s->inside_;
-    own_.admitted = true;
+    own_state.admitted = true;
     return s;
   }
   // At the end of a call for which enter() gave a session; gives the lock back.
@@ -220,7 +189,7 @@ class Session {
       leave_slowly();
       return;
     }
-    own_.admitted = false;
+    own_state.admitted = false;
     --inside_;
     lock_.unlock();
   }
@@ -240,25 +209,12 @@ class Session {
   // While one lives, the thread is inside the call that the program has made.
   class ProgramsCall {
    public:
-    [[gnu::always_inline]] ProgramsCall() { own_.in_driver = true; }
-    [[gnu::always_inline]] ~ProgramsCall() { own_.in_driver = false; }
+    [[gnu::always_inline]] ProgramsCall() { own_state.in_driver = true; }
+    [[gnu::always_inline]] ~ProgramsCall() { own_state.in_driver = false; }
     ProgramsCall(const ProgramsCall&) = delete;
     ProgramsCall& operator=(const ProgramsCall&) = delete;
   };
-  // While one lives, a call is being recorded whose entry is still to come. Lives under the lock,
-  // which may be given back meanwhile.
-  class InDriver {
-   public:
-    [[gnu::always_inline]] explicit InDriver(Session& session) : session_(session) {
-      ++session_.calls_in_driver_;
-    }
-    [[gnu::always_inline]] ~InDriver() { --session_.calls_in_driver_; }
-    InDriver(const InDriver&) = delete;
-    InDriver& operator=(const InDriver&) = delete;
-
-   private:
-    Session& session_;
-  };
+  CallsInDriver& calls_in_driver() { return calls_in_driver_; }
   bool host_function_runs() const { return deliveries_.function_runs(); }
   // The driver has told the program something within a call that is hooked, which no replay tells
   // again. False: it was a call of ours. Takes no lock; `what` lives for ever.
@@ -371,16 +327,7 @@ class Session {
   // Stream-ordered memory is in use: synchronisations decide where memory comes from.
   void use_pools() { pools_used_ = true; }
   bool pools_used() const { return pools_used_; }
-  // Host functions. Recording: its launch has been journaled; on the driver's thread, without the
-  // lock: it is about to run, it has run.
-  void callback_launched(HostCallback& callback);
-  void callback_begins(HostCallback& callback, CUresult status);
-  void callback_ends(const HostCallback& callback);
-  // The same of a graph: a launch of it has been journaled; on the driver's thread, its run.
-  void graph_launched(const std::vector<GraphCallback*>& callbacks);
-  void run_in_graph(GraphCallback& callback);
-  // Replay: one that is run when its entry comes up.
-  void remember_callback(const HostFunction& function);
+  HostCallbacks& host_callbacks() { return host_callbacks_; }
 
   // The order of the calls that get and give back memory. Recording.
   MemoryOrder& memory_order() { return memory_order_; }
@@ -424,7 +371,7 @@ class Session {
   Claim claim_turn(HookId hook, const CallKey& key);
   // How many more times a call may be made to get memory at its recorded address: other threads'
   // calls may have been before it when it was recorded.
-  void about_to_set(CUcontext context) { own_.sets = context; }
+  void about_to_set(CUcontext context) { own_state.sets = context; }
   int memory_tries() const { return replayer_->several_threads() ? 8 : 0; }
   void remember_deferred(const HostBlock& block) { deliveries_.expect_copy(block); }
   // Gives the host what entry brought beside its answer.
@@ -443,7 +390,6 @@ class Session {
   static Status copy_for_mpi(const void* at, const char* what, Copy&& copy);
   explicit Session(const Driver& driver);
 
-  [[gnu::tls_model("initial-exec")]] static constinit inline thread_local ThreadState own_;
   // Never deleted: hooked calls may come from destructors that run after ours.
   static constinit inline std::atomic<Session*> the_session_{nullptr};
   static constinit inline std::atomic<SharedMemory*> the_shared_memory_{nullptr};
@@ -488,14 +434,9 @@ class Session {
   void checkpoint_if_wanted();
   bool take_checkpoint(const CutPlace& place);
   void read_next();
-  // For threads that make no hooked calls.
-  void lock_foreign();
   void pass_callbacks(std::string_view in_call);
-  void end_callback(uint64_t number);
-  void journal_callback(uint64_t number, CUresult status, Deliveries::Moment moment);
+  void callback_ended();
   bool recording() const { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; }
-  void begin_callback(uint64_t number);
-  void run_callbacks();
   void take_turn(HookId hook);
   enum class Next : uint8_t { kMine, kNotMine, kLive };
   Next look_for_turn(const std::string& path);
@@ -636,24 +577,16 @@ class Session {
   int devices_ = 1;  // whose names are in program_, from the first on: all that are used
 
   std::unique_ptr<Recorder> recorder_;
-  uint64_t callback_count_ = 0;
-  unsigned calls_in_driver_ = 0;  // whose entries come when they are back
-  std::condition_variable callback_changed_;
-  struct ReplayedCallback {
-    HostFunction function;
-    CUresult status = CUDA_SUCCESS;  // that it is told, from its beginning on
-    bool done = false;
-  };
-  std::map<uint64_t, ReplayedCallback> callbacks_;  // by number: launched, not yet known to be over
-  std::vector<uint64_t> ready_callbacks_;           // begun by the journal, not by a worker yet
+  CallsInDriver calls_in_driver_;
   bool pools_used_ = false;
   uint64_t device_writes_ = 0;
-  bool several_threads_ = false;  // have made calls
   MemoryOrder memory_order_{lock_};
   SurplusAllocations surplus_;
   uint64_t thread_count_ = 0;  // that have a number
   ProgressWords progress_words_;
   Deliveries deliveries_{host_memory_, progress_words_};
+  HostCallbacks host_callbacks_{{lock_, calls_in_driver_, deliveries_, foreign_, callers_},
+                                [this] { callback_ended(); }};
 
   std::unique_ptr<Replayer> replayer_;
   std::unique_ptr<CallsAhead> calls_ahead_;  // once somebody has had to know
@@ -705,10 +638,8 @@ class Session {
   uint64_t turns_ = 0;  // taken so far
   // Whose the turn is that is taken; empty: of the one that goes live.
   std::string turn_of_;
-  // Threads of the replay, by the system's numbers: those that have made calls, by their paths, and
-  // those of ours that have run host functions.
+  // Threads that have made calls in the replay, by their paths: the system's numbers.
   std::map<std::string, int> threads_;
-  std::set<int> host_function_threads_;
   StallJudge stall_;
 };
 

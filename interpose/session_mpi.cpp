@@ -45,7 +45,7 @@ int small(uint64_t epoch) {
 }  // namespace
 
 void Session::lock_any() {
-  if (own_.met) {
+  if (own_state.met) {
     lock_.lock();
   } else {
     meet();
@@ -119,7 +119,7 @@ bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoc
   bool cut = false;
   if (s->mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
     ++s->inside_;
-    own_.admitted = true;
+    own_state.admitted = true;
     // What this rank shares since it has cast its ballot the others do not know of.
     const bool alone = s->shares_ && !cut_barriers.any();
     if (!alone && s->close_admission()) {

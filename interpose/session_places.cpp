@@ -58,15 +58,15 @@ bool Session::may_have_sibling(const std::string& place) {
 
 // Where it may not, the program does not repeat itself.
 bool Session::may_mismatch(HookId hook) const {
-  return !own_.insists && tells_apart(hook) && may_have_sibling(own_path());
+  return !own_state.insists && tells_apart(hook) && may_have_sibling(own_path());
 }
 
 // The calling thread has another call than the entry: it waits until it comes up.
 void Session::report_mismatch(HookId hook, const CallKey& key) {
   const std::string path = own_path();
-  const uint64_t refused = own_.looks ? 0 : replayer_->calls_read();
-  if (!own_.looks) refuse_entry();
-  own_.looks = false;
+  const uint64_t refused = own_state.looks ? 0 : replayer_->calls_read();
+  if (!own_state.looks) refuse_entry();
+  own_state.looks = false;
   mismatched_[path] = {refused,
                        static_cast<uint16_t>(hook),
                        {key.words, key.words + key.count},
@@ -108,7 +108,7 @@ bool Session::takes_others_turn(HookId hook, const std::string& path, bool stall
   }
   const auto found = mismatched_.find(path);
   if (found == mismatched_.end()) {
-    own_.looks = true;
+    own_state.looks = true;
     return true;
   }
   if (at_cut) return false;

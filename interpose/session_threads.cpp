@@ -76,14 +76,15 @@ std::string Session::name_of_thread(const std::string& path) {
 void Session::set_mode(Mode mode) {
   mode_.store(mode, std::memory_order_relaxed);
   open_ = mode == Mode::kRecord && !closed_;
+  host_callbacks_.record_to(mode == Mode::kRecord ? recorder_.get() : nullptr);
 }
 
 // The first time that the calling thread has to do with the session; takes the lock.
 void Session::meet() {
-  own_.met = true;
+  own_state.met = true;
   lock_.share();
   lock_.lock();
-  several_threads_ = true;
+  calls_in_driver_.see_several_threads();
   host_memory_.trust_guesses();
   if (replaying()) threads_[own_path()] = gettid();
   if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && !own_thread_path().known) {
@@ -115,13 +116,14 @@ void Session::admit(HookId hook) {
   }
   if (mode_.load(std::memory_order_relaxed) != Mode::kRecord) return;
   ++inside_;
-  own_.admitted = true;
+  own_state.admitted = true;
   if (triggers_->pending() && !may_come_early(hook)) checkpoint_if_wanted();
 }
 
 // Whether a replay may make the call before its turn.
 bool Session::may_come_early(HookId hook) const {
-  return several_threads_ && (made_for_all(hook) || is_of_thread(hook, own_path()));
+  return calls_in_driver_.several_threads() &&
+         (made_for_all(hook) || is_of_thread(hook, own_path()));
 }
 
 Session* Session::enter_slowly(HookId hook) {
@@ -135,12 +137,12 @@ Session* Session::enter_slowly(HookId hook) {
 }
 
 void Session::leave_slowly() {
-  if (own_.admitted) {
-    own_.admitted = false;
+  if (own_state.admitted) {
+    own_state.admitted = false;
     --inside_;
     if (closed_) admission_.notify_all();
   }
-  if (own_.has_turn) end_turn();
+  if (own_state.has_turn) end_turn();
   lock_.unlock();
 }
 
@@ -181,7 +183,7 @@ void Session::open_admission() {
 
 void Session::let_snapshot_end(void (Snapshots::*wait)()) {
   for (;;) {
-    while (closed_ && !own_.admitted) {
+    while (closed_ && !own_state.admitted) {
       (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
     }
     if (!snapshots_->running()) return;
@@ -194,7 +196,7 @@ void Session::let_snapshot_end(void (Snapshots::*wait)()) {
 bool Session::take_checkpoint(const CutPlace& place) {
   triggers_->take();
   // Nobody else is in the session now, and those who come find it closed.
-  const InDriver in_driver(*this);
+  const CallsInDriver::Scope in_driver(calls_in_driver_);
   lock_.unlock();
   const bool cut = checkpointer_->take(place);
   lock_.lock();
@@ -241,6 +243,13 @@ void Session::after_synchronised() {
   open_admission();
 }
 
+bool Session::note_told(const char* what) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr || s->mode() == Mode::kOff) return true;
+  if (own_state.in_driver && s->recording()) s->foreign_.store(what, std::memory_order_relaxed);
+  return own_state.in_driver;
+}
+
 void Session::read_next() {
   if (entry_read_) return;
   do {
@@ -250,6 +259,38 @@ void Session::read_next() {
            concerns_thread_alone(entry_, replayer_->thread()));
   entry_read_ = true;
   entry_refused_ = false;
+}
+
+// Reads the next entry. Callbacks are nobody's turn: they begin when they come up; one that began
+// inside a call, only when its thread has come to that call (is `in_call`), since host code before
+// it must not meet what this one is to see.
+void Session::pass_callbacks(std::string_view in_call) {
+  for (;;) {
+    read_next();
+    const uint16_t kind = entry_.head.hook;
+    if (kind != kCallbackEntry && kind != kCallbackEndEntry) return;
+    if (entry_.words.empty() || !host_callbacks_.contains(entry_.words[0])) {
+      fatal(kExitDamaged, "the replay journal has a host function that was not launched");
+    }
+    const uint64_t number = entry_.words[0];
+    if (kind == kCallbackEntry) {
+      if ((entry_.head.flags & kInCall) != 0 && in_call != replayer_->thread()) return;
+      deliver(entry_);
+      host_callbacks_.begin(number, static_cast<CUresult>(entry_.head.result));
+    } else if (!host_callbacks_.take_ended(number)) {
+      return;
+    }
+    entry_read_ = false;
+  }
+}
+
+void Session::callback_ended() {
+  // A thread inside a call passes them at its end.
+  if (!turn_taken_ && replaying() && !cut_delivered_) {
+    const std::string thread = replayer_->thread();
+    pass_callbacks(waiting_.contains(path_at(thread)) ? thread : "");
+  }
+  if (!turn_taken_) wake();
 }
 
 // `last`: the one that the checkpoint was made at, not of an earlier one.
@@ -302,15 +343,15 @@ Session::Next Session::look_for_turn(const std::string& path) {
 void Session::begin_turn(const std::string& path) {
   turn_taken_ = true;
   turn_of_ = path;
-  own_.has_turn = true;
+  own_state.has_turn = true;
   constexpr uint64_t kTrimEvery = 4096;
   if (++turns_ % kTrimEvery == 0) trim_output();
 }
 
 void Session::take_turn(HookId hook) {
   // A thread that polls has no need of a turn while the device was busy all the time.
-  if (own_.polls_left != 0 && own_.poll_hook == static_cast<uint16_t>(hook)) return;
-  own_.polls_left = 0;
+  if (own_state.polls_left != 0 && own_state.poll_hook == static_cast<uint16_t>(hook)) return;
+  own_state.polls_left = 0;
   if (made_for_all(hook)) return;
   const std::string path = own_path();
   if (is_of_thread(hook, path)) return;
@@ -322,11 +363,12 @@ void Session::take_turn(HookId hook) {
     if (next == Next::kLive) break;
     const bool mine = next == Next::kMine;
     if (mine && !may_be_own(path)) {
-      own_.insists = stall_.idle() >= kOthersCome || Clock::now() - moved > kOthersComeAtMost;
+      own_state.insists = stall_.idle() >= kOthersCome || Clock::now() - moved > kOthersComeAtMost;
     }
     if (takes_others_cut(path, stalled)) continue;
-    if ((mine && (own_.insists || may_be_own(path))) || takes_others_turn(hook, path, stalled)) {
-      if (!own_.looks) mismatched_.erase(path);
+    if ((mine && (own_state.insists || may_be_own(path))) ||
+        takes_others_turn(hook, path, stalled)) {
+      if (!own_state.looks) mismatched_.erase(path);
       begin_turn(path);
       return;
     }
@@ -412,10 +454,10 @@ bool Session::was_made_ahead() {
 }
 
 Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
-  if (own_.has_turn) return Claim::kTurn;
+  if (own_state.has_turn) return Claim::kTurn;
   const std::string path = own_path();
   while (replaying()) {
-    if (is_of_thread(hook, path) && contexts_.key_of(own_.sets) != 0) return Claim::kAhead;
+    if (is_of_thread(hook, path) && contexts_.key_of(own_state.sets) != 0) return Claim::kAhead;
     const Next next = look_for_turn(path);
     if (next == Next::kLive) break;
     const uint64_t turns = turns_;
@@ -449,8 +491,8 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
 }
 
 void Session::end_turn() {
-  own_.has_turn = false;
-  own_.looks = own_.insists = false;
+  own_state.has_turn = false;
+  own_state.looks = own_state.insists = false;
   if (!replaying()) {
     turn_taken_ = false;
     return;
@@ -471,7 +513,7 @@ bool Session::comes_to_cut_at_end() {
     if (ahead == nullptr || !ahead->cut_at_end_comes(replayer_->calls_read())) return false;
     pass_callbacks(place);
     if (entry_.head.hook != kCallbackEndEntry) continue;
-    (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
+    (void)lock_.wait_until(host_callbacks_.changed(), Clock::now() + kLongWait);
     pass_callbacks(place);
     watch_stall();
   }
@@ -512,16 +554,16 @@ std::string Session::describe_next() {
 }
 
 bool Session::match_busy(HookId hook) {
-  if (!own_.has_turn) {
-    --own_.polls_left;
+  if (!own_state.has_turn) {
+    --own_state.polls_left;
     return true;
   }
   if (entry_.head.hook != static_cast<uint16_t>(hook) ||
       entry_.head.result != CUDA_ERROR_NOT_READY || entry_.words.empty()) {
     return false;
   }
-  own_.poll_hook = static_cast<uint16_t>(hook);
-  own_.polls_left = entry_.words[0] - 1;
+  own_state.poll_hook = static_cast<uint16_t>(hook);
+  own_state.polls_left = entry_.words[0] - 1;
   entry_read_ = false;
   return true;
 }
@@ -595,7 +637,7 @@ void Session::finish() {
     show_output();
     return;
   }
-  if (own_.met) {
+  if (own_state.met) {
     s->lock_.lock();
   } else {
     s->meet();

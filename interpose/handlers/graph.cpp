@@ -117,7 +117,7 @@ namespace {
 template <class Info, class Real>
 CUresult update(HookedCall& hooked, CUgraphExec exec, CUgraph graph, Info fail, Real&& real) {
   Graphs& graphs = hooked.session().graphs();
-  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
   const bool ours =
       graphs.graph_memory_placeholders().has_nodes_of(graph) || graphs.has_memory(exec);
   const CUresult result = made_whatever(hooked, [&] {
@@ -226,7 +226,7 @@ namespace {
 template <class Real>
 CUresult set_child(HookedCall& hooked, CUgraphExec exec, CUgraphNode node, CUgraph child,
                    Real&& real) {
-  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
   const CUresult result = hooked.record_or_repeat([&] { return hosts.replaced(child, real); });
   if (result == CUDA_SUCCESS) {
     refuse_unless_followed(hooked,
@@ -239,7 +239,7 @@ CUresult set_child(HookedCall& hooked, CUgraphExec exec, CUgraphNode node, CUgra
 template <class Real>
 CUresult set_host(HookedCall& hooked, CUgraphExec exec, CUgraphNode node,
                   const CUDA_HOST_NODE_PARAMS& params, Real&& real) {
-  auto callback = make_graph_callback(&hooked.session(), params);
+  auto callback = make_graph_callback(hooked.session().host_callbacks(), params);
   const CUDA_HOST_NODE_PARAMS ours{run_graph_callback, callback.get()};
   const CUresult result = hooked.record_or_repeat([&] { return real(ours); });
   if (result == CUDA_SUCCESS) {
@@ -400,7 +400,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
     for (CUevent event : graphs.events(exec)) (void)session.driver().cuEventRecord(event, stream);
     brought.remember();
     for (const GraphCallback* callback : graphs.callbacks(exec)) {
-      session.remember_callback({.plain = callback->function, .user = callback->user});
+      session.host_callbacks().remember({.plain = callback->function, .user = callback->user});
     }
     return recorded;
   }
@@ -428,7 +428,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
   }
   memory.launched();
   brought.defer();
-  session.graph_launched(graphs.callbacks(exec));
+  session.host_callbacks().launched(graphs.callbacks(exec));
   return result;
 }
 

@@ -78,7 +78,7 @@ CUresult graph_instantiate(const Call<CUresult(CUgraphExec*, CUgraph, A...)>& ca
                            CUgraphExec* exec, CUgraph graph, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(exec, graph, args...);
-  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
   const bool taken = is_taken(hooked, graph);
   const CUresult result = hooked.record_or_repeat([&] {
     return taken ? CUDA_ERROR_NOT_SUPPORTED

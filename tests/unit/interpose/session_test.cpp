@@ -223,7 +223,7 @@ void count_up(void* counter) {
 
 HostCallback* new_callback(Session& session, std::atomic<int>& counter) {
   auto* callback = new HostCallback;
-  callback->session = &session;
+  callback->callbacks = &session.host_callbacks();
   callback->function.plain = count_up;
   callback->function.user = &counter;
   return callback;
@@ -250,7 +250,7 @@ TEST_F(SessionTest, AHostFunctionRunsWhenItsLaunchHasBeenJournaled) {
     EXPECT_TRUE(stays([&] { return ran == 0; }));
     session.acquire();
     session.recorder().append(static_cast<uint16_t>(HookId::cuLaunchHostFunc), {}, CUDA_SUCCESS);
-    session.callback_launched(*callback);
+    session.host_callbacks().launched(*callback);
   });
   driver.join();
   EXPECT_EQ(ran, 1);
@@ -270,8 +270,8 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
   HostCallback *first = nullptr, *second = nullptr;
   make_call([&](Session& session) {
     session.host_memory().add(reinterpret_cast<uint64_t>(pinned), 8);
-    session.callback_launched(*(first = new_callback(session, ran)));
-    session.callback_launched(*(second = new_callback(session, ran)));
+    session.host_callbacks().launched(*(first = new_callback(session, ran)));
+    session.host_callbacks().launched(*(second = new_callback(session, ran)));
     EXPECT_EQ(second->number, first->number + 1);
     WriteSet set;
     set.add(reinterpret_cast<uint64_t>(pinned), 8);
