@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "interpose/services/fatal.h"
 #include "interpose/snapshot/snapshots.h"
 
 namespace gpusnap {
@@ -66,8 +67,8 @@ void HookedCall::take_answer(void* to, size_t bytes) {
 
 void HookedCall::take_answer(const HostBlock& to) {
   if (entry_->answer.size() != to.bytes()) {
-    Session::fatal(kExitDamaged, "the replay journal is damaged: an answer to " +
-                                     std::string(name_of(hook_)) + " has the wrong size");
+    fatal(kExitDamaged, "the replay journal is damaged: an answer to " +
+                            std::string(name_of(hook_)) + " has the wrong size");
   }
   const std::byte* from = entry_->answer.data();
   to.for_each_row([&](auto row) {
@@ -80,9 +81,8 @@ void HookedCall::take_answer(const HostBlock& to) {
 
 void HookedCall::must_succeed(CUresult result) {
   if (result == CUDA_SUCCESS) return;
-  Session::fatal(kExitImpossible, std::string(name_of(hook_)) +
-                                      " succeeded when it was recorded and says " +
-                                      error_name(session_->driver(), result) + " now");
+  fatal(kExitImpossible, std::string(name_of(hook_)) + " succeeded when it was recorded and says " +
+                             error_name(session_->driver(), result) + " now");
 }
 
 }  // namespace gpusnap

@@ -19,6 +19,7 @@
 #include "interpose/replay_output.h"
 #include "interpose/services/build_id.h"
 #include "interpose/services/call_site.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/inputs.h"
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
@@ -461,29 +462,7 @@ ProgressMark Session::take_progress_mark() {
 }
 
 ProgramWork Session::work_to_wait_for(CUcontext context) {
-  const CUcontext current = contexts_.current();
-  ProgramWork work;
-  if (!snapshot_pending() || !contexts_.is_known(current)) return work;
-  if (context != nullptr && context != current) return work;
-  // With a capture open it is an error, which is the driver's to tell.
-  if (contexts_.is_capturing()) return work;
-  const CUevent mark = contexts_.take_mark(current);
-  if (mark == nullptr) return work;
-  if (driver_->cuEventRecord(mark, CU_STREAM_LEGACY) == CUDA_SUCCESS) {
-    work.legacy = mark;
-    work.streams = contexts_.streams_of(current);
-  } else {
-    contexts_.give_mark(current, mark);
-  }
-  return work;
-}
-
-bool ProgramWork::finish(const Driver& driver) const {
-  if (legacy == nullptr) return false;
-  for (CUstream stream : streams) {
-    if (driver.cuStreamSynchronize(stream) != CUDA_SUCCESS) return false;
-  }
-  return driver.cuEventSynchronize(legacy) == CUDA_SUCCESS;
+  return snapshot_pending() ? contexts_.work_of(context) : ProgramWork();
 }
 
 void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool freed) {
@@ -769,11 +748,6 @@ void Session::diverged(const std::string& expected, const std::string& got) {
   fatal(kExitDiverged, "the program does not repeat itself: " + own_name() + ", call " +
                            std::to_string(replayer_->calls_read()) + ": expected " + expected +
                            ", got " + got + "; nothing was changed in the store");
-}
-
-void Session::fatal(int exit_code, const std::string& why) {
-  log(LogLevel::kError, why);
-  _exit(exit_code);
 }
 
 bool session_start(const Guard&) {

@@ -41,6 +41,7 @@
 #include "interpose/hook.h"
 #include "interpose/host_callbacks.h"
 #include "interpose/host_memory.h"
+#include "interpose/legacy_launch.h"
 #include "interpose/memory_order.h"
 #include "interpose/modules.h"
 #include "interpose/placement.h"
@@ -51,6 +52,7 @@
 #include "interpose/restored_rank.h"
 #include "interpose/services/backend_link.h"
 #include "interpose/services/call_site.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/program.h"
 #include "interpose/services/ranks.h"
 #include "interpose/services/settings.h"
@@ -71,10 +73,6 @@
 
 namespace gpusnap {
 
-// Exit codes of a replay that cannot go on; the tool documents them.
-inline constexpr int kExitDamaged = 65, kExitNoCheckpoint = 66, kExitOtherProgram = 69,
-                     kExitDiverged = 71, kExitImpossible = 72, kExitStore = 73, kExitSetting = 78;
-
 class Checkpointer;
 class DirectStorage;
 class Snapshots;
@@ -85,25 +83,6 @@ class CutBarriers;
 class OutcomeReader;
 }  // namespace mpi
 enum class Hold : uint8_t;
-
-class Session;
-
-// What a launch of before CUDA 4 is made with, as the program has set it beforehand.
-struct LegacyLaunch {
-  unsigned block_x = 1, block_y = 1, block_z = 1, shared_bytes = 0;
-  unsigned parameter_bytes = 0;
-  std::vector<std::byte> parameters;
-};
-
-// What a context has to do for the program, and not for us: the driver's own synchronisation of a
-// context would wait for the copies of a snapshot, too.
-struct ProgramWork {
-  std::vector<CUstream> streams;
-  CUevent legacy =
-      nullptr;  // behind the legacy default stream, and so behind all that it waits for
-  // Waits. False: nothing was waited for, or something went wrong.
-  bool finish(const Driver& driver) const;
-};
 
 class Session {
  public:
@@ -233,7 +212,7 @@ class Session {
   PhysicalMemories& physical() { return physical_; }
   ShadowMappings& shadow_mappings() { return own_mappings_; }
   Graphs& graphs() { return graphs_; }
-  std::map<CUfunction, LegacyLaunch>& legacy_launches() { return legacy_launches_; }
+  LegacyLaunches& legacy_launches() { return legacy_launches_; }
   Arrays& arrays() { return arrays_; }
   SharedMemory& shared_memory() { return shared_memory_; }
   // Whatever the session does, and also where it could not begin: what others share is opened by
@@ -378,7 +357,6 @@ class Session {
   void deliver(const Entry& entry);
 
   [[noreturn]] void diverged(const std::string& expected, const std::string& got);
-  [[noreturn]] static void fatal(int exit_code, const std::string& why);
   static constexpr const char* kManagedElsewhere =
       "the program's __managed__ variables lie elsewhere than when it was saved, and cannot be "
       "moved";
@@ -566,7 +544,7 @@ class Session {
   PhysicalMemories physical_;
   ShadowMappings own_mappings_;
   Graphs graphs_;
-  std::map<CUfunction, LegacyLaunch> legacy_launches_;
+  LegacyLaunches legacy_launches_;
   Arrays arrays_;
   SharedMemory shared_memory_;
   bool shares_ = false;

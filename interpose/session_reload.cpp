@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"

@@ -10,6 +10,7 @@
 #include "interpose/nondeterminism/checkpoint.h"
 #include "interpose/replay_output.h"
 #include "interpose/seen_threads.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/thread_path.h"

@@ -11,6 +11,7 @@
 #include "interpose/mpi/cut_barriers.h"
 #include "interpose/mpi/state.h"
 #include "interpose/replay_output.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"

@@ -4,6 +4,7 @@
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
 #include "interpose/handlers/sparse.h"
+#include "interpose/services/fatal.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {
@@ -99,9 +100,8 @@ CUresult make_object(const Call<F>& call, unsigned long long* out,
   unsigned long long before = 0;
   hooked.take_answer(&before, sizeof before);
   if (before != *out) {
-    Session::fatal(kExitImpossible, "the texture or surface that was " + hex_text(before) + " is " +
-                                        hex_text(*out) +
-                                        " now, and device memory may hold its handle");
+    fatal(kExitImpossible, "the texture or surface that was " + hex_text(before) + " is " +
+                               hex_text(*out) + " now, and device memory may hold its handle");
   }
   return recorded;
 }

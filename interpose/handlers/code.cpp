@@ -7,6 +7,7 @@
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/launches.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/services/fatal.h"
 #include "tiers/checksum.h"
 #include "tiers/file_system.h"
 #include "tracker/image.h"
@@ -328,9 +329,9 @@ CUresult library_get(const Call<decltype(cuLibraryGetUnifiedFunction)>& call, vo
     void* before = nullptr;
     hooked.take_answer(&before, sizeof before);
     if (before != *out) {
-      Session::fatal(kExitImpossible, "the function " + std::string(name) +
-                                          " is elsewhere in this process, and the device " +
-                                          "may hold its address");
+      fatal(kExitImpossible, "the function " + std::string(name) +
+                                 " is elsewhere in this process, and the device " +
+                                 "may hold its address");
     }
   }
   hooked.session().modules().use_library(library);
@@ -396,9 +397,9 @@ CUresult list_kernels(HookedCall& hooked, Handle* handles, unsigned capacity, Ow
     uint64_t recorded = 0;
     hooked.take_answer(&recorded, sizeof recorded);
     if (recorded != hash) {
-      Session::fatal(kExitImpossible,
-                     std::string(name_of(hooked.hook())) +
-                         " lists other kernels than when it was recorded, or in another order");
+      fatal(kExitImpossible,
+            std::string(name_of(hooked.hook())) +
+                " lists other kernels than when it was recorded, or in another order");
     }
   } else {
     hooked.record_answer(result, &hash, sizeof hash);

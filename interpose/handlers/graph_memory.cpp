@@ -10,6 +10,7 @@
 
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/services/fatal.h"
 
 namespace gpusnap::handle {
 
@@ -49,7 +50,7 @@ CUresult stand_in(HookedCall& hooked, CUgraphNode* out, GraphMemoryPlaceholders:
                   uint64_t size, Add&& add) {
   Session& session = hooked.session();
   if (session.driver().cuGraphAddEmptyNode == nullptr) {
-    Session::fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
+    fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
   }
   hooked.repeat(add);
   if (node.allocates) {
@@ -193,7 +194,7 @@ void capture_stand_in(HookedCall& hooked, CUstream stream, GraphMemoryPlaceholde
   const Driver& driver = session.driver();
   if (driver.cuStreamGetCaptureInfo_v2 == nullptr ||
       driver.cuStreamUpdateCaptureDependencies == nullptr) {
-    Session::fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
+    fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
   }
   node.params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   node.params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE,

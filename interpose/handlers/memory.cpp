@@ -7,13 +7,14 @@
 #include "interpose/handlers/graph_memory.h"
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/services/fatal.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {
 
 [[noreturn]] void cannot_place(uint64_t recorded, uint64_t size, const std::string& why) {
-  Session::fatal(kExitImpossible, "the memory that was at " + range_text(recorded, size) +
-                                      " cannot be had there: " + why);
+  fatal(kExitImpossible,
+        "the memory that was at " + range_text(recorded, size) + " cannot be had there: " + why);
 }
 
 void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind,

@@ -9,6 +9,7 @@
 
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/services/fatal.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {
@@ -96,10 +97,9 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
     if (recorded != CUDA_SUCCESS) return recorded;
     const CUresult result = hooked.unlocked(made);
     if (result != CUDA_SUCCESS) {
-      Session::fatal(kExitImpossible,
-                     "device memory " + range_text(where.address, where.size) +
-                         " cannot be shared again: " +
-                         (why.empty() ? error_name(session.driver(), result) : why));
+      fatal(kExitImpossible, "device memory " + range_text(where.address, where.size) +
+                                 " cannot be shared again: " +
+                                 (why.empty() ? error_name(session.driver(), result) : why));
     }
   } else {
     const CUresult result = hooked.call_driver(made);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "interpose/mpi/cut_barriers.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/services/settings.h"
 #include "interpose/session.h"
@@ -32,9 +33,9 @@ bool Process::meet_thread() {
   refuse("MPI calls of several threads");
   // What their requests send and receive would not be where they look for it.
   if (has_bound_.load(std::memory_order_relaxed)) {
-    Session::fatal(kExitImpossible,
-                   "another thread makes MPI calls, and the restored run has persistent "
-                   "requests with device memory, which are followed for one thread only");
+    fatal(kExitImpossible,
+          "another thread makes MPI calls, and the restored run has persistent "
+          "requests with device memory, which are followed for one thread only");
   }
   return false;
 }
@@ -76,10 +77,9 @@ void Process::agree_on_restore(uint64_t epoch) const {
   const int own[2] = {static_cast<int>(epoch), -static_cast<int>(epoch)};
   int all[2] = {0, 0};
   if (!coordination_.greatest(own, all, 2) || all[0] == -all[1]) return;
-  Session::fatal(kExitNoCheckpoint, "the ranks have found different checkpoints, up to " +
-                                        std::to_string(all[0]) + " and down to " +
-                                        std::to_string(-all[1]) +
-                                        ": name the one to restore (gpusnap restore --id)");
+  fatal(kExitNoCheckpoint, "the ranks have found different checkpoints, up to " +
+                               std::to_string(all[0]) + " and down to " + std::to_string(-all[1]) +
+                               ": name the one to restore (gpusnap restore --id)");
 }
 
 void Process::open_replay() {
@@ -133,7 +133,7 @@ bool Process::cut(const char* name, uint64_t number, const Ballot& agreed) {
 
 void Process::replay_cut(const char* name, bool shared) {
   const Result<bool> last = reader_->at_end();
-  if (!last.ok()) Session::fatal(kExitDamaged, last.status().message());
+  if (!last.ok()) fatal(kExitDamaged, last.status().message());
   CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
                            shared && last.value() ? 1 : 0);
   Session::replay_cut_at_collective(name, last.value(), cut_barriers);
@@ -148,10 +148,9 @@ void Process::journal_uncut() {
 }
 
 void Process::cannot_repeat(uint64_t number, const Status& why) {
-  if (why.code() != Code::kInvalid) Session::fatal(kExitDamaged, why.message());
-  Session::fatal(kExitDiverged, "the program does not repeat itself: MPI call " +
-                                    std::to_string(number) + ": " + why.message() +
-                                    "; nothing was changed in the store");
+  if (why.code() != Code::kInvalid) fatal(kExitDamaged, why.message());
+  fatal(kExitDiverged, "the program does not repeat itself: MPI call " + std::to_string(number) +
+                           ": " + why.message() + "; nothing was changed in the store");
 }
 
 std::optional<Values> Process::recorded(std::string_view name, uint64_t number) {
@@ -168,9 +167,9 @@ std::optional<Values> Process::recorded(std::string_view name, uint64_t number) 
 std::optional<Values> Process::matched(uint64_t number) {
   if (reader_ == nullptr) return std::nullopt;
   auto values = reader_->matched(number);
-  if (!values.ok()) Session::fatal(kExitDamaged, values.status().message());
+  if (!values.ok()) fatal(kExitDamaged, values.status().message());
   if (values.value() && values.value()->size() != 2) {
-    Session::fatal(kExitDamaged, "the replay journal has a message without source and tag");
+    fatal(kExitDamaged, "the replay journal has a message without source and tag");
   }
   return std::move(values.value());
 }
@@ -378,8 +377,8 @@ void Process::arrived(Persistent& persistent) {
 
 void Process::must(const Status& status, const char* name) {
   if (status.ok()) return;
-  Session::fatal(kExitImpossible, std::string("device memory of a request by ") + name +
-                                      " cannot be copied: " + status.message());
+  fatal(kExitImpossible, std::string("device memory of a request by ") + name +
+                             " cannot be copied: " + status.message());
 }
 
 void Process::refuse_device_in(const char* name) {

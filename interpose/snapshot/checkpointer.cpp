@@ -14,6 +14,7 @@
 #include "interpose/mpi/state.h"
 #include "interpose/nondeterminism/checkpoint.h"
 #include "interpose/replay_output.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/services/ranks.h"
 #include "interpose/snapshot/cut_observer.h"
@@ -122,7 +123,7 @@ bool Checkpointer::take(const CutPlace& place) {
   under_way_.store(false, std::memory_order_release);
   failed(id, tried_, status);
   if (session_.settings_.strict) {
-    Session::fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+    fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
   return cut;
 }
@@ -314,7 +315,7 @@ void Checkpointer::finish() {
   const Status status = writer_->wait();
   writer_.reset();
   if (!status.ok() && session_.settings_.strict) {
-    Session::fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
+    fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
   }
 }
 
