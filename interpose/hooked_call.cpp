@@ -27,7 +27,7 @@ void HookedCall::tell_writes() {
   if (writes_told_) return;
   writes_told_ = true;
   if (!writes.said()) writes.add_everything();
-  session_->memory().lead(writes);
+  session_->model().memory.lead(writes);
   // What takes effect at once, or nobody knows when, cannot wait on a stream.
   const bool at_once = writes_ == Writes::kFreed || writes_ == Writes::kEverything;
   session_->release();

@@ -47,18 +47,7 @@ std::string absolute_path(const std::string& path) {
 }  // namespace
 
 Session::Session(const Driver& driver)
-    : driver_(&driver),
-      call_sites_(reinterpret_cast<const void*>(&random_name)),
-      modules_(driver),
-      placement_(driver),
-      pool_reuse_(driver),
-      own_mappings_(driver),
-      graphs_(driver, modules_, memory_),
-      arrays_(driver, memory_),
-      shared_memory_(driver),
-      tile_pools_(driver),
-      contexts_(driver),
-      value_waits_(driver, contexts_) {}
+    : driver_(&driver), call_sites_(reinterpret_cast<const void*>(&random_name)), model_(driver) {}
 
 bool Session::start() {
   const char* missing = nullptr;
@@ -69,7 +58,7 @@ bool Session::start() {
     return false;
   }
   auto* session = new Session(*driver);
-  the_shared_memory_.store(&session->shared_memory_, std::memory_order_release);
+  the_shared_memory_.store(&session->model_.shared_memory, std::memory_order_release);
   if (!session->configure()) return false;
   own_state.met = true;
   session->lock_.begin();
@@ -266,14 +255,14 @@ Status Session::open_store() {
 
 void Session::begin_sharing() {
   // What a stranger writes comes at a time that no cut knows of.
-  shared_memory_.begin(checksum(job_), [this] {
+  model_.shared_memory.begin(checksum(job_), [this] {
     foreign_.store(
         "device memory that a process of another job, or without checkpoints, has opened",
         std::memory_order_relaxed);
   });
-  placement_.make_shareable();
+  model_.placement.make_shareable();
   triggers_->set_memory_source([this](const MemoryRequest& request, std::vector<int>& descriptors) {
-    return shared_memory_.tell(request, descriptors);
+    return model_.shared_memory.tell(request, descriptors);
   });
 }
 
@@ -397,12 +386,12 @@ Identity Session::identify() {
 }
 
 void Session::note_context() {
-  const CUcontext context = contexts_.current();
+  const CUcontext context = model_.contexts.current();
   CUdevice device = 0;
   // A context that has been destroyed stays current.
   if (context == nullptr || driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
-  if (contexts_.is_known(context) || !has_begun(context)) return;
-  if (!contexts_.add(context, device)) return;
+  if (model_.contexts.is_known(context) || !has_begun(context)) return;
+  if (!model_.contexts.add(context, device)) return;
   if (device >= devices_) note_devices(device + 1);
   if (checkpointer_ == nullptr) return;
   lock_.unlock();
@@ -424,7 +413,7 @@ bool Session::has_begun(CUcontext context) {
         driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   lock_.lock();
-  if (event != nullptr) contexts_.give_mark(context, event);
+  if (event != nullptr) model_.contexts.give_mark(context, event);
   return begun;
 }
 
@@ -452,9 +441,9 @@ void Session::add_progress_words(CUcontext context) {
 }
 
 ProgressMark Session::take_progress_mark() {
-  const CUcontext context = contexts_.current();
+  const CUcontext context = model_.contexts.current();
   ProgressWord* word = progress_words_.take(context);
-  if (word == nullptr && contexts_.is_known(context)) {
+  if (word == nullptr && model_.contexts.is_known(context)) {
     add_progress_words(context);
     word = progress_words_.take(context);
   }
@@ -462,7 +451,7 @@ ProgressMark Session::take_progress_mark() {
 }
 
 ProgramWork Session::work_to_wait_for(CUcontext context) {
-  return snapshot_pending() ? contexts_.work_of(context) : ProgramWork();
+  return snapshot_pending() ? model_.contexts.work_of(context) : ProgramWork();
 }
 
 void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool freed) {
@@ -471,65 +460,34 @@ void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool
 
 uint64_t Session::own_device_memory() const {
   if (snapshots_ == nullptr) return 0;
-  const CUcontext context = contexts_.current();
-  return snapshots_->own_bytes(context) + arrays_.own_bytes(context);
+  const CUcontext context = model_.contexts.current();
+  return snapshots_->own_bytes(context) + model_.arrays.own_bytes(context);
 }
 
 bool Session::make_room() {
   if (snapshots_ == nullptr) return false;
-  const CUcontext context = contexts_.current();
+  const CUcontext context = model_.contexts.current();
   const bool room = snapshots_->make_room(context);
   return give_up_copies(context) || room;
 }
 
 bool Session::give_up_copies(std::optional<CUcontext> context) {
   acquire();
-  const std::vector<MappedMemory> copies = arrays_.take_copies(context);
+  const std::vector<MappedMemory> copies = model_.arrays.take_copies(context);
   release();
   for (const MappedMemory& copy : copies) unmap_memory(*driver_, copy);
   return !copies.empty();
 }
 
-uint64_t Session::known(uint64_t address) const {
-  const MemoryRange* range = memory_.find(address);
-  if (range == nullptr) return 0;
-  if (range->kind != MemoryKind::kGlobal) return address;
-  return checksum(range->name) + range->module + (address - range->address) +
-         (static_cast<uint64_t>(range->identity.ordinal) << 48);
-}
-
-uint64_t Session::managed_places() const {
-  uint64_t hash = 0;
-  for (const auto& [address, range] : memory_.ranges()) {
-    if (range.kind != MemoryKind::kManaged || !range.is_variable()) continue;
-    hash = (hash ^ address) * 31 + checksum(range.name) + range.module;
-  }
-  return hash;
-}
-
-Status Session::give_physical_contexts() {
-  for (const auto& [number, memory] : physical_.all()) {
-    const MemoryRange* range = memory_.at(memory.address);
-    if (memory.is_doubtful) {
-      return {Code::kUnsupported,
-              "memory of cuMemCreate has outlived the context in which it was made"};
-    }
-    if (range == nullptr || range->context != 0) continue;
-    memory_.set_context(memory.address,
-                        reinterpret_cast<uint64_t>(contexts_.on_device(range->device)));
-  }
-  return {};
-}
-
 void Session::end_own_mappings() {
   std::vector<PhysicalMemory> memories;
-  for (const auto& [number, memory] : physical_.all()) memories.push_back(memory);
-  const auto chunks = own_mappings_.take_chunks();
+  for (const auto& [number, memory] : model_.physical.all()) memories.push_back(memory);
+  const auto chunks = model_.shadow_mappings.take_chunks();
   lock_.unlock();
   {
     const RelaxedCapture relaxed(*driver_);
     for (const PhysicalMemory& memory : memories) {
-      own_mappings_.unmap(memory.address, memory.size);
+      model_.shadow_mappings.unmap(memory.address, memory.size);
     }
     for (const auto& [address, size] : chunks) (void)driver_->cuMemAddressFree(address, size);
   }
@@ -537,58 +495,39 @@ void Session::end_own_mappings() {
 }
 
 void Session::close_tile_pools() {
-  const std::vector<TilePool> pools = tile_pools_.take_all();
+  const std::vector<TilePool> pools = model_.tile_pools.take_all();
   lock_.unlock();
-  for (const TilePool& pool : pools) tile_pools_.close(pool.context, pool.windows);
+  for (const TilePool& pool : pools) model_.tile_pools.close(pool.context, pool.windows);
   lock_.lock();
 }
 
-void Session::release_memory(uint64_t address, MemoryKind kind) {
-  if (kind == MemoryKind::kPinned) {
-    (void)driver_->cuMemFreeHost(reinterpret_cast<void*>(address));
-  } else {
-    (void)driver_->cuMemFree_v2(address);
-  }
-}
-
 void Session::release_aside() {
-  for (const auto& [address, memory] : surplus_.take_all()) release_memory(address, memory.kind);
-}
-
-bool Session::is_device_address(uint64_t address) const {
-  unsigned type = 0;
-  return driver_->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
-             CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_DEVICE;
-}
-
-uint64_t Session::placed_pinned(uint64_t address) const {
-  auto it = placed_pinned_.find(address);
-  return it == placed_pinned_.end() ? 0 : it->second;
+  for (const auto& [address, memory] : surplus_.take_all())
+    model_.release_memory(address, memory.kind);
 }
 
 void Session::add_stream(CUstream stream) {
   note_context();
-  contexts_.add_stream(stream);
+  model_.contexts.add_stream(stream);
 }
 
 void Session::remove_stream(CUstream stream) {
-  contexts_.remove_stream(stream);
+  model_.contexts.remove_stream(stream);
   deliveries_.forget_stream(stream);
 }
 
 void Session::forget_context(CUcontext context) {
-  contexts_.forget(context);
-  value_waits_.forget_context(context);
+  model_.contexts.forget(context);
+  model_.value_waits.forget_context(context);
   deliveries_.forget_context(context);
-  modules_.remove_context(context, memory_);
-  const std::vector<MappedMemory> copies = arrays_.forget_context(context);
+  model_.modules.remove_context(context, model_.memory);
+  const std::vector<MappedMemory> copies = model_.arrays.forget_context(context);
   std::vector<uint64_t> gone;
   bool outlives = false;
-  for (const auto& [address, range] : memory_.ranges()) {
+  for (const auto& [address, range] : model_.memory.ranges()) {
     if (range.context != reinterpret_cast<uint64_t>(context)) continue;
     // It may be there still, or not: nobody tells.
-    if (PhysicalMemory* memory = physical_.numbered(range.module);
+    if (PhysicalMemory* memory = model_.physical.numbered(range.module);
         range.kind == MemoryKind::kPhysical && memory != nullptr) {
       memory->is_doubtful = true;
       continue;
@@ -596,14 +535,14 @@ void Session::forget_context(CUcontext context) {
     gone.push_back(address);
     outlives = outlives || range.of_pool;
   }
-  if (tile_pools_.forget_context(context) && mode_ != Mode::kOff) {
+  if (model_.tile_pools.forget_context(context) && mode_ != Mode::kOff) {
     refuse("memory for tiles that outlives the context in which it was made");
   }
   // Pools belong to devices: what was taken from one in this context may be there still.
   if (outlives && mode_ != Mode::kOff) refuse("stream-ordered memory that outlives its context");
   for (uint64_t address : gone) {
-    memory_.erase(address);
-    host_memory_.remove(address);
+    model_.memory.erase(address);
+    model_.host_memory.remove(address);
   }
   // Our memory in it is unmapped, which waits for all that is queued: host functions, too, which
   // take the lock.
@@ -621,7 +560,7 @@ void Session::refuse_guess(const WriteSet& set) {
   if (!calls_in_driver_.several_threads() || mode_ != Mode::kRecord) return;
   std::string which = "a kernel whose code is not known";
   if (!set.proven()) {
-    const KernelWrites& kernel = modules_.kernels().of_guess(set.guesses().back());
+    const KernelWrites& kernel = model_.modules.kernels().of_guess(set.guesses().back());
     which = "the kernel " + kernel.name + " (" + kernel.reason + ")";
   }
   refuse("pinned or managed memory beside " + which +
@@ -629,13 +568,13 @@ void Session::refuse_guess(const WriteSet& set) {
 }
 
 HostWrite* Session::begin_host_write(CUstream stream) {
-  if (host_memory_.empty() || !recording()) return nullptr;
-  const CUcontext context = contexts_.current();
+  if (model_.host_memory.empty() || !recording()) return nullptr;
+  const CUcontext context = model_.contexts.current();
   if (own_state.number == 0) own_state.number = ++thread_count_;
   const uint64_t thread = stream == CU_STREAM_PER_THREAD ? own_state.number : 0;
   const CUstream known = stream == nullptr ? CU_STREAM_LEGACY : stream;
   HostWrite* const write = deliveries_.begin_write(context, known, thread);
-  if (write != nullptr || !contexts_.is_known(context)) return write;
+  if (write != nullptr || !model_.contexts.is_known(context)) return write;
   add_progress_words(context);
   return deliveries_.begin_write(context, known, thread);
 }
@@ -651,9 +590,9 @@ void Session::defer(const HostBlock& block, const ProgressMark& mark, bool in_gr
 }
 
 void Session::note_answered(const HostBlock& block) {
-  if (host_memory_.empty()) return;
+  if (model_.host_memory.empty()) return;
   block.for_each_row([&](auto row) {
-    host_memory_.note_copied(reinterpret_cast<uint64_t>(row.data()), row.size());
+    model_.host_memory.note_copied(reinterpret_cast<uint64_t>(row.data()), row.size());
   });
 }
 
@@ -708,9 +647,9 @@ void Session::deliver(const Entry& entry) {
       block.for_each_row(read);
       note_answered(block);
     } else if (status.ok()) {
-      const auto mirror = host_memory_.mirror(head.target, head.offset, head.size);
+      const auto mirror = model_.host_memory.mirror(head.target, head.offset, head.size);
       if (mirror.size() != head.size) {
-        if (managed_places() != 0) fatal(kExitImpossible, kManagedElsewhere);
+        if (model_.managed_places() != 0) fatal(kExitImpossible, kManagedElsewhere);
         fatal(kExitDamaged, "the replay journal writes to memory that is not there");
       }
       read(mirror);
@@ -718,10 +657,10 @@ void Session::deliver(const Entry& entry) {
     }
     if (!status.ok()) fatal(kExitDamaged, status.message());
   }
-  if ((entry.head.flags & kCaptured) != 0) host_memory_.settle();
+  if ((entry.head.flags & kCaptured) != 0) model_.host_memory.settle();
   if ((entry.head.flags & kPartlyCaptured) == 0) return;
   looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
-  for (uint64_t address : looked_at) host_memory_.settle(address);
+  for (uint64_t address : looked_at) model_.host_memory.settle(address);
 }
 
 std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count,

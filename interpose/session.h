@@ -29,23 +29,16 @@
 #include <string>
 #include <vector>
 
-#include "interpose/arrays.h"
 #include "interpose/call_lock.h"
 #include "interpose/calls_ahead.h"
 #include "interpose/calls_in_driver.h"
-#include "interpose/contexts.h"
 #include "interpose/deliveries.h"
+#include "interpose/device_model.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
-#include "interpose/graphs.h"
 #include "interpose/hook.h"
 #include "interpose/host_callbacks.h"
-#include "interpose/host_memory.h"
-#include "interpose/legacy_launch.h"
 #include "interpose/memory_order.h"
-#include "interpose/modules.h"
-#include "interpose/placement.h"
-#include "interpose/pool_reuse.h"
 #include "interpose/progress_words.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
@@ -57,18 +50,12 @@
 #include "interpose/services/ranks.h"
 #include "interpose/services/settings.h"
 #include "interpose/services/triggers.h"
-#include "interpose/shadow_mappings.h"
-#include "interpose/shared_memory.h"
 #include "interpose/snapshot/arena_pinning.h"
 #include "interpose/snapshot/workers.h"
 #include "interpose/stall_judge.h"
 #include "interpose/thread_state.h"
-#include "interpose/tile_pools.h"
-#include "interpose/value_waits.h"
 #include "tiers/io/io_options.h"
 #include "tiers/store.h"
-#include "tracker/memory_map.h"
-#include "tracker/physical_memory.h"
 #include "tracker/write_set.h"
 
 namespace gpusnap {
@@ -142,7 +129,7 @@ class Session {
   // what they are.
   static const GraphMemoryPlaceholders* graph_memory_placeholders() {
     Session* s = the_session_.load(std::memory_order_acquire);
-    return s == nullptr ? nullptr : &s->graphs_.graph_memory_placeholders();
+    return s == nullptr ? nullptr : &s->model_.graphs.graph_memory_placeholders();
   }
 
   // At the beginning of a hooked call: the session, with its lock held, unless it is off. Takes the
@@ -175,10 +162,6 @@ class Session {
   // Where checkpoints have ended, for what is_placed(): the session, with its lock held until
   // release(). Null: it is no such memory.
   static Session* enter_for_placed(uint64_t address);
-  // A restore had to place it: the driver does not know it as an allocation.
-  bool is_placed(const MemoryRange& range) const {
-    return placement_.owns(range.address) || placed_pinned_.contains(range.address);
-  }
   // "main thread", "thread 1/0": the calling one, as messages name it.
   static std::string own_name();
   static std::string name_of_thread(const std::string& path);
@@ -202,19 +185,7 @@ class Session {
   Mode mode() const { return mode_; }
   bool replaying() const { return mode_ == Mode::kReplay; }
   const Driver& driver() const { return *driver_; }
-  Contexts& contexts() { return contexts_; }
-  ValueWaits& value_waits() { return value_waits_; }
-  MemoryMap& memory() { return memory_; }
-  HostMemory& host_memory() { return host_memory_; }
-  Modules& modules() { return modules_; }
-  AddressPlacement& placement() { return placement_; }
-  PoolReuse& pool_reuse() { return pool_reuse_; }
-  PhysicalMemories& physical() { return physical_; }
-  ShadowMappings& shadow_mappings() { return own_mappings_; }
-  Graphs& graphs() { return graphs_; }
-  LegacyLaunches& legacy_launches() { return legacy_launches_; }
-  Arrays& arrays() { return arrays_; }
-  SharedMemory& shared_memory() { return shared_memory_; }
+  DeviceModel& model() { return model_; }
   // Whatever the session does, and also where it could not begin: what others share is opened by
   // handles of ours. Null: before any session.
   static SharedMemory* shared_memory_of_process() {
@@ -225,7 +196,6 @@ class Session {
   bool may_share() const { return coordinated_ && triggers_->listens(); }
   // There is, or was, such memory: from now on this rank's cuts are made in step with the others'.
   void note_sharing() { shares_ = true; }
-  TilePools& tile_pools() { return tile_pools_; }
   Recorder& recorder() { return *recorder_; }
 
   // GPUSNAP_RESTORE_MODE=reload: device memory has still to be put back.
@@ -267,28 +237,16 @@ class Session {
   // Who asked for memory, and the how-manieth time from there.
   Identity identify();
 
-  // The address, where it is one that a replay must repeat; 0 for any other.
-  // A module's variable may lie elsewhere in a replay: it counts by its name.
-  uint64_t known(uint64_t address) const;
-  // Of where all __managed__ variables are, by which a cut knows them; 0: there are none.
-  uint64_t managed_places() const;
-  // For addresses that the map does not know.
-  bool is_device_address(uint64_t address) const;
-  // Pinned memory that stands in for the driver's own at a recorded address: its size, else 0.
-  void note_placed_pinned(uint64_t address, uint64_t size) { placed_pinned_[address] = size; }
-  void forget_placed_pinned(uint64_t address) { placed_pinned_.erase(address); }
-  uint64_t placed_pinned(uint64_t address) const;
-
   // Calls must say what they are about to write: for the snapshot, or for the sake of memory that
   // host and device both see.
-  bool asks_writes() const { return snapshot_pending() || !host_memory_.empty(); }
+  bool asks_writes() const { return snapshot_pending() || !model_.host_memory.empty(); }
   // A call is about to be made by which the device may change host-visible memory: what to tell
   // afterwards, or null if there is no such memory, or nothing to mark the end of it with.
   HostWrite* begin_host_write(CUstream stream);
   // It has been made. Without `write`, nothing tells when the device will have done it.
   void device_may_write(const WriteSet& set, HostWrite* write) {
     ++device_writes_;
-    if (host_memory_.empty()) return;
+    if (model_.host_memory.empty()) return;
     deliveries_.add_write(set, write);
     refuse_guess(set);
   }
@@ -296,7 +254,7 @@ class Session {
   // It has been made, and the device has done it.
   void device_has_written(const WriteSet& set) {
     ++device_writes_;
-    if (host_memory_.empty()) return;
+    if (model_.host_memory.empty()) return;
     deliveries_.add_arrived(set);
     refuse_guess(set);
   }
@@ -310,8 +268,6 @@ class Session {
 
   // The order of the calls that get and give back memory. Recording.
   MemoryOrder& memory_order() { return memory_order_; }
-  // Gives memory back to the driver.
-  void release_memory(uint64_t address, MemoryKind kind);
   // What the replay got at other calls' addresses.
   SurplusAllocations& surplus() { return surplus_; }
   // For the time that a copy of the program's to the host is on its way.
@@ -476,9 +432,6 @@ class Session {
   // `cut_barriers`: of all ranks, when memory has been loaded; null: none.
   void go_live(mpi::CutBarriers* cut_barriers = nullptr);
   void release_aside();
-  // Physical memory may be made where there is no context on its device yet. Refuses where the one
-  // that it had has ended.
-  Status give_physical_contexts();
   // The program's memory is its own again. Lets go of the lock meanwhile.
   void end_own_mappings();
   void close_tile_pools();
@@ -536,22 +489,8 @@ class Session {
   const std::atomic<bool>* writes_wanted_ = &nobody_asks_;  // its flag
   static constexpr std::atomic<bool> nobody_asks_{false};
 
-  MemoryMap memory_;
-  HostMemory host_memory_;
-  Modules modules_;
-  AddressPlacement placement_;
-  PoolReuse pool_reuse_;
-  PhysicalMemories physical_;
-  ShadowMappings own_mappings_;
-  Graphs graphs_;
-  LegacyLaunches legacy_launches_;
-  Arrays arrays_;
-  SharedMemory shared_memory_;
+  DeviceModel model_;
   bool shares_ = false;
-  TilePools tile_pools_;
-  std::map<uint64_t, uint64_t> placed_pinned_;
-  Contexts contexts_;
-  ValueWaits value_waits_;
   int devices_ = 1;  // whose names are in program_, from the first on: all that are used
 
   std::unique_ptr<Recorder> recorder_;
@@ -562,7 +501,7 @@ class Session {
   SurplusAllocations surplus_;
   uint64_t thread_count_ = 0;  // that have a number
   ProgressWords progress_words_;
-  Deliveries deliveries_{host_memory_, progress_words_};
+  Deliveries deliveries_{model_.host_memory, progress_words_};
   HostCallbacks host_callbacks_{{lock_, calls_in_driver_, deliveries_, foreign_, callers_},
                                 [this] { callback_ended(); }};
 

@@ -66,7 +66,7 @@ mpi::Ballot Session::cast_ballot() {
   Unready unready = Unready::kReady;
   const bool busy = s->checkpointer_->busy() && !s->settings_.organisation.blocking;
   if (busy) unready = Unready::kBusy;
-  if (s->contexts_.is_capturing()) unready = Unready::kCapture;
+  if (s->model_.contexts.is_capturing()) unready = Unready::kCapture;
   if (mpi::request_is_open()) unready = Unready::kRequest;
   if (s->replaying() || s->reload_pending()) unready = Unready::kReplaying;
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
@@ -207,9 +207,9 @@ bool Session::is_device_memory(const void* address) {
   Session* s = the_session_.load(std::memory_order_acquire);
   const auto at = reinterpret_cast<uint64_t>(address);
   // Most of what MPI calls get is none, and a lock costs as much as a small message does.
-  if (s == nullptr || !s->memory_.may_be_on_device(at)) return false;
+  if (s == nullptr || !s->model_.memory.may_be_on_device(at)) return false;
   s->lock_any();
-  const MemoryRange* const range = s->memory_.find(at);
+  const MemoryRange* const range = s->model_.memory.find(at);
   const bool on_device = range != nullptr && is_on_device(range->kind);
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   s->lock_.unlock();
@@ -219,10 +219,10 @@ bool Session::is_device_memory(const void* address) {
 bool Session::holds_device_memory(const void* address, uint64_t bytes) {
   Session* s = the_session_.load(std::memory_order_acquire);
   const auto at = reinterpret_cast<uint64_t>(address);
-  if (s == nullptr || bytes == 0 || !s->memory_.may_be_on_device(at, bytes)) return false;
+  if (s == nullptr || bytes == 0 || !s->model_.memory.may_be_on_device(at, bytes)) return false;
   s->lock_any();
-  const auto& ranges = s->memory_.ranges();
-  const MemoryRange* const first = s->memory_.find(at);
+  const auto& ranges = s->model_.memory.ranges();
+  const MemoryRange* const first = s->model_.memory.find(at);
   bool held = first != nullptr && is_on_device(first->kind);
   for (auto it = ranges.upper_bound(at); !held && it != ranges.end() && it->first < at + bytes;
        ++it) {
@@ -237,7 +237,7 @@ bool Session::is_seen_by_device(const void* address) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->lock_any();
-  const bool seen = s->host_memory_.contains(reinterpret_cast<uint64_t>(address), 1);
+  const bool seen = s->model_.host_memory.contains(reinterpret_cast<uint64_t>(address), 1);
   s->lock_.unlock();
   return seen;
 }
@@ -249,9 +249,10 @@ Status Session::copy_for_mpi(const void* at, const char* what, Copy&& copy) {
   if (s == nullptr) return {};
   const auto address = reinterpret_cast<uint64_t>(at);
   s->lock_any();
-  const MemoryRange* range = s->memory_.find(address);
+  const MemoryRange* range = s->model_.memory.find(address);
   // Who can reach it where we have it can where the program has.
-  if (range != nullptr && range->kind == MemoryKind::kView) range = s->memory_.find(range->origin);
+  if (range != nullptr && range->kind == MemoryKind::kView)
+    range = s->model_.memory.find(range->origin);
   const auto context = range == nullptr ? nullptr : reinterpret_cast<CUcontext>(range->context);
   s->lock_.unlock();
   if (context == nullptr) return {Code::kInvalid, "it is no device memory"};
@@ -287,7 +288,7 @@ void Session::about_to_write(const void* address, uint64_t bytes) {
   WriteSet set;
   set.add(reinterpret_cast<uint64_t>(address), bytes);
   s->lock_any();
-  s->memory_.lead(set);
+  s->model_.memory.lead(set);
   s->lock_.unlock();
   const RelaxedCapture relaxed(s->driver());
   s->before_write(set, CU_STREAM_LEGACY, Hold::kHost, false);

@@ -86,7 +86,7 @@ void Session::meet() {
   lock_.share();
   lock_.lock();
   calls_in_driver_.see_several_threads();
-  host_memory_.trust_guesses();
+  model_.host_memory.trust_guesses();
   if (replaying()) threads_[own_path()] = gettid();
   if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && !own_thread_path().known) {
     refuse("CUDA calls of a thread that pthread_create did not make");
@@ -103,8 +103,8 @@ Session* Session::enter_for_placed(uint64_t address) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr || s->settings_.restore.empty()) return nullptr;
   s->lock_any();
-  const MemoryRange* const range = s->memory_.find(address);
-  if (range != nullptr && s->is_placed(*range)) return s;
+  const MemoryRange* const range = s->model_.memory.find(address);
+  if (range != nullptr && s->model_.is_placed(*range)) return s;
   s->lock_.unlock();
   return nullptr;
 }
@@ -149,7 +149,7 @@ void Session::leave_slowly() {
 
 bool Session::close_admission() {
   // While a stream is captured nothing can be waited for without ending the capture.
-  if (closed_ || contexts_.is_capturing()) return false;
+  if (closed_ || model_.contexts.is_capturing()) return false;
   closed_ = true;
   open_ = false;
   const auto deadline = Clock::now() + settings_.drain;
@@ -171,7 +171,7 @@ bool Session::close_admission() {
   said_not_left_ = false;
   // A thread that was waited for may have begun a capture, or ended the recording.
   const bool may_cut =
-      !contexts_.is_capturing() && mode_.load(std::memory_order_relaxed) == Mode::kRecord;
+      !model_.contexts.is_capturing() && mode_.load(std::memory_order_relaxed) == Mode::kRecord;
   if (!may_cut) open_admission();
   return may_cut;
 }
@@ -208,13 +208,13 @@ bool Session::take_checkpoint(const CutPlace& place) {
 // what is due stays due. None where the program has got what we cannot follow. Where the program is
 // to be held anyway, it is held for the one before, too.
 bool Session::can_take_checkpoint() const {
-  return !coordinated_ && !reload_pending() && !mpi::request_is_open() && !contexts_.is_empty() &&
-         foreign_.load(std::memory_order_relaxed) == nullptr &&
+  return !coordinated_ && !reload_pending() && !mpi::request_is_open() &&
+         !model_.contexts.is_empty() && foreign_.load(std::memory_order_relaxed) == nullptr &&
          (settings_.organisation.blocking || !checkpointer_->busy());
 }
 
 bool Session::value_waits_put_off_cut() {
-  return value_waits_.puts_off_cut(Clock::now(), settings_.drain);
+  return model_.value_waits.puts_off_cut(Clock::now(), settings_.drain);
 }
 
 // Before a call.
@@ -458,7 +458,8 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
   if (own_state.has_turn) return Claim::kTurn;
   const std::string path = own_path();
   while (replaying()) {
-    if (is_of_thread(hook, path) && contexts_.key_of(own_state.sets) != 0) return Claim::kAhead;
+    if (is_of_thread(hook, path) && model_.contexts.key_of(own_state.sets) != 0)
+      return Claim::kAhead;
     const Next next = look_for_turn(path);
     if (next == Next::kLive) break;
     const uint64_t turns = turns_;
@@ -572,7 +573,7 @@ bool Session::match_busy(HookId hook) {
 // The replay has made all calls up to the cut: device memory is loaded, and the program is live.
 void Session::go_live(mpi::CutBarriers* cut_barriers) {
   if (!cut_delivered_) deliver_cut(true);
-  if (cut_managed_ != managed_places()) fatal(kExitImpossible, kManagedElsewhere);
+  if (cut_managed_ != model_.managed_places()) fatal(kExitImpossible, kManagedElsewhere);
   turn_taken_ = true;  // the others wait
   turn_of_.clear();
   lock_.unlock();

@@ -66,7 +66,7 @@ Checkpointer::Checkpointer(Session& session)
                  session.direct_.get()) {}
 
 CUstream Checkpointer::stream() {
-  const CUcontext context = session_.contexts().current();
+  const CUcontext context = session_.model_.contexts.current();
   auto [it, added] = streams_.try_emplace(context, nullptr);
   if (added) (void)session_.driver().cuStreamCreate(&it->second, CU_STREAM_NON_BLOCKING);
   return it->second;
@@ -183,8 +183,9 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   // First: host functions that are on their way take the session's lock, which is not held here,
   // and look at the memory that becomes known next.
   Status status = drain();
-  if (status.ok()) status = s.modules_.find_globals(s.contexts_.by_number(), s.memory_);
-  if (status.ok()) status = s.give_physical_contexts();
+  if (status.ok())
+    status = s.model_.modules.find_globals(s.model_.contexts.by_number(), s.model_.memory);
+  if (status.ok()) status = s.model_.give_physical_contexts();
   const bool all = place.cut_barriers == nullptr || place.cut_barriers->next(status.ok());
   if (!status.ok()) return status;
   if (!all) {
@@ -204,7 +205,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   }
   CallKey key;
   key.add(held_output());
-  if (const uint64_t managed = s.managed_places(); managed != 0) key.add(managed);
+  if (const uint64_t managed = s.model_.managed_places(); managed != 0) key.add(managed);
   s.recorder_->append(kCutEntry, key, 0, flags, nullptr, deliveries);
   cut = true;
   // A host function that the cut had waited for may have been the end of it.
@@ -216,7 +217,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   // else takes numbers of the job, whose lock we have, so the store, which may hang, is not asked.
   const uint64_t epoch = place.epoch != 0 ? place.epoch : tried_ + 1;
   tried_ = epoch;
-  observe_cut({s.driver(), s.memory_, epoch});
+  observe_cut({s.driver(), s.model_.memory, epoch});
   id = s.job_ + "@" + std::to_string(epoch);
   auto writer = start_remote_writer(
       posix_file_system(), s.backend_->pool(), describe_stream(epoch),
@@ -258,7 +259,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
   Place last;
   bool hold = false;
   const bool full = wants_full(last, hold);
-  auto cut = snapshots_.cut(s.memory_, full);
+  auto cut = snapshots_.cut(s.model_.memory, full);
   if (!cut.ok()) return cut.status();
   if (hold) {
     log(LogLevel::kWarn, "after ", kMostGivenUp, " checkpoints that were given up, this one holds ",
@@ -334,13 +335,13 @@ Status Checkpointer::drain() {
   const Driver& driver = s.driver();
   std::vector<std::pair<CUcontext, CUevent>> marks;
   Status status;
-  for (auto& [context, all] : s.contexts_.streams()) {
+  for (auto& [context, all] : s.model_.contexts.streams()) {
     CurrentContext current(driver, context);
     // Waits for all threads' default streams: they are blocking ones, and cannot be named from
     // here.
     all.push_back(CU_STREAM_LEGACY);
     for (CUstream stream : all) {
-      const CUevent mark = s.contexts_.take_mark(context);
+      const CUevent mark = s.model_.contexts.take_mark(context);
       if (mark == nullptr) return {Code::kIo, "draining the device: the driver gives no event"};
       marks.emplace_back(context, mark);
       status = driver_status(driver, "draining the device", driver.cuEventRecord(mark, stream));
@@ -364,13 +365,13 @@ Status Checkpointer::drain() {
       usleep(50);
     }
   }
-  for (auto& [context, mark] : marks) s.contexts_.give_mark(context, mark);
+  for (auto& [context, mark] : marks) s.model_.contexts.give_mark(context, mark);
   return status;
 }
 
 // The device is idle.
 Status Checkpointer::copy_arrays(Arrays::Direction direction) {
-  Arrays& arrays = session_.arrays_;
+  Arrays& arrays = session_.model_.arrays;
   Status status = arrays.make_copies();
   for (const CUcontext context : arrays.contexts()) {
     const CurrentContext current(session_.driver(), context);
@@ -488,7 +489,7 @@ class LoadProgress {
 
 void Checkpointer::describe_ranges(Manifest& manifest) {
   for (const TrackedRange& tracked : snapshots_.ranges()) {
-    const MemoryRange& range = *session_.memory_.at(tracked.address);
+    const MemoryRange& range = *session_.model_.memory.at(tracked.address);
     SavedRange saved{
         static_cast<uint8_t>(range.kind), range.address, range.size, range.identity.call_site,
         range.identity.ordinal,           range.module,  range.name};
@@ -499,8 +500,8 @@ void Checkpointer::describe_ranges(Manifest& manifest) {
 }
 
 uint64_t Checkpointer::find_variable(const SavedRange& saved) const {
-  return session_.modules_.find_global(saved.module, saved.name, saved.size,
-                                       session_.contexts().with_number(saved.ordinal));
+  return session_.model_.modules.find_global(saved.module, saved.name, saved.size,
+                                             session_.model_.contexts.with_number(saved.ordinal));
 }
 
 namespace {
@@ -529,7 +530,7 @@ Status Checkpointer::find_addresses(std::span<const SavedRange> ranges, const Fi
     const bool variable = saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal);
     const bool array = saved.kind == static_cast<uint8_t>(MemoryKind::kArray);
     const uint64_t address = variable ? find_variable(saved)
-                             : array  ? session_.arrays_.copy_of(saved.ordinal, saved.size)
+                             : array  ? session_.model_.arrays.copy_of(saved.ordinal, saved.size)
                                       : find(saved);
     if (address == 0) {
       return {Code::kUnsupported,
@@ -564,10 +565,10 @@ Status expect_no_pointer(std::span<const std::byte> bytes,
 Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
   const auto repeated = [this](const SavedRange& saved) {
     if (saved.kind == static_cast<uint8_t>(MemoryKind::kPhysical)) {
-      const PhysicalMemory* memory = session_.physical_.numbered(saved.module);
+      const PhysicalMemory* memory = session_.model_.physical.numbered(saved.module);
       return memory != nullptr && memory->size == saved.size ? memory->address : 0;
     }
-    const MemoryRange* range = session_.memory_.at(saved.address);
+    const MemoryRange* range = session_.model_.memory.at(saved.address);
     const bool is_it =
         range != nullptr && range->size == saved.size && range->kind == MemoryKind::kDevice;
     return is_it ? saved.address : 0;
@@ -581,7 +582,7 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
 
 // The next checkpoint is a full one: this process's journal is its own.
 Status Checkpointer::reload(const CheckpointInfo& checkpoint, const Manifest& manifest) {
-  const auto known = session_.memory_.by_identity();
+  const auto known = session_.model_.memory.by_identity();
   const auto alike = [&](const SavedRange& saved) {
     const auto found = known.find({saved.call_site, saved.ordinal});
     return found != known.end() && found->second->size == saved.size ? found->second->address : 0;
@@ -595,9 +596,10 @@ Status Checkpointer::put_back(const CheckpointInfo& checkpoint, const Manifest& 
   Session& s = session_;
   // Events that the replay made again may be on their way still.
   Status status = drain();
-  if (status.ok()) status = s.modules_.find_globals(s.contexts_.by_number(), s.memory_);
-  if (status.ok()) status = s.arrays_.make_copies();
-  if (status.ok()) status = s.give_physical_contexts();
+  if (status.ok())
+    status = s.model_.modules.find_globals(s.model_.contexts.by_number(), s.model_.memory);
+  if (status.ok()) status = s.model_.arrays.make_copies();
+  if (status.ok()) status = s.model_.give_physical_contexts();
   if (!status.ok()) return status;
   std::unique_ptr<RestoreReader> reader = take_reader();
   if (reader == nullptr) reader = make_reader(checkpoint, manifest.rank);
@@ -659,13 +661,13 @@ Status Checkpointer::adopt(const Manifest& manifest, const std::vector<uint64_t>
   for (size_t i = 0; i < addresses.size(); ++i) {
     const SavedRange& saved = manifest.ranges[i];
     if (saved.life == 0 || addresses[i] != saved.address) continue;
-    s.memory_.continue_life(saved.address, saved.life);
+    s.model_.memory.continue_life(saved.address, saved.life);
     in_place.insert(saved.address);
   }
   last_ = {manifest.epoch, manifest.chain};
   progress_.is_complete({manifest.epoch, manifest.cut_unix_ns, manifest.stall_ns});
   return snapshots_.adopt(
-      s.memory_, [&](const TrackedRange& range) { return in_place.contains(range.address); });
+      s.model_.memory, [&](const TrackedRange& range) { return in_place.contains(range.address); });
 }
 
 // `pieces`: of `bytes`, all of one range. What is at another address in this process may be loaded
@@ -679,7 +681,7 @@ Status Checkpointer::load_pieces(std::span<const ReadPiece> pieces, const Loaded
   }
   const uint64_t address = loaded.addresses[pieces.front().range];
   const Driver& driver = session_.driver();
-  const MemoryRange* range = session_.memory_.find(address);
+  const MemoryRange* range = session_.model_.memory.find(address);
   CurrentContext current(driver, context_of(*range));
   CUresult result = CUDA_SUCCESS;
   for (const ReadPiece& piece : pieces) {

@@ -269,7 +269,7 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
   std::memcpy(pinned, "before..", 8);
   HostCallback *first = nullptr, *second = nullptr;
   make_call([&](Session& session) {
-    session.host_memory().add(reinterpret_cast<uint64_t>(pinned), 8);
+    session.model().host_memory.add(reinterpret_cast<uint64_t>(pinned), 8);
     session.host_callbacks().launched(*(first = new_callback(session, ran)));
     session.host_callbacks().launched(*(second = new_callback(session, ran)));
     EXPECT_EQ(second->number, first->number + 1);
@@ -295,8 +295,9 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
                                            {kCallbackEntry, numbers[0], ""},
                                            {kCallbackEndEntry, numbers[0], ""}};
   EXPECT_EQ(found, expected);
-  make_call(
-      [&](Session& session) { session.host_memory().remove(reinterpret_cast<uint64_t>(pinned)); });
+  make_call([&](Session& session) {
+    session.model().host_memory.remove(reinterpret_cast<uint64_t>(pinned));
+  });
   EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
 
@@ -329,12 +330,12 @@ class SentMemory : public SessionTest {
     range.address = address_;
     range.size = 4;
     make_call([&](Session& session) {
-      range.context = reinterpret_cast<uint64_t>(session.contexts().current());
-      EXPECT_TRUE(session.memory().insert(range));
+      range.context = reinterpret_cast<uint64_t>(session.model().contexts.current());
+      EXPECT_TRUE(session.model().memory.insert(range));
     });
   }
   ~SentMemory() override {
-    make_call([&](Session& session) { EXPECT_TRUE(session.memory().erase(address_)); });
+    make_call([&](Session& session) { EXPECT_TRUE(session.model().memory.erase(address_)); });
     EXPECT_EQ(cuMemFree_v2(address_), CUDA_SUCCESS);
   }
   void write(const char* text, CUstream stream) const {
