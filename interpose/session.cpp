@@ -17,13 +17,10 @@
 #include "interpose/nondeterminism/value_log.h"
 #include "interpose/opened_files.h"
 #include "interpose/replay_output.h"
-#include "interpose/services/build_id.h"
 #include "interpose/services/call_site.h"
 #include "interpose/services/fatal.h"
-#include "interpose/services/inputs.h"
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
-#include "interpose/services/random_bits.h"
 #include "interpose/snapshot/checkpointer.h"
 #include "interpose/text.h"
 #include "tiers/backend/journal_stream.h"
@@ -35,10 +32,6 @@
 namespace gpusnap {
 
 namespace {
-std::string random_name() {
-  return hex_text(random_bits()).substr(2);
-}
-
 std::string absolute_path(const std::string& path) {
   char folder[PATH_MAX];
   if (path.starts_with('/') || getcwd(folder, sizeof folder) == nullptr) return path;
@@ -47,7 +40,9 @@ std::string absolute_path(const std::string& path) {
 }  // namespace
 
 Session::Session(const Driver& driver)
-    : driver_(&driver), call_sites_(reinterpret_cast<const void*>(&random_name)), model_(driver) {}
+    : driver_(&driver),
+      call_sites_(reinterpret_cast<const void*>(&absolute_path)),
+      model_(driver) {}
 
 bool Session::start() {
   const char* missing = nullptr;
@@ -63,8 +58,8 @@ bool Session::start() {
   own_state.met = true;
   session->lock_.begin();
   Status status = session->open_store();
-  const bool restores = !session->settings_.restore.empty();
-  if (restores && !session->settings_.reload) {
+  const bool restores = !session->run_.settings.restore.empty();
+  if (restores && !session->run_.settings.reload) {
     if (!status.ok()) fatal(kExitStore, status.message());
     session->begin_replay();
   } else {
@@ -73,7 +68,7 @@ bool Session::start() {
       if (restores) fatal(kExitStore, status.message());
       if (session->triggers_ != nullptr) session->triggers_->end_cuts(status.message());
       log(LogLevel::kError, "no checkpoints: ", status.message());
-      if (session->settings_.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+      if (session->run_.settings.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
       return false;
     }
     if (restores) session->begin_reload();
@@ -101,85 +96,42 @@ void Session::lose_sight(const char* name) {
   s->lock_.unlock();
 }
 
+namespace {
+Doing doing_in(Session::Mode mode) {
+  switch (mode) {
+    case Session::Mode::kReplay:
+      return Doing::kReplaying;
+    case Session::Mode::kRecord:
+      return Doing::kRecording;
+    case Session::Mode::kOff:
+      break;
+  }
+  return Doing::kOff;
+}
+}  // namespace
+
+// By the triggers' thread, at any time: looks only at what never changes once there are triggers,
+// and at what is atomic or has a lock of its own.
+ProcessStatus Session::status() const {
+  ProcessStatus status = run_.status();
+  checkpointer_->tell(doing_in(mode_.load(std::memory_order_relaxed)), status);
+  return status;
+}
+
 bool Session::configure() {
   const ParsedSettings parsed = parse_settings(environ);
   set_log_level(parsed.settings.log);
   for (const auto& warning : parsed.warnings) log(LogLevel::kWarn, warning);
   for (const auto& error : parsed.errors) log(LogLevel::kError, error);
-  settings_ = parsed.settings;
+  run_.settings = parsed.settings;
   if (!parsed.errors.empty()) {
-    if (settings_.strict) fatal(kExitSetting, "stopped, as GPUSNAP_STRICT asks");
+    if (run_.settings.strict) fatal(kExitSetting, "stopped, as GPUSNAP_STRICT asks");
     log(LogLevel::kError, "the program runs without checkpoints");
     return false;
   }
-  auto program = identify_program();
-  if (program.ok()) {
-    program_ = std::move(program.value());
-  } else {
-    log(LogLevel::kWarn, program.status().message());
-  }
-  int version = 0;
-  (void)driver_->cuDriverGetVersion(&version);
-  program_.driver_version = static_cast<uint32_t>(version);
-  int count = 0;
-  (void)driver_->cuDeviceGetCount(&count);
-  program_.device_count = static_cast<uint32_t>(count);
-  note_devices(devices_);
-  note_standard_input();
-  look_around();
-  job_ = job_of(settings_, program_);
-  run_ = random_name();
-  ranks_ = mpi::ranks();
-  coordinated_ = ranks_.ranks > 1;
-  if (coordinated_) set_log_rank(ranks_.rank);
+  run_.identify(*driver_);
+  coordinated_ = run_.ranks.ranks > 1;
   return true;
-}
-
-// "A", "A + B"; the name of a device that is not there is empty.
-std::string Session::device_names(int count) const {
-  std::string names;
-  for (CUdevice device = 0; device < count; ++device) {
-    char name[256] = "";
-    (void)driver_->cuDeviceGetName(name, sizeof name, device);
-    if (device != 0) names += " + ";
-    names += name;
-  }
-  return names;
-}
-
-std::vector<SavedDevice> Session::describe_devices(int count) const {
-  std::vector<SavedDevice> devices;
-  for (CUdevice device = 0; device < count; ++device) {
-    char name[256] = "";
-    size_t memory = 0;
-    int major = 0, minor = 0;
-    (void)driver_->cuDeviceGetName(name, sizeof name, device);
-    (void)driver_->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                                        device);
-    (void)driver_->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                                        device);
-    if (driver_->cuDeviceTotalMem_v2 != nullptr) {
-      (void)driver_->cuDeviceTotalMem_v2(&memory, device);
-    }
-    devices.push_back({name, memory, static_cast<uint16_t>(major), static_cast<uint16_t>(minor)});
-  }
-  return devices;
-}
-
-void Session::note_devices(int used) {
-  devices_ = used;
-  program_.device = device_names(used);
-  program_.devices = describe_devices(used);
-}
-
-void Session::look_around() {
-  for (size_t i = program_.inputs.size(); i < opened_files(); ++i) {
-    const ReadFile file = opened_file(i);
-    InputFile input{file.path, file.size, file.modified_ns, 0, false};
-    unsummed_input_ -= add_checksum(input, unsummed_input_);
-    program_.inputs.push_back(std::move(input));
-  }
-  program_.libraries = loaded_libraries();
 }
 
 namespace {
@@ -198,52 +150,53 @@ Result<std::unique_ptr<FileLock>> lock_job(Store& store, const std::string& job)
 }  // namespace
 
 Status Session::open_store() {
-  auto spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
+  auto spawn = [this](std::function<void()> body) { return run_.workers.spawn(std::move(body)); };
   IoOptions io;
   io.spawn = spawn;
   set_shared_io_options(io);
   // The backend has another working folder, and the program may change its own.
-  const std::string pfs = absolute_path(settings_.pfs);
+  const std::string pfs = absolute_path(run_.settings.pfs);
   auto store = Store::open(posix_file_system(), pfs, true, spawn);
   if (!store.ok()) return store.status();
-  store_ = std::move(store.value());
+  run_.store = std::move(store.value());
   // The first rank's is for all of them: without it no rank gets to a cut.
-  if (ranks_.rank == 0) {
-    auto lock = lock_job(*store_, job_);
+  if (run_.ranks.rank == 0) {
+    auto lock = lock_job(*run_.store, run_.job);
     if (!lock.ok()) return lock.status();
-    job_lock_ = std::move(lock.value());
+    run_.job_lock = std::move(lock.value());
   }
-  auto backend = BackendLink::open(settings_, spawn);
+  auto backend = BackendLink::open(run_.settings, spawn);
   if (!backend.ok()) return backend.status();
-  backend_ = std::move(backend.value());
-  StagingPool& pool = backend_->pool();
+  run_.backend = std::move(backend.value());
+  StagingPool& pool = run_.backend->pool();
   // Other ways are there to compare with those that take no turns.
-  if (settings_.pin == Pinning::kStepwise) {
-    pinning_turns_ = std::make_unique<NodeLock>(node_name(settings_.node), "pinning");
+  if (run_.settings.pin == Pinning::kStepwise) {
+    pinning_turns_ = std::make_unique<NodeLock>(node_name(run_.settings.node), "pinning");
   }
-  pinning_ = std::make_unique<ArenaPinning>(*driver_, backend_->memory(), pool, settings_.pin,
-                                            pinning_turns_.get());
+  pinning_ = std::make_unique<ArenaPinning>(*driver_, run_.backend->memory(), pool,
+                                            run_.settings.pin, pinning_turns_.get());
   // Now, in recordings and in replays: libraries that are loaded lie between the program's
   // mappings.
-  direct_ = DirectStorage::open(settings_);
+  direct_ = DirectStorage::open(run_.settings);
   if (direct_ != nullptr) {
-    direct_->begin(*driver_,
-                   [this](std::function<void()> body) { return callers_.spawn(std::move(body)); });
+    direct_->begin(*driver_, [this](std::function<void()> body) {
+      return run_.callers.spawn(std::move(body));
+    });
   }
   checkpointer_ = std::make_unique<Checkpointer>(*this);
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();
-  pinning_->begin(callers_,
+  pinning_->begin(run_.callers,
                   [this] { return snapshots_->running() || snapshots_->program_copies().any(); });
   // Parts that an earlier run has handed over may have left no trace in the store yet.
-  const auto free = free_epoch(backend_->memory(), *store_, job_);
+  const auto free = free_epoch(run_.backend->memory(), *run_.store, run_.job);
   if (!free.ok()) return free.status();
   checkpointer_->skip_to(free.value() - 1);
-  triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
+  triggers_ = std::make_unique<Triggers>(run_.settings.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
   if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
   if (coordinated_) begin_sharing();
-  if (settings_.balance == Balance::kNode) {
+  if (run_.settings.balance == Balance::kNode) {
     triggers_->set_loan_source(
         {[this](const LoanRequest& request, uint64_t number, std::vector<int>& descriptors) {
            return snapshots_->lend(request, number, descriptors);
@@ -255,7 +208,7 @@ Status Session::open_store() {
 
 void Session::begin_sharing() {
   // What a stranger writes comes at a time that no cut knows of.
-  model_.shared_memory.begin(checksum(job_), [this] {
+  model_.shared_memory.begin(checksum(run_.job), [this] {
     foreign_.store(
         "device memory that a process of another job, or without checkpoints, has opened",
         std::memory_order_relaxed);
@@ -269,9 +222,12 @@ void Session::begin_sharing() {
 Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                                 uint64_t launches) {
   JournalWriter::Options options;
-  options.spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
-  const std::string part = run_ + "-r" + std::to_string(ranks_.rank) + ".journal";
-  auto stream = open_journal_stream(backend_->pool(), store_->job_folder(job_) + "/" + part);
+  options.spawn = [this](std::function<void()> body) {
+    return run_.workers.spawn(std::move(body));
+  };
+  const std::string part = run_.name + "-r" + std::to_string(run_.ranks.rank) + ".journal";
+  auto stream =
+      open_journal_stream(run_.backend->pool(), run_.store->job_folder(run_.job) + "/" + part);
   if (!stream.ok()) return stream.status();
   auto recorder = Recorder::create(std::move(stream.value()), part, std::move(options),
                                    std::move(before), calls, launches);
@@ -291,7 +247,8 @@ int exit_code_of(Code code) {
 }  // namespace
 
 void Session::find_restored() {
-  auto found = find_rank(settings_, *store_, restore_id(settings_, job_), ranks_);
+  auto found =
+      find_rank(run_.settings, *run_.store, restore_id(run_.settings, run_.job), run_.ranks);
   if (!found.ok()) fatal(exit_code_of(found.status().code()), found.status().message());
   restored_ = std::move(found.value());
   const uint64_t epoch = restored_.checkpoint.epoch;
@@ -306,44 +263,14 @@ void Session::begin_replay() {
   find_restored();
   const std::string& id = restored_.checkpoint.id;
   const Manifest& manifest = restored_.manifest();
-  compare_with(manifest, id);
-  auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
-                                 manifest.calls);
+  run_.compare_with(*driver_, manifest, id);
+  auto replayer = Replayer::open(posix_file_system(), run_.store->job_folder(run_.job),
+                                 manifest.journal, manifest.calls);
   if (!replayer.ok()) fatal(kExitDamaged, replayer.status().message());
   replayer_ = std::move(replayer.value());
-  if (settings_.read_ahead) checkpointer_->read_ahead(restored_.checkpoint, manifest.rank);
+  if (run_.settings.read_ahead) checkpointer_->read_ahead(restored_.checkpoint, manifest.rank);
   threads_[own_path()] = gettid();
   set_mode(Mode::kReplay);
-}
-
-// What the tool has compared already, where it could, so that nothing had to be begun.
-void Session::compare_with(const Manifest& manifest, const std::string& id) {
-  const ProgramIdentity& saved = manifest.program;
-  AllowedDifferences& allowed = settings_.allowed;
-  std::string difference = program_difference(saved, program_, allowed);
-  if (difference.empty()) difference = input_difference(saved, allowed);
-  if (!difference.empty()) fatal(kExitOtherProgram, id + ": " + difference);
-  const auto used = static_cast<int>(saved.devices.size());
-  if (used == 0) return compare_device_names(saved, id);
-  ProgramIdentity now = program_;
-  now.devices = describe_devices(std::min(used, static_cast<int>(program_.device_count)));
-  difference = device_difference(saved, now, allowed);
-  if (!difference.empty()) fatal(kExitImpossible, id + ": " + difference);
-  const LogLevel level = ranks_.rank == 0 ? LogLevel::kWarn : LogLevel::kInfo;
-  for (const std::string& line : doubts(saved, now, allowed)) log(level, line);
-  note_devices(static_cast<int>(now.devices.size()));
-}
-
-// Earlier releases saved no more of devices than their names.
-void Session::compare_device_names(const ProgramIdentity& saved, const std::string& id) {
-  constexpr int kMostDevices = 64;
-  int used = 1;
-  while (!settings_.allowed.device && saved.device != device_names(used)) {
-    if (++used <= kMostDevices) continue;
-    fatal(kExitImpossible,
-          id + ": it was saved from a " + saved.device + ", this device is a " + program_.device);
-  }
-  note_devices(used);
 }
 
 void Session::warn_if_randomised() const {
@@ -375,7 +302,7 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   close_tile_pools();
   log(level, "no more checkpoints of this process, the program goes on: ", why);
   triggers_->end_cuts(why);
-  if (settings_.strict) fatal(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
+  if (run_.settings.strict) fatal(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
 }
 
 Identity Session::identify() {
@@ -392,7 +319,7 @@ void Session::note_context() {
   if (context == nullptr || driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
   if (model_.contexts.is_known(context) || !has_begun(context)) return;
   if (!model_.contexts.add(context, device)) return;
-  if (device >= devices_) note_devices(device + 1);
+  if (device >= run_.devices()) run_.note_devices(*driver_, device + 1);
   if (checkpointer_ == nullptr) return;
   lock_.unlock();
   checkpointer_->add_context(context);
@@ -610,7 +537,7 @@ const Entry& Session::match_next_entry(HookId hook, const CallKey& key) {
                     std::ranges::equal(entry_.words, std::span(key.words, key.count));
   const bool arguments = key.given.empty();
   const bool other_data =
-      same && entry_.data != 0 && !settings_.allowed.data &&
+      same && entry_.data != 0 && !run_.settings.allowed.data &&
       !same_data(entry_.data, arguments ? key.data : data_digest(key.given), arguments);
   if ((!same || other_data) && may_mismatch(hook)) report_mismatch(hook, key);
   entry_read_ = false;

@@ -43,19 +43,13 @@
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
 #include "interpose/restored_rank.h"
-#include "interpose/services/backend_link.h"
+#include "interpose/run.h"
 #include "interpose/services/call_site.h"
 #include "interpose/services/fatal.h"
-#include "interpose/services/program.h"
-#include "interpose/services/ranks.h"
-#include "interpose/services/settings.h"
 #include "interpose/services/triggers.h"
 #include "interpose/snapshot/arena_pinning.h"
-#include "interpose/snapshot/workers.h"
 #include "interpose/stall_judge.h"
 #include "interpose/thread_state.h"
-#include "tiers/io/io_options.h"
-#include "tiers/store.h"
 #include "tracker/write_set.h"
 
 namespace gpusnap {
@@ -332,14 +326,6 @@ class Session {
   // two calls that is worth a word to the user.
   static constexpr std::chrono::seconds kLongWait{10};
 
-  std::string device_names(int count) const;
-  std::vector<SavedDevice> describe_devices(int count) const;
-  void note_devices(int used);
-  // What it has read and loaded by now.
-  void look_around();
-  // Ends the process where this one cannot go on from there.
-  void compare_with(const Manifest& manifest, const std::string& id);
-  void compare_device_names(const ProgramIdentity& saved, const std::string& id);
   // By the triggers' thread, from the moment on at which there are triggers.
   ProcessStatus status() const;
   void set_mode(Mode mode);
@@ -452,14 +438,9 @@ class Session {
   bool said_not_left_ = false;  // that somebody did not leave in time; until next time all do
   std::condition_variable admission_;
 
-  Settings settings_;
-  std::string job_;
-  std::string run_;  // random, names this process's files
-  ProgramIdentity program_;
-  uint64_t held_output_ = 0;            // at the cut that is restored (replay_output.h)
-  uint64_t cut_managed_ = 0;            // managed_places() of that cut
-  uint64_t unsummed_input_ = 64 << 20;  // bytes of its input that may still be summed
-  Ranks ranks_;
+  Run run_;
+  uint64_t held_output_ = 0;  // at the cut that is restored (replay_output.h)
+  uint64_t cut_managed_ = 0;  // managed_places() of that cut
   // One of several ranks: cuts are made at MPI collectives alone, by all of them.
   bool coordinated_ = false;
   std::atomic<bool> said_overdue_{false};
@@ -467,20 +448,9 @@ class Session {
   bool said_unready_ = false;
   // Sessions that could not begin: this rank takes no checkpoints.
   static constinit inline std::atomic<bool> cannot_start_{false};
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<FileLock> job_lock_;
-  // Always as many: their number shows in the program's heap (workers.h).
-  // One writes the journal and one hands over a checkpoint. The others are the backend's, those
-  // that compress and write, and those of the I/O.
-  Workers workers_{2 + kBackendThreads + kMostCompressWorkers + kIoThreads};
-  // One pins, one runs host functions in a replay, one calls the cuFile library (idle where there
-  // is none: a restore may have it, or lack it), and the others offload, one for each context: as
-  // many as a node has devices.
-  Workers callers_{11, Workers::Heap::kUsed};
   CallSites call_sites_;
   std::map<uint64_t, uint32_t> call_site_uses_;
   std::unique_ptr<Triggers> triggers_;
-  std::unique_ptr<BackendLink> backend_;
   std::unique_ptr<NodeLock> pinning_turns_;
   std::unique_ptr<ArenaPinning> pinning_;
   std::unique_ptr<DirectStorage> direct_;
@@ -491,7 +461,6 @@ class Session {
 
   DeviceModel model_;
   bool shares_ = false;
-  int devices_ = 1;  // whose names are in program_, from the first on: all that are used
 
   std::unique_ptr<Recorder> recorder_;
   CallsInDriver calls_in_driver_;
@@ -502,7 +471,7 @@ class Session {
   uint64_t thread_count_ = 0;  // that have a number
   ProgressWords progress_words_;
   Deliveries deliveries_{model_.host_memory, progress_words_};
-  HostCallbacks host_callbacks_{{lock_, calls_in_driver_, deliveries_, foreign_, callers_},
+  HostCallbacks host_callbacks_{{lock_, calls_in_driver_, deliveries_, foreign_, run_.callers},
                                 [this] { callback_ended(); }};
 
   std::unique_ptr<Replayer> replayer_;

@@ -64,7 +64,7 @@ mpi::Ballot Session::cast_ballot() {
   }
   s->lock_any();
   Unready unready = Unready::kReady;
-  const bool busy = s->checkpointer_->busy() && !s->settings_.organisation.blocking;
+  const bool busy = s->checkpointer_->busy() && !s->run_.settings.organisation.blocking;
   if (busy) unready = Unready::kBusy;
   if (s->model_.contexts.is_capturing()) unready = Unready::kCapture;
   if (mpi::request_is_open()) unready = Unready::kRequest;
@@ -104,7 +104,7 @@ void Session::apply_agreement(const mpi::Ballot& agreed) {
   const auto now = Clock::now();
   if (s->unready_since_ == Clock::time_point()) {
     s->unready_since_ = now;
-  } else if (now - s->unready_since_ > kOverdue && s->ranks_.rank == 0 &&
+  } else if (now - s->unready_since_ > kOverdue && s->run_.ranks.rank == 0 &&
              !std::exchange(s->said_unready_, true)) {
     log(LogLevel::kWarn, "a checkpoint has been due for ", kOverdue / std::chrono::seconds(1),
         " s, and a rank cannot take part: ", reason);
@@ -305,14 +305,14 @@ void Session::refuse_call(const char* what) {
 void Session::mpi_initialised(const Ranks& ranks) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return;
-  if (s->ranks_.rank == ranks.rank && s->ranks_.ranks == ranks.ranks) return;
+  if (s->run_.ranks.rank == ranks.rank && s->run_.ranks.ranks == ranks.ranks) return;
   refuse_call(
       "MPI_Init behind the first CUDA call, under a launcher that does not tell the ranks,");
 }
 
 void Session::say_overdue() {
   if (mpi::initialised() || said_overdue_.exchange(true)) return;
-  log(LogLevel::kWarn, "no checkpoint: the launcher says that this is one of ", ranks_.ranks,
+  log(LogLevel::kWarn, "no checkpoint: the launcher says that this is one of ", run_.ranks.ranks,
       " ranks, and it has not called MPI_Init; several processes that are no MPI job need a ",
       "GPUSNAP_JOB each, and to be started one by one");
 }
@@ -323,7 +323,7 @@ Result<std::unique_ptr<mpi::OutcomeReader>> Session::open_outcomes(uint64_t& epo
   if (s != nullptr && !s->replaying()) return Status(Code::kNotFound, "nothing is restored");
   if (s != nullptr) {
     epoch = s->restored_.checkpoint.epoch;
-    return mpi::OutcomeReader::open(posix_file_system(), s->store_->job_folder(s->job_),
+    return mpi::OutcomeReader::open(posix_file_system(), s->run_.store->job_folder(s->run_.job),
                                     s->restored_.manifest());
   }
   const Settings settings = parse_settings(environ).settings;

@@ -92,7 +92,7 @@ bool Session::may_be_own(const std::string& path) const {
 // Whether the entry is what that thread has come with.
 bool Session::is_next(const Strayed& call) const {
   return entry_.head.hook == call.hook && entry_.words == call.words && entry_.name == call.name &&
-         (entry_.data == 0 || settings_.allowed.data ||
+         (entry_.data == 0 || run_.settings.allowed.data ||
           same_data(entry_.data, call.data, call.launches));
 }
 

@@ -50,7 +50,7 @@ std::string not_reloaded(const Manifest& manifest, const Arrays& arrays, bool sh
 void Session::begin_reload() {
   find_restored();
   reload_ = std::make_unique<Reload>();
-  reload_->behind = settings_.reload_behind;
+  reload_->behind = run_.settings.reload_behind;
 }
 
 void Session::reload() {

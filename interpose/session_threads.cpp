@@ -101,7 +101,7 @@ Session* Session::enter_first(HookId hook) {
 
 Session* Session::enter_for_placed(uint64_t address) {
   Session* s = the_session_.load(std::memory_order_acquire);
-  if (s == nullptr || s->settings_.restore.empty()) return nullptr;
+  if (s == nullptr || s->run_.settings.restore.empty()) return nullptr;
   s->lock_any();
   const MemoryRange* const range = s->model_.memory.find(address);
   if (range != nullptr && s->model_.is_placed(*range)) return s;
@@ -152,20 +152,20 @@ bool Session::close_admission() {
   if (closed_ || model_.contexts.is_capturing()) return false;
   closed_ = true;
   open_ = false;
-  const auto deadline = Clock::now() + settings_.drain;
+  const auto deadline = Clock::now() + run_.settings.drain;
   while (inside_ > 1) {
     if (lock_.wait_until(admission_, deadline) || inside_ <= 1) continue;
     open_admission();
     const std::string why = std::to_string(inside_ - 1) +
                             " other thread(s) did not leave a CUDA call within " +
-                            std::to_string(settings_.drain.count() / 1'000'000) +
+                            std::to_string(run_.settings.drain.count() / 1'000'000) +
                             " ms (GPUSNAP_DRAIN); it is tried again later";
     triggers_->take();
     triggers_->report({false, "", 0, 0, why});
     if (!std::exchange(said_not_left_, true)) {
       log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
     }
-    if (settings_.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+    if (run_.settings.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
     return false;
   }
   said_not_left_ = false;
@@ -210,11 +210,11 @@ bool Session::take_checkpoint(const CutPlace& place) {
 bool Session::can_take_checkpoint() const {
   return !coordinated_ && !reload_pending() && !mpi::request_is_open() &&
          !model_.contexts.is_empty() && foreign_.load(std::memory_order_relaxed) == nullptr &&
-         (settings_.organisation.blocking || !checkpointer_->busy());
+         (run_.settings.organisation.blocking || !checkpointer_->busy());
 }
 
 bool Session::value_waits_put_off_cut() {
-  return model_.value_waits.puts_off_cut(Clock::now(), settings_.drain);
+  return model_.value_waits.puts_off_cut(Clock::now(), run_.settings.drain);
 }
 
 // Before a call.
@@ -232,10 +232,10 @@ void Session::before_synchronised() {
 
 void Session::after_synchronised() {
   const bool recording = mode_.load(std::memory_order_relaxed) == Mode::kRecord;
-  const bool too_long = recording && recorder_->stream_bytes() > settings_.journal;
+  const bool too_long = recording && recorder_->stream_bytes() > run_.settings.journal;
   if (too_long) {
-    refuse("a replay journal of more than GPUSNAP_JOURNAL (" + std::to_string(settings_.journal) +
-           " bytes)");
+    refuse("a replay journal of more than GPUSNAP_JOURNAL (" +
+           std::to_string(run_.settings.journal) + " bytes)");
   }
   // Only ever by the thread that has closed admission: there is no other in a call.
   if (!cut_at_end_) return;
@@ -409,8 +409,8 @@ bool Session::own_call_comes(uint16_t hook, const CallKey& key, const std::strin
 CallsAhead* Session::calls_ahead() {
   if (calls_ahead_ == nullptr) {
     const Manifest& manifest = restored_.manifest();
-    auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
-                                   manifest.calls);
+    auto replayer = Replayer::open(posix_file_system(), run_.store->job_folder(run_.job),
+                                   manifest.journal, manifest.calls);
     if (!replayer.ok()) return nullptr;
     calls_ahead_ = std::make_unique<CallsAhead>(std::move(replayer.value()));
   }

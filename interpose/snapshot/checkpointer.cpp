@@ -62,8 +62,8 @@ class CutBarriersEnd {
 
 Checkpointer::Checkpointer(Session& session)
     : session_(session),
-      snapshots_(session.driver(), session.settings_, session.callers_, session.backend_->pool(),
-                 session.direct_.get()) {}
+      snapshots_(session.driver(), session.run_.settings, session.run_.callers,
+                 session.run_.backend->pool(), session.direct_.get()) {}
 
 CUstream Checkpointer::stream() {
   const CUcontext context = session_.model_.contexts.current();
@@ -122,7 +122,7 @@ bool Checkpointer::take(const CutPlace& place) {
   progress_.ends();
   under_way_.store(false, std::memory_order_release);
   failed(id, tried_, status);
-  if (session_.settings_.strict) {
+  if (session_.run_.settings.strict) {
     fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
   return cut;
@@ -218,11 +218,11 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   const uint64_t epoch = place.epoch != 0 ? place.epoch : tried_ + 1;
   tried_ = epoch;
   observe_cut({s.driver(), s.model_.memory, epoch});
-  id = s.job_ + "@" + std::to_string(epoch);
+  id = s.run_.job + "@" + std::to_string(epoch);
   auto writer = start_remote_writer(
-      posix_file_system(), s.backend_->pool(), describe_stream(epoch),
-      s.ranks_.ranks == 1 ? FolderMaker::kBackend : FolderMaker::kWriter,
-      [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); });
+      posix_file_system(), s.run_.backend->pool(), describe_stream(epoch),
+      s.run_.ranks.ranks == 1 ? FolderMaker::kBackend : FolderMaker::kWriter,
+      [&s](std::function<void()> body) { return s.run_.workers.spawn(std::move(body)); });
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());
   status = start_snapshot(id, epoch, started);
@@ -233,15 +233,15 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
 CheckpointText Checkpointer::describe_stream(uint64_t epoch) const {
   const Session& s = session_;
   CheckpointText text;
-  text.store = s.store_->folder();
-  text.job = s.job_;
-  text.run = s.run_;
+  text.store = s.run_.store->folder();
+  text.job = s.run_.job;
+  text.run = s.run_.name;
   text.epoch = epoch;
-  text.rank = s.ranks_.rank;
+  text.rank = s.run_.ranks.rank;
   text.segment_bytes = kSegmentBytes;
-  text.compression = s.settings_.compress;
-  text.keep = static_cast<uint32_t>(s.settings_.keep);
-  text.chain = static_cast<uint32_t>(s.settings_.chain);
+  text.compression = s.run_.settings.compress;
+  text.keep = static_cast<uint32_t>(s.run_.settings.keep);
+  text.chain = static_cast<uint32_t>(s.run_.settings.chain);
   return text;
 }
 
@@ -250,8 +250,8 @@ bool Checkpointer::wants_full(Place& last, bool& hold) {
   std::lock_guard lock(mutex_);
   last = last_;
   hold = given_up_ >= kMostGivenUp;
-  return !session_.settings_.organisation.incremental || last.epoch == 0 ||
-         last.chain >= session_.settings_.chain;
+  return !session_.run_.settings.organisation.incremental || last.epoch == 0 ||
+         last.chain >= session_.run_.settings.chain;
 }
 
 Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64_t started) {
@@ -281,7 +281,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
     return static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC) - started);
   };
   manifest->stall_ns = stall();
-  const bool held = hold || s.settings_.organisation.blocking;
+  const bool held = hold || s.run_.settings.organisation.blocking;
   progress_.begins(epoch, saved.bytes);
   under_way_.store(true, std::memory_order_release);
   snapshots_.start(
@@ -315,15 +315,15 @@ void Checkpointer::finish() {
   if (writer_ == nullptr) return;
   const Status status = writer_->wait();
   writer_.reset();
-  if (!status.ok() && session_.settings_.strict) {
+  if (!status.ok() && session_.run_.settings.strict) {
     fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
   }
 }
 
 void Checkpointer::end() {
   progress_.program_ends();
-  const Settings& settings = session_.settings_;
-  if (settings.wait_durable || !session_.backend_->outlives_process()) return finish();
+  const Settings& settings = session_.run_.settings;
+  if (settings.wait_durable || !session_.run_.backend->outlives_process()) return finish();
   snapshots_.wait_end();
   if (writer_ != nullptr) writer_->wait_handed_over();
 }
@@ -348,7 +348,7 @@ Status Checkpointer::drain() {
       if (!status.ok()) break;
     }
   }
-  const int64_t limit = s.settings_.drain.count();
+  const int64_t limit = s.run_.settings.drain.count();
   const int64_t deadline = clock_ns(CLOCK_MONOTONIC) + limit;
   for (size_t i = 0; i < marks.size() && status.ok();) {
     CurrentContext current(driver, marks[i].first);
@@ -382,13 +382,13 @@ Status Checkpointer::copy_arrays(Arrays::Direction direction) {
 
 Manifest Checkpointer::describe_cut(uint64_t epoch) {
   Session& s = session_;
-  s.look_around();
+  s.run_.look_around();
   Manifest manifest;
-  manifest.job = s.job_;
+  manifest.job = s.run_.job;
   manifest.epoch = epoch;
-  manifest.rank = s.ranks_.rank;
-  manifest.ranks = s.ranks_.ranks;
-  manifest.run = s.run_;
+  manifest.rank = s.run_.ranks.rank;
+  manifest.ranks = s.run_.ranks.ranks;
+  manifest.run = s.run_.name;
   manifest.job_run = mpi::job_run();
   manifest.host = host_name();
   manifest.library_version = GPUSNAP_VERSION;
@@ -396,7 +396,7 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   manifest.zone_bytes = snapshots_.zone_bytes();
   manifest.calls = s.recorder_->calls();
   manifest.launches = s.recorder_->launches();
-  manifest.program = s.program_;
+  manifest.program = s.run_.program;
   manifest.readings = nondeterminism::readings();
   // A reader would refuse the manifest for an interval that cannot be.
   if (const auto chosen = s.triggers_->chosen(); chosen.is_sound()) manifest.interval = chosen;
@@ -624,16 +624,19 @@ std::unique_ptr<RestoreReader> Checkpointer::make_reader(const CheckpointInfo& c
   RestoreReader::Request request;
   request.checkpoint = checkpoint;
   request.rank = rank;
-  request.ssd = s.settings_.tiers.ssd;
+  request.ssd = s.run_.settings.tiers.ssd;
   request.shares = ranks_on_node(environ);
-  request.run = s.run_;
+  request.run = s.run_.name;
   if (s.restored_.is_pending) {
-    StagingMemory* const memory = s.backend_->outlives_process() ? &s.backend_->memory() : nullptr;
-    request.locate = locate_rank(s.settings_, memory, *s.store_, checkpoint, rank);
+    StagingMemory* const memory =
+        s.run_.backend->outlives_process() ? &s.run_.backend->memory() : nullptr;
+    request.locate = locate_rank(s.run_.settings, memory, *s.run_.store, checkpoint, rank);
   }
-  request.spawn = [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); };
-  return std::make_unique<RestoreReader>(posix_file_system(), *s.store_, std::move(request),
-                                         std::make_unique<SlotBuffers>(s.backend_->pool()));
+  request.spawn = [&s](std::function<void()> body) {
+    return s.run_.workers.spawn(std::move(body));
+  };
+  return std::make_unique<RestoreReader>(posix_file_system(), *s.run_.store, std::move(request),
+                                         std::make_unique<SlotBuffers>(s.run_.backend->pool()));
 }
 
 void Checkpointer::read_ahead(const CheckpointInfo& checkpoint, uint32_t rank) {
