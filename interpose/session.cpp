@@ -183,7 +183,8 @@ Status Session::open_store() {
       return run_.callers.spawn(std::move(body));
     });
   }
-  checkpointer_ = std::make_unique<Checkpointer>(*this);
+  checkpointer_ = std::make_unique<Checkpointer>(Checkpointer::Neighbours{
+      model_, run_, deliveries_, foreign_, restored_, recorder_, triggers_, direct_.get()});
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();
   pinning_->begin(run_.callers,

@@ -313,7 +313,6 @@ class Session {
   std::string describe(uint16_t hook, const uint64_t* words, size_t count, std::string_view name);
 
  private:
-  friend class Checkpointer;
   template <class Copy>
   static Status copy_for_mpi(const void* at, const char* what, Copy&& copy);
   explicit Session(const Driver& driver);
