@@ -12,6 +12,7 @@
 #include "interpose/activation.h"
 #include "interpose/direct/direct_storage.h"
 #include "interpose/hooks_generated_ids.h"
+#include "interpose/mpi/cut_control.h"
 #include "interpose/mpi/state.h"
 #include "interpose/nondeterminism/checkpoint.h"
 #include "interpose/nondeterminism/value_log.h"
@@ -77,7 +78,7 @@ bool Session::start() {
   cannot_start_ = false;
   the_session_.store(session, std::memory_order_release);
   session->journal_early_outcomes();
-  if (const char* what = mpi::refused()) refuse_call(what);
+  if (const char* what = mpi::refused()) mpi::cut_control().refuse_call(what);
   return true;
 }
 

@@ -59,10 +59,8 @@ class DirectStorage;
 class Snapshots;
 struct CutPlace;
 namespace mpi {
-struct Ballot;
 class CutBarriers;
-class OutcomeReader;
-}  // namespace mpi
+}
 enum class Hold : uint8_t;
 
 class Session {
@@ -78,46 +76,8 @@ class Session {
   // Any thread: the program has got something that we cannot follow.
   static void lose_sight(const char* name);
 
-  // MPI (mpi/process.h says when): of the session where there is one. By the program's thread that
-  // makes MPI calls, unless said otherwise, which holds no lock.
-  //
-  // What this rank has to say to a cut now.
-  static mpi::Ballot cast_ballot();
-  // The collective that begins is one at which a checkpoint is due.
-  static void make_due_by_count();
-  // What all ranks have said.
-  static void apply_agreement(const mpi::Ballot& agreed);
-  // All ranks make a cut of this epoch, at this collective, and meet within it where any of them
-  // has shared memory. False: none has come into the journal.
-  static bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
-                                mpi::CutBarriers& cut_barriers);
-  // The recording made a cut at this collective: in a replay waits until the others have come
-  // there. `last`: it is the checkpoint's own, and the session goes live; where ranks share memory
-  // they meet when it has been loaded.
-  static void replay_cut_at_collective(const char* name, bool last, mpi::CutBarriers& cut_barriers);
-  // A call that the recording did not make before the cut: waits until the session is live.
-  static void await_live(const char* name);
-  // False: there is no session yet. Any thread.
-  static bool append_outcome(std::string_view name, uint64_t number,
-                             std::span<const int32_t> values, uint64_t count = 1);
-  // Whether it is memory of the program's that is the device's alone, and matters: not where no
-  // more checkpoints are taken.
-  static bool is_device_memory(const void* address);
-  // Whether any of these bytes is such memory.
-  static bool holds_device_memory(const void* address, uint64_t bytes);
-  // Whether it is host memory that the device sees, too.
-  static bool is_seen_by_device(const void* address);
-  static Status read_device(const void* from, std::span<std::byte> to);
-  // Behind about_to_write.
-  static Status write_device(void* to, std::span<const std::byte> from);
-  // Others than the program's calls are about to write there: a snapshot gets what it needs of it.
-  static void about_to_write(const void* address, uint64_t bytes);
-  // The program did what cannot be repeated. Any thread.
-  static void refuse_call(const char* what);
-  // MPI_Init has been called: which rank this is.
-  static void mpi_initialised(const Ranks& ranks);
-  // The outcomes of the checkpoint that is to be restored, and its epoch; 0 where there is none.
-  static Result<std::unique_ptr<mpi::OutcomeReader>> open_outcomes(uint64_t& epoch);
+  // What MPI calls ask of the session (mpi/cut_control.h).
+  class MpiControl;
 
   // Nodes of graphs that are not what the driver says; null where there is no session. Any thread:
   // what they are.
@@ -313,8 +273,6 @@ class Session {
   std::string describe(uint16_t hook, const uint64_t* words, size_t count, std::string_view name);
 
  private:
-  template <class Copy>
-  static Status copy_for_mpi(const void* at, const char* what, Copy&& copy);
   explicit Session(const Driver& driver);
 
   // Never deleted: hooked calls may come from destructors that run after ours.
@@ -443,8 +401,6 @@ class Session {
   // One of several ranks: cuts are made at MPI collectives alone, by all of them.
   bool coordinated_ = false;
   std::atomic<bool> said_overdue_{false};
-  CallLock::Clock::time_point unready_since_{};  // and a checkpoint is wanted; 0: not so
-  bool said_unready_ = false;
   // Sessions that could not begin: this rank takes no checkpoints.
   static constinit inline std::atomic<bool> cannot_start_{false};
   CallSites call_sites_;

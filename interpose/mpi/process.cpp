@@ -10,8 +10,6 @@
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/services/settings.h"
-#include "interpose/session.h"
-#include "interpose/snapshot/checkpointer.h"
 
 namespace gpusnap::mpi {
 
@@ -43,10 +41,10 @@ bool Process::meet_thread() {
 void Process::refuse(const char* what) {
   if (library_ == nullptr) return;
   set_refused(what);
-  Session::refuse_call(what);
+  control_->refuse_call(what);
 }
 
-void Process::initialised_now() {
+void Process::initialised_now(CutControl& control) {
   const Library* found = library();
   Ranks now = ranks();
   int rank = 0, size = 1;
@@ -60,9 +58,10 @@ void Process::initialised_now() {
   now.ranks = static_cast<uint32_t>(size);
   (void)coordination_.begin(*found, now, parse_settings(environ).settings.every.barriers);
   set_ranks(now, coordination_.job_run());
+  control_ = &control;
   library_ = found;
   open_replay();
-  Session::mpi_initialised(now);
+  control_->initialised(now);
 }
 
 void Process::finalising() {
@@ -84,7 +83,7 @@ void Process::agree_on_restore(uint64_t epoch) const {
 
 void Process::open_replay() {
   uint64_t epoch = 0;
-  auto reader = Session::open_outcomes(epoch);
+  auto reader = control_->open_outcomes(epoch);
   agree_on_restore(epoch);
   if (!reader.ok()) {
     // The session says so where there is one; a program without CUDA is not restored.
@@ -95,11 +94,11 @@ void Process::open_replay() {
 }
 
 Ballot Process::cast_ballot() {
-  return Session::cast_ballot();
+  return get().control_->cast_ballot();
 }
 
 void Process::count_collective() {
-  if (coordination_.begin_collective()) Session::make_due_by_count();
+  if (coordination_.begin_collective()) control_->make_due_by_count();
 }
 
 // Behind a collective of all ranks. `agreed`: what the ballots came to, where they are known.
@@ -110,7 +109,7 @@ void Process::decide(const char* name, const Ballot* agreed) {
     if (first_of(*recorded) == kIsCut) replay_cut(name, recorded->size() > 1);
     return;
   }
-  if (agreed != nullptr) Session::apply_agreement(*agreed);
+  if (agreed != nullptr) control_->apply_agreement(*agreed);
   const bool due =
       agreed != nullptr && agreed->wanted != 0 && agreed->unready == 0 && agreed->ended == 0;
   if (due && cut(name, number, *agreed)) return;
@@ -127,8 +126,8 @@ bool Process::cut(const char* name, uint64_t number, const Ballot& agreed) {
   constexpr int kMeetings = 2;  // all have run empty, all that is shared has been read
   CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
                            agreed.shares != 0 ? kMeetings : 0);
-  return Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed.epoch),
-                                    cut_barriers);
+  return control_->cut_at_collective(name, number, static_cast<uint64_t>(agreed.epoch),
+                                     cut_barriers);
 }
 
 void Process::replay_cut(const char* name, bool shared) {
@@ -136,7 +135,7 @@ void Process::replay_cut(const char* name, bool shared) {
   if (!last.ok()) fatal(kExitDamaged, last.status().message());
   CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
                            shared && last.value() ? 1 : 0);
-  Session::replay_cut_at_collective(name, last.value(), cut_barriers);
+  control_->replay_cut_at_collective(name, last.value(), cut_barriers);
   if (last.value()) reader_.reset();
 }
 
@@ -160,7 +159,7 @@ std::optional<Values> Process::recorded(std::string_view name, uint64_t number) 
   if (values.value()) return std::move(values.value());
   // It was made after the cut.
   reader_.reset();
-  Session::await_live(std::string(name).c_str());
+  control_->await_live(std::string(name).c_str());
   return std::nullopt;
 }
 
@@ -177,7 +176,7 @@ std::optional<Values> Process::matched(uint64_t number) {
 void Process::record(std::string_view name, uint64_t number, std::span<const int32_t> values,
                      uint64_t count) {
   journal_uncut();
-  if (Session::append_outcome(name, number, values, count)) return;
+  if (control_->append_outcome(name, number, values, count)) return;
   keep_early({name, number, Values(values.begin(), values.end()), count});
 }
 
@@ -227,10 +226,10 @@ Process::Degrees Process::degrees_of(Handle communicator) const {
 bool Process::is_all_on_device(const Library& library, const char* name, const Buffer& buffer) {
   const Span span = span_of(library, buffer);
   auto* const first = static_cast<std::byte*>(buffer.start) + span.offset;
-  if (!Session::holds_device_memory(first, span.bytes)) return false;
+  if (!control_->holds_device_memory(first, span.bytes)) return false;
   // A type that says where memory is may have some of the host's, too.
-  if (buffer.start != nullptr && Session::is_device_memory(first) &&
-      Session::is_device_memory(first + span.bytes - 1)) {
+  if (buffer.start != nullptr && control_->is_device_memory(first) &&
+      control_->is_device_memory(first + span.bytes - 1)) {
     return true;
   }
   refuse_device_in(name);
@@ -241,7 +240,7 @@ bool Process::is_to_be_kept_aside(const Library& library, const Buffer& buffer) 
   if (reader_ == nullptr || buffer.is_empty()) return false;
   const Span span = span_of(library, buffer);
   return span.bytes != 0 &&
-         Session::is_seen_by_device(static_cast<std::byte*>(buffer.start) + span.offset);
+         control_->is_seen_by_device(static_cast<std::byte*>(buffer.start) + span.offset);
 }
 
 bool Process::repeat_read(const char* name, uint64_t number, std::span<std::byte> bytes) {
@@ -261,7 +260,7 @@ BounceBuffer Process::read_once(const Library& library, const char* name, const 
   }
   std::vector<std::byte> bytes(span.bytes);
   const Status read =
-      Session::read_device(static_cast<std::byte*>(buffer.start) + span.offset, bytes);
+      control_->read_device(static_cast<std::byte*>(buffer.start) + span.offset, bytes);
   if (read.ok()) {
     record(name, number, values_of(bytes));
   } else {
@@ -276,7 +275,7 @@ bool Process::note_write(const char* name, const std::byte* first, uint64_t byte
   if (recorded(name, number)) return true;
   record(name, number, {});
   // Behind the record, which waits for the cut that another thread may be making.
-  Session::about_to_write(first, bytes);
+  control_->about_to_write(first, bytes);
   return false;
 }
 
@@ -296,9 +295,9 @@ void Process::arrived(Handle request) {
 
 // ---- requests that are started any number of times ----
 
-Process::Memory Process::memory_at(const std::byte* first, bool receives) {
-  if (Session::is_device_memory(first)) return Memory::kDevice;
-  return receives && Session::is_seen_by_device(first) ? Memory::kSeenByDevice : Memory::kHost;
+Process::Memory Process::memory_at(const std::byte* first, bool receives) const {
+  if (control_->is_device_memory(first)) return Memory::kDevice;
+  return receives && control_->is_seen_by_device(first) ? Memory::kSeenByDevice : Memory::kHost;
 }
 
 Process::Persistent Process::persistent_of(const Library& library, const char* name,
@@ -344,7 +343,7 @@ void Process::start_send(Persistent& persistent) {
   BounceBuffer& stand = persistent.stand;
   if (reader_ != nullptr && repeat_read(persistent.name, number, stand.all())) return;
   std::vector<std::byte> bytes(persistent.bytes);
-  const Status read = Session::read_device(persistent.first, bytes);
+  const Status read = control_->read_device(persistent.first, bytes);
   if (stand.is_used()) {
     must(read, persistent.name);
     std::ranges::copy(bytes, stand.bytes());
@@ -359,7 +358,7 @@ void Process::start_receive(Persistent& persistent) {
   if (note_write(persistent.name, persistent.first, persistent.bytes)) return;
   persistent.to_device = stand.is_used();
   if (!persistent.to_device) return;
-  must(Session::read_device(persistent.first, stand.all()), persistent.name);
+  must(control_->read_device(persistent.first, stand.all()), persistent.name);
   stand.begin();
 }
 
@@ -367,7 +366,7 @@ void Process::arrived(Persistent& persistent) {
   if (persistent.memory == Memory::kSeenByDevice) return persistent.stand.give_back();
   if (!persistent.to_device) return;
   for (const Span& run : persistent.stand.received(persistent.dense)) {
-    must(Session::write_device(
+    must(control_->write_device(
              persistent.first + run.offset,
              persistent.stand.all().subspan(static_cast<size_t>(run.offset), run.bytes)),
          persistent.name);

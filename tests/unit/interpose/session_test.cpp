@@ -2,6 +2,7 @@
 // driver is asked nothing but what the session asks it. One session for all tests, which a signal
 // tells to take a checkpoint.
 #include "interpose/session.h"
+#include "interpose/mpi/cut_control.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -343,7 +344,8 @@ class SentMemory : public SessionTest {
   }
   std::string read() const {
     std::vector<std::byte> bytes(4);
-    const Status status = Session::read_device(reinterpret_cast<const void*>(address_), bytes);
+    const Status status =
+        mpi::cut_control().read_device(reinterpret_cast<const void*>(address_), bytes);
     EXPECT_TRUE(status.ok()) << status.message();
     return reinterpret_cast<const char*>(bytes.data());
   }
@@ -410,7 +412,7 @@ TEST_F(DirtyFromCalls, WhatMpiWritesIsSavedAgain) {
   const auto unchanged = checkpoint();
   ASSERT_TRUE(unchanged);
   EXPECT_EQ(unchanged->own_bytes(), 0U);
-  Session::about_to_write(reinterpret_cast<const void*>(address_), 4);
+  mpi::cut_control().about_to_write(reinterpret_cast<const void*>(address_), 4);
   write("new", nullptr);
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
   const auto changed = checkpoint();
