@@ -8,7 +8,6 @@
 // then.
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string_view>
 
@@ -18,17 +17,6 @@
 namespace gpusnap {
 
 namespace {
-// Handlers of these change nothing before they compare. Calls that wait or ask, and are the same
-// for all, tell nobody apart.
-constexpr std::array<std::string_view, 6> kTellApart = {
-    "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuMemcpy", "cuMemset", "cuMemAlloc_v2",
-    "cuMemAllocAsync"};
-
-bool tells_apart(HookId hook) {
-  const std::string_view name = name_of(hook);
-  return std::ranges::any_of(kTellApart, [&](auto begin) { return name.starts_with(begin); });
-}
-
 std::string_view parent_of(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
@@ -72,7 +60,7 @@ void Session::report_mismatch(HookId hook, const CallKey& key) {
                        {key.words, key.words + key.count},
                        std::string(key.name),
                        key.given.empty() ? key.data : data_digest(key.given),
-                       std::string_view(name_of(hook)).starts_with("cuLaunch")};
+                       threads_of(hook) == Threads::kLaunch};
   throw EntryMismatch();
 }
 

@@ -28,37 +28,6 @@ constexpr auto kStandIn = std::chrono::milliseconds(100);
 // How long a thread that has another call than its entry waits for the one whose call that is:
 // while no thread computes, and in any case.
 constexpr auto kOthersCome = std::chrono::seconds(5), kOthersComeAtMost = std::chrono::seconds(60);
-
-// Calls that a thread makes for all others too: what comes of them is no thread's own.
-bool made_for_all(HookId hook) {
-  switch (hook) {
-    case HookId::cuDevicePrimaryCtxRetain:
-    case HookId::cuModuleLoadData:
-    case HookId::cuModuleLoadDataEx:
-    case HookId::cuModuleLoadFatBinary:
-    case HookId::cuModuleGetFunction:
-    case HookId::cuModuleGetGlobal_v2:
-    case HookId::cuLibraryLoadData:
-    case HookId::cuLibraryLoadFromFile:
-    case HookId::cuLibraryGetKernel:
-    case HookId::cuLibraryGetModule:
-    case HookId::cuLibraryGetGlobal:
-    case HookId::cuLibraryGetManaged:
-    case HookId::cuKernelGetFunction:
-    case HookId::cuKernelSetAttribute:
-    case HookId::cuFuncSetAttribute:
-    case HookId::cuFuncLoad:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool loads_code(HookId hook) {
-  return hook == HookId::cuModuleLoadData || hook == HookId::cuModuleLoadDataEx ||
-         hook == HookId::cuModuleLoadFatBinary || hook == HookId::cuLibraryLoadData ||
-         hook == HookId::cuLibraryLoadFromFile;
-}
 }  // namespace
 
 std::string Session::own_path() {
@@ -124,7 +93,7 @@ void Session::admit(HookId hook) {
 // Whether a replay may make the call before its turn.
 bool Session::may_come_early(HookId hook) const {
   return calls_in_driver_.several_threads() &&
-         (made_for_all(hook) || is_of_thread(hook, own_path()));
+         (is_made_for_all(hook) || is_of_thread(hook, own_path()));
 }
 
 Session* Session::enter_slowly(HookId hook) {
@@ -353,7 +322,7 @@ void Session::take_turn(HookId hook) {
   // A thread that polls has no need of a turn while the device was busy all the time.
   if (own_state.polls_left != 0 && own_state.poll_hook == static_cast<uint16_t>(hook)) return;
   own_state.polls_left = 0;
-  if (made_for_all(hook)) return;
+  if (is_made_for_all(hook)) return;
   const std::string path = own_path();
   if (is_of_thread(hook, path)) return;
   uint64_t read = replayer_->calls_read();
@@ -420,7 +389,7 @@ CallsAhead* Session::calls_ahead() {
 // Two that load the same, each for itself, must not be taken for one another: what one has in its
 // variables would be given to the other.
 void Session::load_in_place(HookId hook, const CallKey& key, const std::string& whose) {
-  if (!loads_code(hook) || loaded_in_place_.insert(key.words[0]).second) return;
+  if (threads_of(hook) != Threads::kCode || loaded_in_place_.insert(key.words[0]).second) return;
   diverged(name_of_thread(whose) + " to load " +
                describe(static_cast<uint16_t>(hook), key.words, key.count, key.name),
            "the same from several threads in another order");
@@ -447,7 +416,7 @@ bool Session::was_made_ahead() {
     ahead_.pop_front();
     return true;
   }
-  if (made_for_all(hook) && hook != HookId::cuDevicePrimaryCtxRetain) {
+  if (is_made_for_all(hook) && hook != HookId::cuDevicePrimaryCtxRetain) {
     diverged(describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
              describe(made.hook, made.words.data(), made.words.size(), made.name) + " before it");
   }
@@ -532,7 +501,7 @@ void Session::wake() {
 }
 
 void Session::wait_for_turn(HookId hook) {
-  const bool briefly = made_for_all(hook) || is_of_thread(hook, own_path());
+  const bool briefly = is_made_for_all(hook) || is_of_thread(hook, own_path());
   wait_for_turn(name_of(hook), briefly ? Clock::duration(kStandIn) : kLongWait);
 }
 
