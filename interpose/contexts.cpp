@@ -111,4 +111,30 @@ CUevent Contexts::take_mark(CUcontext context) {
   return mark;
 }
 
+ProgramWork Contexts::work_of(CUcontext context) {
+  const CUcontext now = current();
+  ProgramWork work;
+  if (!is_known(now)) return work;
+  if (context != nullptr && context != now) return work;
+  // With a capture open it is an error, which is the driver's to tell.
+  if (is_capturing()) return work;
+  const CUevent mark = take_mark(now);
+  if (mark == nullptr) return work;
+  if (driver_.cuEventRecord(mark, CU_STREAM_LEGACY) == CUDA_SUCCESS) {
+    work.legacy = mark;
+    work.streams = streams_of(now);
+  } else {
+    give_mark(now, mark);
+  }
+  return work;
+}
+
+bool ProgramWork::finish(const Driver& driver) const {
+  if (legacy == nullptr) return false;
+  for (CUstream stream : streams) {
+    if (driver.cuStreamSynchronize(stream) != CUDA_SUCCESS) return false;
+  }
+  return driver.cuEventSynchronize(legacy) == CUDA_SUCCESS;
+}
+
 }  // namespace gpusnap

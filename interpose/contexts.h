@@ -21,6 +21,16 @@ struct KnownContext {
   uint32_t number = 0;
 };
 
+// What a context has to do for the program, and not for us: the driver's own synchronisation of a
+// context would wait for the copies of a snapshot, too.
+struct ProgramWork {
+  std::vector<CUstream> streams;
+  CUevent legacy =
+      nullptr;  // behind the legacy default stream, and so behind all that it waits for
+  // Waits. False: nothing was waited for, or something went wrong.
+  bool finish(const Driver& driver) const;
+};
+
 class Contexts {
  public:
   // The driver outlives it.
@@ -71,6 +81,10 @@ class Contexts {
   CUevent take_mark() { return take_mark(current()); }
   void give_mark(CUcontext context, CUevent mark) { marks_[context].push_back(mark); }
   void give_mark(CUevent mark) { give_mark(current(), mark); }
+
+  // What a synchronisation of the context has to wait for. Nothing when the context is not the
+  // current one (null: it is), is unknown, or a capture is open. Its mark goes back to give_mark().
+  ProgramWork work_of(CUcontext context);
 
  private:
   struct Context {

@@ -2,10 +2,10 @@
 
 namespace gpusnap {
 
-std::unique_ptr<GraphCallback> make_graph_callback(Session* session,
+std::unique_ptr<GraphCallback> make_graph_callback(HostCallbacks& callbacks,
                                                    const CUDA_HOST_NODE_PARAMS& params) {
   auto callback = std::make_unique<GraphCallback>();
-  callback->session = session;
+  callback->callbacks = &callbacks;
   callback->function = params.fn;
   callback->user = params.userData;
   // A launch that was captured has ours already.
@@ -39,7 +39,7 @@ void HostNodes::replace(CUgraph graph) {
       continue;
     }
     node.handle = handle;
-    node.callback = make_graph_callback(session_, node.own);
+    node.callback = make_graph_callback(callbacks_, node.own);
     const CUDA_HOST_NODE_PARAMS ours{run_graph_callback, node.callback.get()};
     // One that cannot be replaced is one that cannot be followed.
     if (driver_->cuGraphHostNodeSetParams(handle, &ours) != CUDA_SUCCESS) continue;

@@ -1,6 +1,6 @@
 // Functions of the host in graphs. The driver gets ours in their place when a graph is instantiated
 // or updated; the program's graph is as it was before and after. So each executable graph has its
-// own, and it is known which launch each run belongs to (session_callbacks.cpp says the rest).
+// own, and it is known which launch each run belongs to (host_callbacks.h says the rest).
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace gpusnap {
 
-class Session;
+class HostCallbacks;
 
 // Guarded by the session's lock from the launch on.
 struct GraphCallback {
-  Session* session = nullptr;
+  HostCallbacks* callbacks = nullptr;
   CUhostFn function = nullptr;
   void* user = nullptr;
   std::deque<uint64_t> launched;  // numbers of runs that have not begun
@@ -28,7 +28,7 @@ struct GraphCallback {
 };
 // The function that the driver is given: a CUhostFn of a GraphCallback.
 void run_graph_callback(void* callback);
-std::unique_ptr<GraphCallback> make_graph_callback(Session* session,
+std::unique_ptr<GraphCallback> make_graph_callback(HostCallbacks& callbacks,
                                                    const CUDA_HOST_NODE_PARAMS& params);
 
 // The functions of a graph, and of those within it, while ours are in their place.
@@ -40,7 +40,8 @@ class HostNodes {
     std::unique_ptr<GraphCallback> callback;
   };
 
-  HostNodes(const Driver& driver, Session* session) : driver_(&driver), session_(session) {}
+  HostNodes(const Driver& driver, HostCallbacks& callbacks)
+      : driver_(&driver), callbacks_(callbacks) {}
   // Calls `real` meanwhile. Holds no lock.
   template <class Real>
   CUresult replaced(CUgraph graph, Real&& real) {
@@ -56,7 +57,7 @@ class HostNodes {
   void put_back();
 
   const Driver* driver_;
-  Session* session_;
+  HostCallbacks& callbacks_;
   std::vector<Node> nodes_;
 };
 

@@ -5,12 +5,21 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interpose/hooks_generated_ids.h"  // enum class HookId : uint16_t, name_of(HookId)
+#include "interpose/hooks_generated_ids.h"  // HookId, name_of(), threads_of()
 
 namespace gpusnap {
 
 // The device memory that a call may write: the table's column, where each is explained.
 enum class Writes : uint8_t { kNothing, kDestination, kKernel, kGraph, kFreed, kEverything };
+
+// Any thread may make the call for all others: what comes of it is no thread's own.
+constexpr bool is_made_for_all(HookId id) {
+  return threads_of(id) == Threads::kAll || threads_of(id) == Threads::kCode;
+}
+// The call tells threads of a pool apart.
+constexpr bool tells_apart(HookId id) {
+  return threads_of(id) == Threads::kApart || threads_of(id) == Threads::kLaunch;
+}
 
 // One exported driver function. `real` is filled in by the resolvers, or by looking the symbol up
 // in libcuda.so.1 at the first call.

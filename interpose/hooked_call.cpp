@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "interpose/services/fatal.h"
 #include "interpose/snapshot/snapshots.h"
 
 namespace gpusnap {
@@ -26,7 +27,7 @@ void HookedCall::tell_writes() {
   if (writes_told_) return;
   writes_told_ = true;
   if (!writes.said()) writes.add_everything();
-  session_->memory().lead(writes);
+  session_->model().memory.lead(writes);
   // What takes effect at once, or nobody knows when, cannot wait on a stream.
   const bool at_once = writes_ == Writes::kFreed || writes_ == Writes::kEverything;
   session_->release();
@@ -66,8 +67,8 @@ void HookedCall::take_answer(void* to, size_t bytes) {
 
 void HookedCall::take_answer(const HostBlock& to) {
   if (entry_->answer.size() != to.bytes()) {
-    Session::fatal(kExitDamaged, "the replay journal is damaged: an answer to " +
-                                     std::string(name_of(hook_)) + " has the wrong size");
+    fatal(kExitDamaged, "the replay journal is damaged: an answer to " +
+                            std::string(name_of(hook_)) + " has the wrong size");
   }
   const std::byte* from = entry_->answer.data();
   to.for_each_row([&](auto row) {
@@ -80,9 +81,8 @@ void HookedCall::take_answer(const HostBlock& to) {
 
 void HookedCall::must_succeed(CUresult result) {
   if (result == CUDA_SUCCESS) return;
-  Session::fatal(kExitImpossible, std::string(name_of(hook_)) +
-                                      " succeeded when it was recorded and says " +
-                                      error_name(session_->driver(), result) + " now");
+  fatal(kExitImpossible, std::string(name_of(hook_)) + " succeeded when it was recorded and says " +
+                             error_name(session_->driver(), result) + " now");
 }
 
 }  // namespace gpusnap

@@ -38,6 +38,7 @@ class HookedCall {
   bool passthrough() const { return session_ == nullptr; }
   bool replaying() const { return session_->replaying(); }
   Session& session() { return *session_; }
+  DeviceModel& model() { return session_->model(); }
 
   CallKey key;
   // Numbers count as they are; handles and host pointers may differ from run to run.
@@ -87,8 +88,8 @@ class HookedCall {
   // Whether the call's stream, told by stream(), is captured: then nothing runs, and the call is
   // made again in a replay, which captures as well. Nothing of ours may enter that stream.
   bool captured() {
-    if (session_->contexts().is_capturing()) [[unlikely]]
-      captured_ = session_->contexts().is_captured(stream_);
+    if (session_->model().contexts.is_capturing()) [[unlikely]]
+      captured_ = session_->model().contexts.is_captured(stream_);
     return captured_;
   }
 
@@ -107,7 +108,7 @@ class HookedCall {
   // The real call, while recording.
   template <class Real>
   CUresult call_driver(Real&& real) {
-    const Session::InDriver in_driver(*session_);
+    const CallsInDriver::Scope in_driver(session_->calls_in_driver());
     if (session_->reload_pending()) [[unlikely]]
       reload();
     before_write();
@@ -117,7 +118,7 @@ class HookedCall {
       if (result == CUDA_SUCCESS) session_->device_has_written(writes);
       return result;
     }
-    HostWrite* const write = !captured_ && session_->host_memory().has_range_of(writes)
+    HostWrite* const write = !captured_ && session_->model().host_memory.has_range_of(writes)
                                  ? session_->begin_host_write(stream_)
                                  : nullptr;
     const CUresult result = unlocked([&] {
@@ -201,7 +202,7 @@ class HookedCall {
     const CUresult result = call_driver(real);
     session_->before_synchronised();
     // Work that another thread began meanwhile may be on its way.
-    const bool all_done = whole_context && session_->contexts().is_single() &&
+    const bool all_done = whole_context && session_->model().contexts.is_single() &&
                           writes_before == session_->device_writes();
     record_visible(result, all_done, nullptr);
     session_->after_synchronised();

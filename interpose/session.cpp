@@ -12,17 +12,16 @@
 #include "interpose/activation.h"
 #include "interpose/direct/direct_storage.h"
 #include "interpose/hooks_generated_ids.h"
+#include "interpose/mpi/cut_control.h"
 #include "interpose/mpi/state.h"
 #include "interpose/nondeterminism/checkpoint.h"
 #include "interpose/nondeterminism/value_log.h"
 #include "interpose/opened_files.h"
 #include "interpose/replay_output.h"
-#include "interpose/services/build_id.h"
 #include "interpose/services/call_site.h"
-#include "interpose/services/inputs.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/services/private_memory.h"
-#include "interpose/services/random_bits.h"
 #include "interpose/snapshot/checkpointer.h"
 #include "interpose/text.h"
 #include "tiers/backend/journal_stream.h"
@@ -34,10 +33,6 @@
 namespace gpusnap {
 
 namespace {
-std::string random_name() {
-  return hex_text(random_bits()).substr(2);
-}
-
 std::string absolute_path(const std::string& path) {
   char folder[PATH_MAX];
   if (path.starts_with('/') || getcwd(folder, sizeof folder) == nullptr) return path;
@@ -47,17 +42,8 @@ std::string absolute_path(const std::string& path) {
 
 Session::Session(const Driver& driver)
     : driver_(&driver),
-      call_sites_(reinterpret_cast<const void*>(&random_name)),
-      modules_(driver),
-      placement_(driver),
-      pool_reuse_(driver),
-      own_mappings_(driver),
-      graphs_(driver, modules_, memory_),
-      arrays_(driver, memory_),
-      shared_memory_(driver),
-      tile_pools_(driver),
-      contexts_(driver),
-      value_waits_(driver, contexts_) {}
+      call_sites_(reinterpret_cast<const void*>(&absolute_path)),
+      model_(driver) {}
 
 bool Session::start() {
   const char* missing = nullptr;
@@ -68,13 +54,13 @@ bool Session::start() {
     return false;
   }
   auto* session = new Session(*driver);
-  the_shared_memory_.store(&session->shared_memory_, std::memory_order_release);
+  the_shared_memory_.store(&session->model_.shared_memory, std::memory_order_release);
   if (!session->configure()) return false;
-  own_.met = true;
+  own_state.met = true;
   session->lock_.begin();
   Status status = session->open_store();
-  const bool restores = !session->settings_.restore.empty();
-  if (restores && !session->settings_.reload) {
+  const bool restores = !session->run_.settings.restore.empty();
+  if (restores && !session->run_.settings.reload) {
     if (!status.ok()) fatal(kExitStore, status.message());
     session->begin_replay();
   } else {
@@ -83,7 +69,7 @@ bool Session::start() {
       if (restores) fatal(kExitStore, status.message());
       if (session->triggers_ != nullptr) session->triggers_->end_cuts(status.message());
       log(LogLevel::kError, "no checkpoints: ", status.message());
-      if (session->settings_.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+      if (session->run_.settings.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
       return false;
     }
     if (restores) session->begin_reload();
@@ -92,7 +78,7 @@ bool Session::start() {
   cannot_start_ = false;
   the_session_.store(session, std::memory_order_release);
   session->journal_early_outcomes();
-  if (const char* what = mpi::refused()) refuse_call(what);
+  if (const char* what = mpi::refused()) mpi::cut_control().refuse_call(what);
   return true;
 }
 
@@ -106,9 +92,31 @@ void Session::lose_sight(const char* name) {
   if (s == nullptr) return;
   s->foreign_.store(name, std::memory_order_relaxed);
   // The program may use what it has got before it makes another call that is hooked.
-  s->lock_foreign();
+  lock_foreign(s->lock_);
   s->let_snapshot_end(&Snapshots::end);
   s->lock_.unlock();
+}
+
+namespace {
+Doing doing_in(Session::Mode mode) {
+  switch (mode) {
+    case Session::Mode::kReplay:
+      return Doing::kReplaying;
+    case Session::Mode::kRecord:
+      return Doing::kRecording;
+    case Session::Mode::kOff:
+      break;
+  }
+  return Doing::kOff;
+}
+}  // namespace
+
+// By the triggers' thread, at any time: looks only at what never changes once there are triggers,
+// and at what is atomic or has a lock of its own.
+ProcessStatus Session::status() const {
+  ProcessStatus status = run_.status();
+  checkpointer_->tell(doing_in(mode_.load(std::memory_order_relaxed)), status);
+  return status;
 }
 
 bool Session::configure() {
@@ -116,80 +124,15 @@ bool Session::configure() {
   set_log_level(parsed.settings.log);
   for (const auto& warning : parsed.warnings) log(LogLevel::kWarn, warning);
   for (const auto& error : parsed.errors) log(LogLevel::kError, error);
-  settings_ = parsed.settings;
+  run_.settings = parsed.settings;
   if (!parsed.errors.empty()) {
-    if (settings_.strict) fatal(kExitSetting, "stopped, as GPUSNAP_STRICT asks");
+    if (run_.settings.strict) fatal(kExitSetting, "stopped, as GPUSNAP_STRICT asks");
     log(LogLevel::kError, "the program runs without checkpoints");
     return false;
   }
-  auto program = identify_program();
-  if (program.ok()) {
-    program_ = std::move(program.value());
-  } else {
-    log(LogLevel::kWarn, program.status().message());
-  }
-  int version = 0;
-  (void)driver_->cuDriverGetVersion(&version);
-  program_.driver_version = static_cast<uint32_t>(version);
-  int count = 0;
-  (void)driver_->cuDeviceGetCount(&count);
-  program_.device_count = static_cast<uint32_t>(count);
-  note_devices(devices_);
-  note_standard_input();
-  look_around();
-  job_ = job_of(settings_, program_);
-  run_ = random_name();
-  ranks_ = mpi::ranks();
-  coordinated_ = ranks_.ranks > 1;
-  if (coordinated_) set_log_rank(ranks_.rank);
+  run_.identify(*driver_);
+  coordinated_ = run_.ranks.ranks > 1;
   return true;
-}
-
-// "A", "A + B"; the name of a device that is not there is empty.
-std::string Session::device_names(int count) const {
-  std::string names;
-  for (CUdevice device = 0; device < count; ++device) {
-    char name[256] = "";
-    (void)driver_->cuDeviceGetName(name, sizeof name, device);
-    if (device != 0) names += " + ";
-    names += name;
-  }
-  return names;
-}
-
-std::vector<SavedDevice> Session::describe_devices(int count) const {
-  std::vector<SavedDevice> devices;
-  for (CUdevice device = 0; device < count; ++device) {
-    char name[256] = "";
-    size_t memory = 0;
-    int major = 0, minor = 0;
-    (void)driver_->cuDeviceGetName(name, sizeof name, device);
-    (void)driver_->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                                        device);
-    (void)driver_->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                                        device);
-    if (driver_->cuDeviceTotalMem_v2 != nullptr) {
-      (void)driver_->cuDeviceTotalMem_v2(&memory, device);
-    }
-    devices.push_back({name, memory, static_cast<uint16_t>(major), static_cast<uint16_t>(minor)});
-  }
-  return devices;
-}
-
-void Session::note_devices(int used) {
-  devices_ = used;
-  program_.device = device_names(used);
-  program_.devices = describe_devices(used);
-}
-
-void Session::look_around() {
-  for (size_t i = program_.inputs.size(); i < opened_files(); ++i) {
-    const ReadFile file = opened_file(i);
-    InputFile input{file.path, file.size, file.modified_ns, 0, false};
-    unsummed_input_ -= add_checksum(input, unsummed_input_);
-    program_.inputs.push_back(std::move(input));
-  }
-  program_.libraries = loaded_libraries();
 }
 
 namespace {
@@ -208,52 +151,54 @@ Result<std::unique_ptr<FileLock>> lock_job(Store& store, const std::string& job)
 }  // namespace
 
 Status Session::open_store() {
-  auto spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
+  auto spawn = [this](std::function<void()> body) { return run_.workers.spawn(std::move(body)); };
   IoOptions io;
   io.spawn = spawn;
   set_shared_io_options(io);
   // The backend has another working folder, and the program may change its own.
-  const std::string pfs = absolute_path(settings_.pfs);
+  const std::string pfs = absolute_path(run_.settings.pfs);
   auto store = Store::open(posix_file_system(), pfs, true, spawn);
   if (!store.ok()) return store.status();
-  store_ = std::move(store.value());
+  run_.store = std::move(store.value());
   // The first rank's is for all of them: without it no rank gets to a cut.
-  if (ranks_.rank == 0) {
-    auto lock = lock_job(*store_, job_);
+  if (run_.ranks.rank == 0) {
+    auto lock = lock_job(*run_.store, run_.job);
     if (!lock.ok()) return lock.status();
-    job_lock_ = std::move(lock.value());
+    run_.job_lock = std::move(lock.value());
   }
-  auto backend = BackendLink::open(settings_, spawn);
+  auto backend = BackendLink::open(run_.settings, spawn);
   if (!backend.ok()) return backend.status();
-  backend_ = std::move(backend.value());
-  StagingPool& pool = backend_->pool();
+  run_.backend = std::move(backend.value());
+  StagingPool& pool = run_.backend->pool();
   // Other ways are there to compare with those that take no turns.
-  if (settings_.pin == Pinning::kStepwise) {
-    pinning_turns_ = std::make_unique<NodeLock>(node_name(settings_.node), "pinning");
+  if (run_.settings.pin == Pinning::kStepwise) {
+    pinning_turns_ = std::make_unique<NodeLock>(node_name(run_.settings.node), "pinning");
   }
-  pinning_ = std::make_unique<ArenaPinning>(*driver_, backend_->memory(), pool, settings_.pin,
-                                            pinning_turns_.get());
+  pinning_ = std::make_unique<ArenaPinning>(*driver_, run_.backend->memory(), pool,
+                                            run_.settings.pin, pinning_turns_.get());
   // Now, in recordings and in replays: libraries that are loaded lie between the program's
   // mappings.
-  direct_ = DirectStorage::open(settings_);
+  direct_ = DirectStorage::open(run_.settings);
   if (direct_ != nullptr) {
-    direct_->begin(*driver_,
-                   [this](std::function<void()> body) { return callers_.spawn(std::move(body)); });
+    direct_->begin(*driver_, [this](std::function<void()> body) {
+      return run_.callers.spawn(std::move(body));
+    });
   }
-  checkpointer_ = std::make_unique<Checkpointer>(*this);
+  checkpointer_ = std::make_unique<Checkpointer>(Checkpointer::Neighbours{
+      model_, run_, deliveries_, foreign_, restored_, recorder_, triggers_, direct_.get()});
   snapshots_ = &checkpointer_->snapshots();
   writes_wanted_ = &snapshots_->wants_writes();
-  pinning_->begin(callers_,
+  pinning_->begin(run_.callers,
                   [this] { return snapshots_->running() || snapshots_->program_copies().any(); });
   // Parts that an earlier run has handed over may have left no trace in the store yet.
-  const auto free = free_epoch(backend_->memory(), *store_, job_);
+  const auto free = free_epoch(run_.backend->memory(), *run_.store, run_.job);
   if (!free.ok()) return free.status();
   checkpointer_->skip_to(free.value() - 1);
-  triggers_ = std::make_unique<Triggers>(settings_.every, spawn_thread);
+  triggers_ = std::make_unique<Triggers>(run_.settings.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
   if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
   if (coordinated_) begin_sharing();
-  if (settings_.balance == Balance::kNode) {
+  if (run_.settings.balance == Balance::kNode) {
     triggers_->set_loan_source(
         {[this](const LoanRequest& request, uint64_t number, std::vector<int>& descriptors) {
            return snapshots_->lend(request, number, descriptors);
@@ -265,23 +210,26 @@ Status Session::open_store() {
 
 void Session::begin_sharing() {
   // What a stranger writes comes at a time that no cut knows of.
-  shared_memory_.begin(checksum(job_), [this] {
+  model_.shared_memory.begin(checksum(run_.job), [this] {
     foreign_.store(
         "device memory that a process of another job, or without checkpoints, has opened",
         std::memory_order_relaxed);
   });
-  placement_.make_shareable();
+  model_.placement.make_shareable();
   triggers_->set_memory_source([this](const MemoryRequest& request, std::vector<int>& descriptors) {
-    return shared_memory_.tell(request, descriptors);
+    return model_.shared_memory.tell(request, descriptors);
   });
 }
 
 Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                                 uint64_t launches) {
   JournalWriter::Options options;
-  options.spawn = [this](std::function<void()> body) { return workers_.spawn(std::move(body)); };
-  const std::string part = run_ + "-r" + std::to_string(ranks_.rank) + ".journal";
-  auto stream = open_journal_stream(backend_->pool(), store_->job_folder(job_) + "/" + part);
+  options.spawn = [this](std::function<void()> body) {
+    return run_.workers.spawn(std::move(body));
+  };
+  const std::string part = run_.name + "-r" + std::to_string(run_.ranks.rank) + ".journal";
+  auto stream =
+      open_journal_stream(run_.backend->pool(), run_.store->job_folder(run_.job) + "/" + part);
   if (!stream.ok()) return stream.status();
   auto recorder = Recorder::create(std::move(stream.value()), part, std::move(options),
                                    std::move(before), calls, launches);
@@ -301,7 +249,8 @@ int exit_code_of(Code code) {
 }  // namespace
 
 void Session::find_restored() {
-  auto found = find_rank(settings_, *store_, restore_id(settings_, job_), ranks_);
+  auto found =
+      find_rank(run_.settings, *run_.store, restore_id(run_.settings, run_.job), run_.ranks);
   if (!found.ok()) fatal(exit_code_of(found.status().code()), found.status().message());
   restored_ = std::move(found.value());
   const uint64_t epoch = restored_.checkpoint.epoch;
@@ -316,44 +265,14 @@ void Session::begin_replay() {
   find_restored();
   const std::string& id = restored_.checkpoint.id;
   const Manifest& manifest = restored_.manifest();
-  compare_with(manifest, id);
-  auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
-                                 manifest.calls);
+  run_.compare_with(*driver_, manifest, id);
+  auto replayer = Replayer::open(posix_file_system(), run_.store->job_folder(run_.job),
+                                 manifest.journal, manifest.calls);
   if (!replayer.ok()) fatal(kExitDamaged, replayer.status().message());
   replayer_ = std::move(replayer.value());
-  if (settings_.read_ahead) checkpointer_->read_ahead(restored_.checkpoint, manifest.rank);
+  if (run_.settings.read_ahead) checkpointer_->read_ahead(restored_.checkpoint, manifest.rank);
   threads_[own_path()] = gettid();
   set_mode(Mode::kReplay);
-}
-
-// What the tool has compared already, where it could, so that nothing had to be begun.
-void Session::compare_with(const Manifest& manifest, const std::string& id) {
-  const ProgramIdentity& saved = manifest.program;
-  AllowedDifferences& allowed = settings_.allowed;
-  std::string difference = program_difference(saved, program_, allowed);
-  if (difference.empty()) difference = input_difference(saved, allowed);
-  if (!difference.empty()) fatal(kExitOtherProgram, id + ": " + difference);
-  const auto used = static_cast<int>(saved.devices.size());
-  if (used == 0) return compare_device_names(saved, id);
-  ProgramIdentity now = program_;
-  now.devices = describe_devices(std::min(used, static_cast<int>(program_.device_count)));
-  difference = device_difference(saved, now, allowed);
-  if (!difference.empty()) fatal(kExitImpossible, id + ": " + difference);
-  const LogLevel level = ranks_.rank == 0 ? LogLevel::kWarn : LogLevel::kInfo;
-  for (const std::string& line : doubts(saved, now, allowed)) log(level, line);
-  note_devices(static_cast<int>(now.devices.size()));
-}
-
-// Earlier releases saved no more of devices than their names.
-void Session::compare_device_names(const ProgramIdentity& saved, const std::string& id) {
-  constexpr int kMostDevices = 64;
-  int used = 1;
-  while (!settings_.allowed.device && saved.device != device_names(used)) {
-    if (++used <= kMostDevices) continue;
-    fatal(kExitImpossible,
-          id + ": it was saved from a " + saved.device + ", this device is a " + program_.device);
-  }
-  note_devices(used);
 }
 
 void Session::warn_if_randomised() const {
@@ -385,7 +304,7 @@ void Session::end_checkpoints(const std::string& why, LogLevel level) {
   close_tile_pools();
   log(level, "no more checkpoints of this process, the program goes on: ", why);
   triggers_->end_cuts(why);
-  if (settings_.strict) fatal(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
+  if (run_.settings.strict) fatal(kExitImpossible, "stopped, as GPUSNAP_STRICT asks");
 }
 
 Identity Session::identify() {
@@ -396,13 +315,13 @@ Identity Session::identify() {
 }
 
 void Session::note_context() {
-  const CUcontext context = contexts_.current();
+  const CUcontext context = model_.contexts.current();
   CUdevice device = 0;
   // A context that has been destroyed stays current.
   if (context == nullptr || driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
-  if (contexts_.is_known(context) || !has_begun(context)) return;
-  if (!contexts_.add(context, device)) return;
-  if (device >= devices_) note_devices(device + 1);
+  if (model_.contexts.is_known(context) || !has_begun(context)) return;
+  if (!model_.contexts.add(context, device)) return;
+  if (device >= run_.devices()) run_.note_devices(*driver_, device + 1);
   if (checkpointer_ == nullptr) return;
   lock_.unlock();
   checkpointer_->add_context(context);
@@ -423,7 +342,7 @@ bool Session::has_begun(CUcontext context) {
         driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   lock_.lock();
-  if (event != nullptr) contexts_.give_mark(context, event);
+  if (event != nullptr) model_.contexts.give_mark(context, event);
   return begun;
 }
 
@@ -451,9 +370,9 @@ void Session::add_progress_words(CUcontext context) {
 }
 
 ProgressMark Session::take_progress_mark() {
-  const CUcontext context = contexts_.current();
+  const CUcontext context = model_.contexts.current();
   ProgressWord* word = progress_words_.take(context);
-  if (word == nullptr && contexts_.is_known(context)) {
+  if (word == nullptr && model_.contexts.is_known(context)) {
     add_progress_words(context);
     word = progress_words_.take(context);
   }
@@ -461,29 +380,7 @@ ProgressMark Session::take_progress_mark() {
 }
 
 ProgramWork Session::work_to_wait_for(CUcontext context) {
-  const CUcontext current = contexts_.current();
-  ProgramWork work;
-  if (!snapshot_pending() || !contexts_.is_known(current)) return work;
-  if (context != nullptr && context != current) return work;
-  // With a capture open it is an error, which is the driver's to tell.
-  if (contexts_.is_capturing()) return work;
-  const CUevent mark = contexts_.take_mark(current);
-  if (mark == nullptr) return work;
-  if (driver_->cuEventRecord(mark, CU_STREAM_LEGACY) == CUDA_SUCCESS) {
-    work.legacy = mark;
-    work.streams = contexts_.streams_of(current);
-  } else {
-    contexts_.give_mark(current, mark);
-  }
-  return work;
-}
-
-bool ProgramWork::finish(const Driver& driver) const {
-  if (legacy == nullptr) return false;
-  for (CUstream stream : streams) {
-    if (driver.cuStreamSynchronize(stream) != CUDA_SUCCESS) return false;
-  }
-  return driver.cuEventSynchronize(legacy) == CUDA_SUCCESS;
+  return snapshot_pending() ? model_.contexts.work_of(context) : ProgramWork();
 }
 
 void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool freed) {
@@ -492,65 +389,34 @@ void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool
 
 uint64_t Session::own_device_memory() const {
   if (snapshots_ == nullptr) return 0;
-  const CUcontext context = contexts_.current();
-  return snapshots_->own_bytes(context) + arrays_.own_bytes(context);
+  const CUcontext context = model_.contexts.current();
+  return snapshots_->own_bytes(context) + model_.arrays.own_bytes(context);
 }
 
 bool Session::make_room() {
   if (snapshots_ == nullptr) return false;
-  const CUcontext context = contexts_.current();
+  const CUcontext context = model_.contexts.current();
   const bool room = snapshots_->make_room(context);
   return give_up_copies(context) || room;
 }
 
 bool Session::give_up_copies(std::optional<CUcontext> context) {
   acquire();
-  const std::vector<MappedMemory> copies = arrays_.take_copies(context);
+  const std::vector<MappedMemory> copies = model_.arrays.take_copies(context);
   release();
   for (const MappedMemory& copy : copies) unmap_memory(*driver_, copy);
   return !copies.empty();
 }
 
-uint64_t Session::known(uint64_t address) const {
-  const MemoryRange* range = memory_.find(address);
-  if (range == nullptr) return 0;
-  if (range->kind != MemoryKind::kGlobal) return address;
-  return checksum(range->name) + range->module + (address - range->address) +
-         (static_cast<uint64_t>(range->identity.ordinal) << 48);
-}
-
-uint64_t Session::managed_places() const {
-  uint64_t hash = 0;
-  for (const auto& [address, range] : memory_.ranges()) {
-    if (range.kind != MemoryKind::kManaged || !range.is_variable()) continue;
-    hash = (hash ^ address) * 31 + checksum(range.name) + range.module;
-  }
-  return hash;
-}
-
-Status Session::give_physical_contexts() {
-  for (const auto& [number, memory] : physical_.all()) {
-    const MemoryRange* range = memory_.at(memory.address);
-    if (memory.is_doubtful) {
-      return {Code::kUnsupported,
-              "memory of cuMemCreate has outlived the context in which it was made"};
-    }
-    if (range == nullptr || range->context != 0) continue;
-    memory_.set_context(memory.address,
-                        reinterpret_cast<uint64_t>(contexts_.on_device(range->device)));
-  }
-  return {};
-}
-
 void Session::end_own_mappings() {
   std::vector<PhysicalMemory> memories;
-  for (const auto& [number, memory] : physical_.all()) memories.push_back(memory);
-  const auto chunks = own_mappings_.take_chunks();
+  for (const auto& [number, memory] : model_.physical.all()) memories.push_back(memory);
+  const auto chunks = model_.shadow_mappings.take_chunks();
   lock_.unlock();
   {
     const RelaxedCapture relaxed(*driver_);
     for (const PhysicalMemory& memory : memories) {
-      own_mappings_.unmap(memory.address, memory.size);
+      model_.shadow_mappings.unmap(memory.address, memory.size);
     }
     for (const auto& [address, size] : chunks) (void)driver_->cuMemAddressFree(address, size);
   }
@@ -558,58 +424,39 @@ void Session::end_own_mappings() {
 }
 
 void Session::close_tile_pools() {
-  const std::vector<TilePool> pools = tile_pools_.take_all();
+  const std::vector<TilePool> pools = model_.tile_pools.take_all();
   lock_.unlock();
-  for (const TilePool& pool : pools) tile_pools_.close(pool.context, pool.windows);
+  for (const TilePool& pool : pools) model_.tile_pools.close(pool.context, pool.windows);
   lock_.lock();
 }
 
-void Session::release_memory(uint64_t address, MemoryKind kind) {
-  if (kind == MemoryKind::kPinned) {
-    (void)driver_->cuMemFreeHost(reinterpret_cast<void*>(address));
-  } else {
-    (void)driver_->cuMemFree_v2(address);
-  }
-}
-
 void Session::release_aside() {
-  for (const auto& [address, memory] : surplus_.take_all()) release_memory(address, memory.kind);
-}
-
-bool Session::is_device_address(uint64_t address) const {
-  unsigned type = 0;
-  return driver_->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
-             CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_DEVICE;
-}
-
-uint64_t Session::placed_pinned(uint64_t address) const {
-  auto it = placed_pinned_.find(address);
-  return it == placed_pinned_.end() ? 0 : it->second;
+  for (const auto& [address, memory] : surplus_.take_all())
+    model_.release_memory(address, memory.kind);
 }
 
 void Session::add_stream(CUstream stream) {
   note_context();
-  contexts_.add_stream(stream);
+  model_.contexts.add_stream(stream);
 }
 
 void Session::remove_stream(CUstream stream) {
-  contexts_.remove_stream(stream);
+  model_.contexts.remove_stream(stream);
   deliveries_.forget_stream(stream);
 }
 
 void Session::forget_context(CUcontext context) {
-  contexts_.forget(context);
-  value_waits_.forget_context(context);
+  model_.contexts.forget(context);
+  model_.value_waits.forget_context(context);
   deliveries_.forget_context(context);
-  modules_.remove_context(context, memory_);
-  const std::vector<MappedMemory> copies = arrays_.forget_context(context);
+  model_.modules.remove_context(context, model_.memory);
+  const std::vector<MappedMemory> copies = model_.arrays.forget_context(context);
   std::vector<uint64_t> gone;
   bool outlives = false;
-  for (const auto& [address, range] : memory_.ranges()) {
+  for (const auto& [address, range] : model_.memory.ranges()) {
     if (range.context != reinterpret_cast<uint64_t>(context)) continue;
     // It may be there still, or not: nobody tells.
-    if (PhysicalMemory* memory = physical_.numbered(range.module);
+    if (PhysicalMemory* memory = model_.physical.numbered(range.module);
         range.kind == MemoryKind::kPhysical && memory != nullptr) {
       memory->is_doubtful = true;
       continue;
@@ -617,14 +464,14 @@ void Session::forget_context(CUcontext context) {
     gone.push_back(address);
     outlives = outlives || range.of_pool;
   }
-  if (tile_pools_.forget_context(context) && mode_ != Mode::kOff) {
+  if (model_.tile_pools.forget_context(context) && mode_ != Mode::kOff) {
     refuse("memory for tiles that outlives the context in which it was made");
   }
   // Pools belong to devices: what was taken from one in this context may be there still.
   if (outlives && mode_ != Mode::kOff) refuse("stream-ordered memory that outlives its context");
   for (uint64_t address : gone) {
-    memory_.erase(address);
-    host_memory_.remove(address);
+    model_.memory.erase(address);
+    model_.host_memory.remove(address);
   }
   // Our memory in it is unmapped, which waits for all that is queued: host functions, too, which
   // take the lock.
@@ -639,10 +486,10 @@ void Session::forget_context(CUcontext context) {
 void Session::refuse_guess(const WriteSet& set) {
   if (!set.unknown()) return;
   // What changes there may be another thread's doing, which makes it again, at a time of its own.
-  if (!several_threads_ || mode_ != Mode::kRecord) return;
+  if (!calls_in_driver_.several_threads() || mode_ != Mode::kRecord) return;
   std::string which = "a kernel whose code is not known";
   if (!set.proven()) {
-    const KernelWrites& kernel = modules_.kernels().of_guess(set.guesses().back());
+    const KernelWrites& kernel = model_.modules.kernels().of_guess(set.guesses().back());
     which = "the kernel " + kernel.name + " (" + kernel.reason + ")";
   }
   refuse("pinned or managed memory beside " + which +
@@ -650,13 +497,13 @@ void Session::refuse_guess(const WriteSet& set) {
 }
 
 HostWrite* Session::begin_host_write(CUstream stream) {
-  if (host_memory_.empty() || !recording()) return nullptr;
-  const CUcontext context = contexts_.current();
-  if (own_.number == 0) own_.number = ++thread_count_;
-  const uint64_t thread = stream == CU_STREAM_PER_THREAD ? own_.number : 0;
+  if (model_.host_memory.empty() || !recording()) return nullptr;
+  const CUcontext context = model_.contexts.current();
+  if (own_state.number == 0) own_state.number = ++thread_count_;
+  const uint64_t thread = stream == CU_STREAM_PER_THREAD ? own_state.number : 0;
   const CUstream known = stream == nullptr ? CU_STREAM_LEGACY : stream;
   HostWrite* const write = deliveries_.begin_write(context, known, thread);
-  if (write != nullptr || !contexts_.is_known(context)) return write;
+  if (write != nullptr || !model_.contexts.is_known(context)) return write;
   add_progress_words(context);
   return deliveries_.begin_write(context, known, thread);
 }
@@ -672,9 +519,9 @@ void Session::defer(const HostBlock& block, const ProgressMark& mark, bool in_gr
 }
 
 void Session::note_answered(const HostBlock& block) {
-  if (host_memory_.empty()) return;
+  if (model_.host_memory.empty()) return;
   block.for_each_row([&](auto row) {
-    host_memory_.note_copied(reinterpret_cast<uint64_t>(row.data()), row.size());
+    model_.host_memory.note_copied(reinterpret_cast<uint64_t>(row.data()), row.size());
   });
 }
 
@@ -687,12 +534,12 @@ const std::vector<Delivery>& Session::collect(bool all_done, uint8_t* flags) {
 }
 
 const Entry& Session::match_next_entry(HookId hook, const CallKey& key) {
-  if (own_.looks) report_mismatch(hook, key);
+  if (own_state.looks) report_mismatch(hook, key);
   const bool same = entry_.head.hook == static_cast<uint16_t>(hook) && entry_.name == key.name &&
                     std::ranges::equal(entry_.words, std::span(key.words, key.count));
   const bool arguments = key.given.empty();
   const bool other_data =
-      same && entry_.data != 0 && !settings_.allowed.data &&
+      same && entry_.data != 0 && !run_.settings.allowed.data &&
       !same_data(entry_.data, arguments ? key.data : data_digest(key.given), arguments);
   if ((!same || other_data) && may_mismatch(hook)) report_mismatch(hook, key);
   entry_read_ = false;
@@ -729,9 +576,9 @@ void Session::deliver(const Entry& entry) {
       block.for_each_row(read);
       note_answered(block);
     } else if (status.ok()) {
-      const auto mirror = host_memory_.mirror(head.target, head.offset, head.size);
+      const auto mirror = model_.host_memory.mirror(head.target, head.offset, head.size);
       if (mirror.size() != head.size) {
-        if (managed_places() != 0) fatal(kExitImpossible, kManagedElsewhere);
+        if (model_.managed_places() != 0) fatal(kExitImpossible, kManagedElsewhere);
         fatal(kExitDamaged, "the replay journal writes to memory that is not there");
       }
       read(mirror);
@@ -739,10 +586,10 @@ void Session::deliver(const Entry& entry) {
     }
     if (!status.ok()) fatal(kExitDamaged, status.message());
   }
-  if ((entry.head.flags & kCaptured) != 0) host_memory_.settle();
+  if ((entry.head.flags & kCaptured) != 0) model_.host_memory.settle();
   if ((entry.head.flags & kPartlyCaptured) == 0) return;
   looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
-  for (uint64_t address : looked_at) host_memory_.settle(address);
+  for (uint64_t address : looked_at) model_.host_memory.settle(address);
 }
 
 std::string Session::describe(uint16_t hook, const uint64_t* words, size_t count,
@@ -769,11 +616,6 @@ void Session::diverged(const std::string& expected, const std::string& got) {
   fatal(kExitDiverged, "the program does not repeat itself: " + own_name() + ", call " +
                            std::to_string(replayer_->calls_read()) + ": expected " + expected +
                            ", got " + got + "; nothing was changed in the store");
-}
-
-void Session::fatal(int exit_code, const std::string& why) {
-  log(LogLevel::kError, why);
-  _exit(exit_code);
 }
 
 bool session_start(const Guard&) {

@@ -29,112 +29,39 @@
 #include <string>
 #include <vector>
 
-#include "interpose/arrays.h"
 #include "interpose/call_lock.h"
 #include "interpose/calls_ahead.h"
-#include "interpose/contexts.h"
+#include "interpose/calls_in_driver.h"
 #include "interpose/deliveries.h"
+#include "interpose/device_model.h"
 #include "interpose/driver.h"
 #include "interpose/entry.h"
-#include "interpose/graphs.h"
 #include "interpose/hook.h"
-#include "interpose/host_memory.h"
+#include "interpose/host_callbacks.h"
 #include "interpose/memory_order.h"
-#include "interpose/modules.h"
-#include "interpose/placement.h"
-#include "interpose/pool_reuse.h"
 #include "interpose/progress_words.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
 #include "interpose/restored_rank.h"
-#include "interpose/services/backend_link.h"
+#include "interpose/run.h"
 #include "interpose/services/call_site.h"
-#include "interpose/services/program.h"
-#include "interpose/services/ranks.h"
-#include "interpose/services/settings.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/triggers.h"
-#include "interpose/shadow_mappings.h"
-#include "interpose/shared_memory.h"
 #include "interpose/snapshot/arena_pinning.h"
-#include "interpose/snapshot/workers.h"
 #include "interpose/stall_judge.h"
-#include "interpose/tile_pools.h"
-#include "interpose/value_waits.h"
-#include "tiers/io/io_options.h"
-#include "tiers/store.h"
-#include "tracker/memory_map.h"
-#include "tracker/physical_memory.h"
+#include "interpose/thread_state.h"
 #include "tracker/write_set.h"
 
 namespace gpusnap {
-
-// Exit codes of a replay that cannot go on; the tool documents them.
-inline constexpr int kExitDamaged = 65, kExitNoCheckpoint = 66, kExitOtherProgram = 69,
-                     kExitDiverged = 71, kExitImpossible = 72, kExitStore = 73, kExitSetting = 78;
 
 class Checkpointer;
 class DirectStorage;
 class Snapshots;
 struct CutPlace;
 namespace mpi {
-struct Ballot;
 class CutBarriers;
-class OutcomeReader;
-}  // namespace mpi
+}
 enum class Hold : uint8_t;
-
-// Per-thread state. Zero-initialised; trivially destructible.
-struct ThreadState {
-  bool met = false;          // by the session's lock
-  bool admitted = false;     // inside a call of a recording
-  bool has_turn = false;     // inside a call of a replay, which is that of the entry
-  bool in_driver = false;    // inside the call that the program has made
-  CUcontext sets = nullptr;  // that it is about to make current
-  bool looks = false;        // has the turn to find out what its call is, no more
-  bool insists = false;      // waits no longer for the entry to be another thread's
-  uint16_t poll_hook = 0;    // of the run of busy polls that it is in
-  uint64_t polls_left = 0;   // of that run
-  uint64_t number = 0;       // where it had to be told from others
-};
-
-class Session;
-
-// What a launch of before CUDA 4 is made with, as the program has set it beforehand.
-struct LegacyLaunch {
-  unsigned block_x = 1, block_y = 1, block_z = 1, shared_bytes = 0;
-  unsigned parameter_bytes = 0;
-  std::vector<std::byte> parameters;
-};
-
-// A function of the program that runs in a stream.
-struct HostFunction {
-  CUhostFn plain = nullptr;             // or
-  CUstreamCallback callback = nullptr;  // which is told
-  CUstream stream = nullptr;            // this, and whether all went well
-  void* user = nullptr;
-  void run(CUresult status) const;
-};
-
-// One of them while recording; the driver's thread deletes it when it has run.
-struct HostCallback {
-  Session* session = nullptr;
-  HostFunction function;
-  uint64_t number = 0;     // in the order of their launches
-  bool journaled = false;  // the call that launched it
-};
-// What the driver is given in its place: a CUhostFn, or a CUstreamCallback, of a HostCallback.
-void run_host_callback(void* callback);
-void run_stream_callback(CUstream stream, CUresult status, void* callback);
-
-// What a context has to do for the program, and not for us: the driver's own synchronisation of a
-// context would wait for the copies of a snapshot, too.
-struct ProgramWork {
-  std::vector<CUstream> streams;
-  CUevent legacy =
-      nullptr;  // behind the legacy default stream, and so behind all that it waits for
-  // Waits. False: nothing was waited for, or something went wrong.
-  bool finish(const Driver& driver) const;
-};
 
 class Session {
  public:
@@ -149,52 +76,14 @@ class Session {
   // Any thread: the program has got something that we cannot follow.
   static void lose_sight(const char* name);
 
-  // MPI (mpi/process.h says when): of the session where there is one. By the program's thread that
-  // makes MPI calls, unless said otherwise, which holds no lock.
-  //
-  // What this rank has to say to a cut now.
-  static mpi::Ballot cast_ballot();
-  // The collective that begins is one at which a checkpoint is due.
-  static void make_due_by_count();
-  // What all ranks have said.
-  static void apply_agreement(const mpi::Ballot& agreed);
-  // All ranks make a cut of this epoch, at this collective, and meet within it where any of them
-  // has shared memory. False: none has come into the journal.
-  static bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
-                                mpi::CutBarriers& cut_barriers);
-  // The recording made a cut at this collective: in a replay waits until the others have come
-  // there. `last`: it is the checkpoint's own, and the session goes live; where ranks share memory
-  // they meet when it has been loaded.
-  static void replay_cut_at_collective(const char* name, bool last, mpi::CutBarriers& cut_barriers);
-  // A call that the recording did not make before the cut: waits until the session is live.
-  static void await_live(const char* name);
-  // False: there is no session yet. Any thread.
-  static bool append_outcome(std::string_view name, uint64_t number,
-                             std::span<const int32_t> values, uint64_t count = 1);
-  // Whether it is memory of the program's that is the device's alone, and matters: not where no
-  // more checkpoints are taken.
-  static bool is_device_memory(const void* address);
-  // Whether any of these bytes is such memory.
-  static bool holds_device_memory(const void* address, uint64_t bytes);
-  // Whether it is host memory that the device sees, too.
-  static bool is_seen_by_device(const void* address);
-  static Status read_device(const void* from, std::span<std::byte> to);
-  // Behind about_to_write.
-  static Status write_device(void* to, std::span<const std::byte> from);
-  // Others than the program's calls are about to write there: a snapshot gets what it needs of it.
-  static void about_to_write(const void* address, uint64_t bytes);
-  // The program did what cannot be repeated. Any thread.
-  static void refuse_call(const char* what);
-  // MPI_Init has been called: which rank this is.
-  static void mpi_initialised(const Ranks& ranks);
-  // The outcomes of the checkpoint that is to be restored, and its epoch; 0 where there is none.
-  static Result<std::unique_ptr<mpi::OutcomeReader>> open_outcomes(uint64_t& epoch);
+  // What MPI calls ask of the session (mpi/cut_control.h).
+  class MpiControl;
 
   // Nodes of graphs that are not what the driver says; null where there is no session. Any thread:
   // what they are.
   static const GraphMemoryPlaceholders* graph_memory_placeholders() {
     Session* s = the_session_.load(std::memory_order_acquire);
-    return s == nullptr ? nullptr : &s->graphs_.graph_memory_placeholders();
+    return s == nullptr ? nullptr : &s->model_.graphs.graph_memory_placeholders();
   }
 
   // At the beginning of a hooked call: the session, with its lock held, unless it is off. Takes the
@@ -203,7 +92,7 @@ class Session {
     Session* s = the_session_.load(std::memory_order_acquire);
     if (s == nullptr) [[unlikely]]
       return nullptr;
-    if (!own_.met) [[unlikely]]
+    if (!own_state.met) [[unlikely]]
       return s->enter_first(hook);
     s->lock_.lock();
     if (!s->open_ || s->foreign_.load(std::memory_order_relaxed) != nullptr ||
@@ -211,7 +100,7 @@ class Session {
       return s->enter_slowly(hook);
     }
     ++s->inside_;
-    own_.admitted = true;
+    own_state.admitted = true;
     return s;
   }
   // At the end of a call for which enter() gave a session; gives the lock back.
@@ -220,17 +109,13 @@ class Session {
       leave_slowly();
       return;
     }
-    own_.admitted = false;
+    own_state.admitted = false;
     --inside_;
     lock_.unlock();
   }
   // Where checkpoints have ended, for what is_placed(): the session, with its lock held until
   // release(). Null: it is no such memory.
   static Session* enter_for_placed(uint64_t address);
-  // A restore had to place it: the driver does not know it as an allocation.
-  bool is_placed(const MemoryRange& range) const {
-    return placement_.owns(range.address) || placed_pinned_.contains(range.address);
-  }
   // "main thread", "thread 1/0": the calling one, as messages name it.
   static std::string own_name();
   static std::string name_of_thread(const std::string& path);
@@ -240,25 +125,12 @@ class Session {
   // While one lives, the thread is inside the call that the program has made.
   class ProgramsCall {
    public:
-    [[gnu::always_inline]] ProgramsCall() { own_.in_driver = true; }
-    [[gnu::always_inline]] ~ProgramsCall() { own_.in_driver = false; }
+    [[gnu::always_inline]] ProgramsCall() { own_state.in_driver = true; }
+    [[gnu::always_inline]] ~ProgramsCall() { own_state.in_driver = false; }
     ProgramsCall(const ProgramsCall&) = delete;
     ProgramsCall& operator=(const ProgramsCall&) = delete;
   };
-  // While one lives, a call is being recorded whose entry is still to come. Lives under the lock,
-  // which may be given back meanwhile.
-  class InDriver {
-   public:
-    [[gnu::always_inline]] explicit InDriver(Session& session) : session_(session) {
-      ++session_.calls_in_driver_;
-    }
-    [[gnu::always_inline]] ~InDriver() { --session_.calls_in_driver_; }
-    InDriver(const InDriver&) = delete;
-    InDriver& operator=(const InDriver&) = delete;
-
-   private:
-    Session& session_;
-  };
+  CallsInDriver& calls_in_driver() { return calls_in_driver_; }
   bool host_function_runs() const { return deliveries_.function_runs(); }
   // The driver has told the program something within a call that is hooked, which no replay tells
   // again. False: it was a call of ours. Takes no lock; `what` lives for ever.
@@ -267,19 +139,7 @@ class Session {
   Mode mode() const { return mode_; }
   bool replaying() const { return mode_ == Mode::kReplay; }
   const Driver& driver() const { return *driver_; }
-  Contexts& contexts() { return contexts_; }
-  ValueWaits& value_waits() { return value_waits_; }
-  MemoryMap& memory() { return memory_; }
-  HostMemory& host_memory() { return host_memory_; }
-  Modules& modules() { return modules_; }
-  AddressPlacement& placement() { return placement_; }
-  PoolReuse& pool_reuse() { return pool_reuse_; }
-  PhysicalMemories& physical() { return physical_; }
-  ShadowMappings& shadow_mappings() { return own_mappings_; }
-  Graphs& graphs() { return graphs_; }
-  std::map<CUfunction, LegacyLaunch>& legacy_launches() { return legacy_launches_; }
-  Arrays& arrays() { return arrays_; }
-  SharedMemory& shared_memory() { return shared_memory_; }
+  DeviceModel& model() { return model_; }
   // Whatever the session does, and also where it could not begin: what others share is opened by
   // handles of ours. Null: before any session.
   static SharedMemory* shared_memory_of_process() {
@@ -290,7 +150,6 @@ class Session {
   bool may_share() const { return coordinated_ && triggers_->listens(); }
   // There is, or was, such memory: from now on this rank's cuts are made in step with the others'.
   void note_sharing() { shares_ = true; }
-  TilePools& tile_pools() { return tile_pools_; }
   Recorder& recorder() { return *recorder_; }
 
   // GPUSNAP_RESTORE_MODE=reload: device memory has still to be put back.
@@ -332,28 +191,16 @@ class Session {
   // Who asked for memory, and the how-manieth time from there.
   Identity identify();
 
-  // The address, where it is one that a replay must repeat; 0 for any other.
-  // A module's variable may lie elsewhere in a replay: it counts by its name.
-  uint64_t known(uint64_t address) const;
-  // Of where all __managed__ variables are, by which a cut knows them; 0: there are none.
-  uint64_t managed_places() const;
-  // For addresses that the map does not know.
-  bool is_device_address(uint64_t address) const;
-  // Pinned memory that stands in for the driver's own at a recorded address: its size, else 0.
-  void note_placed_pinned(uint64_t address, uint64_t size) { placed_pinned_[address] = size; }
-  void forget_placed_pinned(uint64_t address) { placed_pinned_.erase(address); }
-  uint64_t placed_pinned(uint64_t address) const;
-
   // Calls must say what they are about to write: for the snapshot, or for the sake of memory that
   // host and device both see.
-  bool asks_writes() const { return snapshot_pending() || !host_memory_.empty(); }
+  bool asks_writes() const { return snapshot_pending() || !model_.host_memory.empty(); }
   // A call is about to be made by which the device may change host-visible memory: what to tell
   // afterwards, or null if there is no such memory, or nothing to mark the end of it with.
   HostWrite* begin_host_write(CUstream stream);
   // It has been made. Without `write`, nothing tells when the device will have done it.
   void device_may_write(const WriteSet& set, HostWrite* write) {
     ++device_writes_;
-    if (host_memory_.empty()) return;
+    if (model_.host_memory.empty()) return;
     deliveries_.add_write(set, write);
     refuse_guess(set);
   }
@@ -361,7 +208,7 @@ class Session {
   // It has been made, and the device has done it.
   void device_has_written(const WriteSet& set) {
     ++device_writes_;
-    if (host_memory_.empty()) return;
+    if (model_.host_memory.empty()) return;
     deliveries_.add_arrived(set);
     refuse_guess(set);
   }
@@ -371,21 +218,10 @@ class Session {
   // Stream-ordered memory is in use: synchronisations decide where memory comes from.
   void use_pools() { pools_used_ = true; }
   bool pools_used() const { return pools_used_; }
-  // Host functions. Recording: its launch has been journaled; on the driver's thread, without the
-  // lock: it is about to run, it has run.
-  void callback_launched(HostCallback& callback);
-  void callback_begins(HostCallback& callback, CUresult status);
-  void callback_ends(const HostCallback& callback);
-  // The same of a graph: a launch of it has been journaled; on the driver's thread, its run.
-  void graph_launched(const std::vector<GraphCallback*>& callbacks);
-  void run_in_graph(GraphCallback& callback);
-  // Replay: one that is run when its entry comes up.
-  void remember_callback(const HostFunction& function);
+  HostCallbacks& host_callbacks() { return host_callbacks_; }
 
   // The order of the calls that get and give back memory. Recording.
   MemoryOrder& memory_order() { return memory_order_; }
-  // Gives memory back to the driver.
-  void release_memory(uint64_t address, MemoryKind kind);
   // What the replay got at other calls' addresses.
   SurplusAllocations& surplus() { return surplus_; }
   // For the time that a copy of the program's to the host is on its way.
@@ -424,26 +260,21 @@ class Session {
   Claim claim_turn(HookId hook, const CallKey& key);
   // How many more times a call may be made to get memory at its recorded address: other threads'
   // calls may have been before it when it was recorded.
-  void about_to_set(CUcontext context) { own_.sets = context; }
+  void about_to_set(CUcontext context) { own_state.sets = context; }
   int memory_tries() const { return replayer_->several_threads() ? 8 : 0; }
   void remember_deferred(const HostBlock& block) { deliveries_.expect_copy(block); }
   // Gives the host what entry brought beside its answer.
   void deliver(const Entry& entry);
 
   [[noreturn]] void diverged(const std::string& expected, const std::string& got);
-  [[noreturn]] static void fatal(int exit_code, const std::string& why);
   static constexpr const char* kManagedElsewhere =
       "the program's __managed__ variables lie elsewhere than when it was saved, and cannot be "
       "moved";
   std::string describe(uint16_t hook, const uint64_t* words, size_t count, std::string_view name);
 
  private:
-  friend class Checkpointer;
-  template <class Copy>
-  static Status copy_for_mpi(const void* at, const char* what, Copy&& copy);
   explicit Session(const Driver& driver);
 
-  [[gnu::tls_model("initial-exec")]] static constinit inline thread_local ThreadState own_;
   // Never deleted: hooked calls may come from destructors that run after ours.
   static constinit inline std::atomic<Session*> the_session_{nullptr};
   static constinit inline std::atomic<SharedMemory*> the_shared_memory_{nullptr};
@@ -452,14 +283,6 @@ class Session {
   // two calls that is worth a word to the user.
   static constexpr std::chrono::seconds kLongWait{10};
 
-  std::string device_names(int count) const;
-  std::vector<SavedDevice> describe_devices(int count) const;
-  void note_devices(int used);
-  // What it has read and loaded by now.
-  void look_around();
-  // Ends the process where this one cannot go on from there.
-  void compare_with(const Manifest& manifest, const std::string& id);
-  void compare_device_names(const ProgramIdentity& saved, const std::string& id);
   // By the triggers' thread, from the moment on at which there are triggers.
   ProcessStatus status() const;
   void set_mode(Mode mode);
@@ -488,14 +311,9 @@ class Session {
   void checkpoint_if_wanted();
   bool take_checkpoint(const CutPlace& place);
   void read_next();
-  // For threads that make no hooked calls.
-  void lock_foreign();
   void pass_callbacks(std::string_view in_call);
-  void end_callback(uint64_t number);
-  void journal_callback(uint64_t number, CUresult status, Deliveries::Moment moment);
+  void callback_ended();
   bool recording() const { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; }
-  void begin_callback(uint64_t number);
-  void run_callbacks();
   void take_turn(HookId hook);
   enum class Next : uint8_t { kMine, kNotMine, kLive };
   Next look_for_turn(const std::string& path);
@@ -557,9 +375,6 @@ class Session {
   // `cut_barriers`: of all ranks, when memory has been loaded; null: none.
   void go_live(mpi::CutBarriers* cut_barriers = nullptr);
   void release_aside();
-  // Physical memory may be made where there is no context on its device yet. Refuses where the one
-  // that it had has ended.
-  Status give_physical_contexts();
   // The program's memory is its own again. Lets go of the lock meanwhile.
   void end_own_mappings();
   void close_tile_pools();
@@ -580,35 +395,17 @@ class Session {
   bool said_not_left_ = false;  // that somebody did not leave in time; until next time all do
   std::condition_variable admission_;
 
-  Settings settings_;
-  std::string job_;
-  std::string run_;  // random, names this process's files
-  ProgramIdentity program_;
-  uint64_t held_output_ = 0;            // at the cut that is restored (replay_output.h)
-  uint64_t cut_managed_ = 0;            // managed_places() of that cut
-  uint64_t unsummed_input_ = 64 << 20;  // bytes of its input that may still be summed
-  Ranks ranks_;
+  Run run_;
+  uint64_t held_output_ = 0;  // at the cut that is restored (replay_output.h)
+  uint64_t cut_managed_ = 0;  // managed_places() of that cut
   // One of several ranks: cuts are made at MPI collectives alone, by all of them.
   bool coordinated_ = false;
   std::atomic<bool> said_overdue_{false};
-  CallLock::Clock::time_point unready_since_{};  // and a checkpoint is wanted; 0: not so
-  bool said_unready_ = false;
   // Sessions that could not begin: this rank takes no checkpoints.
   static constinit inline std::atomic<bool> cannot_start_{false};
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<FileLock> job_lock_;
-  // Always as many: their number shows in the program's heap (workers.h).
-  // One writes the journal and one hands over a checkpoint. The others are the backend's, those
-  // that compress and write, and those of the I/O.
-  Workers workers_{2 + kBackendThreads + kMostCompressWorkers + kIoThreads};
-  // One pins, one runs host functions in a replay, one calls the cuFile library (idle where there
-  // is none: a restore may have it, or lack it), and the others offload, one for each context: as
-  // many as a node has devices.
-  Workers callers_{11, Workers::Heap::kUsed};
   CallSites call_sites_;
   std::map<uint64_t, uint32_t> call_site_uses_;
   std::unique_ptr<Triggers> triggers_;
-  std::unique_ptr<BackendLink> backend_;
   std::unique_ptr<NodeLock> pinning_turns_;
   std::unique_ptr<ArenaPinning> pinning_;
   std::unique_ptr<DirectStorage> direct_;
@@ -617,43 +414,20 @@ class Session {
   const std::atomic<bool>* writes_wanted_ = &nobody_asks_;  // its flag
   static constexpr std::atomic<bool> nobody_asks_{false};
 
-  MemoryMap memory_;
-  HostMemory host_memory_;
-  Modules modules_;
-  AddressPlacement placement_;
-  PoolReuse pool_reuse_;
-  PhysicalMemories physical_;
-  ShadowMappings own_mappings_;
-  Graphs graphs_;
-  std::map<CUfunction, LegacyLaunch> legacy_launches_;
-  Arrays arrays_;
-  SharedMemory shared_memory_;
+  DeviceModel model_;
   bool shares_ = false;
-  TilePools tile_pools_;
-  std::map<uint64_t, uint64_t> placed_pinned_;
-  Contexts contexts_;
-  ValueWaits value_waits_;
-  int devices_ = 1;  // whose names are in program_, from the first on: all that are used
 
   std::unique_ptr<Recorder> recorder_;
-  uint64_t callback_count_ = 0;
-  unsigned calls_in_driver_ = 0;  // whose entries come when they are back
-  std::condition_variable callback_changed_;
-  struct ReplayedCallback {
-    HostFunction function;
-    CUresult status = CUDA_SUCCESS;  // that it is told, from its beginning on
-    bool done = false;
-  };
-  std::map<uint64_t, ReplayedCallback> callbacks_;  // by number: launched, not yet known to be over
-  std::vector<uint64_t> ready_callbacks_;           // begun by the journal, not by a worker yet
+  CallsInDriver calls_in_driver_;
   bool pools_used_ = false;
   uint64_t device_writes_ = 0;
-  bool several_threads_ = false;  // have made calls
   MemoryOrder memory_order_{lock_};
   SurplusAllocations surplus_;
   uint64_t thread_count_ = 0;  // that have a number
   ProgressWords progress_words_;
-  Deliveries deliveries_{host_memory_, progress_words_};
+  Deliveries deliveries_{model_.host_memory, progress_words_};
+  HostCallbacks host_callbacks_{{lock_, calls_in_driver_, deliveries_, foreign_, run_.callers},
+                                [this] { callback_ended(); }};
 
   std::unique_ptr<Replayer> replayer_;
   std::unique_ptr<CallsAhead> calls_ahead_;  // once somebody has had to know
@@ -705,10 +479,8 @@ class Session {
   uint64_t turns_ = 0;  // taken so far
   // Whose the turn is that is taken; empty: of the one that goes live.
   std::string turn_of_;
-  // Threads of the replay, by the system's numbers: those that have made calls, by their paths, and
-  // those of ours that have run host functions.
+  // Threads that have made calls in the replay, by their paths: the system's numbers.
   std::map<std::string, int> threads_;
-  std::set<int> host_function_threads_;
   StallJudge stall_;
 };
 

@@ -8,8 +8,10 @@
 
 #include "interpose/mpi/coordination.h"
 #include "interpose/mpi/cut_barriers.h"
+#include "interpose/mpi/cut_control.h"
 #include "interpose/mpi/outcomes.h"
 #include "interpose/mpi/state.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"
@@ -44,15 +46,51 @@ int small(uint64_t epoch) {
 }
 }  // namespace
 
+class Session::MpiControl final : public mpi::CutControl {
+ public:
+  mpi::Ballot cast_ballot() override;
+  void make_due_by_count() override;
+  void apply_agreement(const mpi::Ballot& agreed) override;
+  bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+                         mpi::CutBarriers& cut_barriers) override;
+  void replay_cut_at_collective(const char* name, bool last,
+                                mpi::CutBarriers& cut_barriers) override;
+  void await_live(const char* name) override;
+  bool append_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
+                      uint64_t count) override;
+  Result<std::unique_ptr<mpi::OutcomeReader>> open_outcomes(uint64_t& epoch) override;
+  bool is_device_memory(const void* address) override;
+  bool holds_device_memory(const void* address, uint64_t bytes) override;
+  bool is_seen_by_device(const void* address) override;
+  Status read_device(const void* from, std::span<std::byte> to) override;
+  Status write_device(void* to, std::span<const std::byte> from) override;
+  void about_to_write(const void* address, uint64_t bytes) override;
+  void refuse_call(const char* what) override;
+  void initialised(const Ranks& ranks) override;
+
+ private:
+  template <class Copy>
+  static Status copy(const void* at, const char* what, Copy&& begin);
+
+  CallLock::Clock::time_point unready_since_{};  // and a checkpoint is wanted; 0: not so
+  bool said_unready_ = false;
+};
+
+mpi::CutControl& mpi::cut_control() {
+  // Never deleted: MPI calls may come from destructors that run after ours.
+  static auto* const control = new Session::MpiControl;
+  return *control;
+}
+
 void Session::lock_any() {
-  if (own_.met) {
+  if (own_state.met) {
     lock_.lock();
   } else {
     meet();
   }
 }
 
-mpi::Ballot Session::cast_ballot() {
+mpi::Ballot Session::MpiControl::cast_ballot() {
   using mpi::Unready;
   mpi::Ballot ballot;
   Session* s = the_session_.load(std::memory_order_acquire);
@@ -63,9 +101,9 @@ mpi::Ballot Session::cast_ballot() {
   }
   s->lock_any();
   Unready unready = Unready::kReady;
-  const bool busy = s->checkpointer_->busy() && !s->settings_.organisation.blocking;
+  const bool busy = s->checkpointer_->busy() && !s->run_.settings.organisation.blocking;
   if (busy) unready = Unready::kBusy;
-  if (s->contexts_.is_capturing()) unready = Unready::kCapture;
+  if (s->model_.contexts.is_capturing()) unready = Unready::kCapture;
   if (mpi::request_is_open()) unready = Unready::kRequest;
   if (s->replaying() || s->reload_pending()) unready = Unready::kReplaying;
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
@@ -79,12 +117,12 @@ mpi::Ballot Session::cast_ballot() {
   return ballot;
 }
 
-void Session::make_due_by_count() {
+void Session::MpiControl::make_due_by_count() {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s != nullptr) s->triggers_->on_barriers();
 }
 
-void Session::apply_agreement(const mpi::Ballot& agreed) {
+void Session::MpiControl::apply_agreement(const mpi::Ballot& agreed) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return;
   const auto failed = static_cast<uint64_t>(agreed.failed);
@@ -97,21 +135,21 @@ void Session::apply_agreement(const mpi::Ballot& agreed) {
   }
   const char* const reason = reason_of(agreed.unready);
   if (agreed.wanted == 0 || agreed.ended != 0 || reason == nullptr) {
-    s->unready_since_ = {};
+    unready_since_ = {};
     return;
   }
   const auto now = Clock::now();
-  if (s->unready_since_ == Clock::time_point()) {
-    s->unready_since_ = now;
-  } else if (now - s->unready_since_ > kOverdue && s->ranks_.rank == 0 &&
-             !std::exchange(s->said_unready_, true)) {
+  if (unready_since_ == Clock::time_point()) {
+    unready_since_ = now;
+  } else if (now - unready_since_ > kOverdue && s->run_.ranks.rank == 0 &&
+             !std::exchange(said_unready_, true)) {
     log(LogLevel::kWarn, "a checkpoint has been due for ", kOverdue / std::chrono::seconds(1),
         " s, and a rank cannot take part: ", reason);
   }
 }
 
-bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
-                                mpi::CutBarriers& cut_barriers) {
+bool Session::MpiControl::cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+                                            mpi::CutBarriers& cut_barriers) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->journal_early_outcomes();
@@ -119,7 +157,7 @@ bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoc
   bool cut = false;
   if (s->mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
     ++s->inside_;
-    own_.admitted = true;
+    own_state.admitted = true;
     // What this rank shares since it has cast its ballot the others do not know of.
     const bool alone = s->shares_ && !cut_barriers.any();
     if (!alone && s->close_admission()) {
@@ -133,8 +171,8 @@ bool Session::cut_at_collective(const char* name, uint64_t number, uint64_t epoc
   return cut;
 }
 
-void Session::replay_cut_at_collective(const char* name, bool last,
-                                       mpi::CutBarriers& cut_barriers) {
+void Session::MpiControl::replay_cut_at_collective(const char* name, bool last,
+                                                   mpi::CutBarriers& cut_barriers) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) {
     fatal(kExitDiverged, std::string("the program does not repeat itself: it had made CUDA "
@@ -163,7 +201,7 @@ void Session::replay_cut_at_collective(const char* name, bool last,
   s->lock_.unlock();
 }
 
-void Session::await_live(const char* name) {
+void Session::MpiControl::await_live(const char* name) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return;
   const std::string path = own_path();
@@ -177,8 +215,8 @@ void Session::await_live(const char* name) {
   s->lock_.unlock();
 }
 
-bool Session::append_outcome(std::string_view name, uint64_t number,
-                             std::span<const int32_t> values, uint64_t count) {
+bool Session::MpiControl::append_outcome(std::string_view name, uint64_t number,
+                                         std::span<const int32_t> values, uint64_t count) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->journal_early_outcomes();
@@ -202,26 +240,26 @@ void Session::journal_outcome(std::string_view name, uint64_t number,
   lock_.unlock();
 }
 
-bool Session::is_device_memory(const void* address) {
+bool Session::MpiControl::is_device_memory(const void* address) {
   Session* s = the_session_.load(std::memory_order_acquire);
   const auto at = reinterpret_cast<uint64_t>(address);
   // Most of what MPI calls get is none, and a lock costs as much as a small message does.
-  if (s == nullptr || !s->memory_.may_be_on_device(at)) return false;
+  if (s == nullptr || !s->model_.memory.may_be_on_device(at)) return false;
   s->lock_any();
-  const MemoryRange* const range = s->memory_.find(at);
+  const MemoryRange* const range = s->model_.memory.find(at);
   const bool on_device = range != nullptr && is_on_device(range->kind);
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   s->lock_.unlock();
   return on_device && !off;
 }
 
-bool Session::holds_device_memory(const void* address, uint64_t bytes) {
+bool Session::MpiControl::holds_device_memory(const void* address, uint64_t bytes) {
   Session* s = the_session_.load(std::memory_order_acquire);
   const auto at = reinterpret_cast<uint64_t>(address);
-  if (s == nullptr || bytes == 0 || !s->memory_.may_be_on_device(at, bytes)) return false;
+  if (s == nullptr || bytes == 0 || !s->model_.memory.may_be_on_device(at, bytes)) return false;
   s->lock_any();
-  const auto& ranges = s->memory_.ranges();
-  const MemoryRange* const first = s->memory_.find(at);
+  const auto& ranges = s->model_.memory.ranges();
+  const MemoryRange* const first = s->model_.memory.find(at);
   bool held = first != nullptr && is_on_device(first->kind);
   for (auto it = ranges.upper_bound(at); !held && it != ranges.end() && it->first < at + bytes;
        ++it) {
@@ -232,25 +270,26 @@ bool Session::holds_device_memory(const void* address, uint64_t bytes) {
   return held && !off;
 }
 
-bool Session::is_seen_by_device(const void* address) {
+bool Session::MpiControl::is_seen_by_device(const void* address) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->lock_any();
-  const bool seen = s->host_memory_.contains(reinterpret_cast<uint64_t>(address), 1);
+  const bool seen = s->model_.host_memory.contains(reinterpret_cast<uint64_t>(address), 1);
   s->lock_.unlock();
   return seen;
 }
 
-// `copy(driver, address, stream)` begins one.
+// `begin(driver, address, stream)` begins one.
 template <class Copy>
-Status Session::copy_for_mpi(const void* at, const char* what, Copy&& copy) {
+Status Session::MpiControl::copy(const void* at, const char* what, Copy&& begin) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return {};
   const auto address = reinterpret_cast<uint64_t>(at);
   s->lock_any();
-  const MemoryRange* range = s->memory_.find(address);
+  const MemoryRange* range = s->model_.memory.find(address);
   // Who can reach it where we have it can where the program has.
-  if (range != nullptr && range->kind == MemoryKind::kView) range = s->memory_.find(range->origin);
+  if (range != nullptr && range->kind == MemoryKind::kView)
+    range = s->model_.memory.find(range->origin);
   const auto context = range == nullptr ? nullptr : reinterpret_cast<CUcontext>(range->context);
   s->lock_.unlock();
   if (context == nullptr) return {Code::kInvalid, "it is no device memory"};
@@ -259,40 +298,40 @@ Status Session::copy_for_mpi(const void* at, const char* what, Copy&& copy) {
   const RelaxedCapture relaxed(driver);
   // MPI libraries copy on streams of their own: the program's kernels go on beside it.
   const CUstream stream = s->snapshots_->reading_stream(context);
-  CUresult result = copy(driver, address, stream);
+  CUresult result = begin(driver, address, stream);
   if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream);
   return driver_status(driver, what, result);
 }
 
-Status Session::read_device(const void* from, std::span<std::byte> to) {
+Status Session::MpiControl::read_device(const void* from, std::span<std::byte> to) {
   if (to.empty()) return {};
-  return copy_for_mpi(from, "reading what is sent",
-                      [to](const Driver& driver, CUdeviceptr at, CUstream stream) {
-                        return driver.cuMemcpyDtoHAsync_v2(to.data(), at, to.size(), stream);
-                      });
+  return copy(from, "reading what is sent",
+              [to](const Driver& driver, CUdeviceptr at, CUstream stream) {
+                return driver.cuMemcpyDtoHAsync_v2(to.data(), at, to.size(), stream);
+              });
 }
 
-Status Session::write_device(void* to, std::span<const std::byte> from) {
+Status Session::MpiControl::write_device(void* to, std::span<const std::byte> from) {
   if (from.empty()) return {};
-  return copy_for_mpi(to, "writing what is received",
-                      [from](const Driver& driver, CUdeviceptr at, CUstream stream) {
-                        return driver.cuMemcpyHtoDAsync_v2(at, from.data(), from.size(), stream);
-                      });
+  return copy(to, "writing what is received",
+              [from](const Driver& driver, CUdeviceptr at, CUstream stream) {
+                return driver.cuMemcpyHtoDAsync_v2(at, from.data(), from.size(), stream);
+              });
 }
 
-void Session::about_to_write(const void* address, uint64_t bytes) {
+void Session::MpiControl::about_to_write(const void* address, uint64_t bytes) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr || s->replaying() || !s->snapshot_pending()) return;
   WriteSet set;
   set.add(reinterpret_cast<uint64_t>(address), bytes);
   s->lock_any();
-  s->memory_.lead(set);
+  s->model_.memory.lead(set);
   s->lock_.unlock();
   const RelaxedCapture relaxed(s->driver());
   s->before_write(set, CU_STREAM_LEGACY, Hold::kHost, false);
 }
 
-void Session::refuse_call(const char* what) {
+void Session::MpiControl::refuse_call(const char* what) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return;
   s->lock_any();
@@ -300,28 +339,28 @@ void Session::refuse_call(const char* what) {
   s->lock_.unlock();
 }
 
-void Session::mpi_initialised(const Ranks& ranks) {
+void Session::MpiControl::initialised(const Ranks& ranks) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return;
-  if (s->ranks_.rank == ranks.rank && s->ranks_.ranks == ranks.ranks) return;
+  if (s->run_.ranks.rank == ranks.rank && s->run_.ranks.ranks == ranks.ranks) return;
   refuse_call(
       "MPI_Init behind the first CUDA call, under a launcher that does not tell the ranks,");
 }
 
 void Session::say_overdue() {
   if (mpi::initialised() || said_overdue_.exchange(true)) return;
-  log(LogLevel::kWarn, "no checkpoint: the launcher says that this is one of ", ranks_.ranks,
+  log(LogLevel::kWarn, "no checkpoint: the launcher says that this is one of ", run_.ranks.ranks,
       " ranks, and it has not called MPI_Init; several processes that are no MPI job need a ",
       "GPUSNAP_JOB each, and to be started one by one");
 }
 
-Result<std::unique_ptr<mpi::OutcomeReader>> Session::open_outcomes(uint64_t& epoch) {
+Result<std::unique_ptr<mpi::OutcomeReader>> Session::MpiControl::open_outcomes(uint64_t& epoch) {
   epoch = 0;
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s != nullptr && !s->replaying()) return Status(Code::kNotFound, "nothing is restored");
   if (s != nullptr) {
     epoch = s->restored_.checkpoint.epoch;
-    return mpi::OutcomeReader::open(posix_file_system(), s->store_->job_folder(s->job_),
+    return mpi::OutcomeReader::open(posix_file_system(), s->run_.store->job_folder(s->run_.job),
                                     s->restored_.manifest());
   }
   const Settings settings = parse_settings(environ).settings;

@@ -8,7 +8,6 @@
 // then.
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string_view>
 
@@ -18,17 +17,6 @@
 namespace gpusnap {
 
 namespace {
-// Handlers of these change nothing before they compare. Calls that wait or ask, and are the same
-// for all, tell nobody apart.
-constexpr std::array<std::string_view, 6> kTellApart = {
-    "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuMemcpy", "cuMemset", "cuMemAlloc_v2",
-    "cuMemAllocAsync"};
-
-bool tells_apart(HookId hook) {
-  const std::string_view name = name_of(hook);
-  return std::ranges::any_of(kTellApart, [&](auto begin) { return name.starts_with(begin); });
-}
-
 std::string_view parent_of(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
@@ -58,21 +46,21 @@ bool Session::may_have_sibling(const std::string& place) {
 
 // Where it may not, the program does not repeat itself.
 bool Session::may_mismatch(HookId hook) const {
-  return !own_.insists && tells_apart(hook) && may_have_sibling(own_path());
+  return !own_state.insists && tells_apart(hook) && may_have_sibling(own_path());
 }
 
 // The calling thread has another call than the entry: it waits until it comes up.
 void Session::report_mismatch(HookId hook, const CallKey& key) {
   const std::string path = own_path();
-  const uint64_t refused = own_.looks ? 0 : replayer_->calls_read();
-  if (!own_.looks) refuse_entry();
-  own_.looks = false;
+  const uint64_t refused = own_state.looks ? 0 : replayer_->calls_read();
+  if (!own_state.looks) refuse_entry();
+  own_state.looks = false;
   mismatched_[path] = {refused,
                        static_cast<uint16_t>(hook),
                        {key.words, key.words + key.count},
                        std::string(key.name),
                        key.given.empty() ? key.data : data_digest(key.given),
-                       std::string_view(name_of(hook)).starts_with("cuLaunch")};
+                       threads_of(hook) == Threads::kLaunch};
   throw EntryMismatch();
 }
 
@@ -92,7 +80,7 @@ bool Session::may_be_own(const std::string& path) const {
 // Whether the entry is what that thread has come with.
 bool Session::is_next(const Strayed& call) const {
   return entry_.head.hook == call.hook && entry_.words == call.words && entry_.name == call.name &&
-         (entry_.data == 0 || settings_.allowed.data ||
+         (entry_.data == 0 || run_.settings.allowed.data ||
           same_data(entry_.data, call.data, call.launches));
 }
 
@@ -108,7 +96,7 @@ bool Session::takes_others_turn(HookId hook, const std::string& path, bool stall
   }
   const auto found = mismatched_.find(path);
   if (found == mismatched_.end()) {
-    own_.looks = true;
+    own_state.looks = true;
     return true;
   }
   if (at_cut) return false;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"
@@ -49,23 +50,23 @@ std::string not_reloaded(const Manifest& manifest, const Arrays& arrays, bool sh
 void Session::begin_reload() {
   find_restored();
   reload_ = std::make_unique<Reload>();
-  reload_->behind = settings_.reload_behind;
+  reload_->behind = run_.settings.reload_behind;
 }
 
 void Session::reload() {
-  if (reload_->looked_at == memory_.lives()) return;
+  if (reload_->looked_at == model_.memory.lives()) return;
   const CheckpointInfo& checkpoint = restored_.checkpoint;
   const Manifest& manifest = restored_.manifest();
-  reload_->missing = missing(manifest, memory_);
+  reload_->missing = missing(manifest, model_.memory);
   if (!reload_->missing.empty()) {
-    reload_->looked_at = memory_.lives();
+    reload_->looked_at = model_.memory.lives();
     return;
   }
   if (reload_->behind != 0) {
     --reload_->behind;
     return;
   }
-  const std::string why_not = not_reloaded(manifest, arrays_, shares_);
+  const std::string why_not = not_reloaded(manifest, model_.arrays, shares_);
   if (!why_not.empty()) {
     fatal(kExitImpossible, checkpoint.id + " cannot be reloaded: " + why_not);
   }

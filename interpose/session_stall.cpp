@@ -10,6 +10,7 @@
 #include "interpose/nondeterminism/checkpoint.h"
 #include "interpose/replay_output.h"
 #include "interpose/seen_threads.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/thread_path.h"
@@ -40,11 +41,7 @@ uint64_t Session::progress() const {
   uint64_t number = replayer_->calls_read();
   const auto mix = [&number](uint64_t other) { number = number * 0x9e3779b97f4a7c15 + other; };
   mix(turns_);
-  mix(callback_count_);
-  mix(callbacks_.size());
-  mix(ready_callbacks_.size());
-  mix(static_cast<uint64_t>(
-      std::ranges::count_if(callbacks_, [](const auto& each) { return each.second.done; })));
+  mix(host_callbacks_.moves());
   return number;
 }
 
@@ -61,7 +58,7 @@ const std::string& Session::awaited_path() const {
 // host functions.
 std::vector<SeenThread> Session::see_program() const {
   std::map<int, bool> waits;  // in the replay: by the system's number
-  for (const int thread : host_function_threads_) waits[thread] = false;
+  for (const int thread : host_callbacks_.threads()) waits[thread] = false;
   for (const auto& [path, thread] : threads_) {
     const bool at_end_of_call = turn_taken_ && awaits_host_function() && path == turn_of_;
     waits[thread] = at_end_of_call || waiting_.contains(path);

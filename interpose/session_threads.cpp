@@ -11,6 +11,7 @@
 #include "interpose/mpi/cut_barriers.h"
 #include "interpose/mpi/state.h"
 #include "interpose/replay_output.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/session.h"
 #include "interpose/snapshot/checkpointer.h"
@@ -27,37 +28,6 @@ constexpr auto kStandIn = std::chrono::milliseconds(100);
 // How long a thread that has another call than its entry waits for the one whose call that is:
 // while no thread computes, and in any case.
 constexpr auto kOthersCome = std::chrono::seconds(5), kOthersComeAtMost = std::chrono::seconds(60);
-
-// Calls that a thread makes for all others too: what comes of them is no thread's own.
-bool made_for_all(HookId hook) {
-  switch (hook) {
-    case HookId::cuDevicePrimaryCtxRetain:
-    case HookId::cuModuleLoadData:
-    case HookId::cuModuleLoadDataEx:
-    case HookId::cuModuleLoadFatBinary:
-    case HookId::cuModuleGetFunction:
-    case HookId::cuModuleGetGlobal_v2:
-    case HookId::cuLibraryLoadData:
-    case HookId::cuLibraryLoadFromFile:
-    case HookId::cuLibraryGetKernel:
-    case HookId::cuLibraryGetModule:
-    case HookId::cuLibraryGetGlobal:
-    case HookId::cuLibraryGetManaged:
-    case HookId::cuKernelGetFunction:
-    case HookId::cuKernelSetAttribute:
-    case HookId::cuFuncSetAttribute:
-    case HookId::cuFuncLoad:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool loads_code(HookId hook) {
-  return hook == HookId::cuModuleLoadData || hook == HookId::cuModuleLoadDataEx ||
-         hook == HookId::cuModuleLoadFatBinary || hook == HookId::cuLibraryLoadData ||
-         hook == HookId::cuLibraryLoadFromFile;
-}
 }  // namespace
 
 std::string Session::own_path() {
@@ -76,15 +46,16 @@ std::string Session::name_of_thread(const std::string& path) {
 void Session::set_mode(Mode mode) {
   mode_.store(mode, std::memory_order_relaxed);
   open_ = mode == Mode::kRecord && !closed_;
+  host_callbacks_.record_to(mode == Mode::kRecord ? recorder_.get() : nullptr);
 }
 
 // The first time that the calling thread has to do with the session; takes the lock.
 void Session::meet() {
-  own_.met = true;
+  own_state.met = true;
   lock_.share();
   lock_.lock();
-  several_threads_ = true;
-  host_memory_.trust_guesses();
+  calls_in_driver_.see_several_threads();
+  model_.host_memory.trust_guesses();
   if (replaying()) threads_[own_path()] = gettid();
   if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && !own_thread_path().known) {
     refuse("CUDA calls of a thread that pthread_create did not make");
@@ -99,10 +70,10 @@ Session* Session::enter_first(HookId hook) {
 
 Session* Session::enter_for_placed(uint64_t address) {
   Session* s = the_session_.load(std::memory_order_acquire);
-  if (s == nullptr || s->settings_.restore.empty()) return nullptr;
+  if (s == nullptr || s->run_.settings.restore.empty()) return nullptr;
   s->lock_any();
-  const MemoryRange* const range = s->memory_.find(address);
-  if (range != nullptr && s->is_placed(*range)) return s;
+  const MemoryRange* const range = s->model_.memory.find(address);
+  if (range != nullptr && s->model_.is_placed(*range)) return s;
   s->lock_.unlock();
   return nullptr;
 }
@@ -115,13 +86,14 @@ void Session::admit(HookId hook) {
   }
   if (mode_.load(std::memory_order_relaxed) != Mode::kRecord) return;
   ++inside_;
-  own_.admitted = true;
+  own_state.admitted = true;
   if (triggers_->pending() && !may_come_early(hook)) checkpoint_if_wanted();
 }
 
 // Whether a replay may make the call before its turn.
 bool Session::may_come_early(HookId hook) const {
-  return several_threads_ && (made_for_all(hook) || is_of_thread(hook, own_path()));
+  return calls_in_driver_.several_threads() &&
+         (is_made_for_all(hook) || is_of_thread(hook, own_path()));
 }
 
 Session* Session::enter_slowly(HookId hook) {
@@ -135,40 +107,40 @@ Session* Session::enter_slowly(HookId hook) {
 }
 
 void Session::leave_slowly() {
-  if (own_.admitted) {
-    own_.admitted = false;
+  if (own_state.admitted) {
+    own_state.admitted = false;
     --inside_;
     if (closed_) admission_.notify_all();
   }
-  if (own_.has_turn) end_turn();
+  if (own_state.has_turn) end_turn();
   lock_.unlock();
 }
 
 bool Session::close_admission() {
   // While a stream is captured nothing can be waited for without ending the capture.
-  if (closed_ || contexts_.is_capturing()) return false;
+  if (closed_ || model_.contexts.is_capturing()) return false;
   closed_ = true;
   open_ = false;
-  const auto deadline = Clock::now() + settings_.drain;
+  const auto deadline = Clock::now() + run_.settings.drain;
   while (inside_ > 1) {
     if (lock_.wait_until(admission_, deadline) || inside_ <= 1) continue;
     open_admission();
     const std::string why = std::to_string(inside_ - 1) +
                             " other thread(s) did not leave a CUDA call within " +
-                            std::to_string(settings_.drain.count() / 1'000'000) +
+                            std::to_string(run_.settings.drain.count() / 1'000'000) +
                             " ms (GPUSNAP_DRAIN); it is tried again later";
     triggers_->take();
     triggers_->report({false, "", 0, 0, why});
     if (!std::exchange(said_not_left_, true)) {
       log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
     }
-    if (settings_.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+    if (run_.settings.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
     return false;
   }
   said_not_left_ = false;
   // A thread that was waited for may have begun a capture, or ended the recording.
   const bool may_cut =
-      !contexts_.is_capturing() && mode_.load(std::memory_order_relaxed) == Mode::kRecord;
+      !model_.contexts.is_capturing() && mode_.load(std::memory_order_relaxed) == Mode::kRecord;
   if (!may_cut) open_admission();
   return may_cut;
 }
@@ -181,7 +153,7 @@ void Session::open_admission() {
 
 void Session::let_snapshot_end(void (Snapshots::*wait)()) {
   for (;;) {
-    while (closed_ && !own_.admitted) {
+    while (closed_ && !own_state.admitted) {
       (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
     }
     if (!snapshots_->running()) return;
@@ -194,7 +166,7 @@ void Session::let_snapshot_end(void (Snapshots::*wait)()) {
 bool Session::take_checkpoint(const CutPlace& place) {
   triggers_->take();
   // Nobody else is in the session now, and those who come find it closed.
-  const InDriver in_driver(*this);
+  const CallsInDriver::Scope in_driver(calls_in_driver_);
   lock_.unlock();
   const bool cut = checkpointer_->take(place);
   lock_.lock();
@@ -205,13 +177,13 @@ bool Session::take_checkpoint(const CutPlace& place) {
 // what is due stays due. None where the program has got what we cannot follow. Where the program is
 // to be held anyway, it is held for the one before, too.
 bool Session::can_take_checkpoint() const {
-  return !coordinated_ && !reload_pending() && !mpi::request_is_open() && !contexts_.is_empty() &&
-         foreign_.load(std::memory_order_relaxed) == nullptr &&
-         (settings_.organisation.blocking || !checkpointer_->busy());
+  return !coordinated_ && !reload_pending() && !mpi::request_is_open() &&
+         !model_.contexts.is_empty() && foreign_.load(std::memory_order_relaxed) == nullptr &&
+         (run_.settings.organisation.blocking || !checkpointer_->busy());
 }
 
 bool Session::value_waits_put_off_cut() {
-  return value_waits_.puts_off_cut(Clock::now(), settings_.drain);
+  return model_.value_waits.puts_off_cut(Clock::now(), run_.settings.drain);
 }
 
 // Before a call.
@@ -229,16 +201,23 @@ void Session::before_synchronised() {
 
 void Session::after_synchronised() {
   const bool recording = mode_.load(std::memory_order_relaxed) == Mode::kRecord;
-  const bool too_long = recording && recorder_->stream_bytes() > settings_.journal;
+  const bool too_long = recording && recorder_->stream_bytes() > run_.settings.journal;
   if (too_long) {
-    refuse("a replay journal of more than GPUSNAP_JOURNAL (" + std::to_string(settings_.journal) +
-           " bytes)");
+    refuse("a replay journal of more than GPUSNAP_JOURNAL (" +
+           std::to_string(run_.settings.journal) + " bytes)");
   }
   // Only ever by the thread that has closed admission: there is no other in a call.
   if (!cut_at_end_) return;
   cut_at_end_ = false;
   if (recording && !too_long && !value_waits_put_off_cut()) take_checkpoint({.flags = kAtCallEnd});
   open_admission();
+}
+
+bool Session::note_told(const char* what) {
+  Session* s = the_session_.load(std::memory_order_acquire);
+  if (s == nullptr || s->mode() == Mode::kOff) return true;
+  if (own_state.in_driver && s->recording()) s->foreign_.store(what, std::memory_order_relaxed);
+  return own_state.in_driver;
 }
 
 void Session::read_next() {
@@ -250,6 +229,38 @@ void Session::read_next() {
            concerns_thread_alone(entry_, replayer_->thread()));
   entry_read_ = true;
   entry_refused_ = false;
+}
+
+// Reads the next entry. Callbacks are nobody's turn: they begin when they come up; one that began
+// inside a call, only when its thread has come to that call (is `in_call`), since host code before
+// it must not meet what this one is to see.
+void Session::pass_callbacks(std::string_view in_call) {
+  for (;;) {
+    read_next();
+    const uint16_t kind = entry_.head.hook;
+    if (kind != kCallbackEntry && kind != kCallbackEndEntry) return;
+    if (entry_.words.empty() || !host_callbacks_.contains(entry_.words[0])) {
+      fatal(kExitDamaged, "the replay journal has a host function that was not launched");
+    }
+    const uint64_t number = entry_.words[0];
+    if (kind == kCallbackEntry) {
+      if ((entry_.head.flags & kInCall) != 0 && in_call != replayer_->thread()) return;
+      deliver(entry_);
+      host_callbacks_.begin(number, static_cast<CUresult>(entry_.head.result));
+    } else if (!host_callbacks_.take_ended(number)) {
+      return;
+    }
+    entry_read_ = false;
+  }
+}
+
+void Session::callback_ended() {
+  // A thread inside a call passes them at its end.
+  if (!turn_taken_ && replaying() && !cut_delivered_) {
+    const std::string thread = replayer_->thread();
+    pass_callbacks(waiting_.contains(path_at(thread)) ? thread : "");
+  }
+  if (!turn_taken_) wake();
 }
 
 // `last`: the one that the checkpoint was made at, not of an earlier one.
@@ -302,16 +313,16 @@ Session::Next Session::look_for_turn(const std::string& path) {
 void Session::begin_turn(const std::string& path) {
   turn_taken_ = true;
   turn_of_ = path;
-  own_.has_turn = true;
+  own_state.has_turn = true;
   constexpr uint64_t kTrimEvery = 4096;
   if (++turns_ % kTrimEvery == 0) trim_output();
 }
 
 void Session::take_turn(HookId hook) {
   // A thread that polls has no need of a turn while the device was busy all the time.
-  if (own_.polls_left != 0 && own_.poll_hook == static_cast<uint16_t>(hook)) return;
-  own_.polls_left = 0;
-  if (made_for_all(hook)) return;
+  if (own_state.polls_left != 0 && own_state.poll_hook == static_cast<uint16_t>(hook)) return;
+  own_state.polls_left = 0;
+  if (is_made_for_all(hook)) return;
   const std::string path = own_path();
   if (is_of_thread(hook, path)) return;
   uint64_t read = replayer_->calls_read();
@@ -322,11 +333,12 @@ void Session::take_turn(HookId hook) {
     if (next == Next::kLive) break;
     const bool mine = next == Next::kMine;
     if (mine && !may_be_own(path)) {
-      own_.insists = stall_.idle() >= kOthersCome || Clock::now() - moved > kOthersComeAtMost;
+      own_state.insists = stall_.idle() >= kOthersCome || Clock::now() - moved > kOthersComeAtMost;
     }
     if (takes_others_cut(path, stalled)) continue;
-    if ((mine && (own_.insists || may_be_own(path))) || takes_others_turn(hook, path, stalled)) {
-      if (!own_.looks) mismatched_.erase(path);
+    if ((mine && (own_state.insists || may_be_own(path))) ||
+        takes_others_turn(hook, path, stalled)) {
+      if (!own_state.looks) mismatched_.erase(path);
       begin_turn(path);
       return;
     }
@@ -366,8 +378,8 @@ bool Session::own_call_comes(uint16_t hook, const CallKey& key, const std::strin
 CallsAhead* Session::calls_ahead() {
   if (calls_ahead_ == nullptr) {
     const Manifest& manifest = restored_.manifest();
-    auto replayer = Replayer::open(posix_file_system(), store_->job_folder(job_), manifest.journal,
-                                   manifest.calls);
+    auto replayer = Replayer::open(posix_file_system(), run_.store->job_folder(run_.job),
+                                   manifest.journal, manifest.calls);
     if (!replayer.ok()) return nullptr;
     calls_ahead_ = std::make_unique<CallsAhead>(std::move(replayer.value()));
   }
@@ -377,7 +389,7 @@ CallsAhead* Session::calls_ahead() {
 // Two that load the same, each for itself, must not be taken for one another: what one has in its
 // variables would be given to the other.
 void Session::load_in_place(HookId hook, const CallKey& key, const std::string& whose) {
-  if (!loads_code(hook) || loaded_in_place_.insert(key.words[0]).second) return;
+  if (threads_of(hook) != Threads::kCode || loaded_in_place_.insert(key.words[0]).second) return;
   diverged(name_of_thread(whose) + " to load " +
                describe(static_cast<uint16_t>(hook), key.words, key.count, key.name),
            "the same from several threads in another order");
@@ -404,7 +416,7 @@ bool Session::was_made_ahead() {
     ahead_.pop_front();
     return true;
   }
-  if (made_for_all(hook) && hook != HookId::cuDevicePrimaryCtxRetain) {
+  if (is_made_for_all(hook) && hook != HookId::cuDevicePrimaryCtxRetain) {
     diverged(describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
              describe(made.hook, made.words.data(), made.words.size(), made.name) + " before it");
   }
@@ -412,10 +424,11 @@ bool Session::was_made_ahead() {
 }
 
 Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
-  if (own_.has_turn) return Claim::kTurn;
+  if (own_state.has_turn) return Claim::kTurn;
   const std::string path = own_path();
   while (replaying()) {
-    if (is_of_thread(hook, path) && contexts_.key_of(own_.sets) != 0) return Claim::kAhead;
+    if (is_of_thread(hook, path) && model_.contexts.key_of(own_state.sets) != 0)
+      return Claim::kAhead;
     const Next next = look_for_turn(path);
     if (next == Next::kLive) break;
     const uint64_t turns = turns_;
@@ -449,8 +462,8 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
 }
 
 void Session::end_turn() {
-  own_.has_turn = false;
-  own_.looks = own_.insists = false;
+  own_state.has_turn = false;
+  own_state.looks = own_state.insists = false;
   if (!replaying()) {
     turn_taken_ = false;
     return;
@@ -471,7 +484,7 @@ bool Session::comes_to_cut_at_end() {
     if (ahead == nullptr || !ahead->cut_at_end_comes(replayer_->calls_read())) return false;
     pass_callbacks(place);
     if (entry_.head.hook != kCallbackEndEntry) continue;
-    (void)lock_.wait_until(callback_changed_, Clock::now() + kLongWait);
+    (void)lock_.wait_until(host_callbacks_.changed(), Clock::now() + kLongWait);
     pass_callbacks(place);
     watch_stall();
   }
@@ -488,7 +501,7 @@ void Session::wake() {
 }
 
 void Session::wait_for_turn(HookId hook) {
-  const bool briefly = made_for_all(hook) || is_of_thread(hook, own_path());
+  const bool briefly = is_made_for_all(hook) || is_of_thread(hook, own_path());
   wait_for_turn(name_of(hook), briefly ? Clock::duration(kStandIn) : kLongWait);
 }
 
@@ -512,16 +525,16 @@ std::string Session::describe_next() {
 }
 
 bool Session::match_busy(HookId hook) {
-  if (!own_.has_turn) {
-    --own_.polls_left;
+  if (!own_state.has_turn) {
+    --own_state.polls_left;
     return true;
   }
   if (entry_.head.hook != static_cast<uint16_t>(hook) ||
       entry_.head.result != CUDA_ERROR_NOT_READY || entry_.words.empty()) {
     return false;
   }
-  own_.poll_hook = static_cast<uint16_t>(hook);
-  own_.polls_left = entry_.words[0] - 1;
+  own_state.poll_hook = static_cast<uint16_t>(hook);
+  own_state.polls_left = entry_.words[0] - 1;
   entry_read_ = false;
   return true;
 }
@@ -529,7 +542,7 @@ bool Session::match_busy(HookId hook) {
 // The replay has made all calls up to the cut: device memory is loaded, and the program is live.
 void Session::go_live(mpi::CutBarriers* cut_barriers) {
   if (!cut_delivered_) deliver_cut(true);
-  if (cut_managed_ != managed_places()) fatal(kExitImpossible, kManagedElsewhere);
+  if (cut_managed_ != model_.managed_places()) fatal(kExitImpossible, kManagedElsewhere);
   turn_taken_ = true;  // the others wait
   turn_of_.clear();
   lock_.unlock();
@@ -595,7 +608,7 @@ void Session::finish() {
     show_output();
     return;
   }
-  if (own_.met) {
+  if (own_state.met) {
     s->lock_.lock();
   } else {
     s->meet();

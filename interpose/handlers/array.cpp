@@ -4,6 +4,7 @@
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
 #include "interpose/handlers/sparse.h"
+#include "interpose/services/fatal.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {
@@ -44,7 +45,7 @@ CUresult make_array(const Call<F>& call, CUarray* out, const Wanted* wanted) {
       [&] { return with_room(session, [&] { return call.real(out, wanted); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
-    session.arrays().add(*out, shape, session.contexts().current());
+    session.model().arrays.add(*out, shape, session.model().contexts.current());
     if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(hooked, *out);
   }
   return result;
@@ -54,11 +55,11 @@ template <class Array>
 CUresult destroy_array(const Call<CUresult(Array)>& call, Array array) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(array);
-  Arrays& arrays = hooked.session().arrays();
+  Arrays& arrays = hooked.model().arrays;
   hooked.key.add(arrays.known(array));
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(array); });
   if (result != CUDA_SUCCESS) return result;
-  hooked.session().tile_pools().tiles.remove(arrays.number_of(array));
+  hooked.model().tile_pools.tiles.remove(arrays.number_of(array));
   arrays.remove(array);
   end_tile_pools(hooked);
   return result;
@@ -75,15 +76,15 @@ CUresult make_object(const Call<F>& call, unsigned long long* out,
   if (resource != nullptr) {
     hooked.check(resource->resType);
     if (resource->resType == CU_RESOURCE_TYPE_ARRAY) {
-      hooked.key.add(session.arrays().known(resource->res.array.hArray));
+      hooked.key.add(session.model().arrays.known(resource->res.array.hArray));
     } else if (resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
-      hooked.key.add(session.arrays().known(resource->res.mipmap.hMipmappedArray));
+      hooked.key.add(session.model().arrays.known(resource->res.mipmap.hMipmappedArray));
     } else {
-      hooked.key.add(session.known(resource->res.linear.devPtr));
+      hooked.key.add(session.model().known(resource->res.linear.devPtr));
     }
   }
   auto real = [&] { return call.real(out, resource, args...); };
-  session.arrays().note_object();
+  session.model().arrays.note_object();
   if (!hooked.replaying()) {
     const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
@@ -99,9 +100,8 @@ CUresult make_object(const Call<F>& call, unsigned long long* out,
   unsigned long long before = 0;
   hooked.take_answer(&before, sizeof before);
   if (before != *out) {
-    Session::fatal(kExitImpossible, "the texture or surface that was " + hex_text(before) + " is " +
-                                        hex_text(*out) +
-                                        " now, and device memory may hold its handle");
+    fatal(kExitImpossible, "the texture or surface that was " + hex_text(before) + " is " +
+                               hex_text(*out) + " now, and device memory may hold its handle");
   }
   return recorded;
 }
@@ -130,7 +130,7 @@ CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipm
       [&] { return with_room(session, [&] { return call.real(out, wanted, levels); }); });
   if (result == CUDA_SUCCESS && is_followed(session, shape)) {
     session.note_context();
-    session.arrays().add(*out, shape, levels, session.contexts().current());
+    session.model().arrays.add(*out, shape, levels, session.model().contexts.current());
     if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(hooked, *out);
   }
   return result;
@@ -140,10 +140,10 @@ CUresult array_level(const Call<decltype(cuMipmappedArrayGetLevel)>& call, CUarr
                      CUmipmappedArray array, unsigned level) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, array, level);
-  hooked.key.add(hooked.session().arrays().known(array));
+  hooked.key.add(hooked.model().arrays.known(array));
   hooked.check(level);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(out, array, level); });
-  if (result == CUDA_SUCCESS) hooked.session().arrays().add_level(*out, array, level);
+  if (result == CUDA_SUCCESS) hooked.model().arrays.add_level(*out, array, level);
   return result;
 }
 

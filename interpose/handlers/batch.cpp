@@ -29,7 +29,8 @@ CUresult follow_batch(HookedCall& hooked, CUstream stream, size_t* failed, bool 
   uint64_t hash = 0;
   for_each([&](const HostBlock& to, uint64_t from) {
     const auto address = reinterpret_cast<uint64_t>(to.start);
-    mix(hash, {session.known(address), session.known(from), to.width, to.height, to.depth});
+    mix(hash, {session.model().known(address), session.model().known(from), to.width, to.height,
+               to.depth});
     const Side side = side_of(session, address);
     shared = shared || side == Side::kShared;
     pageable = pageable || side == Side::kHost;

@@ -1,4 +1,4 @@
-// Functions of the host in streams (session_callbacks.cpp says what becomes of them).
+// Functions of the host in streams (host_callbacks.h says what becomes of them).
 
 #include <memory>
 
@@ -13,11 +13,11 @@ CUresult follow_function(HookedCall& hooked, const HostFunction& function, Real&
   Session& session = hooked.session();
   if (hooked.replaying()) {
     const CUresult recorded = hooked.match_next_entry();
-    if (recorded == CUDA_SUCCESS) session.remember_callback(function);
+    if (recorded == CUDA_SUCCESS) session.host_callbacks().remember(function);
     return recorded;
   }
   auto callback = std::make_unique<HostCallback>();
-  callback->session = &session;
+  callback->callbacks = &session.host_callbacks();
   callback->function = function;
   // From the call on it is the driver's thread's, which waits until the call has been journaled.
   const CUresult result = hooked.call_driver([&] { return real(callback.get()); });
@@ -27,7 +27,7 @@ CUresult follow_function(HookedCall& hooked, const HostFunction& function, Real&
   } else {
     hooked.record_visible(result, false, nullptr);
   }
-  if (result == CUDA_SUCCESS) session.callback_launched(*callback.release());
+  if (result == CUDA_SUCCESS) session.host_callbacks().launched(*callback.release());
   return result;
 }
 }  // namespace

@@ -7,6 +7,7 @@
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/launches.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/services/fatal.h"
 #include "tiers/checksum.h"
 #include "tiers/file_system.h"
 #include "tracker/image.h"
@@ -18,14 +19,14 @@ namespace {
 // other threads that come to use it wait until they are known.
 void note_managed(HookedCall& hooked) {
   Session& session = hooked.session();
-  Modules& modules = session.modules();
+  Modules& modules = session.model().modules;
   while (modules.looks_for_managed()) {
     (void)hooked.unlocked([] { return sched_yield() == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; });
   }
   std::vector<Modules::Managed> wanted = modules.begin_managed();
   if (wanted.empty()) return;
   session.note_context();
-  const auto context = reinterpret_cast<uint64_t>(session.contexts().current());
+  const auto context = reinterpret_cast<uint64_t>(session.model().contexts.current());
   (void)hooked.unlocked([&] {
     for (Modules::Managed& one : wanted) modules.find_managed(one);
     return CUDA_SUCCESS;
@@ -39,8 +40,8 @@ void note_managed(HookedCall& hooked) {
     range.context = context;
     range.module = one.number;
     range.name = one.variable.name;
-    if (one.address != 0 && session.memory().insert(std::move(range))) {
-      session.host_memory().add(one.address, one.size);
+    if (one.address != 0 && session.model().memory.insert(std::move(range))) {
+      session.model().host_memory.add(one.address, one.size);
     }
   }
 }
@@ -49,7 +50,7 @@ void note_managed(HookedCall& hooked) {
 // there were any.
 bool end_managed(Session& session, uint64_t number) {
   std::vector<uint64_t> gone;
-  for (const auto& [address, range] : session.memory().ranges()) {
+  for (const auto& [address, range] : session.model().memory.ranges()) {
     const bool managed = range.kind == MemoryKind::kManaged && range.is_variable();
     if (managed && range.module == number) gone.push_back(address);
   }
@@ -103,7 +104,7 @@ CUresult load_module(const Call<F>& call, const Image& image, HookedCall& hooked
   if (result == CUDA_SUCCESS) {
     Session& session = hooked.session();
     session.note_context();
-    session.modules().add_module(*out, session.contexts().current(), image.contents);
+    session.model().modules.add_module(*out, session.model().contexts.current(), image.contents);
     note_managed(hooked);
   }
   return result;
@@ -137,9 +138,9 @@ namespace {
 // map, nor in the snapshot.
 template <class Handle>
 void add_globals(HookedCall& hooked, Handle handle) {
-  const uint64_t number = hooked.session().modules().number_of(handle);
+  const uint64_t number = hooked.model().modules.number_of(handle);
   hooked.writes.add_nothing();
-  for (const auto& [address, range] : hooked.session().memory().ranges()) {
+  for (const auto& [address, range] : hooked.model().memory.ranges()) {
     if (range.kind == MemoryKind::kGlobal && range.module == number) {
       hooked.writes.add(address, range.size);
     }
@@ -152,11 +153,11 @@ CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
   if (hooked.passthrough()) return call.real(module);
   if (hooked.asks_writes()) add_globals(hooked, module);
   hooked.before_write();
-  const bool managed = end_managed(hooked.session(), hooked.session().modules().number_of(module));
+  const bool managed = end_managed(hooked.session(), hooked.model().modules.number_of(module));
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(module); });
   if (result != CUDA_SUCCESS && managed) refuse_managed(hooked.session());
   if (result == CUDA_SUCCESS) {
-    hooked.session().modules().remove_module(module, hooked.session().memory());
+    hooked.model().modules.remove_module(module, hooked.model().memory);
   }
   return result;
 }
@@ -170,7 +171,7 @@ CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const ch
   const CUresult result =
       hooked.record_or_repeat_in_order([&] { return call.real(out, module, name); });
   if (result == CUDA_SUCCESS) {
-    Modules& modules = hooked.session().modules();
+    Modules& modules = hooked.model().modules;
     modules.add_function(*out, modules.number_of(module), name);
   }
   return result;
@@ -187,11 +188,12 @@ void note_global(Session& session, Handle module, const CUdeviceptr* address, co
   range.address = *address;
   range.size = *bytes;
   range.kind = MemoryKind::kGlobal;
-  range.context = reinterpret_cast<uint64_t>(session.contexts().current());
-  range.identity.ordinal = session.contexts().number_of(session.contexts().current());
-  range.module = session.modules().number_of(module);
+  range.context = reinterpret_cast<uint64_t>(session.model().contexts.current());
+  range.identity.ordinal = session.model().contexts.number_of(session.model().contexts.current());
+  range.module = session.model().modules.number_of(module);
   range.name = name;
-  if (session.memory().at(range.address) == nullptr) session.memory().insert(std::move(range));
+  if (session.model().memory.at(range.address) == nullptr)
+    session.model().memory.insert(std::move(range));
 }
 
 template <class F, class Handle>
@@ -207,7 +209,7 @@ CUresult get_global(const Call<F>& call, HookedCall& hooked, CUdeviceptr* addres
       hooked.record_or_repeat_in_order([&] { return call.real(address, bytes, module, name); });
   if (result != CUDA_SUCCESS) return result;
   if constexpr (std::is_same_v<Handle, CUlibrary>) {
-    hooked.session().modules().use_library(module);
+    hooked.model().modules.use_library(module);
     note_managed(hooked);
   }
   note_global(hooked.session(), module, address, bytes, name);
@@ -231,7 +233,7 @@ CUresult load_library(const Call<F>& call, const Image& image, HookedCall& hooke
                       A... args) {
   hooked.key.add(image.hash);
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(out, args...); });
-  if (result == CUDA_SUCCESS) hooked.session().modules().add_library(*out, image.contents);
+  if (result == CUDA_SUCCESS) hooked.model().modules.add_library(*out, image.contents);
   return result;
 }
 }  // namespace
@@ -267,11 +269,11 @@ CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library
   if (hooked.passthrough()) return call.real(library);
   if (hooked.asks_writes()) add_globals(hooked, library);
   hooked.before_write();
-  const bool managed = end_managed(hooked.session(), hooked.session().modules().number_of(library));
+  const bool managed = end_managed(hooked.session(), hooked.model().modules.number_of(library));
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(library); });
   if (result != CUDA_SUCCESS && managed) refuse_managed(hooked.session());
   if (result == CUDA_SUCCESS) {
-    hooked.session().modules().remove_library(library, hooked.session().memory());
+    hooked.model().modules.remove_library(library, hooked.model().memory);
   }
   return result;
 }
@@ -286,7 +288,7 @@ CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& ca
   const CUresult result =
       hooked.record_or_repeat_in_order([&] { return call.real(out, library, name); });
   if (result == CUDA_SUCCESS) {
-    Modules& modules = hooked.session().modules();
+    Modules& modules = hooked.model().modules;
     modules.add_kernel(*out, modules.number_of(library), name);
     modules.use_library(library);
     note_managed(hooked);
@@ -300,7 +302,7 @@ CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*
   if (hooked.passthrough()) return call.real(out, library);
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(out, library); });
   if (result == CUDA_SUCCESS) {
-    hooked.session().modules().use_library(library, *out);
+    hooked.model().modules.use_library(library, *out);
     note_managed(hooked);
   }
   return result;
@@ -328,12 +330,12 @@ CUresult library_get(const Call<decltype(cuLibraryGetUnifiedFunction)>& call, vo
     void* before = nullptr;
     hooked.take_answer(&before, sizeof before);
     if (before != *out) {
-      Session::fatal(kExitImpossible, "the function " + std::string(name) +
-                                          " is elsewhere in this process, and the device " +
-                                          "may hold its address");
+      fatal(kExitImpossible, "the function " + std::string(name) +
+                                 " is elsewhere in this process, and the device " +
+                                 "may hold its address");
     }
   }
-  hooked.session().modules().use_library(library);
+  hooked.model().modules.use_library(library);
   note_managed(hooked);
   return CUDA_SUCCESS;
 }
@@ -353,7 +355,7 @@ CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, 
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, kernel);
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(out, kernel); });
-  if (result == CUDA_SUCCESS) hooked.session().modules().alias_function(*out, kernel);
+  if (result == CUDA_SUCCESS) hooked.model().modules.alias_function(*out, kernel);
   return result;
 }
 
@@ -396,9 +398,9 @@ CUresult list_kernels(HookedCall& hooked, Handle* handles, unsigned capacity, Ow
     uint64_t recorded = 0;
     hooked.take_answer(&recorded, sizeof recorded);
     if (recorded != hash) {
-      Session::fatal(kExitImpossible,
-                     std::string(name_of(hooked.hook())) +
-                         " lists other kernels than when it was recorded, or in another order");
+      fatal(kExitImpossible,
+            std::string(name_of(hooked.hook())) +
+                " lists other kernels than when it was recorded, or in another order");
     }
   } else {
     hooked.record_answer(result, &hash, sizeof hash);
@@ -413,7 +415,7 @@ CUresult enumerate_code(const Call<decltype(cuModuleEnumerateFunctions)>& call,
   auto real = [&] { return call.real(functions, capacity, module); };
   HookedCall hooked(call);
   if (hooked.passthrough()) return real();
-  Modules& modules = hooked.session().modules();
+  Modules& modules = hooked.model().modules;
   const Driver& driver = hooked.session().driver();
   const uint64_t number = modules.number_of(module);
   hooked.key.add(number, capacity);
@@ -428,7 +430,7 @@ CUresult enumerate_code(const Call<decltype(cuLibraryEnumerateKernels)>& call, C
   auto real = [&] { return call.real(kernels, capacity, library); };
   HookedCall hooked(call);
   if (hooked.passthrough()) return real();
-  Modules& modules = hooked.session().modules();
+  Modules& modules = hooked.model().modules;
   const Driver& driver = hooked.session().driver();
   const uint64_t number = modules.number_of(library);
   hooked.key.add(number, capacity);
@@ -446,9 +448,9 @@ CUresult get_module(const Call<CUresult(CUmodule*, CUfunction)>& call, CUmodule*
                     CUfunction function) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, function);
-  hooked.key.add(hooked.session().modules().function(function));
+  hooked.key.add(hooked.model().modules.function(function));
   const CUresult result = hooked.record_or_repeat([&] { return call.real(out, function); });
-  if (result == CUDA_SUCCESS) hooked.session().modules().met_module(*out);
+  if (result == CUDA_SUCCESS) hooked.model().modules.met_module(*out);
   return result;
 }
 

@@ -11,7 +11,7 @@ CUresult context(const Call<CUresult(CUcontext*, CUdevice)>& call, CUcontext* ou
   if (hooked.passthrough()) return call.real(out, device);
   hooked.check(device);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(out, device); });
-  if (result == CUDA_SUCCESS) hooked.session().contexts().set_primary(device, *out);
+  if (result == CUDA_SUCCESS) hooked.model().contexts.set_primary(device, *out);
   return result;
 }
 
@@ -26,7 +26,7 @@ CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice device) {
   int active = 1;
   const Driver& driver = hooked.session().driver();
   if (driver.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) {
-    hooked.session().forget_context(hooked.session().contexts().primary(device));
+    hooked.session().forget_context(hooked.model().contexts.primary(device));
     end_tile_pools(hooked);
   }
   return result;
@@ -37,7 +37,7 @@ CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext which) {
   if (hooked.passthrough()) return call.real(which);
   if (hooked.hook() == HookId::cuCtxSetCurrent) {
     hooked.session().about_to_set(which);
-    hooked.key.data = hooked.session().contexts().key_of(which);
+    hooked.key.data = hooked.model().contexts.key_of(which);
   }
   const bool ends =
       hooked.hook() == HookId::cuCtxDestroy || hooked.hook() == HookId::cuCtxDestroy_v2;
@@ -109,7 +109,7 @@ CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext 
   const CUresult result = hooked.record_or_repeat([&] { return call.real(peer, flags); });
   CUdevice device = 0;
   if (result == CUDA_SUCCESS && hooked.session().driver().cuCtxGetDevice(&device) == CUDA_SUCCESS) {
-    hooked.session().placement().allow(device);
+    hooked.model().placement.allow(device);
   }
   return result;
 }

@@ -26,7 +26,7 @@ struct Copy {
 Side side_of(Session& session, const Copy& copy) {
   if (copy.to_array != 0) return Side::kDevice;
   const auto address = reinterpret_cast<uint64_t>(copy.to.start);
-  if (copy.declared != Copy::Declared::kEither && session.memory().find(address) == nullptr) {
+  if (copy.declared != Copy::Declared::kEither && session.model().memory.find(address) == nullptr) {
     return copy.declared == Copy::Declared::kDevice ? Side::kDevice : Side::kHost;
   }
   return handle::side_of(session, address);
@@ -36,7 +36,7 @@ Side side_of(Session& session, const Copy& copy) {
 // when the call returns. What the device sees, too, may be on its way there still. Of a box, its
 // first row.
 std::span<const std::byte> given(Session& session, const Copy& copy) {
-  if (!copy.from_host || session.memory().find(copy.from) != nullptr) return {};
+  if (!copy.from_host || session.model().memory.find(copy.from) != nullptr) return {};
   return {reinterpret_cast<const std::byte*>(copy.from), copy.to.width};
 }
 
@@ -101,8 +101,8 @@ CUresult follow_copy(HookedCall& hooked, const Copy& copy, Real&& real) {
   Session& session = hooked.session();
   const Side side = side_of(session, copy);
   const auto to = reinterpret_cast<uint64_t>(copy.to.start);
-  hooked.key.add(copy.to_array != 0 ? copy.to_array : session.known(to));
-  hooked.key.add(copy.from_array != 0 ? copy.from_array : session.known(copy.from));
+  hooked.key.add(copy.to_array != 0 ? copy.to_array : session.model().known(to));
+  hooked.key.add(copy.from_array != 0 ? copy.from_array : session.model().known(copy.from));
   hooked.key.add(copy.to.width);
   hooked.key.add(copy.to.height);
   hooked.key.add(copy.to.depth);
@@ -229,7 +229,7 @@ CUresult box_copy(const Call<F>& call, const Shape* shape, Copy (*describe)(cons
   copy.from_host = shape->srcMemoryType == CU_MEMORYTYPE_HOST;
   const bool to_array = shape->dstMemoryType == CU_MEMORYTYPE_ARRAY;
   const bool from_array = shape->srcMemoryType == CU_MEMORYTYPE_ARRAY;
-  const Arrays& arrays = hooked.session().arrays();
+  const Arrays& arrays = hooked.model().arrays;
   if (to_array) copy.to_array = arrays.known(shape->dstArray);
   if (from_array) copy.from_array = arrays.known(shape->srcArray);
   if ((to_array && copy.to_array == 0) || (from_array && copy.from_array == 0)) {
@@ -326,7 +326,7 @@ CUresult row_copy(const Call<F>& call, Copy copy, CUarray to, CUarray from, A...
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(args...);
   auto real = [&] { return call.real(args...); };
-  const Arrays& arrays = hooked.session().arrays();
+  const Arrays& arrays = hooked.model().arrays;
   copy.to_array = to != nullptr ? arrays.known(to) : 0;
   copy.from_array = from != nullptr ? arrays.known(from) : 0;
   if ((to != nullptr && copy.to_array == 0) || (from != nullptr && copy.from_array == 0)) {

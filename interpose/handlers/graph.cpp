@@ -53,7 +53,7 @@ CUresult set_kernel(HookedCall& hooked, CUresult result, CUgraphExec exec, CUgra
       params->gridDimZ,  params->blockDimX,      params->blockDimY,
       params->blockDimZ, params->sharedMemBytes, params->kernelParams,
       params->extra};
-  refuse_unless_followed(hooked, hooked.session().graphs().set_kernel(exec, node, plain));
+  refuse_unless_followed(hooked, hooked.model().graphs.set_kernel(exec, node, plain));
   return result;
 }
 }  // namespace
@@ -64,7 +64,7 @@ CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream st
   if (hooked.passthrough()) return call.real(stream, graph);
   const CUstream meant = hooked.stream(stream);
   const CUresult result = made_whatever(hooked, [&] { return call.real(stream, graph); });
-  if (ends_capture(result)) hooked.session().contexts().end_capture(meant);
+  if (ends_capture(result)) hooked.model().contexts.end_capture(meant);
   return result;
 }
 
@@ -72,20 +72,20 @@ CUresult graph_instantiated(HookedCall& hooked, CUresult result, CUgraphExec exe
                             HostNodes& hosts, uint64_t flags) {
   if (result != CUDA_SUCCESS) return result;
   const bool anew = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
-  Graphs& graphs = hooked.session().graphs();
+  Graphs& graphs = hooked.model().graphs;
   refuse_unless_followed(hooked, graphs.instantiated(exec, graph, hosts.take(), anew));
   if (graphs.graph_memory_placeholders().has_nodes_of(graph)) graphs.take(graph, exec);
   return result;
 }
 
 bool is_taken(HookedCall& hooked, CUgraph graph) {
-  return !hooked.replaying() && hooked.session().graphs().is_taken(graph);
+  return !hooked.replaying() && hooked.model().graphs.is_taken(graph);
 }
 
 CUresult graph_edit(const Call<decltype(cuGraphClone)>& call, CUgraph* clone, CUgraph graph) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(clone, graph);
-  const bool has_memory = hooked.session().graphs().graph_memory_placeholders().has_nodes_of(graph);
+  const bool has_memory = hooked.model().graphs.graph_memory_placeholders().has_nodes_of(graph);
   return hooked.record_or_repeat(
       [&] { return has_memory ? CUDA_ERROR_NOT_SUPPORTED : call.real(clone, graph); });
 }
@@ -94,7 +94,7 @@ CUresult graph_edit(const Call<decltype(cuGraphAddChildGraphNode)>& call, CUgrap
                     CUgraph graph, const CUgraphNode* dependencies, size_t count, CUgraph child) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(node, graph, dependencies, count, child);
-  const bool has_memory = hooked.session().graphs().graph_memory_placeholders().has_nodes_of(child);
+  const bool has_memory = hooked.model().graphs.graph_memory_placeholders().has_nodes_of(child);
   return hooked.record_or_repeat([&] {
     return has_memory ? CUDA_ERROR_NOT_SUPPORTED
                       : call.real(node, graph, dependencies, count, child);
@@ -106,7 +106,7 @@ CUresult graph_destroy(const Call<decltype(cuGraphDestroy)>& call, CUgraph graph
   if (hooked.passthrough()) return call.real(graph);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(graph); });
   if (result == CUDA_SUCCESS) {
-    hooked.session().graphs().graph_destroyed(graph);
+    hooked.model().graphs.graph_destroyed(graph);
     drop_graph_memory(hooked);
   }
   return result;
@@ -116,8 +116,8 @@ namespace {
 // An update that failed fails again by itself, unless memory of the graph is not the driver's.
 template <class Info, class Real>
 CUresult update(HookedCall& hooked, CUgraphExec exec, CUgraph graph, Info fail, Real&& real) {
-  Graphs& graphs = hooked.session().graphs();
-  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  Graphs& graphs = hooked.model().graphs;
+  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
   const bool ours =
       graphs.graph_memory_placeholders().has_nodes_of(graph) || graphs.has_memory(exec);
   const CUresult result = made_whatever(hooked, [&] {
@@ -180,7 +180,7 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecMemcpyNodeSetParams)>& ca
   const CUresult result =
       hooked.record_or_repeat([&] { return call.real(exec, node, copy, context); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(hooked, hooked.session().graphs().set_copy(exec, node, *copy));
+    refuse_unless_followed(hooked, hooked.model().graphs.set_copy(exec, node, *copy));
   }
   return result;
 }
@@ -193,7 +193,7 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecMemsetNodeSetParams)>& ca
   const CUresult result =
       hooked.record_or_repeat([&] { return call.real(exec, node, params, context); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(hooked, hooked.session().graphs().set_memset(exec, node, *params));
+    refuse_unless_followed(hooked, hooked.model().graphs.set_memset(exec, node, *params));
   }
   return result;
 }
@@ -205,8 +205,8 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecBatchMemOpNodeSetParams)>
   if (hooked.passthrough()) return call.real(exec, node, params);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(exec, node, params); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(hooked, hooked.session().graphs().set_words(
-                                       exec, node, {params->paramArray, params->count}));
+    refuse_unless_followed(
+        hooked, hooked.model().graphs.set_words(exec, node, {params->paramArray, params->count}));
   }
   return result;
 }
@@ -217,7 +217,7 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecEventRecordNodeSetEvent)>
   if (hooked.passthrough()) return call.real(exec, node, event);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(exec, node, event); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(hooked, hooked.session().graphs().set_record(exec, node, event));
+    refuse_unless_followed(hooked, hooked.model().graphs.set_record(exec, node, event));
   }
   return result;
 }
@@ -226,11 +226,11 @@ namespace {
 template <class Real>
 CUresult set_child(HookedCall& hooked, CUgraphExec exec, CUgraphNode node, CUgraph child,
                    Real&& real) {
-  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
   const CUresult result = hooked.record_or_repeat([&] { return hosts.replaced(child, real); });
   if (result == CUDA_SUCCESS) {
     refuse_unless_followed(hooked,
-                           hooked.session().graphs().set_child(exec, node, child, hosts.take()));
+                           hooked.model().graphs.set_child(exec, node, child, hosts.take()));
   }
   return result;
 }
@@ -239,12 +239,11 @@ CUresult set_child(HookedCall& hooked, CUgraphExec exec, CUgraphNode node, CUgra
 template <class Real>
 CUresult set_host(HookedCall& hooked, CUgraphExec exec, CUgraphNode node,
                   const CUDA_HOST_NODE_PARAMS& params, Real&& real) {
-  auto callback = make_graph_callback(&hooked.session(), params);
+  auto callback = make_graph_callback(hooked.session().host_callbacks(), params);
   const CUDA_HOST_NODE_PARAMS ours{run_graph_callback, callback.get()};
   const CUresult result = hooked.record_or_repeat([&] { return real(ours); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(hooked,
-                           hooked.session().graphs().set_host(exec, node, std::move(callback)));
+    refuse_unless_followed(hooked, hooked.model().graphs.set_host(exec, node, std::move(callback)));
   }
   return result;
 }
@@ -272,7 +271,7 @@ CUresult graph_set_node(const Call<decltype(cuGraphExecNodeSetParams)>& call, CU
                         CUgraphNode node, CUgraphNodeParams* params) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(exec, node, params);
-  Graphs& graphs = hooked.session().graphs();
+  Graphs& graphs = hooked.model().graphs;
   auto real = [&] { return call.real(exec, node, params); };
   auto followed = [&](auto&& note) {
     const CUresult result = hooked.record_or_repeat(real);
@@ -321,7 +320,7 @@ CUresult graph_set_node(const Call<decltype(cuGraphNodeSetEnabled)>& call, CUgra
   hooked.check(enabled);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(exec, node, enabled); });
   if (result == CUDA_SUCCESS) {
-    refuse_unless_followed(hooked, hooked.session().graphs().set_enabled(exec, node, enabled != 0));
+    refuse_unless_followed(hooked, hooked.model().graphs.set_enabled(exec, node, enabled != 0));
   }
   return result;
 }
@@ -331,7 +330,7 @@ CUresult graph_exec_destroy(const Call<CUresult(CUgraphExec)>& call, CUgraphExec
   if (hooked.passthrough()) return call.real(exec);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(exec); });
   if (result == CUDA_SUCCESS) {
-    hooked.session().graphs().destroyed(exec);
+    hooked.model().graphs.destroyed(exec);
     drop_graph_memory(hooked);
   }
   return result;
@@ -342,7 +341,7 @@ namespace {
 class Brought {
  public:
   Brought(Session& session, CUgraphExec exec)
-      : session_(session), blocks_(session.graphs().brought_to_host(exec)) {}
+      : session_(session), blocks_(session.model().graphs.brought_to_host(exec)) {}
 
   void take_marks() {
     for (size_t i = 0; i < blocks_.size(); ++i) marks_.push_back(session_.take_progress_mark());
@@ -380,7 +379,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(exec, given);
   Session& session = hooked.session();
-  Graphs& graphs = session.graphs();
+  Graphs& graphs = session.model().graphs;
   const CUstream stream = hooked.stream(given);
   hooked.key.add(graphs.number(exec));
   auto real = [&] { return call.real(exec, given); };
@@ -400,7 +399,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
     for (CUevent event : graphs.events(exec)) (void)session.driver().cuEventRecord(event, stream);
     brought.remember();
     for (const GraphCallback* callback : graphs.callbacks(exec)) {
-      session.remember_callback({.plain = callback->function, .user = callback->user});
+      session.host_callbacks().remember({.plain = callback->function, .user = callback->user});
     }
     return recorded;
   }
@@ -428,7 +427,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
   }
   memory.launched();
   brought.defer();
-  session.graph_launched(graphs.callbacks(exec));
+  session.host_callbacks().launched(graphs.callbacks(exec));
   return result;
 }
 

@@ -10,6 +10,7 @@
 
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/services/fatal.h"
 
 namespace gpusnap::handle {
 
@@ -23,7 +24,7 @@ CUdevice device_of(Session& session, CUcontext context) {
 
 // Any context on that device; null: there is none.
 CUcontext context_on(Session& session, CUdevice device) {
-  for (const KnownContext& known : session.contexts().by_number()) {
+  for (const KnownContext& known : session.model().contexts.by_number()) {
     if (device_of(session, known.handle) == device) return known.handle;
   }
   return nullptr;
@@ -32,13 +33,14 @@ CUcontext context_on(Session& session, CUdevice device) {
 // Two nodes of a graph may have the same address, one after the other.
 void place_graph_memory(HookedCall& hooked, uint64_t address, uint64_t size, CUdevice device) {
   Session& session = hooked.session();
-  GraphMemoryPlaceholders& graph_memory_placeholders = session.graphs().graph_memory_placeholders();
+  GraphMemoryPlaceholders& graph_memory_placeholders =
+      session.model().graphs.graph_memory_placeholders();
   session.note_context();
   const CUcontext context = context_on(session, device);
   if (context == nullptr) cannot_place(address, size, "no context is on its device");
   const CurrentContext current(session.driver(), context);
   const RelaxedCapture relaxed(session.driver());
-  const Status status = session.placement().place(address, size);
+  const Status status = session.model().placement.place(address, size);
   if (!status.ok()) cannot_place(address, size, status.message());
   graph_memory_placeholders.note_memory(address, {size, device});
 }
@@ -49,17 +51,17 @@ CUresult stand_in(HookedCall& hooked, CUgraphNode* out, GraphMemoryPlaceholders:
                   uint64_t size, Add&& add) {
   Session& session = hooked.session();
   if (session.driver().cuGraphAddEmptyNode == nullptr) {
-    Session::fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
+    fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
   }
   hooked.repeat(add);
   if (node.allocates) {
     place_graph_memory(hooked, node.address, size, node.params.poolProps.location.id);
     for (const CUmemAccessDesc& access : node.accesses) {
       if (access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
-      session.placement().allow(access.location.id);
+      session.model().placement.allow(access.location.id);
     }
   }
-  session.graphs().graph_memory_placeholders().add(*out, std::move(node));
+  session.model().graphs.graph_memory_placeholders().add(*out, std::move(node));
   return CUDA_SUCCESS;
 }
 
@@ -101,14 +103,14 @@ CUresult add_free(HookedCall& hooked, CUgraphNode* out, CUgraph graph, CUdevicep
                   Real&& real, Add&& add) {
   if (!hooked.replaying()) {
     // The driver has no such memory, if it was allocated before the cut.
-    const bool ours = hooked.session().graphs().graph_memory_placeholders().has_memory(address);
+    const bool ours = hooked.model().graphs.graph_memory_placeholders().has_memory(address);
     const CUresult result = hooked.call_driver([&] { return ours ? add() : real(); });
     hooked.record(result);
     if (result == CUDA_SUCCESS && ours) {
       GraphMemoryPlaceholders::Node node;
       node.graph = graph;
       node.address = address;
-      hooked.session().graphs().graph_memory_placeholders().add(*out, std::move(node));
+      hooked.model().graphs.graph_memory_placeholders().add(*out, std::move(node));
     }
     return result;
   }
@@ -122,7 +124,7 @@ CUresult add_free(HookedCall& hooked, CUgraphNode* out, CUgraph graph, CUdevicep
 }  // namespace
 
 CUcontext context_of(Session& session, CUstream stream) {
-  CUcontext context = session.contexts().current();
+  CUcontext context = session.model().contexts.current();
   const bool special =
       stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   if (!special && session.driver().cuStreamGetCtx != nullptr) {
@@ -132,12 +134,12 @@ CUcontext context_of(Session& session, CUstream stream) {
 }
 
 bool LaunchedMemory::is_there(uint64_t address) const {
-  return step_.session().memory().at(address) != nullptr;
+  return step_.session().model().memory.at(address) != nullptr;
 }
 
 bool LaunchedMemory::is_refused() const {
   const GraphMemoryPlaceholders& graph_memory_placeholders =
-      step_.session().graphs().graph_memory_placeholders();
+      step_.session().model().graphs.graph_memory_placeholders();
   const bool taken = std::ranges::any_of(memory_.lasting, [&](const Graphs::Allocation& one) {
     return graph_memory_placeholders.has_memory(one.address) && !memory_.anew &&
            is_there(one.address);
@@ -163,7 +165,7 @@ void LaunchedMemory::before_launch() {
       range.address = one.address;
       range.size = one.size;
       range.context = context;
-      if (session.memory().insert(std::move(range))) added_.push_back(one.address);
+      if (session.model().memory.insert(std::move(range))) added_.push_back(one.address);
     }
   }
 }
@@ -193,7 +195,7 @@ void capture_stand_in(HookedCall& hooked, CUstream stream, GraphMemoryPlaceholde
   const Driver& driver = session.driver();
   if (driver.cuStreamGetCaptureInfo_v2 == nullptr ||
       driver.cuStreamUpdateCaptureDependencies == nullptr) {
-    Session::fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
+    fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
   }
   node.params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   node.params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE,
@@ -217,20 +219,22 @@ void capture_stand_in(HookedCall& hooked, CUstream stream, GraphMemoryPlaceholde
                                   : result;
   });
   node.graph = graph;
-  session.graphs().graph_memory_placeholders().add(added, std::move(node));
+  session.model().graphs.graph_memory_placeholders().add(added, std::move(node));
 }
 
 void drop_graph_memory(HookedCall& hooked) {
   Session& session = hooked.session();
-  GraphMemoryPlaceholders& graph_memory_placeholders = session.graphs().graph_memory_placeholders();
+  GraphMemoryPlaceholders& graph_memory_placeholders =
+      session.model().graphs.graph_memory_placeholders();
   std::vector<uint64_t> gone = graph_memory_placeholders.without_node();
   std::erase_if(gone, [&](uint64_t address) {
-    return session.graphs().allocates(address) || session.memory().at(address) != nullptr;
+    return session.model().graphs.allocates(address) ||
+           session.model().memory.at(address) != nullptr;
   });
   // Nothing can be waited for while a stream is captured: then it goes another time.
-  if (gone.empty() || session.contexts().is_capturing()) return;
+  if (gone.empty() || session.model().contexts.is_capturing()) return;
   const Driver& driver = session.driver();
-  for (const KnownContext& known : session.contexts().by_number()) {
+  for (const KnownContext& known : session.model().contexts.by_number()) {
     (void)hooked.unlocked([&] {
       const CurrentContext current(driver, known.handle);
       return driver.cuCtxSynchronize();
@@ -345,8 +349,9 @@ namespace {
 // What the driver does not count: it keeps what is used now apart from what there was.
 uint64_t stand_in_bytes(Session& session, CUdevice device, bool used_now) {
   uint64_t bytes = 0;
-  for (const auto& [address, memory] : session.graphs().graph_memory_placeholders().memory()) {
-    const bool counts = !used_now || session.memory().at(address) != nullptr;
+  for (const auto& [address, memory] :
+       session.model().graphs.graph_memory_placeholders().memory()) {
+    const bool counts = !used_now || session.model().memory.at(address) != nullptr;
     if (counts && memory.device == device) bytes += memory.size;
   }
   return bytes;

@@ -78,7 +78,7 @@ CUresult capture_free(HookedCall& hooked, CUdeviceptr address, CUstream stream, 
     capture_stand_in(hooked, stream, std::move(node), 0);
     return recorded;
   }
-  if (hooked.session().graphs().graph_memory_placeholders().has_memory(address)) {
+  if (hooked.model().graphs.graph_memory_placeholders().has_memory(address)) {
     GraphMemoryPlaceholders::Node node;
     node.address = address;
     capture_stand_in(hooked, stream, std::move(node), 0);

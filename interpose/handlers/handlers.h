@@ -52,7 +52,7 @@ CUresult capture_begin(const Call<CUresult(CUstream, A...)>& call, CUstream stre
   const CUstream meant = hooked.stream(stream);
   (hooked.check(args), ...);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(stream, args...); });
-  if (result == CUDA_SUCCESS) hooked.session().contexts().begin_capture(meant);
+  if (result == CUDA_SUCCESS) hooked.model().contexts.begin_capture(meant);
   return result;
 }
 
@@ -78,7 +78,7 @@ CUresult graph_instantiate(const Call<CUresult(CUgraphExec*, CUgraph, A...)>& ca
                            CUgraphExec* exec, CUgraph graph, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(exec, graph, args...);
-  HostNodes hosts(hooked.session().driver(), &hooked.session());
+  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
   const bool taken = is_taken(hooked, graph);
   const CUresult result = hooked.record_or_repeat([&] {
     return taken ? CUDA_ERROR_NOT_SUPPORTED
@@ -135,12 +135,12 @@ template <class... A>
 CUresult memset(const Call<CUresult(CUdeviceptr, A...)>& call, CUdeviceptr to, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(to, args...);
-  hooked.key.add(hooked.session().known(to));
+  hooked.key.add(hooked.model().known(to));
   (hooked.check(args), ...);
   if (hooked.asks_writes()) add_set(hooked.writes, to, args...);
   auto real = [&] { return call.real(to, args...); };
   constexpr bool kAsync = (std::same_as<A, CUstream> || ...);
-  if (!kAsync && hooked.session().host_memory().contains(to, 1)) {
+  if (!kAsync && hooked.model().host_memory.contains(to, 1)) {
     hooked.device_may_write(HookedCall::DeviceWrites::kBeforeReturn);
     return hooked.record_sync(false, real);
   }
@@ -157,7 +157,7 @@ CUresult sync_context(const Call<CUresult(A...)>& call, A... args) {
     // What went wrong is the driver's to tell.
     return work.finish(hooked.session().driver()) ? CUDA_SUCCESS : call.real(args...);
   });
-  if (work.legacy != nullptr) hooked.session().contexts().give_mark(work.legacy);
+  if (work.legacy != nullptr) hooked.model().contexts.give_mark(work.legacy);
   return result;
 }
 

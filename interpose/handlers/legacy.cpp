@@ -13,9 +13,9 @@ template <class F, class Note, class... A>
 CUresult follow_setting(const Call<F>& call, CUfunction function, Note&& note, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(function, args...);
-  hooked.key.add(hooked.session().modules().function(function));
+  hooked.key.add(hooked.model().modules.function(function));
   const CUresult result = hooked.record_or_repeat([&] { return call.real(function, args...); });
-  if (result == CUDA_SUCCESS) note(hooked.session().legacy_launches()[function]);
+  if (result == CUDA_SUCCESS) note(hooked.model().legacy_launches[function]);
   return result;
 }
 
@@ -30,7 +30,7 @@ CUresult follow_legacy_launch(const Call<F>& call, CUfunction function, unsigned
                               unsigned height, CUstream stream, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(function, args...);
-  auto& launches = hooked.session().legacy_launches();
+  auto& launches = hooked.model().legacy_launches;
   const auto found = launches.find(function);
   auto real = [&] { return call.real(function, args...); };
   // Nothing has been set: then the driver has nothing to launch it with, but where it needs

@@ -3,6 +3,7 @@
 // program's that is called within a call that is hooked ends checkpointing.
 
 #include "interpose/handlers/handlers.h"
+#include "interpose/services/fatal.h"
 
 namespace gpusnap::handle {
 
@@ -47,7 +48,7 @@ CUresult log_dump(const Call<decltype(cuLogsDumpToMemory)>& call, CUlogIterator*
     if (size != nullptr) *size = 0;
     if (recorded != CUDA_SUCCESS) return recorded;
     const size_t bytes = hooked.entry().answer.size();
-    if (bytes >= room) Session::fatal(kExitDamaged, "the replay journal has too long a log");
+    if (bytes >= room) fatal(kExitDamaged, "the replay journal has too long a log");
     hooked.take_answer(buffer, bytes);
     buffer[bytes] = '\0';
     *size = bytes;

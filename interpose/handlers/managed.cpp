@@ -11,7 +11,7 @@ uint64_t hash_of(Session& session, const CUdeviceptr* addresses, const size_t* s
                  size_t count) {
   uint64_t hash = count;
   if (addresses == nullptr || sizes == nullptr) return hash;
-  for (size_t i = 0; i < count; ++i) mix(hash, {session.known(addresses[i]), sizes[i]});
+  for (size_t i = 0; i < count; ++i) mix(hash, {session.model().known(addresses[i]), sizes[i]});
   return hash;
 }
 
@@ -57,7 +57,7 @@ CUresult prefetch(const Call<decltype(cuMemPrefetchAsync)>& call, CUdeviceptr ad
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(address, size, device, stream);
   (void)hooked.stream(stream);
-  hooked.key.add(hooked.session().known(address), size, static_cast<uint64_t>(device));
+  hooked.key.add(hooked.model().known(address), size, static_cast<uint64_t>(device));
   return hooked.record_or_skip([&] { return call.real(address, size, device, stream); });
 }
 
@@ -66,7 +66,7 @@ CUresult prefetch(const Call<decltype(cuMemPrefetchAsync_v2)>& call, CUdeviceptr
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(address, size, location, flags, stream);
   (void)hooked.stream(stream);
-  hooked.key.add(hooked.session().known(address), size, static_cast<uint64_t>(location.type),
+  hooked.key.add(hooked.model().known(address), size, static_cast<uint64_t>(location.type),
                  static_cast<uint64_t>(location.id), flags);
   return hooked.record_or_skip([&] { return call.real(address, size, location, flags, stream); });
 }

@@ -7,13 +7,14 @@
 #include "interpose/handlers/graph_memory.h"
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/services/fatal.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {
 
 [[noreturn]] void cannot_place(uint64_t recorded, uint64_t size, const std::string& why) {
-  Session::fatal(kExitImpossible, "the memory that was at " + range_text(recorded, size) +
-                                      " cannot be had there: " + why);
+  fatal(kExitImpossible,
+        "the memory that was at " + range_text(recorded, size) + " cannot be had there: " + why);
 }
 
 void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind,
@@ -25,27 +26,27 @@ void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind 
   range.kind = kind;
   range.of_pool = of_pool;
   range.identity = session.identify();
-  range.context = reinterpret_cast<uint64_t>(session.contexts().current());
-  session.memory().insert(std::move(range));
+  range.context = reinterpret_cast<uint64_t>(session.model().contexts.current());
+  session.model().memory.insert(std::move(range));
   if (kind == MemoryKind::kManaged || kind == MemoryKind::kPinned) {
-    session.host_memory().add(address, size);
+    session.model().host_memory.add(address, size);
   }
 }
 
 uint64_t erase_range(Session& session, uint64_t address) {
-  const MemoryRange* range = session.memory().at(address);
+  const MemoryRange* range = session.model().memory.at(address);
   if (range == nullptr) return 0;
   const uint64_t size = range->size;
-  if (range->shared) session.shared_memory().withdraw(address);
+  if (range->shared) session.model().shared_memory.withdraw(address);
   session.forget_pending(address, size);
-  session.memory().erase(address);
-  session.host_memory().remove(address);
+  session.model().memory.erase(address);
+  session.model().host_memory.remove(address);
   return size;
 }
 
 void end_placed(HookedCall& hooked, uint64_t address) {
   const Driver& driver = hooked.session().driver();
-  const auto unused = hooked.session().placement().free(address);
+  const auto unused = hooked.model().placement.free(address);
   // Unmapping waits for all that is queued: host functions, too, which take the session's lock.
   (void)hooked.unlocked([&] {
     for (const MappedMemory& memory : unused) unmap_memory(driver, memory);
@@ -69,8 +70,8 @@ CUresult wait_for_users(Session& session, CUcontext context) {
 
 // The context of an allocation; the current one, where it is not known.
 CUcontext context_at(Session& session, uint64_t address) {
-  const MemoryRange* range = session.memory().at(address);
-  return range == nullptr ? session.contexts().current()
+  const MemoryRange* range = session.model().memory.at(address);
+  return range == nullptr ? session.model().contexts.current()
                           : reinterpret_cast<CUcontext>(range->context);
 }
 
@@ -78,7 +79,7 @@ CUcontext context_at(Session& session, uint64_t address) {
 void place_device(Session& session, CUdeviceptr* address, uint64_t recorded, uint64_t size) {
   if (*address == recorded) return;
   (void)session.driver().cuMemFree_v2(*address);
-  const Status status = session.placement().place(recorded, size);
+  const Status status = session.model().placement.place(recorded, size);
   if (!status.ok()) cannot_place(recorded, size, status.message());
   *address = recorded;
 }
@@ -93,7 +94,7 @@ void place_pinned(Session& session, void** memory, uint64_t recorded, uint64_t s
   const CUresult result = session.driver().cuMemHostRegister_v2(
       got, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
   if (result != CUDA_SUCCESS) cannot_place(recorded, size, error_name(session.driver(), result));
-  session.note_placed_pinned(recorded, size);
+  session.model().placed_pinned[recorded] = size;
   *memory = got;
 }
 
@@ -131,14 +132,14 @@ CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
                        const std::function<CUresult(Session&, CUcontext)>& wait) {
   Session* const session = Session::enter_for_placed(address);
   if (session == nullptr) return real();
-  const bool is_whole = session->placement().owns(address);
+  const bool is_whole = session->model().placement.owns(address);
   const CUcontext context = context_at(*session, address);
   session->release();
   if (!is_whole) return real();
   const CUresult result = wait(*session, context);
   session->acquire();
   (void)erase_range(*session, address);
-  const auto unused = session->placement().free(address);
+  const auto unused = session->model().placement.free(address);
   session->release();
   for (const MappedMemory& memory : unused) unmap_memory(session->driver(), memory);
   return result;
@@ -218,13 +219,13 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
         address, [&] { return call.real(address); }, wait_for_users);
   }
   Session& session = hooked.session();
-  hooked.key.add(session.known(address));
+  hooked.key.add(session.model().known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
   const CUcontext context = context_at(session, address);
   const uint64_t size = free_range(hooked, address);
   // Of a graph that goes on using it: it stays.
-  const bool of_graph = session.graphs().graph_memory_placeholders().has_memory(address);
-  const bool placed = session.placement().owns(address);
+  const bool of_graph = session.model().graphs.graph_memory_placeholders().has_memory(address);
+  const bool placed = session.model().placement.owns(address);
   auto real = [&] {
     if (of_graph && size == 0) return CUDA_ERROR_INVALID_VALUE;
     return placed ? wait_for_users(session, context) : call.real(address);
@@ -275,8 +276,10 @@ CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>&
   SharedMemory::Extent extent;
   if (shared != nullptr) extent = shared->mapped_around(address);
   Session* const session = off ? Session::enter_for_placed(address) : &hooked.session();
-  const MemoryRange* const range = session == nullptr ? nullptr : session->memory().find(address);
-  if (range != nullptr && session->is_placed(*range)) extent = {range->address, range->size};
+  const MemoryRange* const range =
+      session == nullptr ? nullptr : session->model().memory.find(address);
+  if (range != nullptr && session->model().is_placed(*range))
+    extent = {range->address, range->size};
   if (off && session != nullptr) session->release();
   if (extent.size != 0 && base != nullptr) *base = extent.address;
   if (extent.size != 0 && size != nullptr) *size = extent.size;
@@ -312,10 +315,10 @@ CUresult free_pinned_when_off(void* memory, Real&& real) {
   const auto address = reinterpret_cast<uint64_t>(memory);
   Session* const session = Session::enter_for_placed(address);
   if (session == nullptr) return real();
-  const uint64_t placed = session->placed_pinned(address);
+  const uint64_t placed = session->model().size_of_placed_pinned(address);
   const CUcontext context = context_at(*session, address);
   if (placed != 0) (void)erase_range(*session, address);
-  session->forget_placed_pinned(address);
+  session->model().placed_pinned.erase(address);
   session->release();
   return placed == 0 ? real() : free_placed_pinned(*session, context, memory, placed);
 }
@@ -326,14 +329,14 @@ CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
   if (hooked.passthrough()) return free_pinned_when_off(memory, [&] { return call.real(memory); });
   Session& session = hooked.session();
   const auto address = reinterpret_cast<uint64_t>(memory);
-  hooked.key.add(session.known(address));
-  const uint64_t placed = session.placed_pinned(address);
+  hooked.key.add(session.model().known(address));
+  const uint64_t placed = session.model().size_of_placed_pinned(address);
   const CUcontext context = context_at(session, address);
   auto real = [&] {
     return placed == 0 ? call.real(memory) : free_placed_pinned(session, context, memory, placed);
   };
   const uint64_t size = free_range(hooked, address);
-  session.forget_placed_pinned(address);
+  session.model().placed_pinned.erase(address);
   return give_back(hooked, address, size, real);
 }
 
@@ -382,7 +385,7 @@ CUresult host_unregister(const Call<CUresult(void*)>& call, void* memory) {
   if (hooked.passthrough()) return call.real(memory);
   Session& session = hooked.session();
   const auto address = reinterpret_cast<uint64_t>(memory);
-  hooked.key.add(session.known(address));
+  hooked.key.add(session.model().known(address));
   // After the call: the memory stays the program's, what the device brought is looked at once more.
   const CUresult result = give_back(hooked, address, 0, [&] { return call.real(memory); });
   if (result == CUDA_SUCCESS) erase_range(session, address);
@@ -398,7 +401,7 @@ CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call,
     const CUresult result = hooked.call_driver([&] { return call.real(out, memory, flags); });
     if (result == CUDA_SUCCESS) {
       if (*out != reinterpret_cast<uint64_t>(memory)) {
-        hooked.session().host_memory().has_other_address(reinterpret_cast<uint64_t>(memory));
+        hooked.model().host_memory.has_other_address(reinterpret_cast<uint64_t>(memory));
       }
       hooked.record_answer(result, out, sizeof *out);
     } else {
@@ -415,7 +418,7 @@ CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call,
     cannot_place(before, 1, "the device sees that host memory at " + hex_text(*out) + " now");
   }
   if (*out != reinterpret_cast<uint64_t>(memory)) {
-    hooked.session().host_memory().has_other_address(reinterpret_cast<uint64_t>(memory));
+    hooked.model().host_memory.has_other_address(reinterpret_cast<uint64_t>(memory));
   }
   return recorded;
 }

@@ -51,7 +51,7 @@ void repeat_for(HookedCall& hooked, Pointer* out, uint64_t recorded,
     if ((uint64_t)*out == recorded) {
       surplus.keep(other, memory);
     } else {
-      hooked.session().release_memory(other, memory.kind);
+      hooked.model().release_memory(other, memory.kind);
     }
   }
 }

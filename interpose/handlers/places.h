@@ -8,9 +8,9 @@ namespace gpusnap::handle {
 enum class Side : uint8_t { kDevice, kShared, kHost };  // the device's, of both, the host's alone
 
 inline Side side_of(Session& session, uint64_t address) {
-  const MemoryRange* range = session.memory().find(address);
+  const MemoryRange* range = session.model().memory.find(address);
   if (range != nullptr) return is_on_device(range->kind) ? Side::kDevice : Side::kShared;
-  return session.is_device_address(address) ? Side::kDevice : Side::kHost;
+  return session.model().is_device_address(address) ? Side::kDevice : Side::kHost;
 }
 
 inline void mix(uint64_t& hash, std::initializer_list<uint64_t> words) {

@@ -53,11 +53,11 @@ void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, ui
   if (*address == recorded || ask_again(session.driver(), address, recorded, size, stream, real)) {
     return;
   }
-  Status status = session.placement().place(recorded, size);
+  Status status = session.model().placement.place(recorded, size);
   if (!status.ok()) {
     // What the pool keeps for later may lie there.
     empty_pool(session.driver(), pool, stream);
-    status = session.placement().place(recorded, size);
+    status = session.model().placement.place(recorded, size);
   }
   if (!status.ok()) cannot_place(recorded, size, status.message());
   *address = recorded;
@@ -73,7 +73,7 @@ CUresult give_ordered(HookedCall& hooked, CUdeviceptr* out, uint64_t size, CUmem
   // The memory is on the stream's device, whatever is current.
   const CurrentContext current(hooked.session().driver(), context_of(hooked.session(), stream));
   const auto first_repeatable = [&] {
-    hooked.session().pool_reuse().make_repeatable(pool);
+    hooked.model().pool_reuse.make_repeatable(pool);
     return real();
   };
   return give(
@@ -112,11 +112,11 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
         [&](Session& session, CUcontext) { return session.driver().cuStreamSynchronize(stream); });
   }
   Session& session = hooked.session();
-  hooked.key.add(session.known(address));
+  hooked.key.add(session.model().known(address));
   // Of a graph that goes on using it.
-  const bool of_graph = session.graphs().graph_memory_placeholders().has_memory(address);
-  const bool placed = !of_graph && session.placement().owns(address);
-  const bool there = session.memory().at(address) != nullptr;
+  const bool of_graph = session.model().graphs.graph_memory_placeholders().has_memory(address);
+  const bool placed = !of_graph && session.model().placement.owns(address);
+  const bool there = session.model().memory.at(address) != nullptr;
   auto real = [&] {
     if (of_graph) return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     // What still runs in the stream may use memory that is ours to give back.
@@ -149,7 +149,7 @@ CUresult pool_set(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>
   int off = 0;
   const CUresult result = hooked.unlocked([&] { return call.real(pool, attribute, &off); });
   if (result == CUDA_SUCCESS) {
-    hooked.session().pool_reuse().wish(pool, *static_cast<const int*>(value));
+    hooked.model().pool_reuse.wish(pool, *static_cast<const int*>(value));
   }
   return result;
 }
@@ -157,7 +157,7 @@ CUresult pool_set(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>
 CUresult pool_destroy(const Call<CUresult(CUmemoryPool)>& call, CUmemoryPool pool) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(pool);
-  hooked.session().pool_reuse().forget(pool);
+  hooked.model().pool_reuse.forget(pool);
   return hooked.unlocked([&] { return call.real(pool); });
 }
 
@@ -176,7 +176,7 @@ CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>
   }
   const CUresult result = hooked.call_driver([&] { return call.real(pool, attribute, value); });
   if (result == CUDA_SUCCESS && attribute == PoolReuse::kOurs) {
-    *static_cast<int*>(value) = hooked.session().pool_reuse().wished(pool);
+    *static_cast<int*>(value) = hooked.model().pool_reuse.wished(pool);
   }
   if (result == CUDA_SUCCESS) {
     hooked.record_answer(result, value, bytes);
@@ -194,7 +194,7 @@ CUresult pool_access(const Call<CUresult(CUmemoryPool, const CUmemAccessDesc*, s
   const CUresult result = hooked.record_or_repeat([&] { return call.real(pool, accesses, count); });
   for (size_t i = 0; result == CUDA_SUCCESS && i < count; ++i) {
     if (accesses[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
-    hooked.session().placement().allow(accesses[i].location.id);
+    hooked.model().placement.allow(accesses[i].location.id);
   }
   return result;
 }

@@ -9,6 +9,7 @@
 
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
+#include "interpose/services/fatal.h"
 #include "interpose/text.h"
 
 namespace gpusnap::handle {
@@ -42,12 +43,12 @@ CUresult share_when_off(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemH
                         CUdeviceptr address) {
   Session* const session = Session::enter_for_placed(address);
   if (session == nullptr) return call.real(out, address);
-  const MemoryRange range = *session->memory().find(address);
-  const auto pieces = session->placement().pieces(range.address);
-  session->memory().set_shared(range.address);
+  const MemoryRange range = *session->model().memory.find(address);
+  const auto pieces = session->model().placement.pieces(range.address);
+  session->model().memory.set_shared(range.address);
   session->release();
   if (pieces.empty() || out == nullptr) return call.real(out, address);
-  const auto handle = session->shared_memory().offer(range.address, range.size, pieces);
+  const auto handle = session->model().shared_memory.offer(range.address, range.size, pieces);
   if (handle.ok()) *out = handle.value();
   return handle.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -55,7 +56,7 @@ CUresult share_when_off(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemH
 void insert_imported(Session& session, const Where& where) {
   session.note_sharing();
   // It is there where it was opened before.
-  if (session.memory().at(where.address) == nullptr) {
+  if (session.model().memory.at(where.address) == nullptr) {
     insert_range(session, where.address, where.size, MemoryKind::kImported);
   }
 }
@@ -66,17 +67,17 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
   HookedCall hooked(call);
   if (hooked.passthrough()) return share_when_off(call, out, address);
   Session& session = hooked.session();
-  hooked.key.add(session.known(address));
+  hooked.key.add(session.model().known(address));
   const auto real = [&] { return call.real(out, address); };
   if (!session.may_share()) return hooked.record_or_refuse(name_with(call, kOutsideOfJob), real);
-  const MemoryRange* const range = session.memory().find(address);
+  const MemoryRange* const range = session.model().memory.find(address);
   const Where where = range == nullptr ? Where{} : Where{range->address, range->size};
   const bool known = range != nullptr && range->kind == MemoryKind::kDevice && out != nullptr;
   // Its next write may be another process's, which tells nobody.
   known ? hooked.writes.add_range_of(where.address) : hooked.writes.add_nothing();
-  const bool placed = known && session.placement().owns(where.address);
-  const auto pieces = session.placement().pieces(where.address);
-  SharedMemory& shared = session.shared_memory();
+  const bool placed = known && session.model().placement.owns(where.address);
+  const auto pieces = session.model().placement.pieces(where.address);
+  SharedMemory& shared = session.model().shared_memory;
   std::string why;
   const auto made = [&] {
     if (!placed) {
@@ -96,10 +97,9 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
     if (recorded != CUDA_SUCCESS) return recorded;
     const CUresult result = hooked.unlocked(made);
     if (result != CUDA_SUCCESS) {
-      Session::fatal(kExitImpossible,
-                     "device memory " + range_text(where.address, where.size) +
-                         " cannot be shared again: " +
-                         (why.empty() ? error_name(session.driver(), result) : why));
+      fatal(kExitImpossible, "device memory " + range_text(where.address, where.size) +
+                                 " cannot be shared again: " +
+                                 (why.empty() ? error_name(session.driver(), result) : why));
     }
   } else {
     const CUresult result = hooked.call_driver(made);
@@ -110,7 +110,7 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
     hooked.record(result);
     if (result != CUDA_SUCCESS) return result;
   }
-  session.memory().set_shared(where.address);
+  session.model().memory.set_shared(where.address);
   session.note_sharing();
   return CUDA_SUCCESS;
 }
@@ -132,7 +132,7 @@ CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>
   SharedMemory::Opened opened;
   const auto open_at = [&](uint64_t wanted) {
     if (!ours) return call.real(out, handle, flags);
-    opened = opened_by_us(session.shared_memory(), *ours, wanted, out, flags, call.real);
+    opened = opened_by_us(session.model().shared_memory, *ours, wanted, out, flags, call.real);
     return opened.result;
   };
   if (!session.may_share()) {
@@ -190,8 +190,8 @@ CUresult share_close(const Call<decltype(cuIpcCloseMemHandle)>& call, CUdevicept
     return shared == nullptr ? call.real(address) : close_in(*shared);
   }
   Session& session = hooked.session();
-  hooked.key.add(session.known(address));
-  const auto made = [&] { return close_in(session.shared_memory()); };
+  hooked.key.add(session.model().known(address));
+  const auto made = [&] { return close_in(session.model().shared_memory); };
   CUresult result;
   if (hooked.replaying()) {
     result = hooked.match_next_entry();
@@ -204,9 +204,9 @@ CUresult share_close(const Call<decltype(cuIpcCloseMemHandle)>& call, CUdevicept
     hooked.record_visible(result, false, nullptr);
     order.end_free(address);
   }
-  const MemoryRange* const range = session.memory().at(address);
+  const MemoryRange* const range = session.model().memory.at(address);
   if (result == CUDA_SUCCESS && last && range != nullptr && range->kind == MemoryKind::kImported) {
-    session.memory().erase(address);
+    session.model().memory.erase(address);
   }
   return result;
 }

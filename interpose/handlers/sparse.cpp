@@ -16,24 +16,24 @@ namespace {
 template <class Array, class Ask>
 void note_tiles(HookedCall& hooked, Array array, Ask&& ask) {
   Session& session = hooked.session();
-  const uint32_t number = session.arrays().number_of(array);
-  const auto context = reinterpret_cast<uint64_t>(session.contexts().current());
+  const uint32_t number = session.model().arrays.number_of(array);
+  const auto context = reinterpret_cast<uint64_t>(session.model().contexts.current());
   CUDA_ARRAY_SPARSE_PROPERTIES found{};
   const CUresult result = hooked.unlocked([&] { return ask(&found); });
   if (result != CUDA_SUCCESS) return session.refuse("a sparse array of which no tiles are told");
   const auto& tile = found.tileExtent;
-  session.tile_pools().tiles.add(number, {tile.width, tile.height, tile.depth}, context);
+  session.model().tile_pools.tiles.add(number, {tile.width, tile.height, tile.depth}, context);
 }
 
 uint32_t array_number(Session& session, const CUarrayMapInfo& info) {
   return info.resourceType == CU_RESOURCE_TYPE_ARRAY
-             ? session.arrays().number_of(info.resource.array)
-             : session.arrays().number_of(info.resource.mipmap);
+             ? session.model().arrays.number_of(info.resource.array)
+             : session.model().arrays.number_of(info.resource.mipmap);
 }
 
 uint64_t pool_number(Session& session, const CUarrayMapInfo& info) {
   if (info.memOperationType != CU_MEM_OPERATION_TYPE_MAP) return 0;
-  const TilePool* pool = session.tile_pools().find(info.memHandle.memHandle);
+  const TilePool* pool = session.model().tile_pools.find(info.memHandle.memHandle);
   return pool == nullptr ? 0 : pool->number;
 }
 
@@ -56,7 +56,7 @@ void add_info(Session& session, const CUarrayMapInfo& info, uint64_t& hash) {
 
 // False: it is not known what was mapped where.
 bool note_info(Session& session, const CUarrayMapInfo& info) {
-  TileMap& tiles = session.tile_pools().tiles;
+  TileMap& tiles = session.model().tile_pools.tiles;
   const uint32_t array = array_number(session, info);
   const uint64_t pool = pool_number(session, info);
   if (!tiles.has(array)) return false;
@@ -83,9 +83,9 @@ void add_pool(Session& session, CUmemGenericAllocationHandle handle, size_t size
   for (size_t i = 0; i < windows.size(); ++i) {
     CUDA_ARRAY3D_DESCRIPTOR shape = TilePools::window_shape(size, i);
     shape.Flags = 0;  // it holds what it shows
-    session.arrays().add(windows[i], shape, context);
+    session.model().arrays.add(windows[i], shape, context);
   }
-  session.tile_pools().add(handle, context, std::move(windows));
+  session.model().tile_pools.add(handle, context, std::move(windows));
 }
 }  // namespace
 
@@ -116,20 +116,20 @@ CUresult create_tile_pool(HookedCall& hooked, const Call<decltype(cuMemCreate)>&
 
   session.note_context();
   const int device = properties.location.id;
-  const CUcontext context = session.contexts().on_device(device);
+  const CUcontext context = session.model().contexts.on_device(device);
   std::vector<CUarray> windows;
   Status status(Code::kUnsupported, "there is no context on its device");
   if (context != nullptr) {
     (void)hooked.unlocked([&] {
       return with_room(session, [&] {
-        status = session.tile_pools().open(*out, size, device, context, &windows);
+        status = session.model().tile_pools.open(*out, size, device, context, &windows);
         return status.code() == Code::kNoSpace ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
       });
     });
   }
   // Another thread may have ended the recording.
   if (session.mode() == Session::Mode::kOff) {
-    if (status.ok()) session.tile_pools().close(context, windows);
+    if (status.ok()) session.model().tile_pools.close(context, windows);
     return result;
   }
   if (!status.ok()) {
@@ -146,7 +146,7 @@ CUresult release_tile_pool(HookedCall& hooked, const Call<decltype(cuMemRelease)
   hooked.key.add(number);
   hooked.writes.add_nothing();  // what it holds is in our copies
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(handle); });
-  TilePool* const pool = hooked.session().tile_pools().numbered(number);
+  TilePool* const pool = hooked.model().tile_pools.numbered(number);
   if (result != CUDA_SUCCESS || pool == nullptr) return result;
   pool->held = false;
   end_tile_pools(hooked);
@@ -169,13 +169,13 @@ void note_sparse(HookedCall& hooked, CUmipmappedArray array) {
 
 void end_tile_pools(HookedCall& hooked) {
   Session& session = hooked.session();
-  const std::vector<TilePool> ended = session.tile_pools().take_ended();
+  const std::vector<TilePool> ended = session.model().tile_pools.take_ended();
   if (ended.empty()) return;
   for (const TilePool& pool : ended) {
-    for (CUarray window : pool.windows) session.arrays().remove(window);
+    for (CUarray window : pool.windows) session.model().arrays.remove(window);
   }
   (void)hooked.unlocked([&] {
-    for (const TilePool& pool : ended) session.tile_pools().close(pool.context, pool.windows);
+    for (const TilePool& pool : ended) session.model().tile_pools.close(pool.context, pool.windows);
     return CUDA_SUCCESS;
   });
 }

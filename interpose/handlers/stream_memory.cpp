@@ -43,7 +43,7 @@ CUresult follow_wait(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned)
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(stream, address, value, flags);
   const CUstream on = hooked.stream(stream);
-  hooked.key.add(hooked.session().known(address), value, flags);
+  hooked.key.add(hooked.model().known(address), value, flags);
   return waited(hooked, on, [&] { return call.real(stream, address, value, flags); });
 }
 
@@ -53,7 +53,7 @@ CUresult follow_write(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(stream, address, value, flags);
   (void)hooked.stream(stream);
-  hooked.key.add(hooked.session().known(address), value, flags);
+  hooked.key.add(hooked.model().known(address), value, flags);
   auto real = [&] { return call.real(stream, address, value, flags); };
   // A node of a graph is looked at when that is instantiated.
   if (hooked.captured()) return hooked.record_or_repeat(real);
@@ -91,7 +91,7 @@ const char* look_at(HookedCall& hooked, std::span<const CUstreamBatchMemOpParams
     const bool wide =
         operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
     mix(hash,
-        {hooked.session().known(address), wide ? value : static_cast<cuuint32_t>(value), flags});
+        {hooked.model().known(address), wide ? value : static_cast<cuuint32_t>(value), flags});
     if (is_wait(one)) continue;
     if (is_seen_by_host(hooked.session(), address)) not_followed = kSeenByHost;
     hooked.writes.add(address, wide ? sizeof(cuuint64_t) : sizeof(cuuint32_t));

@@ -48,7 +48,7 @@ CUresult given_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& 
 }
 
 uint64_t number_of(Session& session, CUmemGenericAllocationHandle handle) {
-  const PhysicalMemory* memory = session.physical().find(handle);
+  const PhysicalMemory* memory = session.model().physical.find(handle);
   return memory == nullptr ? 0 : memory->number;
 }
 
@@ -56,11 +56,11 @@ uint64_t number_of(Session& session, CUmemGenericAllocationHandle handle) {
 // snapshot has what it needs of it.
 void end_physical(HookedCall& hooked, uint64_t number) {
   Session& session = hooked.session();
-  const PhysicalMemory* found = session.physical().numbered(number);
+  const PhysicalMemory* found = session.model().physical.numbered(number);
   // Ours have gone already where no more checkpoints are taken.
   if (found == nullptr || !found->ended() || session.mode() == Session::Mode::kOff) return;
   const PhysicalMemory memory = *found;
-  session.physical().erase(number);
+  session.model().physical.erase(number);
   const bool asked = session.snapshot_pending() && !hooked.replaying();
   (void)hooked.unlocked([&] {
     const RelaxedCapture relaxed(session.driver());
@@ -69,11 +69,11 @@ void end_physical(HookedCall& hooked, uint64_t number) {
       all.add_range_of(memory.address);
       session.before_write(all, nullptr, Hold::kHost, true);
     }
-    session.shadow_mappings().unmap(memory.address, memory.size);
+    session.model().shadow_mappings.unmap(memory.address, memory.size);
     return CUDA_SUCCESS;
   });
-  session.memory().erase(memory.address);
-  session.shadow_mappings().give_back(memory.address, memory.size);
+  session.model().memory.erase(memory.address);
+  session.model().shadow_mappings.give_back(memory.address, memory.size);
 }
 
 // Maps what the program has just made at an address of ours, in a replay at the one that it had.
@@ -81,7 +81,7 @@ Result<ShadowMappings::Place> map_own(HookedCall& hooked, CUmemGenericAllocation
                                       size_t size, int device,
                                       const ShadowMappings::Place* wanted) {
   Session& session = hooked.session();
-  ShadowMappings& own = session.shadow_mappings();
+  ShadowMappings& own = session.model().shadow_mappings;
   const auto outside = [&](auto&& call) {
     return hooked.unlocked([&] {
       const RelaxedCapture relaxed(session.driver());
@@ -105,11 +105,11 @@ void insert_physical(Session& session, CUmemGenericAllocationHandle handle, uint
   range.address = address;
   range.size = size;
   range.kind = MemoryKind::kPhysical;
-  range.module = session.physical().add(handle, address, size).number;
+  range.module = session.model().physical.add(handle, address, size).number;
   session.note_context();
-  range.context = reinterpret_cast<uint64_t>(session.contexts().on_device(device));
+  range.context = reinterpret_cast<uint64_t>(session.model().contexts.on_device(device));
   range.device = device;
-  session.memory().insert(std::move(range));
+  session.model().memory.insert(std::move(range));
 }
 
 bool is_device_memory(const CUmemAllocationProp* properties) {
@@ -144,7 +144,7 @@ CUresult address_reserve(const Call<decltype(cuMemAddressReserve)>& call, CUdevi
     const uint64_t address = *out;
     hooked.record_answer(result, &address, sizeof address);
   }
-  session.memory().add_space(*out, size);
+  session.model().memory.add_space(*out, size);
   return CUDA_SUCCESS;
 }
 
@@ -155,7 +155,7 @@ CUresult address_free(const Call<decltype(cuMemAddressFree)>& call, CUdeviceptr 
   hooked.key.add(address, size);
   return given_back(
       hooked, address, size, [&] { return call.real(address, size); },
-      [&] { hooked.session().memory().remove_space(address); });
+      [&] { hooked.model().memory.remove_space(address); });
 }
 
 CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAllocationHandle* out,
@@ -196,7 +196,7 @@ CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAl
   const auto own = map_own(hooked, *out, size, device, nullptr);
   // Another thread may have ended the recording.
   if (session.mode() == Session::Mode::kOff) {
-    if (own.ok()) session.shadow_mappings().unmap(own->address, size);
+    if (own.ok()) session.model().shadow_mappings.unmap(own->address, size);
     return result;
   }
   if (!own.ok()) {
@@ -214,14 +214,14 @@ CUresult physical_release(const Call<decltype(cuMemRelease)>& call,
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(handle);
   Session& session = hooked.session();
-  if (const TilePool* pool = session.tile_pools().find(handle)) {
+  if (const TilePool* pool = session.model().tile_pools.find(handle)) {
     return release_tile_pool(hooked, call, handle, pool->number);
   }
   const uint64_t number = number_of(session, handle);
   hooked.key.add(number);
   hooked.writes.add_nothing();  // until it is known to end
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(handle); });
-  PhysicalMemory* memory = session.physical().numbered(number);
+  PhysicalMemory* memory = session.model().physical.numbered(number);
   if (result != CUDA_SUCCESS || memory == nullptr) return result;
   --memory->references;
   end_physical(hooked, number);
@@ -234,15 +234,15 @@ CUresult physical_retain(const Call<decltype(cuMemRetainAllocationHandle)>& call
   if (hooked.passthrough()) return call.real(out, address);
   Session& session = hooked.session();
   const auto at = reinterpret_cast<uint64_t>(address);
-  hooked.key.add(session.known(at));
+  hooked.key.add(session.model().known(at));
   const CUresult result = hooked.record_or_repeat([&] { return call.real(out, address); });
   if (result != CUDA_SUCCESS) return result;
-  const MemoryRange* view = session.memory().find(at);
+  const MemoryRange* view = session.model().memory.find(at);
   PhysicalMemory* memory = view == nullptr || view->kind != MemoryKind::kView
                                ? nullptr
-                               : session.physical().numbered(view->module);
+                               : session.model().physical.numbered(view->module);
   if (memory != nullptr) {
-    session.physical().retained(*memory, *out);
+    session.model().physical.retained(*memory, *out);
   } else {
     session.refuse("cuMemRetainAllocationHandle of memory that no cuMemMap has mapped");
   }
@@ -260,7 +260,7 @@ CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr address,
   const CUresult result = made_at(hooked, address, size,
                                   [&] { return call.real(address, size, offset, handle, flags); });
   if (result != CUDA_SUCCESS || session.mode() == Session::Mode::kOff) return result;
-  PhysicalMemory* memory = session.physical().numbered(number);
+  PhysicalMemory* memory = session.model().physical.numbered(number);
   if (memory == nullptr) {
     session.refuse("cuMemMap of memory that no cuMemCreate has made");
     return result;
@@ -272,7 +272,7 @@ CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr address,
   view.kind = MemoryKind::kView;
   view.module = number;
   view.origin = memory->address + offset;
-  session.memory().insert(std::move(view));
+  session.model().memory.insert(std::move(view));
   return result;
 }
 
@@ -285,9 +285,9 @@ CUresult physical_unmap(const Call<decltype(cuMemUnmap)>& call, CUdeviceptr addr
   std::vector<uint64_t> numbers;
   const CUresult result = given_back(
       hooked, address, size, [&] { return call.real(address, size); },
-      [&] { numbers = session.memory().erase_views(address, size); });
+      [&] { numbers = session.model().memory.erase_views(address, size); });
   for (uint64_t number : numbers) {
-    if (PhysicalMemory* memory = session.physical().numbered(number)) --memory->mappings;
+    if (PhysicalMemory* memory = session.model().physical.numbered(number)) --memory->mappings;
     end_physical(hooked, number);
   }
   return result;

@@ -8,7 +8,7 @@ namespace gpusnap::handle {
 class WaitMark {
  public:
   WaitMark(Session& session, bool waits)
-      : session_(session), mark_(waits ? session.contexts().take_mark() : nullptr) {}
+      : session_(session), mark_(waits ? session.model().contexts.take_mark() : nullptr) {}
   // Right behind the call, without the session's lock.
   void record(CUresult result, CUstream stream) {
     is_recorded_ = mark_ != nullptr && result == CUDA_SUCCESS &&
@@ -17,9 +17,9 @@ class WaitMark {
   // Once, with the lock.
   void hand_over() {
     if (is_recorded_) {
-      session_.value_waits().add(mark_);
+      session_.model().value_waits.add(mark_);
     } else if (mark_ != nullptr) {
-      session_.contexts().give_mark(mark_);
+      session_.model().contexts.give_mark(mark_);
     }
   }
 

@@ -37,7 +37,7 @@ int MPI_Init(int* argc, char*** argv) {
   return f(
       [&](auto real) {
         const int result = real(argc, argv);
-        if (result == kSuccess) process().initialised_now();
+        if (result == kSuccess) process().initialised_now(cut_control());
         return result;
       },
       argc, argv);
@@ -48,7 +48,7 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   return f(
       [&](auto real) {
         const int result = real(argc, argv, required, provided);
-        if (result == kSuccess) process().initialised_now();
+        if (result == kSuccess) process().initialised_now(cut_control());
         return result;
       },
       argc, argv, required, provided);

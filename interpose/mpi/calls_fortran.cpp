@@ -71,7 +71,7 @@ void init(int* error) {
   f.of(from)(
       [](auto make) {
         const int result = make();
-        if (result == kSuccess) process().initialised_now();
+        if (result == kSuccess) process().initialised_now(cut_control());
         return result;
       },
       error);
@@ -83,7 +83,7 @@ void init_thread(int* required, int* provided, int* error) {
   f.of(from)(
       [&](auto make) {
         const int result = make(required, provided);
-        if (result == kSuccess) process().initialised_now();
+        if (result == kSuccess) process().initialised_now(cut_control());
         return result;
       },
       error, required, provided);

@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "interpose/mpi/cut_barriers.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/services/settings.h"
-#include "interpose/session.h"
-#include "interpose/snapshot/checkpointer.h"
 
 namespace gpusnap::mpi {
 
@@ -32,9 +31,9 @@ bool Process::meet_thread() {
   refuse("MPI calls of several threads");
   // The data that their requests send and receive would not be where they look for it.
   if (has_bound_.load(std::memory_order_relaxed)) {
-    Session::fatal(kExitImpossible,
-                   "another thread makes MPI calls, and the restored run has persistent "
-                   "requests with device memory, which are followed for one thread only");
+    fatal(kExitImpossible,
+          "another thread makes MPI calls, and the restored run has persistent "
+          "requests with device memory, which are followed for one thread only");
   }
   return false;
 }
@@ -42,10 +41,10 @@ bool Process::meet_thread() {
 void Process::refuse(const char* what) {
   if (library_ == nullptr) return;
   set_refused(what);
-  Session::refuse_call(what);
+  control_->refuse_call(what);
 }
 
-void Process::initialised_now() {
+void Process::initialised_now(CutControl& control) {
   const Library* found = library();
   Ranks now = ranks();
   int rank = 0, size = 1;
@@ -59,9 +58,10 @@ void Process::initialised_now() {
   now.ranks = static_cast<uint32_t>(size);
   (void)coordination_.begin(*found, now, parse_settings(environ).settings.every.barriers);
   set_ranks(now, coordination_.job_run());
+  control_ = &control;
   library_ = found;
   open_replay();
-  Session::mpi_initialised(now);
+  control_->initialised(now);
 }
 
 void Process::finalising() {
@@ -76,15 +76,14 @@ void Process::agree_on_restore(uint64_t epoch) const {
   const int own[2] = {static_cast<int>(epoch), -static_cast<int>(epoch)};
   int all[2] = {0, 0};
   if (!coordination_.greatest(own, all, 2) || all[0] == -all[1]) return;
-  Session::fatal(kExitNoCheckpoint, "the ranks have found different checkpoints, up to " +
-                                        std::to_string(all[0]) + " and down to " +
-                                        std::to_string(-all[1]) +
-                                        ": name the one to restore (gpusnap restore --id)");
+  fatal(kExitNoCheckpoint, "the ranks have found different checkpoints, up to " +
+                               std::to_string(all[0]) + " and down to " + std::to_string(-all[1]) +
+                               ": name the one to restore (gpusnap restore --id)");
 }
 
 void Process::open_replay() {
   uint64_t epoch = 0;
-  auto reader = Session::open_outcomes(epoch);
+  auto reader = control_->open_outcomes(epoch);
   agree_on_restore(epoch);
   if (!reader.ok()) {
     // The session says so where there is one; a program without CUDA is not restored.
@@ -95,11 +94,11 @@ void Process::open_replay() {
 }
 
 Ballot Process::cast_ballot() {
-  return Session::cast_ballot();
+  return get().control_->cast_ballot();
 }
 
 void Process::count_collective() {
-  if (coordination_.begin_collective()) Session::make_due_by_count();
+  if (coordination_.begin_collective()) control_->make_due_by_count();
 }
 
 // After a collective of all ranks. `agreed`: what the ballots came to, if they are known.
@@ -110,7 +109,7 @@ void Process::decide(const char* name, const Ballot* agreed) {
     if (first_of(*recorded) == kIsCut) replay_cut(name, recorded->size() > 1);
     return;
   }
-  if (agreed != nullptr) Session::apply_agreement(*agreed);
+  if (agreed != nullptr) control_->apply_agreement(*agreed);
   const bool due =
       agreed != nullptr && agreed->wanted != 0 && agreed->unready == 0 && agreed->ended == 0;
   if (due && cut(name, number, *agreed)) return;
@@ -127,16 +126,16 @@ bool Process::cut(const char* name, uint64_t number, const Ballot& agreed) {
   constexpr int kMeetings = 2;  // all have run empty, all that is shared has been read
   CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
                            agreed.shares != 0 ? kMeetings : 0);
-  return Session::cut_at_collective(name, number, static_cast<uint64_t>(agreed.epoch),
-                                    cut_barriers);
+  return control_->cut_at_collective(name, number, static_cast<uint64_t>(agreed.epoch),
+                                     cut_barriers);
 }
 
 void Process::replay_cut(const char* name, bool shared) {
   const Result<bool> last = reader_->at_end();
-  if (!last.ok()) Session::fatal(kExitDamaged, last.status().message());
+  if (!last.ok()) fatal(kExitDamaged, last.status().message());
   CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
                            shared && last.value() ? 1 : 0);
-  Session::replay_cut_at_collective(name, last.value(), cut_barriers);
+  control_->replay_cut_at_collective(name, last.value(), cut_barriers);
   if (last.value()) reader_.reset();
 }
 
@@ -148,10 +147,9 @@ void Process::journal_uncut() {
 }
 
 void Process::cannot_repeat(uint64_t number, const Status& why) {
-  if (why.code() != Code::kInvalid) Session::fatal(kExitDamaged, why.message());
-  Session::fatal(kExitDiverged, "the program does not repeat itself: MPI call " +
-                                    std::to_string(number) + ": " + why.message() +
-                                    "; nothing was changed in the store");
+  if (why.code() != Code::kInvalid) fatal(kExitDamaged, why.message());
+  fatal(kExitDiverged, "the program does not repeat itself: MPI call " + std::to_string(number) +
+                           ": " + why.message() + "; nothing was changed in the store");
 }
 
 std::optional<Values> Process::recorded(std::string_view name, uint64_t number) {
@@ -161,16 +159,16 @@ std::optional<Values> Process::recorded(std::string_view name, uint64_t number) 
   if (values.value()) return std::move(values.value());
   // It was made after the cut.
   reader_.reset();
-  Session::await_live(std::string(name).c_str());
+  control_->await_live(std::string(name).c_str());
   return std::nullopt;
 }
 
 std::optional<Values> Process::matched(uint64_t number) {
   if (reader_ == nullptr) return std::nullopt;
   auto values = reader_->matched(number);
-  if (!values.ok()) Session::fatal(kExitDamaged, values.status().message());
+  if (!values.ok()) fatal(kExitDamaged, values.status().message());
   if (values.value() && values.value()->size() != 2) {
-    Session::fatal(kExitDamaged, "the replay journal has a message without source and tag");
+    fatal(kExitDamaged, "the replay journal has a message without source and tag");
   }
   return std::move(values.value());
 }
@@ -178,7 +176,7 @@ std::optional<Values> Process::matched(uint64_t number) {
 void Process::record(std::string_view name, uint64_t number, std::span<const int32_t> values,
                      uint64_t count) {
   journal_uncut();
-  if (Session::append_outcome(name, number, values, count)) return;
+  if (control_->append_outcome(name, number, values, count)) return;
   keep_early({name, number, Values(values.begin(), values.end()), count});
 }
 
@@ -228,10 +226,10 @@ Process::Degrees Process::degrees_of(Handle communicator) const {
 bool Process::is_all_on_device(const Library& library, const char* name, const Buffer& buffer) {
   const Span span = span_of(library, buffer);
   auto* const first = static_cast<std::byte*>(buffer.start) + span.offset;
-  if (!Session::holds_device_memory(first, span.bytes)) return false;
+  if (!control_->holds_device_memory(first, span.bytes)) return false;
   // A type that says where memory is may have some of the host's, too.
-  if (buffer.start != nullptr && Session::is_device_memory(first) &&
-      Session::is_device_memory(first + span.bytes - 1)) {
+  if (buffer.start != nullptr && control_->is_device_memory(first) &&
+      control_->is_device_memory(first + span.bytes - 1)) {
     return true;
   }
   refuse_device_in(name);
@@ -242,7 +240,7 @@ bool Process::is_to_be_kept_aside(const Library& library, const Buffer& buffer) 
   if (reader_ == nullptr || buffer.is_empty()) return false;
   const Span span = span_of(library, buffer);
   return span.bytes != 0 &&
-         Session::is_seen_by_device(static_cast<std::byte*>(buffer.start) + span.offset);
+         control_->is_seen_by_device(static_cast<std::byte*>(buffer.start) + span.offset);
 }
 
 bool Process::repeat_read(const char* name, uint64_t number, std::span<std::byte> bytes) {
@@ -262,7 +260,7 @@ BounceBuffer Process::read_once(const Library& library, const char* name, const 
   }
   std::vector<std::byte> bytes(span.bytes);
   const Status read =
-      Session::read_device(static_cast<std::byte*>(buffer.start) + span.offset, bytes);
+      control_->read_device(static_cast<std::byte*>(buffer.start) + span.offset, bytes);
   if (read.ok()) {
     record(name, number, values_of(bytes));
   } else {
@@ -277,7 +275,7 @@ bool Process::note_write(const char* name, const std::byte* first, uint64_t byte
   if (recorded(name, number)) return true;
   record(name, number, {});
   // After the record, which waits for the cut that another thread may be making.
-  Session::about_to_write(first, bytes);
+  control_->about_to_write(first, bytes);
   return false;
 }
 
@@ -297,9 +295,9 @@ void Process::arrived(Handle request) {
 
 // ---- requests that are started any number of times ----
 
-Process::Memory Process::memory_at(const std::byte* first, bool receives) {
-  if (Session::is_device_memory(first)) return Memory::kDevice;
-  return receives && Session::is_seen_by_device(first) ? Memory::kSeenByDevice : Memory::kHost;
+Process::Memory Process::memory_at(const std::byte* first, bool receives) const {
+  if (control_->is_device_memory(first)) return Memory::kDevice;
+  return receives && control_->is_seen_by_device(first) ? Memory::kSeenByDevice : Memory::kHost;
 }
 
 Process::Persistent Process::persistent_of(const Library& library, const char* name,
@@ -345,7 +343,7 @@ void Process::start_send(Persistent& persistent) {
   BounceBuffer& stand = persistent.stand;
   if (reader_ != nullptr && repeat_read(persistent.name, number, stand.all())) return;
   std::vector<std::byte> bytes(persistent.bytes);
-  const Status read = Session::read_device(persistent.first, bytes);
+  const Status read = control_->read_device(persistent.first, bytes);
   if (stand.is_used()) {
     must(read, persistent.name);
     std::ranges::copy(bytes, stand.bytes());
@@ -360,7 +358,7 @@ void Process::start_receive(Persistent& persistent) {
   if (note_write(persistent.name, persistent.first, persistent.bytes)) return;
   persistent.to_device = stand.is_used();
   if (!persistent.to_device) return;
-  must(Session::read_device(persistent.first, stand.all()), persistent.name);
+  must(control_->read_device(persistent.first, stand.all()), persistent.name);
   stand.begin();
 }
 
@@ -368,7 +366,7 @@ void Process::arrived(Persistent& persistent) {
   if (persistent.memory == Memory::kSeenByDevice) return persistent.stand.give_back();
   if (!persistent.to_device) return;
   for (const Span& run : persistent.stand.received(persistent.dense)) {
-    must(Session::write_device(
+    must(control_->write_device(
              persistent.first + run.offset,
              persistent.stand.all().subspan(static_cast<size_t>(run.offset), run.bytes)),
          persistent.name);
@@ -378,8 +376,8 @@ void Process::arrived(Persistent& persistent) {
 
 void Process::must(const Status& status, const char* name) {
   if (status.ok()) return;
-  Session::fatal(kExitImpossible, std::string("device memory of a request by ") + name +
-                                      " cannot be copied: " + status.message());
+  fatal(kExitImpossible, std::string("device memory of a request by ") + name +
+                             " cannot be copied: " + status.message());
 }
 
 void Process::refuse_device_in(const char* name) {

@@ -18,10 +18,10 @@
 
 #include "interpose/mpi/buffers.h"
 #include "interpose/mpi/coordination.h"
+#include "interpose/mpi/cut_control.h"
 #include "interpose/mpi/library.h"
 #include "interpose/mpi/outcomes.h"
 #include "interpose/mpi/state.h"
-#include "interpose/session.h"
 
 namespace gpusnap::mpi {
 
@@ -39,7 +39,8 @@ class Process {
  public:
   static Process& get();
 
-  void initialised_now();
+  // MPI_Init has been called. The session outlives everything.
+  void initialised_now(CutControl& control);
   void finalising();
 
   // Null: nothing is done about the calling thread's call.
@@ -187,11 +188,11 @@ class Process {
 
   // In calls by which device memory is not followed.
   void refuse_device(const char* name, const void* buffer) {
-    if (following() != nullptr && Session::is_device_memory(buffer)) refuse_device_in(name);
+    if (following() != nullptr && control_->is_device_memory(buffer)) refuse_device_in(name);
   }
   // Nor can host memory that the device sees be filled later by this call.
   void refuse_seen(const char* name, const void* buffer) {
-    if (following() != nullptr && Session::is_seen_by_device(buffer)) refuse_seen_in(name);
+    if (following() != nullptr && control_->is_seen_by_device(buffer)) refuse_seen_in(name);
   }
 
   // ---- completion ----
@@ -488,13 +489,13 @@ class Process {
     BounceBuffer stand;
     bool to_device = false;  // what is being received goes there from the stand
   };
-  static Memory memory_at(const std::byte* first, bool receives);
+  Memory memory_at(const std::byte* first, bool receives) const;
   Persistent persistent_of(const Library& library, const char* name, const Buffer& buffer,
                            bool receives);
   void start_one(Handle request);
   void start_send(Persistent& persistent);
   void start_receive(Persistent& persistent);
-  static void arrived(Persistent& persistent);
+  void arrived(Persistent& persistent);
   // Ends the program: a restored run's message that is not where it should be is a wrong one.
   static void must(const Status& status, const char* name);
   void tell_open() const { set_open_requests(open_.size() + underway_); }
@@ -525,7 +526,7 @@ class Process {
   bool is_on_device(const Library& library, const char* name, const Buffer& buffer) {
     if (buffer.is_empty()) return false;
     const bool in_one_piece = buffer.blocks.number == 0 && !buffer.behind;
-    if (in_one_piece && buffer.start != nullptr) return Session::is_device_memory(buffer.start);
+    if (in_one_piece && buffer.start != nullptr) return control_->is_device_memory(buffer.start);
     return is_all_on_device(library, name, buffer);
   }
   bool is_all_on_device(const Library& library, const char* name, const Buffer& buffer);
@@ -543,6 +544,7 @@ class Process {
   void refuse_seen_in(const char* name);
 
   const Library* library_ = nullptr;
+  CutControl* control_ = nullptr;  // null: so is library_, and always was
   // The one that makes MPI calls, by where it has this variable of its own; null: none yet.
   [[gnu::tls_model("initial-exec")]] static constinit inline thread_local char self_ = 0;
   std::atomic<const void*> thread_{nullptr};

@@ -10,10 +10,10 @@
 #include "interpose/nondeterminism/clocks.h"
 #include "interpose/nondeterminism/value_log.h"
 #include "interpose/restored_rank.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/program.h"
 #include "interpose/services/program_mark.h"
 #include "interpose/services/settings.h"
-#include "interpose/session.h"
 #include "tiers/file_system.h"
 
 namespace gpusnap::nondeterminism {
@@ -101,7 +101,7 @@ void give(const std::vector<SavedReading>& readings) {
   if (!found.ok()) return begin(nullptr, 0);
   const RestoredRank& restored = found.value();
   if (const Status good = check(restored.manifest().readings); !good.ok()) {
-    Session::fatal(kExitDamaged, restored.checkpoint.id + ": " + good.message());
+    fatal(kExitDamaged, restored.checkpoint.id + ": " + good.message());
   }
   give(restored.manifest().readings);
   epoch = restored.checkpoint.epoch;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <set>
 #include <utility>
@@ -14,11 +13,9 @@
 #include "interpose/mpi/state.h"
 #include "interpose/nondeterminism/checkpoint.h"
 #include "interpose/replay_output.h"
+#include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
-#include "interpose/services/ranks.h"
 #include "interpose/snapshot/cut_observer.h"
-#include "interpose/snapshot/slot_buffers.h"
-#include "interpose/text.h"
 #include "tiers/backend/remote_writer.h"
 
 namespace gpusnap {
@@ -40,10 +37,6 @@ std::string host_name() {
   return name;
 }
 
-CUcontext context_of(const MemoryRange& range) {
-  return reinterpret_cast<CUcontext>(range.context);
-}
-
 class CutBarriersEnd {
  public:
   explicit CutBarriersEnd(mpi::CutBarriers* cut_barriers) : cut_barriers_(cut_barriers) {}
@@ -59,17 +52,13 @@ class CutBarriersEnd {
 
 }  // namespace
 
-Checkpointer::Checkpointer(Session& session)
-    : session_(session),
-      snapshots_(session.driver(), session.settings_, session.callers_, session.backend_->pool(),
-                 session.direct_.get()) {}
-
-CUstream Checkpointer::stream() {
-  const CUcontext context = session_.contexts().current();
-  auto [it, added] = streams_.try_emplace(context, nullptr);
-  if (added) (void)session_.driver().cuStreamCreate(&it->second, CU_STREAM_NON_BLOCKING);
-  return it->second;
-}
+Checkpointer::Checkpointer(const Neighbours& neighbours)
+    : with_(neighbours),
+      model_(neighbours.model),
+      run_(neighbours.run),
+      snapshots_(model_.driver, run_.settings, run_.callers, run_.backend->pool(), with_.direct),
+      device_(model_, run_.settings.drain),
+      loader_(model_, run_, with_.restored, device_) {}
 
 void Checkpointer::add_context(CUcontext context) {
   progress_.has_context();
@@ -77,7 +66,7 @@ void Checkpointer::add_context(CUcontext context) {
 }
 
 std::unique_ptr<DeviceLane> Checkpointer::forget_context(CUcontext context) {
-  streams_.erase(context);
+  device_.forget_context(context);
   return snapshots_.forget_context(context);
 }
 
@@ -121,8 +110,8 @@ bool Checkpointer::take(const CutPlace& place) {
   progress_.ends();
   under_way_.store(false, std::memory_order_release);
   failed(id, tried_, status);
-  if (session_.settings_.strict) {
-    Session::fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+  if (run_.settings.strict) {
+    fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
   return cut;
 }
@@ -131,7 +120,7 @@ bool Checkpointer::take(const CutPlace& place) {
 void Checkpointer::failed(const std::string& id, uint64_t epoch, const Status& status) {
   snapshots_.drop(status);
   failed_epoch_ = epoch;
-  session_.triggers_->report({false, id, 0, 0, status.message()});
+  with_.triggers->report({false, id, 0, 0, status.message()});
   std::lock_guard lock(mutex_);
   // Torn once for all: which kernel it is may take another torn one or two to find. The rank that
   // gave it up has said why.
@@ -157,7 +146,6 @@ void Checkpointer::give_up(const std::string& id, uint64_t epoch, const Status& 
 
 void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
   snapshots_.complete();
-  Session& s = session_;
   {
     std::lock_guard lock(mutex_);
     given_up_ = 0;
@@ -173,41 +161,29 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
       calls.launches_waited, " waited, ", calls.launches_guessed, " of them on a guess, ",
       calls.launches_opaque, " opaque; other calls: ", calls.others_free, " and ",
       calls.others_waited);
-  s.triggers_->report({true, id, saved.bytes, saved.stall_ns, ""});
+  with_.triggers->report({true, id, saved.bytes, saved.stall_ns, ""});
 }
 
 Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) {
   const int64_t started = clock_ns(CLOCK_MONOTONIC);
-  Session& s = session_;
   // First: host functions that are on their way take the session's lock, which is not held here,
   // and look at the memory that becomes known next.
-  Status status = drain();
-  if (status.ok()) status = s.modules_.find_globals(s.contexts_.by_number(), s.memory_);
-  if (status.ok()) status = s.give_physical_contexts();
+  Status status = device_.drain();
+  if (status.ok()) status = model_.modules.find_globals(model_.contexts.by_number(), model_.memory);
+  if (status.ok()) status = model_.give_physical_contexts();
   const bool all = place.cut_barriers == nullptr || place.cut_barriers->next(status.ok());
   if (!status.ok()) return status;
   if (!all) {
     elsewhere_ = place.epoch;  // which has said why
     return {Code::kBusy, "another rank, with which memory is shared, could not take part"};
   }
-  status = copy_arrays(Arrays::Direction::kToCopies);
+  status = device_.copy_arrays(Arrays::Direction::kToCopies);
   if (!status.ok()) return status;
 
-  // The device has run empty: this is the cut. What it brought the host is journaled here.
-  uint8_t flags = place.flags;
-  const auto& deliveries = s.collect(true, &flags);
-  if (place.collective != nullptr) {
-    const int32_t values[] = {mpi::kIsCut, 1};
-    const size_t count = place.cut_barriers != nullptr && place.cut_barriers->any() ? 2 : 1;
-    s.recorder_->append_outcome(place.collective, place.number, {values, count});
-  }
-  CallKey key;
-  key.add(held_output());
-  if (const uint64_t managed = s.managed_places(); managed != 0) key.add(managed);
-  s.recorder_->append(kCutEntry, key, 0, flags, nullptr, deliveries);
+  journal_cut(place);
   cut = true;
   // A host function that the cut had waited for may have been the end of it.
-  if (const char* const what = s.foreign_.load(std::memory_order_relaxed)) {
+  if (const char* const what = with_.doubt.load(std::memory_order_relaxed)) {
     return {Code::kUnsupported, std::string(what) + " cannot be restored by this version"};
   }
 
@@ -215,12 +191,12 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   // else takes numbers of the job, whose lock we have, so the store, which may hang, is not asked.
   const uint64_t epoch = place.epoch != 0 ? place.epoch : tried_ + 1;
   tried_ = epoch;
-  observe_cut({s.driver(), s.memory_, epoch});
-  id = s.job_ + "@" + std::to_string(epoch);
+  observe_cut({model_.driver, model_.memory, epoch});
+  id = run_.job + "@" + std::to_string(epoch);
   auto writer = start_remote_writer(
-      posix_file_system(), s.backend_->pool(), describe_stream(epoch),
-      s.ranks_.ranks == 1 ? FolderMaker::kBackend : FolderMaker::kWriter,
-      [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); });
+      posix_file_system(), run_.backend->pool(), describe_stream(epoch),
+      run_.ranks.ranks == 1 ? FolderMaker::kBackend : FolderMaker::kWriter,
+      [this](std::function<void()> body) { return run_.workers.spawn(std::move(body)); });
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());
   status = start_snapshot(id, epoch, started);
@@ -228,18 +204,35 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   return status;
 }
 
+void Checkpointer::journal_cut(const CutPlace& place) {
+  // The device has run empty: this is the cut. What it brought the host is journaled here.
+  uint8_t flags = place.flags;
+  Deliveries& deliveries = with_.deliveries;
+  const auto taken = deliveries.collect(Deliveries::Moment::kIdle, !deliveries.function_runs());
+  flags |= taken.flags;
+  if (taken.doubt != nullptr) with_.doubt.store(taken.doubt, std::memory_order_relaxed);
+  if (place.collective != nullptr) {
+    const int32_t values[] = {mpi::kIsCut, 1};
+    const size_t count = place.cut_barriers != nullptr && place.cut_barriers->any() ? 2 : 1;
+    with_.recorder->append_outcome(place.collective, place.number, {values, count});
+  }
+  CallKey key;
+  key.add(held_output());
+  if (const uint64_t managed = model_.managed_places(); managed != 0) key.add(managed);
+  with_.recorder->append(kCutEntry, key, 0, flags, nullptr, deliveries.deliveries());
+}
+
 CheckpointText Checkpointer::describe_stream(uint64_t epoch) const {
-  const Session& s = session_;
   CheckpointText text;
-  text.store = s.store_->folder();
-  text.job = s.job_;
-  text.run = s.run_;
+  text.store = run_.store->folder();
+  text.job = run_.job;
+  text.run = run_.name;
   text.epoch = epoch;
-  text.rank = s.ranks_.rank;
+  text.rank = run_.ranks.rank;
   text.segment_bytes = kSegmentBytes;
-  text.compression = s.settings_.compress;
-  text.keep = static_cast<uint32_t>(s.settings_.keep);
-  text.chain = static_cast<uint32_t>(s.settings_.chain);
+  text.compression = run_.settings.compress;
+  text.keep = static_cast<uint32_t>(run_.settings.keep);
+  text.chain = static_cast<uint32_t>(run_.settings.chain);
   return text;
 }
 
@@ -248,16 +241,15 @@ bool Checkpointer::wants_full(Place& last, bool& hold) {
   std::lock_guard lock(mutex_);
   last = last_;
   hold = given_up_ >= kMostGivenUp;
-  return !session_.settings_.organisation.incremental || last.epoch == 0 ||
-         last.chain >= session_.settings_.chain;
+  return !run_.settings.organisation.incremental || last.epoch == 0 ||
+         last.chain >= run_.settings.chain;
 }
 
 Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64_t started) {
-  Session& s = session_;
   Place last;
   bool hold = false;
   const bool full = wants_full(last, hold);
-  auto cut = snapshots_.cut(s.memory_, full);
+  auto cut = snapshots_.cut(model_.memory, full);
   if (!cut.ok()) return cut.status();
   if (hold) {
     log(LogLevel::kWarn, "after ", kMostGivenUp, " checkpoints that were given up, this one holds ",
@@ -269,7 +261,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
     manifest->chain = last.chain + 1;
   }
   describe_ranges(*manifest);
-  manifest->journal = s.recorder_->seal();
+  manifest->journal = with_.recorder->seal();
 
   Saved saved;
   saved.place = {epoch, manifest->chain};
@@ -279,7 +271,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
     return static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC) - started);
   };
   manifest->stall_ns = stall();
-  const bool held = hold || s.settings_.organisation.blocking;
+  const bool held = hold || run_.settings.organisation.blocking;
   progress_.begins(epoch, saved.bytes);
   under_way_.store(true, std::memory_order_release);
   snapshots_.start(
@@ -296,7 +288,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
         manifest->peer_bytes = counts.peer_bytes;
         saved.meanwhile = manifest->meanwhile = counts.calls;
         manifest->direct_bytes = counts.direct_bytes;
-        writer_->finish(std::move(*manifest), &session_.recorder_->writer(),
+        writer_->finish(std::move(*manifest), &with_.recorder->writer(),
                         [this, id, epoch, saved](const Status& done) {
                           if (done.ok()) {
                             succeeded(id, saved);
@@ -313,181 +305,44 @@ void Checkpointer::finish() {
   if (writer_ == nullptr) return;
   const Status status = writer_->wait();
   writer_.reset();
-  if (!status.ok() && session_.settings_.strict) {
-    Session::fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
+  if (!status.ok() && run_.settings.strict) {
+    fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
   }
 }
 
 void Checkpointer::end() {
   progress_.program_ends();
-  const Settings& settings = session_.settings_;
-  if (settings.wait_durable || !session_.backend_->outlives_process()) return finish();
+  const Settings& settings = run_.settings;
+  if (settings.wait_durable || !run_.backend->outlives_process()) return finish();
   snapshots_.wait_end();
   if (writer_ != nullptr) writer_->wait_handed_over();
 }
 
-// By marks on every stream, never by synchronising the context, which could wait for ever on a
-// kernel that waits for the host.
-Status Checkpointer::drain() {
-  Session& s = session_;
-  const Driver& driver = s.driver();
-  std::vector<std::pair<CUcontext, CUevent>> marks;
-  Status status;
-  for (auto& [context, all] : s.contexts_.streams()) {
-    CurrentContext current(driver, context);
-    // Waits for all threads' default streams: they are blocking ones, and cannot be named from
-    // here.
-    all.push_back(CU_STREAM_LEGACY);
-    for (CUstream stream : all) {
-      const CUevent mark = s.contexts_.take_mark(context);
-      if (mark == nullptr) return {Code::kIo, "draining the device: the driver gives no event"};
-      marks.emplace_back(context, mark);
-      status = driver_status(driver, "draining the device", driver.cuEventRecord(mark, stream));
-      if (!status.ok()) break;
-    }
-  }
-  const int64_t limit = s.settings_.drain.count();
-  const int64_t deadline = clock_ns(CLOCK_MONOTONIC) + limit;
-  for (size_t i = 0; i < marks.size() && status.ok();) {
-    CurrentContext current(driver, marks[i].first);
-    const CUresult result = driver.cuEventQuery(marks[i].second);
-    if (result == CUDA_SUCCESS) {
-      ++i;
-    } else if (result != CUDA_ERROR_NOT_READY) {
-      status = driver_status(driver, "draining the device", result);
-    } else if (clock_ns(CLOCK_MONOTONIC) > deadline) {
-      status = {Code::kBusy, "the device did not run empty within " +
-                                 std::to_string(limit / 1'000'000) +
-                                 " ms (GPUSNAP_DRAIN); it is tried again later"};
-    } else {
-      usleep(50);
-    }
-  }
-  for (auto& [context, mark] : marks) s.contexts_.give_mark(context, mark);
-  return status;
-}
-
-// The device is idle.
-Status Checkpointer::copy_arrays(Arrays::Direction direction) {
-  Arrays& arrays = session_.arrays_;
-  Status status = arrays.make_copies();
-  for (const CUcontext context : arrays.contexts()) {
-    const CurrentContext current(session_.driver(), context);
-    if (status.ok()) status = arrays.move(direction, context, stream());
-  }
-  return status;
-}
-
 Manifest Checkpointer::describe_cut(uint64_t epoch) {
-  Session& s = session_;
-  s.look_around();
+  run_.look_around();
   Manifest manifest;
-  manifest.job = s.job_;
+  manifest.job = run_.job;
   manifest.epoch = epoch;
-  manifest.rank = s.ranks_.rank;
-  manifest.ranks = s.ranks_.ranks;
-  manifest.run = s.run_;
+  manifest.rank = run_.ranks.rank;
+  manifest.ranks = run_.ranks.ranks;
+  manifest.run = run_.name;
   manifest.job_run = mpi::job_run();
   manifest.host = host_name();
   manifest.library_version = GPUSNAP_VERSION;
   manifest.cut_unix_ns = clock_ns(CLOCK_REALTIME);
   manifest.zone_bytes = snapshots_.zone_bytes();
-  manifest.calls = s.recorder_->calls();
-  manifest.launches = s.recorder_->launches();
-  manifest.program = s.program_;
+  manifest.calls = with_.recorder->calls();
+  manifest.launches = with_.recorder->launches();
+  manifest.program = run_.program;
   manifest.readings = nondeterminism::readings();
   // A reader would refuse the manifest for an interval that cannot be.
-  if (const auto chosen = s.triggers_->chosen(); chosen.is_sound()) manifest.interval = chosen;
+  if (const auto chosen = with_.triggers->chosen(); chosen.is_sound()) manifest.interval = chosen;
   return manifest;
 }
 
-namespace {
-std::string mib(uint64_t bytes) {
-  return std::to_string(bytes >> 20) + " MiB";
-}
-
-// How fast: in GiB/s with one decimal.
-std::string rate(uint64_t bytes, int64_t ns) {
-  const uint64_t tenths = static_cast<uint64_t>(static_cast<double>(bytes) * 1e10 /
-                                                static_cast<double>(std::max<int64_t>(ns, 1))) >>
-                          30;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB/s";
-}
-
-// A line on a terminal that says how far the loading of much memory has come, and in the end how
-// long it took; nothing elsewhere.
-class LoadProgress {
- public:
-  // `reader` outlives it.
-  LoadProgress(uint64_t total, const RestoreReader& reader)
-      : total_(total),
-        reader_(reader),
-        shown_(isatty(STDERR_FILENO) == 1),
-        began_(clock_ns(CLOCK_MONOTONIC)),
-        last_(began_) {}
-  ~LoadProgress() {
-    const int64_t took = clock_ns(CLOCK_MONOTONIC) - began_;
-    const std::string text = mib(done_) + " of device memory loaded in " +
-                             std::to_string(took / 1'000'000) + " ms, " + rate(done_, took) +
-                             sources();
-    if (written_) {
-      put("gpusnap: " + text + "\n");
-    } else {
-      log(LogLevel::kInfo, text);
-    }
-  }
-  LoadProgress(const LoadProgress&) = delete;
-  LoadProgress& operator=(const LoadProgress&) = delete;
-
-  void add(uint64_t bytes) {
-    done_ += bytes;
-    const int64_t now = clock_ns(CLOCK_MONOTONIC);
-    if (!shown_ || now - last_ < kInterval) return;
-    last_ = now;
-    written_ = true;
-    const int64_t took = now - began_;
-    const auto left = static_cast<int64_t>(static_cast<double>(took) / static_cast<double>(done_) *
-                                           static_cast<double>(total_ - done_)) /
-                      1'000'000'000;
-    put("gpusnap: loading device memory: " + mib(done_) + " of " + mib(total_) + ", " +
-        rate(done_, took) + ", " + std::to_string(left) + " s left");
-  }
-
- private:
-  static constexpr int64_t kInterval = 500'000'000;  // ns
-  // In place of the line before.
-  static void put(const std::string& text) {
-    const std::string line = "\r\033[K" + text;
-    (void)!write(STDERR_FILENO, line.data(), line.size());
-  }
-
-  std::string sources() const {
-    const LocalChunks::Counts& counts = reader_.counts();
-    std::string text = "; waited " + std::to_string(reader_.waited_ns() / 1'000'000) +
-                       " ms for files, read ahead " + mib(counts.in_memory);
-    if (reader_.is_pending()) {
-      return text + "; on its way to the store: from memory and SSD " + mib(counts.near) +
-             ", from store " + mib(counts.store);
-    }
-    if (counts.near + counts.passed_over == 0) return text;
-    text += "; from SSD " + mib(counts.near) + ", from store " + mib(counts.store);
-    if (counts.passed_over != 0) text += ", not right on SSD " + mib(counts.passed_over);
-    return text;
-  }
-
-  const uint64_t total_;
-  const RestoreReader& reader_;
-  const bool shown_;
-  bool written_ = false;
-  const int64_t began_;
-  int64_t last_;
-  uint64_t done_ = 0;
-};
-}  // namespace
-
 void Checkpointer::describe_ranges(Manifest& manifest) {
   for (const TrackedRange& tracked : snapshots_.ranges()) {
-    const MemoryRange& range = *session_.memory_.at(tracked.address);
+    const MemoryRange& range = *model_.memory.at(tracked.address);
     SavedRange saved{
         static_cast<uint8_t>(range.kind), range.address, range.size, range.identity.call_site,
         range.identity.ordinal,           range.module,  range.name};
@@ -497,199 +352,27 @@ void Checkpointer::describe_ranges(Manifest& manifest) {
   }
 }
 
-uint64_t Checkpointer::find_variable(const SavedRange& saved) const {
-  return session_.modules_.find_global(saved.module, saved.name, saved.size,
-                                       session_.contexts().with_number(saved.ordinal));
-}
-
-namespace {
-// Our copies of arrays, and where we have mapped physical memory, are nobody else's business.
-bool may_be_pointed_to(const SavedRange& saved) {
-  return saved.kind != static_cast<uint8_t>(MemoryKind::kArray) &&
-         saved.kind != static_cast<uint8_t>(MemoryKind::kPhysical);
-}
-
-std::string text_of(const SavedRange& saved) {
-  if (saved.kind == static_cast<uint8_t>(MemoryKind::kArray)) {
-    return "array number " + std::to_string(saved.ordinal);
-  }
-  if (saved.kind == static_cast<uint8_t>(MemoryKind::kPhysical)) {
-    return "memory number " + std::to_string(saved.module) + " of cuMemCreate";
-  }
-  return saved.name.empty() ? "device memory " + range_text(saved.address, saved.size)
-                            : "the variable " + saved.name;
-}
-}  // namespace
-
-// Where each saved range is in this process, and which are at another address.
-Status Checkpointer::find_addresses(std::span<const SavedRange> ranges, const Find& find,
-                                    LoadedRanges& loaded) {
-  for (const SavedRange& saved : ranges) {
-    const bool variable = saved.kind == static_cast<uint8_t>(MemoryKind::kGlobal);
-    const bool array = saved.kind == static_cast<uint8_t>(MemoryKind::kArray);
-    const uint64_t address = variable ? find_variable(saved)
-                             : array  ? session_.arrays_.copy_of(saved.ordinal, saved.size)
-                                      : find(saved);
-    if (address == 0) {
-      return {Code::kUnsupported,
-              text_of(saved) + " of the checkpoint is not there in this process"};
-    }
-    if (address != saved.address && may_be_pointed_to(saved)) loaded.moved.push_back(&saved);
-    loaded.addresses.push_back(address);
-  }
-  return {};
-}
-
-namespace {
-// Refuses bytes of device memory of which a word points into one of the ranges.
-Status expect_no_pointer(std::span<const std::byte> bytes,
-                         const std::vector<const SavedRange*>& ranges) {
-  for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, sizeof word);
-    for (const SavedRange* range : ranges) {
-      if (word - range->address >= range->size) continue;
-      const std::string what =
-          range->name.empty() ? "device memory" : "the variable " + range->name;
-      return {Code::kUnsupported, what + " was at " + hex_text(range->address) +
-                                      " and is elsewhere in this process, but device memory " +
-                                      "holds its old address"};
-    }
-  }
-  return {};
-}
-}  // namespace
-
 Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
-  const auto repeated = [this](const SavedRange& saved) {
-    if (saved.kind == static_cast<uint8_t>(MemoryKind::kPhysical)) {
-      const PhysicalMemory* memory = session_.physical_.numbered(saved.module);
-      return memory != nullptr && memory->size == saved.size ? memory->address : 0;
-    }
-    const MemoryRange* range = session_.memory_.at(saved.address);
-    const bool is_it =
-        range != nullptr && range->size == saved.size && range->kind == MemoryKind::kDevice;
-    return is_it ? saved.address : 0;
-  };
   std::vector<uint64_t> addresses;
-  Status status = put_back(checkpoint, manifest, repeated, addresses);
+  Status status = loader_.load(checkpoint, manifest, addresses);
   // One that is on its way may still fail to be committed: the next one does not build on it.
-  if (!status.ok() || session_.restored_.is_pending) return status;
+  if (!status.ok() || with_.restored.is_pending) return status;
   return adopt(manifest, addresses);
-}
-
-// The next checkpoint is a full one: this process's journal is its own.
-Status Checkpointer::reload(const CheckpointInfo& checkpoint, const Manifest& manifest) {
-  const auto known = session_.memory_.by_identity();
-  const auto alike = [&](const SavedRange& saved) {
-    const auto found = known.find({saved.call_site, saved.ordinal});
-    return found != known.end() && found->second->size == saved.size ? found->second->address : 0;
-  };
-  std::vector<uint64_t> addresses;
-  return put_back(checkpoint, manifest, alike, addresses);
-}
-
-Status Checkpointer::put_back(const CheckpointInfo& checkpoint, const Manifest& manifest,
-                              const Find& find, std::vector<uint64_t>& addresses) {
-  Session& s = session_;
-  // Events that the replay made again may be on their way still.
-  Status status = drain();
-  if (status.ok()) status = s.modules_.find_globals(s.contexts_.by_number(), s.memory_);
-  if (status.ok()) status = s.arrays_.make_copies();
-  if (status.ok()) status = s.give_physical_contexts();
-  if (!status.ok()) return status;
-  std::unique_ptr<RestoreReader> reader = take_reader();
-  if (reader == nullptr) reader = make_reader(checkpoint, manifest.rank);
-  const Result<const Contents*> contents = reader->open();
-  if (!contents.ok()) return contents.status();
-  LoadedRanges loaded;
-  status = find_addresses(contents.value()->chain.front().ranges, find, loaded);
-  if (!status.ok()) return status;
-  LoadProgress progress(manifest.bytes(), *reader);
-  status =
-      reader->read_all([&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
-        for (const ReadPiece& piece : pieces) progress.add(piece.size);
-        return load_pieces(pieces, loaded, bytes);
-      });
-  addresses = std::move(loaded.addresses);
-  return status.ok() ? copy_arrays(Arrays::Direction::kFromCopies) : status;
-}
-
-std::unique_ptr<RestoreReader> Checkpointer::make_reader(const CheckpointInfo& checkpoint,
-                                                         uint32_t rank) {
-  Session& s = session_;
-  RestoreReader::Request request;
-  request.checkpoint = checkpoint;
-  request.rank = rank;
-  request.ssd = s.settings_.tiers.ssd;
-  request.shares = ranks_on_node(environ);
-  request.run = s.run_;
-  if (s.restored_.is_pending) {
-    StagingMemory* const memory = s.backend_->outlives_process() ? &s.backend_->memory() : nullptr;
-    request.locate = locate_rank(s.settings_, memory, *s.store_, checkpoint, rank);
-  }
-  request.spawn = [&s](std::function<void()> body) { return s.workers_.spawn(std::move(body)); };
-  return std::make_unique<RestoreReader>(posix_file_system(), *s.store_, std::move(request),
-                                         std::make_unique<SlotBuffers>(s.backend_->pool()));
-}
-
-void Checkpointer::read_ahead(const CheckpointInfo& checkpoint, uint32_t rank) {
-  auto reader = make_reader(checkpoint, rank);
-  reader->begin();
-  const std::lock_guard lock(mutex_);
-  reader_ = std::move(reader);
-}
-
-// Another thread may load meanwhile.
-void Checkpointer::stop_reading() {
-  const std::lock_guard lock(mutex_);
-  if (reader_ != nullptr) reader_->stop();
-}
-
-std::unique_ptr<RestoreReader> Checkpointer::take_reader() {
-  const std::lock_guard lock(mutex_);
-  return std::move(reader_);
 }
 
 // What changes from here on is told from the checkpoint that was loaded.
 Status Checkpointer::adopt(const Manifest& manifest, const std::vector<uint64_t>& addresses) {
-  Session& s = session_;
   std::set<uint64_t> in_place;
   for (size_t i = 0; i < addresses.size(); ++i) {
     const SavedRange& saved = manifest.ranges[i];
     if (saved.life == 0 || addresses[i] != saved.address) continue;
-    s.memory_.continue_life(saved.address, saved.life);
+    model_.memory.continue_life(saved.address, saved.life);
     in_place.insert(saved.address);
   }
   last_ = {manifest.epoch, manifest.chain};
   progress_.is_complete({manifest.epoch, manifest.cut_unix_ns, manifest.stall_ns});
   return snapshots_.adopt(
-      s.memory_, [&](const TrackedRange& range) { return in_place.contains(range.address); });
-}
-
-// `pieces`: of `bytes`, all of one range. What is at another address in this process may be loaded
-// there, unless some word of device memory still points to the old place.
-Status Checkpointer::load_pieces(std::span<const ReadPiece> pieces, const LoadedRanges& loaded,
-                                 std::span<const std::byte> bytes) {
-  for (const ReadPiece& piece : pieces) {
-    if (loaded.moved.empty()) break;
-    Status status = expect_no_pointer(bytes.subspan(piece.at, piece.size), loaded.moved);
-    if (!status.ok()) return status;
-  }
-  const uint64_t address = loaded.addresses[pieces.front().range];
-  const Driver& driver = session_.driver();
-  const MemoryRange* range = session_.memory_.find(address);
-  CurrentContext current(driver, context_of(*range));
-  CUresult result = CUDA_SUCCESS;
-  for (const ReadPiece& piece : pieces) {
-    if (result != CUDA_SUCCESS) break;
-    result = driver.cuMemcpyHtoDAsync_v2(address + piece.offset, bytes.data() + piece.at,
-                                         piece.size, stream());
-  }
-  // Also after a failure: the slot is read until then.
-  const CUresult done = driver.cuStreamSynchronize(stream());
-  return driver_status(driver, ("loading " + range_text(address, range->size)).c_str(),
-                       result == CUDA_SUCCESS ? done : result);
+      model_.memory, [&](const TrackedRange& range) { return in_place.contains(range.address); });
 }
 
 }  // namespace gpusnap

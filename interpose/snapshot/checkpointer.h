@@ -1,24 +1,33 @@
-// Takes checkpoints and loads them: makes the cut, has a logical snapshot taken (snapshots.h), sees
-// to it that it is committed, and brings the memory of a checkpoint back to the device.
+// Takes checkpoints: makes the cut, has a logical snapshot taken (snapshots.h), and sees to it that
+// it is committed. A checkpoint that has been loaded (checkpoint_loader.h) is what the next builds
+// on.
 //
 // The session's thread only, but for what says otherwise.
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 
-#include "interpose/session.h"
+#include "interpose/deliveries.h"
+#include "interpose/device_model.h"
+#include "interpose/recorder.h"
+#include "interpose/restored_rank.h"
+#include "interpose/run.h"
+#include "interpose/services/triggers.h"
+#include "interpose/snapshot/checkpoint_loader.h"
+#include "interpose/snapshot/device_drain.h"
 #include "interpose/snapshot/saving_progress.h"
 #include "interpose/snapshot/snapshots.h"
-#include "tiers/backend/restore_reader.h"
 
 namespace gpusnap {
 
 struct CheckpointText;
+class DirectStorage;
+namespace mpi {
+class CutBarriers;
+}
 
 // Where a cut is made, and as which epoch.
 struct CutPlace {
@@ -32,7 +41,18 @@ struct CutPlace {
 
 class Checkpointer {
  public:
-  explicit Checkpointer(Session& session);
+  // The session's; they outlive it.
+  struct Neighbours {
+    DeviceModel& model;
+    Run& run;
+    Deliveries& deliveries;
+    std::atomic<const char*>& doubt;  // ends the recording at the next call
+    const RestoredRank& restored;
+    const std::unique_ptr<Recorder>& recorder;  // there is one whenever a checkpoint is taken
+    const std::unique_ptr<Triggers>& triggers;  // likewise
+    DirectStorage* direct = nullptr;            // null: there is none
+  };
+  explicit Checkpointer(const Neighbours& neighbours);
 
   // Takes a checkpoint now: makes the cut, and the rest happens while the program goes on. A
   // failure is logged and reported, and changes nothing for the program. False: no cut has come
@@ -55,17 +75,16 @@ class Checkpointer {
   void finish();
   // The process ends: waits as GPUSNAP_WAIT says.
   void end();
-  // Waits, bounded, until the device has run empty.
-  Status drain();
-  // A replay has begun: what load() will need is read from now on.
-  void read_ahead(const CheckpointInfo& checkpoint, uint32_t rank);
-  // There will be no load().
-  void stop_reading();
-  // Puts the saved device memory back; every range is there, at its recorded address.
+  // As CheckpointLoader has them.
+  void read_ahead(const CheckpointInfo& checkpoint, uint32_t rank) {
+    loader_.read_ahead(checkpoint, rank);
+  }
+  void stop_reading() { loader_.stop_reading(); }
   Status load(const CheckpointInfo& checkpoint, const Manifest& manifest);
-  // The same into a program that is no replay of the checkpoint's: allocations are those made at
-  // the same places in it, wherever they lie.
-  Status reload(const CheckpointInfo& checkpoint, const Manifest& manifest);
+  // The next checkpoint is a full one: this process's journal is its own.
+  Status reload(const CheckpointInfo& checkpoint, const Manifest& manifest) {
+    return loader_.reload(checkpoint, manifest);
+  }
   // A context is seen for the first time, and is current; it has ended.
   void add_context(CUcontext context);
   // As Snapshots has it.
@@ -93,42 +112,28 @@ class Checkpointer {
   Status start_snapshot(const std::string& id, uint64_t epoch, int64_t started);
   bool wants_full(Place& last, bool& hold);
   CheckpointText describe_stream(uint64_t epoch) const;
-  Status copy_arrays(Arrays::Direction direction);
+  void journal_cut(const CutPlace& place);
   Manifest describe_cut(uint64_t epoch);
   void describe_ranges(Manifest& manifest);
   // Any thread.
   void succeeded(const std::string& id, const Saved& saved);
   void failed(const std::string& id, uint64_t epoch, const Status& status);
   void give_up(const std::string& id, uint64_t epoch, const Status& status);
-  // Where an allocation of the checkpoint is in this process; 0: nowhere.
-  using Find = std::function<uint64_t(const SavedRange& saved)>;
-  uint64_t find_variable(const SavedRange& saved) const;
-  Status put_back(const CheckpointInfo& checkpoint, const Manifest& manifest, const Find& find,
-                  std::vector<uint64_t>& addresses);
-  struct LoadedRanges {
-    std::vector<uint64_t> addresses;       // in this process
-    std::vector<const SavedRange*> moved;  // that had another one, and may be pointed to
-  };
-  Status find_addresses(std::span<const SavedRange> ranges, const Find& find, LoadedRanges& loaded);
-  Status load_pieces(std::span<const ReadPiece> pieces, const LoadedRanges& loaded,
-                     std::span<const std::byte> bytes);
-  std::unique_ptr<RestoreReader> make_reader(const CheckpointInfo& checkpoint, uint32_t rank);
-  std::unique_ptr<RestoreReader> take_reader();
   Status adopt(const Manifest& manifest, const std::vector<uint64_t>& addresses);
-  // Our own stream in the current context; null where none can be had.
-  CUstream stream();
 
-  Session& session_;
+  const Neighbours with_;
+  DeviceModel& model_;
+  Run& run_;
   Snapshots snapshots_;
-  std::map<CUcontext, CUstream> streams_;
+  DeviceDrain device_;
+  CheckpointLoader loader_;
   std::atomic<uint64_t> tried_{0};  // the last epoch, whatever came of it
   std::atomic<uint64_t> failed_epoch_{0};
   std::atomic<uint64_t> elsewhere_{0};        // the last that another rank gave up
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
   std::atomic<bool> under_way_{false};
   SavingProgress progress_;
-  std::mutex mutex_;                       // of what follows
-  std::unique_ptr<RestoreReader> reader_;  // of the checkpoint whose replay is on its way
+  std::mutex mutex_;  // of what follows
   Place last_;
   std::string last_error_;
   bool torn_said_ = false;

@@ -18,7 +18,7 @@ using std::chrono::seconds;
 CUcontext current_context_of_test = nullptr;
 uintptr_t events_made = 0;
 std::set<CUevent> events_over;
-bool events_refused = false;
+bool events_refused = false, records_refused = false;
 
 CUcontext context_of(uintptr_t number) {
   return reinterpret_cast<CUcontext>(number);
@@ -33,7 +33,7 @@ class ContextsTest : public testing::Test {
     current_context_of_test = nullptr;
     events_made = 0;
     events_over.clear();
-    events_refused = false;
+    events_refused = records_refused = false;
     driver_.cuCtxGetCurrent = [](CUcontext* context) {
       *context = current_context_of_test;
       return CUDA_SUCCESS;
@@ -45,11 +45,21 @@ class ContextsTest : public testing::Test {
       *event = reinterpret_cast<CUevent>(++events_made);
       return CUDA_SUCCESS;
     };
+    driver_.cuEventRecord = [](CUevent, CUstream stream) {
+      EXPECT_EQ(stream, CU_STREAM_LEGACY);
+      return records_refused ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+    };
     driver_.cuEventQuery = [](CUevent event) {
       return events_over.contains(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     };
   }
 
+  // Whether work_of() gives what a synchronisation has to wait for.
+  bool has_work(CUcontext context) {
+    const ProgramWork work = contexts_.work_of(context);
+    if (work.legacy != nullptr) contexts_.give_mark(work.legacy);
+    return work.legacy != nullptr;
+  }
   // In a known context, which is current.
   void begin(uintptr_t context, CUdevice device) {
     current_context_of_test = context_of(context);
@@ -60,6 +70,37 @@ class ContextsTest : public testing::Test {
   Contexts contexts_{driver_};
   ValueWaits waits_{driver_, contexts_};
 };
+
+TEST_F(ContextsTest, ASynchronisationWaitsForAllStreamsOfTheCurrentContext) {
+  begin(1, 0);
+  begin(2, 0);
+  contexts_.add_stream(stream_of(7));
+  const ProgramWork work = contexts_.work_of(nullptr);
+  EXPECT_EQ(work.streams, std::vector{stream_of(7)});
+  ASSERT_NE(work.legacy, nullptr);
+  contexts_.give_mark(work.legacy);
+  EXPECT_TRUE(has_work(context_of(2)));
+  EXPECT_FALSE(has_work(context_of(1)));  // it is not the current one
+  contexts_.begin_capture(stream_of(7));
+  EXPECT_FALSE(has_work(nullptr));
+  contexts_.end_capture(stream_of(7));
+  EXPECT_TRUE(has_work(nullptr));
+  current_context_of_test = context_of(3);
+  EXPECT_FALSE(has_work(nullptr));  // it is not known
+  EXPECT_EQ(events_made, 1U);
+}
+
+TEST_F(ContextsTest, WithoutAMarkThereIsNothingToWaitFor) {
+  begin(1, 0);
+  events_refused = true;
+  EXPECT_FALSE(has_work(nullptr));
+  events_refused = false;
+  records_refused = true;
+  EXPECT_FALSE(has_work(nullptr));
+  records_refused = false;
+  EXPECT_TRUE(has_work(nullptr));
+  EXPECT_EQ(events_made, 1U);  // the one that was not recorded is used again
+}
 
 TEST_F(ContextsTest, NumbersFollowTheOrderAndAreNotUsedAgain) {
   begin(9, 0);

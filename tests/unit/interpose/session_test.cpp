@@ -2,6 +2,7 @@
 // driver is asked nothing but what the session asks it. One session for all tests, which a signal
 // tells to take a checkpoint.
 #include "interpose/session.h"
+#include "interpose/mpi/cut_control.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -223,7 +224,7 @@ void count_up(void* counter) {
 
 HostCallback* new_callback(Session& session, std::atomic<int>& counter) {
   auto* callback = new HostCallback;
-  callback->session = &session;
+  callback->callbacks = &session.host_callbacks();
   callback->function.plain = count_up;
   callback->function.user = &counter;
   return callback;
@@ -250,7 +251,7 @@ TEST_F(SessionTest, AHostFunctionRunsWhenItsLaunchHasBeenJournaled) {
     EXPECT_TRUE(stays([&] { return ran == 0; }));
     session.acquire();
     session.recorder().append(static_cast<uint16_t>(HookId::cuLaunchHostFunc), {}, CUDA_SUCCESS);
-    session.callback_launched(*callback);
+    session.host_callbacks().launched(*callback);
   });
   driver.join();
   EXPECT_EQ(ran, 1);
@@ -269,9 +270,9 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
   std::memcpy(pinned, "before..", 8);
   HostCallback *first = nullptr, *second = nullptr;
   make_call([&](Session& session) {
-    session.host_memory().add(reinterpret_cast<uint64_t>(pinned), 8);
-    session.callback_launched(*(first = new_callback(session, ran)));
-    session.callback_launched(*(second = new_callback(session, ran)));
+    session.model().host_memory.add(reinterpret_cast<uint64_t>(pinned), 8);
+    session.host_callbacks().launched(*(first = new_callback(session, ran)));
+    session.host_callbacks().launched(*(second = new_callback(session, ran)));
     EXPECT_EQ(second->number, first->number + 1);
     WriteSet set;
     set.add(reinterpret_cast<uint64_t>(pinned), 8);
@@ -295,8 +296,9 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
                                            {kCallbackEntry, numbers[0], ""},
                                            {kCallbackEndEntry, numbers[0], ""}};
   EXPECT_EQ(found, expected);
-  make_call(
-      [&](Session& session) { session.host_memory().remove(reinterpret_cast<uint64_t>(pinned)); });
+  make_call([&](Session& session) {
+    session.model().host_memory.remove(reinterpret_cast<uint64_t>(pinned));
+  });
   EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
 
@@ -329,12 +331,12 @@ class SentMemory : public SessionTest {
     range.address = address_;
     range.size = 4;
     make_call([&](Session& session) {
-      range.context = reinterpret_cast<uint64_t>(session.contexts().current());
-      EXPECT_TRUE(session.memory().insert(range));
+      range.context = reinterpret_cast<uint64_t>(session.model().contexts.current());
+      EXPECT_TRUE(session.model().memory.insert(range));
     });
   }
   ~SentMemory() override {
-    make_call([&](Session& session) { EXPECT_TRUE(session.memory().erase(address_)); });
+    make_call([&](Session& session) { EXPECT_TRUE(session.model().memory.erase(address_)); });
     EXPECT_EQ(cuMemFree_v2(address_), CUDA_SUCCESS);
   }
   void write(const char* text, CUstream stream) const {
@@ -342,7 +344,8 @@ class SentMemory : public SessionTest {
   }
   std::string read() const {
     std::vector<std::byte> bytes(4);
-    const Status status = Session::read_device(reinterpret_cast<const void*>(address_), bytes);
+    const Status status =
+        mpi::cut_control().read_device(reinterpret_cast<const void*>(address_), bytes);
     EXPECT_TRUE(status.ok()) << status.message();
     return reinterpret_cast<const char*>(bytes.data());
   }
@@ -409,7 +412,7 @@ TEST_F(DirtyFromCalls, WhatMpiWritesIsSavedAgain) {
   const auto unchanged = checkpoint();
   ASSERT_TRUE(unchanged);
   EXPECT_EQ(unchanged->own_bytes(), 0U);
-  Session::about_to_write(reinterpret_cast<const void*>(address_), 4);
+  mpi::cut_control().about_to_write(reinterpret_cast<const void*>(address_), 4);
   write("new", nullptr);
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
   const auto changed = checkpoint();
