@@ -21,7 +21,7 @@ struct KnownContext {
   uint32_t number = 0;
 };
 
-// What a context has to do for the program, and not for us: the driver's own synchronisation of a
+// The work of a context that is the program's and not ours. The driver's own synchronisation of a
 // context would wait for the copies of a snapshot, too.
 struct ProgramWork {
   std::vector<CUstream> streams;
@@ -82,8 +82,8 @@ class Contexts {
   void give_mark(CUcontext context, CUevent mark) { marks_[context].push_back(mark); }
   void give_mark(CUevent mark) { give_mark(current(), mark); }
 
-  // What a synchronisation of the context has to wait for. Nothing when the context is not the
-  // current one (null: it is), is unknown, or a capture is open. Its mark goes back to give_mark().
+  // The work that a synchronisation of the context has to wait for. Empty if the context is not the
+  // current one (null: it is) or is unknown, or a capture is open. Its mark goes to give_mark().
   ProgramWork work_of(CUcontext context);
 
  private:

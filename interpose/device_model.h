@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the program has on the device, as far as the session follows it.
+// The program's objects on the device, as far as the session follows them.
 //
 // The session's lock guards all of it, but for what each part says of itself.
 #pragma once
@@ -36,7 +36,8 @@ struct DeviceModel {
   // The address, where it is one that a replay must repeat; 0 for any other.
   // A module's variable may lie elsewhere in a replay: it counts by its name.
   uint64_t known(uint64_t address) const;
-  // Of where all __managed__ variables are, by which a cut knows them; 0: there are none.
+  // A hash of the places of all __managed__ variables, by which a cut knows them; 0: there are
+  // none.
   uint64_t managed_places() const;
   // For addresses that the map does not know.
   bool is_device_address(uint64_t address) const;

@@ -28,7 +28,7 @@ void HookedCall::tell_writes() {
   writes_told_ = true;
   if (!writes.said()) writes.add_everything();
   session_->model().memory.lead(writes);
-  // What takes effect at once, or nobody knows when, cannot wait on a stream.
+  // A call that takes effect at once, or at an unknown time, cannot wait on a stream.
   const bool at_once = writes_ == Writes::kFreed || writes_ == Writes::kEverything;
   session_->release();
   {

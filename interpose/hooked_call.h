@@ -51,14 +51,14 @@ class HookedCall {
     }
   }
 
-  // Of calls that are not compared: the stream among their arguments.
+  // Takes the stream from the arguments of a call that is not compared.
   template <class T>
   void note_stream(T value) {
     if constexpr (std::same_as<T, CUstream>) (void)stream(value);
   }
 
-  // What the call may write; looked at only where the table says that it writes, and only where
-  // asks_writes(). A set about which nothing was said is everything.
+  // The memory that the call may write. Used only if the table says that it writes and
+  // asks_writes(). A set to which nothing was added means everything.
   WriteSet writes;
   bool asks_writes() const {
     return session_->asks_writes() && writes_ != Writes::kNothing && !replaying() && !captured_;
@@ -93,7 +93,7 @@ class HookedCall {
     return captured_;
   }
 
-  // Whatever calls the driver for the program: the session's lock is not held meanwhile.
+  // Calls the driver for the program. The session's lock is not held meanwhile.
   template <class Real>
   auto unlocked(Real&& real) {
     session_->release();
@@ -151,8 +151,8 @@ class HookedCall {
     must_succeed(unlocked(real));
   }
 
-  // For calls that a replay makes as well: contexts, streams, events, modules. What failed when it
-  // was recorded fails again, without being made.
+  // For calls that a replay makes as well: contexts, streams, events, modules. A call that failed
+  // when it was recorded fails again, without being made.
   template <class Real>
   CUresult record_or_repeat(Real&& real) {
     if (replaying()) {
@@ -165,7 +165,7 @@ class HookedCall {
     record(result);
     return result;
   }
-  // Of those, the ones by which the driver gets or gives back memory.
+  // The same for calls by which the driver gets or gives back memory.
   template <class Real>
   CUresult record_or_repeat_in_order(Real&& real) {
     if (replaying()) {
@@ -194,7 +194,7 @@ class HookedCall {
   CUresult record_sync(bool whole_context, Real&& real) {
     if (replaying()) {
       const CUresult recorded = match_next_entry();
-      // What a pool lets go of at this moment may be needed at its address.
+      // Memory that a pool releases at this moment may be needed at its address.
       if (recorded == CUDA_SUCCESS && session_->pools_used()) (void)unlocked(real);
       return recorded;
     }

@@ -44,7 +44,8 @@ struct HostCallback {
   uint64_t number = 0;     // in the order of their launches
   bool journaled = false;  // the call that launched it
 };
-// What the driver is given in its place: a CUhostFn, or a CUstreamCallback, of a HostCallback.
+// The driver is given one of these in its place: a CUhostFn, or a CUstreamCallback, with a
+// HostCallback.
 void run_host_callback(void* callback);
 void run_stream_callback(CUstream stream, CUresult status, void* callback);
 

@@ -18,13 +18,6 @@ void HostMemory::remove(uint64_t address) {
   ranges_.erase(address);
 }
 
-std::map<uint64_t, HostMemory::Range>::iterator HostMemory::find(uint64_t address) {
-  auto after = ranges_.upper_bound(address);
-  if (after == ranges_.begin()) return ranges_.end();
-  auto it = std::prev(after);
-  return address - it->first < it->second.size ? it : ranges_.end();
-}
-
 bool HostMemory::contains(uint64_t address, uint64_t size) const {
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return false;
@@ -37,10 +30,10 @@ void HostMemory::may_change(const WriteSet& set) {
   if (!is_told_by(set)) return may_change_all();
   if (set.empty()) return;
   others_may_change_ = true;
-  for_each_in(set, [](Range& range) { range.may_change = true; });
+  for_each_in(ranges_, set, [](Range& range) { range.may_change = true; });
 }
 
-bool HostMemory::has_range_of(const WriteSet& set) {
+bool HostMemory::has_range_of(const WriteSet& set) const {
   bool some = false;
   for_each_range(set, [&some](uint64_t) { some = true; });
   return some;

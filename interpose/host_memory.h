@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <span>
@@ -44,8 +45,8 @@ class HostMemory {
   // the numbers that Look takes. Most calls write to the device's own memory alone. A guess names
   // no more than it knows of.
   template <class Visit>
-  void for_each_range(const WriteSet& set, Visit&& visit);
-  bool has_range_of(const WriteSet& set);
+  void for_each_range(const WriteSet& set, Visit&& visit) const;
+  bool has_range_of(const WriteSet& set) const;
   // The device has another address for the memory at `address`, so no set tells of it.
   void has_other_address(uint64_t address);
   // Recording: the device is idle, and its changes have been captured.
@@ -83,7 +84,7 @@ class HostMemory {
     bool other_address = false;
   };
   template <class Visit>
-  void for_each_in(const WriteSet& set, Visit&& visit);
+  static void for_each_in(auto& ranges, const WriteSet& set, Visit&& visit);
   // Something may change it at any time.
   bool is_unmarked(const Range& range) const {
     return range.may_change || (range.other_address && others_may_change_);
@@ -91,7 +92,14 @@ class HostMemory {
   static void look_at(uint64_t address, Range& range, std::vector<Delivery>& deliveries);
   static void settle(uint64_t address, Range& range);
   static std::byte* memory(uint64_t address) { return reinterpret_cast<std::byte*>(address); }
-  std::map<uint64_t, Range>::iterator find(uint64_t address);
+  // The range around the address; end(): there is none.
+  static auto find_in(auto& ranges, uint64_t address) {
+    auto after = ranges.upper_bound(address);
+    if (after == ranges.begin()) return ranges.end();
+    auto it = std::prev(after);
+    return address - it->first < it->second.size ? it : ranges.end();
+  }
+  std::map<uint64_t, Range>::iterator find(uint64_t address) { return find_in(ranges_, address); }
   std::map<uint64_t, Range> ranges_;      // by address
   uint64_t range_count_ = 0;              // there have been
   bool some_have_other_address_ = false;  // or had
@@ -101,11 +109,11 @@ class HostMemory {
 };
 
 template <class Visit>
-void HostMemory::for_each_in(const WriteSet& set, Visit&& visit) {
+void HostMemory::for_each_in(auto& ranges, const WriteSet& set, Visit&& visit) {
   for (const WriteSet::Range& written : set) {
-    if (auto it = find(written.address); it != ranges_.end()) visit(it->second);
+    if (auto it = find_in(ranges, written.address); it != ranges.end()) visit(it->second);
     const uint64_t end = written.size == WriteSet::kWholeRange ? 0 : written.address + written.size;
-    for (auto it = ranges_.upper_bound(written.address); it != ranges_.end() && it->first < end;
+    for (auto it = ranges.upper_bound(written.address); it != ranges.end() && it->first < end;
          ++it) {
       visit(it->second);
     }
@@ -113,9 +121,9 @@ void HostMemory::for_each_in(const WriteSet& set, Visit&& visit) {
 }
 
 template <class Visit>
-void HostMemory::for_each_range(const WriteSet& set, Visit&& visit) {
+void HostMemory::for_each_range(const WriteSet& set, Visit&& visit) const {
   if (!set.said() || set.everything() || set.empty()) return;
-  for_each_in(set, [&visit](const Range& range) { visit(range.number); });
+  for_each_in(ranges_, set, [&visit](const Range& range) { visit(range.number); });
   if (!some_have_other_address_) return;
   for (const auto& [address, range] : ranges_) {
     if (range.other_address) visit(range.number);

@@ -11,7 +11,7 @@
 
 namespace gpusnap {
 
-// What such a launch is made with, as the program has set it beforehand.
+// The settings of such a launch, which the program has made beforehand.
 struct LegacyLaunch {
   unsigned block_x = 1, block_y = 1, block_z = 1, shared_bytes = 0;
   unsigned parameter_bytes = 0;

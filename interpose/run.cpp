@@ -91,7 +91,7 @@ void Run::look_around() {
   program.libraries = loaded_libraries();
 }
 
-// What the tool has compared already, where it could, so that nothing had to be begun.
+// The tool has compared the same already if it could, so that nothing had to be started.
 void Run::compare_with(const Driver& driver, const Manifest& manifest, const std::string& id) {
   const ProgramIdentity& saved = manifest.program;
   AllowedDifferences& allowed = settings.allowed;

@@ -29,11 +29,12 @@ struct Run {
   // The program uses so many devices, from the first on. Under the session's lock.
   void note_devices(const Driver& driver, int used);
   int devices() const { return devices_; }
-  // What the program has read and loaded by now. By the thread that takes checkpoints.
+  // Notes the files that the program has read and loaded by now. Called by the thread that takes
+  // checkpoints.
   void look_around();
   // Ends the process where this run cannot go on from the checkpoint `id`.
   void compare_with(const Driver& driver, const Manifest& manifest, const std::string& id);
-  // What never changes. Any thread.
+  // The facts that never change. Any thread.
   ProcessStatus status() const;
 
   Settings settings;

@@ -209,7 +209,7 @@ Status Session::open_store() {
 }
 
 void Session::begin_sharing() {
-  // What a stranger writes comes at a time that no cut knows of.
+  // Another program writes at times that no cut knows of.
   model_.shared_memory.begin(checksum(run_.job), [this] {
     foreign_.store(
         "device memory that a process of another job, or without checkpoints, has opened",
@@ -319,7 +319,7 @@ void Session::note_context() {
   CUdevice device = 0;
   // A context that has been destroyed stays current.
   if (context == nullptr || driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
-  if (model_.contexts.is_known(context) || !has_begun(context)) return;
+  if (model_.contexts.is_known(context) || !make_first_mark(context)) return;
   if (!model_.contexts.add(context, device)) return;
   if (device >= run_.devices()) run_.note_devices(*driver_, device + 1);
   if (checkpointer_ == nullptr) return;
@@ -332,7 +332,7 @@ void Session::note_context() {
 
 // CUDA's runtime makes a device's primary context current before it is initialised: nothing can be
 // made in it yet, and it is noted with the first memory or code that the program has there.
-bool Session::has_begun(CUcontext context) {
+bool Session::make_first_mark(CUcontext context) {
   CUevent event = nullptr;
   lock_.unlock();
   bool begun = false;
@@ -485,7 +485,7 @@ void Session::forget_context(CUcontext context) {
 
 void Session::refuse_guess(const WriteSet& set) {
   if (!set.unknown()) return;
-  // What changes there may be another thread's doing, which makes it again, at a time of its own.
+  // Another thread may have made a change there, and makes it again at a time of its own.
   if (!calls_in_driver_.several_threads() || mode_ != Mode::kRecord) return;
   std::string which = "a kernel whose code is not known";
   if (!set.proven()) {

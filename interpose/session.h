@@ -1,7 +1,7 @@
 // One process that uses CUDA, from its first successful cuInit to its end: what is known of its
 // device memory, its journal, and whether it records or replays.
 //
-// Any thread of the program makes hooked calls. What the session knows is guarded by one lock,
+// Any thread of the program makes hooked calls. One lock guards all that the session knows,
 // which a thread holds from enter() to leave() except while the driver is called for it: handlers
 // run under the lock, the real call does not. Two things order the threads beside it:
 //   admission   while a cut is made no other thread is inside a hooked call;
@@ -76,7 +76,7 @@ class Session {
   // Any thread: the program has got something that we cannot follow.
   static void lose_sight(const char* name);
 
-  // What MPI calls ask of the session (mpi/cut_control.h).
+  // The session as MPI calls see it (mpi/cut_control.h).
   class MpiControl;
 
   // Nodes of graphs that are not what the driver says; null where there is no session. Any thread:
@@ -140,8 +140,8 @@ class Session {
   bool replaying() const { return mode_ == Mode::kReplay; }
   const Driver& driver() const { return *driver_; }
   DeviceModel& model() { return model_; }
-  // Whatever the session does, and also where it could not begin: what others share is opened by
-  // handles of ours. Null: before any session.
+  // Opens memory that other processes share, by handles of ours: in any mode, and also if the
+  // session could not begin. Null before any session.
   static SharedMemory* shared_memory_of_process() {
     return the_shared_memory_.load(std::memory_order_acquire);
   }
@@ -188,7 +188,7 @@ class Session {
   // Paused while a call may end a context. Null: there is none.
   ArenaPinning* pinning() const { return pinning_.get(); }
   void forget_context(CUcontext context);
-  // Who asked for memory, and the how-manieth time from there.
+  // Identifies an allocation: its call site and its ordinal among that site's allocations.
   Identity identify();
 
   // Calls must say what they are about to write: for the snapshot, or for the sake of memory that
@@ -222,7 +222,7 @@ class Session {
 
   // The order of the calls that get and give back memory. Recording.
   MemoryOrder& memory_order() { return memory_order_; }
-  // What the replay got at other calls' addresses.
+  // Memory that the replay got at other calls' addresses.
   SurplusAllocations& surplus() { return surplus_; }
   // For the time that a copy of the program's to the host is on its way.
   ProgramCopies::Ticket own_copy();
@@ -239,7 +239,7 @@ class Session {
   void forget_pending(uint64_t address, uint64_t size) { deliveries_.forget_copies(address, size); }
   // The host got these bytes as the answer of a call: no news for captures. Recording and replay.
   void note_answered(const HostBlock& block);
-  // What the host can see at this point of the recording and has not been journaled.
+  // Bytes that the host can see at this point of the recording and that are not journaled.
   // `all_done`: the device has run empty.
   const std::vector<Delivery>& collect(bool all_done, uint8_t* flags);
 
@@ -362,7 +362,8 @@ class Session {
   void note_cut();
   void begin_sharing();
   std::string describe_next();
-  // What came of MPI calls before there was a journal; of one call. The caller holds no lock.
+  // Journals outcomes of MPI calls: those before there was a journal; that of one call. The caller
+  // holds no lock.
   void journal_early_outcomes();
   void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
                        uint64_t count);
@@ -379,13 +380,13 @@ class Session {
   void end_own_mappings();
   void close_tile_pools();
   void finish_replay();
-  bool has_begun(CUcontext context);
+  bool make_first_mark(CUcontext context);
   bool value_waits_put_off_cut();
 
   const Driver* driver_;
   CallLock lock_;  // over all that follows, but for what is atomic
   std::atomic<Mode> mode_{Mode::kOff};
-  // What ends the recording at the next call; a string that lives for ever, or null.
+  // The reason to end the recording at the next call: a string that lives for ever, or null.
   std::atomic<const char*> foreign_{nullptr};
   // Admission. Threads that are inside a hooked call of a recording; whether no more may enter.
   int inside_ = 0;
@@ -459,10 +460,10 @@ class Session {
   };
   std::deque<Ahead> ahead_;
   std::string went_ahead_;
-  // Who makes whose calls, where a thread does what another one of the same parent did in the
-  // recording: by the path of the one, the path of the other.
+  // Threads that do what another thread of the same parent did in the recording: by the path of the
+  // one, the path of the other.
   std::map<std::string, std::string> recorded_threads_;
-  // What threads have come with when it was not what their entry said, by their paths.
+  // Calls with which threads have come although their entry said another one, by path.
   struct Strayed {
     uint64_t refused = 0;  // calls read, when it was not the entry of its own; 0: not compared
     uint16_t hook = 0;
@@ -477,7 +478,7 @@ class Session {
   bool entry_refused_ = false;  // the thread whose entry it is has come with another call
   uint64_t turns_when_ahead_ = UINT64_MAX;
   uint64_t turns_ = 0;  // taken so far
-  // Whose the turn is that is taken; empty: of the one that goes live.
+  // The path of the thread that has the turn; empty: the one that goes live.
   std::string turn_of_;
   // Threads that have made calls in the replay, by their paths: the system's numbers.
   std::map<std::string, int> threads_;

@@ -1,4 +1,4 @@
-// What the session has to do with MPI: cuts are made at collectives by all ranks, and outcomes of
+// The session's part in MPI: cuts are made at collectives by all ranks, and outcomes of
 // calls go into the journal (mpi/process.h).
 
 #include <unistd.h>
@@ -59,9 +59,9 @@ class Session::MpiControl final : public mpi::CutControl {
   bool append_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
                       uint64_t count) override;
   Result<std::unique_ptr<mpi::OutcomeReader>> open_outcomes(uint64_t& epoch) override;
-  bool is_device_memory(const void* address) override;
+  bool is_device_memory(const void* address) const override;
   bool holds_device_memory(const void* address, uint64_t bytes) override;
-  bool is_seen_by_device(const void* address) override;
+  bool is_seen_by_device(const void* address) const override;
   Status read_device(const void* from, std::span<std::byte> to) override;
   Status write_device(void* to, std::span<const std::byte> from) override;
   void about_to_write(const void* address, uint64_t bytes) override;
@@ -158,7 +158,7 @@ bool Session::MpiControl::cut_at_collective(const char* name, uint64_t number, u
   if (s->mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
     ++s->inside_;
     own_state.admitted = true;
-    // What this rank shares since it has cast its ballot the others do not know of.
+    // The others do not know what this rank has shared since its ballot.
     const bool alone = s->shares_ && !cut_barriers.any();
     if (!alone && s->close_admission()) {
       cut = s->take_checkpoint({kAtCollective, epoch, name, number, &cut_barriers});
@@ -240,7 +240,7 @@ void Session::journal_outcome(std::string_view name, uint64_t number,
   lock_.unlock();
 }
 
-bool Session::MpiControl::is_device_memory(const void* address) {
+bool Session::MpiControl::is_device_memory(const void* address) const {
   Session* s = the_session_.load(std::memory_order_acquire);
   const auto at = reinterpret_cast<uint64_t>(address);
   // Most of what MPI calls get is none, and a lock costs as much as a small message does.
@@ -270,7 +270,7 @@ bool Session::MpiControl::holds_device_memory(const void* address, uint64_t byte
   return held && !off;
 }
 
-bool Session::MpiControl::is_seen_by_device(const void* address) {
+bool Session::MpiControl::is_seen_by_device(const void* address) const {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
   s->lock_any();
@@ -287,7 +287,7 @@ Status Session::MpiControl::copy(const void* at, const char* what, Copy&& begin)
   const auto address = reinterpret_cast<uint64_t>(at);
   s->lock_any();
   const MemoryRange* range = s->model_.memory.find(address);
-  // Who can reach it where we have it can where the program has.
+  // Code that can reach it at our address can reach it at the program's.
   if (range != nullptr && range->kind == MemoryKind::kView)
     range = s->model_.memory.find(range->origin);
   const auto context = range == nullptr ? nullptr : reinterpret_cast<CUcontext>(range->context);

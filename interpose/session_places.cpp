@@ -39,7 +39,7 @@ const std::string& Session::path_at(const std::string& place) const {
   return found == recorded_threads_.end() ? place : found->first;
 }
 
-// Whoever else there is comes up later.
+// Other threads come up later.
 bool Session::may_have_sibling(const std::string& place) {
   return place != kMainThread;
 }
@@ -70,8 +70,8 @@ void Session::refuse_entry() {
 }
 
 // Whether the entry, which is its own, may be the call of the thread at `path`: unless it was found
-// another when it was compared with this very entry. What was known of the call before may be so no
-// longer: what an address leads to depends on what others have done since.
+// another when it was compared with this very entry. Facts about the call may have changed since:
+// what an address leads to depends on what others have done since.
 bool Session::may_be_own(const std::string& path) const {
   const auto found = mismatched_.find(path);
   return found == mismatched_.end() || found->second.refused != replayer_->calls_read();
@@ -101,8 +101,8 @@ bool Session::takes_others_turn(HookId hook, const std::string& path, bool stall
   }
   if (at_cut) return false;
   const Strayed& call = found->second;
-  // Of a launch the words are the same for all tasks: only arguments that are known and equal say
-  // whose it is.
+  // A launch has the same words in all tasks: only arguments that are known and equal say whose it
+  // is.
   const bool known = !call.launches || (call.data != 0 && call.data == entry_.data);
   if (!call.tells_apart() || !known || !is_next(call)) return false;
   if (own_call_comes(call.hook, call.key(), place, call.launches)) {

@@ -286,8 +286,8 @@ bool Session::at_collective() const {
   return entry_read_ && entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCollective) != 0;
 }
 
-// Whose turn it is, where nobody has it; goes live at the end. A cut that was made before a call is
-// delivered when its thread has come to that call.
+// Finds out whose turn it is if no thread has it; goes live at the end. A cut that was made before
+// a call is delivered when its thread has come to that call.
 Session::Next Session::look_for_turn(const std::string& path) {
   bool passed_cut = false;
   const std::string& place = recorded_thread_of(path);
@@ -305,7 +305,7 @@ Session::Next Session::look_for_turn(const std::string& path) {
     deliver_cut(replayer_->at_cut());
     passed_cut = true;
   }
-  // Whose call is behind it has been waiting since before.
+  // The thread of the call after the cut may have been waiting since before.
   if (passed_cut && !turn_taken_) wake();
   return Next::kNotMine;
 }
@@ -513,7 +513,7 @@ void Session::wait_for_turn(const char* call, Clock::duration patience) {
   waiting_.erase(place);
 }
 
-// What comes next in the journal.
+// The next entry of the journal, in words.
 std::string Session::describe_next() {
   if (entry_.head.hook == kCallbackEndEntry) return "a host function to end";
   if (entry_.head.hook != kCutEntry) {
@@ -570,7 +570,7 @@ void Session::go_live(mpi::CutBarriers* cut_barriers) {
     triggers_->end_cuts(status.message());
   }
   triggers_->restored(manifest.interval, manifest.stall_ns);
-  // What was made ahead of the cut belongs behind it.
+  // Calls that were made ahead of the cut belong after it.
   for (const Ahead& made : std::exchange(ahead_, {})) {
     if (!status.ok()) break;
     CallKey key;
@@ -623,7 +623,7 @@ void Session::finish() {
   s->set_mode(Mode::kOff);
   s->wake();
   s->lock_.unlock();
-  // Who asks is told how the last checkpoint gets on as long as it is waited for.
+  // A client that asks is told how the last checkpoint gets on as long as that is waited for.
   if (s->triggers_ != nullptr) s->triggers_->end_cuts("the program ends; no checkpoint was taken");
   if (s->checkpointer_ != nullptr) s->checkpointer_->end();
   if (s->triggers_ != nullptr) s->triggers_->stop();

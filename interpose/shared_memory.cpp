@@ -294,7 +294,7 @@ Status SharedMemory::map(const SharedHandle& handle, const Answer& answer, uint6
 }
 
 // Where it is, it gets one more user.
-bool SharedMemory::is_mapped(const Mapping& piece) {
+bool SharedMemory::add_user(const Mapping& piece) {
   const std::lock_guard lock(mutex_);
   const auto found = mappings_.find(piece.memory.address);
   if (found == mappings_.end() || found->second.owner != piece.owner ||
@@ -317,7 +317,7 @@ SharedMemory::Extent SharedMemory::mapped_around(uint64_t address) {
 
 Status SharedMemory::map_piece(const Mapping& wanted, int file, int device) {
   Mapping piece = wanted;
-  if (is_mapped(piece)) {
+  if (add_user(piece)) {
     const CUresult allowed = allow_device(driver_, piece.memory, device);
     return allowed == CUDA_SUCCESS
                ? Status()

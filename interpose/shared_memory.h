@@ -109,7 +109,7 @@ class SharedMemory {
   Status map(const SharedHandle& handle, const Answer& answer, uint64_t wanted, Import& import,
              uint64_t& address);
   Result<uint64_t> find_place(uint64_t bytes) const;
-  bool is_mapped(const Mapping& piece);
+  bool add_user(const Mapping& piece);
   Status map_piece(const Mapping& wanted, int file, int device);
   void unmap(const std::vector<uint64_t>& mappings);
 

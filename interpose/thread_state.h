@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the session keeps of each thread that has to do with it, and the lock as threads take it
-// that make no hooked calls.
+// The session's state of each thread, and its lock as threads take it that make no hooked calls.
 #pragma once
 
 #include <cstdint>

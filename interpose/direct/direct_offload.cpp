@@ -28,16 +28,16 @@ DirectOffload::~DirectOffload() {
 
 bool DirectOffload::takes_runs() {
   if (has_all_ || !storage_.chosen()) return false;
-  return has_file() || (storage_.always() && (asked_ || opened_ != nullptr));
+  return ask_for_file() || (storage_.always() && (asked_ || opened_ != nullptr));
 }
 
 uint64_t DirectOffload::room() {
   const bool is_busy = run_ != nullptr || is_calling() || !left_.empty();
-  if (is_busy || has_all_ || !storage_.chosen() || !has_file()) return 0;
+  if (is_busy || has_all_ || !storage_.chosen() || !ask_for_file()) return 0;
   return std::min(buffer_.bytes, file_->most - file_->used);
 }
 
-bool DirectOffload::has_file() {
+bool DirectOffload::ask_for_file() {
   if (file_) return file_->file != nullptr;
   if (!asked_ && Clock::now() < ask_again_) return false;
   DirectSink::File given;

@@ -97,7 +97,7 @@ class DirectOffload {
   };
   enum class Fate : uint8_t { kEnded, kWithdrawn, kAbandoned };
 
-  bool has_file();
+  bool ask_for_file();
   void open(const DirectSink::File& given);
   void call(std::function<void()> body);
   // Nothing as long as the call is waited for.

@@ -144,7 +144,7 @@ CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync_v2)>& call, size_t 
   return box_batch(call, count, copies, stream, nullptr, flags, stream);
 }
 
-// What the program says of sizes is a guess: anything behind the beginning may be written.
+// The sizes that the program states are guesses: anything after the beginning may be written.
 CUresult decompress(const Call<decltype(cuMemBatchDecompressAsync)>& call,
                     CUmemDecompressParams* pieces, size_t count, unsigned flags, size_t* failed,
                     CUstream stream) {

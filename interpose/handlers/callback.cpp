@@ -21,7 +21,7 @@ CUresult follow_function(HookedCall& hooked, const HostFunction& function, Real&
   callback->function = function;
   // From the call on it is the driver's thread's, which waits until the call has been journaled.
   const CUresult result = hooked.call_driver([&] { return real(callback.get()); });
-  // What the host has changed by now cannot be in doubt when the function begins.
+  // Changes that the host has made by now cannot be in doubt when the function begins.
   if (session.host_function_runs()) {
     hooked.record(result);
   } else {

@@ -134,8 +134,8 @@ CUresult module_load(
 }
 
 namespace {
-// What goes with a module: its variables. Those of one that was loaded since the cut are not in the
-// map, nor in the snapshot.
+// A module's variables go with it. The variables of one that was loaded since the cut are not in
+// the map, nor in the snapshot.
 template <class Handle>
 void add_globals(HookedCall& hooked, Handle handle) {
   const uint64_t number = hooked.model().modules.number_of(handle);

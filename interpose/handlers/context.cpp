@@ -100,7 +100,7 @@ CUresult event_elapsed(const Call<CUresult(float*, CUevent, CUevent)>& call, flo
   return result;
 }
 
-// What a restore placed is no memory of the context's, and needs to be told.
+// Memory that a restore placed is not the context's, and has to be made accessible by itself.
 CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext peer,
                      unsigned flags) {
   HookedCall hooked(call);

@@ -1,5 +1,5 @@
-// Copies. What matters is where the bytes go: into device memory they are skipped in a replay, and
-// loaded at the cut; into memory that the host sees they are what the host learnt.
+// Copies. The place that the bytes go to decides: into device memory they are skipped in a replay,
+// and loaded at the cut; into memory that the host sees they are what the host learnt.
 
 #include <span>
 
@@ -13,12 +13,12 @@ namespace {
 struct Copy {
   HostBlock to;
   uint64_t from = 0;
-  // Of a place that the memory map does not know: what the call says it is.
+  // The kind of a place that the memory map does not know, as the call says.
   enum class Declared { kDevice, kHost, kEither } declared = Declared::kEither;
   bool async = false;
   CUstream stream = nullptr;
   bool from_host = false;  // as the call says
-  // Of an array instead: as a replay must repeat it.
+  // For an array instead: its number, which a replay must repeat.
   uint64_t to_array = 0;
   uint64_t from_array = 0;
 };
@@ -32,9 +32,9 @@ Side side_of(Session& session, const Copy& copy) {
   return handle::side_of(session, address);
 }
 
-// What a copy gives to the device out of memory that is the host's alone: the driver has read it
-// when the call returns. What the device sees, too, may be on its way there still. Of a box, its
-// first row.
+// The bytes that a copy takes from memory of the host alone: the driver has read them when the call
+// returns. Memory that the device sees, too, may still be on its way there. For a box: its first
+// row.
 std::span<const std::byte> given(Session& session, const Copy& copy) {
   if (!copy.from_host || session.model().memory.find(copy.from) != nullptr) return {};
   return {reinterpret_cast<const std::byte*>(copy.from), copy.to.width};
@@ -319,8 +319,8 @@ CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*, CUstream)>& call
 }
 
 namespace {
-// Between a row of an array and memory, or of two arrays. What is not said in `copy` yet are the
-// arrays: null where that end has an address.
+// Copies between a row of an array and memory, or between two arrays. `copy` lacks only the arrays:
+// null for an end that has an address.
 template <class F, class... A>
 CUresult row_copy(const Call<F>& call, Copy copy, CUarray to, CUarray from, A... args) {
   HookedCall hooked(call);

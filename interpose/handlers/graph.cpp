@@ -1,5 +1,5 @@
 // Captures and graphs. How a graph is built is the program's own affair: the calls pass through, in
-// a recording and in a replay. What counts is what a launch does.
+// a recording and in a replay. Only the effects of a launch count.
 
 #include <memory>
 #include <utility>

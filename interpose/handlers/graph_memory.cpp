@@ -346,7 +346,7 @@ CUresult graph_describe(const Call<decltype(cuGraphMemFreeNodeGetParams)>& call,
 }
 
 namespace {
-// What the driver does not count: it keeps what is used now apart from what there was.
+// Bytes of placeholders, which the driver does not count. It counts current and peak use apart.
 uint64_t stand_in_bytes(Session& session, CUdevice device, bool used_now) {
   uint64_t bytes = 0;
   for (const auto& [address, memory] :

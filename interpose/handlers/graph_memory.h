@@ -40,7 +40,7 @@ CUresult capture_free(HookedCall& hooked, CUdeviceptr address, CUstream stream, 
 // In a replay: the node, and its memory.
 void capture_stand_in(HookedCall& hooked, CUstream stream, GraphMemoryPlaceholders::Node node,
                       uint64_t size);
-// What stood at its recorded address for graphs that are gone.
+// Drops placeholders of graphs that are gone.
 void drop_graph_memory(HookedCall& hooked);
 
 template <class Real>

@@ -1,4 +1,4 @@
-// What becomes of each hooked call, by the kind that hooks.table gives it. A handler gets the call
+// The handlers of hooked calls, by the kind that hooks.table gives them. A handler gets the call
 // and its arguments, and calls the real function when and as it must.
 #pragma once
 
@@ -119,7 +119,7 @@ CUresult graph_describe(const Call<decltype(cuGraphMemFreeNodeGetParams)>& call,
 CUresult graph_memory_get(const Call<decltype(cuDeviceGetGraphMemAttribute)>& call, CUdevice,
                           CUgraphMem_attribute, void*);
 
-// What a set writes, from its arguments behind the address.
+// Adds the bytes that a set writes, by its arguments after the address.
 template <class Value>
 void add_set(WriteSet& writes, CUdeviceptr to, Value, size_t count, CUstream = nullptr) {
   writes.add_box(to, sizeof(Value), count, sizeof(Value), 1, 0);
@@ -154,7 +154,7 @@ CUresult sync_context(const Call<CUresult(A...)>& call, A... args) {
   if (hooked.passthrough()) return call.real(args...);
   const ProgramWork work = hooked.session().work_to_wait_for(args...);
   const CUresult result = hooked.record_sync(true, [&] {
-    // What went wrong is the driver's to tell.
+    // The driver tells what went wrong.
     return work.finish(hooked.session().driver()) ? CUDA_SUCCESS : call.real(args...);
   });
   if (work.legacy != nullptr) hooked.model().contexts.give_mark(work.legacy);

@@ -1,4 +1,4 @@
-// What the driver says of what goes wrong. A replay does not make again what failed, so the driver
+// The driver's log of errors. A replay does not make calls again that failed, so the driver
 // has less to say there: the program gets the text of its logs from the journal. A function of the
 // program's that is called within a call that is hooked ends checkpointing.
 

@@ -61,8 +61,8 @@ uint64_t free_range(HookedCall& hooked, uint64_t address) {
 }
 
 namespace {
-// What a free of memory that was placed waits for, as the driver's own does: what still runs may
-// use it.
+// Waits as the driver's own free does before memory that was placed is freed: work that still runs
+// may use it.
 CUresult wait_for_users(Session& session, CUcontext context) {
   CurrentContext current(session.driver(), context);
   return session.driver().cuCtxSynchronize();
@@ -223,7 +223,7 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   // Before the call: what the host sees at it is no longer looked for in this memory.
   const CUcontext context = context_at(session, address);
   const uint64_t size = free_range(hooked, address);
-  // Of a graph that goes on using it: it stays.
+  // Memory of a graph that goes on using it stays.
   const bool of_graph = session.model().graphs.graph_memory_placeholders().has_memory(address);
   const bool placed = session.model().placement.owns(address);
   auto real = [&] {
@@ -236,7 +236,7 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   return result;
 }
 
-// What is free depends on what else uses the device.
+// The free bytes depend on other users of the device.
 CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free, size_t* total) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(free, total);
@@ -262,7 +262,7 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
   return result;
 }
 
-// Of memory that a restore had to place, here or in a process that shares it, the driver knows the
+// For memory that a restore had to place, here or in a process that shares it, the driver knows the
 // mapped granules, not the allocation.
 CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>& call,
                        CUdeviceptr* base, size_t* size, CUdeviceptr address) {

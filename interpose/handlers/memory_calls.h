@@ -1,4 +1,4 @@
-// What handlers of calls that get and give back memory share: how such a call is recorded and
+// Shared by the handlers of calls that get and give back memory: how such a call is recorded and
 // replayed, and what the session knows afterwards. The session's lock is held.
 #pragma once
 

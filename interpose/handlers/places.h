@@ -1,4 +1,4 @@
-// Whose memory an address of the program's is.
+// The side that an address of the program's belongs to.
 #pragma once
 
 #include "interpose/session.h"

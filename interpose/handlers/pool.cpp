@@ -11,8 +11,8 @@
 namespace gpusnap::handle {
 
 namespace {
-// What the pool holds beyond its allocations is given back to the driver; `pool` may be null: the
-// current device's.
+// Gives back to the driver what the pool holds beyond its allocations. `pool` null: the current
+// device's.
 void empty_pool(const Driver& driver, CUmemoryPool pool, CUstream stream) {
   CUdevice device = 0;
   (void)driver.cuStreamSynchronize(stream);
@@ -28,7 +28,7 @@ void empty_pool(const Driver& driver, CUmemoryPool pool, CUstream stream) {
 }
 
 // Which of the pieces that a pool has left it gives depends on when the device was done with them.
-// The next one may be that of the recording: `real()` asks. Those that are not go back.
+// The next one may be that of the recording: `real()` asks. Others go back.
 template <class Real>
 bool ask_again(const Driver& driver, CUdeviceptr* address, uint64_t recorded, uint64_t size,
                CUstream stream, Real&& real) {
@@ -55,7 +55,7 @@ void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, ui
   }
   Status status = session.model().placement.place(recorded, size);
   if (!status.ok()) {
-    // What the pool keeps for later may lie there.
+    // Memory that the pool keeps for later may lie there.
     empty_pool(session.driver(), pool, stream);
     status = session.model().placement.place(recorded, size);
   }
@@ -113,13 +113,13 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
   }
   Session& session = hooked.session();
   hooked.key.add(session.model().known(address));
-  // Of a graph that goes on using it.
+  // A graph goes on using it.
   const bool of_graph = session.model().graphs.graph_memory_placeholders().has_memory(address);
   const bool placed = !of_graph && session.model().placement.owns(address);
   const bool there = session.model().memory.at(address) != nullptr;
   auto real = [&] {
     if (of_graph) return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    // What still runs in the stream may use memory that is ours to give back.
+    // Work in the stream may use memory that is ours to give back.
     return placed ? session.driver().cuStreamSynchronize(stream) : call.real(address, given);
   };
   if (hooked.captured()) return capture_free(hooked, address, stream, real);

@@ -20,7 +20,7 @@ std::string name_with(const Call<F>& call, const char* what) {
   return std::string(name_of(call.hook.id)) + " " + what;
 }
 
-// What a replay is to find the same.
+// The facts that a replay is to find the same.
 struct Where {
   uint64_t address = 0;
   uint64_t size = 0;
@@ -122,7 +122,7 @@ CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>
   std::memcpy(bytes.data(), &handle, sizeof handle);
   const auto ours = decode_handle(bytes);
   if (hooked.passthrough()) {
-    // Who gave it may be followed still.
+    // The process that gave it may still be followed.
     SharedMemory* const shared = Session::shared_memory_of_process();
     if (!ours || shared == nullptr) return call.real(out, handle, flags);
     return opened_by_us(*shared, *ours, 0, out, flags, call.real).result;

@@ -10,8 +10,8 @@
 namespace gpusnap::handle {
 
 namespace {
-// What the host sees of such a word it may take for a signal, without any call that could be found
-// in the journal.
+// The host may take such a word for a signal if it sees it, without any call that could be found in
+// the journal.
 bool is_seen_by_host(Session& session, CUdeviceptr address) {
   return side_of(session, address) != Side::kDevice;
 }

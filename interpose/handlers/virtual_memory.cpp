@@ -1,7 +1,7 @@
 // Virtual memory management: addresses, physical memory, and what maps one to the other.
 //
-// A replay makes all of these calls. What is saved is the physical memory, through a mapping of our
-// own (shadow_mappings.h); where the program has it are views, which lead there.
+// A replay makes all of these calls. The physical memory is saved, through a mapping of our own
+// (shadow_mappings.h); the program's own mappings of it are views, which lead there.
 
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
@@ -168,7 +168,7 @@ CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAl
   const auto real = [&] {
     return with_room(session, [&] { return call.real(out, size, properties, flags); });
   };
-  // What is null fails.
+  // A null pointer fails in the driver.
   if (properties != nullptr && !is_device_memory(properties)) {
     return hooked.record_or_refuse("cuMemCreate of memory that is not a device's", real);
   }

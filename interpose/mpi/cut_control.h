@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What MPI calls ask of the session (process.h says when): cuts at collectives, the journal of
-// outcomes, and the device memory that they send and receive.
+// The session as MPI calls see it (process.h says when they use it): cuts at collectives, the
+// journal of outcomes, and the device memory that they send and receive.
 //
 // By the program's thread that makes MPI calls, which holds no lock, but for what says otherwise.
 #pragma once
@@ -33,7 +33,7 @@ class CutControl {
   virtual Ballot cast_ballot() = 0;
   // The collective that begins is one at which a checkpoint is due.
   virtual void make_due_by_count() = 0;
-  // What all ranks have said.
+  // Acts on the greatest ballot of all ranks.
   virtual void apply_agreement(const Ballot& agreed) = 0;
   // All ranks make a cut of this epoch, at this collective, and meet within it where any of them
   // has shared memory. False: none has come into the journal.
@@ -56,11 +56,11 @@ class CutControl {
   // ---- memory
   // Whether it is memory of the program's that is the device's alone, and matters: not where no
   // more checkpoints are taken.
-  virtual bool is_device_memory(const void* address) = 0;
+  virtual bool is_device_memory(const void* address) const = 0;
   // Whether any of these bytes is such memory.
   virtual bool holds_device_memory(const void* address, uint64_t bytes) = 0;
   // Whether it is host memory that the device sees, too.
-  virtual bool is_seen_by_device(const void* address) = 0;
+  virtual bool is_seen_by_device(const void* address) const = 0;
   virtual Status read_device(const void* from, std::span<std::byte> to) = 0;
   // Behind about_to_write.
   virtual Status write_device(void* to, std::span<const std::byte> from) = 0;

@@ -223,7 +223,7 @@ Process::Degrees Process::degrees_of(Handle communicator) const {
   return degrees;
 }
 
-bool Process::is_all_on_device(const Library& library, const char* name, const Buffer& buffer) {
+bool Process::lies_on_device(const Library& library, const char* name, const Buffer& buffer) {
   const Span span = span_of(library, buffer);
   auto* const first = static_cast<std::byte*>(buffer.start) + span.offset;
   if (!control_->holds_device_memory(first, span.bytes)) return false;
@@ -308,7 +308,7 @@ Process::Persistent Process::persistent_of(const Library& library, const char* n
                         .bytes = span.bytes,
                         .receives = receives};
   if (span.bytes == 0) return persistent;
-  if (is_on_device(library, name, buffer)) {
+  if (begins_on_device(library, name, buffer)) {
     persistent.memory = Memory::kDevice;
     persistent.dense = is_dense(library, buffer);
   } else if (memory_at(persistent.first, receives) == Memory::kSeenByDevice) {

@@ -135,7 +135,7 @@ class Process {
   template <class Make>
   int send(const char* name, const Buffer& buffer, const Requests* request, Make&& make) {
     const Library* l = following();
-    if (l == nullptr || !is_on_device(*l, name, buffer)) return make(buffer.start);
+    if (l == nullptr || !begins_on_device(*l, name, buffer)) return make(buffer.start);
     BounceBuffer stand = read_once(*l, name, buffer);
     const int result = make(stand.start(buffer));
     if (result == kSuccess && request != nullptr) keep(*request, std::move(stand));
@@ -506,7 +506,7 @@ class Process {
                 Make& make) {
     const Library* l = following();
     if (l == nullptr) return make(buffer.start);
-    const bool on_device = is_on_device(*l, name, buffer);
+    const bool on_device = begins_on_device(*l, name, buffer);
     const bool aside = !on_device && request != nullptr && is_to_be_kept_aside(*l, buffer);
     if (!on_device && !aside) return make(buffer.start);
     const DeviceWriteScope underway(*this);
@@ -523,13 +523,13 @@ class Process {
   }
 
   // Where it is not known what is: refuses, and says no.
-  bool is_on_device(const Library& library, const char* name, const Buffer& buffer) {
+  bool begins_on_device(const Library& library, const char* name, const Buffer& buffer) {
     if (buffer.is_empty()) return false;
     const bool in_one_piece = buffer.blocks.number == 0 && !buffer.behind;
     if (in_one_piece && buffer.start != nullptr) return control_->is_device_memory(buffer.start);
-    return is_all_on_device(library, name, buffer);
+    return lies_on_device(library, name, buffer);
   }
-  bool is_all_on_device(const Library& library, const char* name, const Buffer& buffer);
+  bool lies_on_device(const Library& library, const char* name, const Buffer& buffer);
   // Whether a request will fill host memory that a replay still writes to.
   bool is_to_be_kept_aside(const Library& library, const Buffer& buffer) const;
   // The bytes of a buffer that the call only reads: into the journal, or, in a replay, out of it.

@@ -164,7 +164,7 @@ std::unique_ptr<RestoreReader> CheckpointLoader::take_reader() {
   return std::move(reader_);
 }
 
-// `pieces`: of `bytes`, all of one range. What is at another address in this process may be loaded
+// `pieces`: of `bytes`, all of one range. A range at another address in this process may be loaded
 // there, unless some word of device memory still points to the old place.
 Status CheckpointLoader::load_pieces(std::span<const ReadPiece> pieces, const LoadedRanges& loaded,
                                      std::span<const std::byte> bytes) {

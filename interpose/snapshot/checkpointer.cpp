@@ -153,7 +153,7 @@ void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
     last_ = saved.place;
   }
   progress_.is_complete({saved.place.epoch, saved.cut_unix_ns, saved.stall_ns});
-  // Whoever is told of it may ask for the next one at once.
+  // A client that is told of it may ask for the next one at once.
   under_way_.store(false, std::memory_order_release);
   const CallCounts& calls = saved.meanwhile;
   log(LogLevel::kInfo, "checkpoint ", id, ": ", saved.bytes, " bytes saved, stall ",
@@ -205,7 +205,7 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
 }
 
 void Checkpointer::journal_cut(const CutPlace& place) {
-  // The device has run empty: this is the cut. What it brought the host is journaled here.
+  // The device has run empty: this is the cut. Bytes that it brought the host are journaled here.
   uint8_t flags = place.flags;
   Deliveries& deliveries = with_.deliveries;
   const auto taken = deliveries.collect(Deliveries::Moment::kIdle, !deliveries.function_runs());
@@ -360,7 +360,7 @@ Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& mani
   return adopt(manifest, addresses);
 }
 
-// What changes from here on is told from the checkpoint that was loaded.
+// Changes from here on are compared with the checkpoint that was loaded.
 Status Checkpointer::adopt(const Manifest& manifest, const std::vector<uint64_t>& addresses) {
   std::set<uint64_t> in_place;
   for (size_t i = 0; i < addresses.size(); ++i) {

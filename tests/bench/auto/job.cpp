@@ -18,7 +18,7 @@ constexpr double kMostTotal = 1000;  // times the work
 // A full checkpoint and as many increments as GPUSNAP_CHAIN allows.
 constexpr uint64_t kChain = 17;
 
-// What a restart goes on from: it was committed.
+// The committed state that a restart goes on from.
 struct Saved {
   uint64_t number = 0;  // from 1; 0: there is none
   double done_s = 0;

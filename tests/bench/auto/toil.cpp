@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program whose time is the device's alone, so that a restored run needs none of it again. What
-// it puts out depends on every step.
+// A program whose time is the device's alone, so that a restored run needs none of it again. Its
+// output depends on every step.
 //
 //   toil STEPS MIB TURNS
 #include "tests/apps/app.h"

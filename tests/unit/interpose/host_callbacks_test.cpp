@@ -52,7 +52,7 @@ class HostCallbacksTest : public ::testing::Test {
     recorder_->append(1, {}, CUDA_SUCCESS);  // entries of functions come after one of a thread
     callbacks_.record_to(recorder_.get());
   }
-  // What the journal has of functions; nothing can be recorded any more.
+  // The journal's entries of functions; nothing can be recorded any more.
   std::vector<HostCallbackEntry> journal() {
     recorder_->append(kCutEntry, {}, 0, 0, nullptr, {});
     auto parts = recorder_->seal();

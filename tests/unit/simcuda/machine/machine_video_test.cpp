@@ -183,7 +183,7 @@ TEST(Video, ScalarShifts) {
     const auto amount = [&](Big b) {
       return static_cast<uint32_t>(mode == "wrap" ? b % 32 : b > 32 ? Big{32} : b);
     };
-    // Of a negative number towards the lesser one.
+    // A negative number is rounded towards the lesser one.
     const auto right = [&](Big a, Big b) {
       const Big by = power(amount(b));
       return a >= 0 ? a / by : -((-a + by - 1) / by);
@@ -209,7 +209,7 @@ TEST(Video, ScalarShifts) {
 struct Mad {
   const char *a, *b, *c, *modifiers;
 };
-// Of which operands the sign changes.
+// The operands whose sign changes.
 constexpr Mad kMads[] = {{"%a", "%b", "%c", ""},   {"-%a", "%b", "%c", ""},
                          {"%a", "-%b", "%c", ""},  {"%a", "%b", "-%c", ""},
                          {"-%a", "-%b", "%c", ""}, {"-%a", "-%b", "-%c", ""},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of arrays that are counted in bytes, over simcuda's own driver. What they should do is
-// done here byte by byte.
+// Copies of arrays that are counted in bytes, over simcuda's own driver. The tests
+// do the same byte by byte.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -22,7 +22,7 @@ Bytes random_bytes(size_t count) {
   return bytes;
 }
 
-// Of four-byte elements.
+// An array of four-byte elements.
 class Array {
  public:
   Array(size_t width, size_t height) : row_(width * 4), rows_(height == 0 ? 1 : height) {
