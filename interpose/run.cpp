@@ -7,6 +7,7 @@
 
 #include "interpose/mpi/state.h"
 #include "interpose/opened_files.h"
+#include "interpose/restored_rank.h"
 #include "interpose/services/build_id.h"
 #include "interpose/services/fatal.h"
 #include "interpose/services/inputs.h"

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "interpose/snapshot/device_lane.h"
+
 namespace gpusnap {
 
 CUstream DeviceDrain::stream() {

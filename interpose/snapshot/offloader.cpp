@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "interpose/snapshot/mutation.h"
-#include "interpose/snapshot/snapshots.h"
+#include "interpose/snapshot/snapshot_run.h"
 #include "interpose/snapshot/zone_copies.h"
 #include "interpose/text.h"
 
@@ -22,20 +22,18 @@ constexpr uint64_t kDirectBuffer = 4 << 20;
 constexpr std::chrono::nanoseconds kShortPause = std::chrono::microseconds(20);
 }  // namespace
 
-Offloader::Offloader(Snapshots& snapshots, DeviceLane& lane)
-    : snapshots_(snapshots),
-      lane_(lane),
-      copy_throttle_(snapshots.program_copies(), lane.watch()) {}
+Offloader::Offloader(SnapshotRun& snapshot, ProgramCopies& copies, DeviceLane& lane)
+    : snapshot_(snapshot), lane_(lane), copy_throttle_(copies, lane.watch()) {}
 
 void Offloader::run() {
-  const CurrentContext current(snapshots_.driver_, lane_.context());
-  const RelaxedCapture relaxed(snapshots_.driver_);
-  const StagingPool::Standing standing(snapshots_.pool_);
+  const CurrentContext current(snapshot_.driver, lane_.context());
+  const RelaxedCapture relaxed(snapshot_.driver);
+  const StagingPool::Standing standing(snapshot_.pool);
   last_slot_ = std::chrono::steady_clock::now();
   if (borrower_ != nullptr) ask_for_loans();
   while (!done()) {
-    if (snapshots_.settings_.organisation.device) {
-      lane_.grow_cache(snapshots_.settings_.device_cache, snapshots_.zone_bytes_);
+    if (snapshot_.settings.organisation.device) {
+      lane_.grow_cache(snapshot_.settings.device_cache, snapshot_.zone_bytes);
     }
     if (balancer_ != nullptr) lane_.let_devices_in();
     if (borrower_ != nullptr) borrower_->collect();
@@ -49,10 +47,10 @@ void Offloader::run() {
 // For what does not fit into the device's own buffer.
 void Offloader::ask_for_loans() {
   const uint64_t pending =
-      snapshots_.zones_.pending_bytes(reinterpret_cast<uint64_t>(lane_.context()));
-  const uint64_t room = lane_.room_bytes(snapshots_.settings_.device_cache);
+      snapshot_.zones.pending_bytes(reinterpret_cast<uint64_t>(lane_.context()));
+  const uint64_t room = lane_.room_bytes(snapshot_.settings.device_cache);
   if (pending <= room) return;
-  const std::vector<pid_t> processes = snapshots_.pool_.client().others();
+  const std::vector<pid_t> processes = snapshot_.pool.client().others();
   borrower_->ask(processes, pending - room);
 }
 
@@ -60,13 +58,13 @@ void Offloader::ask_for_loans() {
 std::chrono::nanoseconds Offloader::pause() const {
   const bool soon =
       (!flights_.empty() && most_flights() == 1) || (direct_ && direct_->is_calling());
-  return std::min(snapshots_.settings_.hints, soon ? kShortPause : std::chrono::nanoseconds::max());
+  return std::min(snapshot_.settings.hints, soon ? kShortPause : std::chrono::nanoseconds::max());
 }
 
 bool Offloader::done() {
   // In this order: what a call has claimed is handed over before it is finished, and what peers
   // send before they leave.
-  const bool busy = snapshots_.zones_.busy(reinterpret_cast<uint64_t>(lane_.context()));
+  const bool busy = snapshot_.zones.busy(reinterpret_cast<uint64_t>(lane_.context()));
   has_own_ = busy;
   if (sender_ != nullptr && !sender_->done(!busy)) return false;
   if (busy || (balancer_ != nullptr && balancer_->expects(number_))) return false;
@@ -80,12 +78,12 @@ void Offloader::balance(Balancer& balancer, size_t number) {
   balancer_ = &balancer;
   number_ = number;
   PeerSender::Snapshot snapshot;
-  snapshot.driver = &snapshots_.driver_;
-  snapshot.zones = &snapshots_.zones_;
-  snapshot.zone_bytes = snapshots_.zone_bytes_;
-  snapshot.arrived = [this](void* event) { return snapshots_.arrived(event); };
-  snapshot.fail = [this](const Status& why) { snapshots_.fail(why); };
-  snapshot.publishes = snapshots_.settings_.organisation.hints;
+  snapshot.driver = &snapshot_.driver;
+  snapshot.zones = &snapshot_.zones;
+  snapshot.zone_bytes = snapshot_.zone_bytes;
+  snapshot.arrived = [this](void* event) { return snapshot_.arrived(event); };
+  snapshot.fail = [this](const Status& why) { snapshot_.fail(why); };
+  snapshot.publishes = snapshot_.settings.organisation.hints;
   sender_ = std::make_unique<PeerSender>(std::move(snapshot), lane_, number, balancer);
 }
 
@@ -136,14 +134,14 @@ void Offloader::collect_copies() {
   {
     std::lock_guard lock(mutex_);
     const auto flying = std::partition(copies_.begin(), copies_.end(), [&](const auto& transfer) {
-      return !snapshots_.arrived(transfer->event.get());
+      return !snapshot_.arrived(transfer->event.get());
     });
     arrived.assign(flying, copies_.end());
     copies_.erase(flying, copies_.end());
   }
   for (const TransferPtr& transfer : arrived) {
     for (const TransferPiece& piece : transfer->pieces) add_duplicate(piece, piece.place);
-    snapshots_.zones_.finished(transfer, snapshots_.settings_.organisation.hints);
+    snapshot_.zones.finished(transfer, snapshot_.settings.organisation.hints);
   }
 }
 
@@ -152,10 +150,10 @@ void Offloader::collect_copies() {
 void Offloader::collect_gatherings() {
   std::erase_if(gatherings_, [&](Gathering& gathering) {
     Transfer& transfer = *gathering.transfer;
-    if (!snapshots_.arrived(transfer.event.get())) return false;
-    snapshots_.zones_.finished(gathering.transfer, snapshots_.settings_.organisation.hints);
+    if (!snapshot_.arrived(transfer.event.get())) return false;
+    snapshot_.zones.finished(gathering.transfer, snapshot_.settings.organisation.hints);
     gathering.table->busy = false;
-    const uint64_t zone = snapshots_.zone_bytes_;
+    const uint64_t zone = snapshot_.zone_bytes;
     for (const TransferPiece& piece : transfer.pieces) {
       const uint64_t first = gathering.first + piece.place / zone;
       if (piece.stolen) {
@@ -169,7 +167,7 @@ void Offloader::collect_gatherings() {
 }
 
 void Offloader::add_duplicate(const TransferPiece& piece, uint64_t first) {
-  const uint64_t zone = snapshots_.zone_bytes_;
+  const uint64_t zone = snapshot_.zone_bytes;
   duplicates_.push_back({piece, {first, (piece.size + zone - 1) / zone}});
 }
 
@@ -184,10 +182,10 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
   const size_t before = flights_.size();
   std::erase_if(flights_, [&](Flight& flight) {
     void* event = flight.transfer != nullptr ? flight.transfer->event.get() : flight.event.get();
-    if (!snapshots_.arrived(event)) return false;
+    if (!snapshot_.arrived(event)) return false;
     Fill& fill = *flight.fill;
     if (flight.transfer != nullptr) {
-      snapshots_.zones_.finished(flight.transfer, snapshots_.settings_.organisation.hints);
+      snapshot_.zones.finished(flight.transfer, snapshot_.settings.organisation.hints);
       flight.pieces = flight.transfer->pieces;
       for (TransferPiece& piece : flight.pieces) piece.place += flight.place;
     }
@@ -219,7 +217,7 @@ void Offloader::hand_over(Fill& fill) {
   }
   slot->used = used;
   learn(fill);
-  snapshots_.hand_over(pieces, slot);
+  snapshot_.hand_over(pieces, slot);
 }
 
 // How fast staging memory takes what is saved. Slots that are half empty say nothing of it.
@@ -229,13 +227,13 @@ void Offloader::learn(const Fill& fill) {
       direct_ && fill.since.time_since_epoch().count() != 0 && fill.used * 2 >= fill.slot->capacity;
   if (tells) {
     const std::chrono::nanoseconds took = now - std::max(fill.since, last_fill_);
-    snapshots_.direct_->ended(SaveWay::kStaged, fill.used, static_cast<uint64_t>(took.count()));
+    snapshot_.direct->ended(SaveWay::kStaged, fill.used, static_cast<uint64_t>(took.count()));
   }
   last_fill_ = now;
 }
 
 bool Offloader::start_more() {
-  if (snapshots_.failed()) {
+  if (snapshot_.failed()) {
     give_up();
     return false;
   }
@@ -281,7 +279,7 @@ bool Offloader::start_to_host() {
     last_slot_ = std::chrono::steady_clock::now();
     return false;
   }
-  if (!snapshots_.holds_program() && copy_throttle_.stands_back(lane_.offload())) return false;
+  if (!snapshot_.holds_program() && copy_throttle_.stands_back(lane_.offload())) return false;
   // Zones that still have to be saved first, as long as calls find room for duplicates.
   DirectOffload* const direct = this->direct();
   const bool takes_zones = direct == nullptr || !direct->takes_runs();
@@ -300,16 +298,16 @@ bool Offloader::start_to_host() {
 }
 
 uint64_t Offloader::most_bytes() const {
-  return snapshots_.holds_program() ? snapshots_.pool_.slot_bytes()
-                                    : std::max(copy_throttle_.bytes(), snapshots_.zone_bytes_);
+  return snapshot_.holds_program() ? snapshot_.pool.slot_bytes()
+                                   : std::max(copy_throttle_.bytes(), snapshot_.zone_bytes);
 }
 
 size_t Offloader::most_flights() const {
-  return snapshots_.holds_program() ? kFlightsOfHeld : copy_throttle_.flights();
+  return snapshot_.holds_program() ? kFlightsOfHeld : copy_throttle_.flights();
 }
 
 Offloader::Fill* Offloader::open_fill() {
-  if (fill_ != nullptr && fill_->slot->capacity - fill_->used < snapshots_.zone_bytes_) {
+  if (fill_ != nullptr && fill_->slot->capacity - fill_->used < snapshot_.zone_bytes) {
     close_fill();
   }
   if (fill_ == nullptr) {
@@ -327,16 +325,16 @@ void Offloader::close_fill() {
 }
 
 Slot* Offloader::take_slot() {
-  auto slot = snapshots_.pool_.acquire(std::chrono::nanoseconds(0));
+  auto slot = snapshot_.pool.acquire(std::chrono::nanoseconds(0));
   const auto now = std::chrono::steady_clock::now();
   if (slot.ok()) {
     last_slot_ = now;
     return slot.value();
   }
   if (slot.status().code() != Code::kBusy) {
-    snapshots_.fail(slot.status());
-  } else if (snapshots_.is_bounded() && now - last_slot_ > snapshots_.settings_.max_stall) {
-    snapshots_.fail(snapshots_.too_late(Snapshots::kNoRoom));
+    snapshot_.fail(slot.status());
+  } else if (snapshot_.is_bounded() && now - last_slot_ > snapshot_.settings.max_stall) {
+    snapshot_.fail(snapshot_.too_late(SnapshotRun::kNoRoom));
   }
   return nullptr;
 }
@@ -344,19 +342,19 @@ Slot* Offloader::take_slot() {
 bool Offloader::start_zones() {
   Fill* fill = open_fill();
   if (fill == nullptr) return false;
-  const uint64_t zone = snapshots_.zone_bytes_;
+  const uint64_t zone = snapshot_.zone_bytes;
   const uint64_t most = std::min(most_bytes(), fill->slot->capacity - fill->used) / zone * zone;
   const auto scattered =
       lane_.blocks() == 0 ? SnapshotZones::Scattered::kCopy : SnapshotZones::Scattered::kLeave;
   Flight flight;
-  flight.transfer = snapshots_.zones_.claim_next(reinterpret_cast<uint64_t>(lane_.context()), most,
-                                                 kLargeRun, scattered);
+  flight.transfer = snapshot_.zones.claim_next(reinterpret_cast<uint64_t>(lane_.context()), most,
+                                               kLargeRun, scattered);
   if (flight.transfer == nullptr) return false;
   flight.place = fill->used;
   fill->used += flight.transfer->bytes;
   if (balancer_ != nullptr) lane_.host_clock().start(lane_.offload(), flight.transfer->bytes);
   const CUresult result =
-      snapshots_.copy_to_slot(*flight.transfer, fill->slot, flight.place, lane_.offload());
+      snapshot_.copy_to_slot(*flight.transfer, fill->slot, flight.place, lane_.offload());
   if (balancer_ != nullptr) lane_.host_clock().stop(lane_.offload());
   launch(std::move(flight), result);
   return true;
@@ -364,11 +362,11 @@ bool Offloader::start_zones() {
 
 DirectOffload* Offloader::direct() {
   if (direct_) return &*direct_;
-  DirectStorage* const storage = snapshots_.direct_;
+  DirectStorage* const storage = snapshot_.direct;
   if (storage == nullptr || !storage->chosen()) return nullptr;
-  DirectSink* const sink = snapshots_.writer_->direct();
-  const uint64_t zone = snapshots_.zone_bytes_;
-  const uint64_t slot = snapshots_.pool_.slot_bytes();
+  DirectSink* const sink = snapshot_.writer().direct();
+  const uint64_t zone = snapshot_.zone_bytes;
+  const uint64_t slot = snapshot_.pool.slot_bytes();
   const uint64_t bytes = std::min(kDirectBuffer, slot) / zone * zone;
   const CUdeviceptr address = sink == nullptr ? 0 : lane_.direct_buffer(bytes);
   if (address == 0) return nullptr;
@@ -384,13 +382,13 @@ bool Offloader::start_direct() {
   const uint64_t room = direct->room();
   if (room == 0) {
     const bool is_busy = direct->run() != nullptr || direct->is_calling();
-    if (!is_busy && !snapshots_.zones_.busy(context)) direct->close_file();
+    if (!is_busy && !snapshot_.zones.busy(context)) direct->close_file();
     return false;
   }
-  if (!snapshots_.holds_program() && copy_throttle_.stands_back(lane_.offload())) return false;
-  const uint64_t large = snapshots_.direct_->always() ? snapshots_.zone_bytes_ : kLargeRun;
+  if (!snapshot_.holds_program() && copy_throttle_.stands_back(lane_.offload())) return false;
+  const uint64_t large = snapshot_.direct->always() ? snapshot_.zone_bytes : kLargeRun;
   const TransferPtr run =
-      snapshots_.zones_.claim_next(context, room, large, SnapshotZones::Scattered::kLeave);
+      snapshot_.zones.claim_next(context, room, large, SnapshotZones::Scattered::kLeave);
   if (run == nullptr) {
     direct->no_more_runs();
     direct->close_file();
@@ -398,15 +396,15 @@ bool Offloader::start_direct() {
   }
   std::vector<ZoneCopy> copies;
   for (const TransferPiece& piece : run->pieces) {
-    const uint64_t from = snapshots_.zones_.ranges()[piece.range].address + piece.offset;
+    const uint64_t from = snapshot_.zones.ranges()[piece.range].address + piece.offset;
     copies.push_back({direct->address() + piece.place, from, piece.size, piece.range});
   }
   const CUresult result =
-      copy_zones(snapshots_.driver_, CopyTo::kDevice, std::move(copies), lane_.gathering());
+      copy_zones(snapshot_.driver, CopyTo::kDevice, std::move(copies), lane_.gathering());
   if (result != CUDA_SUCCESS) {
-    snapshots_.fail(driver_status(snapshots_.driver_, "copying device memory", result));
+    snapshot_.fail(driver_status(snapshot_.driver, "copying device memory", result));
   }
-  snapshots_.zones_.started(run, lane_.record(lane_.gathering()));
+  snapshot_.zones.started(run, lane_.record(lane_.gathering()));
   direct->begin(run);
   return true;
 }
@@ -416,9 +414,9 @@ bool Offloader::collect_direct() {
   if (direct_->is_calling()) return collect_call();
   if (direct_->run() == nullptr) return false;
   const TransferPtr run = direct_->run();
-  if (!snapshots_.arrived(run->event.get())) return false;
-  snapshots_.zones_.finished(run, snapshots_.settings_.organisation.hints);
-  if (snapshots_.failed()) {
+  if (!snapshot_.arrived(run->event.get())) return false;
+  snapshot_.zones.finished(run, snapshot_.settings.organisation.hints);
+  if (snapshot_.failed()) {
     direct_->drop_run();
   } else {
     direct_->write();
@@ -429,10 +427,10 @@ bool Offloader::collect_direct() {
 bool Offloader::collect_call() {
   const auto written =
       direct_->collect(DirectOffload::Clock::now(), [this](uint32_t range, uint64_t offset) {
-        return snapshots_.fingerprint_at_cut(range, offset);
+        return snapshot_.fingerprint_at_cut(range, offset);
       });
   if (!written) return false;
-  snapshots_.note_direct(*written);
+  snapshot_.note_direct(*written);
   return true;
 }
 
@@ -456,7 +454,7 @@ bool Offloader::start_left() {
   }
   left_flies_ = true;
   const CUresult result =
-      copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies), lane_.offload());
+      copy_zones(snapshot_.driver, CopyTo::kHost, std::move(copies), lane_.offload());
   launch(std::move(flight), result);
   return true;
 }
@@ -465,20 +463,19 @@ bool Offloader::start_left() {
 bool Offloader::start_gathering() {
   GatherTable* table = lane_.free_gather_table();
   if (table == nullptr || lane_.blocks() == 0 || lane_.few_blocks_left()) return false;
-  const uint64_t zone = snapshots_.zone_bytes_;
+  const uint64_t zone = snapshot_.zone_bytes;
   const uint64_t part = std::max<uint64_t>(lane_.blocks() / kPartOfGathering, 1);
-  const BlockPool::Run run =
-      lane_.take_blocks(std::min(part, snapshots_.pool_.slot_bytes() / zone));
+  const BlockPool::Run run = lane_.take_blocks(std::min(part, snapshot_.pool.slot_bytes() / zone));
   if (run.count == 0) return false;
   Gathering gathering{nullptr, table, run.first};
   gathering.transfer =
-      snapshots_.zones_.claim_next(reinterpret_cast<uint64_t>(lane_.context()), run.count * zone,
-                                   kLargeRun, SnapshotZones::Scattered::kGather);
+      snapshot_.zones.claim_next(reinterpret_cast<uint64_t>(lane_.context()), run.count * zone,
+                                 kLargeRun, SnapshotZones::Scattered::kGather);
   uint64_t used = 0;
   std::vector<DeviceCode::Piece> pieces;
   if (gathering.transfer != nullptr) {
     for (const TransferPiece& piece : gathering.transfer->pieces) {
-      const uint64_t from = snapshots_.zones_.ranges()[piece.range].address + piece.offset;
+      const uint64_t from = snapshot_.zones.ranges()[piece.range].address + piece.offset;
       pieces.push_back({from, lane_.block(run.first) + piece.place, piece.size});
       used = (piece.place + piece.size + zone - 1) / zone;
     }
@@ -487,10 +484,10 @@ bool Offloader::start_gathering() {
   if (gathering.transfer == nullptr) return false;
   const CUresult result = lane_.gather(*table, pieces);
   if (result != CUDA_SUCCESS) {
-    snapshots_.fail(driver_status(snapshots_.driver_, "gathering device memory", result));
+    snapshot_.fail(driver_status(snapshot_.driver, "gathering device memory", result));
   }
   table->busy = true;
-  snapshots_.zones_.started(gathering.transfer, lane_.record(lane_.gathering()));
+  snapshot_.zones.started(gathering.transfer, lane_.record(lane_.gathering()));
   gatherings_.push_back(std::move(gathering));
   return true;
 }
@@ -514,7 +511,7 @@ bool Offloader::start_from_blocks(std::deque<BlocksOfZones>& zones, PeerBuffer* 
   std::vector<ZoneCopy> copies;
   if (!take_from_blocks(zones, flight, copies)) return false;
   const CUresult result =
-      copy_zones(snapshots_.driver_, CopyTo::kHost, std::move(copies), lane_.offload());
+      copy_zones(snapshot_.driver, CopyTo::kHost, std::move(copies), lane_.offload());
   launch(std::move(flight), result);
   return true;
 }
@@ -525,7 +522,7 @@ bool Offloader::take_from_blocks(std::deque<BlocksOfZones>& zones, Flight& fligh
                                  std::vector<ZoneCopy>& copies) {
   Fill* fill = open_fill();
   if (fill == nullptr) return false;
-  const uint64_t zone = snapshots_.zone_bytes_;
+  const uint64_t zone = snapshot_.zone_bytes;
   uint64_t left = std::min(most_bytes(), fill->slot->capacity - fill->used) / zone;
   while (left != 0 && !zones.empty()) {
     BlocksOfZones part = take_front(zones, left, zone);
@@ -549,11 +546,11 @@ void Offloader::launch(Flight flight, CUresult result) {
   std::shared_ptr<void> event = lane_.record(lane_.offload());
   if (event == nullptr && result == CUDA_SUCCESS) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result != CUDA_SUCCESS) {
-    snapshots_.fail(driver_status(snapshots_.driver_, "copying device memory", result));
+    snapshot_.fail(driver_status(snapshot_.driver, "copying device memory", result));
   }
   if (flight.transfer != nullptr) {
-    snapshots_.zones_.started(flight.transfer, event);
-    if (mutated(Mutation::kClearPendingEarly)) snapshots_.zones_.finished(flight.transfer, true);
+    snapshot_.zones.started(flight.transfer, event);
+    if (mutated(Mutation::kClearPendingEarly)) snapshot_.zones.finished(flight.transfer, true);
   } else {
     flight.event = event;
   }

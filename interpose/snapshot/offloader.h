@@ -28,11 +28,12 @@
 
 namespace gpusnap {
 
-class Snapshots;
+class SnapshotRun;
 
 class Offloader {
  public:
-  Offloader(Snapshots& snapshots, DeviceLane& lane);
+  // They outlive it. `copies`: the program's own, to the host.
+  Offloader(SnapshotRun& snapshot, ProgramCopies& copies, DeviceLane& lane);
 
   // Until nothing of this context has to be saved any more, or the snapshot has failed and nothing
   // is on its way.
@@ -124,7 +125,7 @@ class Offloader {
   std::chrono::nanoseconds pause() const;
   bool done();
 
-  Snapshots& snapshots_;
+  SnapshotRun& snapshot_;
   DeviceLane& lane_;
   std::mutex mutex_;                 // of what other threads add
   std::vector<TransferPtr> copies_;  // to blocks, under way

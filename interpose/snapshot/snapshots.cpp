@@ -15,8 +15,6 @@
 namespace gpusnap {
 
 namespace {
-constexpr uint64_t kFineZone = 4096;  // of i-fg
-
 uint64_t handle(CUcontext context) {
   return reinterpret_cast<uint64_t>(context);
 }
@@ -35,9 +33,9 @@ class Snapshots::Blocks : public SnapshotZones::Room {
   uint64_t take(uint64_t context, uint64_t bytes, uint64_t* place) override {
     DeviceLane* lane = snapshots_.lane_of(context);
     if (lane == nullptr) return 0;
-    const uint64_t zone = snapshots_.zone_bytes_;
+    const uint64_t zone = snapshots_.snapshot_.zone_bytes;
     // No more than a slot takes: a piece is moved to host memory as a whole.
-    const uint64_t most = snapshots_.pool_.slot_bytes() / zone;
+    const uint64_t most = snapshots_.snapshot_.pool.slot_bytes() / zone;
     const BlockPool::Run run = lane->take_blocks(std::min((bytes + zone - 1) / zone, most));
     *place = run.first;
     return std::min(bytes, run.count * zone);
@@ -71,24 +69,19 @@ class Snapshots::OneSlot : public SnapshotZones::Room {
 
 Snapshots::Snapshots(const Driver& driver, const Settings& settings, Workers& workers,
                      StagingPool& pool, DirectStorage* direct)
-    : driver_(driver),
-      settings_(settings),
+    : snapshot_(driver, settings, pool, direct),
       growth_turns_(node_name(settings.node), "device-memory"),
-      dirty_from_calls_(settings.dirty_from_calls),
-      zone_bytes_(settings.organisation.fine ? kFineZone : settings.zone),
       workers_(workers),
-      pool_(pool),
-      direct_(direct),
       wanted_(settings.dirty_from_calls) {}
 
 Snapshots::~Snapshots() = default;
 
 void Snapshots::add_context(CUcontext context) {
-  const RelaxedCapture relaxed(driver_);
+  const RelaxedCapture relaxed(snapshot_.driver);
   // As for pinning: other ways are there to compare with those that take no turns.
-  const bool in_turn = settings_.pin == Pinning::kStepwise;
-  auto lane = DeviceLane::make(driver_, context, in_turn ? &growth_turns_ : nullptr,
-                               settings_.balance == Balance::kNode);
+  const bool in_turn = snapshot_.settings.pin == Pinning::kStepwise;
+  auto lane = DeviceLane::make(snapshot_.driver, context, in_turn ? &growth_turns_ : nullptr,
+                               snapshot_.settings.balance == Balance::kNode);
   if (!lane.ok()) {
     log(LogLevel::kWarn, "no checkpoints of this context: ", lane.status().message());
     return;
@@ -137,7 +130,7 @@ bool Snapshots::release_caches(std::optional<int> device) {
     }
   }
   // The driver waits for all that is queued, and host functions of the program may be.
-  for (const GrowingMemory& cache : caches) unmap_memory(driver_, cache);
+  for (const GrowingMemory& cache : caches) unmap_memory(snapshot_.driver, cache);
   return !caches.empty();
 }
 
@@ -159,60 +152,59 @@ DeviceLane* Snapshots::lane_of(uint64_t context) const {
 Status Snapshots::fingerprint_all() {
   for (auto& [context, lane] : lanes_) {
     std::vector<DeviceLane::Fingerprinted> ranges;
-    for (TrackedRange& range : zones_.ranges()) {
+    for (TrackedRange& range : snapshot_.zones.ranges()) {
       if (range.context != handle(context)) continue;
       range.at_cut.resize(range.zones.zones());
       ranges.push_back({range.address, range.size, range.at_cut});
     }
-    CurrentContext current(driver_, context);
-    if (Status status = lane->fingerprint(ranges, zone_bytes_); !status.ok()) return status;
+    CurrentContext current(snapshot_.driver, context);
+    Status status = lane->fingerprint(ranges, snapshot_.zone_bytes);
+    if (!status.ok()) return status;
   }
   return {};
 }
 
 Result<Snapshots::Cut> Snapshots::cut(const MemoryMap& memory, bool full) {
-  zones_.update(memory, zone_bytes_);
-  for (const TrackedRange& range : zones_.ranges()) {
+  snapshot_.zones.update(memory, snapshot_.zone_bytes);
+  for (const TrackedRange& range : snapshot_.zones.ranges()) {
     if (lane_of(range.context) == nullptr) {
       return Status(Code::kUnsupported, "device memory " + range_text(range.address, range.size) +
                                             " is of a context in which we have no kernels");
     }
   }
-  if (!dirty_from_calls_) {
+  if (!snapshot_.dirty_from_calls) {
     if (Status status = fingerprint_all(); !status.ok()) return status;
   }
   // Arrays are written by calls that do not say so, and what is shared by others' calls.
   shared_.clear();
   for (const auto& [address, range] : memory.ranges()) {
     if (range.shared) shared_.push_back(address);
-    if (!dirty_from_calls_ || (range.kind != MemoryKind::kArray && !range.shared)) continue;
+    if (!snapshot_.dirty_from_calls || (range.kind != MemoryKind::kArray && !range.shared))
+      continue;
     WriteSet copy;
     copy.add_range_of(address);
-    zones_.mark_dirty(copy);
+    snapshot_.zones.mark_dirty(copy);
   }
-  const uint64_t bytes = zones_.begin(full, [this](const TrackedRange& range, uint64_t zone) {
-    return dirty_from_calls_ ? range.zones.is(ZoneBit::kDirty, zone)
-                             : range.at_cut[zone] != range.saved[zone];
-  });
+  const uint64_t bytes =
+      snapshot_.zones.begin(full, [this](const TrackedRange& range, uint64_t zone) {
+        return snapshot_.dirty_from_calls ? range.zones.is(ZoneBit::kDirty, zone)
+                                          : range.at_cut[zone] != range.saved[zone];
+      });
   std::lock_guard lock(mutex_);
   suspects_.begin_snapshot();
-  status_ = {};
+  snapshot_.begin();
   counts_ = {};
   return Cut{full, bytes};
 }
 
 void Snapshots::start(CheckpointWriter& writer, bool hold, OnEnd on_end) {
-  writer_ = &writer;
+  snapshot_.start(writer, hold);
   on_end_ = std::move(on_end);
-  forced_ = hold;
-  waiting_.store(false, std::memory_order_relaxed);
   make_offloaders();
-  saved_bytes_.store(0, std::memory_order_relaxed);
-  direct_bytes_.store(0, std::memory_order_relaxed);
   lanes_running_ = offloaders_.size() + 1;  // one for us, while we start the others
   running_.store(true, std::memory_order_release);
   wanted_.store(true, std::memory_order_release);
-  const bool holds = hold || settings_.organisation.blocking;
+  const bool holds = hold || snapshot_.settings.organisation.blocking;
   if (!holds) duplicate_shared();
   for (auto& [context, offloader] : offloaders_) {
     auto body = [this, &o = *offloader, borrower = borrower_] {
@@ -246,7 +238,7 @@ void Snapshots::read_shared() {
     WriteSet all;
     all.add_range_of(address);
     std::vector<TransferPtr> waits;
-    hold_host([&] { return !copy_first(all, false, waits); }, kNoRoom);
+    hold_host([&] { return !copy_first(all, false, waits); }, SnapshotRun::kNoRoom);
     hold_call(waits, nullptr, Hold::kHost);
   }
 }
@@ -257,7 +249,6 @@ void Snapshots::wait_end() {
 }
 
 void Snapshots::lane_ended() {
-  Status status;
   WriteCounts counts;
   {
     std::lock_guard lock(mutex_);
@@ -267,40 +258,41 @@ void Snapshots::lane_ended() {
   {
     std::lock_guard lock(mutex_);
     counts_.waits.streams_ns = streams_ns;
-    counts_.direct_bytes = direct_bytes_.load(std::memory_order_relaxed);
+    counts_.direct_bytes = snapshot_.direct_bytes();
     if (balancer_ != nullptr) counts_.peer_bytes = balancer_->sent();
-    status = status_;
     counts = counts_;
   }
-  zones_.publish_all();
+  const Status status = snapshot_.status();
+  snapshot_.zones.publish_all();
   on_end_(status, counts);
   std::lock_guard lock(mutex_);
   running_.store(false, std::memory_order_release);
-  wanted_.store(dirty_from_calls_ || has_stuck_write(), std::memory_order_release);
+  wanted_.store(snapshot_.dirty_from_calls || snapshot_.has_stuck_write(),
+                std::memory_order_release);
   ended_.notify_all();
 }
 
 uint64_t Snapshots::waited_by_streams() {
   uint64_t sum = 0;
   for (const auto& [context, offloader] : offloaders_) {
-    const CurrentContext current(driver_, context);
-    const RelaxedCapture relaxed(driver_);
+    const CurrentContext current(snapshot_.driver, context);
+    const RelaxedCapture relaxed(snapshot_.driver);
     sum += lane_of(handle(context))->stream_waits().finish();
   }
   return sum;
 }
 
 void Snapshots::complete() {
-  zones_.complete();
+  snapshot_.zones.complete();
   std::lock_guard lock(mutex_);
   suspects_.complete();
 }
 
 void Snapshots::drop(const Status& why) {
-  zones_.drop();
+  snapshot_.zones.drop();
   // It may be the library that has not written what was there: that is not tried twice.
-  if (why.code() == Code::kTorn && direct_bytes_.load(std::memory_order_relaxed) > 0) {
-    direct_->fail(why);
+  if (why.code() == Code::kTorn && snapshot_.direct_bytes() > 0) {
+    snapshot_.direct->fail(why);
   }
   std::lock_guard lock(mutex_);
   if (why.code() == Code::kTorn) (void)suspects_.torn();
@@ -308,19 +300,19 @@ void Snapshots::drop(const Status& why) {
 
 Status Snapshots::adopt(const MemoryMap& memory,
                         const std::function<bool(const TrackedRange&)>& in_checkpoint) {
-  zones_.update(memory, zone_bytes_);
-  if (!dirty_from_calls_) {
+  snapshot_.zones.update(memory, snapshot_.zone_bytes);
+  if (!snapshot_.dirty_from_calls) {
     if (Status status = fingerprint_all(); !status.ok()) return status;
   }
-  zones_.adopt(in_checkpoint);
+  snapshot_.zones.adopt(in_checkpoint);
   return {};
 }
 
 Snapshots::Trust Snapshots::trust(const WriteSet& set) {
   if (set.everything()) return Trust::kOpaque;
   if (set.proven()) return Trust::kKnown;
-  if (!settings_.speculate || dirty_from_calls_) return Trust::kOpaque;
-  if (!zones_.active()) return Trust::kGuess;
+  if (!snapshot_.settings.speculate || snapshot_.dirty_from_calls) return Trust::kOpaque;
+  if (!snapshot_.zones.active()) return Trust::kGuess;
   std::lock_guard lock(mutex_);
   for (uint32_t kernel : set.guesses()) {
     if (suspects_.is_opaque(kernel)) return Trust::kOpaque;
@@ -346,26 +338,26 @@ void Snapshots::before_write(const WriteSet& given, CUstream stream, Hold hold, 
   const Trust trusted = trust(given);
   if (trusted == Trust::kOpaque) all.add_everything();
   const WriteSet& set = trusted == Trust::kOpaque ? all : given;
-  if (dirty_from_calls_) zones_.mark_dirty(set);
+  if (snapshot_.dirty_from_calls) snapshot_.zones.mark_dirty(set);
   // A context that ends takes our buffers with it.
   if (freed && set.everything()) {
     end();
-    while (has_stuck_write()) std::this_thread::sleep_for(settings_.hints);
+    while (snapshot_.has_stuck_write()) std::this_thread::sleep_for(snapshot_.settings.hints);
     return;
   }
   if (!running()) return;
-  if (!zones_.active()) return;
+  if (!snapshot_.zones.active()) return;
   std::vector<TransferPtr> waits;
-  if (settings_.organisation.hints || freed) {
-    hold_host([&] { return !copy_first(set, freed, waits); }, kNoRoom);
+  if (snapshot_.settings.organisation.hints || freed) {
+    hold_host([&] { return !copy_first(set, freed, waits); }, SnapshotRun::kNoRoom);
   } else {
     hold_host(
         [&] {
-          const bool needed = zones_.touches(set);
-          if (needed) waiting_.store(true, std::memory_order_relaxed);
+          const bool needed = snapshot_.zones.touches(set);
+          if (needed) snapshot_.let_call_wait();
           return needed;
         },
-        kNoRoom);
+        SnapshotRun::kNoRoom);
   }
   hold_call(waits, stream, hold);
   count(given, trusted, !waits.empty());
@@ -376,8 +368,10 @@ void Snapshots::hold_host(const std::function<bool()>& needed, const char* why) 
   bool held = false;
   while (needed()) {
     held = true;
-    if (!failed() && Clock::now() - start > settings_.max_stall && !forced_) fail(too_late(why));
-    std::this_thread::sleep_for(settings_.hints);
+    if (!snapshot_.failed() && Clock::now() - start > snapshot_.settings.max_stall &&
+        !snapshot_.is_forced())
+      snapshot_.fail(snapshot_.too_late(why));
+    std::this_thread::sleep_for(snapshot_.settings.hints);
   }
   if (!held) return;
   std::lock_guard lock(mutex_);
@@ -392,7 +386,7 @@ bool Snapshots::copy_first(const WriteSet& set, bool freed, std::vector<Transfer
 // Duplicate-on-write (section 4.3.2).
 bool Snapshots::copy_to_device(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits) {
   Blocks blocks(*this);
-  const auto claim = zones_.claim(set, blocks, freed);
+  const auto claim = snapshot_.zones.claim(set, blocks, freed);
   for (const TransferPtr& transfer : claim.claimed) start_duplicate(transfer);
   add_once(waits, claim.claimed);
   add_once(waits, claim.in_flight);
@@ -402,21 +396,22 @@ bool Snapshots::copy_to_device(const WriteSet& set, bool freed, std::vector<Tran
 // Ahead of what the offloader would save next (section 4.1.5).
 bool Snapshots::copy_ahead(const WriteSet& set, bool freed, std::vector<TransferPtr>& waits) {
   for (;;) {
-    auto slot = pool_.acquire(std::chrono::nanoseconds(0));
+    auto slot = snapshot_.pool.acquire(std::chrono::nanoseconds(0));
     if (!slot.ok()) return false;
-    OneSlot room(*slot.value(), zone_bytes_);
-    const auto claim = zones_.claim(set, room, freed);
+    OneSlot room(*slot.value(), snapshot_.zone_bytes);
+    const auto claim = snapshot_.zones.claim(set, room, freed);
     add_once(waits, claim.in_flight);
     if (claim.claimed.empty()) {
-      pool_.release(slot.value());
+      snapshot_.pool.release(slot.value());
       return !claim.left;
     }
     const TransferPtr& transfer = claim.claimed.front();
     DeviceLane& lane = *lane_of(transfer->context);
-    CurrentContext current(driver_, lane.context());
-    const CUresult result = copy_to_slot(*transfer, slot.value(), 0, lane.gate_to_host());
-    if (result != CUDA_SUCCESS) fail(driver_status(driver_, "copying device memory", result));
-    zones_.started(transfer, lane.record(lane.gate_to_host()));
+    CurrentContext current(snapshot_.driver, lane.context());
+    const CUresult result = snapshot_.copy_to_slot(*transfer, slot.value(), 0, lane.gate_to_host());
+    if (result != CUDA_SUCCESS)
+      snapshot_.fail(driver_status(snapshot_.driver, "copying device memory", result));
+    snapshot_.zones.started(transfer, lane.record(lane.gate_to_host()));
     offloaders_.at(lane.context())->add_flight(transfer, slot.value());
     waits.push_back(transfer);
     if (!claim.left) return true;
@@ -425,16 +420,18 @@ bool Snapshots::copy_ahead(const WriteSet& set, bool freed, std::vector<Transfer
 
 void Snapshots::start_duplicate(const TransferPtr& transfer) {
   DeviceLane& lane = *lane_of(transfer->context);
-  CurrentContext current(driver_, lane.context());
+  CurrentContext current(snapshot_.driver, lane.context());
   std::vector<ZoneCopy> copies;
   for (const TransferPiece& piece : transfer->pieces) {
     if (mutated(Mutation::kSkipDuplicate)) break;
-    const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
+    const uint64_t from = snapshot_.zones.ranges()[piece.range].address + piece.offset;
     copies.push_back({lane.block(piece.place), from, piece.size, piece.range});
   }
-  const CUresult result = copy_zones(driver_, CopyTo::kDevice, std::move(copies), lane.gate());
-  if (result != CUDA_SUCCESS) fail(driver_status(driver_, "duplicating device memory", result));
-  zones_.started(transfer, lane.record(lane.gate()));
+  const CUresult result =
+      copy_zones(snapshot_.driver, CopyTo::kDevice, std::move(copies), lane.gate());
+  if (result != CUDA_SUCCESS)
+    snapshot_.fail(driver_status(snapshot_.driver, "duplicating device memory", result));
+  snapshot_.zones.started(transfer, lane.record(lane.gate()));
   offloaders_.at(lane.context())->add_duplicates(transfer);
 }
 
@@ -448,113 +445,30 @@ void Snapshots::hold_stream(const std::vector<TransferPtr>& waits, CUstream stre
   StreamWaits* const measured = stream_waits();
   const CUevent from = measured == nullptr ? nullptr : measured->begin(stream);
   for (const TransferPtr& transfer : waits) {
-    zones_.wait_started(transfer);
+    snapshot_.zones.wait_started(transfer);
     auto* event = static_cast<CUevent>(transfer->event.get());
     if (event == nullptr || mutated(Mutation::kSkipEventWait)) continue;
-    if (driver_.cuStreamWaitEvent(stream, event, 0) != CUDA_SUCCESS) await_on_host(transfer);
+    if (snapshot_.driver.cuStreamWaitEvent(stream, event, 0) != CUDA_SUCCESS)
+      await_on_host(transfer);
   }
   if (from != nullptr) measured->end(from, stream);
 }
 
 void Snapshots::await_on_host(const TransferPtr& transfer) {
   const auto start = Clock::now();
-  zones_.wait_started(transfer);
+  snapshot_.zones.wait_started(transfer);
   void* const event = transfer->event.get();
   if (event == nullptr || mutated(Mutation::kSkipEventWait)) return;
-  while (!arrived(event)) usleep(20);
+  while (!snapshot_.arrived(event)) usleep(20);
   std::lock_guard lock(mutex_);
   counts_.waits.frees_ns += static_cast<uint64_t>((Clock::now() - start).count());
 }
 
 StreamWaits* Snapshots::stream_waits() const {
   CUcontext context = nullptr;
-  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS) return nullptr;
+  if (snapshot_.driver.cuCtxGetCurrent(&context) != CUDA_SUCCESS) return nullptr;
   DeviceLane* const lane = lane_of(handle(context));
   return lane == nullptr ? nullptr : &lane->stream_waits();
-}
-
-CUresult Snapshots::copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t place,
-                                 CUstream stream) {
-  std::vector<ZoneCopy> copies;
-  for (const TransferPiece& piece : transfer.pieces) {
-    const uint64_t from = zones_.ranges()[piece.range].address + piece.offset;
-    copies.push_back({reinterpret_cast<uint64_t>(slot->data + place + piece.place), from,
-                      piece.size, piece.range});
-  }
-  return copy_zones(driver_, CopyTo::kHost, std::move(copies), stream);
-}
-
-// A copy that ended by an error has arrived, too; nothing of the snapshot can be used then.
-bool Snapshots::arrived(void* event) {
-  if (event == nullptr) return true;
-  const CUresult result = driver_.cuEventQuery(static_cast<CUevent>(event));
-  if (result == CUDA_ERROR_NOT_READY) return false;
-  if (result != CUDA_SUCCESS) fail(driver_status(driver_, "copying device memory", result));
-  return true;
-}
-
-void Snapshots::hand_over(std::span<const Piece> pieces, Slot* slot) {
-  if (pieces.empty() || failed()) {
-    pool_.release(slot);
-    return;
-  }
-  saved_bytes_.fetch_add(slot->used, std::memory_order_relaxed);
-  if (dirty_from_calls_ || mutated(Mutation::kSkipHashCompare)) {
-    writer_->write(pieces, slot);
-    return;
-  }
-  // The fingerprints at the cut, in the order in which the zones lie in the slot.
-  std::vector<std::pair<uint64_t, uint64_t>> expected;  // bytes, fingerprint
-  for (const Piece& piece : pieces) {
-    const TrackedRange& range = zones_.ranges()[piece.range];
-    for (uint64_t done = 0; done < piece.size;) {
-      const uint64_t size = std::min(zone_bytes_, piece.size - done);
-      expected.emplace_back(size, range.at_cut[(piece.offset + done) / zone_bytes_]);
-      done += size;
-    }
-  }
-  writer_->write(pieces, slot, [expected = std::move(expected)](std::span<const std::byte> bytes) {
-    for (const auto& [size, at_cut] : expected) {
-      if (fingerprint(bytes.first(size)) != at_cut) {
-        return Status(Code::kTorn,
-                      "the program wrote to memory that its calls did not tell of "
-                      "before it was saved");
-      }
-      bytes = bytes.subspan(size);
-    }
-    return Status();
-  });
-}
-
-// It may read a buffer of ours, though no snapshot waits for it any more.
-bool Snapshots::has_stuck_write() const {
-  return direct_ != nullptr && direct_->is_stuck();
-}
-
-void Snapshots::note_direct(uint64_t bytes) {
-  saved_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  direct_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-}
-
-bool Snapshots::failed() {
-  std::lock_guard lock(mutex_);
-  return !status_.ok();
-}
-
-void Snapshots::fail(const Status& why) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!status_.ok()) return;
-    status_ = why;
-  }
-  zones_.drop();
-}
-
-Status Snapshots::too_late(const char* why) const {
-  return {Code::kBusy, std::string(why) + ", within " +
-                           std::to_string(settings_.max_stall / std::chrono::milliseconds(1)) +
-                           " ms (GPUSNAP_MAX_STALL; larger GPUSNAP_HOST_CACHE and "
-                           "GPUSNAP_DEVICE_CACHE help)"};
 }
 
 }  // namespace gpusnap

@@ -28,6 +28,7 @@
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/offloader.h"
 #include "interpose/snapshot/program_copies.h"
+#include "interpose/snapshot/snapshot_run.h"
 #include "interpose/snapshot/workers.h"
 #include "tiers/backend/remote_writer.h"
 #include "tiers/staging/pool.h"
@@ -82,11 +83,11 @@ class Snapshots {
   // holds no lock.
   void retire();
 
-  uint64_t zone_bytes() const { return zone_bytes_; }
+  uint64_t zone_bytes() const { return snapshot_.zone_bytes; }
   // From the cut until all is in host memory.
   bool running() const { return running_.load(std::memory_order_acquire); }
   // Bytes of the last one that have come to host memory. Any thread.
-  uint64_t saved_bytes() const { return saved_bytes_.load(std::memory_order_relaxed); }
+  uint64_t saved_bytes() const { return snapshot_.saved_bytes(); }
   // Whether calls must say what they are about to write: one load for each call.
   const std::atomic<bool>& wants_writes() const { return wanted_; }
   // The program's own copies to the host, for calls to enter while wants_writes().
@@ -104,7 +105,7 @@ class Snapshots {
   };
   Result<Cut> cut(const MemoryMap& memory, bool full);
   // The memory that there was at the cut, in order of address: the ranges of the manifest.
-  const std::vector<TrackedRange>& ranges() const { return zones_.ranges(); }
+  const std::vector<TrackedRange>& ranges() const { return snapshot_.zones.ranges(); }
   // The writer gets all that is pending; then, or when the snapshot has failed, `on_end` is called
   // by a thread of ours. `hold`: returns only then.
   using OnEnd = std::function<void(const Status&, const WriteCounts&)>;
@@ -124,7 +125,6 @@ class Snapshots {
                const std::function<bool(const TrackedRange&)>& in_checkpoint);
 
  private:
-  friend class Offloader;
   class Blocks;
   class PeerBlocks;
   class OneSlot;
@@ -169,40 +169,13 @@ class Snapshots {
   Trust trust(const WriteSet& set);
   void count(const WriteSet& set, Trust trust, bool waited);
 
-  // For offloaders.
-  // To the slot's byte `place` and on.
-  CUresult copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t place, CUstream stream);
-  // A thread of the program waits for the end of the snapshot, so none of its copies waits for one
-  // of ours.
-  bool holds_program() const {
-    return settings_.organisation.blocking || forced_ || waiting_.load(std::memory_order_relaxed);
-  }
-  bool arrived(void* event);
-  void hand_over(std::span<const Piece> pieces, Slot* slot);
-  bool has_stuck_write() const;
-  void note_direct(uint64_t bytes);
-  uint64_t fingerprint_at_cut(uint32_t range, uint64_t offset) const {
-    return zones_.ranges()[range].at_cut[offset / zone_bytes_];
-  }
-  bool failed();
-  void fail(const Status& why);
-  static constexpr const char* kNoRoom = "no buffer came free";
-  Status too_late(const char* why) const;
-  bool is_bounded() const { return settings_.organisation.blocking && !forced_; }
   void lane_ended();
   // No copy is on its way any more.
   uint64_t waited_by_streams();
 
-  const Driver& driver_;
-  const Settings& settings_;
+  SnapshotRun snapshot_;
   const NodeLock growth_turns_;  // at device memory
-  const bool dirty_from_calls_;
-  const uint64_t zone_bytes_;
   Workers& workers_;
-  StagingPool& pool_;
-  DirectStorage* const direct_;
-
-  SnapshotZones zones_;
   std::vector<uint64_t> shared_;  // ranges at the cut that other processes use, by address
   mutable std::mutex lanes_mutex_;
   std::map<CUcontext, std::unique_ptr<DeviceLane>> lanes_;
@@ -211,17 +184,11 @@ class Snapshots {
   std::map<CUcontext, std::unique_ptr<Offloader>> offloaders_;  // likewise
 
   std::atomic<bool> running_{false};
-  std::atomic<uint64_t> saved_bytes_{0};
-  std::atomic<uint64_t> direct_bytes_{0};  // of these, in files that the offloaders write
-  std::atomic<bool> wanted_;               // running_, or always where the calls tell what is dirty
-  bool forced_ = false;                    // this snapshot holds the program as long as it takes
-  std::atomic<bool> waiting_{false};       // a call does, until the end
+  std::atomic<bool> wanted_;  // running_, or always where the calls tell what is dirty
   ProgramCopies own_copies_;
-  CheckpointWriter* writer_ = nullptr;
   OnEnd on_end_;
   std::mutex mutex_;  // of what follows
   std::condition_variable ended_;
-  Status status_;
   size_t lanes_running_ = 0;
   Suspects suspects_;
   WriteCounts counts_;

@@ -36,7 +36,7 @@ class Snapshots::PeerBlocks : public SnapshotZones::Room {
 // To devices whose memory another process may lend, besides those of this process's contexts.
 void Snapshots::connect_to_all(DeviceLane& lane) const {
   int devices = 0;
-  if (driver_.cuDeviceGetCount(&devices) != CUDA_SUCCESS) return;
+  if (snapshot_.driver.cuDeviceGetCount(&devices) != CUDA_SUCCESS) return;
   for (int device = 0; device < devices; ++device) {
     lane.peer_links().connect(lane.device(), device);
   }
@@ -53,7 +53,7 @@ void Snapshots::wait_for_loans(std::optional<int> device) {
     }
   }
   for (DeviceLane* const lane : lanes) {
-    if (lane->stop_lending(settings_.max_stall)) continue;
+    if (lane->stop_lending(snapshot_.settings.max_stall)) continue;
     log(LogLevel::kWarn, "memory of device ", lane->device(),
         " is lent to another process, which has not returned it: the program cannot have it "
         "(GPUSNAP_BALANCE=on lends nothing)");
@@ -63,26 +63,27 @@ void Snapshots::wait_for_loans(std::optional<int> device) {
 // Made when contexts are, in recordings and replays alike, as all that lanes have. Lanes come and
 // go by this thread alone.
 void Snapshots::connect(DeviceLane& lane) {
-  if (settings_.balance == Balance::kOff) return;
-  if (settings_.balance == Balance::kNode) connect_to_all(lane);
+  if (snapshot_.settings.balance == Balance::kOff) return;
+  if (snapshot_.settings.balance == Balance::kNode) connect_to_all(lane);
   for (const auto& [context, other] : lanes_) {
     lane.peer_links().connect(lane.device(), other->device());
-    const CurrentContext current(driver_, context);
+    const CurrentContext current(snapshot_.driver, context);
     other->peer_links().connect(other->device(), lane.device());
   }
 }
 
 // Processes of the node are for those with one device: others have their own devices' buffers.
 std::shared_ptr<Borrower> Snapshots::make_borrower() const {
-  if (settings_.balance != Balance::kNode || lanes_.size() != 1) return {};
-  return std::make_shared<Borrower>(driver_, *lanes_.begin()->second, zone_bytes_);
+  if (snapshot_.settings.balance != Balance::kNode || lanes_.size() != 1) return {};
+  return std::make_shared<Borrower>(snapshot_.driver, *lanes_.begin()->second,
+                                    snapshot_.zone_bytes);
 }
 
 // Behind the lanes there are those of buffers that other processes may lend, which have nothing of
 // their own to save.
 std::unique_ptr<Balancer> Snapshots::make_balancer() const {
-  if (settings_.balance == Balance::kOff || !settings_.organisation.device ||
-      settings_.device_cache == 0) {
+  if (snapshot_.settings.balance == Balance::kOff || !snapshot_.settings.organisation.device ||
+      snapshot_.settings.device_cache == 0) {
     return {};
   }
   std::vector<std::pair<uint64_t, DeviceLane*>> lanes;
@@ -117,8 +118,8 @@ std::unique_ptr<Balancer> Snapshots::make_balancer() const {
     std::vector<LaneState> states;
     states.reserve(lanes.size() + lent.size());
     for (const auto& [context, lane] : lanes) {
-      states.push_back({zones_.pending_bytes(context), lane->room_bytes(settings_.device_cache),
-                        lane->free_bytes()});
+      states.push_back({snapshot_.zones.pending_bytes(context),
+                        lane->room_bytes(snapshot_.settings.device_cache), lane->free_bytes()});
     }
     for (LentBuffer* const buffer : lent) {
       const uint64_t free = buffer->free_bytes();
@@ -126,7 +127,7 @@ std::unique_ptr<Balancer> Snapshots::make_balancer() const {
     }
     return states;
   };
-  return std::make_unique<Balancer>(Balancer::Source{look, links}, now, zone_bytes_,
+  return std::make_unique<Balancer>(Balancer::Source{look, links}, now, snapshot_.zone_bytes,
                                     [](const Status& why) {
                                       log(LogLevel::kDebug,
                                           "devices do without each other's "
@@ -141,8 +142,8 @@ void Snapshots::make_offloaders() {
   borrower_ = make_borrower();
   balancer_ = make_balancer();
   for (const auto& [context, lane] : lanes_) {
-    lane->keep_bytes(zones_.pending_bytes(lane->number()));
-    offloaders_[context] = std::make_unique<Offloader>(*this, *lane);
+    lane->keep_bytes(snapshot_.zones.pending_bytes(lane->number()));
+    offloaders_[context] = std::make_unique<Offloader>(snapshot_, own_copies_, *lane);
   }
   if (balancer_ == nullptr) return;
   size_t number = 0;
@@ -185,8 +186,8 @@ bool Snapshots::copy_to_peers(const WriteSet& set, bool freed, std::vector<Trans
   for (const auto& [context, offloader] : offloaders_) {
     PeerSender& sender = *offloader->sender();
     while (const auto reservation = sender.reserve()) {
-      PeerBlocks room(sender.lane().number(), reservation->blocks.count, zone_bytes_);
-      const auto claim = zones_.claim(set, room, freed);
+      PeerBlocks room(sender.lane().number(), reservation->blocks.count, snapshot_.zone_bytes);
+      const auto claim = snapshot_.zones.claim(set, room, freed);
       add_once(waits, claim.in_flight);
       if (claim.claimed.empty()) {
         sender.cancel(*reservation);
@@ -194,7 +195,7 @@ bool Snapshots::copy_to_peers(const WriteSet& set, bool freed, std::vector<Trans
         break;
       }
       const TransferPtr& transfer = claim.claimed.front();
-      const CurrentContext current(driver_, context);
+      const CurrentContext current(snapshot_.driver, context);
       sender.start(*reservation, transfer);
       waits.push_back(transfer);
       if (!claim.left) return true;
