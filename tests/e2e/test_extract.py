@@ -124,6 +124,27 @@ class Extract(TestCase):
             for epoch, each in enumerate(printed, 1):
                 self.assert_extracted('%s@%d' % (job, epoch), each)
 
+    def test_many_files(self):
+        """More than are open at a time."""
+        sizes = range(1, 301)
+        text = 'stream s\n' + ''.join('alloc m%d %d\n' % (i, i) for i in sizes)
+        text += ''.join('print m%d\n' % i for i in sizes)
+        run = self.start_saved(self.script(text + 'say there\nawait cut\nsync s\nawait never\n'),
+                               GPUSNAP_EVERY=scripted.EVERY)
+        self.wait_for(run, 'there')
+        self.go_on_with_a_checkpoint(run, 'cut')
+        self.wait_for_complete(run, 1)
+        printed = dict(line.split() for line in run.output.decode().splitlines()[:len(sizes)])
+        run.kill()
+        self.settle()
+        folder = self.path('many')
+        told = self.extract('job@1', '--format', 'raw', '--to', folder)
+        found = [each for each in told['arrays'] if each['kind'] == 'allocation']
+        self.assertEqual(len(found), len(sizes))
+        for each in found:
+            self.assertEqual(digest(content(os.path.join(folder, each['file']))),
+                             printed['m%d' % (each['size'] // 4)])
+
     def test_variable_and_part(self):
         self.save('job', [''])
         numbers, ranges = self.ranges('job@1')
@@ -194,6 +215,7 @@ class WrittenStores(Extracting, test_cli.CliTest):
                  ['there.npy', '--force']),
                 (harness.STORE_UNWRITABLE, ['job@1', '--to', 'folder'], ['folder', '--force']),
                 (harness.STORE_UNWRITABLE, ['job@1', '--to', 'none/x.npz'], ['none']),
+                (harness.STORE_UNWRITABLE, ['job@1', '--to', '.', '--force'], ['. is there']),
                 (harness.STORE_UNWRITABLE, ['job@1', '--to', 'there.npy/x.npz'], ['there.npy'])):
             with self.subTest(arguments=arguments):
                 self.refuse(status, *arguments, words=words)

@@ -98,7 +98,7 @@ void RankDiff::leave_out_shared(size_t window) {
 Status RankDiff::read(Side& side, size_t window) {
   std::ranges::fill(side.memory, std::byte{0});
   side.contents.pieces = std::exchange(side.windows[window], {});
-  const Status got = side.of.store.read_all(
+  Status got = side.of.store.read_all(
       side.of.checkpoint, side.contents, buffers_,
       [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
         for (const ReadPiece& piece : pieces) {

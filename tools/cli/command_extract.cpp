@@ -41,6 +41,9 @@ Result<Making> plan_making(const ExtractOptions& options, const CheckpointInfo& 
   if (!selected.ok()) return selected.status();
   auto arrays = plan_arrays(selected.value(), options.arrays);
   if (!arrays.ok()) return arrays.status();
+  if (arrays->empty()) {
+    return Status(Code::kNotFound, "checkpoint " + checkpoint.id + " holds no memory");
+  }
   Making making;
   const std::optional<ArrayFormat> by_name = format_by_name(options.to);
   making.format = options.format.value_or(by_name.value_or(ArrayFormat::kNpy));

@@ -39,6 +39,9 @@ std::string OutputTarget::parent() const {
 
 Status OutputTarget::begin() {
   const std::string name = last_part(path_);
+  if (name.empty() || name == "." || name == "..") {
+    return {Code::kInvalid, path_ + " is there already; give another --to"};
+  }
   const Result<std::vector<FolderEntry>> entries = files_.entries(parent());
   if (!entries.ok()) return entries.status();
   const auto found = std::ranges::find(entries.value(), name, &FolderEntry::name);

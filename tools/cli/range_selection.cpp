@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -65,6 +66,17 @@ class Finder {
     if (any) return {};
     return {Code::kNotFound, "there is no range of " + what + " in " + checkpoint_.id +
                                  "; 'gpusnap show " + checkpoint_.id + "' lists what there is"};
+  }
+
+  // Of ranks without any range, too.
+  std::vector<SelectedRanges> everything() const {
+    std::vector<SelectedRanges> selected;
+    for (const Manifest* rank : ranks_) {
+      std::vector<uint32_t> all(rank->ranges.size());
+      std::iota(all.begin(), all.end(), 0U);
+      selected.push_back({rank, std::move(all)});
+    }
+    return selected;
   }
 
   std::vector<SelectedRanges> take() const {
@@ -143,11 +155,8 @@ Result<std::vector<SelectedRanges>> select_ranges(const CheckpointInfo& checkpoi
   const Result<std::vector<const Manifest*>> ranks = ranks_of(checkpoint, selection.rank);
   if (!ranks.ok()) return ranks.status();
   Finder finder(checkpoint, ranks.value());
-  const Status found =
-      selection.is_everything()
-          ? finder.add("any kind", [](const SavedRange&, uint32_t) { return true; })
-          : find_all(selection, finder);
-  if (!found.ok()) return found;
+  if (selection.is_everything()) return finder.everything();
+  if (Status found = find_all(selection, finder); !found.ok()) return found;
   return finder.take();
 }
 

@@ -2,6 +2,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,10 +20,9 @@ template <class Take>
 void add_many(CLI::App& command, const std::string& name, const std::string& type,
               const std::string& such_as, const std::string& help, const Take& take) {
   const auto take_all = [name, such_as, take](const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      if (take(text)) continue;
-      throw CLI::ValidationError(name, "'" + text + "' is not such as " + such_as);
-    }
+    const auto wrong = std::ranges::find_if_not(texts, take);
+    if (wrong == texts.end()) return;
+    throw CLI::ValidationError(name, "'" + *wrong + "' is not such as " + such_as);
   };
   command.add_option_function<std::vector<std::string>>(name, take_all, help)
       ->type_name(type)

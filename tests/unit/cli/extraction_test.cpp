@@ -16,21 +16,30 @@ namespace {
 
 class ExtractionTest : public ::testing::Test {
  protected:
-  // A full checkpoint and an increment of it.
+  // A full checkpoint of two ranks and an increment of it.
   ExtractionTest() {
     EXPECT_TRUE(files_.make_folder("/out").ok());
-    for (uint64_t i = 1; i <= 5; ++i) memory_.allocate(0x100000 * i, 700 * i);
-    std::optional<test::Parent> parent;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      for (uint64_t i = 1; i <= 5; ++i) memory_[rank].allocate(0x100000 * i, 700 * i);
+    }
+    std::optional<test::Parent> parents[2];
     for (uint64_t epoch = 1; epoch <= 2; ++epoch) {
-      for (uint64_t i = 1; i <= 5; ++i) memory_.write(0x100000 * i, 0, std::byte(i + 8 * epoch));
-      test::Increment increment(backend_, {"demo", "run1", 0, 1, {}, uint64_t{12} << 10}, epoch);
-      increment.save(memory_, parent, random_);
-      EXPECT_TRUE(increment.finish().ok());
-      parent = test::Parent{epoch, 0, memory_.image()};
-      memory_.clean();
+      for (uint32_t rank = 0; rank < 2; ++rank) parents[rank] = take(epoch, rank, parents[rank]);
     }
     backend_.wait_for_checkpoints();
     checkpoint_ = store_->find("demo@2").value();
+  }
+
+  test::Parent take(uint64_t epoch, uint32_t rank, const std::optional<test::Parent>& parent) {
+    test::DeviceMemory& memory = memory_[rank];
+    for (uint64_t i = 1; i <= 5; ++i) {
+      memory.write(0x100000 * i, 0, static_cast<std::byte>(i + 8 * epoch + 100 * rank));
+    }
+    test::Increment increment(backend_, {"demo", "run1", rank, 2, {}, uint64_t{12} << 10}, epoch);
+    increment.save(memory, parent, random_);
+    EXPECT_TRUE(increment.finish().ok());
+    memory.clean();
+    return {epoch, 0, memory.image()};
   }
 
   std::vector<ExtractedArray> arrays(const RangeSelection& selection,
@@ -60,7 +69,7 @@ class ExtractionTest : public ::testing::Test {
   void expect_memory_in(const std::vector<ExtractedArray>& arrays, const std::string& path) const {
     const std::vector<std::byte> content = files_.content(path);
     for (size_t i = 0; i < arrays.size(); ++i) {
-      const auto& bytes = memory_.image().at(arrays[i].saved().address).bytes;
+      const auto& bytes = memory_[arrays[i].rank->rank].image().at(arrays[i].saved().address).bytes;
       const auto wanted = std::span(bytes).subspan(arrays[i].offset, arrays[i].bytes);
       ASSERT_LE(begins_[i] + wanted.size(), content.size());
       EXPECT_EQ(std::memcmp(content.data() + begins_[i], wanted.data(), wanted.size()), 0) << i;
@@ -77,7 +86,7 @@ class ExtractionTest : public ::testing::Test {
   test::FaultFileSystem files_;
   test::LocalBackend backend_{files_};
   std::unique_ptr<Store> store_{std::move(Store::open(files_, "/pfs", true).value())};
-  test::DeviceMemory memory_;
+  test::DeviceMemory memory_[2];  // by rank
   CheckpointInfo checkpoint_;
   std::function<bool()> goes_on_ = [] { return true; };
   std::vector<uint64_t> begins_;
@@ -86,7 +95,7 @@ class ExtractionTest : public ::testing::Test {
 
 TEST_F(ExtractionTest, GivesWhatWasInMemory) {
   const auto all = arrays({});
-  ASSERT_EQ(all.size(), 5U);
+  ASSERT_EQ(all.size(), 10U);
   for (const ArrayFormat format : {ArrayFormat::kNpz, ArrayFormat::kSafetensors}) {
     const std::string path = std::string("/out/all.") + name_of(format);
     const Status done = extract(all, format, path);
@@ -97,7 +106,7 @@ TEST_F(ExtractionTest, GivesWhatWasInMemory) {
 }
 
 TEST_F(ExtractionTest, GivesAPartOfOneRange) {
-  const auto part = arrays({.numbers = {3}}, {find_element_type("u16"), {50, 7}, 301});
+  const auto part = arrays({.rank = 1, .numbers = {3}}, {find_element_type("u16"), {50, 7}, 301});
   ASSERT_TRUE(extract(part, ArrayFormat::kRaw, "/out/part").ok());
   expect_memory_in(part, "/out/part");
   EXPECT_EQ(files_.content("/out/part").size(), 700U);
@@ -105,7 +114,7 @@ TEST_F(ExtractionTest, GivesAPartOfOneRange) {
 
 TEST_F(ExtractionTest, OverwritesNothingUnasked) {
   files_.put("/out/there", {std::byte{1}});
-  const auto one = arrays({.numbers = {0}});
+  const auto one = arrays({.rank = 0, .numbers = {0}});
   EXPECT_EQ(extract(one, ArrayFormat::kNpy, "/out/there").code(), Code::kInvalid);
   EXPECT_EQ(files_.content("/out/there"), std::vector{std::byte{1}});
   ASSERT_TRUE(extract(one, ArrayFormat::kNpy, "/out/there", true).ok());

@@ -76,6 +76,8 @@ TEST_F(Selection, IsEverythingWithoutAWay) {
   EXPECT_EQ(chosen({}), (Chosen{{0, {0, 1, 2, 3}}, {1, {0, 1, 2}}}));
   EXPECT_EQ(chosen({.rank = 1}), (Chosen{{1, {0, 1, 2}}}));
   EXPECT_EQ(chosen({.rank = 2}), Chosen());
+  checkpoint_.ranks[1].ranges.clear();
+  EXPECT_EQ(chosen({.rank = 1}), (Chosen{{1, {}}}));
 }
 
 TEST_F(Selection, IsByNumberAddressSiteAndName) {
