@@ -17,6 +17,20 @@ def distinct_kernels(stats):
         return struct.unpack('<Q', file.read(8))[0]
 
 
+def python_with(packages):
+    """An interpreter that has what requirements-PACKAGES.txt names. Skips the test where it cannot be
+    had."""
+    folder = os.path.join(ENVIRONMENTS, packages)
+    requirements = os.path.join(harness.SOURCE, 'tests', 'e2e', 'requirements-%s.txt' % packages)
+    made = subprocess.run([os.path.join(harness.SOURCE, 'scripts', 'python-env'), folder,
+                           requirements],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        raise unittest.SkipTest('the Python packages cannot be installed: ' +
+                                (harness.tail(made.stderr, 1) or 'no reason given'))
+    return os.path.join(folder, 'bin', 'python')
+
+
 class PythonClient(harness.TestCase):
     timeout = 240
     packages = ''  # requirements-PACKAGES.txt says which
@@ -27,16 +41,7 @@ class PythonClient(harness.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = os.path.join(ENVIRONMENTS, cls.packages)
-        requirements = os.path.join(harness.SOURCE, 'tests', 'e2e',
-                                    'requirements-%s.txt' % cls.packages)
-        made = subprocess.run([os.path.join(harness.SOURCE, 'scripts', 'python-env'), folder,
-                               requirements],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if made.returncode != 0:
-            raise unittest.SkipTest('the Python packages cannot be installed: ' +
-                                    (harness.tail(made.stderr, 1) or 'no reason given'))
-        cls.command = [os.path.join(folder, 'bin', 'python'),
+        cls.command = [python_with(cls.packages),
                        os.path.join(harness.SOURCE, 'tests', 'e2e', cls.program), str(cls.steps)]
 
     def environment(self, **settings):

@@ -303,8 +303,8 @@ class Looking(CliTest):
                 self.assert_one_line(self.call(*arguments, status=harness.USAGE), '--help')
 
     def test_help_has_examples_and_exit_codes(self):
-        for command in ('run', 'restore', 'list', 'show', 'prune', 'verify', 'checkpoint', 'status',
-                        'plan'):
+        for command in ('run', 'restore', 'list', 'show', 'extract', 'diff', 'prune', 'verify', 'checkpoint',
+                        'status', 'plan'):
             text = self.call(command, '--help').stdout
             self.assertIn('  gpusnap ' + command, text)
             self.assertIn('Exit status:', text)

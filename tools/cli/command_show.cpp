@@ -9,29 +9,12 @@
 #include "interpose/services/program.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/interval_text.h"
+#include "tools/cli/range_text.h"
 #include "tools/cli/store_access.h"
 #include "tools/cli/text.h"
 
 namespace gpusnap {
 namespace {
-
-constexpr uint8_t kArray = 4, kPhysical = 5;
-
-const char* name_of_kind(const SavedRange& range) {
-  if (range.kind == kArray) return "array";
-  if (range.kind == kPhysical) return "physical";
-  if (range.kind == kProtectedRegion) return "region";
-  if (range.kind == kRoutedFile) return "file";
-  return range.kind == 0 ? "allocation" : "global";
-}
-
-std::string origin(const SavedRange& range) {
-  if (range.kind == kArray) return fmt::format("number {}", range.ordinal);
-  if (range.kind == kPhysical) return fmt::format("cuMemCreate #{}", range.module);
-  if (range.kind == kProtectedRegion || range.kind == kRoutedFile) return printable(range.name);
-  if (range.kind != 0) return fmt::format("{} (module {})", printable(range.name), range.module);
-  return fmt::format("{:016x} #{}", range.call_site, range.ordinal);
-}
 
 // How much of each range is in this manifest's own extents.
 std::vector<uint64_t> own_bytes_by_range(const Manifest& rank) {
@@ -114,7 +97,7 @@ void print_regions(const Manifest& rank) {
   }
   std::vector<std::vector<std::string>> rows = {{"", "KIND", "NAME", "BYTES"}};
   for (const SavedRange& range : rank.ranges) {
-    rows.push_back({"", name_of_kind(range), origin(range), std::to_string(range.size)});
+    rows.push_back({"", name_of_kind(range), show_origin(range), std::to_string(range.size)});
   }
   fmt::print("{}", table(rows, "lllr"));
 }
@@ -170,7 +153,7 @@ void print_rank(const Manifest& rank) {
     const SavedRange& range = rank.ranges[i];
     rows.push_back({"", std::to_string(i), name_of_kind(range),
                     fmt::format("0x{:012x}", range.address), std::to_string(range.size),
-                    std::to_string(range.life), std::to_string(own[i]), origin(range)});
+                    std::to_string(range.life), std::to_string(own[i]), show_origin(range)});
   }
   fmt::print("{}", table(rows, "lrlrrrrl"));
 }
@@ -250,17 +233,7 @@ void add_ranges(Json& json, const Manifest& rank) {
     json.key("own_bytes").value(own[i]);
     json.key("life").value(range.life);
     json.key("fresh").value(rank.parent == 0 || range.fresh);
-    if (range.kind == kArray) {
-      json.key("ordinal").value(uint64_t{range.ordinal});
-    } else if (range.kind == 0) {
-      json.key("call_site").value(fmt::format("{:016x}", range.call_site));
-      json.key("ordinal").value(uint64_t{range.ordinal});
-    } else if (range.kind == kPhysical) {
-      json.key("number").value(range.module);
-    } else {
-      json.key("name").value(range.name);
-      if (!rank.by_program()) json.key("module").value(range.module);
-    }
+    add_origin(json, range, rank.by_program());
     json.end_object();
   }
   json.end_array();

@@ -1,53 +1,16 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include "interpose/services/log.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/progress_bar.h"
 #include "tools/cli/store_access.h"
 #include "tools/cli/text.h"
 
 namespace gpusnap {
 namespace {
-
-// A bar on standard error while it lives, where that is a terminal.
-class ProgressBar {
- public:
-  explicit ProgressBar(std::string title)
-      : title_(std::move(title)), shown_(isatty(STDERR_FILENO) == 1) {}
-  ~ProgressBar() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  void update(uint64_t done, uint64_t total) {
-    constexpr int kWidth = 30;
-    const auto percent = static_cast<int>(total > 0 ? done * 100.0 / total : 100);
-    total_ = total;
-    if (!shown_ || percent == last_percent_) return;
-    last_percent_ = percent;
-    const int filled = percent * kWidth / 100;
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began_;
-    const double rate = static_cast<double>(done) / std::max(took.count(), 1e-9);
-    fmt::print(stderr, "\r{}  [{:#<{}}{:.<{}}] {:3}% of {}, {}/s, {:.0f} s left\033[K", title_, "",
-               filled, "", kWidth - filled, percent, show_bytes(total),
-               show_bytes(static_cast<uint64_t>(rate)),
-               static_cast<double>(total - done) / std::max(rate, 1.0));
-    std::fflush(stderr);
-  }
-  uint64_t total() const { return total_; }
-
- private:
-  std::string title_;
-  bool shown_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  int last_percent_ = -1;
-  uint64_t total_ = 0;
-};
 
 int verify_one(Store& store, const CheckpointInfo& checkpoint, VerifyRound& round) {
   const auto begin = std::chrono::steady_clock::now();

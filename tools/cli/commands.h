@@ -3,12 +3,17 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "interpose/services/settings.h"
+#include "tools/cli/array_file.h"
+#include "tools/cli/array_plan.h"
+#include "tools/cli/range_selection.h"
 
 namespace gpusnap {
 
@@ -44,6 +49,28 @@ struct StoreOptions {
   bool json = false;     // list, show
   bool space = false;    // list
   bool extents = false;  // show
+};
+
+struct ExtractOptions {
+  std::string store;  // empty: as the environment says
+  std::string id;
+  RangeSelection ranges;
+  ArrayOptions arrays;
+  std::string to;                     // empty: named after the checkpoint
+  std::optional<ArrayFormat> format;  // empty: as the ending of `to` says, else .npy
+  bool force = false;
+  bool json = false;
+};
+
+struct DiffOptions {
+  std::string store;  // empty: as the environment says
+  std::string one;
+  std::string other;
+  std::string other_store;            // empty: the same
+  RangeSelection ranges;              // of `one`
+  const ElementType* type = nullptr;  // null: words of 4 bytes
+  size_t most = 10;                   // elements that are shown of a range
+  bool json = false;
 };
 
 struct PruneOptions {
@@ -114,6 +141,8 @@ int restore_command(const RestoreOptions& options);
 int rank_command(const RankOptions& options);
 int list_command(const StoreOptions& options);
 int show_command(const StoreOptions& options);
+int extract_command(const ExtractOptions& options);
+int diff_command(const DiffOptions& options);
 int prune_command(const PruneOptions& options);
 int verify_command(const StoreOptions& options);
 int explain_command(const ExplainOptions& options);

@@ -5,6 +5,7 @@ namespace gpusnap {
 
 enum ExitCode : int {
   kExitOk = 0,
+  kExitDiffers = 1,        // diff: the checkpoints differ
   kExitUsage = 64,         // unknown option, missing argument
   kExitDamaged = 65,       // a checkpoint is damaged
   kExitNoCheckpoint = 66,  // no complete checkpoint, or no store to look in
@@ -13,7 +14,7 @@ enum ExitCode : int {
   kExitMismatch = 69,      // not the program, arguments, input or ranks of the checkpoint
   kExitInternal = 70,      // anything else; no checkpoint was taken
   kExitImpossible = 72,    // this program cannot be restored here
-  kExitStore = 73,         // the store cannot be written
+  kExitStore = 73,         // the store, or what extract makes, cannot be written
   kExitTooEarly = 75,      // wait: not durable in time
   kExitSettings = 78,      // a setting or the program is not fit for checkpoints, and --strict
   kExitNotExecutable = 126,
@@ -22,12 +23,13 @@ enum ExitCode : int {
 
 inline constexpr const char* kExitCodesHelp =
     "Exit status:\n"
-    "  0 ok, 64 usage, 65 damaged checkpoint, 66 no complete checkpoint (or nothing to explain,\n"
-    "  or nothing of the job runs here),\n"
+    "  0 ok, 1 the checkpoints differ (diff), 64 usage, 65 damaged checkpoint,\n"
+    "  66 no complete checkpoint (or nothing to explain or extract, or nothing of the job runs "
+    "here),\n"
     "  69 not the program, arguments, input or ranks of the checkpoint, 70 any other failure,\n"
-    "  71 the program does not repeat itself,\n"
-    "  72 cannot be restored here, 73 store cannot be written, 75 not durable in time, 78 bad "
-    "setting (with --strict),\n"
+    "  71 the program does not repeat itself, 72 cannot be restored here,\n"
+    "  73 store or output cannot be written, 75 not durable in time, 78 bad setting (with "
+    "--strict),\n"
     "  126 and 127 program not executable, not found; otherwise the program's own.";
 
 }  // namespace gpusnap

@@ -9,6 +9,7 @@
 
 #include "interpose/services/log.h"
 #include "interpose/services/settings.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/exit_codes.h"
 
@@ -116,14 +117,6 @@ class HelpFormatter : public CLI::Formatter {
     return name.substr(0, name.find('{'));
   }
 };
-
-void end_help(CLI::App& command, const std::string& text) {
-  command.footer(text + kExitCodesHelp);
-}
-
-void add_store(CLI::App& command, std::string& store) {
-  command.add_option("--store", store, "the store's folder (default GPUSNAP_PFS, ./gpusnap)");
-}
 
 // `such_as`: an example of one.
 void add_time(CLI::App& command, const std::string& name, std::chrono::nanoseconds& time,
@@ -276,32 +269,6 @@ CLI::App* add_prune(CLI::App& app, PruneOptions& options) {
            "A job that runs is left alone: its run prunes it after each checkpoint. Damaged\n"
            "checkpoints, those of later versions and files that are not gpusnap's stay.\n\n"
            "Examples:\n  gpusnap prune --dry-run\n  gpusnap prune --job wave --keep 1\n\n");
-  return command;
-}
-
-CLI::App* add_show(CLI::App& app, StoreOptions& options) {
-  CLI::App* const command = app.add_subcommand("show", "show what a checkpoint holds");
-  command->add_option("ID", options.what, "JOB@EPOCH, JOB@latest or JOB")->required();
-  CLI::Option* const json = command->add_flag("--json", options.json, "as one JSON object");
-  command->add_flag("--extents", options.extents, "with the place of every extent in the segments")
-      ->needs(json);
-  add_store(*command, options.store);
-  end_help(*command,
-           "stall: how long the program waited. 'at the cut': until the device had run empty and "
-           "the\nprogram went on (all of the copying, where it blocks); 'in calls': the host, for "
-           "buffers or\nfor the end; 'in frees': the host, for copies of what goes; 'in streams': "
-           "all waits of\nstreams, by the device's clock.\n\n"
-           "Example:\n  gpusnap show wave@12\n\n");
-  return command;
-}
-
-CLI::App* add_verify(CLI::App& app, StoreOptions& options) {
-  CLI::App* const command =
-      app.add_subcommand("verify", "read every byte of checkpoints and compare checksums");
-  CLI::Option* const id = command->add_option("ID", options.what, "JOB@EPOCH, JOB@latest or JOB");
-  command->add_flag("--all", options.all, "all checkpoints of the store")->excludes(id);
-  add_store(*command, options.store);
-  end_help(*command, "Examples:\n  gpusnap verify wave@12\n  gpusnap verify --all\n\n");
   return command;
 }
 
@@ -514,8 +481,8 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
                              : extras.front().starts_with('-') ? "unknown option " + extras.front()
                                                                : extras.front() + " is no command";
     return usage_error(what +
-                           "; commands are run, restore, list, show, prune, verify, explain, "
-                           "checkpoint, status, wait, calibrate and plan",
+                           "; commands are run, restore, list, show, extract, diff, prune, verify, "
+                           "explain, checkpoint, status, wait, calibrate and plan",
                        command);
   }
   if (command == "run" || command == "restore" || command == "rank") {
@@ -551,6 +518,10 @@ int run(int argc, char** argv) {
   CLI::App* const rank = add_rank(app, rank_options);
   CLI::App* const list = add_list(app, store_options);
   CLI::App* const show = add_show(app, store_options);
+  ExtractOptions extract_options;
+  CLI::App* const extract = add_extract(app, extract_options);
+  DiffOptions diff_options;
+  CLI::App* const diff = add_diff(app, diff_options);
   PruneOptions prune_options;
   CLI::App* const prune = add_prune(app, prune_options);
   CLI::App* const verify = add_verify(app, store_options);
@@ -589,6 +560,8 @@ int run(int argc, char** argv) {
   if (list->parsed()) return list_command(store_options);
   if (prune->parsed()) return prune_command(prune_options);
   if (show->parsed()) return show_command(store_options);
+  if (extract->parsed()) return extract_command(extract_options);
+  if (diff->parsed()) return diff_command(diff_options);
   if (verify->parsed()) {
     if (!store_options.all && store_options.what.empty()) {
       return usage_error("which checkpoint? give its ID or --all", command);

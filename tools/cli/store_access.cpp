@@ -28,6 +28,14 @@ IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after) {
   return prune;
 }
 
+Result<CheckpointInfo> find_complete(Store& store, const std::string& id) {
+  Result<CheckpointInfo> found = store.find(id);
+  if (!found.ok() || found->state == CheckpointState::kComplete) return found;
+  const bool is_damaged = found->state == CheckpointState::kDamaged;
+  return Status(is_damaged ? Code::kDamaged : Code::kNotFound,
+                "checkpoint " + found->id + " is " + name_of(found->state) + ": " + found->reason);
+}
+
 int fail(const Status& status) {
   log(LogLevel::kError, status.message());
   switch (status.code()) {

@@ -15,6 +15,8 @@ namespace gpusnap {
 Result<std::unique_ptr<Store>> open_store(const std::string& option, bool create = false);
 // Returns the request of `gpusnap prune`. `keep`: 0 for what GPUSNAP_KEEP says.
 IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after);
+// As Store::find(), of one that can be read: it is complete.
+Result<CheckpointInfo> find_complete(Store& store, const std::string& id);
 // Writes the failure's line; the exit code for it.
 int fail(const Status& status);
 
