@@ -54,7 +54,7 @@ CUresult SnapshotRun::copy_to_slot(const Transfer& transfer, Slot* slot, uint64_
   return copy_zones(driver, CopyTo::kHost, std::move(copies), stream);
 }
 
-// What ended by an error has arrived, too; nothing of the snapshot can be used then.
+// A copy that ended by an error has arrived, too; nothing of the snapshot can be used then.
 bool SnapshotRun::arrived(void* event) {
   if (event == nullptr) return true;
   const CUresult result = driver.cuEventQuery(static_cast<CUevent>(event));

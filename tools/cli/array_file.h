@@ -30,7 +30,7 @@ Status check_type(ArrayFormat format, const ElementType& type);
 
 std::string npy_header(const ElementType& type, const std::vector<uint64_t>& shape);
 
-// One file. What it is made of outlives it.
+// One file. Its source data outlives it.
 class ArrayFile {
  public:
   // `id`: of the checkpoint.

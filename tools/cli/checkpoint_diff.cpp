@@ -94,7 +94,7 @@ void RankDiff::leave_out_shared(size_t window) {
   other_.windows[window] = std::move(left_of_other);
 }
 
-// What is not read is zero on both sides.
+// Bytes that are not read are zero on both sides.
 Status RankDiff::read(Side& side, size_t window) {
   std::ranges::fill(side.memory, std::byte{0});
   side.contents.pieces = std::exchange(side.windows[window], {});

@@ -27,7 +27,7 @@ std::optional<ArrayFormat> format_by_name(const std::string& path) {
   return dot == std::string::npos ? std::nullopt : find_array_format(path.substr(dot + 1));
 }
 
-// What is made, and where.
+// The output, and where it goes.
 struct Making {
   ArrayFormat format = ArrayFormat::kNpy;
   bool is_folder = false;
@@ -126,7 +126,7 @@ int fail_output(const Status& status) {
   return kExitStore;
 }
 
-// What was written of something that fails is removed before this returns.
+// If it fails, it removes what it has written before it returns.
 int write_all(Store& store, const CheckpointInfo& checkpoint, Making& making, bool force) {
   FileSystem& files = posix_file_system();
   const Interruption interruption;

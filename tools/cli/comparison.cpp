@@ -13,7 +13,7 @@
 namespace gpusnap {
 namespace {
 
-// What makes a range the same one in another checkpoint; the size is 0 where it does not count.
+// Identifies a range in another checkpoint. The size is 0 if it does not count.
 using Identity = std::tuple<uint8_t, uint64_t, uint32_t, uint64_t, std::string, uint64_t>;
 
 Identity identity_of(const SavedRange& range, bool with_size) {

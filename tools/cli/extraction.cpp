@@ -44,7 +44,7 @@ class Writes {
   Status failure_;
 };
 
-// What the piece has of the bytes [begin, end) of its range; of size 0: nothing.
+// The part of the piece within the bytes [begin, end) of its range. Size 0: there is none.
 PlacedExtent clip(const PlacedExtent& piece, uint64_t begin, uint64_t end) {
   PlacedExtent part = piece;
   part.offset = std::clamp(begin, piece.offset, piece.offset + piece.size);

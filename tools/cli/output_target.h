@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file or folder that comes into being as a whole: it is written under another name beside its
-// place, and gets its own name at the end. What was written of one that was not finished is
-// removed.
+// place, and gets its own name at the end. An output that was not finished is removed.
 #pragma once
 
 #include <string>

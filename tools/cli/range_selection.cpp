@@ -51,7 +51,7 @@ class Finder {
   Finder(const CheckpointInfo& checkpoint, std::vector<const Manifest*> ranks)
       : checkpoint_(checkpoint), ranks_(std::move(ranks)), found_(ranks_.size()) {}
 
-  // What `is_meant` says yes to, of a range and its number. `what`: for a message.
+  // Adds the ranges for which `is_meant(range, number)` is true. `what`: for a message.
   template <class IsMeant>
   Status add(const std::string& what, const IsMeant& is_meant) {
     bool any = false;
@@ -68,7 +68,7 @@ class Finder {
                                  "; 'gpusnap show " + checkpoint_.id + "' lists what there is"};
   }
 
-  // Of ranks without any range, too.
+  // Ranks without any range are among them.
   std::vector<SelectedRanges> everything() const {
     std::vector<SelectedRanges> selected;
     for (const Manifest* rank : ranks_) {

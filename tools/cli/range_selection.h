@@ -22,7 +22,7 @@ std::optional<SiteSelector> parse_site(std::string_view text);
 // In hexadecimal digits, with or without "0x".
 std::optional<uint64_t> parse_address(std::string_view text);
 
-// What is chosen in any way. Without a way: everything.
+// A range that is chosen in any of these ways is selected. Without a way: everything is.
 struct RangeSelection {
   std::optional<uint32_t> rank;     // empty: all
   std::vector<uint64_t> numbers;    // as `gpusnap show` lists them

@@ -28,7 +28,7 @@ class StoredZip {
   // Where the bytes of this file begin.
   uint64_t add(std::string name, uint64_t bytes);
   uint64_t directory_at() const { return end_; }  // behind all files
-  // What is right before the file's bytes. `crc`: of these.
+  // The header right before the file's bytes. `crc`: of these.
   std::vector<std::byte> local_header(size_t file, uint32_t crc) const;
   // `crcs`: of all files.
   std::vector<std::byte> directory(std::span<const uint32_t> crcs) const;
