@@ -47,7 +47,9 @@ void add_selection(CLI::App& command, RangeSelection& ranges) {
   add_many(command, "--site", "HASH[:ORDINAL]", "00f1e2d3c4b5a697:2",
            "the allocations that were made at this call site, or one of them",
            [&ranges](const std::string& text) { return append(ranges.sites, parse_site(text)); });
-  command.add_option("--name", ranges.names, "a variable of a module")
+  command
+      .add_option("--name", ranges.names,
+                  "a variable of a module, or a region or file of a history")
       ->type_name("NAME")
       ->expected(1)
       ->take_all();
