@@ -21,7 +21,7 @@ def unsupported():
     """The symbols."""
     with open(TABLE) as file:
         rows = [line.split('#')[0].split() for line in file]
-    for symbol, _, _, variant, kind, _ in filter(None, rows):
+    for symbol, _, _, variant, kind, *_ in filter(None, rows):
         if kind == 'unsupported':
             yield symbol
             if variant != '-':
