@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "interpose/services/ranks.h"
+#include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/load_progress.h"
 #include "interpose/snapshot/slot_buffers.h"
 #include "interpose/text.h"
