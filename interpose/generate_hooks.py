@@ -130,7 +130,7 @@ inline constexpr uint16_t kHookCount = {len(hooks)};
 // The exported symbol, "cuMemAlloc_v2".
 const char* name_of(HookId id);
 
-// What a call is to a replay with several threads: the table's column, where each is explained.
+// The part that a call has in a replay with several threads: the table's column, which explains each.
 enum class Threads : uint8_t {{ kNone, kAll, kCode, kApart, kLaunch }};
 inline constexpr Threads kHookThreads[kHookCount] = {{
 {threads}}};

@@ -29,7 +29,7 @@ class CutControl {
   virtual ~CutControl() = default;
 
   // ---- cuts
-  // What this rank has to say to a cut now.
+  // This rank's ballot for a cut now.
   virtual Ballot cast_ballot() = 0;
   // The collective that begins is one at which a checkpoint is due.
   virtual void make_due_by_count() = 0;

@@ -178,19 +178,21 @@ void ValueLog::commit(const State& next) {
   states_[other] = next;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   current_.store(other, std::memory_order_relaxed);
-  size_.store(next.size, std::memory_order_release);
+  if (next.position > given_size_) {
+    size_.store(next.position - given_size_, std::memory_order_release);
+  }
 }
 
 bool ValueLog::take(int64_t& value) {
   State next = now();
-  if (next.taken == given_size_) {
+  if (next.position >= given_size_) {
     note_end();
     return false;
   }
   int64_t number = 0;
   const size_t used =
-      get_number(given_ + next.taken, given_size_ - next.taken, next.previous, number);
-  next.taken = used == 0 ? given_size_ : next.taken + used;
+      get_number(given_ + next.position, given_size_ - next.position, next.previous, number);
+  next.position = used == 0 ? given_size_ : next.position + used;
   if (used != 0) next.previous = value = number;
   commit(next);
   return used != 0;
@@ -207,11 +209,13 @@ void ValueLog::add(int64_t value) {
 
 size_t ValueLog::take_bytes(void* to, size_t size) {
   State next = now();
-  const size_t left = given_size_ - next.taken;
+  const size_t left = next.position < given_size_ ? given_size_ - next.position : 0;
   const size_t taken = size < left ? size : left;
-  if (taken != 0) std::memcpy(to, given_ + next.taken, taken);
-  next.taken += taken;
-  commit(next);
+  if (taken != 0) {
+    std::memcpy(to, given_ + next.position, taken);
+    next.position += taken;
+    commit(next);
+  }
   if (taken < size) note_end();
   return taken;
 }
@@ -228,36 +232,49 @@ void ValueLog::put(State& next, const std::byte* bytes, size_t size) {
       !is_noted.load(std::memory_order_relaxed)) {
     return;
   }
-  const bool fits = size <= kMostBytes && given_size_ + next.size + size <= kMostBytes;
-  if (!fits || !put_piece(next, bytes, size)) ended_.store(true, std::memory_order_release);
+  // Nothing is added before all of the checkpoint's was taken.
+  const uint64_t begin = next.position < given_size_ ? given_size_ : next.position;
+  const bool fits = size <= kMostBytes && begin + size <= kMostBytes;
+  if (fits && put_piece(begin - given_size_, bytes, size)) {
+    next.position = begin + size;
+  } else {
+    ended_.store(true, std::memory_order_release);
+  }
 }
 
-// False, and `next` as it was: there is no room.
-bool ValueLog::put_piece(State& next, const std::byte* bytes, size_t size) {
-  State after = next;
-  after.size += size;
+// False: there is no room.
+bool ValueLog::put_piece(uint64_t added, const std::byte* bytes, size_t size) {
   while (size != 0) {
-    if (after.used == after.last->room) {
-      // A call that a handler has jumped out of may have left one.
-      if (after.last->next == nullptr) after.last->next = new_block();
-      if (after.last->next == nullptr) return false;
-      after.last = after.last->next;
-      after.used = 0;
-    }
-    const size_t room = after.last->room - after.used;
+    Block* const block = block_at(added);
+    if (block == nullptr) return false;
+    const uint64_t used = added - block->begin, room = block->room - used;
     const size_t part = size < room ? size : room;
-    std::memcpy(after.last->bytes() + after.used, bytes, part);
-    after.used += static_cast<uint32_t>(part);
+    std::memcpy(block->bytes() + used, bytes, part);
+    added += part;
     bytes += part;
     size -= part;
   }
-  next = after;
   return true;
 }
 
-ValueLog::Block* ValueLog::new_block() {
+// The block that the next byte after so many goes to. Null: there is no room for another one.
+ValueLog::Block* ValueLog::block_at(uint64_t added) {
+  Block* block = last_;
+  // A call that a handler has jumped out of may have gone further.
+  if (added < block->begin) [[unlikely]]
+    block = &first_.block;
+  while (added - block->begin >= block->room) {
+    if (block->next == nullptr) block->next = new_block(*block);
+    if (block->next == nullptr) return nullptr;
+    block = block->next;
+  }
+  return last_ = block;
+}
+
+ValueLog::Block* ValueLog::new_block(const Block& before) {
   auto* const block = static_cast<Block*>(take_room(sizeof(Block) + kRoom));
   if (block == nullptr) return nullptr;
+  block->begin = before.begin + before.room;
   block->room = kRoom;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // before it can be found
   return block;

@@ -104,28 +104,27 @@ class ValueLog {
   // Its bytes are behind it.
   struct Block {
     Block* next = nullptr;
-    uint32_t room = 0;
+    uint64_t begin = 0;  // bytes that were added before its own
+    uint64_t room = 0;
     const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(this + 1); }
     std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
   };
   static constexpr size_t kFirstRoom = 128, kRoom = 4096 - sizeof(Block);
   struct First {
-    Block block{nullptr, kFirstRoom};
+    Block block{nullptr, 0, kFirstRoom};
     std::byte bytes[kFirstRoom];
   };
   // Where the next call goes on.
   struct State {
-    size_t taken = 0;  // bytes of given_
+    uint64_t position = 0;  // bytes of given_ that were taken, then those added
     int64_t previous = 0;
-    uint64_t size = 0;      // bytes that were added
-    Block* last = nullptr;  // the block that has the last of them
-    uint32_t used = 0;      // bytes of that block
   };
   const State& now() const { return states_[current_.load(std::memory_order_relaxed)]; }
   void commit(const State& next);
-  static Block* new_block();
+  Block* block_at(uint64_t added);
+  static Block* new_block(const Block& before);
   void put(State& next, const std::byte* bytes, size_t size);
-  bool put_piece(State& next, const std::byte* bytes, size_t size);
+  bool put_piece(uint64_t added, const std::byte* bytes, size_t size);
   void note_end() const;
 
   const std::byte* given_ = nullptr;  // null: nothing was, nor that it had ended
@@ -134,9 +133,10 @@ class ValueLog {
   First first_;
   // A call writes the one that is not current and then makes it so: a handler that jumps out of it
   // leaves a whole one.
-  State states_[2] = {{0, 0, 0, &first_.block, 0}, {}};
+  State states_[2];
   std::atomic<uint8_t> current_{0};
-  std::atomic<uint64_t> size_{0};  // that of the current one, for who collects
+  Block* last_ = &first_.block;  // the block of the last byte, or a later one that a call has left
+  std::atomic<uint64_t> size_{0};  // bytes that were added, for the thread that collects
 };
 
 // The calling thread's series of that source while it exists; null where the call is not to be

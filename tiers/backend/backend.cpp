@@ -308,14 +308,17 @@ class Server final : public Backend {
     JournalReceiver::Setting setting;
     setting.file = journal->file;
     setting.before = is_old ? before_[index].second : 0;
-    if (is_old && server_.has_spilled(index, life)) {
+    if (is_old) setting.spills_before = server_.spills(index, life);
+    if (setting.spills_before > 0) {
       setting.find_spills = [this, file = journal->file] { return find_spills(file); };
     }
     setting.look_again = options_.try_again;
     setting.spawn = options_.spawn;
     JournalReceiver::Actions actions;
     actions.progress = [this, index](uint64_t slots) { server_.progress(index, slots); };
-    actions.spilled = [this, index, life] { server_.spilled(index, life); };
+    actions.spills = [this, index, life](uint32_t count) {
+      server_.set_spills(index, life, count);
+    };
     actions.local_failed = [this](const std::string& path, const Status& why) {
       post([this, path, why] { local_failed(path, why); });
     };
@@ -356,10 +359,12 @@ class Server final : public Backend {
     }
   }
 
-  std::vector<std::string> journal_files() const {
+  std::vector<std::string> journals_with_spills() const {
     std::vector<std::string> files;
     for (const auto& [index, stream] : streams_) {
-      if (stream.journal) files.push_back(stream.journal_file);
+      if (stream.journal && server_.spills(index, stream.life) > 0) {
+        files.push_back(stream.journal_file);
+      }
     }
     return files;
   }
@@ -369,7 +374,7 @@ class Server final : public Backend {
   void tend_leftovers() {
     LocalTiers::LeftBehind left = tiers_->leftovers();
     note_unreadable(left.unlisted);
-    tiers_->remove_spills_but_of(journal_files());
+    tiers_->remove_spills_but_of(journals_with_spills());
     std::ranges::stable_sort(left.parts, {}, [](const LocalTiers::Leftover& leftover) {
       return leftover.copies.empty() ? 0 : leftover.copies.front().modified_unix_ns;
     });

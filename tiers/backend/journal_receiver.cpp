@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tiers/backend/checkpoint_receiver.h"
 #include "tiers/backend/folders.h"
 #include "tiers/backend/job_thread.h"
 #include "tiers/backend/journal_spill.h"
@@ -29,6 +30,7 @@ struct Spill {
   std::function<void()> give_back;  // null: an earlier backend has made it
   size_t left = 0;                  // slots in it that are not in the journal's file
   bool closed = false;              // nothing is added any more
+  bool counted = false;             // among those that a backend that takes over has to find
 };
 using SpillPtr = std::shared_ptr<Spill>;
 
@@ -53,9 +55,9 @@ class Journal final : public JournalReceiver {
     file_.reset();
     for (Slot& slot : waiting_) slot.release(false);
     for (const Slot& slot : unwritten_) slot.release(false);
+    for (const SpillPtr& spill : emptied_) remove(*spill);
     if (keeps_spills_) return;
     for (const Spilled& each : spilled_) remove(*each.in);
-    for (const SpillPtr& spill : emptied_) remove(*spill);
   }
 
   Status start() {
@@ -228,6 +230,12 @@ class Journal final : public JournalReceiver {
         return true;
       }
       spilled_.clear();
+      if (!is_of_device(read)) {
+        status_ = read;
+        spills_known_ = true;
+        settle_found();
+        return true;
+      }
       if (changed_.wait_for(lock, setting_.look_again, [&] { return left_; })) return false;
     }
   }
@@ -236,16 +244,38 @@ class Journal final : public JournalReceiver {
     return no_throw("look for a journal on local tiers", [&]() -> Status {
       const auto paths = setting_.find_spills();
       if (!paths.ok()) return paths.status();
+      uint32_t found = 0;
       for (const std::string& path : paths.value()) {
         const auto slots = find_spilled(files_, path);
         if (!slots.ok()) return slots.status();
-        const auto spill = std::make_shared<Spill>(Spill{path, {}, slots->size(), true});
+        const auto spill = std::make_shared<Spill>(Spill{path, {}, slots->size(), true, false});
         const std::lock_guard lock(mutex_);
         for (const SpilledSlot& slot : slots.value()) spilled_.push_back({slot, spill});
-        if (slots->empty()) emptied_.push_back(spill);
+        if (slots->empty()) {
+          emptied_.push_back(spill);
+          continue;
+        }
+        ++found;
+        spill->counted = true;
       }
+      if (found < setting_.spills_before) return missing(setting_.spills_before - found);
+      const std::lock_guard lock(mutex_);
+      set_spills(found);
       return {};
     });
+  }
+
+  // An earlier backend had other local tiers, or somebody has removed them.
+  Status missing(uint32_t count) const {
+    return {Code::kNotFound,
+            "journal " + setting_.file + ": " + std::to_string(count) +
+                " file(s) with parts of it are not on the local tiers, so it cannot be completed; "
+                "GPUSNAP_SSD has to name the same folders for all programs of this node"};
+  }
+
+  void set_spills(uint32_t count) {
+    spills_ = count;
+    actions_.spills(count);
   }
 
   void write(std::unique_lock<std::mutex>& lock) {
@@ -352,10 +382,10 @@ class Journal final : public JournalReceiver {
     for (bool first = true; moved; first = false) {
       std::optional<Slot> slot = take_fitting(writer, first ? UINT64_MAX : bytes);
       if (!slot) break;
-      if (first) actions_.spilled();
       const auto stored = writer.append(slot->sequence, slot->offset, slot->bytes);
       moved = stored.ok();
       if (!moved) actions_.local_failed(spill->path, stored.status());
+      if (moved && first) count(*spill);
       if (moved) slot->release(true);
       const std::lock_guard lock(mutex_);
       if (moved) {
@@ -379,17 +409,32 @@ class Journal final : public JournalReceiver {
     return slot;
   }
 
+  // Without the lock.
+  void count(Spill& spill) {
+    const std::lock_guard lock(mutex_);
+    spill.counted = true;
+    set_spills(spills_ + 1);
+  }
+
   // Without the lock. Whether no slot is left in it.
   bool close(const SpillPtr& spill) {
     const std::lock_guard lock(mutex_);
     --spilling_;
     spill->closed = true;
     changed_.notify_all();
-    return spill->left == 0;
+    if (spill->left > 0) return false;
+    uncount(*spill);
+    return true;
   }
 
   void note_if_empty(const SpillPtr& spill) {
-    if (spill->closed && spill->left == 0) emptied_.push_back(spill);
+    if (!spill->closed || spill->left > 0) return;
+    uncount(*spill);
+    emptied_.push_back(spill);
+  }
+
+  void uncount(Spill& spill) {
+    if (std::exchange(spill.counted, false)) set_spills(spills_ - 1);
   }
 
   void remove_emptied(std::unique_lock<std::mutex>& lock) {
@@ -430,6 +475,7 @@ class Journal final : public JournalReceiver {
   bool keeps_spills_ = false;
   Status status_;
   std::deque<Spilled> spilled_;    // not in the file yet
+  uint32_t spills_ = 0;            // that have some of these
   size_t spilling_ = 0;            // spills that slots are being moved to
   std::vector<SpillPtr> emptied_;  // to be removed
 

@@ -27,17 +27,20 @@ class JournalReceiver {
     // Leading slots that were handed over before the journal was first seen. If such a slot is not
     // added, an earlier backend has written it, or it is in a spill.
     uint64_t before = 0;
-    // The spills that earlier backends left. Called by the receiver's thread, again after
-    // `look_again` as long as it fails with kIo. Empty: there are none.
+    // Finds the spills that earlier backends left, at least `spills_before` of them with slots, or
+    // the journal fails. Called by the receiver's thread, again after `look_again` as long as a
+    // device fails. Null: there are none.
     std::function<Result<std::vector<std::string>>()> find_spills;
+    uint32_t spills_before = 0;
     std::chrono::nanoseconds look_again = std::chrono::seconds(5);
     Spawn spawn;
   };
   struct Actions {
     // So many of the leading slots are durable. By any thread, without a lock held.
     std::function<void(uint64_t slots)> progress;
-    // Slots are in a spill from now on. By any thread, before the first of them is released.
-    std::function<void()> spilled;
+    // So many spills have slots that are not in the file. By any thread: before the first slot of
+    // one is released, and before one is removed. Ends soon, calls nothing of this.
+    std::function<void(uint32_t count)> spills;
     // A local tier did not take a slot, which waits in memory again. By any thread.
     std::function<void(const std::string& path, const Status& why)> local_failed;
     // It has been sealed, is wholly durable or has failed, and its thread is about to end.

@@ -122,9 +122,9 @@ struct alignas(64) StreamEntry {
   std::atomic<uint64_t> durable{0};
   // The life of which all is on the node's own devices and outlives its memory, as the server says.
   std::atomic<uint32_t> held{0};
-  // The life of which slots may be on the node's own devices alone, as the server says: the next
-  // server has to look there.
-  std::atomic<uint32_t> spilled{0};
+  // Files on the node's own devices that alone have some of the slots, as the server says: the next
+  // server has to find as many. The life in the upper half, their number in the lower one.
+  std::atomic<uint64_t> spills{0};
   // Files for chunks that the client writes itself (direct/direct_chunk.h), one after the other.
   // The client asks only when the server has answered: these are how many of both there were. An
   // answer is the file's number, its path and its room in bytes; no room: it gets none at the

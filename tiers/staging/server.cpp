@@ -203,12 +203,13 @@ void StagingServer::held(uint32_t stream, uint32_t life) {
   memory_.streams()[stream].held.store(life, std::memory_order_release);
 }
 
-void StagingServer::spilled(uint32_t stream, uint32_t life) {
-  memory_.streams()[stream].spilled.store(life, std::memory_order_release);
+void StagingServer::set_spills(uint32_t stream, uint32_t life, uint32_t count) {
+  memory_.streams()[stream].spills.store(uint64_t{life} << 32 | count, std::memory_order_release);
 }
 
-bool StagingServer::has_spilled(uint32_t stream, uint32_t life) const {
-  return memory_.streams()[stream].spilled.load(std::memory_order_acquire) == life;
+uint32_t StagingServer::spills(uint32_t stream, uint32_t life) const {
+  const uint64_t said = memory_.streams()[stream].spills.load(std::memory_order_acquire);
+  return said >> 32 == life ? static_cast<uint32_t>(said) : 0;
 }
 
 // The client may abandon it at the same moment, or may have gone.

@@ -3,7 +3,7 @@
 // nothing that is not in the shared memory but what it has reported already, so
 // a server that takes over another's area is told of everything again.
 //
-// Not thread-safe, but for release(), progress(), held(), spilled() and end().
+// Not thread-safe, but for release(), progress(), held(), set_spills() and end().
 #pragma once
 
 #include <chrono>
@@ -76,9 +76,9 @@ class StagingServer {
   void progress(uint32_t stream, uint64_t durable);
   // All that was handed over of that life outlives the node's memory.
   void held(uint32_t stream, uint32_t life);
-  // Slots of that life may be released though they are in no file of the store: on local tiers.
-  void spilled(uint32_t stream, uint32_t life);
-  bool has_spilled(uint32_t stream, uint32_t life) const;
+  // So many files on local tiers have slots of that life that are released and not in the store.
+  void set_spills(uint32_t stream, uint32_t life, uint32_t count);
+  uint32_t spills(uint32_t stream, uint32_t life) const;
   // The server is through with the stream. Slots of it that were handed over and have not been
   // released are released by look().
   void end(uint32_t stream, const Status& outcome);

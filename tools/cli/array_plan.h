@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of which ranges is extracted, and as which arrays.
+// The plan of an extraction: which bytes of which ranges, as which arrays.
 #pragma once
 
 #include <cstdint>

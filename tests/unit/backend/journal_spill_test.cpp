@@ -114,11 +114,12 @@ class SpillingJournal : public ::testing::Test {
 
   ~SpillingJournal() override { standing_.stand(false); }
 
-  void start(bool finds_spills = false) {
+  void start() {
     JournalReceiver::Setting setting;
     setting.file = kJournal;
     setting.before = slots_.size();
-    if (finds_spills) {
+    setting.spills_before = spills_in_area_;
+    if (spills_in_area_ > 0) {
       setting.find_spills = [this]() -> Result<std::vector<std::string>> {
         if (unreadable_ > 0 && --unreadable_ >= 0) return Status(Code::kIo, "cannot read /ssd");
         return spills();
@@ -127,7 +128,10 @@ class SpillingJournal : public ::testing::Test {
     setting.look_again = 1ms;
     JournalReceiver::Actions actions;
     actions.progress = [this](uint64_t slots) { durable_ = slots; };
-    actions.spilled = [this] { has_spilled_ = true; };
+    actions.spills = [this](uint32_t count) {
+      EXPECT_LE(count, spills().size()) << "another backend could not find as many";
+      spills_in_area_ = count;
+    };
     actions.local_failed = [this](const std::string&, const Status&) { ++local_failures_; };
     actions.ended = [this](const Status& status) {
       ended_status_ = status;
@@ -140,7 +144,7 @@ class SpillingJournal : public ::testing::Test {
   void take_over() {
     journal_->leave();
     journal_.reset();
-    start(has_spilled_);
+    start();
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (!released_[i]) hand_over(i);
     }
@@ -189,6 +193,7 @@ class SpillingJournal : public ::testing::Test {
       expected.insert(expected.end(), bytes.begin(), bytes.end());
     }
     EXPECT_EQ(files_.content(kJournal), expected);
+    EXPECT_EQ(spills_in_area_, 0U);
     journal_.reset();
     EXPECT_EQ(spills(), std::vector<std::string>());
   }
@@ -198,7 +203,8 @@ class SpillingJournal : public ::testing::Test {
   std::deque<std::vector<std::byte>> slots_;
   std::deque<std::atomic<bool>> released_;
   std::atomic<uint64_t> durable_{0};
-  std::atomic<bool> has_spilled_{false}, has_ended_{false};
+  std::atomic<uint32_t> spills_in_area_{0};  // as the staging area would have it
+  std::atomic<bool> has_ended_{false};
   std::atomic<int> local_failures_{0}, rooms_{0}, unreadable_{0};
   int spills_ = 0;
   Status ended_status_;
@@ -213,7 +219,7 @@ TEST_F(SpillingJournal, KeepsNoSlotsOfAStoreThatStands) {
   ASSERT_TRUE(comes_true([this] { return spill(); }));
   ASSERT_TRUE(comes_true([this] { return released() >= 5; }));
   EXPECT_FALSE(journal_->keeps_slots());
-  EXPECT_TRUE(has_spilled_);
+  EXPECT_EQ(spills_in_area_, 1U);
   EXPECT_FALSE(files_.exists(kJournal));
   standing_.stand(false);
   expect_whole();
@@ -275,6 +281,34 @@ TEST_F(SpillingJournal, AnotherBackendWaitsForALocalTierThatCannotBeRead) {
   EXPECT_LE(unreadable_, 0);
 }
 
+// Its slots would be taken for written, and the journal have zeros in their place.
+TEST_F(SpillingJournal, FailsWhereASpillHasGone) {
+  start();
+  standing_.stand(true);
+  for (int i = 0; i < 7; ++i) add();
+  for (size_t expected = 2; expected <= 4; expected += 2) {
+    ASSERT_TRUE(comes_true([this] { return spill(2 * kSlotBytes + 99); }));
+    ASSERT_TRUE(comes_true([&] { return released() == expected; }));
+  }
+  ASSERT_EQ(spills().size(), 2U);
+  journal_->leave();
+  std::thread returns([this] { standing_.stand(false); });
+  journal_.reset();
+  returns.join();
+  files_.erase(spills().front());
+  start();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (!released_[i]) hand_over(i);
+  }
+  journal_->all_found();
+  journal_->seal(slots_.size());
+  ASSERT_TRUE(comes_true([this] { return has_ended_.load(); }));
+  EXPECT_EQ(ended_status_.code(), Code::kNotFound);
+  EXPECT_NE(ended_status_.message().find("1 file(s)"), std::string::npos)
+      << ended_status_.message();
+  EXPECT_EQ(durable_, 0U);
+}
+
 TEST_F(SpillingJournal, OneThatNobodyWantsLeavesNoFiles) {
   start();
   standing_.stand(true);
@@ -309,7 +343,7 @@ TEST_F(SpillingJournal, EachSlotComesToItWhateverHappens) {
       } else {
         standing_.stand(false);
         unreadable_ = static_cast<int>(random() % 3);
-        taken_over_with_spills += has_spilled_ ? 1 : 0;
+        taken_over_with_spills += spills_in_area_ > 0 ? 1 : 0;
         take_over();
       }
     }
@@ -319,7 +353,7 @@ TEST_F(SpillingJournal, EachSlotComesToItWhateverHappens) {
     ASSERT_TRUE(files_.remove(kJournal).ok());
     slots_.clear();
     released_.clear();
-    has_spilled_ = has_ended_ = false;
+    has_ended_ = false;
   }
   EXPECT_GT(taken_over_with_spills, kHistories / 4);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between two ranges, which ranges are compared, and that a comparison of checkpoints
-// in a store finds what one of the memories in them finds.
+// Differences between two ranges, the pairs of ranges that are compared, and that a comparison of
+// stored checkpoints finds the same as one of the memories in them.
 #include "tools/cli/comparison.h"
 
 #include <gtest/gtest.h>

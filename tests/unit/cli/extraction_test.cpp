@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is extracted is what was in memory, and no failure leaves a part of it.
+// Extracted data are the memory's, and no failure leaves a part of them.
 #include "tools/cli/extraction.h"
 
 #include <gtest/gtest.h>
