@@ -17,6 +17,7 @@
 #include "tiers/backend/local_tiers.h"
 #include "tiers/backend/message.h"
 #include "tiers/backend/post_commit.h"
+#include "tiers/backend/tier_list.h"
 #include "tiers/backend/turns.h"
 #include "tiers/manifest_file.h"
 #include "tiers/no_throw.h"
@@ -34,23 +35,6 @@ constexpr auto kReapSoon = std::chrono::milliseconds(5);
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
 constexpr auto kKeepEvery = std::chrono::minutes(1);
 constexpr auto kLookAtWaitsEvery = std::chrono::milliseconds(50);
-// Each writer's rate where it was not measured: faster than the tiers behind the cache.
-constexpr double kMemoryBytesPerSecond = 10e9;
-
-// `flushes` nothing: up to so many that what they read from devices takes a quarter of the area's
-// size, and at first `known`, if that is not 0.
-ChunkFlow::Options flow_options(uint64_t chunk_slots, std::optional<uint32_t> flushes,
-                                uint64_t slots, uint32_t known) {
-  if (flushes) return {chunk_slots, *flushes, *flushes};
-  constexpr uint64_t kSlotsOfEach = 2, kPart = 4;
-  const auto most = static_cast<uint32_t>(
-      std::clamp<uint64_t>(slots / (kSlotsOfEach * kPart), kFirstFlushes, kMostFlushes));
-  return {chunk_slots, 1, most, known};
-}
-
-uint32_t known_flushes(const LocalTiers& tiers) {
-  return tiers.earlier_flushes() ? tiers.earlier_flushes()->flushes : 0;
-}
 
 struct Stream {
   uint32_t life = 0;
@@ -78,8 +62,7 @@ class Server final : public Backend {
         tiers_(std::move(tiers)),
         placement_(std::move(placement)),
         flow_(*placement_, server_, monotonic_clock(),
-              flow_options(chunk_slots, options_.flushes, memory.slots().size(),
-                           known_flushes(*tiers_)),
+              flow_options(*tiers_, memory.slots().size(), chunk_slots, options_.flushes),
               {[this](uint32_t slot, bool stored) { release(slot, stored); },
                [this](std::function<void()> then) { post(std::move(then)); }}) {}
 
@@ -878,31 +861,6 @@ class Server final : public Backend {
   // The last one that has failed of each stream: its life, and why.
   std::map<uint32_t, std::pair<uint32_t, Status>> failed_journals_;
 };
-
-}  // namespace
-
-namespace {
-
-double memory_rate(const LocalTiers& local) {
-  return local.memory_bytes_per_second().value_or(kMemoryBytesPerSecond);
-}
-
-// The cache comes first. `slots`: of the staging area.
-std::vector<LocalTier> all_tiers(const LocalTiers& local, uint64_t slots, uint64_t chunk_slots,
-                                 uint64_t cache_slots) {
-  // Chunks for other tiers pass through the slots, too, so the cache leaves a quarter to them.
-  const uint64_t sensible = local.tiers().empty() ? slots : slots - slots / 4;
-  if (cache_slots == 0) cache_slots = sensible;
-  const uint64_t chunks = std::min(cache_slots, slots) / chunk_slots;
-  // A chunk in the cache is in memory already, so writers do not slow each other down there.
-  constexpr uint32_t kMost = 1 << 16;
-  const double rate = memory_rate(local);
-  const ThroughputSample memory[] = {{1, rate}, {kMost, kMost * rate}};
-  std::vector<LocalTier> tiers;
-  tiers.push_back({"cache", std::max<uint64_t>(chunks, 1), ThroughputModel::fit(memory).value()});
-  tiers.insert(tiers.end(), local.tiers().begin(), local.tiers().end());
-  return tiers;
-}
 
 }  // namespace
 
