@@ -20,8 +20,8 @@ constexpr uint64_t kZone = 64 << 10;
 constexpr uint64_t kPart = 32 << 20;
 constexpr uint64_t kCache = 80 << 20;
 
-std::atomic<int> made{0};           // allocations
-const NodeLock* watched = nullptr;  // to be held meanwhile
+std::atomic<int> allocations_made{0};
+const NodeLock* watched = nullptr;  // to be held during an allocation
 
 const Driver& watched_driver() {
   static const Driver driver = [] {
@@ -35,7 +35,7 @@ const Driver& watched_driver() {
                            const CUmemAllocationProp* properties, unsigned long long flags) {
       if (watched != nullptr) {
         EXPECT_FALSE(watched->try_hold().value().has_value()) << "without the turn";
-        ++made;
+        ++allocations_made;
       }
       return cuMemCreate(handle, bytes, properties, flags);
     };
@@ -53,7 +53,7 @@ class DeviceLaneTest : public simcuda::test::DriverTest {
     lane_ = std::move(lane.value());
     tables_ = lane_->own_bytes();
     watched = &turns_;
-    made = 0;
+    allocations_made = 0;
   }
   void TearDown() override {
     watched = nullptr;
@@ -73,7 +73,7 @@ TEST_F(DeviceLaneTest, TheBufferGrowsByParts) {
     EXPECT_EQ(cache_bytes(), bytes);
     EXPECT_EQ(lane_->blocks(), bytes / kZone);
   }
-  EXPECT_EQ(made, 3);
+  EXPECT_EQ(allocations_made, 3);
 }
 
 TEST_F(DeviceLaneTest, TheBufferDoesNotGrowInTheTurnOfAnother) {
@@ -85,7 +85,7 @@ TEST_F(DeviceLaneTest, TheBufferDoesNotGrowInTheTurnOfAnother) {
     lane_->grow_cache(kCache, kZone);
     lane_->grow_cache(kCache, kZone);
     EXPECT_EQ(cache_bytes(), kPart);
-    EXPECT_EQ(made, 1);
+    EXPECT_EQ(allocations_made, 1);
   }
   lane_->grow_cache(kCache, kZone);
   EXPECT_EQ(cache_bytes(), 2 * kPart);
