@@ -7,7 +7,7 @@
 #include <span>
 
 #include "interpose/device/zones.h"
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
 #include "tiers/checksum.h"
 #include "tiers/status.h"
 

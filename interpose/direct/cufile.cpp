@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "interpose/hook.h"
+#include "interpose/hook/hook.h"
 
 namespace gpusnap {
 

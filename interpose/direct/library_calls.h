@@ -10,7 +10,7 @@
 #include <memory>
 #include <mutex>
 
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
 
 namespace gpusnap {
 

@@ -5,7 +5,7 @@
 #include "interpose/handlers/memory_calls.h"
 #include "interpose/handlers/sparse.h"
 #include "interpose/services/fatal.h"
-#include "interpose/text.h"
+#include "interpose/services/text.h"
 
 namespace gpusnap::handle {
 

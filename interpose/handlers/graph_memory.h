@@ -2,7 +2,7 @@
 // lock is held.
 #pragma once
 
-#include "interpose/hooked_call.h"
+#include "interpose/handlers/hooked_call.h"
 
 namespace gpusnap::handle {
 

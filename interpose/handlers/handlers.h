@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "interpose/hook.h"
-#include "interpose/hooked_call.h"
+#include "interpose/handlers/hooked_call.h"
+#include "interpose/hook/hook.h"
 
 namespace gpusnap::handle {
 

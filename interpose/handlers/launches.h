@@ -1,7 +1,7 @@
 // How launches of kernels are recorded and replayed, whichever call makes them.
 #pragma once
 
-#include "interpose/hooked_call.h"
+#include "interpose/handlers/hooked_call.h"
 
 namespace gpusnap::handle {
 

@@ -8,7 +8,7 @@
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
 #include "interpose/services/fatal.h"
-#include "interpose/text.h"
+#include "interpose/services/text.h"
 
 namespace gpusnap::handle {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/hooked_call.h"
+#include "interpose/handlers/hooked_call.h"
 
 namespace gpusnap::handle {
 

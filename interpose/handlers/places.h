@@ -1,7 +1,7 @@
 // The side that an address of the program's belongs to.
 #pragma once
 
-#include "interpose/session.h"
+#include "interpose/session/session.h"
 
 namespace gpusnap::handle {
 

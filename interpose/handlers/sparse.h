@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "interpose/hooked_call.h"
+#include "interpose/handlers/hooked_call.h"
 
 namespace gpusnap::handle {
 

@@ -6,8 +6,8 @@
 #include "interpose/handlers/handlers.h"
 #include "interpose/handlers/memory_calls.h"
 #include "interpose/handlers/sparse.h"
+#include "interpose/services/text.h"
 #include "interpose/snapshot/snapshots.h"
-#include "interpose/text.h"
 
 namespace gpusnap::handle {
 

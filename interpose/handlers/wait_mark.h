@@ -1,7 +1,7 @@
 // An event of ours behind a call that makes a stream wait for a word. Recording.
 #pragma once
 
-#include "interpose/session.h"
+#include "interpose/session/session.h"
 
 namespace gpusnap::handle {
 

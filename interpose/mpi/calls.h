@@ -3,10 +3,10 @@
 
 #include <atomic>
 
-#include "interpose/hook.h"
+#include "interpose/hook/hook.h"
+#include "interpose/hook/resolve.h"
 #include "interpose/mpi/library.h"
 #include "interpose/mpi/process.h"
-#include "interpose/resolve.h"
 
 namespace gpusnap::mpi {
 

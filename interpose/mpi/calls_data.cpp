@@ -4,9 +4,9 @@
 
 #include <atomic>
 
-#include "interpose/hook.h"
+#include "interpose/hook/hook.h"
+#include "interpose/hook/resolve.h"
 #include "interpose/mpi/call_signature.h"
-#include "interpose/resolve.h"
 
 namespace gpusnap::mpi {
 namespace {

@@ -3,9 +3,9 @@
 // calls of C's are not the program's doing any more: Open MPI's call C's by their profiling
 // names, MPICH's some by these and some by their own.
 
+#include "interpose/hook/resolve.h"
 #include "interpose/mpi/calls.h"
 #include "interpose/mpi/fortran.h"
-#include "interpose/resolve.h"
 
 namespace gpusnap::mpi {
 namespace {

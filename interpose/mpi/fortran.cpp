@@ -6,8 +6,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "interpose/hook/resolve.h"
 #include "interpose/mpi/library.h"
-#include "interpose/resolve.h"
 
 namespace gpusnap::mpi::fortran {
 

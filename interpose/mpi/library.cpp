@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "interpose/resolve.h"
+#include "interpose/hook/resolve.h"
 
 namespace gpusnap::mpi {
 

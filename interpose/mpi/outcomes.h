@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interpose/replayer.h"
+#include "interpose/journal/replayer.h"
 #include "tiers/file_system.h"
 
 namespace gpusnap::mpi {

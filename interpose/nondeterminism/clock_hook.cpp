@@ -7,8 +7,8 @@
 
 #include <atomic>
 
-#include "interpose/libc_export.h"
-#include "interpose/next_function.h"
+#include "interpose/hook/libc_export.h"
+#include "interpose/hook/next_function.h"
 #include "interpose/nondeterminism/clocks.h"
 
 asm(R"(

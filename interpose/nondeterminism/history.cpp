@@ -3,8 +3,8 @@
 // Functions that libgpusnap-veloc calls: a program that writes checkpoints by itself and looks for
 // them has to find in a replay what it had found, and not what it has written since.
 
+#include "interpose/nondeterminism/opened_files.h"
 #include "interpose/nondeterminism/value_log.h"
-#include "interpose/opened_files.h"
 
 // `found`: what the calling thread has found out. The result: the same, which is noted, or in a
 // replay what was noted at this place.

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "interpose/hook.h"
+#include "interpose/hook/hook.h"
 
 namespace gpusnap::nondeterminism {
 namespace {

@@ -27,7 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "interpose/thread_path.h"
+#include "interpose/threads/thread_path.h"
 
 namespace gpusnap::nondeterminism {
 

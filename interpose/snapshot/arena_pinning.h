@@ -12,10 +12,10 @@
 #include <functional>
 #include <mutex>
 
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
+#include "interpose/process/workers.h"
 #include "interpose/services/node_turn.h"
 #include "interpose/services/settings.h"
-#include "interpose/snapshot/workers.h"
 #include "tiers/staging/memory.h"
 #include "tiers/staging/pool.h"
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "interpose/services/ranks.h"
+#include "interpose/services/text.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/load_progress.h"
 #include "interpose/snapshot/slot_buffers.h"
-#include "interpose/text.h"
 
 namespace gpusnap {
 

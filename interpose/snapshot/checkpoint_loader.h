@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "interpose/device_model.h"
-#include "interpose/restored_rank.h"
-#include "interpose/run.h"
+#include "interpose/model/device_model.h"
+#include "interpose/process/restored_rank.h"
+#include "interpose/process/run.h"
 #include "interpose/snapshot/device_drain.h"
 #include "tiers/backend/restore_reader.h"
 

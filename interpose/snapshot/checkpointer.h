@@ -10,11 +10,11 @@
 #include <mutex>
 #include <string>
 
-#include "interpose/deliveries.h"
-#include "interpose/device_model.h"
-#include "interpose/recorder.h"
-#include "interpose/restored_rank.h"
-#include "interpose/run.h"
+#include "interpose/journal/recorder.h"
+#include "interpose/model/device_model.h"
+#include "interpose/process/restored_rank.h"
+#include "interpose/process/run.h"
+#include "interpose/record/deliveries.h"
 #include "interpose/services/triggers.h"
 #include "interpose/snapshot/checkpoint_loader.h"
 #include "interpose/snapshot/device_drain.h"

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "interpose/driver.h"
-#include "interpose/snapshot/program_copies.h"
+#include "interpose/hook/driver.h"
+#include "interpose/record/program_copies.h"
 
 namespace gpusnap {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
 #include "tracker/memory_map.h"
 
 namespace gpusnap {

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <map>
 
-#include "interpose/device_model.h"
+#include "interpose/model/device_model.h"
 
 namespace gpusnap {
 

@@ -21,11 +21,6 @@ constexpr uint64_t kMostZones = 512 << 10;
 constexpr uint64_t kPartOfCache = 32 << 20;
 }  // namespace
 
-Status driver_status(const Driver& driver, const char* what, CUresult result) {
-  if (result == CUDA_SUCCESS) return {};
-  return {Code::kIo, std::string(what) + ": the driver says " + error_name(driver, result)};
-}
-
 DeviceId device_id(const Driver& driver, int device) {
   CUuuid id{};
   DeviceId bytes{};

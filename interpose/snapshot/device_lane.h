@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "interpose/device/device_code.h"
-#include "interpose/mapped_memory.h"
+#include "interpose/model/mapped_memory.h"
 #include "interpose/services/control.h"
 #include "interpose/services/node_turn.h"
 #include "interpose/snapshot/copy_throttle.h"
@@ -33,7 +33,6 @@
 
 namespace gpusnap {
 
-Status driver_status(const Driver& driver, const char* what, CUresult result);
 // The device's identifier, the same in all processes; zeros where the driver has none.
 DeviceId device_id(const Driver& driver, int device);
 

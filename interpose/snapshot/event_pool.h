@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
 
 namespace gpusnap {
 

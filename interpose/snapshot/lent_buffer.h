@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "interpose/mapped_memory.h"
+#include "interpose/model/mapped_memory.h"
 #include "interpose/services/control.h"
 #include "interpose/snapshot/peer_buffer.h"
 #include "tiers/io/system_call.h"

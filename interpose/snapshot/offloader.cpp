@@ -5,10 +5,10 @@
 #include <thread>
 #include <utility>
 
-#include "interpose/snapshot/mutation.h"
+#include "interpose/services/mutation.h"
+#include "interpose/services/text.h"
 #include "interpose/snapshot/snapshot_run.h"
 #include "interpose/snapshot/zone_copies.h"
-#include "interpose/text.h"
 
 namespace gpusnap {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
 #include "tracker/block_pool.h"
 
 namespace gpusnap {

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
 
 namespace gpusnap {
 

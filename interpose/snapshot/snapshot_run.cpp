@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "interpose/services/mutation.h"
 #include "interpose/snapshot/device_lane.h"
-#include "interpose/snapshot/mutation.h"
 #include "interpose/snapshot/zone_copies.h"
 #include "tiers/checksum.h"
 

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "interpose/direct/direct_storage.h"
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
 #include "interpose/services/settings.h"
 #include "tiers/backend/remote_writer.h"
 #include "tiers/staging/pool.h"

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "interpose/services/log.h"
-#include "interpose/snapshot/mutation.h"
+#include "interpose/services/mutation.h"
+#include "interpose/services/text.h"
 #include "interpose/snapshot/zone_copies.h"
-#include "interpose/text.h"
 #include "tiers/daemon/start.h"
 
 namespace gpusnap {

@@ -22,14 +22,14 @@
 #include <vector>
 
 #include "interpose/direct/direct_storage.h"
+#include "interpose/process/workers.h"
+#include "interpose/record/program_copies.h"
 #include "interpose/services/settings.h"
 #include "interpose/snapshot/balancer.h"
 #include "interpose/snapshot/borrower.h"
 #include "interpose/snapshot/device_lane.h"
 #include "interpose/snapshot/offloader.h"
-#include "interpose/snapshot/program_copies.h"
 #include "interpose/snapshot/snapshot_run.h"
-#include "interpose/snapshot/workers.h"
 #include "tiers/backend/remote_writer.h"
 #include "tiers/staging/pool.h"
 #include "tracker/snapshot_zones.h"

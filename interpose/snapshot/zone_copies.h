@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "interpose/driver.h"
+#include "interpose/hook/driver.h"
 
 namespace gpusnap {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 #include "tests/bench/json_line.h"
 
 namespace {

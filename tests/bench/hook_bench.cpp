@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace {
 

@@ -95,7 +95,7 @@ class Row:
 
 
 def rows_of_hooks():
-    for line in lines_of('interpose/hooks.table'):
+    for line in lines_of('interpose/cuda/hooks.table'):
         symbol, name, since, variant, *_ = line.split()
         yield Row(symbol, name, int(since), LEGACY)
         if variant != '-':
@@ -178,7 +178,7 @@ class Tables(GenuineCase):
     @classmethod
     def setUpClass(cls):
         cls.rows = list(rows_of_hooks())
-        cls.passed = by_reason('interpose/passed_through.table')
+        cls.passed = by_reason('interpose/cuda/passed_through.table')
         cls.known = by_reason('tests/e2e/genuine_driver.table')
         cls.exports = exported()
         cls.names = sorted(cls.exports | {row.symbol for row in cls.rows} | set(cls.passed))

@@ -38,7 +38,7 @@ AT_A_TIME = 2
 MOST_FAILURES = 5
 # Where no other is asked for.
 FIRST_SEED = 9000
-# Mistakes of the library (interpose/snapshot/mutation.h) that restored runs show.
+# Mistakes of the library (interpose/services/mutation.h) that restored runs show.
 MUTANTS = ['deliver-late']
 PROGRAMS_FOR_A_MUTANT = 200
 # The words of a restore that cannot have memory where it was.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Calls that are not followed are refused by their names, never passed over: every call of that
-kind in interpose/hooks.table."""
+kind in interpose/cuda/hooks.table."""
 import os
 
 import harness

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "interpose/calls_ahead.h"
-#include "interpose/hooks_generated_ids.h"
+#include "interpose/cuda/hooks_generated_ids.h"
+#include "interpose/journal/calls_ahead.h"
+#include "interpose/journal/replayer.h"
 #include "interpose/mpi/outcomes.h"
-#include "interpose/replayer.h"
 
 namespace gpusnap {
 // In the place of the generated names.

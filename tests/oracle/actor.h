@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace oracle {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interpose/snapshot/mutation.h"
+#include "interpose/services/mutation.h"
 
 namespace gpusnap {
 

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <vector>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace gpusnap {
 namespace {

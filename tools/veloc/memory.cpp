@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace gpusnap::veloc {
 

@@ -21,7 +21,7 @@
 
 #include <unistd.h>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 #include "tiers/staging/large_pages.h"
 #include "tiers/staging/memory.h"
 

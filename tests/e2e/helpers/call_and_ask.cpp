@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 #include "interpose/services/control.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Linked to libcuda.so.1 the ordinary way.
 #include <cstdio>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 #include "tests/unit/interpose/fake_driver/fake_driver.h"
 
 int main() {

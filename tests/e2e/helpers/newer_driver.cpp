@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
 

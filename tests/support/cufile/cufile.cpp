@@ -26,7 +26,7 @@
 #include <mutex>
 #include <string>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 #include "interpose/direct/cufile_abi.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // Arrays and their copies against a driver of our own, which has every array's copies counted.
-#include "interpose/arrays.h"
+#include "interpose/model/arrays.h"
 
 #include <gtest/gtest.h>
 

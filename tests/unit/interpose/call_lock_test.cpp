@@ -1,5 +1,5 @@
 // The lock that is biased towards one thread: whoever comes, only one has it.
-#include "interpose/call_lock.h"
+#include "interpose/record/call_lock.h"
 
 #include <gtest/gtest.h>
 

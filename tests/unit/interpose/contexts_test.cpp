@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "interpose/contexts.h"
+#include "interpose/model/contexts.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "interpose/value_waits.h"
+#include "interpose/model/value_waits.h"
 
 namespace gpusnap {
 namespace {

@@ -4,7 +4,7 @@
 // its streams, and replayed with host functions that run early, late, and halfway. In a replay the
 // host and its functions must see what they saw in the recording, and memory at each cut must be
 // the same.
-#include "interpose/deliveries.h"
+#include "interpose/record/deliveries.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "interpose/snapshot/mutation.h"
+#include "interpose/services/mutation.h"
 
 namespace gpusnap {
 

@@ -1,5 +1,5 @@
 // The writes of a graph's launch, against a driver that knows nothing but graphs.
-#include "interpose/graphs.h"
+#include "interpose/model/graphs.h"
 
 #include <gtest/gtest.h>
 

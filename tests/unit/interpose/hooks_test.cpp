@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 #include "tests/unit/interpose/counting/counting.h"
 #include "tests/unit/interpose/fake_driver/fake_driver.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions of the host without a driver: the test's own threads run them in its place.
-#include "interpose/host_callbacks.h"
+#include "interpose/record/host_callbacks.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/progress_words.h"
-#include "interpose/replayer.h"
-#include "interpose/thread_state.h"
+#include "interpose/journal/replayer.h"
+#include "interpose/model/progress_words.h"
+#include "interpose/record/thread_state.h"
 #include "tests/support/becomes.h"
 #include "tests/support/journal_file.h"
 

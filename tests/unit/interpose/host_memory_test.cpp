@@ -1,6 +1,6 @@
 // A recording and its replay, with two memories in the place of one: what the device does happens
 // in the recorded memory only, and must reach the replayed one through the deliveries.
-#include "interpose/host_memory.h"
+#include "interpose/model/host_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Kernels by their handles, against a driver that knows nothing but its devices.
-#include "interpose/kernels.h"
+#include "interpose/model/kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The order of the calls that get and give back memory. A call that waits is asked whether it has
 // come through when nothing but its waiting can be left; nothing is measured.
-#include "interpose/memory_order.h"
+#include "interpose/record/memory_order.h"
 
 #include <gtest/gtest.h>
 

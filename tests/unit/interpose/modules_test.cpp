@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "interpose/modules.h"
+#include "interpose/model/modules.h"
 
 #include <gtest/gtest.h>
 

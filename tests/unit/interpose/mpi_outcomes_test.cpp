@@ -7,9 +7,9 @@
 #include <random>
 #include <string>
 
-#include "interpose/hooks_generated_ids.h"
+#include "interpose/cuda/hooks_generated_ids.h"
+#include "interpose/journal/recorder.h"
 #include "interpose/mpi/outcomes.h"
-#include "interpose/recorder.h"
 #include "tests/support/journal_file.h"
 
 namespace gpusnap::mpi {

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/hook.h"
+#include "interpose/hook/hook.h"
 #include "interpose/nondeterminism/clocks.h"
 
 namespace gpusnap::nondeterminism {

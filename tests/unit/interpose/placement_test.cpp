@@ -1,5 +1,5 @@
 // Placement against a driver of our own, whose address space is a set of granules.
-#include "interpose/placement.h"
+#include "interpose/model/placement.h"
 
 #include <gtest/gtest.h>
 

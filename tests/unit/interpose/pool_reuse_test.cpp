@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "interpose/pool_reuse.h"
+#include "interpose/model/pool_reuse.h"
 
 #include <gtest/gtest.h>
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <thread>
 
-#include "interpose/calls_ahead.h"
-#include "interpose/hooks_generated_ids.h"
-#include "interpose/recorder.h"
-#include "interpose/replayer.h"
-#include "interpose/thread_path.h"
+#include "interpose/cuda/hooks_generated_ids.h"
+#include "interpose/journal/calls_ahead.h"
+#include "interpose/journal/recorder.h"
+#include "interpose/journal/replayer.h"
+#include "interpose/threads/thread_path.h"
 #include "tests/support/journal_file.h"
 #include "tests/unit/interpose/unhooked.h"
 

@@ -1,5 +1,5 @@
 // The system's report on threads that wait in each way.
-#include "interpose/seen_threads.h"
+#include "interpose/replay/seen_threads.h"
 #include "tests/support/becomes.h"
 
 #include <gtest/gtest.h>

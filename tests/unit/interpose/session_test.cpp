@@ -1,7 +1,7 @@
 // A session without hooks, on the software GPU: threads go through it as handlers do, and the
 // driver is asked nothing but what the session asks it. One session for all tests, which a signal
 // tells to take a checkpoint.
-#include "interpose/session.h"
+#include "interpose/session/session.h"
 #include "interpose/mpi/cut_control.h"
 
 #include <dlfcn.h>
@@ -23,10 +23,10 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/hooks_generated_ids.h"
-#include "interpose/resolve.h"
+#include "interpose/cuda/hooks_generated_ids.h"
+#include "interpose/hook/resolve.h"
 #include "interpose/services/control.h"
-#include "interpose/thread_path.h"
+#include "interpose/threads/thread_path.h"
 #include "tests/support/becomes.h"
 
 namespace gpusnap {

@@ -1,5 +1,5 @@
 // Our own mappings against a driver of our own, which gives addresses side by side.
-#include "interpose/shadow_mappings.h"
+#include "interpose/model/shadow_mappings.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Memory that processes share, against a driver of our own whose physical memory is files: this
 // process opens what a child has.
-#include "interpose/shared_memory.h"
+#include "interpose/model/shared_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // When a replay in which nothing moves goes on waiting, says for whom, and is given up.
-#include "interpose/stall_judge.h"
+#include "interpose/replay/stall_judge.h"
 
 #include <gtest/gtest.h>
 

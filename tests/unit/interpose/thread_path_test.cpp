@@ -1,5 +1,5 @@
 // Paths of threads as values; that new threads get them is tested with the hooks.
-#include "interpose/thread_path.h"
+#include "interpose/threads/thread_path.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Windows into memory for tiles, on simcuda.
-#include "interpose/tile_pools.h"
+#include "interpose/model/tile_pools.h"
 
 #include <gtest/gtest.h>
 

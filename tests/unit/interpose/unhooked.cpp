@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "interpose/hooks_generated_ids.h"
-#include "interpose/resolve.h"
+#include "interpose/cuda/hooks_generated_ids.h"
+#include "interpose/hook/resolve.h"
 
 namespace gpusnap {
 namespace {

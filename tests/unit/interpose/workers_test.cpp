@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "interpose/snapshot/workers.h"
+#include "interpose/process/workers.h"
 
 #include <gtest/gtest.h>
 

@@ -3,5 +3,5 @@
 #pragma once
 
 #pragma GCC visibility push(default)
-#include "interpose/cuda_abi.h"  // IWYU pragma: export
+#include "interpose/cuda/cuda_abi.h"  // IWYU pragma: export
 #pragma GCC visibility pop

@@ -4,7 +4,7 @@
 // by cuGetExportTable, as CUDA's runtime asks CUDA's driver. The contents are ours.
 #pragma once
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace simcuda {
 

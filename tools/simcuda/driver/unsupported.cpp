@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdio>
 
-#include "interpose/cuda_types.h"
+#include "interpose/cuda/cuda_types.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The formats of arrays, as the driver names them.
 #pragma once
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace simcuda::runtime {
 

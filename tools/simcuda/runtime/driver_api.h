@@ -2,7 +2,7 @@
 // libcuda.so.1 the process finds. Nothing else of the driver is touched.
 #pragma once
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 #include "tools/simcuda/runtime/cudart_abi.h"
 
 namespace simcuda::runtime {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace {
 

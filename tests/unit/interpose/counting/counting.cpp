@@ -3,11 +3,11 @@
 #include <atomic>
 #include <cstdio>
 
-#include "interpose/activation.h"
 #include "interpose/handlers/handlers.h"
-#include "interpose/hook_table.h"
-#include "interpose/opened_files.h"
-#include "interpose/thread_path.h"
+#include "interpose/hook/activation.h"
+#include "interpose/hook/hook_table.h"
+#include "interpose/nondeterminism/opened_files.h"
+#include "interpose/threads/thread_path.h"
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
 

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 #define EXPORT extern "C"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/cuda_abi.h"
+#include "interpose/cuda/cuda_abi.h"
 
 namespace simcuda::test {
 

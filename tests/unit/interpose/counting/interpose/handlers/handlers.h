@@ -1,7 +1,7 @@
 // Handlers for tests: each counts the call under its hook and passes it on.
 #pragma once
 
-#include "interpose/hook.h"
+#include "interpose/hook/hook.h"
 
 namespace gpusnap {
 

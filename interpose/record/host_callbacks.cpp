@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interpose/record/host_callbacks.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "interpose/record/thread_state.h"
+
+namespace gpusnap {
+
+HostCallbacks::HostCallbacks(const Neighbours& neighbours, std::function<void()> ended)
+    : with_(neighbours), ended_(std::move(ended)) {}
+
+// Looks again after a while: the end of the recording is not notified.
+void HostCallbacks::wait() {
+  constexpr std::chrono::seconds kLongWait{10};
+  (void)with_.lock.wait_until(changed_, CallLock::Clock::now() + kLongWait);
+}
+
+void HostCallbacks::launched(HostCallback& callback) {
+  callback.number = count_++;
+  callback.journaled = true;
+  changed_.notify_all();
+}
+
+void HostCallbacks::launched(const std::vector<GraphCallback*>& callbacks) {
+  if (callbacks.empty()) return;
+  for (GraphCallback* callback : callbacks) callback->launched.push_back(count_++);
+  changed_.notify_all();
+}
+
+// It may look at all that its stream has brought the host, and at what other streams have that it
+// comes after.
+void HostCallbacks::journal_begin(uint64_t number, CUresult status, Deliveries::Moment moment) {
+  Deliveries& deliveries = with_.deliveries;
+  // Otherwise the program's host code may be changing that memory.
+  const bool in_call = with_.calls.hold_only_thread();
+  const auto taken = deliveries.collect(moment, in_call && !deliveries.function_runs());
+  if (taken.doubt != nullptr) with_.doubt.store(taken.doubt, std::memory_order_relaxed);
+  deliveries.function_begins();
+  const uint8_t flags = taken.flags | (in_call ? kInCall : 0);
+  recorder_->append_callback(kCallbackEntry, number, status, flags, deliveries.deliveries());
+}
+
+void HostCallbacks::journal_end(uint64_t number) {
+  if (!recording()) return;
+  recorder_->append_callback(kCallbackEndEntry, number, CUDA_SUCCESS, 0, {});
+  with_.deliveries.function_ends();
+}
+
+void HostCallbacks::run(HostCallback& callback, CUresult status) {
+  lock_foreign(with_.lock);
+  while (recording() && !callback.journaled) wait();
+  if (recording()) journal_begin(callback.number, status, Deliveries::Moment::kFunction);
+  with_.lock.unlock();
+  callback.function.run(status);
+  with_.lock.lock();
+  if (callback.journaled) journal_end(callback.number);
+  with_.lock.unlock();
+}
+
+// The launches of one executable graph run one after the other, so its runs are theirs in order.
+void HostCallbacks::run(GraphCallback& callback) {
+  lock_foreign(with_.lock);
+  while (recording() && callback.launched.empty()) wait();
+  const bool known = !callback.launched.empty();
+  const uint64_t number = known ? callback.launched.front() : 0;
+  if (known) callback.launched.pop_front();
+  ++callback.running;
+  if (recording() && known) {
+    journal_begin(number, CUDA_SUCCESS, Deliveries::Moment::kGraphFunction);
+  }
+  with_.lock.unlock();
+  callback.function(callback.user);
+  with_.lock.lock();
+  if (known) journal_end(number);
+  --callback.running;
+  with_.lock.unlock();
+}
+
+void HostCallbacks::remember(const HostFunction& function) {
+  launched_[count_++].function = function;
+  ++moves_;
+}
+
+void HostCallbacks::begin(uint64_t number, CUresult status) {
+  launched_.at(number).status = status;
+  ready_.push_back(number);
+  ++moves_;
+  // All at work: one of them takes it when it is done.
+  (void)with_.workers.spawn([this] { run_ready(); });
+}
+
+bool HostCallbacks::take_ended(uint64_t number) {
+  const auto found = launched_.find(number);
+  if (!found->second.done) return false;
+  launched_.erase(found);
+  ++moves_;
+  return true;
+}
+
+void HostCallbacks::run_ready() {
+  lock_foreign(with_.lock);
+  threads_.insert(gettid());
+  while (!ready_.empty()) {
+    const uint64_t number = ready_.front();
+    ready_.erase(ready_.begin());
+    ++moves_;
+    const Launched launched = launched_.at(number);
+    with_.lock.unlock();
+    launched.function.run(launched.status);
+    with_.lock.lock();
+    launched_.at(number).done = true;
+    ++moves_;
+    changed_.notify_all();
+    ended_();
+  }
+  with_.lock.unlock();
+}
+
+void HostFunction::run(CUresult status) const {
+  plain != nullptr ? plain(user) : callback(stream, status, user);
+}
+
+void run_stream_callback(CUstream stream, CUresult status, void* user) {
+  const std::unique_ptr<HostCallback> callback(static_cast<HostCallback*>(user));
+  callback->function.stream = stream;
+  callback->callbacks->run(*callback, status);
+}
+
+void run_host_callback(void* user) {
+  run_stream_callback(nullptr, CUDA_SUCCESS, user);
+}
+
+void run_graph_callback(void* user) {
+  auto& callback = *static_cast<GraphCallback*>(user);
+  callback.callbacks->run(callback);
+}
+
+}  // namespace gpusnap

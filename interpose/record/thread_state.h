@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The session's state of each thread, and its lock as threads take it that make no hooked calls.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/cuda/cuda_types.h"
+#include "interpose/record/call_lock.h"
+
+namespace gpusnap {
+
+// Per-thread state. Zero-initialised; trivially destructible.
+struct ThreadState {
+  bool met = false;          // by the session's lock
+  bool admitted = false;     // inside a call of a recording
+  bool has_turn = false;     // inside a call of a replay, which is that of the entry
+  bool in_driver = false;    // inside the call that the program has made
+  CUcontext sets = nullptr;  // that it is about to make current
+  bool looks = false;        // has the turn to find out what its call is, no more
+  bool insists = false;      // waits no longer for the entry to be another thread's
+  uint16_t poll_hook = 0;    // of the run of busy polls that it is in
+  uint64_t polls_left = 0;   // of that run
+  uint64_t number = 0;       // where it had to be told from others
+};
+
+// The calling thread's. In the static TLS block: reading it is one instruction, and never
+// allocates.
+[[gnu::tls_model("initial-exec")]] constinit inline thread_local ThreadState own_state;
+
+// For threads that make no hooked calls.
+inline void lock_foreign(CallLock& lock) {
+  if (!own_state.met) {
+    own_state.met = true;
+    lock.share();
+  }
+  lock.lock();
+}
+
+}  // namespace gpusnap

@@ -1,0 +1,126 @@
+// A replay in which nothing moves: who is awaited, who waits, and whether it may still go on
+// (stall_judge.h). Looked at by the threads that wait, whenever one of them wakes up.
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "interpose/process/saved_readings.h"
+#include "interpose/replay/replay_output.h"
+#include "interpose/replay/seen_threads.h"
+#include "interpose/services/fatal.h"
+#include "interpose/services/log.h"
+#include "interpose/session/session.h"
+#include "interpose/threads/thread_path.h"
+
+namespace gpusnap {
+
+namespace {
+std::string doing(Activity activity) {
+  switch (activity) {
+    case Activity::kEnded:
+      return "has ended, or has not begun";
+    case Activity::kTurn:
+      return "waits in another call";
+    case Activity::kLock:
+    case Activity::kTimedLock:
+      return "waits for another thread";
+    case Activity::kOutside:
+      return "sleeps, or waits for something outside of the process";
+    case Activity::kRunning:
+      return "runs";
+  }
+  return {};
+}
+}  // namespace
+
+// Another number whenever something has moved.
+uint64_t Session::progress() const {
+  uint64_t number = replayer_->calls_read();
+  const auto mix = [&number](uint64_t other) { number = number * 0x9e3779b97f4a7c15 + other; };
+  mix(turns_);
+  mix(host_callbacks_.moves());
+  return number;
+}
+
+bool Session::awaits_host_function() const {
+  return entry_read_ && entry_.head.hook == kCallbackEndEntry;
+}
+
+// The thread whose turn it is, or is to come.
+const std::string& Session::awaited_path() const {
+  return turn_taken_ ? turn_of_ : path_at(replayer_->thread());
+}
+
+// All threads. The awaited one matters, those that have made calls, and those of ours that have run
+// host functions.
+std::vector<SeenThread> Session::see_program() const {
+  std::map<int, bool> waits;  // in the replay: by the system's number
+  for (const int thread : host_callbacks_.threads()) waits[thread] = false;
+  for (const auto& [path, thread] : threads_) {
+    const bool at_end_of_call = turn_taken_ && awaits_host_function() && path == turn_of_;
+    waits[thread] = at_end_of_call || waiting_.contains(path);
+  }
+  const int awaited = awaits_host_function() ? 0 : find_running_thread(awaited_path());
+  std::vector<SeenThread> all = see_threads();
+  for (SeenThread& thread : all) {
+    const auto known = waits.find(thread.id);
+    thread.awaited = thread.id == awaited;
+    thread.matters = known != waits.end() || thread.awaited;
+    if (known != waits.end() && known->second) thread.activity = Activity::kTurn;
+  }
+  return all;
+}
+
+std::string Session::describe_stall(std::span<const SeenThread> threads) {
+  std::string text = "waits for ";
+  if (awaits_host_function()) {
+    text += describe_next();
+    if (turn_taken_) text += "; " + name_of_thread(turn_of_) + " waits at the end of its call";
+  } else {
+    const std::string& path = awaited_path();
+    text += name_of_thread(path) + " to ";
+    text += turn_taken_ ? std::string("return from its call") : "make " + describe_next();
+    const auto seen = std::ranges::find(threads, true, &SeenThread::awaited);
+    const Activity activity = seen == threads.end() ? Activity::kEnded : seen->activity;
+    text += "; " + name_of_thread(path) + " " + doing(activity);
+  }
+  for (const auto& [path, waiter] : waiting_) {
+    text += "; " + name_of_thread(path) + " waits with " + waiter->call;
+  }
+  return text;
+}
+
+void Session::give_up(std::span<const SeenThread> threads) {
+  const std::string why = describe_stall(threads);
+  // It may have said why.
+  show_output();
+  if (const char* doubt = nondeterminism::doubt()) log(LogLevel::kWarn, doubt);
+  fatal(kExitDiverged, "the replay cannot go on: it " + why + "; for " +
+                           std::to_string(stall_.limits().give_up / std::chrono::seconds(1)) +
+                           " s nothing has moved and no thread has computed; nothing was "
+                           "changed in the store");
+}
+
+// A thread has waited for a while.
+void Session::watch_stall() {
+  // While one goes live the others wait as long as it takes to load memory.
+  const bool goes_live = turn_taken_ && turn_of_.empty();
+  if (!replaying() || goes_live || (!turn_taken_ && !entry_read_)) return;
+  const StallJudge::Duration now = CallLock::Clock::now().time_since_epoch();
+  if (!stall_.wants_look(progress(), now)) return;
+  const std::vector<SeenThread> threads = see_program();
+  switch (stall_.judge(threads, now)) {
+    case StallJudge::Verdict::kGoOn:
+      break;
+    case StallJudge::Verdict::kSay:
+      log(LogLevel::kWarn, "the replay ", describe_stall(threads));
+      break;
+    case StallJudge::Verdict::kGiveUp:
+      give_up(threads);
+  }
+}
+
+}  // namespace gpusnap
