@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 
 HERE = pathlib.Path(__file__).resolve().parent
-TESTS = HERE.parent / 'tests'
+TESTS = HERE.parent.parent / 'tests'
 
 HEAD = """# Coverage
 

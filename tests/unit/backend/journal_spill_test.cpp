@@ -324,9 +324,11 @@ TEST_F(SpillingJournal, OneThatNobodyWantsLeavesNoFiles) {
 }
 
 TEST_F(SpillingJournal, EachSlotComesToItWhateverHappens) {
-  constexpr unsigned kHistories = 200;
+  // How many of them have a spill when another backend takes over is up to the threads.
+  constexpr unsigned kHistories = 200, kWithSpills = 50, kMost = 100'000;
   unsigned taken_over_with_spills = 0;
-  for (unsigned seed = 0; seed < kHistories; ++seed) {
+  for (unsigned seed = 0; seed < kHistories || taken_over_with_spills < kWithSpills; ++seed) {
+    ASSERT_LT(seed, kMost);
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     start();
@@ -355,7 +357,6 @@ TEST_F(SpillingJournal, EachSlotComesToItWhateverHappens) {
     released_.clear();
     has_ended_ = false;
   }
-  EXPECT_GT(taken_over_with_spills, kHistories / 4);
 }
 
 }  // namespace
