@@ -1,11 +1,13 @@
 """The part `programs` of auto.py: a program on the software GPU that is killed and restored until it ends.
 
-The program's time is the device's alone (tests/bench/auto/toil.cpp), so that a restore repeats none of it.
+The program's time is the device's alone (tests/bench/auto/toil.cpp), so that a restore repeats none of it, and
+a step lasts a set time by the clock. It has real-time priority where that is allowed: other load then changes
+little.
 Each checkpoint is a full one that holds it (GPUSNAP_ORG=b+f) and goes to a store that takes a set number of
 bytes a second (tests/bench/slow_store.cpp); staging memory is small, so that the store's rate is what the
 program waits for. It is killed at times that are drawn by a seed, and are the same for all ways of a round.
 
-Real time on a busy machine is noisy, and a round has few failures. So a round's efficiency is compared with
+A round has few failures. So a round's efficiency is compared with
 that of the virtual clock at the same failures, with the stall, the latency and the restart that were
 measured; the virtual clock is compared with markov-failures in the other parts.
 """
@@ -15,6 +17,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -30,6 +33,13 @@ STALL = re.compile(r'checkpoint \S+: \d+ bytes saved, stall (\d+) us')
 RESTORED = re.compile(r'info: restored ')
 
 
+def real_time_priority():
+    """What comes before a command, so that other programs do not take its time; nothing if that is not allowed."""
+    command = ['chrt', '--rr', '1']
+    allowed = shutil.which('chrt') and subprocess.run([*command, 'true'], stderr=subprocess.DEVNULL).returncode == 0
+    return command if allowed else []
+
+
 def numbers(text):
     return [float(word) for word in text.split(',')]
 
@@ -37,7 +47,7 @@ def numbers(text):
 OPTIONS = [
     ('--rounds', {'type': int, 'default': 5, 'help': 'of programs'}),
     ('--steps', {'type': int, 'default': 800, 'help': 'of the program'}),
-    ('--turns', {'type': int, 'default': 200000, 'help': 'of each step'}),
+    ('--step-us', {'type': int, 'default': 20000, 'help': 'microseconds of each step'}),
     ('--mib', {'type': int, 'default': 32, 'help': 'device memory of the program'}),
     ('--rate', {'type': float, 'default': 250, 'help': 'MB a second to the store'}),
     ('--mtbf', {'type': float, 'default': 5, 'help': 'mean seconds between two kills'}),
@@ -61,6 +71,7 @@ class Programs:
         self.build = options.build.resolve()
         self.folder = folder
         self.costs = Costs()
+        self.priority = [] if options.check else real_time_priority()
 
     def start(self, store, every, restores):
         build, options = self.build, self.options
@@ -79,8 +90,8 @@ class Programs:
                 'GPUSNAP_NODE': self.folder, 'XDG_RUNTIME_DIR': self.folder})
         if restores:
             kept['GPUSNAP_RESTORE'] = 'latest'
-        command = ['setarch', '-R', str(build / 'tests' / 'bench' / 'auto' / 'toil'), str(options.steps),
-                   str(options.mib), str(options.turns)]
+        command = [*self.priority, 'setarch', '-R', str(build / 'tests' / 'bench' / 'auto' / 'toil'), str(options.steps),
+                   str(options.mib), str(options.step_us)]
         return subprocess.Popen(command, env=kept, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
 
@@ -165,6 +176,7 @@ class Result:
         self.predicted = {}                            # by markov-failures
         self.costs = {}
         self.loads = [os.getloadavg()[0]]
+        self.priority = 'normal priority'
 
     @property
     def work(self):
@@ -206,7 +218,7 @@ class Result:
     def report(self, say):
         options = self.options
         say(f'\nprograms: {options.rounds} rounds, a kill each {options.mtbf:g} s on average, load '
-            f'{min(self.loads):.1f} to {max(self.loads):.1f}; undisturbed {spread(self.plain)}')
+            f'{min(self.loads):.1f} to {max(self.loads):.1f}, {self.priority}; undisturbed {spread(self.plain)}')
         say('measured: ' + ', '.join(f'{what} {seconds:.3f} s' for what, seconds in self.costs.items()))
         say(f'{"":10}{"total":>28}{"efficiency, %":>16}{"virtual clock":>16}{"markov-failures":>18}'
             f'{"more than auto":>26}')
@@ -255,6 +267,8 @@ def measure(options, simulator, say):
     result = Result(options)
     with tempfile.TemporaryDirectory(prefix='gpusnap-auto-', dir='/dev/shm') as folder:
         programs = Programs(options, folder)
+        if programs.priority:
+            result.priority = 'real-time priority'
         seconds, expected = programs.plain()
         failures = [failures_of(seed, options.mtbf, 100 * seconds)
                     for seed in range(1, options.rounds + 1)]

@@ -3,7 +3,7 @@
 // A program whose time is the device's alone, so that a restored run needs none of it again. Its
 // output depends on every step.
 //
-//   toil STEPS MIB TURNS
+//   toil STEPS MIB MICROSECONDS
 #include "tests/apps/app.h"
 #include "toil_ptx.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kThreads = 32;
 
-int run(unsigned steps, size_t mib, unsigned turns) {
+int run(unsigned steps, size_t mib, unsigned microseconds) {
   const Device device(ContextKind::kPrimary);
   const Module module(kToilPtx);
   const CUfunction toil = module.function("toil");
@@ -20,7 +20,7 @@ int run(unsigned steps, size_t mib, unsigned turns) {
   const auto count = static_cast<unsigned>(words.count());
   CHECK(cuMemsetD32_v2(words.address(), 1, words.count()));
   for (unsigned step = 0; step < steps; ++step) {
-    launch(toil, {.threads = kThreads}, nullptr, words.pointer(), count, step, turns);
+    launch(toil, {.threads = kThreads}, nullptr, words.pointer(), count, step, microseconds);
     CHECK(cuCtxSynchronize());
   }
   std::printf("digest %016llx\n", static_cast<unsigned long long>(digest(words.download())));
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     return argc == 4 ? std::strtoul(argv[place], nullptr, 10) : 0;
   };
   if (number(1) == 0 || number(2) == 0 || number(3) == 0) {
-    app::fail(argv[0], "usage: STEPS MIB TURNS");
+    app::fail(argv[0], "usage: STEPS MIB MICROSECONDS");
   }
   return app::run(static_cast<unsigned>(number(1)), number(2), static_cast<unsigned>(number(3)));
 }
