@@ -217,8 +217,7 @@ int restore_command(const RestoreOptions& options) {
     return found.exit_code;
   }
   // A program that brings its own state may be told so by its arguments.
-  const bool reloads =
-      options.mode.empty() ? launch.settings.reload : options.mode.starts_with("reload");
+  const bool reloads = launch.settings.reload;
   AllowedDifferences allowed = pass_over_in(options, launch.settings);
   const Mismatch mismatched = reloads ? Mismatch() : mismatch(launch, found.checkpoint, allowed);
   if (!mismatched.problem.empty()) {
@@ -237,7 +236,6 @@ int restore_command(const RestoreOptions& options) {
   launch.environment.set("GPUSNAP_JOB", found.checkpoint.job);
   launch.environment.unset(kRestoredPending);
   if (pending) launch.environment.set(kRestoredPending, patience_for(launch));
-  if (!options.mode.empty()) launch.environment.set("GPUSNAP_RESTORE_MODE", options.mode);
   const std::string words = words_of(allowed);
   if (!words.empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", words);
   // There is no replay in a reload.

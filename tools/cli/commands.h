@@ -23,15 +23,13 @@ using SettingOption = std::pair<std::string, std::string>;
 struct LaunchOptions {
   std::string command;  // "run" or "restore": for lines
   std::vector<SettingOption> settings;
-  bool strict = false;
   bool sim = false;
   std::vector<std::string> program;  // with its arguments
 };
 
 struct RestoreOptions {
   LaunchOptions launch;
-  std::string id;    // "job@epoch", "job@latest", "job"; empty: the newest of the program's job
-  std::string mode;  // as GPUSNAP_RESTORE_MODE; empty: as that says
+  std::string id;  // "job@epoch", "job@latest", "job"; empty: the newest of the program's job
   bool or_start = false;
   AllowedDifferences allowed;
 };

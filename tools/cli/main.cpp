@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "interpose/services/log.h"
+#include "interpose/services/setting_values.h"
 #include "interpose/services/settings.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
@@ -16,78 +17,17 @@
 namespace gpusnap {
 namespace {
 
-// An option of `run`, the variable that it sets, and its help.
-struct SettingHelp {
+// An option that stands for a setting; settings.table has all.
+struct SettingRow {
   const char* option;
   const char* variable;
+  std::string_view command;  // the only one that has it; empty: `run` and `restore`
+  const char* group;
+  const char* metavar;  // empty: a flag
   const char* help;
 };
-constexpr SettingHelp kSettings[] = {
-    {"--store", "GPUSNAP_PFS", "durable folder for checkpoints (default ./gpusnap)"},
-    {"--every", "GPUSNAP_EVERY",
-     "when to take one: 10m, auto (by cost and --mtbf), syncs:50, barriers:50 (MPI collectives of "
-     "all ranks), signal:USR1, or off; a comma joins them (default 10m)"},
-    {"--mtbf", "GPUSNAP_MTBF", "mean time between failures of the job, for auto (default 24h)"},
-    {"--job", "GPUSNAP_JOB",
-     "name that ties runs to checkpoints (default: the scheduler's job name, else the program's "
-     "file name and working folder)"},
-    {"--keep", "GPUSNAP_KEEP", "complete checkpoints that are kept (default 2)"},
-    {"--zone", "GPUSNAP_ZONE", "zone size, a power of two from 4K to 2M (default 64K)"},
-    {"--host-cache", "GPUSNAP_HOST_CACHE", "staging memory (default 1/8 of RAM, up to 4G)"},
-    {"--device-cache", "GPUSNAP_DEVICE_CACHE", "device memory of snapshots (default 256M)"},
-    {"--org", "GPUSNAP_ORG", "how snapshots are organised (default nb+i+h+d)"},
-    {"--dirty", "GPUSNAP_DIRTY", "what tells which zones changed: fingerprint (default), calls"},
-    {"--speculate", "GPUSNAP_SPECULATE", "on (default); off: unproven kernels wait for every zone"},
-    {"--compress", "GPUSNAP_COMPRESS",
-     "auto (default): chunks that are estimated to be stored no later for it; off; 1 to 19: "
-     "all that shrinks, at that level; with a window: 3:8M"},
-    {"--compress-workers", "GPUSNAP_COMPRESS_WORKERS",
-     "threads that compress, up to 8 (default: one for every 8 processors, 1 to 4)"},
-    {"--writes", "GPUSNAP_WRITES", "writes of a checkpoint at the same time (default 8)"},
-    {"--slot", "GPUSNAP_SLOT",
-     "bytes that are copied, compressed and written at a time (default 4M)"},
-    {"--ssd", "GPUSNAP_SSD",
-     "folders of the node's own devices: path[:capacity], a comma joins them"},
-    {"--chunk", "GPUSNAP_CHUNK", "bytes that are placed together (default 64M)"},
-    {"--placement", "GPUSNAP_PLACEMENT",
-     "cache-only, ssd-only, hybrid-naive or hybrid-opt (default)"},
-    {"--flushes", "GPUSNAP_FLUSHES",
-     "chunks that go to the store at the same time: auto (default), or 1 to 64"},
-    {"--levels", "GPUSNAP_LEVELS",
-     "copies of checkpoints on the SSDs of other nodes: partner, rs:K+M, or off (default)"},
-    {"--peers", "GPUSNAP_PEERS", "nodes of --levels: host:port, a comma joins them"},
-    {"--level-key", "GPUSNAP_LEVEL_KEY", "file with the key that the nodes of --levels share"},
-    {"--level-encrypt", "GPUSNAP_LEVEL_ENCRYPT", "what goes between nodes: on, off (default)"},
-    {"--level-rate", "GPUSNAP_LEVEL_RATE",
-     "bytes a second between nodes, in the background (default: not bounded)"},
-    {"--backend", "GPUSNAP_BACKEND",
-     "process (default): what was handed over outlives the program; thread: no second process"},
-    {"--backend-idle", "GPUSNAP_BACKEND_IDLE",
-     "how long a backend without work stays (default 10s)"},
-    {"--wait", "GPUSNAP_WAIT",
-     "what the program's end waits for: durable (default), or memory: the backend has all of it"},
-    {"--pin", "GPUSNAP_PIN",
-     "staging memory: stepwise (default), while the program runs and between its copies; "
-     "concurrent: without such pauses; at-once: in its first context"},
-    {"--chain", "GPUSNAP_CHAIN", "most increments in a row (default 16)"},
-    {"--hints", "GPUSNAP_HINTS", "how often progress is looked at (default 100us)"},
-    {"--journal", "GPUSNAP_JOURNAL", "most the replay journal may grow to (default 16G)"},
-    {"--max-stall", "GPUSNAP_MAX_STALL", "longest wait for buffers (default 1s)"},
-    {"--drain", "GPUSNAP_DRAIN", "longest wait for the device to run empty at a cut (default 30s)"},
-    {"--direct", "GPUSNAP_DIRECT",
-     "the device writes to --ssd past host memory, where cuFile is there: auto (default), where "
-     "that is faster; off; always"},
-    {"--balance", "GPUSNAP_BALANCE",
-     "devices take zones of each other into their device memory: on (default), those of a process; "
-     "off; node: those of the node's processes, too"},
-    {"--read-ahead", "GPUSNAP_READ_AHEAD",
-     "a checkpoint is read while its replay is on its way: on (default), off"},
-    {"--replay-output", "GPUSNAP_REPLAY_OUTPUT",
-     "what was printed before the cut: once (default), or again by a restore"},
-    {"--outside", "GPUSNAP_OUTSIDE",
-     "what clocks and random sources tell the program: journal (default): a restore tells the same "
-     "again; real"},
-    {"--log", "GPUSNAP_LOG", "error, warn, info, debug or trace (default warn)"},
+constexpr SettingRow kSettings[] = {
+#include "interpose/services/setting_options.inc"
 };
 
 constexpr const char* kRunNotes =
@@ -128,19 +68,25 @@ void add_time(CLI::App& command, const std::string& name, std::chrono::nanosecon
   command.add_option_function<std::string>(name, take, help)->type_name("TIME");
 }
 
-void add_launch_options(CLI::App& command, LaunchOptions& options) {
-  for (const SettingHelp& setting : kSettings) {
-    command
-        .add_option_function<std::string>(
-            setting.option,
-            [&options, &setting](const std::string& value) {
-              options.settings.emplace_back(setting.variable, value);
-            },
-            setting.help)
-        ->type_name("VALUE");
+CLI::Option* add_setting(CLI::App& command, const SettingRow& setting, LaunchOptions& options) {
+  const auto set = [&options, &setting](const std::string& value) {
+    options.settings.emplace_back(setting.variable, value);
+  };
+  if (*setting.metavar == '\0') {
+    return command
+        .add_flag_callback(
+            setting.option, [set] { set("1"); }, setting.help)
+        ->group(setting.group);
   }
-  command.add_flag("--strict", options.strict,
-                   "do not start what cannot be checkpointed (GPUSNAP_STRICT=1)");
+  return command.add_option_function<std::string>(setting.option, set, setting.help)
+      ->type_name(setting.metavar)
+      ->group(setting.group);
+}
+
+void add_launch_options(CLI::App& command, LaunchOptions& options) {
+  for (const SettingRow& setting : kSettings) {
+    if (setting.command.empty()) add_setting(command, setting, options);
+  }
   command.add_flag("--sim", options.sim, "use simcuda, the software GPU");
 }
 
@@ -164,18 +110,14 @@ CLI::App* add_restore(CLI::App& app, RestoreOptions& options) {
                       "program's job)");
   command->add_flag("--or-start", options.or_start,
                     "start afresh where there is no complete checkpoint");
-  command
-      ->add_option("--mode", options.mode,
-                   "replay: the program runs again up to the checkpoint; reload, reload:N: it "
-                   "brings its own state of the host, and gets its device memory back before its "
-                   "first launch (or behind N of them)")
-      ->type_name("MODE")
-      ->check([](const std::string& text) {
-        const std::string variable = "GPUSNAP_RESTORE_MODE=" + text;
-        const char* const environment[] = {variable.c_str(), nullptr};
-        const auto errors = parse_settings(environment).errors;
-        return errors.empty() ? std::string() : errors[0];
-      });
+  const auto* const mode =
+      std::ranges::find(kSettings, std::string_view("GPUSNAP_RESTORE_MODE"), &SettingRow::variable);
+  add_setting(*command, *mode, options.launch)->check([mode](const std::string& text) {
+    const std::string variable = mode->variable + ("=" + text);
+    const char* const environment[] = {variable.c_str(), nullptr};
+    const auto errors = parse_settings(environment).errors;
+    return errors.empty() ? std::string() : errors[0];
+  });
   AllowedDifferences& allowed = options.allowed;
   command->add_flag("--force-program", allowed.program,
                     "restore although the program's file is another one");

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "interpose/services/setting_values.h"
+
 namespace gpusnap {
 namespace {
 
@@ -62,6 +64,20 @@ TEST(Settings, HaveTheDocumentedDefaults) {
     EXPECT_FALSE(settings.strict);
     EXPECT_EQ(words_of(settings.allowed), "");
   }
+}
+
+// settings.table says them as a user would write them.
+TEST(Settings, HaveTheDefaultsOfTheTable) {
+  constexpr const char* kDefaults[] = {
+#include "interpose/services/settings_defaults.inc"
+  };
+  EXPECT_GT(std::size(kDefaults), 20U);
+  for (const char* each : kDefaults) {
+    const ParsedSettings parsed = parse({each});
+    EXPECT_TRUE(parsed.errors.empty() && parsed.warnings.empty()) << each;
+    EXPECT_EQ(parsed.settings, parse({}).settings) << each;
+  }
+  EXPECT_FALSE(parse({"GPUSNAP_ZONE=4K"}).settings == parse({}).settings);
 }
 
 TEST(Settings, RanksWithBackendsOfTheirOwnShareTheNodesMemory) {
@@ -228,6 +244,7 @@ TEST(Settings, ReadHowToCompress) {
   const Settings set = parse({"GPUSNAP_COMPRESS=7", "GPUSNAP_COMPRESS_WORKERS=8"}).settings;
   EXPECT_EQ(set.compress, (CompressionSetting{Mode::kLevel, 7}));
   EXPECT_EQ(set.compress_workers, 8U);
+  EXPECT_EQ(set.compress_workers, kMostCompressWorkers);
   for (const char* wrong : {"GPUSNAP_COMPRESS=20", "GPUSNAP_COMPRESS=0", "GPUSNAP_COMPRESS=fast",
                             "GPUSNAP_COMPRESS=3:100K", "GPUSNAP_COMPRESS=off:1M",
                             "GPUSNAP_COMPRESS_WORKERS=0", "GPUSNAP_COMPRESS_WORKERS=9"}) {
