@@ -65,7 +65,7 @@ void read_variable(std::string_view name, std::string_view value, ParsedSettings
   into.errors.push_back(std::string(name) + "=" + shown(value) + ": " + wrong);
 }
 
-// What several settings together make wrong.
+// Settings that are right alone, but not together.
 void check_together(ParsedSettings& parsed) {
   const TierSettings& tiers = parsed.settings.tiers;
   if (tiers.policy == PlacementPolicy::kSsdOnly && tiers.ssd.empty()) {
