@@ -33,7 +33,8 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
   std::string_view found;
   for (const std::string_view each : names) {
     const size_t far = distance(name, each);
-    if (far < best) {
+    // A short name is another one sooner.
+    if (far < best && far * 2 <= each.size()) {
       best = far;
       found = each;
     }

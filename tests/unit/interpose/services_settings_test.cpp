@@ -5,6 +5,7 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "interpose/services/nearest_name.h"
 #include "interpose/services/setting_values.h"
 
 namespace gpusnap {
@@ -356,6 +357,16 @@ TEST(Settings, SuggestTheNameThatWasMeant) {
             "GPUSNAP_EVRY: no such setting, passed over; did you mean GPUSNAP_EVERY?");
   EXPECT_EQ(parse({"GPUSNAP_SOMETHING_ELSE=1"}).warnings.at(0),
             "GPUSNAP_SOMETHING_ELSE: no such setting, passed over");
+}
+
+TEST(NearestName, IsTheOneThatWasMeant) {
+  constexpr std::string_view kNames[] = {"run", "list", "restore"};
+  EXPECT_EQ(nearest_name("lst", kNames), "list");
+  EXPECT_EQ(nearest_name("lits", kNames), "list");
+  EXPECT_EQ(nearest_name("restart", kNames), "restore");
+  EXPECT_EQ(nearest_name("foo", kNames), "");
+  EXPECT_EQ(nearest_name("", kNames), "");
+  EXPECT_EQ(nearest_name(std::string(1000, 'r'), kNames), "");
 }
 
 TEST(Settings, TakeAnEmptyValueAsNotSetAndTheFirstOfTwo) {
