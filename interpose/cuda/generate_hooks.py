@@ -4,6 +4,7 @@
   hooks_generated_ids.h   enum class HookId, name_of(), threads_of()
   hooks_generated.h       the Hook object of every exported name
   hooks_generated.cpp     those objects, the exported wrappers, the tables of hook_table.h
+  handlers_generated.h    declarations of the handlers, by the kinds of the table
   hooks.map               the version script: what the library exports, and nothing else, the names
                           of exports.list (mpi/) among them
 """
@@ -14,27 +15,31 @@ import re
 import sys
 from dataclasses import dataclass
 
-KINDS = {
-    "init", "resolve", "unsupported", "context", "execute", "launch", "memset",
-    "mem_alloc", "mem_alloc_pitch", "mem_alloc_managed", "mem_free", "mem_get_info", "mem_get_range",
-    "host_alloc", "host_free", "host_register", "host_unregister", "host_pointer",
-    "mem_alloc_async", "mem_free_async", "pool_get", "pool_set", "pool_destroy", "pool_access", "peer_access",
-    "address_reserve", "address_free", "physical_create", "physical_release", "physical_retain",
-    "physical_map", "physical_unmap", "map_tiles", "share_get", "share_open", "share_close", "share_event",
-    "driver_checkpoint",
-    "host_function", "stream_callback", "wait_value", "write_value", "batch_memory_ops",
-    "array_create", "array_level", "array_destroy", "object_create", "object_destroy", "copy_array",
-    "copy_in", "copy_back", "copy_on", "copy_any", "copy_2d", "copy_3d", "copy_peer",
-    "copy_batch", "decompress", "prefetch", "discard", "legacy_shape", "legacy_parameters", "legacy_launch",
-    "enumerate_code", "get_module", "log_register", "log_dump",
-    "capture_begin", "capture_end", "graph_instantiate", "graph_update", "graph_set_node",
-    "graph_exec_destroy", "graph_launch", "graph_add_memory", "graph_add_node", "graph_describe",
-    "graph_edit", "graph_destroy", "graph_memory_get",
-    "sync_context", "sync_stream", "sync_event", "query_stream", "query_event", "event_elapsed",
-    "module_load", "module_unload", "module_get_function", "module_get_global",
-    "library_load", "library_unload", "library_get", "kernel_get_function",
+# Kinds whose handler takes any call: a template of handlers.h, which also declares exceptions from it.
+TEMPLATES = {
+    "init", "unsupported", "execute", "driver_checkpoint", "capture_begin", "graph_instantiate",
+    "graph_edit", "memset", "sync_context", "sync_stream", "sync_event", "query_stream",
+    "query_event", "context", "share_event",
+}
+# Kinds with a function for every form of call, which is declared from the table.
+FUNCTIONS = {
+    "launch", "mem_alloc", "mem_alloc_pitch", "mem_alloc_managed", "mem_free", "mem_get_info",
+    "mem_get_range", "host_alloc", "host_free", "host_register", "host_unregister", "host_pointer",
+    "mem_alloc_async", "mem_free_async", "pool_get", "pool_set", "pool_destroy", "pool_access",
+    "peer_access", "address_reserve", "address_free", "physical_create", "physical_release",
+    "physical_retain", "physical_map", "physical_unmap", "map_tiles", "share_get", "share_open",
+    "share_close", "host_function", "stream_callback", "wait_value", "write_value",
+    "batch_memory_ops", "array_create", "array_level", "array_destroy", "object_create",
+    "object_destroy", "copy_array", "copy_in", "copy_back", "copy_on", "copy_any", "copy_2d",
+    "copy_3d", "copy_peer", "copy_batch", "decompress", "prefetch", "discard", "legacy_shape",
+    "legacy_parameters", "legacy_launch", "enumerate_code", "get_module", "log_register",
+    "log_dump", "capture_end", "graph_update", "graph_set_node", "graph_exec_destroy",
+    "graph_launch", "graph_add_memory", "graph_add_node", "graph_describe", "graph_destroy",
+    "graph_memory_get", "event_elapsed", "module_load", "module_unload", "module_get_function",
+    "module_get_global", "library_load", "library_unload", "library_get", "kernel_get_function",
     "stream_create", "stream_destroy",
 }
+KINDS = TEMPLATES | FUNCTIONS | {"resolve"}
 # The names of enum class Writes.
 WRITES = {"nothing", "destination", "kernel", "graph", "freed", "everything"}
 # The words of enum class Threads.
@@ -156,6 +161,29 @@ namespace gpusnap::hooks {{
 """
 
 
+def handlers_header(hooks, signatures):
+    """One declaration for each form that calls of a kind have."""
+    forms = {}
+    for hook in hooks:
+        result, parameters = signatures[hook.symbol]
+        types = ", ".join(re.sub(r" ?\w+$", "", parameter) for parameter, _ in parameters)
+        if hook.row.kind in FUNCTIONS:
+            forms.setdefault((hook.row.kind, result, types), hook.symbol)
+    declarations = "".join(
+        f"{result} {kind}(const Call<{result}({types})>& call, {types});  // {symbol}\n"
+        for (kind, result, types), symbol in sorted(forms.items()))
+    return f"""{HEAD}#pragma once
+
+#include "interpose/cuda/cuda_abi.h"
+#include "interpose/hook/hook.h"
+
+namespace gpusnap::handle {{
+
+{declarations}
+}}  // namespace gpusnap::handle
+"""
+
+
 def wrapper(hook, signatures):
     result, parameters = signatures[hook.symbol]
     declared = ", ".join(p for p, _ in parameters)
@@ -261,8 +289,8 @@ def main():
     parser.add_argument("table", type=pathlib.Path)
     parser.add_argument("abi", type=pathlib.Path)
     parser.add_argument("exports", type=pathlib.Path)
-    parser.add_argument("outputs", type=pathlib.Path, nargs=4, metavar="output",
-                        help="ids header, objects header, source, version script")
+    parser.add_argument("outputs", type=pathlib.Path, nargs=5, metavar="output",
+                        help="ids header, objects header, source, version script, handlers header")
     arguments = parser.parse_args()
 
     rows = read_table(arguments.table)
@@ -274,7 +302,7 @@ def main():
     exports = [line for line in arguments.exports.read_text().splitlines()
                if line and not line.startswith("#")]
     texts = [ids_header(hooks), objects_header(hooks), source(rows, hooks, signatures),
-             version_script(hooks, exports)]
+             version_script(hooks, exports), handlers_header(hooks, signatures)]
     for path, text in zip(arguments.outputs, texts):
         path.write_text(text)
 

@@ -1,11 +1,14 @@
 // The handlers of hooked calls, by the kind that hooks.table gives them. A handler gets the call
-// and its arguments, and calls the real function when and as it must.
+// and its arguments, and calls the real function when and as it must. The templates here take any
+// call of their kind; all other handlers are functions, declared from the table in
+// handlers_generated.h and defined beside this file.
 #pragma once
 
 #include <unistd.h>
 
 #include <string>
 
+#include "interpose/cuda/handlers_generated.h"
 #include "interpose/handlers/hooked_call.h"
 #include "interpose/hook/hook.h"
 
@@ -56,7 +59,7 @@ CUresult capture_begin(const Call<CUresult(CUstream, A...)>& call, CUstream stre
   return result;
 }
 
-// handlers_graph.cpp
+// graph.cpp
 CUresult graph_instantiated(HookedCall& hooked, CUresult result, CUgraphExec exec, CUgraph graph,
                             HostNodes& hosts, uint64_t flags);
 // A graph whose memory has been put where it was has one executable graph at most, as the driver's
@@ -96,28 +99,10 @@ CUresult graph_edit(const Call<CUresult(A...)>& call, A... args) {
   (hooked.check(args), ...);
   return hooked.record_or_repeat([&] { return call.real(args...); });
 }
+// graph.cpp
 CUresult graph_edit(const Call<decltype(cuGraphClone)>& call, CUgraph*, CUgraph);
 CUresult graph_edit(const Call<decltype(cuGraphAddChildGraphNode)>& call, CUgraphNode*, CUgraph,
                     const CUgraphNode*, size_t, CUgraph);
-CUresult graph_destroy(const Call<decltype(cuGraphDestroy)>& call, CUgraph);
-
-// handlers_graph_memory.cpp
-CUresult graph_add_memory(const Call<decltype(cuGraphAddMemAllocNode)>& call, CUgraphNode*, CUgraph,
-                          const CUgraphNode*, size_t, CUDA_MEM_ALLOC_NODE_PARAMS*);
-CUresult graph_add_memory(const Call<decltype(cuGraphAddMemFreeNode)>& call, CUgraphNode*, CUgraph,
-                          const CUgraphNode*, size_t, CUdeviceptr);
-CUresult graph_add_node(const Call<decltype(cuGraphAddNode)>& call, CUgraphNode*, CUgraph,
-                        const CUgraphNode*, size_t, CUgraphNodeParams*);
-CUresult graph_add_node(const Call<decltype(cuGraphAddNode_v2)>& call, CUgraphNode*, CUgraph,
-                        const CUgraphNode*, const CUgraphEdgeData*, size_t, CUgraphNodeParams*);
-CUresult graph_describe(const Call<decltype(cuGraphNodeGetType)>& call, CUgraphNode,
-                        CUgraphNodeType*);
-CUresult graph_describe(const Call<decltype(cuGraphMemAllocNodeGetParams)>& call, CUgraphNode,
-                        CUDA_MEM_ALLOC_NODE_PARAMS*);
-CUresult graph_describe(const Call<decltype(cuGraphMemFreeNodeGetParams)>& call, CUgraphNode,
-                        CUdeviceptr*);
-CUresult graph_memory_get(const Call<decltype(cuDeviceGetGraphMemAttribute)>& call, CUdevice,
-                          CUgraphMem_attribute, void*);
 
 // Adds the bytes that a set writes, by its arguments after the address.
 template <class Value>
@@ -185,7 +170,7 @@ CUresult query_event(const Call<CUresult(A...)>& call, A... args) {
   return query_stream(call, args...);
 }
 
-// handlers_context.cpp
+// context.cpp
 CUresult context(const Call<CUresult(CUcontext*, CUdevice)>& call, CUcontext*, CUdevice);
 CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice);
 CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext);
@@ -198,217 +183,9 @@ CUresult context(const Call<CUresult(A...)>& call, A... args) {
   hooked.session().note_context();
   return result;
 }
-CUresult stream_create(const Call<CUresult(CUstream*, unsigned)>& call, CUstream*, unsigned);
-CUresult stream_create(const Call<CUresult(CUstream*, unsigned, int)>& call, CUstream*, unsigned,
-                       int);
-CUresult stream_destroy(const Call<CUresult(CUstream)>& call, CUstream);
-CUresult event_elapsed(const Call<CUresult(float*, CUevent, CUevent)>& call, float*, CUevent,
-                       CUevent);
 
-// handlers_code.cpp
-CUresult module_load(const Call<CUresult(CUmodule*, const char*)>& call, CUmodule*, const char*);
-CUresult module_load(const Call<CUresult(CUmodule*, const void*)>& call, CUmodule*, const void*);
-CUresult module_load(
-    const Call<CUresult(CUmodule*, const void*, unsigned, CUjit_option*, void**)>& call, CUmodule*,
-    const void*, unsigned, CUjit_option*, void**);
-CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule);
-CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const char*)>& call,
-                             CUfunction*, CUmodule, const char*);
-CUresult module_get_global(const Call<CUresult(CUdeviceptr*, size_t*, CUmodule, const char*)>& call,
-                           CUdeviceptr*, size_t*, CUmodule, const char*);
-CUresult library_load(const Call<CUresult(CUlibrary*, const void*, CUjit_option*, void**, unsigned,
-                                          CUlibraryOption*, void**, unsigned)>& call,
-                      CUlibrary*, const void*, CUjit_option*, void**, unsigned, CUlibraryOption*,
-                      void**, unsigned);
-CUresult library_load(const Call<CUresult(CUlibrary*, const char*, CUjit_option*, void**, unsigned,
-                                          CUlibraryOption*, void**, unsigned)>& call,
-                      CUlibrary*, const char*, CUjit_option*, void**, unsigned, CUlibraryOption*,
-                      void**, unsigned);
-CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary);
-CUresult library_get(const Call<CUresult(CUkernel*, CUlibrary, const char*)>& call, CUkernel*,
-                     CUlibrary, const char*);
-CUresult library_get(const Call<CUresult(CUmodule*, CUlibrary)>& call, CUmodule*, CUlibrary);
-CUresult library_get(const Call<decltype(cuLibraryGetUnifiedFunction)>& call, void**, CUlibrary,
-                     const char*);
-CUresult library_get(const Call<CUresult(CUdeviceptr*, size_t*, CUlibrary, const char*)>& call,
-                     CUdeviceptr*, size_t*, CUlibrary, const char*);
-CUresult kernel_get_function(const Call<CUresult(CUfunction*, CUkernel)>& call, CUfunction*,
-                             CUkernel);
-CUresult launch(const Call<decltype(cuLaunchKernel)>& call, CUfunction, unsigned, unsigned,
-                unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**);
-CUresult launch(const Call<decltype(cuLaunchKernelEx)>& call, const CUlaunchConfig*, CUfunction,
-                void**, void**);
-CUresult launch(const Call<decltype(cuLaunchCooperativeKernel)>& call, CUfunction, unsigned,
-                unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**);
-
-CUresult enumerate_code(const Call<decltype(cuModuleEnumerateFunctions)>& call, CUfunction*,
-                        unsigned, CUmodule);
-CUresult enumerate_code(const Call<decltype(cuLibraryEnumerateKernels)>& call, CUkernel*, unsigned,
-                        CUlibrary);
-CUresult get_module(const Call<CUresult(CUmodule*, CUfunction)>& call, CUmodule*, CUfunction);
-
-// legacy.cpp
-CUresult legacy_shape(const Call<decltype(cuFuncSetBlockShape)>& call, CUfunction, int, int, int);
-CUresult legacy_shape(const Call<decltype(cuFuncSetSharedSize)>& call, CUfunction, unsigned);
-CUresult legacy_parameters(const Call<decltype(cuParamSetSize)>& call, CUfunction, unsigned);
-CUresult legacy_parameters(const Call<decltype(cuParamSeti)>& call, CUfunction, int, unsigned);
-CUresult legacy_parameters(const Call<decltype(cuParamSetf)>& call, CUfunction, int, float);
-CUresult legacy_parameters(const Call<decltype(cuParamSetv)>& call, CUfunction, int, void*,
-                           unsigned);
-CUresult legacy_launch(const Call<CUresult(CUfunction)>& call, CUfunction);
-CUresult legacy_launch(const Call<CUresult(CUfunction, int, int)>& call, CUfunction, int, int);
-CUresult legacy_launch(const Call<CUresult(CUfunction, int, int, CUstream)>& call, CUfunction, int,
-                       int, CUstream);
-
-// handlers_memory.cpp
-CUresult mem_alloc(const Call<CUresult(CUdeviceptr*, size_t)>& call, CUdeviceptr*, size_t);
-CUresult mem_alloc_pitch(
-    const Call<CUresult(CUdeviceptr*, size_t*, size_t, size_t, unsigned)>& call, CUdeviceptr*,
-    size_t*, size_t, size_t, unsigned);
-CUresult mem_alloc_managed(const Call<CUresult(CUdeviceptr*, size_t, unsigned)>& call, CUdeviceptr*,
-                           size_t, unsigned);
-CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr);
-CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t*, size_t*);
-CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>& call, CUdeviceptr*,
-                       size_t*, CUdeviceptr);
-CUresult host_alloc(const Call<CUresult(void**, size_t)>& call, void**, size_t);
-CUresult host_alloc(const Call<CUresult(void**, size_t, unsigned)>& call, void**, size_t, unsigned);
-CUresult host_free(const Call<CUresult(void*)>& call, void*);
-CUresult host_register(const Call<CUresult(void*, size_t, unsigned)>& call, void*, size_t,
-                       unsigned);
-CUresult host_unregister(const Call<CUresult(void*)>& call, void*);
-CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call, CUdeviceptr*,
-                      void*, unsigned);
-
-// handlers_copy.cpp
-CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t)>& call, CUdeviceptr,
-                 const void*, size_t);
-CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t, CUstream)>& call,
-                 CUdeviceptr, const void*, size_t, CUstream);
-CUresult copy_back(const Call<CUresult(void*, CUdeviceptr, size_t)>& call, void*, CUdeviceptr,
-                   size_t);
-CUresult copy_back(const Call<CUresult(void*, CUdeviceptr, size_t, CUstream)>& call, void*,
-                   CUdeviceptr, size_t, CUstream);
-CUresult copy_on(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t)>& call, CUdeviceptr,
-                 CUdeviceptr, size_t);
-CUresult copy_on(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>& call,
-                 CUdeviceptr, CUdeviceptr, size_t, CUstream);
-CUresult copy_any(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t)>& call, CUdeviceptr,
-                  CUdeviceptr, size_t);
-CUresult copy_any(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>& call,
-                  CUdeviceptr, CUdeviceptr, size_t, CUstream);
-CUresult copy_2d(const Call<CUresult(const CUDA_MEMCPY2D*)>& call, const CUDA_MEMCPY2D*);
-CUresult copy_2d(const Call<CUresult(const CUDA_MEMCPY2D*, CUstream)>& call, const CUDA_MEMCPY2D*,
-                 CUstream);
-CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*)>& call, const CUDA_MEMCPY3D*);
-CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D*, CUstream)>& call, const CUDA_MEMCPY3D*,
-                 CUstream);
-
-CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*)>& call, const CUDA_MEMCPY3D_PEER*);
-CUresult copy_3d(const Call<CUresult(const CUDA_MEMCPY3D_PEER*, CUstream)>& call,
-                 const CUDA_MEMCPY3D_PEER*, CUstream);
-CUresult copy_peer(
-    const Call<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t)>& call, CUdeviceptr,
-    CUcontext, CUdeviceptr, CUcontext, size_t);
-CUresult copy_peer(
-    const Call<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)>& call,
-    CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream);
-
-// batch.cpp
-CUresult copy_batch(const Call<decltype(cuMemcpyBatchAsync)>& call, CUdeviceptr*, CUdeviceptr*,
-                    size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t, size_t*, CUstream);
-CUresult copy_batch(const Call<decltype(cuMemcpyBatchAsync_v2)>& call, CUdeviceptr*, CUdeviceptr*,
-                    size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t, CUstream);
-CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync)>& call, size_t,
-                    CUDA_MEMCPY3D_BATCH_OP*, size_t*, unsigned long long, CUstream);
-CUresult copy_batch(const Call<decltype(cuMemcpy3DBatchAsync_v2)>& call, size_t,
-                    CUDA_MEMCPY3D_BATCH_OP*, unsigned long long, CUstream);
-CUresult decompress(const Call<decltype(cuMemBatchDecompressAsync)>& call, CUmemDecompressParams*,
-                    size_t, unsigned, size_t*, CUstream);
-
-// logs.cpp
-CUresult log_register(const Call<decltype(cuLogsRegisterCallback)>& call, CUlogsCallback, void*,
-                      CUlogsCallbackHandle*);
-CUresult log_dump(const Call<decltype(cuLogsDumpToMemory)>& call, CUlogIterator*, char*, size_t*,
-                  unsigned);
-
-// managed.cpp
-CUresult prefetch(const Call<decltype(cuMemPrefetchAsync)>& call, CUdeviceptr, size_t, CUdevice,
-                  CUstream);
-CUresult prefetch(const Call<decltype(cuMemPrefetchAsync_v2)>& call, CUdeviceptr, size_t,
-                  CUmemLocation, unsigned, CUstream);
-CUresult prefetch(const Call<decltype(cuMemPrefetchBatchAsync)>& call, CUdeviceptr*, size_t*,
-                  size_t, CUmemLocation*, size_t*, size_t, unsigned long long, CUstream);
-CUresult discard(const Call<decltype(cuMemDiscardBatchAsync)>& call, CUdeviceptr*, size_t*, size_t,
-                 unsigned long long, CUstream);
-CUresult discard(const Call<decltype(cuMemDiscardAndPrefetchBatchAsync)>& call, CUdeviceptr*,
-                 size_t*, size_t, CUmemLocation*, size_t*, size_t, unsigned long long, CUstream);
-// handlers/array.cpp
-CUresult array_create(const Call<decltype(cuArrayCreate_v2)>& call, CUarray*,
-                      const CUDA_ARRAY_DESCRIPTOR*);
-CUresult array_create(const Call<decltype(cuArray3DCreate_v2)>& call, CUarray*,
-                      const CUDA_ARRAY3D_DESCRIPTOR*);
-CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipmappedArray*,
-                      const CUDA_ARRAY3D_DESCRIPTOR*, unsigned);
-CUresult array_level(const Call<decltype(cuMipmappedArrayGetLevel)>& call, CUarray*,
-                     CUmipmappedArray, unsigned);
-CUresult array_destroy(const Call<CUresult(CUarray)>& call, CUarray);
-CUresult array_destroy(const Call<CUresult(CUmipmappedArray)>& call, CUmipmappedArray);
-CUresult object_create(const Call<decltype(cuTexObjectCreate)>& call, CUtexObject*,
-                       const CUDA_RESOURCE_DESC*, const CUDA_TEXTURE_DESC*,
-                       const CUDA_RESOURCE_VIEW_DESC*);
-CUresult object_create(const Call<decltype(cuSurfObjectCreate)>& call, CUsurfObject*,
-                       const CUDA_RESOURCE_DESC*);
-// Surfaces likewise: their handles are of the same type.
-CUresult object_destroy(const Call<decltype(cuTexObjectDestroy)>& call, unsigned long long);
-CUresult copy_array(const Call<decltype(cuMemcpyDtoA_v2)>& call, CUarray, size_t, CUdeviceptr,
-                    size_t);
-CUresult copy_array(const Call<decltype(cuMemcpyAtoD_v2)>& call, CUdeviceptr, CUarray, size_t,
-                    size_t);
-CUresult copy_array(const Call<decltype(cuMemcpyHtoA_v2)>& call, CUarray, size_t, const void*,
-                    size_t);
-CUresult copy_array(const Call<decltype(cuMemcpyAtoH_v2)>& call, void*, CUarray, size_t, size_t);
-CUresult copy_array(const Call<decltype(cuMemcpyAtoA_v2)>& call, CUarray, size_t, CUarray, size_t,
-                    size_t);
-CUresult copy_array(const Call<decltype(cuMemcpyHtoAAsync_v2)>& call, CUarray, size_t, const void*,
-                    size_t, CUstream);
-CUresult copy_array(const Call<decltype(cuMemcpyAtoHAsync_v2)>& call, void*, CUarray, size_t,
-                    size_t, CUstream);
-
-// handlers_pool.cpp
-CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& call, CUdeviceptr*,
-                         size_t, CUstream);
-CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUmemoryPool, CUstream)>& call,
-                         CUdeviceptr*, size_t, CUmemoryPool, CUstream);
-CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdeviceptr, CUstream);
-CUresult pool_set(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
-                  CUmemoryPool pool, CUmemPool_attribute attribute, void* value);
-CUresult pool_destroy(const Call<CUresult(CUmemoryPool)>& call, CUmemoryPool pool);
-CUresult pool_get(const Call<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>& call,
-                  CUmemoryPool, CUmemPool_attribute, void*);
-
-CUresult pool_access(const Call<CUresult(CUmemoryPool, const CUmemAccessDesc*, size_t)>& call,
-                     CUmemoryPool, const CUmemAccessDesc*, size_t);
-
-// handlers_virtual_memory.cpp
-CUresult address_reserve(const Call<decltype(cuMemAddressReserve)>& call, CUdeviceptr*, size_t,
-                         size_t, CUdeviceptr, unsigned long long);
-CUresult address_free(const Call<decltype(cuMemAddressFree)>& call, CUdeviceptr, size_t);
-CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAllocationHandle*,
-                         size_t, const CUmemAllocationProp*, unsigned long long);
-CUresult physical_release(const Call<decltype(cuMemRelease)>& call, CUmemGenericAllocationHandle);
-CUresult physical_retain(const Call<decltype(cuMemRetainAllocationHandle)>& call,
-                         CUmemGenericAllocationHandle*, void*);
-CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr, size_t, size_t,
-                      CUmemGenericAllocationHandle, unsigned long long);
-CUresult physical_unmap(const Call<decltype(cuMemUnmap)>& call, CUdeviceptr, size_t);
-
-// sharing.cpp
 inline constexpr const char* kOutsideOfJob = "outside of an MPI job";
-CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle*, CUdeviceptr);
-CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>& call,
-                    CUdeviceptr*, CUipcMemHandle, unsigned);
-CUresult share_close(const Call<decltype(cuIpcCloseMemHandle)>& call, CUdeviceptr);
+
 // Their handles are the driver's own: what is shared is an order, and a cut finds all of it passed.
 template <class... A>
 CUresult share_event(const Call<CUresult(A...)>& call, A... args) {
@@ -418,59 +195,5 @@ CUresult share_event(const Call<CUresult(A...)>& call, A... args) {
   if (hooked.session().may_share()) return hooked.record_or_repeat(real);
   return hooked.record_or_refuse(std::string(name_of(call.hook.id)) + " " + kOutsideOfJob, real);
 }
-
-// handlers/sparse.cpp
-CUresult map_tiles(const Call<decltype(cuMemMapArrayAsync)>& call, CUarrayMapInfo*, unsigned,
-                   CUstream);
-
-// handlers_context.cpp
-CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext, unsigned);
-
-// handlers_callback.cpp
-CUresult host_function(const Call<CUresult(CUstream, CUhostFn, void*)>& call, CUstream, CUhostFn,
-                       void*);
-CUresult stream_callback(const Call<decltype(cuStreamAddCallback)>& call, CUstream,
-                         CUstreamCallback, void*, unsigned);
-
-// stream_memory.cpp
-CUresult wait_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned)>& call,
-                    CUstream, CUdeviceptr, cuuint32_t, unsigned);
-CUresult wait_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint64_t, unsigned)>& call,
-                    CUstream, CUdeviceptr, cuuint64_t, unsigned);
-CUresult write_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned)>& call,
-                     CUstream, CUdeviceptr, cuuint32_t, unsigned);
-CUresult write_value(const Call<CUresult(CUstream, CUdeviceptr, cuuint64_t, unsigned)>& call,
-                     CUstream, CUdeviceptr, cuuint64_t, unsigned);
-CUresult batch_memory_ops(const Call<decltype(cuStreamBatchMemOp_v2)>& call, CUstream, unsigned,
-                          CUstreamBatchMemOpParams*, unsigned);
-
-// handlers_graph.cpp
-CUresult capture_end(const Call<CUresult(CUstream, CUgraph*)>& call, CUstream, CUgraph*);
-CUresult graph_update(const Call<decltype(cuGraphExecUpdate)>& call, CUgraphExec, CUgraph,
-                      CUgraphNode*, CUgraphExecUpdateResult*);
-CUresult graph_update(const Call<decltype(cuGraphExecUpdate_v2)>& call, CUgraphExec, CUgraph,
-                      CUgraphExecUpdateResultInfo*);
-CUresult graph_set_node(const Call<decltype(cuGraphExecKernelNodeSetParams)>& call, CUgraphExec,
-                        CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*);
-CUresult graph_set_node(const Call<decltype(cuGraphExecKernelNodeSetParams_v2)>& call, CUgraphExec,
-                        CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v2*);
-CUresult graph_set_node(const Call<decltype(cuGraphExecMemcpyNodeSetParams)>& call, CUgraphExec,
-                        CUgraphNode, const CUDA_MEMCPY3D*, CUcontext);
-CUresult graph_set_node(const Call<decltype(cuGraphExecBatchMemOpNodeSetParams)>& call, CUgraphExec,
-                        CUgraphNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1*);
-CUresult graph_set_node(const Call<decltype(cuGraphExecMemsetNodeSetParams)>& call, CUgraphExec,
-                        CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
-CUresult graph_set_node(const Call<decltype(cuGraphExecEventRecordNodeSetEvent)>& call, CUgraphExec,
-                        CUgraphNode, CUevent);
-CUresult graph_set_node(const Call<decltype(cuGraphExecChildGraphNodeSetParams)>& call, CUgraphExec,
-                        CUgraphNode, CUgraph);
-CUresult graph_set_node(const Call<decltype(cuGraphExecHostNodeSetParams)>& call, CUgraphExec,
-                        CUgraphNode, const CUDA_HOST_NODE_PARAMS*);
-CUresult graph_set_node(const Call<decltype(cuGraphExecNodeSetParams)>& call, CUgraphExec,
-                        CUgraphNode, CUgraphNodeParams*);
-CUresult graph_set_node(const Call<decltype(cuGraphNodeSetEnabled)>& call, CUgraphExec, CUgraphNode,
-                        unsigned);
-CUresult graph_exec_destroy(const Call<CUresult(CUgraphExec)>& call, CUgraphExec);
-CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraphExec, CUstream);
 
 }  // namespace gpusnap::handle

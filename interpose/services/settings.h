@@ -1,5 +1,6 @@
 // The user's settings in the environment: every GPUSNAP_* variable, read once at activation and
 // checked. A value that cannot be read is an error of one line; nothing is guessed in its place.
+// settings.table has all variables, with their ranges and help.
 #pragma once
 
 #include <chrono>
@@ -24,6 +25,7 @@ struct Schedule {
   // By time, but how often follows from what checkpoints cost and how often the job fails.
   bool automatic = false;
   std::chrono::nanoseconds between_failures = std::chrono::hours(24);  // GPUSNAP_MTBF
+  bool operator==(const Schedule&) const = default;
 };
 
 // GPUSNAP_ORG: how snapshots are organised, in the terms of GPU Snapshot, section 5.1.
@@ -34,6 +36,7 @@ struct SnapshotMode {
   bool fine = false;        // i-fg: i with zones of 4 KiB
   bool hints = true;        // h: zones that are saved may be written at once, not only when all are
   bool device = true;       // d: zones are gathered and duplicated in device memory
+  bool operator==(const SnapshotMode&) const = default;
 };
 
 // GPUSNAP_PIN: how staging memory is made ready.
@@ -51,7 +54,6 @@ enum class DirectUse {
 };
 
 inline constexpr uint32_t kMostCompressWorkers = 8;
-inline constexpr uint32_t kMostWrites = 64;
 
 // GPUSNAP_RESTORE_FORCE: what may differ from the checkpoint's run, and is passed over in silence.
 struct AllowedDifferences {
@@ -64,6 +66,7 @@ struct AllowedDifferences {
   bool driver = false;     // its version
   bool libraries = false;  // their files
   bool data = false;       // what it gives to the device
+  bool operator==(const AllowedDifferences&) const = default;
 };
 // "program,arguments"; empty: nothing.
 std::string words_of(const AllowedDifferences& allowed);
@@ -90,7 +93,7 @@ struct Settings {
   CompressionSetting compress;
   uint32_t compress_workers =
       0;                // at most kMostCompressWorkers; parse_settings() fills in the default
-  uint32_t writes = 8;  // of a checkpoint, on their way at the same time; at most kMostWrites
+  uint32_t writes = 8;  // of a checkpoint, on their way at the same time
   TierSettings tiers;   // GPUSNAP_SSD, GPUSNAP_CHUNK, GPUSNAP_PLACEMENT, GPUSNAP_FLUSHES
   DirectUse direct = DirectUse::kAuto;
   LevelSettings levels;         // GPUSNAP_LEVELS, GPUSNAP_PEERS, GPUSNAP_LEVEL_*
@@ -119,6 +122,7 @@ struct Settings {
   std::string job;             // as given; empty: default_job_name()
   LogLevel log = LogLevel::kWarn;
   bool strict = false;
+  bool operator==(const Settings&) const = default;
 };
 
 struct ParsedSettings {
@@ -133,11 +137,6 @@ struct ParsedSettings {
 // empty value counts as not set. If a name is given twice the first counts, as with getenv().
 ParsedSettings parse_settings(const char* const* environment);
 
-// The value grammar, for the tool's options too. True when all of `text` was read.
-bool parse_size(std::string_view text,
-                uint64_t& bytes);  // 4096, 64K, 4M, 16G, 2T; also 64KiB, 64KB
-bool parse_duration(std::string_view text,
-                    std::chrono::nanoseconds& time);  // 200us, 500ms, 10s, 10m, 2h
 // A list such as "10m,syncs:50". Empty when ok, else what is wrong with it.
 std::string parse_every(std::string_view text, Schedule& every);
 

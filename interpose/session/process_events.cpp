@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens to the process as a whole: it begins to use CUDA, forks, gets functions that are not
+// Events of the process as a whole: it begins to use CUDA, forks, gets functions that are not
 // hooked, or ends (hook/activation.h).
 
 #include "interpose/hook/activation.h"

@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "interpose/services/setting_values.h"
 #include "interpose/services/settings.h"
 
 namespace gpusnap::bench {

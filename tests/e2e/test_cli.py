@@ -310,6 +310,73 @@ class Looking(CliTest):
             self.assertIn('Exit status:', text)
         self.assertRegex(self.call('--version').stdout, r'^gpusnap \d+\.\d+')
 
+    def test_an_unknown_command_suggests_one(self):
+        self.assert_one_line(self.call('lst', status=harness.USAGE), 'did you mean list?')
+        for arguments in ['frobnicate'], []:
+            done = self.call(*arguments, status=harness.USAGE)
+            self.assertNotIn('did you mean', done.stderr)
+            self.assert_one_line(done, 'commands are run, ', ' completion;')
+
+
+class Texts(CliTest):
+    """What the tool writes about itself."""
+    def setUp(self):
+        super().setUp()
+        help_text = self.call('--help').stdout
+        self.commands = re.findall(r'^  ([a-z]+) ', help_text.split('Subcommands:')[1], re.M)
+        self.assertIn('completion', self.commands)
+
+    def options_of(self, command):
+        found = re.findall(r'^  (?:-\w,)?(--?[a-z-]+)', self.call(command, '--help').stdout, re.M)
+        self.assertIn('--help', found)
+        return found
+
+    def complete(self, *typed):
+        """What bash offers behind these words, of which the last one is not finished."""
+        script = ('source <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  '_gpusnap; echo "${COMPREPLY[*]}"')
+        done = subprocess.run(['bash', '-c', script, harness.GPUSNAP, 'gpusnap', *typed], check=True,
+                              capture_output=True, text=True)
+        self.assertEqual(done.stderr, '')
+        return done.stdout.split()
+
+    def test_bash_completes(self):
+        self.assertEqual(self.complete('re'), ['restore'])
+        self.assertLessEqual(set(self.commands), set(self.complete('')))
+        self.assertEqual(self.complete('run', '--wa'), ['--wait'])
+        self.assertEqual(self.complete('run', '--wait', ''), ['durable', 'memory'])
+        self.assertEqual(self.complete('run', '--wait', 'm'), ['memory'])
+        self.assertEqual(self.complete('completion', 'z'), ['zsh'])
+        # Names of files, which bash finds itself.
+        self.assertEqual(self.complete('run', '--store', ''), [])
+        self.assertEqual(self.complete('run', '--', 'program', '--wa'), [])
+        for command in self.commands:
+            self.assertLessEqual(set(self.options_of(command)), set(self.complete(command, '-')))
+
+    def test_all_shells_know_all_options(self):
+        texts = {shell: self.call('completion', shell).stdout for shell in ('zsh', 'fish')}
+        for command in self.commands:
+            part = texts['zsh'].split('\n    %s)\n' % command)[1].split(';;')[0]
+            for option in self.options_of(command):
+                self.assertIn("'%s[" % option, part)
+                name = re.escape(option.removeprefix('--') if option.startswith('--') else option[1:])
+                self.assertRegex(texts['fish'], r'from %s\' -[ls] %s ' % (command, name))
+        for shell, text in texts.items():
+            if shutil.which(shell):
+                subprocess.run([shell, '-n'], input=text, text=True, check=True)
+
+    def test_manual(self):
+        text = self.call('manual').stdout.replace('\\-', '-')
+        for command in self.commands:
+            part = text.split('.SS "%s"\n' % command)[1].split('.S')[0]
+            for option in self.options_of(command):
+                self.assertIn('.TP\n\\fB%s\\fR' % option, part)
+        self.assertIn('.SH EXIT STATUS', text)
+        if shutil.which('groff'):
+            done = subprocess.run(['groff', '-man', '-Tutf8', '-ww', '-z'], check=True,
+                                  input=self.call('manual').stdout, capture_output=True, text=True)
+            self.assertEqual(done.stderr, '')
+
 
 class Starting(CliTest):
     def started_with(self, *arguments, **settings):

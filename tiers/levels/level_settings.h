@@ -43,6 +43,7 @@ struct LevelSettings {
   std::string key;                    // GPUSNAP_LEVEL_KEY: path of the job's key
   bool encrypts = false;              // GPUSNAP_LEVEL_ENCRYPT
   uint64_t rate = 0;                  // GPUSNAP_LEVEL_RATE: bytes per second; 0: not bounded
+  bool operator==(const LevelSettings&) const = default;
 };
 
 // One line for what is missing or contradicts itself; empty where all is right, or where there are

@@ -37,6 +37,7 @@ struct TierSettings {
   uint64_t chunk = 64 << 20;   // bytes
   PlacementPolicy policy = PlacementPolicy::kHybridOpt;
   std::optional<uint32_t> flushes;  // chunks at the same time; nothing: as many as pay
+  bool operator==(const TierSettings&) const = default;
 };
 
 }  // namespace gpusnap

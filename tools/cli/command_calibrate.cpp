@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gpusnap calibrate: how fast a folder's device takes writes from so many writers at a time, for
 // the placement of chunks (section IV.C of the VeloC paper).
 #include <fmt/format.h>
@@ -13,9 +14,11 @@
 #include <filesystem>
 
 #include "interpose/services/log.h"
+#include "interpose/services/setting_values.h"
 #include "interpose/services/settings.h"
 #include "tiers/placement/calibration.h"
 #include "tiers/placement/measure.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/curve_svg.h"
 #include "tools/cli/store_access.h"
@@ -23,6 +26,18 @@
 
 namespace gpusnap {
 namespace {
+
+struct CalibrateOptions {
+  std::vector<std::string> folders;  // empty: those of GPUSNAP_SSD
+  uint32_t writers = 64;             // the most that are measured with
+  uint64_t chunk = 0;                // bytes of each writer; 0: GPUSNAP_CHUNK
+  uint64_t slot = 0;                 // bytes that are written at a time: GPUSNAP_SLOT
+  uint32_t writes = 0;               // of these on their way: GPUSNAP_WRITES
+  bool check = false;                // measure with every number of writers besides
+  bool show = false;                 // what is stored; nothing is measured
+  bool json = false;
+  std::string svg;  // file for a chart; empty: none
+};
 
 struct Calibrated {
   std::string folder;
@@ -226,9 +241,8 @@ Status write_svg(const std::string& path, const std::vector<Calibrated>& all) {
   return {Code::kIo, "cannot write " + path + ": " + std::strerror(errno)};
 }
 
-}  // namespace
-
-int calibrate_command(CalibrateOptions options) {
+int calibrate_command(const CalibrateOptions& asked) {
+  CalibrateOptions options = asked;
   const ParsedSettings parsed = parse_settings(environ);
   for (const std::string& line : parsed.errors) log(LogLevel::kError, line);
   if (!parsed.errors.empty()) return kExitSettings;
@@ -257,5 +271,52 @@ int calibrate_command(CalibrateOptions options) {
   const Status wrote = write_svg(options.svg, all);
   return wrote.ok() ? static_cast<int>(kExitOk) : fail(wrote);
 }
+
+void declare_calibrate(CLI::App& command, CalibrateOptions& options) {
+  command.add_option("FOLDER", options.folders,
+                     "folders on the devices (default: those of GPUSNAP_SSD)");
+  command
+      .add_option("--writers", options.writers,
+                  "the most writers at a time that are measured with (default 64)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  command
+      .add_option_function<std::string>(
+          "--chunk",
+          [&options](const std::string& text) {
+            if (!parse_size(text, options.chunk) || options.chunk < kLeastChunk ||
+                options.chunk > kMostChunk) {
+              throw CLI::ValidationError("--chunk", "'" + text + "' is not a size from 64K to 4G");
+            }
+          },
+          "bytes that each writer writes (default GPUSNAP_CHUNK, 64M)")
+      ->type_name("SIZE");
+  CLI::Option* const check = command.add_flag(
+      "--check", options.check,
+      "measure with every number of writers besides, and say how far the model is off");
+  command.add_flag("--show", options.show, "show what is stored; measure nothing")->excludes(check);
+  command.add_flag("--json", options.json,
+                   "an array of objects with folder, device, measured, bytes_per_writer, "
+                   "memory_bytes_per_second, samples, "
+                   "checked, error_mean, error_most, error_most_at, stored");
+  command.add_option("--svg", options.svg, "write a chart into this file")->type_name("FILE");
+  end_help(command,
+           "Writes files into a folder gpusnap-calibration in each FOLDER and removes them: as the "
+           "backend\nwrites chunks, GPUSNAP_WRITES times GPUSNAP_SLOT of each on their way, "
+           "without a sync. At\nmost half of what is free, or the capacity in GPUSNAP_SSD, is "
+           "used. What was measured is "
+           "kept\n"
+           "on the device for 90 days; what is older, or comes from another host or device, is\n"
+           "refused by the placement, and here said and measured again.\n\n"
+           "Examples:\n"
+           "  gpusnap calibrate /local\n"
+           "  GPUSNAP_SSD=/nvme0,/nvme1 gpusnap calibrate --check --svg curve.svg\n\n");
+}
+
+}  // namespace
+
+const Command kCalibrateCommand{
+    "calibrate", "measure how fast devices take writes, for the placement of chunks",
+    [](CLI::App& command) { return action_of(command, declare_calibrate, calibrate_command); }};
 
 }  // namespace gpusnap

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/cli/checkpoint_diff.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/progress_bar.h"
 #include "tools/cli/range_text.h"
@@ -16,6 +17,17 @@
 
 namespace gpusnap {
 namespace {
+
+struct DiffOptions {
+  std::string store;  // empty: as the environment says
+  std::string one;
+  std::string other;
+  std::string other_store;            // empty: the same
+  RangeSelection ranges;              // of `one`
+  const ElementType* type = nullptr;  // null: words of 4 bytes
+  size_t most = 10;                   // elements that are shown of a range
+  bool json = false;
+};
 
 constexpr uint64_t kWord = 4;  // bytes: what is compared where no type is given
 
@@ -275,8 +287,6 @@ std::string compared_as_json(const DiffOptions& options, const Compared& compare
   return json.end_object().text() + "\n";
 }
 
-}  // namespace
-
 int diff_command(const DiffOptions& options) {
   const Result<std::unique_ptr<Store>> store = open_store(options.store);
   if (!store.ok()) return fail(store.status());
@@ -301,5 +311,39 @@ int diff_command(const DiffOptions& options) {
   }
   return compared.differ() ? kExitDiffers : kExitOk;
 }
+
+void declare_diff(CLI::App& command, DiffOptions& options) {
+  command.add_option("ONE", options.one, "JOB@EPOCH, JOB@latest or JOB")->required();
+  command.add_option("OTHER", options.other, "likewise, of the same run or of another")->required();
+  add_selection(command, options.ranges);
+  add_element_type(command,
+                   "the type of the elements (default: words of 4 bytes, in hexadecimal digits): " +
+                       element_type_names(),
+                   [&options](const ElementType* type) { options.type = type; });
+  command.add_option("--most", options.most, "elements that are shown of each range (default 10)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000000));
+  command.add_flag("--json", options.json,
+                   "an object with one, other, equal, dtype, compared_ranges, compared_bytes, "
+                   "ranks_only_one, ranks_only_other, ranks: rank, different (one, other, "
+                   "matched_by, compared_bytes, bytes, elements, zones, first), only_one, "
+                   "only_other");
+  add_store(command, options.store);
+  command.add_option("--other-store", options.other_store,
+                     "the store of OTHER (default: the same)");
+  end_help(command,
+           "Ranges are matched by kind, call site, ordinal and size; what is left, by number. Bits "
+           "are\ncompared: 0.0 and -0.0 differ. --range, --address, --site and --name choose in "
+           "ONE. What both\nhave in the same place of the same file is equal, and not read.\n\n"
+           "Examples:\n"
+           "  gpusnap diff wave@11 wave@12\n"
+           "  gpusnap diff wave@12 mutant@12 --range 3 --dtype f32\n\n");
+}
+
+}  // namespace
+
+const Command kDiffCommand{
+    "diff", "show which memory differs between two checkpoints",
+    [](CLI::App& command) { return action_of(command, declare_diff, diff_command); }};
 
 }  // namespace gpusnap

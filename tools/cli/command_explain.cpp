@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // explain: what the kernels of a program may write, as far as it can be told from their code.
 
 #include <cxxabi.h>
@@ -9,6 +10,7 @@
 #include <memory>
 
 #include "interpose/services/log.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/device_images.h"
 #include "tools/cli/exit_codes.h"
@@ -19,6 +21,12 @@
 
 namespace gpusnap {
 namespace {
+
+struct ExplainOptions {
+  std::vector<std::string> files;
+  uint32_t arch = 0;  // the device's compute capability, 90 for 9.0; 0: any device
+  bool json = false;
+};
 
 struct ExplainedImage {
   std::string file;
@@ -162,8 +170,6 @@ Result<std::string> find_file(const std::string& name) {
   return find_program(name);
 }
 
-}  // namespace
-
 int explain_command(const ExplainOptions& options) {
   std::vector<ExplainedImage> images;
   int status = kExitOk;
@@ -192,5 +198,36 @@ int explain_command(const ExplainOptions& options) {
   }
   return status;
 }
+
+void declare_explain(CLI::App& command, ExplainOptions& options) {
+  command
+      .add_option("PROGRAM", options.files, "programs, libraries, or .ptx, .cubin, .fatbin files")
+      ->required();
+  command
+      .add_option("--arch", options.arch,
+                  "the device's compute capability without the dot: code that it cannot run is "
+                  "left aside (default: any device)")
+      ->type_name("90")
+      ->check(CLI::Range(1, 1000));
+  command.add_flag("--json", options.json,
+                   "an array of images with file, place, kernels (name, source_name, parameters, "
+                   "pointers, numbers, variables, resolved, proven, reason), unreadable");
+  end_help(
+      command,
+      "While a checkpoint drains, a kernel that is proven waits for the memory alone that it\n"
+      "writes. One that is not is taken to write what its arguments point to, and what is\n"
+      "saved is compared with the memory at the cut; with GPUSNAP_SPECULATE=off it waits for\n"
+      "all memory. Of programs, the device code in their files and in the libraries that they\n"
+      "need is looked at, without CUDA's own libraries.\n\n"
+      "Examples:\n"
+      "  gpusnap explain ./solver\n"
+      "  gpusnap explain --arch 90 --json kernels.fatbin\n\n");
+}
+
+}  // namespace
+
+const Command kExplainCommand{
+    "explain", "say what each kernel of a program may write",
+    [](CLI::App& command) { return action_of(command, declare_explain, explain_command); }};
 
 }  // namespace gpusnap

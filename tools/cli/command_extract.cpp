@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interpose/services/log.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/extraction.h"
 #include "tools/cli/interruption.h"
@@ -18,6 +19,17 @@
 
 namespace gpusnap {
 namespace {
+
+struct ExtractOptions {
+  std::string store;  // empty: as the environment says
+  std::string id;
+  RangeSelection ranges;
+  ArrayOptions arrays;
+  std::string to;                     // empty: named after the checkpoint
+  std::optional<ArrayFormat> format;  // empty: as the ending of `to` says, else .npy
+  bool force = false;
+  bool json = false;
+};
 
 constexpr const char* kIndexName = "index.json";
 
@@ -162,8 +174,6 @@ void print_made(const Making& making) {
              show_shape(array.shape), array.type->name, show_bytes(bytes));
 }
 
-}  // namespace
-
 int extract_command(const ExtractOptions& options) {
   const Result<std::unique_ptr<Store>> store = open_store(options.store);
   if (!store.ok()) return fail(store.status());
@@ -181,5 +191,67 @@ int extract_command(const ExtractOptions& options) {
   }
   return kExitOk;
 }
+
+void add_arrays(CLI::App& command, ArrayOptions& arrays) {
+  add_element_type(command, "the type of the elements (default u8): " + element_type_names(),
+                   [&arrays](const ElementType* type) { arrays.type = type; });
+  command
+      .add_option_function<std::string>(
+          "--shape",
+          [&arrays](const std::string& text) {
+            const auto shape = parse_shape(text);
+            if (!shape) {
+              throw CLI::ValidationError("--shape",
+                                         "'" + text + "' is not a shape such as 100x200");
+            }
+            arrays.shape = *shape;
+          },
+          "the dimensions, the last one the fastest (default: one, all elements)")
+      ->type_name("100x200");
+  command.add_option("--offset", arrays.offset, "bytes of the range that are left out before it")
+      ->type_name("BYTES");
+}
+
+void declare_extract(CLI::App& command, ExtractOptions& options) {
+  command.add_option("ID", options.id, "JOB@EPOCH, JOB@latest or JOB")->required();
+  add_selection(command, options.ranges);
+  add_arrays(command, options.arrays);
+  command
+      .add_option("--to", options.to,
+                  "the file, or the folder where several ranges come to as many files (default: "
+                  "named after the checkpoint)")
+      ->type_name("PATH");
+  command
+      .add_option_function<std::string>(
+          "--format",
+          [&options](const std::string& name) {
+            options.format = find_array_format(name);
+            if (options.format) return;
+            throw CLI::ValidationError("--format",
+                                       "'" + name + "' is none of raw, npy, npz, safetensors");
+          },
+          "raw, npy, npz or safetensors (default: as the ending of --to says, else npy); the last "
+          "two hold several ranges")
+      ->type_name("FORMAT");
+  command.add_flag("--force", options.force, "replace what is there; a folder's other files stay");
+  command.add_flag("--json", options.json,
+                   "an object with checkpoint, time, format, to, arrays: file, name, rank, range, "
+                   "kind, address, size, call_site, ordinal, offset, bytes, dtype, shape");
+  add_store(command, options.store);
+  end_help(command,
+           "Every byte is compared with its checksum. Without --range, --address, --site and "
+           "--name all\nof the checkpoint is extracted. A folder has a file for each range and "
+           "index.json, which\nis what --json puts out. What is not finished is removed.\n\n"
+           "Examples:\n"
+           "  gpusnap extract wave@12\n"
+           "  gpusnap extract wave@12 --range 3 --dtype f32 --shape 512x512 --to height.npy\n"
+           "  gpusnap extract wave --site 00f1e2d3c4b5a697 --dtype f32 --to all.safetensors\n\n");
+}
+
+}  // namespace
+
+const Command kExtractCommand{
+    "extract", "write what a checkpoint holds to files, for other programs",
+    [](CLI::App& command) { return action_of(command, declare_extract, extract_command); }};
 
 }  // namespace gpusnap

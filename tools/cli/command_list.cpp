@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <ctime>
 #include <map>
 
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/interval_text.h"
 #include "tools/cli/node.h"
@@ -14,6 +16,13 @@
 
 namespace gpusnap {
 namespace {
+
+struct ListOptions {
+  std::string store;  // empty: as the environment says
+  std::string job;    // empty: all
+  bool json = false;
+  bool space = false;
+};
 
 // Returns the bytes that would be free if this checkpoint were removed, and no other.
 uint64_t reclaimable(const CheckpointInfo& checkpoint) {
@@ -127,7 +136,7 @@ Result<std::vector<Space>> add_up(Store& store, const std::string& job) {
   Result<std::vector<std::string>> names = std::vector<std::string>{job};
   if (job.empty()) names = store.jobs();
   if (!names.ok()) return names.status();
-  IdlePrune prune = idle_prune(0, PruneOptions().left_after);
+  IdlePrune prune = idle_prune(0, kLeftAfter);
   prune.dry_run = true;
   std::vector<Space> spaces;
   Space all;
@@ -148,8 +157,8 @@ Result<std::vector<Space>> add_up(Store& store, const std::string& job) {
   return spaces;
 }
 
-int list_space(Store& store, const StoreOptions& options) {
-  const Result<std::vector<Space>> spaces = add_up(store, options.what);
+int list_space(Store& store, const ListOptions& options) {
+  const Result<std::vector<Space>> spaces = add_up(store, options.job);
   if (!spaces.ok()) return fail(spaces.status());
   Json json;
   json.begin_array();
@@ -174,9 +183,7 @@ int list_space(Store& store, const StoreOptions& options) {
   return kExitOk;
 }
 
-}  // namespace
-
-int list_command(const StoreOptions& options) {
+int list_command(const ListOptions& options) {
   const Settings settings = parse_settings(environ).settings;
   // Nodes may know of a store that was lost.
   const Result<std::unique_ptr<Store>> store =
@@ -186,20 +193,53 @@ int list_command(const StoreOptions& options) {
     return fail(store.status());
   }
   if (options.space) return list_space(*store.value(), options);
-  Result<std::vector<CheckpointInfo>> listed = store.value()->list(options.what);
+  Result<std::vector<CheckpointInfo>> listed = store.value()->list(options.job);
   if (!listed.ok()) return fail(listed.status());
   tend_leftovers(settings);
   const std::vector<LevelledCheckpoint> checkpoints =
-      with_levels(settings, *store.value(), options.what, std::move(listed.value()));
+      with_levels(settings, *store.value(), options.job, std::move(listed.value()));
   if (options.json) {
     fmt::print("{}", as_json(checkpoints));
   } else if (checkpoints.empty()) {
     fmt::print(stderr, "gpusnap: no checkpoints{} in {}\n",
-               options.what.empty() ? "" : " of " + options.what, store.value()->folder());
+               options.job.empty() ? "" : " of " + options.job, store.value()->folder());
   } else {
     fmt::print("{}", as_table(checkpoints));
   }
   return kExitOk;
 }
+
+void declare_list(CLI::App& command, ListOptions& options) {
+  command.add_option("JOB", options.job, "only this job's");
+  command.add_flag(
+      "--json", options.json,
+      "an array of objects with id, job, epoch, time (ISO 8601), bytes, "
+      "stored_bytes, journal_bytes (of those), shared_bytes (of ancestors), "
+      "reclaimable_bytes (went it alone), kind (full, increment, history, unknown), parent (its "
+      "epoch; "
+      "0: none), chain (number of ancestors), stall_ms, auto (with GPUSNAP_EVERY=auto what it had "
+      "chosen: interval_s, stall_s, latency_s, mtbf_s, measurements; null), ranks, state, level, "
+      "restorable (now, by "
+      "this node), reason; with --space of objects with job, checkpoints, journals, unnamed, "
+      "total, "
+      "reclaimable, ssd (on this node's devices), in bytes");
+  command.add_flag("--space", options.space, "what each job takes instead, and all of them");
+  add_store(command, options.store);
+  end_help(command,
+           "Sizes: SIZE of device memory, of which STORED is in the checkpoint's own files and the "
+           "rest in\nits ancestors'. STALL: how long the program waited.\n"
+           "States: complete (can be restored, durable), partial (not, or not yet, complete), "
+           "damaged.\nWhat is on its way and needs its program no more: partial (ssd), on this "
+           "node's devices;\npartial (memory), in this node's memory.\n\n"
+           "Examples:\n"
+           "  gpusnap list\n"
+           "  gpusnap list wave --store /scratch/ck --json\n\n");
+}
+
+}  // namespace
+
+const Command kListCommand{"list", "list checkpoints, the newest first", [](CLI::App& command) {
+                             return action_of(command, declare_list, list_command);
+                           }};
 
 }  // namespace gpusnap

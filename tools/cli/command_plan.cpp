@@ -15,6 +15,7 @@
 #include "interpose/services/log.h"
 #include "tiers/plan/machine_file.h"
 #include "tiers/plan/published.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/plan_figures.h"
 #include "tools/cli/plan_job.h"
@@ -24,6 +25,22 @@
 
 namespace gpusnap {
 namespace {
+
+struct PlanOptions {
+  std::string machine = "snapshot-ics19";  // a built-in one, or a file
+  std::string model = "markov";
+  std::vector<std::string> changes;  // "KEY=VALUE"
+  std::string job;                   // whose costs replace those of a job that fills the machine
+  std::string store;                 // of the job; empty: as the environment says
+  bool inputs = false;               // list what can be changed, and nothing else
+  bool simulate = false;
+  uint64_t seed = 1;
+  double years = 10;              // of useful time, for the simulation
+  double shape = 1;               // of the Weibull distribution of its failures
+  bool protected_copies = false;  // plan::Simulation
+  bool json = false;
+  std::string svg;  // folder for figures; empty: none
+};
 
 constexpr double kSecondsInYear = 365.25 * 24 * 3600;
 
@@ -138,8 +155,6 @@ Result<PlanReport> report_of(const PlanOptions& options) {
   return report;
 }
 
-}  // namespace
-
 int plan_command(const PlanOptions& options) {
   if (options.inputs) {
     print_inputs();
@@ -158,5 +173,56 @@ int plan_command(const PlanOptions& options) {
   fmt::print("{}", options.json ? plan_as_json(report.value()) : plan_as_text(report.value()));
   return kExitOk;
 }
+
+void declare_plan(CLI::App& command, PlanOptions& options) {
+  command.add_option("--machine", options.machine,
+                     "snapshot-ics19 (default), snapshot-ics19:EXAFLOPS:GPUS_PER_CPU, tianhe-1, "
+                     "or a machine file");
+  command.add_option("--model", options.model,
+                     "first-order, daly, markov (default) or markov-failures");
+  command
+      .add_option("--set", options.changes,
+                  "change an input: ssd.write=4.3, or ssd.write=2x for twice; may be given again")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--job", options.job, "plan for this job of the store, by what it has cost");
+  add_store(command, options.store);
+  command.add_flag("--inputs", options.inputs, "list the inputs of a machine, and nothing else");
+  CLI::Option* const simulate =
+      command.add_flag("--simulate", options.simulate, "simulate each configuration, too");
+  command.add_option("--seed", options.seed, "of the simulation (default 1)")->needs(simulate);
+  command.add_option("--years", options.years, "of useful time that it simulates (default 10)")
+      ->needs(simulate)
+      ->check(CLI::Range(1e-6, 1e4));
+  command
+      .add_option("--shape", options.shape,
+                  "of the Weibull distribution of failures; below 1: young parts fail more often "
+                  "(default 1)")
+      ->needs(simulate)
+      ->check(CLI::Range(0.3, 10.0));
+  command
+      .add_flag("--protected", options.protected_copies,
+                "copies and restarts go on through failures of lower levels")
+      ->needs(simulate);
+  command.add_flag("--json", options.json,
+                   "an object with machine, model, inputs, what_if, and for each of baseline, "
+                   "level1_free, level1_and_2_free and own: efficiency, intervals_s (by level; "
+                   "null: never), overhead (shares of the total time, by cause) and levels");
+  command.add_option("--svg", options.svg, "write the papers' figures into this folder")
+      ->type_name("FOLDER");
+  end_help(command,
+           "own is the machine as its inputs say; baseline holds the job for each whole "
+           "checkpoint.\n\n"
+           "Examples:\n"
+           "  gpusnap plan --set failures.gpu=0.1\n"
+           "  gpusnap plan --machine rack.toml --job wave --simulate\n\n");
+}
+
+}  // namespace
+
+const Command kPlanCommand{
+    "plan", "how often to checkpoint to memory, SSD and PFS, and what that costs at scale",
+    [](CLI::App& command) { return action_of(command, declare_plan, plan_command); }};
 
 }  // namespace gpusnap

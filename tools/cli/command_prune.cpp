@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // prune: removes what is no longer needed, also what dead jobs have left.
 #include <fmt/format.h>
 
@@ -7,6 +8,7 @@
 
 #include "interpose/services/log.h"
 #include "tiers/daemon/leftovers.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/level_access.h"
 #include "tools/cli/node.h"
@@ -15,6 +17,15 @@
 
 namespace gpusnap {
 namespace {
+
+struct PruneOptions {
+  std::string store;  // empty: as the environment says
+  std::string job;    // empty: all
+  uint32_t keep = 0;  // 0: as the environment says
+  std::chrono::nanoseconds left_after{kLeftAfter};
+  bool dry_run = false;
+  bool json = false;
+};
 
 struct PrunedJob {
   std::string job;
@@ -61,8 +72,6 @@ void print(const std::vector<PrunedJob>& jobs, bool dry_run) {
   fmt::print("{} {}\n", dry_run ? "would free" : "freed", show_bytes(bytes));
 }
 
-}  // namespace
-
 int prune_command(const PruneOptions& options) {
   const Result<std::unique_ptr<Store>> store = open_store(options.store);
   if (!store.ok()) return fail(store.status());
@@ -96,5 +105,32 @@ int prune_command(const PruneOptions& options) {
   }
   return exit_code;
 }
+
+void declare_prune(CLI::App& command, PruneOptions& options) {
+  command.add_option("--job", options.job, "only this job's (default: all that are not running)");
+  command
+      .add_option("--keep", options.keep,
+                  "complete checkpoints that stay (default GPUSNAP_KEEP, 2); what they build on "
+                  "stays, too")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  add_time(command, "--left-after", options.left_after, "1h",
+           "files of dead runs that nobody has written to for so long are left over (default 1h)");
+  command.add_flag("--dry-run", options.dry_run, "only say what would go");
+  command.add_flag("--json", options.json,
+                   "an object with dry_run, bytes, jobs: job, error, bytes, removed: what, files, "
+                   "bytes");
+  add_store(command, options.store);
+  end_help(command,
+           "A job that runs is left alone: its run prunes it after each checkpoint. Damaged\n"
+           "checkpoints, those of later versions and files that are not gpusnap's stay.\n\n"
+           "Examples:\n  gpusnap prune --dry-run\n  gpusnap prune --job wave --keep 1\n\n");
+}
+
+}  // namespace
+
+const Command kPruneCommand{
+    "prune", "remove checkpoints and files that are not needed any more",
+    [](CLI::App& command) { return action_of(command, declare_prune, prune_command); }};
 
 }  // namespace gpusnap

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -8,15 +9,23 @@
 #include "interpose/services/program.h"
 #include "interpose/services/program_mark.h"
 #include "tiers/store.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/devices.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/level_access.h"
 #include "tools/cli/node.h"
+#include "tools/cli/setting_options.h"
 
 namespace gpusnap {
 namespace {
+
+struct RestoreOptions : LaunchOptions {
+  std::string id;  // "job@epoch", "job@latest", "job"; empty: the newest of the program's job
+  bool or_start = false;
+  AllowedDifferences allowed;
+};
 
 constexpr auto kLongestWait = std::chrono::hours(1);
 
@@ -196,11 +205,9 @@ void mark_program(Launch& launch, const ProgramIdentity& saved) {
                              : program_mark(program.file.path, program.arguments));
 }
 
-}  // namespace
-
 int restore_command(const RestoreOptions& options) {
   Launch launch;
-  if (const auto exit_code = prepare(options.launch, "nothing is restored", launch)) {
+  if (const auto exit_code = prepare(options, "nothing is restored", launch)) {
     return *exit_code;
   }
   if (!launch.settings_ok) return kExitSettings;
@@ -210,15 +217,14 @@ int restore_command(const RestoreOptions& options) {
   const Found found = pending ? Found{kExitOk, {}, *pending} : find_checkpoint(launch.settings, id);
   if (found.exit_code == kExitNoCheckpoint && options.or_start) {
     log(LogLevel::kWarn, found.problem, "; it starts afresh");
-    return run_command(options.launch);
+    return run_command(options);
   }
   if (!found.problem.empty()) {
     log(LogLevel::kError, found.problem);
     return found.exit_code;
   }
   // A program that brings its own state may be told so by its arguments.
-  const bool reloads =
-      options.mode.empty() ? launch.settings.reload : options.mode.starts_with("reload");
+  const bool reloads = launch.settings.reload;
   AllowedDifferences allowed = pass_over_in(options, launch.settings);
   const Mismatch mismatched = reloads ? Mismatch() : mismatch(launch, found.checkpoint, allowed);
   if (!mismatched.problem.empty()) {
@@ -237,7 +243,6 @@ int restore_command(const RestoreOptions& options) {
   launch.environment.set("GPUSNAP_JOB", found.checkpoint.job);
   launch.environment.unset(kRestoredPending);
   if (pending) launch.environment.set(kRestoredPending, patience_for(launch));
-  if (!options.mode.empty()) launch.environment.set("GPUSNAP_RESTORE_MODE", options.mode);
   const std::string words = words_of(allowed);
   if (!words.empty()) launch.environment.set("GPUSNAP_RESTORE_FORCE", words);
   // There is no replay in a reload.
@@ -245,5 +250,42 @@ int restore_command(const RestoreOptions& options) {
   log(LogLevel::kInfo, "restoring ", found.checkpoint.id);
   return become(launch, library);
 }
+
+void declare_restore(CLI::App& command, RestoreOptions& options) {
+  options.command = "restore";
+  command.add_option("--id", options.id,
+                     "checkpoint: JOB@EPOCH, JOB@latest (default: newest complete one of the "
+                     "program's job)");
+  command.add_flag("--or-start", options.or_start,
+                   "start afresh where there is no complete checkpoint");
+  add_setting_option(command, "GPUSNAP_RESTORE_MODE", options);
+  AllowedDifferences& allowed = options.allowed;
+  command.add_flag("--force-program", allowed.program,
+                   "restore although the program's file is another one");
+  command.add_flag("--force-arguments", allowed.arguments,
+                   "restore although the arguments are others");
+  command.add_flag("--force-inputs", allowed.inputs,
+                   "restore although files have changed that the program had read");
+  command.add_flag("--force-device", allowed.device,
+                   "restore although the device is of another model");
+  command.add_flag("--force-devices", allowed.devices,
+                   "restore although there are fewer devices than the program used");
+  command.add_flag("--force-data", allowed.data,
+                   "restore although the program gives other data to the device than it did");
+  add_launch_options(command, options);
+  end_help(command,
+           "Give the program and the options as to 'gpusnap run'.\n\n"
+           "Examples:\n"
+           "  gpusnap restore -- ./solver big.cfg\n"
+           "  gpusnap restore -- mpirun -n 4 ./solver big.cfg\n"
+           "  gpusnap restore --id wave@12 --or-start -- ./solver big.cfg\n\n");
+}
+
+}  // namespace
+
+const Command kRestoreCommand{
+    "restore", "start a program again and go on from its last checkpoint",
+    [](CLI::App& command) { return starting_action_of(command, declare_restore, restore_command); },
+    true};
 
 }  // namespace gpusnap

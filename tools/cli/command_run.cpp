@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
 #include <algorithm>
@@ -5,10 +6,12 @@
 
 #include "interpose/services/log.h"
 #include "tiers/store.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/node.h"
+#include "tools/cli/setting_options.h"
 
 namespace gpusnap {
 namespace {
@@ -80,5 +83,33 @@ int run_command(const LaunchOptions& options) {
   log(LogLevel::kWarn, objection.line, "; it runs without checkpoints");
   return become(launch, objection.preload ? library_to_preload() : "");
 }
+
+namespace {
+
+constexpr const char* kRunNotes =
+    "Each option stands for the GPUSNAP_ variable of its name (--store: GPUSNAP_PFS). Address\n"
+    "randomisation is turned off for the program, and PYTHONHASHSEED=0 is set where it is unset:\n"
+    "a program that repeats itself can be restored. What stands in the way of checkpoints is said\n"
+    "in one line and the program runs without them; with --strict it does not start.\n"
+    "\n"
+    "Where PROGRAM is mpirun, mpiexec, prun or srun, this is done to each process that it starts,\n"
+    "on whatever node, and not to itself. Other launchers can start gpusnap instead:\n"
+    "jsrun -n 4 gpusnap run -- ./solver\n";
+
+void declare_run(CLI::App& command, LaunchOptions& options) {
+  options.command = "run";
+  add_launch_options(command, options);
+  end_help(command, std::string(kRunNotes) +
+                        "\nExamples:\n"
+                        "  gpusnap run -- ./solver big.cfg\n"
+                        "  gpusnap run -- mpirun -n 4 ./solver big.cfg\n"
+                        "  gpusnap run --every 30s --store /scratch/$USER -- python3 train.py\n\n");
+}
+
+}  // namespace
+
+const Command kRunCommand{
+    "run", "run a program and take checkpoints of it",
+    [](CLI::App& command) { return starting_action_of(command, declare_run, run_command); }, true};
 
 }  // namespace gpusnap

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "interpose/services/program.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/interval_text.h"
 #include "tools/cli/range_text.h"
@@ -15,6 +17,13 @@
 
 namespace gpusnap {
 namespace {
+
+struct ShowOptions {
+  std::string store;  // empty: as the environment says
+  std::string id;
+  bool json = false;
+  bool extents = false;
+};
 
 // How much of each range is in this manifest's own extents.
 std::vector<uint64_t> own_bytes_by_range(const Manifest& rank) {
@@ -377,12 +386,10 @@ std::string as_json(const CheckpointInfo& checkpoint, bool extents) {
   return json.end_object().text() + "\n";
 }
 
-}  // namespace
-
-int show_command(const StoreOptions& options) {
+int show_command(const ShowOptions& options) {
   const Result<std::unique_ptr<Store>> store = open_store(options.store);
   if (!store.ok()) return fail(store.status());
-  const Result<CheckpointInfo> checkpoint = store.value()->find(options.what);
+  const Result<CheckpointInfo> checkpoint = store.value()->find(options.id);
   if (!checkpoint.ok()) return fail(checkpoint.status());
   if (options.json) {
     fmt::print("{}", as_json(checkpoint.value(), options.extents));
@@ -391,5 +398,25 @@ int show_command(const StoreOptions& options) {
   }
   return checkpoint.value().state == CheckpointState::kDamaged ? kExitDamaged : kExitOk;
 }
+
+void declare_show(CLI::App& command, ShowOptions& options) {
+  command.add_option("ID", options.id, "JOB@EPOCH, JOB@latest or JOB")->required();
+  CLI::Option* const json = command.add_flag("--json", options.json, "as one JSON object");
+  command.add_flag("--extents", options.extents, "with the place of every extent in the segments")
+      ->needs(json);
+  add_store(command, options.store);
+  end_help(command,
+           "stall: how long the program waited. 'at the cut': until the device had run empty and "
+           "the\nprogram went on (all of the copying, where it blocks); 'in calls': the host, for "
+           "buffers or\nfor the end; 'in frees': the host, for copies of what goes; 'in streams': "
+           "all waits of\nstreams, by the device's clock.\n\n"
+           "Example:\n  gpusnap show wave@12\n\n");
+}
+
+}  // namespace
+
+const Command kShowCommand{"show", "show what a checkpoint holds", [](CLI::App& command) {
+                             return action_of(command, declare_show, show_command);
+                           }};
 
 }  // namespace gpusnap

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "interpose/services/log.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/progress_bar.h"
 #include "tools/cli/store_access.h"
@@ -11,6 +13,12 @@
 
 namespace gpusnap {
 namespace {
+
+struct VerifyOptions {
+  std::string store;  // empty: as the environment says
+  std::string id;
+  bool all = false;
+};
 
 int verify_one(Store& store, const CheckpointInfo& checkpoint, VerifyRound& round) {
   const auto begin = std::chrono::steady_clock::now();
@@ -55,16 +63,31 @@ int verify_all(Store& store) {
   return exit_code;
 }
 
-}  // namespace
-
-int verify_command(const StoreOptions& options) {
+int verify_command(const VerifyOptions& options) {
   const Result<std::unique_ptr<Store>> store = open_store(options.store);
   if (!store.ok()) return fail(store.status());
   if (options.all) return verify_all(*store.value());
-  const Result<CheckpointInfo> checkpoint = store.value()->find(options.what);
+  const Result<CheckpointInfo> checkpoint = store.value()->find(options.id);
   if (!checkpoint.ok()) return fail(checkpoint.status());
   VerifyRound round;
   return verify_one(*store.value(), checkpoint.value(), round);
 }
+
+void declare_verify(CLI::App& command, VerifyOptions& options) {
+  CLI::Option* const id = command.add_option("ID", options.id, "JOB@EPOCH, JOB@latest or JOB");
+  command.add_flag("--all", options.all, "all checkpoints of the store")->excludes(id);
+  add_store(command, options.store);
+  command.callback([&options] {
+    if (options.all || !options.id.empty()) return;
+    throw CLI::ValidationError("which checkpoint? give its ID or --all");
+  });
+  end_help(command, "Examples:\n  gpusnap verify wave@12\n  gpusnap verify --all\n\n");
+}
+
+}  // namespace
+
+const Command kVerifyCommand{
+    "verify", "read every byte of checkpoints and compare checksums",
+    [](CLI::App& command) { return action_of(command, declare_verify, verify_command); }};
 
 }  // namespace gpusnap

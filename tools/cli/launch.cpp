@@ -48,7 +48,6 @@ std::string folder_from_here(const std::string& folder) {
 
 void read_settings(const LaunchOptions& options, const char* consequence, Launch& launch) {
   for (const auto& [name, value] : options.settings) launch.environment.set(name, value);
-  if (options.strict) launch.environment.set("GPUSNAP_STRICT", "1");
   const ParsedSettings parsed = parse_settings(launch.environment.pointers().data());
   launch.settings = parsed.settings;
   launch.settings_ok = parsed.errors.empty();

@@ -3,15 +3,25 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "interpose/services/settings.h"
-#include "tools/cli/commands.h"
 #include "tools/cli/environment.h"
 #include "tools/cli/launcher.h"
 #include "tools/cli/program_file.h"
 
 namespace gpusnap {
+
+// A setting given as an option: the variable that says the same, and the value.
+using SettingOption = std::pair<std::string, std::string>;
+
+struct LaunchOptions {
+  const char* command = nullptr;  // "run" or "restore": for lines
+  std::vector<SettingOption> settings;
+  bool sim = false;
+  std::vector<std::string> program;  // with its arguments
+};
 
 // Where the library and the software GPU are: beside this tool, as built, installed or carried.
 // Empty, with a line, where they are not there or cannot be used.
@@ -40,6 +50,9 @@ struct Launch {
   std::string path;                  // of the command, to exec
   std::string simcuda;               // folder of the software GPU; empty: it is not wanted
 };
+
+// Runs the program as `gpusnap run` does; command_run.cpp.
+int run_command(const LaunchOptions& options);
 
 // Reads the settings and finds the program. Says what is wrong with a setting and what comes of it
 // (`consequence`). An exit code where the program cannot be started at all, or must not be

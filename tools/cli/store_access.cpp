@@ -1,27 +1,25 @@
 #include "tools/cli/store_access.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdlib>
 
 #include "interpose/services/log.h"
+#include "interpose/services/settings.h"
 
 namespace gpusnap {
 
 Result<std::unique_ptr<Store>> open_store(const std::string& option, bool create) {
-  const char* const variable = std::getenv("GPUSNAP_PFS");
-  std::string folder = option;
-  if (folder.empty()) folder = variable != nullptr && *variable != '\0' ? variable : "./gpusnap";
+  const std::string folder = option.empty() ? parse_settings(environ).settings.pfs : option;
   return Store::open(posix_file_system(), folder, create);
 }
 
 IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after) {
+  constexpr uint64_t kMost = 1000;
   IdlePrune prune;
-  prune.keep = keep;
-  if (keep == 0) {
-    const char* const variable = std::getenv("GPUSNAP_KEEP");
-    const long set = variable != nullptr ? std::strtol(variable, nullptr, 10) : 0;
-    prune.keep = set > 0 ? static_cast<uint32_t>(std::min(set, 1000L)) : 2;
-  }
+  prune.keep = keep != 0
+                   ? keep
+                   : static_cast<uint32_t>(std::min(parse_settings(environ).settings.keep, kMost));
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   prune.left_since_unix_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(now - left_after).count();

@@ -13,6 +13,8 @@ namespace gpusnap {
 
 // As the option or GPUSNAP_PFS says, else ./gpusnap. `create`: the folder, where it is not there.
 Result<std::unique_ptr<Store>> open_store(const std::string& option, bool create = false);
+// How long nobody has written to a file that a dead run has left over.
+inline constexpr std::chrono::hours kLeftAfter{1};
 // Returns the request of `gpusnap prune`. `keep`: 0 for what GPUSNAP_KEEP says.
 IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after);
 // As Store::find(), of one that can be read: it is complete.

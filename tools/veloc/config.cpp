@@ -10,6 +10,7 @@
 #include <map>
 #include <sstream>
 
+#include "interpose/services/setting_values.h"
 #include "interpose/services/settings.h"
 
 namespace gpusnap::veloc {

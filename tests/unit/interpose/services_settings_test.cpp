@@ -5,6 +5,9 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "interpose/services/nearest_name.h"
+#include "interpose/services/setting_values.h"
+
 namespace gpusnap {
 namespace {
 
@@ -62,6 +65,20 @@ TEST(Settings, HaveTheDocumentedDefaults) {
     EXPECT_FALSE(settings.strict);
     EXPECT_EQ(words_of(settings.allowed), "");
   }
+}
+
+// settings.table says them as a user would write them.
+TEST(Settings, HaveTheDefaultsOfTheTable) {
+  constexpr const char* kDefaults[] = {
+#include "interpose/services/settings_defaults.inc"
+  };
+  EXPECT_GT(std::size(kDefaults), 20U);
+  for (const char* each : kDefaults) {
+    const ParsedSettings parsed = parse({each});
+    EXPECT_TRUE(parsed.errors.empty() && parsed.warnings.empty()) << each;
+    EXPECT_EQ(parsed.settings, parse({}).settings) << each;
+  }
+  EXPECT_FALSE(parse({"GPUSNAP_ZONE=4K"}).settings == parse({}).settings);
 }
 
 TEST(Settings, RanksWithBackendsOfTheirOwnShareTheNodesMemory) {
@@ -228,6 +245,7 @@ TEST(Settings, ReadHowToCompress) {
   const Settings set = parse({"GPUSNAP_COMPRESS=7", "GPUSNAP_COMPRESS_WORKERS=8"}).settings;
   EXPECT_EQ(set.compress, (CompressionSetting{Mode::kLevel, 7}));
   EXPECT_EQ(set.compress_workers, 8U);
+  EXPECT_EQ(set.compress_workers, kMostCompressWorkers);
   for (const char* wrong : {"GPUSNAP_COMPRESS=20", "GPUSNAP_COMPRESS=0", "GPUSNAP_COMPRESS=fast",
                             "GPUSNAP_COMPRESS=3:100K", "GPUSNAP_COMPRESS=off:1M",
                             "GPUSNAP_COMPRESS_WORKERS=0", "GPUSNAP_COMPRESS_WORKERS=9"}) {
@@ -339,6 +357,16 @@ TEST(Settings, SuggestTheNameThatWasMeant) {
             "GPUSNAP_EVRY: no such setting, passed over; did you mean GPUSNAP_EVERY?");
   EXPECT_EQ(parse({"GPUSNAP_SOMETHING_ELSE=1"}).warnings.at(0),
             "GPUSNAP_SOMETHING_ELSE: no such setting, passed over");
+}
+
+TEST(NearestName, IsTheOneThatWasMeant) {
+  constexpr std::string_view kNames[] = {"run", "list", "restore"};
+  EXPECT_EQ(nearest_name("lst", kNames), "list");
+  EXPECT_EQ(nearest_name("lits", kNames), "list");
+  EXPECT_EQ(nearest_name("restart", kNames), "restore");
+  EXPECT_EQ(nearest_name("foo", kNames), "");
+  EXPECT_EQ(nearest_name("", kNames), "");
+  EXPECT_EQ(nearest_name(std::string(1000, 'r'), kNames), "");
 }
 
 TEST(Settings, TakeAnEmptyValueAsNotSetAndTheFirstOfTwo) {

@@ -31,7 +31,7 @@ class Generate(unittest.TestCase):
         (self.folder / 'table').write_text(table)
         (self.folder / 'abi.h').write_text(ABI)
         (self.folder / 'exports').write_text('# what else there is\nMPI_Init\n')
-        outputs = [self.folder / name for name in ('ids.h', 'objects.h', 'source.cpp', 'map')]
+        outputs = [self.folder / name for name in ('ids.h', 'objects.h', 'source.cpp', 'map', 'handlers.h')]
         done = subprocess.run([sys.executable, GENERATOR, self.folder / 'table',
                                self.folder / 'abi.h', self.folder / 'exports', *outputs],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -40,7 +40,7 @@ class Generate(unittest.TestCase):
         return [output.read_text() for output in outputs]
 
     def test_good(self):
-        ids, _, source, script = self.generate(GOOD)
+        ids, _, source, script, _ = self.generate(GOOD)
         self.assertIn('kHookCount = 4;', ids)
         self.assertIn('''[kHookCount] = {
     Threads::kNone,  // cuInit
@@ -55,6 +55,13 @@ class Generate(unittest.TestCase):
         self.assertIn('{"cuMemcpy", 4000, HookId::cuMemcpy, HookId::cuMemcpy_ptds}', source)
         self.assertEqual([line.strip() for line in script.splitlines() if line.strip().startswith(('cu', 'M', '#'))],
                          ['MPI_Init;', 'cuCtxSynchronize;', 'cuInit;', 'cuMemcpy;', 'cuMemcpy_ptds;'])
+
+    def test_handlers(self):
+        """A declaration for each form of a call, none where a template takes any form."""
+        handlers = self.generate(GOOD)[4]
+        self.assertEqual([line for line in handlers.splitlines() if line.startswith('CUresult')],
+                         ['CUresult copy_any(const Call<CUresult(CUdeviceptr, CUdeviceptr, size_t)>& call, '
+                          'CUdeviceptr, CUdeviceptr, size_t);  // cuMemcpy'])
 
     def test_bad(self):
         for row, complaint in {

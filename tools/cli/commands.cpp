@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/commands.h"
+
+namespace gpusnap {
+
+std::span<const Command* const> all_commands() {
+  static constexpr const Command* kCommands[] = {
+      &kRunCommand,     &kRestoreCommand,    &kRankCommand,  &kListCommand,      &kShowCommand,
+      &kExtractCommand, &kDiffCommand,       &kPruneCommand, &kVerifyCommand,    &kExplainCommand,
+      &kStatusCommand,  &kCheckpointCommand, &kWaitCommand,  &kCalibrateCommand, &kPlanCommand,
+      &kManualCommand,  &kCompletionCommand,
+  };
+  return kCommands;
+}
+
+}  // namespace gpusnap
