@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/segment_store.h"
 
 #include <algorithm>
@@ -8,109 +9,20 @@
 #include <mutex>
 #include <utility>
 
+#include "tiers/block_extents.h"
 #include "tiers/checksum.h"
 #include "tiers/compression/sample.h"
 #include "tiers/format.h"
-#include "tiers/names.h"
 #include "tiers/no_throw.h"
+#include "tiers/segment_files.h"
 
 namespace gpusnap {
-
 namespace {
-
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kLine = 64;
-constexpr uint64_t kLarge = 64 << 10;
-
-uint64_t align_up(uint64_t offset, uint64_t alignment) {
-  return (offset + alignment - 1) / alignment * alignment;
-}
-
-uint64_t alignment_of(uint64_t bytes) {
-  return bytes >= kLarge ? kPage : kLine;
-}
 
 void release(SegmentStore::Block& block, bool stored) {
   if (block.release) block.release(stored);
   block = {};
 }
-
-// The segments of one part, and who gets which bytes of them. Thread-safe.
-class Segments {
- public:
-  Segments(FileSystem& files, std::string folder, SegmentStore::Identity identity,
-           const SegmentStore::Options& options)
-      : files_(files),
-        folder_(std::move(folder)),
-        identity_(std::move(identity)),
-        most_(options.segment_bytes),
-        first_(options.first_segment) {}
-
-  Result<SegmentStore::Place> take(uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    if (open_.empty() || align_up(open_.back()->end(), alignment_of(bytes)) + bytes > most_) {
-      if (Status opened = open(); !opened.ok()) return opened;
-    }
-    return SegmentStore::Place{open_.back(), open_.back()->take(bytes)};
-  }
-
-  // Nothing is on its way any more.
-  Status finish() {
-    const std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < open_.size(); ++i) {
-      if (Status synced = open_[i]->file().sync(); !synced.ok()) return synced;
-      refs_[i].size = open_[i]->end();
-    }
-    open_.clear();
-    return {};
-  }
-
-  Status sync() {
-    std::vector<std::shared_ptr<PlacedFile>> open;
-    {
-      const std::lock_guard lock(mutex_);
-      open = open_;
-    }
-    for (const auto& file : open) {
-      if (Status synced = file->file().sync(); !synced.ok()) return synced;
-    }
-    return {};
-  }
-
-  void remove() {
-    const std::lock_guard lock(mutex_);
-    open_.clear();
-    for (const SegmentRef& ref : refs_) (void)files_.remove(folder_ + "/" + ref.file);
-    refs_.clear();
-  }
-
-  const std::vector<SegmentRef>& refs() const { return refs_; }
-
- private:
-  Status open() {
-    const auto number = first_ + static_cast<uint32_t>(open_.size());
-    const std::string name = segment_name({identity_.rank, identity_.run, number});
-    // The first block may come before anybody has made it.
-    if (Status made = files_.make_folder(folder_); !made.ok()) return made;
-    auto file = files_.create_bulk(folder_ + "/" + name, kRoomAhead);
-    if (!file.ok()) return file.status();
-    refs_.push_back({name, 0});
-    open_.push_back(std::make_shared<PlacedFile>(
-        std::move(file.value()), number,
-        SegmentHeader{identity_.epoch, identity_.rank, number, checksum(identity_.job_folder_name),
-                      checksum(identity_.run)}));
-    return {};
-  }
-
-  FileSystem& files_;
-  const std::string folder_;
-  const SegmentStore::Identity identity_;
-  const uint64_t most_;
-  const uint32_t first_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<PlacedFile>> open_;
-  std::vector<SegmentRef> refs_;
-};
 
 }  // namespace
 
@@ -118,41 +30,6 @@ uint64_t SegmentStore::StoredBlock::stored() const {
   const Extent& last = extents.back();
   if (last.form != Form::kStored) return last.block_stored;
   return last.segment_offset + last.size - offset();
-}
-
-std::vector<Extent> describe_block(std::span<const Piece> pieces, std::span<const std::byte> bytes,
-                                   Form form) {
-  std::vector<Extent> extents;
-  extents.reserve(pieces.size());
-  uint64_t within = 0;
-  for (const Piece& piece : pieces) {
-    Extent extent;
-    extent.range = piece.range;
-    extent.offset = piece.offset;
-    extent.size = piece.size;
-    extent.within = within;
-    const auto of_piece = bytes.subspan(within, piece.size);
-    if (form == Form::kStored) extent.parts.resize(Extent::parts_in(piece.offset, piece.size));
-    if (extent.parts.size() <= 1) {
-      extent.parts.clear();
-      extent.checksum = checksum(of_piece);
-    }
-    for (size_t i = 0; i < extent.parts.size(); ++i) {
-      const Extent::Part part = extent.part(i);
-      extent.parts[i] = checksum(of_piece.subspan(part.begin, part.end - part.begin));
-    }
-    extents.push_back(std::move(extent));
-    within += piece.size;
-  }
-  return extents;
-}
-
-uint64_t PlacedFile::take(uint64_t bytes) {
-  uint64_t end = end_.load(std::memory_order_relaxed);
-  for (;;) {
-    const uint64_t offset = align_up(end, alignment_of(bytes));
-    if (end_.compare_exchange_weak(end, offset + bytes, std::memory_order_acq_rel)) return offset;
-  }
 }
 
 namespace {
@@ -665,7 +542,7 @@ class Writer final : public SegmentStore {
   const Options options_;
   Compression& compression_;
   const Spawn spawn_;
-  Segments segments_;
+  SegmentFiles segments_;
 
   mutable std::mutex mutex_;
   std::condition_variable work_;     // for a worker

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way of one rank's part of a checkpoint into its segments: blocks are looked at, compressed
 // where that pays (compression/policy.h), and written, at the same time; the stages of the PCCR
 // paper (section III), collect, compress and store, overlap.
@@ -15,8 +16,6 @@
 // Memory: `writes` buffers of a block each, and a compressor for each worker (compression/codec.h).
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +29,7 @@
 #include "tiers/format.h"
 #include "tiers/manifest.h"
 #include "tiers/piece.h"
+#include "tiers/placed_file.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
 #include "tiers/store_rate.h"
@@ -44,46 +44,6 @@ struct Compression {
   StoreRate rate;
   Clock& clock;
 };
-
-// A file in a segment's form while it is written: a segment, or a chunk on a local tier.
-// Thread-safe.
-class PlacedFile {
- public:
-  // Without a file, which could not be made, it has failed.
-  PlacedFile(std::unique_ptr<BulkFile> file, uint32_t number, const SegmentHeader& header)
-      : file_(std::move(file)), number_(number), header_(encode_segment_header(header)) {}
-
-  BulkFile& file() { return *file_; }
-  uint32_t number() const { return number_; }                            // of its name
-  uint64_t end() const { return end_.load(std::memory_order_acquire); }  // of what was taken
-  // A place for so many bytes that nobody else has.
-  uint64_t take(uint64_t bytes);
-
-  std::span<const std::byte> header() const { return header_; }
-  // True once: whoever gets it writes the header.
-  bool begin_header() { return !header_begun_.exchange(true); }
-  void header_written() { header_written_.store(true, std::memory_order_release); }
-  bool has_header() const { return header_written_.load(std::memory_order_acquire); }
-
-  // It takes nothing more. True the first time.
-  bool fail() { return !failed_.exchange(true); }
-  bool has_failed() const { return file_ == nullptr || failed_.load(std::memory_order_acquire); }
-
- private:
-  const std::unique_ptr<BulkFile> file_;
-  const uint32_t number_;
-  const std::array<std::byte, kSegmentHeaderBytes> header_;
-  std::atomic<uint64_t> end_{kSegmentHeaderBytes};
-  std::atomic<bool> header_begun_{false};
-  std::atomic<bool> header_written_{false};
-  std::atomic<bool> failed_{false};
-};
-
-// The extents of a block, all but where they lie in a file. Bytes that are stored as they are can
-// be read in parts: an increment that replaces some of them spares a restore the reading of these.
-// A compressed block is read as a whole. `pieces`: of `bytes`, one after the other.
-std::vector<Extent> describe_block(std::span<const Piece> pieces, std::span<const std::byte> bytes,
-                                   Form form);
 
 class SegmentStore {
  public:

@@ -156,7 +156,7 @@ def reading(setting):
         return 'read_word<bool>(value, {%s})' % ', '.join(
             '{%s, false}' % quoted(word) for word, _ in setting.words)
     return 'read_word(value, {%s}, &%s)' % (
-        ', '.join('Word{%s, %s}' % (quoted(word), value) for word, value in setting.words), member)
+        ', '.join('{%s, %s}' % (quoted(word), value) for word, value in setting.words), member)
 
 
 def rows(settings):

@@ -92,10 +92,10 @@ std::string read_size(std::string_view value, uint64_t least, uint64_t most, uin
 }
 
 std::string read_power(std::string_view value, uint64_t least, uint64_t most,
-                       std::string_view range, uint64_t& into) {
+                       std::string_view range_text, uint64_t& into) {
   uint64_t bytes = 0;
   if (!parse_size(value, bytes) || bytes < least || bytes > most || (bytes & (bytes - 1)) != 0) {
-    return "not a power of two from " + std::string(range);
+    return "not a power of two from " + std::string(range_text);
   }
   into = bytes;
   return {};

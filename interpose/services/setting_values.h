@@ -29,9 +29,9 @@ bool parse_duration(std::string_view text, std::chrono::nanoseconds& time);
 // Empty when ok, else what is wrong, as all readers below.
 std::string read_text(std::string_view value, std::string& into);
 std::string read_size(std::string_view value, uint64_t least, uint64_t most, uint64_t& into);
-// `range` describes what would be right: "4K to 2M, such as 64K".
+// `range_text` describes what would be right: "4K to 2M, such as 64K".
 std::string read_power(std::string_view value, uint64_t least, uint64_t most,
-                       std::string_view range, uint64_t& into);
+                       std::string_view range_text, uint64_t& into);
 // `least_text`: the same as a user would write it.
 std::string read_duration(std::string_view value, std::chrono::nanoseconds least,
                           std::string_view least_text, std::chrono::nanoseconds& into);
@@ -56,7 +56,8 @@ struct Word {
 
 // One of `words`; a null `into` only checks it.
 template <class Value>
-std::string read_word(std::string_view value, std::initializer_list<Word<Value>> words,
+std::string read_word(std::string_view value,
+                      std::initializer_list<Word<std::type_identity_t<Value>>> words,
                       Value* into = nullptr) {
   std::string right = "not ";
   for (const Word<Value>& each : words) {

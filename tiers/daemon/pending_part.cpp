@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tiers/daemon/pending_part.h"
+#include "tiers/block_extents.h"
 
 #include <algorithm>
 #include <atomic>

@@ -12,8 +12,8 @@ namespace gpusnap {
 // All that both commands have: those of settings, and --sim.
 void add_launch_options(CLI::App& command, LaunchOptions& options);
 
-// The option of `variable`, which belongs to one command alone. Errors in its value are
-// reported when it is read.
+// The option of `variable`, which belongs to one command alone. A wrong value is refused when it is
+// read.
 void add_setting_option(CLI::App& command, std::string_view variable, LaunchOptions& options);
 
 }  // namespace gpusnap

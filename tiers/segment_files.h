@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of one part's segments.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tiers/file_system.h"
+#include "tiers/manifest.h"
+#include "tiers/segment_store.h"
+#include "tiers/status.h"
+
+namespace gpusnap {
+
+// The segments of one part, and who gets which bytes of them. Thread-safe.
+class SegmentFiles {
+ public:
+  SegmentFiles(FileSystem& files, std::string folder, SegmentStore::Identity identity,
+               const SegmentStore::Options& options)
+      : files_(files),
+        folder_(std::move(folder)),
+        identity_(std::move(identity)),
+        most_(options.segment_bytes),
+        first_(options.first_segment) {}
+
+  Result<SegmentStore::Place> take(uint64_t bytes);
+
+  // Makes all durable. Nothing is on its way any more.
+  Status finish();
+
+  Status sync();
+
+  void remove();
+
+  const std::vector<SegmentRef>& refs() const { return refs_; }
+
+ private:
+  Status open();
+
+  FileSystem& files_;
+  const std::string folder_;
+  const SegmentStore::Identity identity_;
+  const uint64_t most_;
+  const uint32_t first_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<PlacedFile>> open_;
+  std::vector<SegmentRef> refs_;
+};
+
+}  // namespace gpusnap
