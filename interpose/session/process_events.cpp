@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens to the process as a whole: it begins to use CUDA, forks, gets functions that are not
+// Events of the process as a whole: it begins to use CUDA, forks, gets functions that are not
 // hooked, or ends (hook/activation.h).
 
 #include "interpose/hook/activation.h"
@@ -19,7 +19,7 @@ bool session_start(const Guard&) {
   stop_noting_opened();
   nondeterminism::stop_noting();
   // Other ranks may share memory with it, by handles that the driver does not know.
-  return mpi::ranks().ranks > 1 && Session::shared_memory_of_process() != nullptr;
+  return mpi::ranks().ranks > 1 && SharedMemory::of_process() != nullptr;
 }
 
 void session_abandon_after_fork() {
