@@ -15,7 +15,7 @@ class AllocationIdentities {
  public:
   // `own_address`: as CallSites has it.
   explicit AllocationIdentities(const void* own_address) : sites_(own_address) {}
-  // Of the allocation that the calling thread is making.
+  // The identity of the allocation that the calling thread is making.
   Identity next() {
     Identity identity;
     identity.call_site = sites_.here();
