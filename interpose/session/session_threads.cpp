@@ -9,7 +9,6 @@
 
 #include "interpose/cuda/hooks_generated_ids.h"
 #include "interpose/mpi/cut_barriers.h"
-#include "interpose/mpi/state.h"
 #include "interpose/replay/replay_output.h"
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
