@@ -27,9 +27,9 @@ void add_shape(CallKey& key, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 }
 
 // False: it cannot be followed, and that has been said.
-bool is_followed(Session& session, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+bool is_followed(HookedCall& hooked, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   const std::string why_not = Arrays::not_followed(shape);
-  if (!why_not.empty()) session.refuse(why_not);
+  if (!why_not.empty()) hooked.refuse(why_not);
   return why_not.empty();
 }
 
@@ -37,15 +37,14 @@ template <class F, class Wanted>
 CUresult make_array(const Call<F>& call, CUarray* out, const Wanted* wanted) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, wanted);
-  Session& session = hooked.session();
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   if (wanted != nullptr) shape = shape_of(*wanted);
   add_shape(hooked.key, shape);
   const CUresult result = hooked.record_or_repeat_in_order(
-      [&] { return with_room(session, [&] { return call.real(out, wanted); }); });
-  if (result == CUDA_SUCCESS && is_followed(session, shape)) {
-    session.note_context();
-    session.model().arrays.add(*out, shape, session.model().contexts.current());
+      [&] { return with_room(hooked.room(), [&] { return call.real(out, wanted); }); });
+  if (result == CUDA_SUCCESS && is_followed(hooked, shape)) {
+    hooked.contexts().note_current();
+    hooked.model().arrays.add(*out, shape, hooked.model().contexts.current());
     if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(hooked, *out);
   }
   return result;
@@ -72,19 +71,18 @@ CUresult make_object(const Call<F>& call, unsigned long long* out,
                      const CUDA_RESOURCE_DESC* resource, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, resource, args...);
-  Session& session = hooked.session();
   if (resource != nullptr) {
     hooked.check(resource->resType);
     if (resource->resType == CU_RESOURCE_TYPE_ARRAY) {
-      hooked.key.add(session.model().arrays.known(resource->res.array.hArray));
+      hooked.key.add(hooked.model().arrays.known(resource->res.array.hArray));
     } else if (resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
-      hooked.key.add(session.model().arrays.known(resource->res.mipmap.hMipmappedArray));
+      hooked.key.add(hooked.model().arrays.known(resource->res.mipmap.hMipmappedArray));
     } else {
-      hooked.key.add(session.model().known(resource->res.linear.devPtr));
+      hooked.key.add(hooked.model().known(resource->res.linear.devPtr));
     }
   }
   auto real = [&] { return call.real(out, resource, args...); };
-  session.model().arrays.note_object();
+  hooked.model().arrays.note_object();
   if (!hooked.replaying()) {
     const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
@@ -121,16 +119,15 @@ CUresult array_create(const Call<decltype(cuMipmappedArrayCreate)>& call, CUmipm
                       const CUDA_ARRAY3D_DESCRIPTOR* wanted, unsigned levels) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, wanted, levels);
-  Session& session = hooked.session();
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   if (wanted != nullptr) shape = *wanted;
   add_shape(hooked.key, shape);
   hooked.check(levels);
   const CUresult result = hooked.record_or_repeat_in_order(
-      [&] { return with_room(session, [&] { return call.real(out, wanted, levels); }); });
-  if (result == CUDA_SUCCESS && is_followed(session, shape)) {
-    session.note_context();
-    session.model().arrays.add(*out, shape, levels, session.model().contexts.current());
+      [&] { return with_room(hooked.room(), [&] { return call.real(out, wanted, levels); }); });
+  if (result == CUDA_SUCCESS && is_followed(hooked, shape)) {
+    hooked.contexts().note_current();
+    hooked.model().arrays.add(*out, shape, levels, hooked.model().contexts.current());
     if ((shape.Flags & CUDA_ARRAY3D_SPARSE) != 0) note_sparse(hooked, *out);
   }
   return result;

@@ -22,16 +22,15 @@ void add_block(WriteSet& writes, const HostBlock& block) {
 template <class ForEach, class Real>
 CUresult follow_batch(HookedCall& hooked, CUstream stream, size_t* failed, bool array,
                       ForEach&& for_each, Real&& real) {
-  Session& session = hooked.session();
   const CUstream on = hooked.stream(stream);
   const bool captured = hooked.captured(), asked = hooked.asks_writes();
   bool shared = false, pageable = false;
   uint64_t hash = 0;
   for_each([&](const HostBlock& to, uint64_t from) {
     const auto address = reinterpret_cast<uint64_t>(to.start);
-    mix(hash, {session.model().known(address), session.model().known(from), to.width, to.height,
-               to.depth});
-    const Side side = side_of(session, address);
+    mix(hash,
+        {hooked.model().known(address), hooked.model().known(from), to.width, to.height, to.depth});
+    const Side side = side_of(hooked.model(), address);
     shared = shared || side == Side::kShared;
     pageable = pageable || side == Side::kHost;
     if (asked) add_block(hooked.writes, to);
@@ -44,15 +43,15 @@ CUresult follow_batch(HookedCall& hooked, CUstream stream, size_t* failed, bool 
     return recorded;
   }
   const bool followed = !array && !pageable;
-  HostWrite* const write = followed && shared ? session.begin_host_write(on) : nullptr;
+  HostWrite* const write = followed && shared ? hooked.host_updates().begin_write(on) : nullptr;
   const CUresult result = hooked.call_driver([&] {
     const CUresult given = real();
-    if (write != nullptr) write->mark(session.driver(), given, on);
+    if (write != nullptr) write->mark(hooked.driver(), given, on);
     return given;
   });
   if (result == CUDA_SUCCESS && !followed) {
-    session.refuse(std::string(name_of(hooked.hook())) +
-                   (array ? " of an array" : " into pageable memory"));
+    hooked.refuse(std::string(name_of(hooked.hook())) +
+                  (array ? " of an array" : " into pageable memory"));
   } else if (result != CUDA_SUCCESS && failed != nullptr) {
     hooked.record_answer(result, failed, sizeof *failed);
   } else {
@@ -62,9 +61,9 @@ CUresult follow_batch(HookedCall& hooked, CUstream stream, size_t* failed, bool 
   for_each([&](const HostBlock& to, uint64_t) {
     WriteSet one;
     add_block(one, to);
-    session.device_may_write(one, write);
+    hooked.host_updates().may_write(one, write);
   });
-  session.end_host_write(write);
+  hooked.host_updates().end_write(write);
   return result;
 }
 

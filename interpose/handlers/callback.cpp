@@ -10,24 +10,23 @@ namespace {
 // `real(HostCallback*)` makes the call with what is to run in the place of the function.
 template <class Real>
 CUresult follow_function(HookedCall& hooked, const HostFunction& function, Real&& real) {
-  Session& session = hooked.session();
   if (hooked.replaying()) {
     const CUresult recorded = hooked.match_next_entry();
-    if (recorded == CUDA_SUCCESS) session.host_callbacks().remember(function);
+    if (recorded == CUDA_SUCCESS) hooked.host_callbacks().remember(function);
     return recorded;
   }
   auto callback = std::make_unique<HostCallback>();
-  callback->callbacks = &session.host_callbacks();
+  callback->callbacks = &hooked.host_callbacks();
   callback->function = function;
   // From the call on it is the driver's thread's, which waits until the call has been journaled.
   const CUresult result = hooked.call_driver([&] { return real(callback.get()); });
   // Changes that the host has made by now cannot be in doubt when the function begins.
-  if (session.host_function_runs()) {
+  if (hooked.host_updates().function_runs()) {
     hooked.record(result);
   } else {
     hooked.record_visible(result, false, nullptr);
   }
-  if (result == CUDA_SUCCESS) session.host_callbacks().launched(*callback.release());
+  if (result == CUDA_SUCCESS) hooked.host_callbacks().launched(*callback.release());
   return result;
 }
 }  // namespace

@@ -18,15 +18,14 @@ namespace {
 // The __managed__ variables of what is used for the first time: the host sees them from now on, so
 // other threads that come to use it wait until they are known.
 void note_managed(HookedCall& hooked) {
-  Session& session = hooked.session();
-  Modules& modules = session.model().modules;
+  Modules& modules = hooked.model().modules;
   while (modules.looks_for_managed()) {
     (void)hooked.unlocked([] { return sched_yield() == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; });
   }
   std::vector<Modules::Managed> wanted = modules.begin_managed();
   if (wanted.empty()) return;
-  session.note_context();
-  const auto context = reinterpret_cast<uint64_t>(session.model().contexts.current());
+  hooked.contexts().note_current();
+  const auto context = reinterpret_cast<uint64_t>(hooked.model().contexts.current());
   (void)hooked.unlocked([&] {
     for (Modules::Managed& one : wanted) modules.find_managed(one);
     return CUDA_SUCCESS;
@@ -40,27 +39,27 @@ void note_managed(HookedCall& hooked) {
     range.context = context;
     range.module = one.number;
     range.name = one.variable.name;
-    if (one.address != 0 && session.model().memory.insert(std::move(range))) {
-      session.model().host_memory.add(one.address, one.size);
+    if (one.address != 0 && hooked.model().memory.insert(std::move(range))) {
+      hooked.model().host_memory.add(one.address, one.size);
     }
   }
 }
 
 // They go with their module. Before that: other threads must not look at them any more. Whether
 // there were any.
-bool end_managed(Session& session, uint64_t number) {
+bool end_managed(HookedCall& hooked, uint64_t number) {
   std::vector<uint64_t> gone;
-  for (const auto& [address, range] : session.model().memory.ranges()) {
+  for (const auto& [address, range] : hooked.model().memory.ranges()) {
     const bool managed = range.kind == MemoryKind::kManaged && range.is_variable();
     if (managed && range.module == number) gone.push_back(address);
   }
-  for (const uint64_t address : gone) erase_range(session, address);
+  for (const uint64_t address : gone) erase_range(hooked, address);
   return !gone.empty();
 }
 
 // They are there still, and not followed any more.
-void refuse_managed(Session& session) {
-  session.refuse("a module with __managed__ variables that the driver did not unload");
+void refuse_managed(HookedCall& hooked) {
+  hooked.refuse("a module with __managed__ variables that the driver did not unload");
 }
 
 // Empty where it cannot be read; the driver then says why.
@@ -102,9 +101,8 @@ CUresult load_module(const Call<F>& call, const Image& image, HookedCall& hooked
   hooked.key.add(image.hash);
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(out, args...); });
   if (result == CUDA_SUCCESS) {
-    Session& session = hooked.session();
-    session.note_context();
-    session.model().modules.add_module(*out, session.model().contexts.current(), image.contents);
+    hooked.contexts().note_current();
+    hooked.model().modules.add_module(*out, hooked.model().contexts.current(), image.contents);
     note_managed(hooked);
   }
   return result;
@@ -153,9 +151,9 @@ CUresult module_unload(const Call<CUresult(CUmodule)>& call, CUmodule module) {
   if (hooked.passthrough()) return call.real(module);
   if (hooked.asks_writes()) add_globals(hooked, module);
   hooked.before_write();
-  const bool managed = end_managed(hooked.session(), hooked.model().modules.number_of(module));
+  const bool managed = end_managed(hooked, hooked.model().modules.number_of(module));
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(module); });
-  if (result != CUDA_SUCCESS && managed) refuse_managed(hooked.session());
+  if (result != CUDA_SUCCESS && managed) refuse_managed(hooked);
   if (result == CUDA_SUCCESS) {
     hooked.model().modules.remove_module(module, hooked.model().memory);
   }
@@ -180,20 +178,20 @@ CUresult module_get_function(const Call<CUresult(CUfunction*, CUmodule, const ch
 namespace {
 // The variable is state from now on, and a place that copies may name.
 template <class Handle>
-void note_global(Session& session, Handle module, const CUdeviceptr* address, const size_t* bytes,
+void note_global(HookedCall& hooked, Handle module, const CUdeviceptr* address, const size_t* bytes,
                  const char* name) {
   if (address == nullptr || bytes == nullptr || *bytes == 0) return;
-  session.note_context();
+  hooked.contexts().note_current();
   MemoryRange range;
   range.address = *address;
   range.size = *bytes;
   range.kind = MemoryKind::kGlobal;
-  range.context = reinterpret_cast<uint64_t>(session.model().contexts.current());
-  range.identity.ordinal = session.model().contexts.number_of(session.model().contexts.current());
-  range.module = session.model().modules.number_of(module);
+  range.context = reinterpret_cast<uint64_t>(hooked.model().contexts.current());
+  range.identity.ordinal = hooked.model().contexts.number_of(hooked.model().contexts.current());
+  range.module = hooked.model().modules.number_of(module);
   range.name = name;
-  if (session.model().memory.at(range.address) == nullptr)
-    session.model().memory.insert(std::move(range));
+  if (hooked.model().memory.at(range.address) == nullptr)
+    hooked.model().memory.insert(std::move(range));
 }
 
 template <class F, class Handle>
@@ -212,7 +210,7 @@ CUresult get_global(const Call<F>& call, HookedCall& hooked, CUdeviceptr* addres
     hooked.model().modules.use_library(module);
     note_managed(hooked);
   }
-  note_global(hooked.session(), module, address, bytes, name);
+  note_global(hooked, module, address, bytes, name);
   return result;
 }
 }  // namespace
@@ -269,9 +267,9 @@ CUresult library_unload(const Call<CUresult(CUlibrary)>& call, CUlibrary library
   if (hooked.passthrough()) return call.real(library);
   if (hooked.asks_writes()) add_globals(hooked, library);
   hooked.before_write();
-  const bool managed = end_managed(hooked.session(), hooked.model().modules.number_of(library));
+  const bool managed = end_managed(hooked, hooked.model().modules.number_of(library));
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(library); });
-  if (result != CUDA_SUCCESS && managed) refuse_managed(hooked.session());
+  if (result != CUDA_SUCCESS && managed) refuse_managed(hooked);
   if (result == CUDA_SUCCESS) {
     hooked.model().modules.remove_library(library, hooked.model().memory);
   }
@@ -416,7 +414,7 @@ CUresult enumerate_code(const Call<decltype(cuModuleEnumerateFunctions)>& call,
   HookedCall hooked(call);
   if (hooked.passthrough()) return real();
   Modules& modules = hooked.model().modules;
-  const Driver& driver = hooked.session().driver();
+  const Driver& driver = hooked.driver();
   const uint64_t number = modules.number_of(module);
   hooked.key.add(number, capacity);
   return list_kernels(hooked, functions, capacity, module, driver.cuModuleGetFunctionCount,
@@ -431,7 +429,7 @@ CUresult enumerate_code(const Call<decltype(cuLibraryEnumerateKernels)>& call, C
   HookedCall hooked(call);
   if (hooked.passthrough()) return real();
   Modules& modules = hooked.model().modules;
-  const Driver& driver = hooked.session().driver();
+  const Driver& driver = hooked.driver();
   const uint64_t number = modules.number_of(library);
   hooked.key.add(number, capacity);
   const CUresult result =

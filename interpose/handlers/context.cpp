@@ -20,13 +20,13 @@ CUresult context(const Call<CUresult(CUdevice)>& call, CUdevice device) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(device);
   hooked.check(device);
-  const ArenaPinning::Pause pause(hooked.session().pinning());
+  const ArenaPinning::Pause pause(&hooked.pinning());
   const CUresult result = hooked.record_or_repeat([&] { return call.real(device); });
   unsigned flags = 0;
   int active = 1;
-  const Driver& driver = hooked.session().driver();
+  const Driver& driver = hooked.driver();
   if (driver.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) {
-    hooked.session().forget_context(hooked.model().contexts.primary(device));
+    hooked.contexts().forget(hooked.model().contexts.primary(device));
     end_tile_pools(hooked);
   }
   return result;
@@ -36,19 +36,19 @@ CUresult context(const Call<CUresult(CUcontext)>& call, CUcontext which) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(which);
   if (hooked.hook() == HookId::cuCtxSetCurrent) {
-    hooked.session().about_to_set(which);
+    own_state.sets = which;
     hooked.key.data = hooked.model().contexts.key_of(which);
   }
   const bool ends =
       hooked.hook() == HookId::cuCtxDestroy || hooked.hook() == HookId::cuCtxDestroy_v2;
   const bool may_end = ends || hooked.hook() == HookId::cuCtxDetach;
-  const ArenaPinning::Pause pause(may_end ? hooked.session().pinning() : nullptr);
+  const ArenaPinning::Pause pause(may_end ? &hooked.pinning() : nullptr);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(which); });
   if (ends && result == CUDA_SUCCESS) {
-    hooked.session().forget_context(which);
+    hooked.contexts().forget(which);
     end_tile_pools(hooked);
   }
-  hooked.session().note_context();
+  hooked.contexts().note_current();
   return result;
 }
 
@@ -59,7 +59,7 @@ CUresult create_stream(const Call<F>& call, CUstream* out, A... args) {
   if (hooked.passthrough()) return call.real(out, args...);
   (hooked.check(args), ...);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(out, args...); });
-  if (result == CUDA_SUCCESS) hooked.session().add_stream(*out);
+  if (result == CUDA_SUCCESS) hooked.contexts().add_stream(*out);
   return result;
 }
 }  // namespace
@@ -77,7 +77,7 @@ CUresult stream_create(const Call<CUresult(CUstream*, unsigned, int)>& call, CUs
 CUresult stream_destroy(const Call<CUresult(CUstream)>& call, CUstream stream) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(stream);
-  hooked.session().remove_stream(stream);
+  hooked.contexts().remove_stream(stream);
   return hooked.record_or_repeat([&] { return call.real(stream); });
 }
 
@@ -108,7 +108,7 @@ CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext 
   hooked.check(flags);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(peer, flags); });
   CUdevice device = 0;
-  if (result == CUDA_SUCCESS && hooked.session().driver().cuCtxGetDevice(&device) == CUDA_SUCCESS) {
+  if (result == CUDA_SUCCESS && hooked.driver().cuCtxGetDevice(&device) == CUDA_SUCCESS) {
     hooked.model().placement.allow(device);
   }
   return result;

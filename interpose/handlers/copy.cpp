@@ -23,20 +23,20 @@ struct Copy {
   uint64_t from_array = 0;
 };
 
-Side side_of(Session& session, const Copy& copy) {
+Side side_of(DeviceModel& model, const Copy& copy) {
   if (copy.to_array != 0) return Side::kDevice;
   const auto address = reinterpret_cast<uint64_t>(copy.to.start);
-  if (copy.declared != Copy::Declared::kEither && session.model().memory.find(address) == nullptr) {
+  if (copy.declared != Copy::Declared::kEither && model.memory.find(address) == nullptr) {
     return copy.declared == Copy::Declared::kDevice ? Side::kDevice : Side::kHost;
   }
-  return handle::side_of(session, address);
+  return handle::side_of(model, address);
 }
 
 // The bytes that a copy takes from memory of the host alone: the driver has read them when the call
 // returns. Memory that the device sees, too, may still be on its way there. For a box: its first
 // row.
-std::span<const std::byte> given(Session& session, const Copy& copy) {
-  if (!copy.from_host || session.model().memory.find(copy.from) != nullptr) return {};
+std::span<const std::byte> given(DeviceModel& model, const Copy& copy) {
+  if (!copy.from_host || model.memory.find(copy.from) != nullptr) return {};
   return {reinterpret_cast<const std::byte*>(copy.from), copy.to.width};
 }
 
@@ -44,7 +44,7 @@ CUresult replay_back(HookedCall& hooked, const Copy& copy) {
   const CUresult recorded = hooked.match_next_entry();
   if (recorded != CUDA_SUCCESS) return recorded;
   if ((hooked.entry().head.flags & kDeferred) != 0) {
-    hooked.session().remember_deferred(copy.to);
+    hooked.host_updates().remember_deferred(copy.to);
   } else {
     hooked.take_answer(copy.to);
   }
@@ -55,26 +55,25 @@ CUresult replay_back(HookedCall& hooked, const Copy& copy) {
 // the program synchronises with the copy.
 template <class Real>
 CUresult record_later(HookedCall& hooked, const Copy& copy, CUstream stream, Real&& real) {
-  Session& session = hooked.session();
-  ProgramCopies::Ticket own = session.own_copy();
-  const ProgressMark mark = session.take_progress_mark();
+  ProgramCopies::Ticket own = hooked.enter_copy();
+  const ProgressMark mark = hooked.host_updates().take_mark();
   CUresult marked = CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = hooked.call_driver([&] {
     const CUresult copied = real();
     if (copied == CUDA_SUCCESS && mark.word != nullptr) {
-      marked = write_mark(session.driver(), mark, stream);
+      marked = write_mark(hooked.driver(), mark, stream);
     }
     return copied;
   });
   if (marked == CUDA_SUCCESS) {
-    session.defer(copy.to, mark, false, std::move(own));
-    session.recorder().append(static_cast<uint16_t>(hooked.hook()), hooked.key, result, kDeferred,
-                              nullptr, {});
+    hooked.host_updates().defer(copy.to, mark, false, std::move(own));
+    hooked.recorder().append(static_cast<uint16_t>(hooked.hook()), hooked.key, result, kDeferred,
+                             nullptr, {});
     return result;
   }
-  session.give_back_unused(mark);
+  hooked.host_updates().give_back_unused(mark);
   if (result == CUDA_SUCCESS) {
-    session.refuse(kNoProgressMark);
+    hooked.refuse(kNoProgressMark);
   } else {
     hooked.record(result);
   }
@@ -87,22 +86,21 @@ CUresult record_back(HookedCall& hooked, Side side, const Copy& copy, CUstream s
   if (copy.async && side == Side::kShared) return record_later(hooked, copy, stream, real);
   // A copy from device memory may be on its way still: the next synchronisation looks again.
   if (side == Side::kShared) hooked.device_may_write();
-  ProgramCopies::Ticket own = hooked.session().own_copy();
+  ProgramCopies::Ticket own = hooked.enter_copy();
   const CUresult result = hooked.call_driver(real);
   own.reset();
-  if (!copy.async) hooked.session().before_synchronised();
+  if (!copy.async) hooked.before_synchronised();
   hooked.record_visible(result, false, &copy.to);
-  if (!copy.async) hooked.session().after_synchronised();
+  if (!copy.async) hooked.after_synchronised();
   return result;
 }
 
 template <class Real>
 CUresult follow_copy(HookedCall& hooked, const Copy& copy, Real&& real) {
-  Session& session = hooked.session();
-  const Side side = side_of(session, copy);
+  const Side side = side_of(hooked.model(), copy);
   const auto to = reinterpret_cast<uint64_t>(copy.to.start);
-  hooked.key.add(copy.to_array != 0 ? copy.to_array : session.model().known(to));
-  hooked.key.add(copy.from_array != 0 ? copy.from_array : session.model().known(copy.from));
+  hooked.key.add(copy.to_array != 0 ? copy.to_array : hooked.model().known(to));
+  hooked.key.add(copy.from_array != 0 ? copy.from_array : hooked.model().known(copy.from));
   hooked.key.add(copy.to.width);
   hooked.key.add(copy.to.height);
   hooked.key.add(copy.to.depth);
@@ -115,7 +113,7 @@ CUresult follow_copy(HookedCall& hooked, const Copy& copy, Real&& real) {
                           copy.to.slice);
   }
   if (side == Side::kDevice) {
-    hooked.key.given = given(session, copy);
+    hooked.key.given = given(hooked.model(), copy);
     // Not before: what it says may be no memory at all.
     const auto looked_at = [&] {
       const CUresult result = real();

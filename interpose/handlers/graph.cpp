@@ -37,7 +37,7 @@ CUresult made_whatever(HookedCall& hooked, Real&& real) {
 
 // A launch of this graph could not be repeated.
 void refuse_unless_followed(HookedCall& hooked, const std::string& unfollowed) {
-  if (!unfollowed.empty() && !hooked.replaying()) hooked.session().refuse(unfollowed);
+  if (!unfollowed.empty() && !hooked.replaying()) hooked.refuse(unfollowed);
 }
 
 template <class Params>
@@ -117,7 +117,7 @@ namespace {
 template <class Info, class Real>
 CUresult update(HookedCall& hooked, CUgraphExec exec, CUgraph graph, Info fail, Real&& real) {
   Graphs& graphs = hooked.model().graphs;
-  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
+  HostNodes hosts(hooked.driver(), hooked.host_callbacks());
   const bool ours =
       graphs.graph_memory_placeholders().has_nodes_of(graph) || graphs.has_memory(exec);
   const CUresult result = made_whatever(hooked, [&] {
@@ -226,7 +226,7 @@ namespace {
 template <class Real>
 CUresult set_child(HookedCall& hooked, CUgraphExec exec, CUgraphNode node, CUgraph child,
                    Real&& real) {
-  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
+  HostNodes hosts(hooked.driver(), hooked.host_callbacks());
   const CUresult result = hooked.record_or_repeat([&] { return hosts.replaced(child, real); });
   if (result == CUDA_SUCCESS) {
     refuse_unless_followed(hooked,
@@ -239,7 +239,7 @@ CUresult set_child(HookedCall& hooked, CUgraphExec exec, CUgraphNode node, CUgra
 template <class Real>
 CUresult set_host(HookedCall& hooked, CUgraphExec exec, CUgraphNode node,
                   const CUDA_HOST_NODE_PARAMS& params, Real&& real) {
-  auto callback = make_graph_callback(hooked.session().host_callbacks(), params);
+  auto callback = make_graph_callback(hooked.host_callbacks(), params);
   const CUDA_HOST_NODE_PARAMS ours{run_graph_callback, callback.get()};
   const CUresult result = hooked.record_or_repeat([&] { return real(ours); });
   if (result == CUDA_SUCCESS) {
@@ -340,34 +340,35 @@ namespace {
 // Copies of a launch into plain memory of the host: they are delivered when they are done.
 class Brought {
  public:
-  Brought(Session& session, CUgraphExec exec)
-      : session_(session), blocks_(session.model().graphs.brought_to_host(exec)) {}
+  Brought(HookedCall& hooked, CUgraphExec exec)
+      : hooked_(hooked), blocks_(hooked.model().graphs.brought_to_host(exec)) {}
 
   void take_marks() {
-    for (size_t i = 0; i < blocks_.size(); ++i) marks_.push_back(session_.take_progress_mark());
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      marks_.push_back(hooked_.host_updates().take_mark());
   }
   // Right behind the launch, without the session's lock.
   void mark(CUstream stream) {
     for (const ProgressMark& mark : marks_) {
       marked_ = marked_ && mark.word != nullptr &&
-                write_mark(session_.driver(), mark, stream) == CUDA_SUCCESS;
+                write_mark(hooked_.driver(), mark, stream) == CUDA_SUCCESS;
     }
   }
   void defer() {
-    if (!marked_) return session_.refuse(kNoProgressMark);
+    if (!marked_) return hooked_.refuse(kNoProgressMark);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      session_.defer(blocks_[i], marks_[i], true, session_.own_copy());
+      hooked_.host_updates().defer(blocks_[i], marks_[i], true, hooked_.enter_copy());
     }
   }
   void give_marks_back() {
-    for (const ProgressMark& mark : marks_) session_.give_back_unused(mark);
+    for (const ProgressMark& mark : marks_) hooked_.host_updates().give_back_unused(mark);
   }
   void remember() {
-    for (const HostBlock& block : blocks_) session_.remember_deferred(block);
+    for (const HostBlock& block : blocks_) hooked_.host_updates().remember_deferred(block);
   }
 
  private:
-  Session& session_;
+  HookedCall& hooked_;
   const std::vector<HostBlock> blocks_;
   std::vector<ProgressMark> marks_;
   bool marked_ = true;
@@ -378,8 +379,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
                       CUstream given) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(exec, given);
-  Session& session = hooked.session();
-  Graphs& graphs = session.model().graphs;
+  Graphs& graphs = hooked.model().graphs;
   const CUstream stream = hooked.stream(given);
   hooked.key.add(graphs.number(exec));
   auto real = [&] { return call.real(exec, given); };
@@ -390,16 +390,16 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
   using enum HookedCall::DeviceWrites;
   hooked.device_may_write(graphs.events(exec).empty() ? kInGraph : kInGraphTelling);
   LaunchedMemory memory(hooked, graphs.memory(exec), stream);
-  Brought brought(session, exec);
+  Brought brought(hooked, exec);
   if (hooked.replaying()) {
     const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
     memory.launched();
     // Later calls may ask for the time of an event that only this launch records.
-    for (CUevent event : graphs.events(exec)) (void)session.driver().cuEventRecord(event, stream);
+    for (CUevent event : graphs.events(exec)) (void)hooked.driver().cuEventRecord(event, stream);
     brought.remember();
     for (const GraphCallback* callback : graphs.callbacks(exec)) {
-      session.host_callbacks().remember({.plain = callback->function, .user = callback->user});
+      hooked.host_callbacks().remember({.plain = callback->function, .user = callback->user});
     }
     return recorded;
   }
@@ -410,7 +410,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
   memory.before_launch();
   if (hooked.asks_writes()) graphs.add_writes(exec, hooked.writes);
   brought.take_marks();
-  WaitMark wait(session, graphs.waits(exec));
+  WaitMark wait(hooked.model(), graphs.waits(exec));
   const CUresult result = hooked.call_driver([&] {
     const CUresult launched = real();
     if (launched == CUDA_SUCCESS) brought.mark(stream);
@@ -418,7 +418,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
     return launched;
   });
   wait.hand_over();
-  if (result == CUDA_SUCCESS) session.recorder().count_launches(graphs.kernels(exec));
+  if (result == CUDA_SUCCESS) hooked.recorder().count_launches(graphs.kernels(exec));
   hooked.record(result);
   memory.after_launch();
   if (result != CUDA_SUCCESS) {
@@ -427,7 +427,7 @@ CUresult graph_launch(const Call<CUresult(CUgraphExec, CUstream)>& call, CUgraph
   }
   memory.launched();
   brought.defer();
-  session.host_callbacks().launched(graphs.callbacks(exec));
+  hooked.host_callbacks().launched(graphs.callbacks(exec));
   return result;
 }
 

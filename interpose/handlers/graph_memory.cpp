@@ -15,32 +15,31 @@
 namespace gpusnap::handle {
 
 namespace {
-CUdevice device_of(Session& session, CUcontext context) {
+CUdevice device_of(DeviceModel& model, CUcontext context) {
   CUdevice device = 0;
-  const CurrentContext current(session.driver(), context);
-  (void)session.driver().cuCtxGetDevice(&device);
+  const CurrentContext current(model.driver, context);
+  (void)model.driver.cuCtxGetDevice(&device);
   return device;
 }
 
 // Any context on that device; null: there is none.
-CUcontext context_on(Session& session, CUdevice device) {
-  for (const KnownContext& known : session.model().contexts.by_number()) {
-    if (device_of(session, known.handle) == device) return known.handle;
+CUcontext context_on(DeviceModel& model, CUdevice device) {
+  for (const KnownContext& known : model.contexts.by_number()) {
+    if (device_of(model, known.handle) == device) return known.handle;
   }
   return nullptr;
 }
 
 // Two nodes of a graph may have the same address, one after the other.
 void place_graph_memory(HookedCall& hooked, uint64_t address, uint64_t size, CUdevice device) {
-  Session& session = hooked.session();
   GraphMemoryPlaceholders& graph_memory_placeholders =
-      session.model().graphs.graph_memory_placeholders();
-  session.note_context();
-  const CUcontext context = context_on(session, device);
+      hooked.model().graphs.graph_memory_placeholders();
+  hooked.contexts().note_current();
+  const CUcontext context = context_on(hooked.model(), device);
   if (context == nullptr) cannot_place(address, size, "no context is on its device");
-  const CurrentContext current(session.driver(), context);
-  const RelaxedCapture relaxed(session.driver());
-  const Status status = session.model().placement.place(address, size);
+  const CurrentContext current(hooked.driver(), context);
+  const RelaxedCapture relaxed(hooked.driver());
+  const Status status = hooked.model().placement.place(address, size);
   if (!status.ok()) cannot_place(address, size, status.message());
   graph_memory_placeholders.note_memory(address, {size, device});
 }
@@ -49,8 +48,7 @@ void place_graph_memory(HookedCall& hooked, uint64_t address, uint64_t size, CUd
 template <class Add>
 CUresult stand_in(HookedCall& hooked, CUgraphNode* out, GraphMemoryPlaceholders::Node node,
                   uint64_t size, Add&& add) {
-  Session& session = hooked.session();
-  if (session.driver().cuGraphAddEmptyNode == nullptr) {
+  if (hooked.driver().cuGraphAddEmptyNode == nullptr) {
     fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
   }
   hooked.repeat(add);
@@ -58,10 +56,10 @@ CUresult stand_in(HookedCall& hooked, CUgraphNode* out, GraphMemoryPlaceholders:
     place_graph_memory(hooked, node.address, size, node.params.poolProps.location.id);
     for (const CUmemAccessDesc& access : node.accesses) {
       if (access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) continue;
-      session.model().placement.allow(access.location.id);
+      hooked.model().placement.allow(access.location.id);
     }
   }
-  session.model().graphs.graph_memory_placeholders().add(*out, std::move(node));
+  hooked.model().graphs.graph_memory_placeholders().add(*out, std::move(node));
   return CUDA_SUCCESS;
 }
 
@@ -123,23 +121,23 @@ CUresult add_free(HookedCall& hooked, CUgraphNode* out, CUgraph graph, CUdevicep
 }
 }  // namespace
 
-CUcontext context_of(Session& session, CUstream stream) {
-  CUcontext context = session.model().contexts.current();
+CUcontext context_of(DeviceModel& model, CUstream stream) {
+  CUcontext context = model.contexts.current();
   const bool special =
       stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-  if (!special && session.driver().cuStreamGetCtx != nullptr) {
-    (void)session.driver().cuStreamGetCtx(stream, &context);
+  if (!special && model.driver.cuStreamGetCtx != nullptr) {
+    (void)model.driver.cuStreamGetCtx(stream, &context);
   }
   return context;
 }
 
 bool LaunchedMemory::is_there(uint64_t address) const {
-  return step_.session().model().memory.at(address) != nullptr;
+  return step_.model().memory.at(address) != nullptr;
 }
 
 bool LaunchedMemory::is_refused() const {
   const GraphMemoryPlaceholders& graph_memory_placeholders =
-      step_.session().model().graphs.graph_memory_placeholders();
+      step_.model().graphs.graph_memory_placeholders();
   const bool taken = std::ranges::any_of(memory_.lasting, [&](const Graphs::Allocation& one) {
     return graph_memory_placeholders.has_memory(one.address) && !memory_.anew &&
            is_there(one.address);
@@ -151,55 +149,52 @@ bool LaunchedMemory::is_refused() const {
 
 void LaunchedMemory::before_launch() {
   if (memory_.none()) return;
-  Session& session = step_.session();
   WriteSet freed;
   for (uint64_t address : memory_.freed) freed.add_range_of(address);
   for (const Graphs::Allocation& one : memory_.lasting) {
     if (memory_.anew && is_there(one.address)) freed.add_range_of(one.address);
   }
   if (!freed.empty()) step_.before_free(freed);
-  const auto context = reinterpret_cast<uint64_t>(context_of(session, stream_));
+  const auto context = reinterpret_cast<uint64_t>(context_of(step_.model(), stream_));
   for (const auto* list : {&memory_.lasting, &memory_.transient}) {
     for (const Graphs::Allocation& one : *list) {
       MemoryRange range;
       range.address = one.address;
       range.size = one.size;
       range.context = context;
-      if (session.model().memory.insert(std::move(range))) added_.push_back(one.address);
+      if (step_.model().memory.insert(std::move(range))) added_.push_back(one.address);
     }
   }
 }
 
 void LaunchedMemory::after_launch() {
-  for (uint64_t address : added_) (void)erase_range(step_.session(), address);
+  for (uint64_t address : added_) (void)erase_range(step_, address);
 }
 
 void LaunchedMemory::launched() {
   if (memory_.none()) return;
-  Session& session = step_.session();
-  for (uint64_t address : memory_.freed) (void)erase_range(session, address);
-  const CUcontext context = context_of(session, stream_);
-  const CurrentContext current(session.driver(), context);
+  for (uint64_t address : memory_.freed) (void)erase_range(step_, address);
+  const CUcontext context = context_of(step_.model(), stream_);
+  const CurrentContext current(step_.driver(), context);
   for (const Graphs::Allocation& one : memory_.lasting) {
-    (void)erase_range(session, one.address);  // by a launch that frees what the one before left
-    if (!step_.replaying() && device_of(session, context) != one.device) {
-      session.refuse("memory of another device that a graph allocates");
+    (void)erase_range(step_, one.address);  // by a launch that frees what the one before left
+    if (!step_.replaying() && device_of(step_.model(), context) != one.device) {
+      step_.refuse("memory of another device that a graph allocates");
     }
-    insert_range(session, one.address, one.size, MemoryKind::kDevice, true);
+    insert_range(step_, one.address, one.size, MemoryKind::kDevice, true);
   }
 }
 
 void capture_stand_in(HookedCall& hooked, CUstream stream, GraphMemoryPlaceholders::Node node,
                       uint64_t size) {
-  Session& session = hooked.session();
-  const Driver& driver = session.driver();
+  const Driver& driver = hooked.driver();
   if (driver.cuStreamGetCaptureInfo_v2 == nullptr ||
       driver.cuStreamUpdateCaptureDependencies == nullptr) {
     fatal(kExitImpossible, "this CUDA driver is too old for graphs with memory");
   }
   node.params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   node.params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE,
-                                    device_of(session, context_of(session, stream))};
+                                    device_of(hooked.model(), context_of(hooked.model(), stream))};
   node.params.bytesize = size;
   node.params.dptr = node.address;
   CUgraph graph = nullptr;
@@ -219,22 +214,20 @@ void capture_stand_in(HookedCall& hooked, CUstream stream, GraphMemoryPlaceholde
                                   : result;
   });
   node.graph = graph;
-  session.model().graphs.graph_memory_placeholders().add(added, std::move(node));
+  hooked.model().graphs.graph_memory_placeholders().add(added, std::move(node));
 }
 
 void drop_graph_memory(HookedCall& hooked) {
-  Session& session = hooked.session();
   GraphMemoryPlaceholders& graph_memory_placeholders =
-      session.model().graphs.graph_memory_placeholders();
+      hooked.model().graphs.graph_memory_placeholders();
   std::vector<uint64_t> gone = graph_memory_placeholders.without_node();
   std::erase_if(gone, [&](uint64_t address) {
-    return session.model().graphs.allocates(address) ||
-           session.model().memory.at(address) != nullptr;
+    return hooked.model().graphs.allocates(address) || hooked.model().memory.at(address) != nullptr;
   });
   // Nothing can be waited for while a stream is captured: then it goes another time.
-  if (gone.empty() || session.model().contexts.is_capturing()) return;
-  const Driver& driver = session.driver();
-  for (const KnownContext& known : session.model().contexts.by_number()) {
+  if (gone.empty() || hooked.model().contexts.is_capturing()) return;
+  const Driver& driver = hooked.driver();
+  for (const KnownContext& known : hooked.model().contexts.by_number()) {
     (void)hooked.unlocked([&] {
       const CurrentContext current(driver, known.handle);
       return driver.cuCtxSynchronize();
@@ -257,9 +250,7 @@ CUresult graph_add_memory(const Call<decltype(cuGraphAddMemAllocNode)>& call, CU
   return add_alloc(
       hooked, node, graph, params,
       [&] { return call.real(node, graph, dependencies, count, params); },
-      [&] {
-        return hooked.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
-      });
+      [&] { return hooked.driver().cuGraphAddEmptyNode(node, graph, dependencies, count); });
 }
 
 CUresult graph_add_memory(const Call<decltype(cuGraphAddMemFreeNode)>& call, CUgraphNode* node,
@@ -270,9 +261,7 @@ CUresult graph_add_memory(const Call<decltype(cuGraphAddMemFreeNode)>& call, CUg
   return add_free(
       hooked, node, graph, address,
       [&] { return call.real(node, graph, dependencies, count, address); },
-      [&] {
-        return hooked.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
-      });
+      [&] { return hooked.driver().cuGraphAddEmptyNode(node, graph, dependencies, count); });
 }
 
 namespace {
@@ -287,9 +276,7 @@ CUresult add_any(const Call<F>& call, CUgraphNode* node, CUgraph graph,
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(args...);
   auto real = [&] { return call.real(args...); };
-  auto add = [&] {
-    return hooked.session().driver().cuGraphAddEmptyNode(node, graph, dependencies, count);
-  };
+  auto add = [&] { return hooked.driver().cuGraphAddEmptyNode(node, graph, dependencies, count); };
   return allocates ? add_alloc(hooked, node, graph, &params->alloc, real, add)
                    : add_free(hooked, node, graph, params->free.dptr, real, add);
 }
@@ -312,7 +299,8 @@ CUresult graph_add_node(const Call<decltype(cuGraphAddNode_v2)>& call, CUgraphNo
 CUresult graph_describe(const Call<decltype(cuGraphNodeGetType)>& call, CUgraphNode node,
                         CUgraphNodeType* type) {
   const CUresult result = call.real(node, type);
-  const GraphMemoryPlaceholders* graph_memory_placeholders = Session::graph_memory_placeholders();
+  const GraphMemoryPlaceholders* graph_memory_placeholders =
+      CallEnvironment::graph_memory_placeholders();
   GraphMemoryPlaceholders::Node found;
   if (result == CUDA_SUCCESS && graph_memory_placeholders != nullptr &&
       graph_memory_placeholders->find(node, &found)) {
@@ -323,7 +311,8 @@ CUresult graph_describe(const Call<decltype(cuGraphNodeGetType)>& call, CUgraphN
 
 CUresult graph_describe(const Call<decltype(cuGraphMemAllocNodeGetParams)>& call, CUgraphNode node,
                         CUDA_MEM_ALLOC_NODE_PARAMS* params) {
-  const GraphMemoryPlaceholders* graph_memory_placeholders = Session::graph_memory_placeholders();
+  const GraphMemoryPlaceholders* graph_memory_placeholders =
+      CallEnvironment::graph_memory_placeholders();
   GraphMemoryPlaceholders::Node found;
   if (params == nullptr || graph_memory_placeholders == nullptr ||
       !graph_memory_placeholders->find(node, &found) || !found.allocates) {
@@ -335,7 +324,8 @@ CUresult graph_describe(const Call<decltype(cuGraphMemAllocNodeGetParams)>& call
 
 CUresult graph_describe(const Call<decltype(cuGraphMemFreeNodeGetParams)>& call, CUgraphNode node,
                         CUdeviceptr* address) {
-  const GraphMemoryPlaceholders* graph_memory_placeholders = Session::graph_memory_placeholders();
+  const GraphMemoryPlaceholders* graph_memory_placeholders =
+      CallEnvironment::graph_memory_placeholders();
   GraphMemoryPlaceholders::Node found;
   if (address == nullptr || graph_memory_placeholders == nullptr ||
       !graph_memory_placeholders->find(node, &found) || found.allocates) {
@@ -347,11 +337,10 @@ CUresult graph_describe(const Call<decltype(cuGraphMemFreeNodeGetParams)>& call,
 
 namespace {
 // Bytes of placeholders, which the driver does not count. It counts current and peak use apart.
-uint64_t stand_in_bytes(Session& session, CUdevice device, bool used_now) {
+uint64_t stand_in_bytes(DeviceModel& model, CUdevice device, bool used_now) {
   uint64_t bytes = 0;
-  for (const auto& [address, memory] :
-       session.model().graphs.graph_memory_placeholders().memory()) {
-    const bool counts = !used_now || session.model().memory.at(address) != nullptr;
+  for (const auto& [address, memory] : model.graphs.graph_memory_placeholders().memory()) {
+    const bool counts = !used_now || model.memory.at(address) != nullptr;
     if (counts && memory.device == device) bytes += memory.size;
   }
   return bytes;
@@ -374,7 +363,7 @@ CUresult graph_memory_get(const Call<decltype(cuDeviceGetGraphMemAttribute)>& ca
     cuuint64_t bytes = 0;
     std::memcpy(&bytes, value, sizeof bytes);
     bytes +=
-        stand_in_bytes(hooked.session(), device, attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
+        stand_in_bytes(hooked.model(), device, attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
     std::memcpy(value, &bytes, sizeof bytes);
     hooked.record_answer(result, value, sizeof(cuuint64_t));
   } else {

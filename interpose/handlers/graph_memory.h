@@ -30,7 +30,7 @@ class LaunchedMemory {
 };
 
 // The context of a stream.
-CUcontext context_of(Session& session, CUstream stream);
+CUcontext context_of(DeviceModel& model, CUstream stream);
 // Captured calls that get and give back memory.
 template <class Real>
 CUresult capture_alloc(HookedCall& hooked, CUdeviceptr* out, uint64_t size, CUstream stream,

@@ -44,7 +44,7 @@ CUresult driver_checkpoint(const Call<CUresult(int, A...)>& call, int pid, A... 
   if (pid != getpid()) return call.real(pid, args...);
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(pid, args...);
-  hooked.session().refuse(std::string(name_of(call.hook.id)) + " of the program itself");
+  hooked.refuse(std::string(name_of(call.hook.id)) + " of the program itself");
   return hooked.unlocked([&] { return call.real(pid, args...); });
 }
 
@@ -81,7 +81,7 @@ CUresult graph_instantiate(const Call<CUresult(CUgraphExec*, CUgraph, A...)>& ca
                            CUgraphExec* exec, CUgraph graph, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(exec, graph, args...);
-  HostNodes hosts(hooked.session().driver(), hooked.session().host_callbacks());
+  HostNodes hosts(hooked.driver(), hooked.host_callbacks());
   const bool taken = is_taken(hooked, graph);
   const CUresult result = hooked.record_or_repeat([&] {
     return taken ? CUDA_ERROR_NOT_SUPPORTED
@@ -137,10 +137,10 @@ template <class... A>
 CUresult sync_context(const Call<CUresult(A...)>& call, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(args...);
-  const ProgramWork work = hooked.session().work_to_wait_for(args...);
+  const ProgramWork work = hooked.work_to_wait_for(args...);
   const CUresult result = hooked.record_sync(true, [&] {
     // The driver tells what went wrong.
-    return work.finish(hooked.session().driver()) ? CUDA_SUCCESS : call.real(args...);
+    return work.finish(hooked.driver()) ? CUDA_SUCCESS : call.real(args...);
   });
   if (work.legacy != nullptr) hooked.model().contexts.give_mark(work.legacy);
   return result;
@@ -180,7 +180,7 @@ CUresult context(const Call<CUresult(A...)>& call, A... args) {
   if (hooked.passthrough()) return call.real(args...);
   (hooked.check(args), ...);
   const CUresult result = hooked.record_or_repeat([&] { return call.real(args...); });
-  hooked.session().note_context();
+  hooked.contexts().note_current();
   return result;
 }
 
@@ -192,7 +192,7 @@ CUresult share_event(const Call<CUresult(A...)>& call, A... args) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(args...);
   const auto real = [&] { return call.real(args...); };
-  if (hooked.session().may_share()) return hooked.record_or_repeat(real);
+  if (hooked.may_share()) return hooked.record_or_repeat(real);
   return hooked.record_or_refuse(std::string(name_of(call.hook.id)) + " " + kOutsideOfJob, real);
 }
 

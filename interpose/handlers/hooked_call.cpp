@@ -9,7 +9,7 @@ namespace gpusnap {
 
 void HookedCall::record_answer(CUresult result, const void* answer, size_t bytes) {
   const HostBlock block = plain_block(answer, bytes);
-  session_->recorder().append(static_cast<uint16_t>(hook_), key, result, 0, &block, {});
+  recorder().append(static_cast<uint16_t>(hook_), key, result, 0, &block, {});
 }
 
 void HookedCall::record_visible(CUresult result, bool all_done, const HostBlock* answer,
@@ -18,46 +18,42 @@ void HookedCall::record_visible(CUresult result, bool all_done, const HostBlock*
     record(result);
     return;
   }
-  if (answer != nullptr) session_->note_answered(*answer);
-  const auto& deliveries = session_->collect(all_done, &flags);
-  session_->recorder().append(static_cast<uint16_t>(hook_), key, result, flags, answer, deliveries);
+  if (answer != nullptr) host_updates().note_answered(*answer);
+  const auto& deliveries = host_updates().collect(all_done, &flags);
+  recorder().append(static_cast<uint16_t>(hook_), key, result, flags, answer, deliveries);
 }
 
 void HookedCall::tell_writes() {
   if (writes_told_) return;
   writes_told_ = true;
   if (!writes.said()) writes.add_everything();
-  session_->model().memory.lead(writes);
+  model().memory.lead(writes);
   // A call that takes effect at once, or at an unknown time, cannot wait on a stream.
   const bool at_once = writes_ == Writes::kFreed || writes_ == Writes::kEverything;
-  session_->release();
-  {
-    const RelaxedCapture relaxed(session_->driver());
-    session_->before_write(writes, stream_, at_once && !stream_given_ ? Hold::kHost : Hold::kStream,
-                           writes_ == Writes::kFreed);
-  }
-  session_->acquire();
+  tell_snapshot(writes, stream_, at_once && !stream_given_ ? Hold::kHost : Hold::kStream,
+                writes_ == Writes::kFreed);
+}
+
+void HookedCall::tell_snapshot(const WriteSet& set, CUstream stream, Hold hold, bool freed) {
+  const Unlocked unlocked(environment_->lock());
+  const RelaxedCapture relaxed(driver());
+  environment_->snapshots().before_write(set, stream, hold, freed);
 }
 
 // Before anything runs that the checkpoint is without.
 void HookedCall::reload() {
   const bool launches = writes_ == Writes::kKernel || writes_ == Writes::kGraph;
-  if (launches && !captured_) session_->reload();
+  if (launches && !captured_) environment_->reload();
 }
 
 void HookedCall::before_free(const WriteSet& set) {
-  if (!session_->snapshot_pending() || replaying() || captured_) return;
-  session_->release();
-  {
-    const RelaxedCapture relaxed(session_->driver());
-    session_->before_write(set, stream_, Hold::kStream, true);
-  }
-  session_->acquire();
+  if (!environment_->snapshot_pending() || replaying() || captured_) return;
+  tell_snapshot(set, stream_, Hold::kStream, true);
 }
 
 CUresult HookedCall::match_next_entry() {
-  entry_ = &session_->match_next_entry(hook_, key);
-  if ((entry_->head.flags & kHasAnswer) == 0) session_->deliver(*entry_);
+  entry_ = &environment_->match_next_entry(hook_, key);
+  if ((entry_->head.flags & kHasAnswer) == 0) environment_->deliver(*entry_);
   return static_cast<CUresult>(entry_->head.result);
 }
 
@@ -75,14 +71,14 @@ void HookedCall::take_answer(const HostBlock& to) {
     std::memcpy(row.data(), from, row.size());
     from += row.size();
   });
-  session_->note_answered(to);
-  session_->deliver(*entry_);
+  host_updates().note_answered(to);
+  environment_->deliver(*entry_);
 }
 
 void HookedCall::must_succeed(CUresult result) {
   if (result == CUDA_SUCCESS) return;
   fatal(kExitImpossible, std::string(name_of(hook_)) + " succeeded when it was recorded and says " +
-                             error_name(session_->driver(), result) + " now");
+                             error_name(driver(), result) + " now");
 }
 
 }  // namespace gpusnap

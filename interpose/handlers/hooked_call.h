@@ -15,30 +15,69 @@
 #include "interpose/cuda/cuda_abi.h"
 #include "interpose/cuda/hooks_generated_ids.h"
 #include "interpose/hook/hook.h"
-#include "interpose/session/session.h"
+#include "interpose/services/unlocked.h"
+#include "interpose/session/call_environment.h"
 
 namespace gpusnap {
+
+enum class Hold : uint8_t;
+
+// While one lives, the thread is inside the call that the program has made.
+class ProgramsCall {
+ public:
+  [[gnu::always_inline]] ProgramsCall() { own_state.in_driver = true; }
+  [[gnu::always_inline]] ~ProgramsCall() { own_state.in_driver = false; }
+  ProgramsCall(const ProgramsCall&) = delete;
+  ProgramsCall& operator=(const ProgramsCall&) = delete;
+};
 
 class HookedCall {
  public:
   template <class F>
   explicit HookedCall(const Call<F>& call)
-      : session_(Session::enter(call.hook.id)),
+      : environment_(CallEnvironment::enter(call.hook.id)),
         hook_(call.hook.id),
         writes_(call.hook.writes),
         per_thread_stream_(call.hook.per_thread_stream),
         stream_(per_thread_stream_ ? CU_STREAM_PER_THREAD : nullptr) {}
   ~HookedCall() {
-    if (session_ != nullptr) session_->leave();
+    if (environment_ != nullptr) environment_->leave();
   }
   HookedCall(const HookedCall&) = delete;
   HookedCall& operator=(const HookedCall&) = delete;
 
   // The call only passes through.
-  bool passthrough() const { return session_ == nullptr; }
-  bool replaying() const { return session_->replaying(); }
-  Session& session() { return *session_; }
-  DeviceModel& model() { return session_->model(); }
+  bool passthrough() const { return environment_ == nullptr; }
+  bool replaying() const { return environment_->replaying(); }
+  bool is_off() const { return environment_->admission().mode() == Mode::kOff; }
+
+  // The parts of the session.
+  const Driver& driver() const { return environment_->driver(); }
+  DeviceModel& model() { return environment_->model(); }
+  Recorder& recorder() { return environment_->recorder(); }
+  MemoryOrder& memory_order() { return environment_->memory_order(); }
+  SurplusAllocations& surplus() { return environment_->surplus(); }
+  AllocationIdentities& identities() { return environment_->identities(); }
+  HostUpdates& host_updates() { return environment_->host_updates(); }
+  HostCallbacks& host_callbacks() { return environment_->host_callbacks(); }
+  ProgramContexts& contexts() { return environment_->contexts(); }
+  DeviceRoom& room() { return environment_->room(); }
+  Retirement& retirement() { return environment_->retirement(); }
+  Snapshots& snapshots() { return environment_->snapshots(); }
+  ArenaPinning& pinning() { return environment_->pinning(); }
+  CutGate& cut_gate() { return environment_->cuts().gate(); }
+  bool may_share() const { return environment_->may_share(); }
+  ProgramCopies::Ticket enter_copy() { return environment_->enter_copy(); }
+  ProgramWork work_to_wait_for(CUcontext context = nullptr) {
+    return environment_->work_to_wait_for(context);
+  }
+  int memory_tries() const { return environment_->memory_tries(); }
+  // The program did what cannot be restored: no more checkpoints of this process. Says so once.
+  // Lets go of the lock while the snapshot on its way comes to its end.
+  void refuse(const std::string& what) { retirement().refuse(what); }
+  // A call has synchronised and is about to be journaled; it has been.
+  void before_synchronised() { environment_->cuts().before_synchronised(); }
+  void after_synchronised() { environment_->after_synchronised(); }
 
   CallKey key;
   // Numbers count as they are; handles and host pointers may differ from run to run.
@@ -61,17 +100,19 @@ class HookedCall {
   // asks_writes(). A set to which nothing was added means everything.
   WriteSet writes;
   bool asks_writes() const {
-    return session_->asks_writes() && writes_ != Writes::kNothing && !replaying() && !captured_;
+    return environment_->asks_writes() && writes_ != Writes::kNothing && !replaying() && !captured_;
   }
   // Before the call is made, and before what the session knows of the memory changes: the snapshot
   // on its way gets what it needs of it. Once for a call; call_driver() does it where nobody did.
   void before_write() {
-    if (session_->snapshot_pending() && writes_ != Writes::kNothing && !replaying() && !captured_)
-        [[unlikely]] {
+    if (environment_->snapshot_pending() && writes_ != Writes::kNothing && !replaying() &&
+        !captured_) [[unlikely]] {
       tell_writes();
     }
   }
 
+  // A snapshot still has zones to save, which gets them before the call is made.
+  bool snapshot_pending() const { return environment_->snapshot_pending(); }
   // Part of what the call may write is memory that goes away with it, when its stream comes there.
   void before_free(const WriteSet& set);
 
@@ -88,60 +129,56 @@ class HookedCall {
   // Whether the call's stream, told by stream(), is captured: then nothing runs, and the call is
   // made again in a replay, which captures as well. Nothing of ours may enter that stream.
   bool captured() {
-    if (session_->model().contexts.is_capturing()) [[unlikely]]
-      captured_ = session_->model().contexts.is_captured(stream_);
+    if (model().contexts.is_capturing()) [[unlikely]]
+      captured_ = model().contexts.is_captured(stream_);
     return captured_;
   }
 
   // Calls the driver for the program. The session's lock is not held meanwhile.
   template <class Real>
   auto unlocked(Real&& real) {
-    session_->release();
-    const auto result = [&] {
-      const Session::ProgramsCall made;
-      return real();
-    }();
-    session_->acquire();
-    return result;
+    const Unlocked unlocked(environment_->lock());
+    const ProgramsCall made;
+    return real();
   }
 
   // The real call, while recording.
   template <class Real>
   CUresult call_driver(Real&& real) {
-    const CallsInDriver::Scope in_driver(session_->calls_in_driver());
-    if (session_->reload_pending()) [[unlikely]]
+    const CallsInDriver::Scope in_driver(environment_->calls_in_driver());
+    if (environment_->reload_pending()) [[unlikely]]
       reload();
     before_write();
     if (device_writes_ == DeviceWrites::kNone) return unlocked(real);
     if (device_writes_ == DeviceWrites::kBeforeReturn) {
       const CUresult result = unlocked(real);
-      if (result == CUDA_SUCCESS) session_->device_has_written(writes);
+      if (result == CUDA_SUCCESS) host_updates().has_written(writes);
       return result;
     }
-    HostWrite* const write = !captured_ && session_->model().host_memory.has_range_of(writes)
-                                 ? session_->begin_host_write(stream_)
+    HostWrite* const write = !captured_ && model().host_memory.has_range_of(writes)
+                                 ? host_updates().begin_write(stream_)
                                  : nullptr;
     const CUresult result = unlocked([&] {
       const CUresult given = real();
       if (write != nullptr) [[unlikely]]
-        write->mark(session_->driver(), given, stream_);
+        write->mark(driver(), given, stream_);
       return given;
     });
     if (write != nullptr) {
       write->tells = device_writes_ == DeviceWrites::kInGraphTelling;
       write->in_graph = write->tells || device_writes_ == DeviceWrites::kInGraph;
     }
-    if (result == CUDA_SUCCESS) session_->device_may_write(writes, write);
-    session_->end_host_write(write);
+    if (result == CUDA_SUCCESS) host_updates().may_write(writes, write);
+    host_updates().end_write(write);
     return result;
   }
 
   // The same for a call that gets or gives back memory of the driver's.
   template <class Real>
   CUresult call_driver_in_order(MemoryOrder::Kind kind, Real&& real) {
-    const uint64_t number = session_->memory_order().begin(kind);
+    const uint64_t number = memory_order().begin(kind);
     const CUresult result = call_driver(real);
-    session_->memory_order().end(number);
+    memory_order().end(number);
     return result;
   }
 
@@ -156,11 +193,11 @@ class HookedCall {
   template <class Real>
   CUresult record_or_repeat(Real&& real) {
     if (replaying()) {
-      const Session::Claim claim = session_->claim_turn(hook_, key);
-      if (claim == Session::Claim::kTurn) return repeat_as_recorded(real);
-      if (claim == Session::Claim::kAhead) return unlocked(real);
+      const CallEnvironment::Claim claim = environment_->claim_turn(hook_, key);
+      if (claim == CallEnvironment::Claim::kTurn) return repeat_as_recorded(real);
+      if (claim == CallEnvironment::Claim::kAhead) return unlocked(real);
     }
-    if (session_->mode() == Session::Mode::kOff) return unlocked(real);
+    if (is_off()) return unlocked(real);
     const CUresult result = call_driver(real);
     record(result);
     return result;
@@ -169,11 +206,11 @@ class HookedCall {
   template <class Real>
   CUresult record_or_repeat_in_order(Real&& real) {
     if (replaying()) {
-      const Session::Claim claim = session_->claim_turn(hook_, key);
-      if (claim == Session::Claim::kTurn) return repeat_as_recorded(real);
-      if (claim == Session::Claim::kAhead) return unlocked(real);
+      const CallEnvironment::Claim claim = environment_->claim_turn(hook_, key);
+      if (claim == CallEnvironment::Claim::kTurn) return repeat_as_recorded(real);
+      if (claim == CallEnvironment::Claim::kAhead) return unlocked(real);
     }
-    if (session_->mode() == Session::Mode::kOff) return unlocked(real);
+    if (is_off()) return unlocked(real);
     const CUresult result = call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
     record(result);
     return result;
@@ -195,17 +232,17 @@ class HookedCall {
     if (replaying()) {
       const CUresult recorded = match_next_entry();
       // Memory that a pool releases at this moment may be needed at its address.
-      if (recorded == CUDA_SUCCESS && session_->pools_used()) (void)unlocked(real);
+      if (recorded == CUDA_SUCCESS && model().pool_reuse.is_used()) (void)unlocked(real);
       return recorded;
     }
-    const uint64_t writes_before = session_->device_writes();
+    const uint64_t writes_before = host_updates().device_writes();
     const CUresult result = call_driver(real);
-    session_->before_synchronised();
+    before_synchronised();
     // Work that another thread began meanwhile may be on its way.
-    const bool all_done = whole_context && session_->model().contexts.is_single() &&
-                          writes_before == session_->device_writes();
+    const bool all_done = whole_context && model().contexts.is_single() &&
+                          writes_before == host_updates().device_writes();
     record_visible(result, all_done, nullptr);
-    session_->after_synchronised();
+    after_synchronised();
     return result;
   }
 
@@ -216,7 +253,7 @@ class HookedCall {
     if (replaying()) return match_next_entry();
     const CUresult result = call_driver(real);
     if (result == CUDA_SUCCESS) {
-      session_->refuse(what);
+      refuse(what);
     } else {
       record(result);
     }
@@ -227,11 +264,11 @@ class HookedCall {
   template <class Real>
   CUresult record_poll(Real&& real) {
     if (replaying()) {
-      return session_->match_busy(hook_) ? CUDA_ERROR_NOT_READY : match_next_entry();
+      return environment_->match_busy(hook_) ? CUDA_ERROR_NOT_READY : match_next_entry();
     }
     const CUresult result = call_driver(real);
     if (result == CUDA_ERROR_NOT_READY) {
-      session_->recorder().append_poll(static_cast<uint16_t>(hook_));
+      recorder().append_poll(static_cast<uint16_t>(hook_));
     } else {
       record_visible(result, false, nullptr);
     }
@@ -247,9 +284,7 @@ class HookedCall {
 
   // Recording. Each call is journaled exactly once, whatever comes of it: in a replay it waits for
   // its turn.
-  void record(CUresult result) {
-    session_->recorder().append(static_cast<uint16_t>(hook_), key, result);
-  }
+  void record(CUresult result) { recorder().append(static_cast<uint16_t>(hook_), key, result); }
   void record_answer(CUresult result, const void* answer, size_t bytes);
   // With all that the host can see by now. `answer` may be null.
   void record_visible(CUresult result, bool all_done, const HostBlock* answer, uint8_t flags = 0);
@@ -270,10 +305,11 @@ class HookedCall {
     return recorded;
   }
   void tell_writes();
+  void tell_snapshot(const WriteSet& set, CUstream stream, Hold hold, bool freed);
   void reload();
   void must_succeed(CUresult result);
 
-  Session* session_;
+  CallEnvironment* environment_;
   HookId hook_;
   Writes writes_;
   bool per_thread_stream_;

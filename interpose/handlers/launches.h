@@ -22,27 +22,26 @@ struct Arguments {
 template <class Real>
 CUresult follow_launch(HookedCall& hooked, CUfunction function, const Shape& shape, CUstream stream,
                        const Arguments& arguments, Real&& real) {
-  Session& session = hooked.session();
   (void)hooked.stream(stream);
-  hooked.key.add(session.model().modules.function(function), packed(shape.grid_x, shape.grid_y),
+  hooked.key.add(hooked.model().modules.function(function), packed(shape.grid_x, shape.grid_y),
                  packed(shape.grid_z, shape.block_x), packed(shape.block_y, shape.block_z),
                  shape.shared_bytes);
   if (hooked.captured()) return hooked.record_or_repeat(real);
-  hooked.key.data = session.model().modules.kernels().digest(
-      function, arguments.params, arguments.extra, session.model().memory);
+  hooked.key.data = hooked.model().modules.kernels().digest(function, arguments.params,
+                                                            arguments.extra, hooked.model().memory);
   hooked.device_may_write();
   if (hooked.replaying()) {
     const CUresult recorded = hooked.match_next_entry();
     // Code that is loaded at its first launch is loaded where it was: now, not while live.
-    if (recorded == CUDA_SUCCESS) session.model().modules.load_function(function);
+    if (recorded == CUDA_SUCCESS) hooked.model().modules.load_function(function);
     return recorded;
   }
   if (hooked.asks_writes()) [[unlikely]] {
-    session.model().modules.kernels().add_writes(function, arguments.params, arguments.extra,
-                                                 session.model().memory, hooked.writes);
+    hooked.model().modules.kernels().add_writes(function, arguments.params, arguments.extra,
+                                                hooked.model().memory, hooked.writes);
   }
   const CUresult result = hooked.call_driver(real);
-  if (result == CUDA_SUCCESS) session.recorder().count_launch();
+  if (result == CUDA_SUCCESS) hooked.recorder().count_launch();
   hooked.record(result);
   return result;
 }

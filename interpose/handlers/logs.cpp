@@ -17,8 +17,8 @@ struct LogCallback {
 void run_log_callback(void* user, CUlogLevel level, char* message, size_t length) {
   const auto& callback = *static_cast<const LogCallback*>(user);
   // Else in a call that passes through, which a replay makes again.
-  if (Guard::held() &&
-      !Session::note_told("a message of the driver's to a function of cuLogsRegisterCallback")) {
+  if (Guard::held() && !CallEnvironment::note_told(
+                           "a message of the driver's to a function of cuLogsRegisterCallback")) {
     return;
   }
   callback.function(callback.data, level, message, length);

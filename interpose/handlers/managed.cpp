@@ -7,11 +7,11 @@
 namespace gpusnap::handle {
 
 namespace {
-uint64_t hash_of(Session& session, const CUdeviceptr* addresses, const size_t* sizes,
+uint64_t hash_of(DeviceModel& model, const CUdeviceptr* addresses, const size_t* sizes,
                  size_t count) {
   uint64_t hash = count;
   if (addresses == nullptr || sizes == nullptr) return hash;
-  for (size_t i = 0; i < count; ++i) mix(hash, {session.model().known(addresses[i]), sizes[i]});
+  for (size_t i = 0; i < count; ++i) mix(hash, {model.known(addresses[i]), sizes[i]});
   return hash;
 }
 
@@ -21,33 +21,32 @@ CUresult follow_discard(const Call<F>& call, CUdeviceptr* addresses, size_t* siz
   auto real = [&] { return call.real(addresses, sizes, count, args...); };
   HookedCall hooked(call);
   if (hooked.passthrough()) return real();
-  Session& session = hooked.session();
   const CUstream on = hooked.stream(stream);
-  hooked.key.add(hash_of(session, addresses, sizes, count));
+  hooked.key.add(hash_of(hooked.model(), addresses, sizes, count));
   const size_t given = addresses == nullptr || sizes == nullptr ? 0 : count;
   bool pageable = false;
   hooked.writes.add_nothing();
   for (size_t i = 0; i < given; ++i) {
-    pageable = pageable || side_of(session, addresses[i]) == Side::kHost;
+    pageable = pageable || side_of(hooked.model(), addresses[i]) == Side::kHost;
     hooked.writes.add(addresses[i], sizes[i]);
   }
   if (pageable) {
     return hooked.record_or_refuse(std::string(name_of(call.hook.id)) + " of pageable memory",
                                    real);
   }
-  HostWrite* const write = hooked.captured() ? nullptr : session.begin_host_write(on);
+  HostWrite* const write = hooked.captured() ? nullptr : hooked.host_updates().begin_write(on);
   const CUresult result = hooked.record_or_skip([&] {
     const CUresult discarded = real();
-    if (write != nullptr) write->mark(session.driver(), discarded, on);
+    if (write != nullptr) write->mark(hooked.driver(), discarded, on);
     return discarded;
   });
   if (hooked.replaying()) return result;
   for (size_t i = 0; i < given; ++i) {
     WriteSet one;
     one.add(addresses[i], sizes[i]);
-    session.device_may_write(one, write);
+    hooked.host_updates().may_write(one, write);
   }
-  session.end_host_write(write);
+  hooked.host_updates().end_write(write);
   return result;
 }
 }  // namespace
@@ -81,7 +80,7 @@ CUresult prefetch(const Call<decltype(cuMemPrefetchBatchAsync)>& call, CUdevicep
   HookedCall hooked(call);
   if (hooked.passthrough()) return real();
   (void)hooked.stream(stream);
-  hooked.key.add(hash_of(hooked.session(), addresses, sizes, count), location_count, flags);
+  hooked.key.add(hash_of(hooked.model(), addresses, sizes, count), location_count, flags);
   return hooked.record_or_skip(real);
 }
 

@@ -17,35 +17,35 @@ namespace gpusnap::handle {
         "the memory that was at " + range_text(recorded, size) + " cannot be had there: " + why);
 }
 
-void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind,
+void insert_range(HookedCall& hooked, uint64_t address, uint64_t size, MemoryKind kind,
                   bool of_pool) {
-  session.note_context();
+  hooked.contexts().note_current();
   MemoryRange range;
   range.address = address;
   range.size = size;
   range.kind = kind;
   range.of_pool = of_pool;
-  range.identity = session.identify();
-  range.context = reinterpret_cast<uint64_t>(session.model().contexts.current());
-  session.model().memory.insert(std::move(range));
+  range.identity = hooked.identities().next();
+  range.context = reinterpret_cast<uint64_t>(hooked.model().contexts.current());
+  hooked.model().memory.insert(std::move(range));
   if (kind == MemoryKind::kManaged || kind == MemoryKind::kPinned) {
-    session.model().host_memory.add(address, size);
+    hooked.model().host_memory.add(address, size);
   }
 }
 
-uint64_t erase_range(Session& session, uint64_t address) {
-  const MemoryRange* range = session.model().memory.at(address);
+uint64_t erase_range(DeviceModel& model, HostUpdates& host_updates, uint64_t address) {
+  const MemoryRange* range = model.memory.at(address);
   if (range == nullptr) return 0;
   const uint64_t size = range->size;
-  if (range->shared) session.model().shared_memory.withdraw(address);
-  session.forget_pending(address, size);
-  session.model().memory.erase(address);
-  session.model().host_memory.remove(address);
+  if (range->shared) model.shared_memory.withdraw(address);
+  host_updates.forget_pending(address, size);
+  model.memory.erase(address);
+  model.host_memory.remove(address);
   return size;
 }
 
 void end_placed(HookedCall& hooked, uint64_t address) {
-  const Driver& driver = hooked.session().driver();
+  const Driver& driver = hooked.driver();
   const auto unused = hooked.model().placement.free(address);
   // Unmapping waits for all that is queued: host functions, too, which take the session's lock.
   (void)hooked.unlocked([&] {
@@ -57,44 +57,43 @@ void end_placed(HookedCall& hooked, uint64_t address) {
 uint64_t free_range(HookedCall& hooked, uint64_t address) {
   if (hooked.asks_writes()) hooked.writes.add_range_of(address);
   hooked.before_write();
-  return erase_range(hooked.session(), address);
+  return erase_range(hooked, address);
 }
 
 namespace {
 // Waits as the driver's own free does before memory that was placed is freed: work that still runs
 // may use it.
-CUresult wait_for_users(Session& session, CUcontext context) {
-  CurrentContext current(session.driver(), context);
-  return session.driver().cuCtxSynchronize();
+CUresult wait_for_users(const DeviceModel& model, CUcontext context) {
+  CurrentContext current(model.driver, context);
+  return model.driver.cuCtxSynchronize();
 }
 
 // The context of an allocation; the current one, where it is not known.
-CUcontext context_at(Session& session, uint64_t address) {
-  const MemoryRange* range = session.model().memory.at(address);
-  return range == nullptr ? session.model().contexts.current()
-                          : reinterpret_cast<CUcontext>(range->context);
+CUcontext context_at(const DeviceModel& model, uint64_t address) {
+  const MemoryRange* range = model.memory.at(address);
+  return range == nullptr ? model.contexts.current() : reinterpret_cast<CUcontext>(range->context);
 }
 
 // The program's own call first; only where it gives another address is memory placed.
-void place_device(Session& session, CUdeviceptr* address, uint64_t recorded, uint64_t size) {
+void place_device(DeviceModel& model, CUdeviceptr* address, uint64_t recorded, uint64_t size) {
   if (*address == recorded) return;
-  (void)session.driver().cuMemFree_v2(*address);
-  const Status status = session.model().placement.place(recorded, size);
+  (void)model.driver.cuMemFree_v2(*address);
+  const Status status = model.placement.place(recorded, size);
   if (!status.ok()) cannot_place(recorded, size, status.message());
   *address = recorded;
 }
 
-void place_pinned(Session& session, void** memory, uint64_t recorded, uint64_t size) {
+void place_pinned(DeviceModel& model, void** memory, uint64_t recorded, uint64_t size) {
   if (reinterpret_cast<uint64_t>(*memory) == recorded) return;
-  (void)session.driver().cuMemFreeHost(*memory);
+  (void)model.driver.cuMemFreeHost(*memory);
   void* wanted = reinterpret_cast<void*>(recorded);
   void* got = mmap(wanted, size, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (got != wanted) cannot_place(recorded, size, "the range is taken in this process");
-  const CUresult result = session.driver().cuMemHostRegister_v2(
+  const CUresult result = model.driver.cuMemHostRegister_v2(
       got, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-  if (result != CUDA_SUCCESS) cannot_place(recorded, size, error_name(session.driver(), result));
-  session.model().placed_pinned[recorded] = size;
+  if (result != CUDA_SUCCESS) cannot_place(recorded, size, error_name(model.driver, result));
+  model.placed_pinned[recorded] = size;
   *memory = got;
 }
 
@@ -106,7 +105,7 @@ CUresult give_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& r
     if (recorded == CUDA_SUCCESS) hooked.repeat(real);
     return recorded;
   }
-  MemoryOrder& order = hooked.session().memory_order();
+  MemoryOrder& order = hooked.memory_order();
   order.begin_free(address, size);
   const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
   hooked.record_visible(result, false, nullptr);
@@ -117,31 +116,38 @@ CUresult give_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& r
 template <class Real>
 CUresult give_device(HookedCall& hooked, CUdeviceptr* out, uint64_t size, Real&& real) {
   return give(
-      hooked, out, size, MemoryKind::kDevice, [&] { return with_room(hooked.session(), real); },
-      [&](uint64_t recorded) { place_device(hooked.session(), out, recorded, size); });
+      hooked, out, size, MemoryKind::kDevice, [&] { return with_room(hooked.room(), real); },
+      [&](uint64_t recorded) { place_device(hooked.model(), out, recorded, size); });
 }
 
 template <class Real>
 CUresult give_pinned(HookedCall& hooked, void** out, uint64_t size, Real&& real) {
   return give(hooked, out, size, MemoryKind::kPinned, real,
-              [&](uint64_t recorded) { place_pinned(hooked.session(), out, recorded, size); });
+              [&](uint64_t recorded) { place_pinned(hooked.model(), out, recorded, size); });
 }
 }  // namespace
 
 CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
-                       const std::function<CUresult(Session&, CUcontext)>& wait) {
-  Session* const session = Session::enter_for_placed(address);
-  if (session == nullptr) return real();
-  const bool is_whole = session->model().placement.owns(address);
-  const CUcontext context = context_at(*session, address);
-  session->release();
-  if (!is_whole) return real();
-  const CUresult result = wait(*session, context);
-  session->acquire();
-  (void)erase_range(*session, address);
-  const auto unused = session->model().placement.free(address);
-  session->release();
-  for (const MappedMemory& memory : unused) unmap_memory(session->driver(), memory);
+                       const std::function<CUresult(const DeviceModel&, CUcontext)>& wait) {
+  const Driver* driver = nullptr;  // null: it is not ours to give back
+  std::vector<MappedMemory> unused;
+  CUresult result = CUDA_SUCCESS;
+  {
+    const PlacedMemory placed(address);
+    if (placed.is_there() && placed.model().placement.owns(address)) {
+      DeviceModel& model = placed.model();
+      driver = &model.driver;
+      const CUcontext context = context_at(model, address);
+      {
+        const Unlocked unlocked(placed.lock());
+        result = wait(model, context);
+      }
+      (void)erase_range(model, placed.host_updates(), address);
+      unused = model.placement.free(address);
+    }
+  }
+  if (driver == nullptr) return real();
+  for (const MappedMemory& memory : unused) unmap_memory(*driver, memory);
   return result;
 }
 
@@ -166,7 +172,7 @@ CUresult mem_alloc_pitch(
   size_t bytes = 0;
   auto real = [&] {
     const CUresult result =
-        with_room(hooked.session(), [&] { return call.real(out, pitch, width, height, element); });
+        with_room(hooked.room(), [&] { return call.real(out, pitch, width, height, element); });
     if (result == CUDA_SUCCESS) bytes = *pitch * height;
     return result;
   };
@@ -179,7 +185,7 @@ CUresult mem_alloc_pitch(
     if (recorded[1] != *pitch) {
       cannot_place(recorded[0], recorded[1] * height, "this device has another pitch");
     }
-    place_device(hooked.session(), out, recorded[0], bytes);
+    place_device(hooked.model(), out, recorded[0], bytes);
     address = *out;
   } else {
     const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
@@ -188,11 +194,11 @@ CUresult mem_alloc_pitch(
       return result;
     }
     address = *out;
-    hooked.session().memory_order().wait_for_frees(address, bytes);
+    hooked.memory_order().wait_for_frees(address, bytes);
     const uint64_t answer[2] = {address, *pitch};
     hooked.record_answer(result, answer, sizeof answer);
   }
-  insert_range(hooked.session(), address, bytes, MemoryKind::kDevice);
+  insert_range(hooked, address, bytes, MemoryKind::kDevice);
   return CUDA_SUCCESS;
 }
 
@@ -218,17 +224,16 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
     return free_when_off(
         address, [&] { return call.real(address); }, wait_for_users);
   }
-  Session& session = hooked.session();
-  hooked.key.add(session.model().known(address));
+  hooked.key.add(hooked.model().known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
-  const CUcontext context = context_at(session, address);
+  const CUcontext context = context_at(hooked.model(), address);
   const uint64_t size = free_range(hooked, address);
   // Memory of a graph that goes on using it stays.
-  const bool of_graph = session.model().graphs.graph_memory_placeholders().has_memory(address);
-  const bool placed = session.model().placement.owns(address);
+  const bool of_graph = hooked.model().graphs.graph_memory_placeholders().has_memory(address);
+  const bool placed = hooked.model().placement.owns(address);
   auto real = [&] {
     if (of_graph && size == 0) return CUDA_ERROR_INVALID_VALUE;
-    return placed ? wait_for_users(session, context) : call.real(address);
+    return placed ? wait_for_users(hooked.model(), context) : call.real(address);
   };
   const CUresult result = give_back(hooked, address, size, real);
   if (placed && !of_graph) end_placed(hooked, address);
@@ -255,7 +260,7 @@ CUresult mem_get_info(const Call<CUresult(size_t*, size_t*)>& call, size_t* free
     hooked.record(result);
     return result;
   }
-  *free = std::min(*free + hooked.session().own_device_memory(), *total);
+  *free = std::min(*free + hooked.room().own_bytes(), *total);
   answer[0] = *free;
   answer[1] = *total;
   hooked.record_answer(result, answer, sizeof answer);
@@ -272,15 +277,19 @@ CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>&
       off ? call.real(base, size, address)
           : hooked.record_or_repeat([&] { return call.real(base, size, address); });
   if (result != CUDA_SUCCESS) return result;
-  SharedMemory* const shared = Session::shared_memory_of_process();
+  SharedMemory* const shared = SharedMemory::of_process();
   SharedMemory::Extent extent;
   if (shared != nullptr) extent = shared->mapped_around(address);
-  Session* const session = off ? Session::enter_for_placed(address) : &hooked.session();
-  const MemoryRange* const range =
-      session == nullptr ? nullptr : session->model().memory.find(address);
-  if (range != nullptr && session->model().is_placed(*range))
-    extent = {range->address, range->size};
-  if (off && session != nullptr) session->release();
+  const auto look = [&](const DeviceModel& model) {
+    const MemoryRange* const range = model.memory.find(address);
+    if (range != nullptr && model.is_placed(*range)) extent = {range->address, range->size};
+  };
+  if (off) {
+    const PlacedMemory placed(address);
+    if (placed.is_there()) look(placed.model());
+  } else {
+    look(hooked.model());
+  }
   if (extent.size != 0 && base != nullptr) *base = extent.address;
   if (extent.size != 0 && size != nullptr) *size = extent.size;
   return result;
@@ -303,9 +312,10 @@ CUresult host_alloc(const Call<CUresult(void**, size_t, unsigned)>& call, void**
 }
 
 namespace {
-CUresult free_placed_pinned(Session& session, CUcontext context, void* memory, uint64_t size) {
-  (void)wait_for_users(session, context);
-  const CUresult result = session.driver().cuMemHostUnregister(memory);
+CUresult free_placed_pinned(const DeviceModel& model, CUcontext context, void* memory,
+                            uint64_t size) {
+  (void)wait_for_users(model, context);
+  const CUresult result = model.driver.cuMemHostUnregister(memory);
   (void)munmap(memory, size);
   return result;
 }
@@ -313,30 +323,37 @@ CUresult free_placed_pinned(Session& session, CUcontext context, void* memory, u
 template <class Real>
 CUresult free_pinned_when_off(void* memory, Real&& real) {
   const auto address = reinterpret_cast<uint64_t>(memory);
-  Session* const session = Session::enter_for_placed(address);
-  if (session == nullptr) return real();
-  const uint64_t placed = session->model().size_of_placed_pinned(address);
-  const CUcontext context = context_at(*session, address);
-  if (placed != 0) (void)erase_range(*session, address);
-  session->model().placed_pinned.erase(address);
-  session->release();
-  return placed == 0 ? real() : free_placed_pinned(*session, context, memory, placed);
+  uint64_t size = 0;  // 0: it is not ours to give back
+  CUcontext context = nullptr;
+  const DeviceModel* of = nullptr;
+  {
+    const PlacedMemory placed(address);
+    if (placed.is_there()) {
+      DeviceModel& model = placed.model();
+      of = &model;
+      size = model.size_of_placed_pinned(address);
+      context = context_at(model, address);
+      if (size != 0) (void)erase_range(model, placed.host_updates(), address);
+      model.placed_pinned.erase(address);
+    }
+  }
+  return size == 0 ? real() : free_placed_pinned(*of, context, memory, size);
 }
 }  // namespace
 
 CUresult host_free(const Call<CUresult(void*)>& call, void* memory) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return free_pinned_when_off(memory, [&] { return call.real(memory); });
-  Session& session = hooked.session();
   const auto address = reinterpret_cast<uint64_t>(memory);
-  hooked.key.add(session.model().known(address));
-  const uint64_t placed = session.model().size_of_placed_pinned(address);
-  const CUcontext context = context_at(session, address);
+  hooked.key.add(hooked.model().known(address));
+  const uint64_t placed = hooked.model().size_of_placed_pinned(address);
+  const CUcontext context = context_at(hooked.model(), address);
   auto real = [&] {
-    return placed == 0 ? call.real(memory) : free_placed_pinned(session, context, memory, placed);
+    return placed == 0 ? call.real(memory)
+                       : free_placed_pinned(hooked.model(), context, memory, placed);
   };
   const uint64_t size = free_range(hooked, address);
-  session.model().placed_pinned.erase(address);
+  hooked.model().placed_pinned.erase(address);
   return give_back(hooked, address, size, real);
 }
 
@@ -357,7 +374,7 @@ CUresult register_memory(HookedCall& hooked, void* memory, size_t size, Real&& r
                        " instead; gpusnap run turns address randomisation off");
     }
     hooked.repeat(real);
-    insert_range(hooked.session(), address, size, MemoryKind::kPinned);
+    insert_range(hooked, address, size, MemoryKind::kPinned);
     return recorded;
   }
   const CUresult result = hooked.call_driver(real);
@@ -366,7 +383,7 @@ CUresult register_memory(HookedCall& hooked, void* memory, size_t size, Real&& r
     return result;
   }
   hooked.record_answer(result, &address, sizeof address);
-  insert_range(hooked.session(), address, size, MemoryKind::kPinned);
+  insert_range(hooked, address, size, MemoryKind::kPinned);
   return result;
 }
 }  // namespace
@@ -383,12 +400,11 @@ CUresult host_register(const Call<CUresult(void*, size_t, unsigned)>& call, void
 CUresult host_unregister(const Call<CUresult(void*)>& call, void* memory) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(memory);
-  Session& session = hooked.session();
   const auto address = reinterpret_cast<uint64_t>(memory);
-  hooked.key.add(session.model().known(address));
+  hooked.key.add(hooked.model().known(address));
   // After the call: the memory stays the program's, what the device brought is looked at once more.
   const CUresult result = give_back(hooked, address, 0, [&] { return call.real(memory); });
-  if (result == CUDA_SUCCESS) erase_range(session, address);
+  if (result == CUDA_SUCCESS) erase_range(hooked, address);
   return result;
 }
 

@@ -13,10 +13,13 @@ namespace gpusnap::handle {
 
 // Ends the process: memory cannot be brought to its recorded address.
 [[noreturn]] void cannot_place(uint64_t recorded, uint64_t size, const std::string& why);
-void insert_range(Session& session, uint64_t address, uint64_t size, MemoryKind kind,
+void insert_range(HookedCall& hooked, uint64_t address, uint64_t size, MemoryKind kind,
                   bool of_pool = false);
 // The size of what was there.
-uint64_t erase_range(Session& session, uint64_t address);
+uint64_t erase_range(DeviceModel& model, HostUpdates& host_updates, uint64_t address);
+inline uint64_t erase_range(HookedCall& hooked, uint64_t address) {
+  return erase_range(hooked.model(), hooked.host_updates(), address);
+}
 // The same; a snapshot that still needs the memory gets it while the map has it.
 uint64_t free_range(HookedCall& hooked, uint64_t address);
 // The device no longer uses this allocation, which was placed.
@@ -24,22 +27,42 @@ void end_placed(HookedCall& hooked, uint64_t address);
 // A free where checkpoints have ended: what was placed is still ours to give back. `wait`: until
 // the device no longer uses it; the context is its own.
 CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
-                       const std::function<CUresult(Session&, CUcontext)>& wait);
+                       const std::function<CUresult(const DeviceModel&, CUcontext)>& wait);
+
+// Memory that a restore placed, in a process that takes no more checkpoints. While one lives, the
+// session's lock is held if there is such memory at the address.
+class PlacedMemory {
+ public:
+  explicit PlacedMemory(uint64_t address)
+      : environment_(CallEnvironment::enter_for_placed(address)) {}
+  ~PlacedMemory() {
+    if (environment_ != nullptr) environment_->lock().unlock();
+  }
+  PlacedMemory(const PlacedMemory&) = delete;
+  PlacedMemory& operator=(const PlacedMemory&) = delete;
+
+  bool is_there() const { return environment_ != nullptr; }
+  CallLock& lock() const { return environment_->lock(); }
+  DeviceModel& model() const { return environment_->model(); }
+  HostUpdates& host_updates() const { return environment_->host_updates(); }
+
+ private:
+  CallEnvironment* const environment_;
+};
 
 // Makes the call once more while its result is at another address, in the hope that this is the one
 // that another thread's call got when it was recorded: it is kept aside for that call.
 template <class Pointer, class Real>
 void repeat_for(HookedCall& hooked, Pointer* out, uint64_t recorded,
                 SurplusAllocations::Memory memory, Real&& real) {
-  SurplusAllocations& surplus = hooked.session().surplus();
+  SurplusAllocations& surplus = hooked.surplus();
   if (surplus.take(recorded, memory)) {
     *out = (Pointer)recorded;
     return;
   }
   hooked.repeat(real);
   std::vector<uint64_t> others;
-  for (int tries = hooked.session().memory_tries(); tries > 0 && (uint64_t)*out != recorded;
-       --tries) {
+  for (int tries = hooked.memory_tries(); tries > 0 && (uint64_t)*out != recorded; --tries) {
     const Pointer before = *out;
     if (hooked.unlocked(real) != CUDA_SUCCESS) {
       *out = before;
@@ -58,9 +81,9 @@ void repeat_for(HookedCall& hooked, Pointer* out, uint64_t recorded,
 
 // Memory that the program needs is not ours to hold.
 template <class Real>
-CUresult with_room(Session& session, Real&& real) {
+CUresult with_room(DeviceRoom& room, Real&& real) {
   const CUresult result = real();
-  return result == CUDA_ERROR_OUT_OF_MEMORY && session.make_room() ? real() : result;
+  return result == CUDA_ERROR_OUT_OF_MEMORY && room.make_room() ? real() : result;
 }
 
 // Records or replays a call that gives memory; `place` brings it to its recorded address.
@@ -68,7 +91,6 @@ CUresult with_room(Session& session, Real&& real) {
 template <class Pointer, class Real, class Place>
 CUresult give(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
               Place&& place, bool of_pool = false) {
-  Session& session = hooked.session();
   CUresult result;
   if (hooked.replaying()) {
     result = hooked.match_next_entry();
@@ -83,11 +105,11 @@ CUresult give(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, 
       hooked.record(result);
       return result;
     }
-    session.memory_order().wait_for_frees((uint64_t)*out, size);
+    hooked.memory_order().wait_for_frees((uint64_t)*out, size);
     const auto address = (uint64_t)*out;  // a CUdeviceptr or a pointer
     hooked.record_answer(result, &address, sizeof address);
   }
-  insert_range(session, (uint64_t)*out, size, kind, of_pool);
+  insert_range(hooked, (uint64_t)*out, size, kind, of_pool);
   return result;
 }
 

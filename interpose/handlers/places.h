@@ -1,16 +1,16 @@
 // The side that an address of the program's belongs to.
 #pragma once
 
-#include "interpose/session/session.h"
+#include "interpose/model/device_model.h"
 
 namespace gpusnap::handle {
 
 enum class Side : uint8_t { kDevice, kShared, kHost };  // the device's, of both, the host's alone
 
-inline Side side_of(Session& session, uint64_t address) {
-  const MemoryRange* range = session.model().memory.find(address);
+inline Side side_of(DeviceModel& model, uint64_t address) {
+  const MemoryRange* range = model.memory.find(address);
   if (range != nullptr) return is_on_device(range->kind) ? Side::kDevice : Side::kShared;
-  return session.model().is_device_address(address) ? Side::kDevice : Side::kHost;
+  return model.is_device_address(address) ? Side::kDevice : Side::kHost;
 }
 
 inline void mix(uint64_t& hash, std::initializer_list<uint64_t> words) {

@@ -48,16 +48,16 @@ bool ask_again(const Driver& driver, CUdeviceptr* address, uint64_t recorded, ui
 
 // The program's own call first; only where it gives another address is memory placed.
 template <class Real>
-void place_ordered(Session& session, CUdeviceptr* address, uint64_t recorded, uint64_t size,
+void place_ordered(DeviceModel& model, CUdeviceptr* address, uint64_t recorded, uint64_t size,
                    CUmemoryPool pool, CUstream stream, Real&& real) {
-  if (*address == recorded || ask_again(session.driver(), address, recorded, size, stream, real)) {
+  if (*address == recorded || ask_again(model.driver, address, recorded, size, stream, real)) {
     return;
   }
-  Status status = session.model().placement.place(recorded, size);
+  Status status = model.placement.place(recorded, size);
   if (!status.ok()) {
     // Memory that the pool keeps for later may lie there.
-    empty_pool(session.driver(), pool, stream);
-    status = session.model().placement.place(recorded, size);
+    empty_pool(model.driver, pool, stream);
+    status = model.placement.place(recorded, size);
   }
   if (!status.ok()) cannot_place(recorded, size, status.message());
   *address = recorded;
@@ -69,18 +69,18 @@ CUresult give_ordered(HookedCall& hooked, CUdeviceptr* out, uint64_t size, CUmem
   const CUstream stream = hooked.stream(given);
   hooked.key.add(size);
   if (hooked.captured()) return capture_alloc(hooked, out, size, stream, real);
-  hooked.session().use_pools();
+  hooked.model().pool_reuse.note_use();
   // The memory is on the stream's device, whatever is current.
-  const CurrentContext current(hooked.session().driver(), context_of(hooked.session(), stream));
+  const CurrentContext current(hooked.driver(), context_of(hooked.model(), stream));
   const auto first_repeatable = [&] {
     hooked.model().pool_reuse.make_repeatable(pool);
     return real();
   };
   return give(
       hooked, out, size, MemoryKind::kDevice,
-      [&] { return with_room(hooked.session(), first_repeatable); },
+      [&] { return with_room(hooked.room(), first_repeatable); },
       [&](uint64_t recorded) {
-        place_ordered(hooked.session(), out, recorded, size, pool, stream, real);
+        place_ordered(hooked.model(), out, recorded, size, pool, stream, real);
       },
       true);
 }
@@ -109,18 +109,19 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
   if (hooked.passthrough()) {
     return free_when_off(
         address, [&] { return call.real(address, given); },
-        [&](Session& session, CUcontext) { return session.driver().cuStreamSynchronize(stream); });
+        [&](const DeviceModel& model, CUcontext) {
+          return model.driver.cuStreamSynchronize(stream);
+        });
   }
-  Session& session = hooked.session();
-  hooked.key.add(session.model().known(address));
+  hooked.key.add(hooked.model().known(address));
   // A graph goes on using it.
-  const bool of_graph = session.model().graphs.graph_memory_placeholders().has_memory(address);
-  const bool placed = !of_graph && session.model().placement.owns(address);
-  const bool there = session.model().memory.at(address) != nullptr;
+  const bool of_graph = hooked.model().graphs.graph_memory_placeholders().has_memory(address);
+  const bool placed = !of_graph && hooked.model().placement.owns(address);
+  const bool there = hooked.model().memory.at(address) != nullptr;
   auto real = [&] {
     if (of_graph) return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     // Work in the stream may use memory that is ours to give back.
-    return placed ? session.driver().cuStreamSynchronize(stream) : call.real(address, given);
+    return placed ? hooked.driver().cuStreamSynchronize(stream) : call.real(address, given);
   };
   if (hooked.captured()) return capture_free(hooked, address, stream, real);
   const uint64_t size = free_range(hooked, address);
@@ -129,7 +130,7 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
     result = hooked.match_next_entry();
     if (result == CUDA_SUCCESS) hooked.repeat(real);
   } else {
-    MemoryOrder& order = session.memory_order();
+    MemoryOrder& order = hooked.memory_order();
     order.begin_free(address, size);
     result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
     hooked.record(result);

@@ -41,23 +41,30 @@ SharedMemory::Opened opened_by_us(SharedMemory& shared, const SharedHandle& hand
 // The driver makes no handle of what was placed.
 CUresult share_when_off(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle* out,
                         CUdeviceptr address) {
-  Session* const session = Session::enter_for_placed(address);
-  if (session == nullptr) return call.real(out, address);
-  const MemoryRange range = *session->model().memory.find(address);
-  const auto pieces = session->model().placement.pieces(range.address);
-  session->model().memory.set_shared(range.address);
-  session->release();
+  SharedMemory* shared = nullptr;
+  MemoryRange range;
+  std::vector<MappedMemory> pieces;
+  {
+    const PlacedMemory placed(address);
+    if (placed.is_there()) {
+      DeviceModel& model = placed.model();
+      range = *model.memory.find(address);
+      pieces = model.placement.pieces(range.address);
+      model.memory.set_shared(range.address);
+      shared = &model.shared_memory;
+    }
+  }
   if (pieces.empty() || out == nullptr) return call.real(out, address);
-  const auto handle = session->model().shared_memory.offer(range.address, range.size, pieces);
+  const auto handle = shared->offer(range.address, range.size, pieces);
   if (handle.ok()) *out = handle.value();
   return handle.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void insert_imported(Session& session, const Where& where) {
-  session.note_sharing();
+void insert_imported(HookedCall& hooked, const Where& where) {
+  hooked.cut_gate().note_sharing();
   // It is there where it was opened before.
-  if (session.model().memory.at(where.address) == nullptr) {
-    insert_range(session, where.address, where.size, MemoryKind::kImported);
+  if (hooked.model().memory.at(where.address) == nullptr) {
+    insert_range(hooked, where.address, where.size, MemoryKind::kImported);
   }
 }
 }  // namespace
@@ -66,18 +73,17 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
                    CUdeviceptr address) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return share_when_off(call, out, address);
-  Session& session = hooked.session();
-  hooked.key.add(session.model().known(address));
+  hooked.key.add(hooked.model().known(address));
   const auto real = [&] { return call.real(out, address); };
-  if (!session.may_share()) return hooked.record_or_refuse(name_with(call, kOutsideOfJob), real);
-  const MemoryRange* const range = session.model().memory.find(address);
+  if (!hooked.may_share()) return hooked.record_or_refuse(name_with(call, kOutsideOfJob), real);
+  const MemoryRange* const range = hooked.model().memory.find(address);
   const Where where = range == nullptr ? Where{} : Where{range->address, range->size};
   const bool known = range != nullptr && range->kind == MemoryKind::kDevice && out != nullptr;
   // Its next write may be another process's, which tells nobody.
   known ? hooked.writes.add_range_of(where.address) : hooked.writes.add_nothing();
-  const bool placed = known && session.model().placement.owns(where.address);
-  const auto pieces = session.model().placement.pieces(where.address);
-  SharedMemory& shared = session.model().shared_memory;
+  const bool placed = known && hooked.model().placement.owns(where.address);
+  const auto pieces = hooked.model().placement.pieces(where.address);
+  SharedMemory& shared = hooked.model().shared_memory;
   std::string why;
   const auto made = [&] {
     if (!placed) {
@@ -99,19 +105,19 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
     if (result != CUDA_SUCCESS) {
       fatal(kExitImpossible, "device memory " + range_text(where.address, where.size) +
                                  " cannot be shared again: " +
-                                 (why.empty() ? error_name(session.driver(), result) : why));
+                                 (why.empty() ? error_name(hooked.driver(), result) : why));
     }
   } else {
     const CUresult result = hooked.call_driver(made);
     if (result == CUDA_SUCCESS && !known) {
-      session.refuse(name_with(call, "of memory that is not followed"));
+      hooked.refuse(name_with(call, "of memory that is not followed"));
       return result;
     }
     hooked.record(result);
     if (result != CUDA_SUCCESS) return result;
   }
-  session.model().memory.set_shared(where.address);
-  session.note_sharing();
+  hooked.model().memory.set_shared(where.address);
+  hooked.cut_gate().note_sharing();
   return CUDA_SUCCESS;
 }
 
@@ -123,19 +129,18 @@ CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>
   const auto ours = decode_handle(bytes);
   if (hooked.passthrough()) {
     // The process that gave it may still be followed.
-    SharedMemory* const shared = Session::shared_memory_of_process();
+    SharedMemory* const shared = SharedMemory::of_process();
     if (!ours || shared == nullptr) return call.real(out, handle, flags);
     return opened_by_us(*shared, *ours, 0, out, flags, call.real).result;
   }
-  Session& session = hooked.session();
   hooked.key.add(flags);
   SharedMemory::Opened opened;
   const auto open_at = [&](uint64_t wanted) {
     if (!ours) return call.real(out, handle, flags);
-    opened = opened_by_us(session.model().shared_memory, *ours, wanted, out, flags, call.real);
+    opened = opened_by_us(hooked.model().shared_memory, *ours, wanted, out, flags, call.real);
     return opened.result;
   };
-  if (!session.may_share()) {
+  if (!hooked.may_share()) {
     return hooked.record_or_refuse(name_with(call, kOutsideOfJob), [&] { return open_at(0); });
   }
   if (!ours) {
@@ -151,14 +156,14 @@ CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>
     if (result != CUDA_SUCCESS) {
       cannot_place(before.address, before.size,
                    "another process has it, and " +
-                       (opened.why.empty() ? error_name(session.driver(), result) : opened.why));
+                       (opened.why.empty() ? error_name(hooked.driver(), result) : opened.why));
     }
     if (opened.address != before.address || opened.size != before.size) {
       cannot_place(
           before.address, before.size,
           "another process has it, and the driver maps it at " + hex_text(opened.address) + " now");
     }
-    insert_imported(session, before);
+    insert_imported(hooked, before);
     return recorded;
   }
   const CUresult result =
@@ -168,13 +173,13 @@ CUresult share_open(const Call<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>
     return result;
   }
   if (!opened.of_job) {
-    session.refuse(name_with(call, "of memory of a process of another job"));
+    hooked.refuse(name_with(call, "of memory of a process of another job"));
     return result;
   }
   const Where where{opened.address, opened.size};
-  session.memory_order().wait_for_frees(where.address, where.size);
+  hooked.memory_order().wait_for_frees(where.address, where.size);
   hooked.record_answer(result, &where, sizeof where);
-  insert_imported(session, where);
+  insert_imported(hooked, where);
   return result;
 }
 
@@ -186,27 +191,26 @@ CUresult share_close(const Call<decltype(cuIpcCloseMemHandle)>& call, CUdevicept
         address, [&] { return call.real(address); }, last);
   };
   if (hooked.passthrough()) {
-    SharedMemory* const shared = Session::shared_memory_of_process();
+    SharedMemory* const shared = SharedMemory::of_process();
     return shared == nullptr ? call.real(address) : close_in(*shared);
   }
-  Session& session = hooked.session();
-  hooked.key.add(session.model().known(address));
-  const auto made = [&] { return close_in(session.model().shared_memory); };
+  hooked.key.add(hooked.model().known(address));
+  const auto made = [&] { return close_in(hooked.model().shared_memory); };
   CUresult result;
   if (hooked.replaying()) {
     result = hooked.match_next_entry();
     if (result == CUDA_SUCCESS) hooked.repeat(made);
   } else {
-    MemoryOrder& order = session.memory_order();
+    MemoryOrder& order = hooked.memory_order();
     order.begin_free(address, 0);
     result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, made);
     // It waits for the device, so the host may look at what that did.
     hooked.record_visible(result, false, nullptr);
     order.end_free(address);
   }
-  const MemoryRange* const range = session.model().memory.at(address);
+  const MemoryRange* const range = hooked.model().memory.at(address);
   if (result == CUDA_SUCCESS && last && range != nullptr && range->kind == MemoryKind::kImported) {
-    session.model().memory.erase(address);
+    hooked.model().memory.erase(address);
   }
   return result;
 }

@@ -15,25 +15,23 @@ namespace gpusnap::handle {
 namespace {
 template <class Array, class Ask>
 void note_tiles(HookedCall& hooked, Array array, Ask&& ask) {
-  Session& session = hooked.session();
-  const uint32_t number = session.model().arrays.number_of(array);
-  const auto context = reinterpret_cast<uint64_t>(session.model().contexts.current());
+  const uint32_t number = hooked.model().arrays.number_of(array);
+  const auto context = reinterpret_cast<uint64_t>(hooked.model().contexts.current());
   CUDA_ARRAY_SPARSE_PROPERTIES found{};
   const CUresult result = hooked.unlocked([&] { return ask(&found); });
-  if (result != CUDA_SUCCESS) return session.refuse("a sparse array of which no tiles are told");
+  if (result != CUDA_SUCCESS) return hooked.refuse("a sparse array of which no tiles are told");
   const auto& tile = found.tileExtent;
-  session.model().tile_pools.tiles.add(number, {tile.width, tile.height, tile.depth}, context);
+  hooked.model().tile_pools.tiles.add(number, {tile.width, tile.height, tile.depth}, context);
 }
 
-uint32_t array_number(Session& session, const CUarrayMapInfo& info) {
-  return info.resourceType == CU_RESOURCE_TYPE_ARRAY
-             ? session.model().arrays.number_of(info.resource.array)
-             : session.model().arrays.number_of(info.resource.mipmap);
+uint32_t array_number(DeviceModel& model, const CUarrayMapInfo& info) {
+  return info.resourceType == CU_RESOURCE_TYPE_ARRAY ? model.arrays.number_of(info.resource.array)
+                                                     : model.arrays.number_of(info.resource.mipmap);
 }
 
-uint64_t pool_number(Session& session, const CUarrayMapInfo& info) {
+uint64_t pool_number(DeviceModel& model, const CUarrayMapInfo& info) {
   if (info.memOperationType != CU_MEM_OPERATION_TYPE_MAP) return 0;
-  const TilePool* pool = session.model().tile_pools.find(info.memHandle.memHandle);
+  const TilePool* pool = model.tile_pools.find(info.memHandle.memHandle);
   return pool == nullptr ? 0 : pool->number;
 }
 
@@ -41,8 +39,8 @@ bool is_tail(const CUarrayMapInfo& info) {
   return info.subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
 }
 
-void add_info(Session& session, const CUarrayMapInfo& info, uint64_t& hash) {
-  mix(hash, {array_number(session, info), pool_number(session, info), info.offset,
+void add_info(DeviceModel& model, const CUarrayMapInfo& info, uint64_t& hash) {
+  mix(hash, {array_number(model, info), pool_number(model, info), info.offset,
              static_cast<uint64_t>(info.subresourceType),
              static_cast<uint64_t>(info.memOperationType), info.deviceBitMask});
   if (is_tail(info)) {
@@ -55,10 +53,10 @@ void add_info(Session& session, const CUarrayMapInfo& info, uint64_t& hash) {
 }
 
 // False: it is not known what was mapped where.
-bool note_info(Session& session, const CUarrayMapInfo& info) {
-  TileMap& tiles = session.model().tile_pools.tiles;
-  const uint32_t array = array_number(session, info);
-  const uint64_t pool = pool_number(session, info);
+bool note_info(DeviceModel& model, const CUarrayMapInfo& info) {
+  TileMap& tiles = model.tile_pools.tiles;
+  const uint32_t array = array_number(model, info);
+  const uint64_t pool = pool_number(model, info);
   if (!tiles.has(array)) return false;
   if (pool == 0 && info.memOperationType != CU_MEM_OPERATION_TYPE_UNMAP) return false;
   if (is_tail(info)) {
@@ -78,14 +76,14 @@ bool note_info(Session& session, const CUarrayMapInfo& info) {
   return true;
 }
 
-void add_pool(Session& session, CUmemGenericAllocationHandle handle, size_t size, CUcontext context,
-              std::vector<CUarray> windows) {
+void add_pool(DeviceModel& model, CUmemGenericAllocationHandle handle, size_t size,
+              CUcontext context, std::vector<CUarray> windows) {
   for (size_t i = 0; i < windows.size(); ++i) {
     CUDA_ARRAY3D_DESCRIPTOR shape = TilePools::window_shape(size, i);
     shape.Flags = 0;  // it holds what it shows
-    session.model().arrays.add(windows[i], shape, context);
+    model.arrays.add(windows[i], shape, context);
   }
-  session.model().tile_pools.add(handle, context, std::move(windows));
+  model.tile_pools.add(handle, context, std::move(windows));
 }
 }  // namespace
 
@@ -96,10 +94,9 @@ bool is_for_tiles(const CUmemAllocationProp& properties) {
 CUresult create_tile_pool(HookedCall& hooked, const Call<decltype(cuMemCreate)>& call,
                           CUmemGenericAllocationHandle* out, size_t size,
                           const CUmemAllocationProp& properties, unsigned long long flags) {
-  Session& session = hooked.session();
   hooked.key.add(static_cast<uint64_t>(properties.allocFlags.usage));
   const auto real = [&] {
-    return with_room(session, [&] { return call.real(out, size, &properties, flags); });
+    return with_room(hooked.room(), [&] { return call.real(out, size, &properties, flags); });
   };
   if (properties.allocFlags.compressionType != 0) {
     return hooked.record_or_refuse("cuMemCreate of compressed memory for tiles", real);
@@ -114,30 +111,30 @@ CUresult create_tile_pool(HookedCall& hooked, const Call<decltype(cuMemCreate)>&
   }
   if (result != CUDA_SUCCESS) return result;
 
-  session.note_context();
+  hooked.contexts().note_current();
   const int device = properties.location.id;
-  const CUcontext context = session.model().contexts.on_device(device);
+  const CUcontext context = hooked.model().contexts.on_device(device);
   std::vector<CUarray> windows;
   Status status(Code::kUnsupported, "there is no context on its device");
   if (context != nullptr) {
     (void)hooked.unlocked([&] {
-      return with_room(session, [&] {
-        status = session.model().tile_pools.open(*out, size, device, context, &windows);
+      return with_room(hooked.room(), [&] {
+        status = hooked.model().tile_pools.open(*out, size, device, context, &windows);
         return status.code() == Code::kNoSpace ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
       });
     });
   }
   // Another thread may have ended the recording.
-  if (session.mode() == Session::Mode::kOff) {
-    if (status.ok()) session.model().tile_pools.close(context, windows);
+  if (hooked.is_off()) {
+    if (status.ok()) hooked.model().tile_pools.close(context, windows);
     return result;
   }
   if (!status.ok()) {
-    session.refuse("cuMemCreate of memory for tiles (" + status.message() + ")");
+    hooked.refuse("cuMemCreate of memory for tiles (" + status.message() + ")");
     return result;
   }
   if (!hooked.replaying()) hooked.record(result);
-  add_pool(session, *out, size, context, std::move(windows));
+  add_pool(hooked.model(), *out, size, context, std::move(windows));
   return result;
 }
 
@@ -154,28 +151,27 @@ CUresult release_tile_pool(HookedCall& hooked, const Call<decltype(cuMemRelease)
 }
 
 void note_sparse(HookedCall& hooked, CUarray array) {
-  const auto ask = hooked.session().driver().cuArrayGetSparseProperties;
+  const auto ask = hooked.driver().cuArrayGetSparseProperties;
   note_tiles(hooked, array, [=](auto* found) {
     return ask == nullptr ? CUDA_ERROR_NOT_SUPPORTED : ask(found, array);
   });
 }
 
 void note_sparse(HookedCall& hooked, CUmipmappedArray array) {
-  const auto ask = hooked.session().driver().cuMipmappedArrayGetSparseProperties;
+  const auto ask = hooked.driver().cuMipmappedArrayGetSparseProperties;
   note_tiles(hooked, array, [=](auto* found) {
     return ask == nullptr ? CUDA_ERROR_NOT_SUPPORTED : ask(found, array);
   });
 }
 
 void end_tile_pools(HookedCall& hooked) {
-  Session& session = hooked.session();
-  const std::vector<TilePool> ended = session.model().tile_pools.take_ended();
+  const std::vector<TilePool> ended = hooked.model().tile_pools.take_ended();
   if (ended.empty()) return;
   for (const TilePool& pool : ended) {
-    for (CUarray window : pool.windows) session.model().arrays.remove(window);
+    for (CUarray window : pool.windows) hooked.model().arrays.remove(window);
   }
   (void)hooked.unlocked([&] {
-    for (const TilePool& pool : ended) session.model().tile_pools.close(pool.context, pool.windows);
+    for (const TilePool& pool : ended) hooked.model().tile_pools.close(pool.context, pool.windows);
     return CUDA_SUCCESS;
   });
 }
@@ -185,27 +181,26 @@ CUresult map_tiles(const Call<decltype(cuMemMapArrayAsync)>& call, CUarrayMapInf
                    unsigned count, CUstream stream) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(given, count, stream);
-  Session& session = hooked.session();
   (void)hooked.stream(stream);
   const std::span<const CUarrayMapInfo> infos(given, given == nullptr ? 0 : count);
   uint64_t hash = 0;
-  for (const CUarrayMapInfo& info : infos) add_info(session, info, hash);
+  for (const CUarrayMapInfo& info : infos) add_info(hooked.model(), info, hash);
   hooked.key.add(uint64_t{count}, hash);
   const bool captured = hooked.captured();
   const CUresult result = hooked.record_or_repeat([&] { return call.real(given, count, stream); });
-  if (session.mode() == Session::Mode::kOff) return result;
+  if (hooked.is_off()) return result;
   const std::string name = name_of(hooked.hook());
   if (result != CUDA_SUCCESS) {
-    if (infos.size() > 1) session.refuse(name + " that failed, of which some may be done,");
+    if (infos.size() > 1) hooked.refuse(name + " that failed, of which some may be done,");
     return result;
   }
   if (captured) {
-    session.refuse(name + " on a captured stream");
+    hooked.refuse(name + " on a captured stream");
     return result;
   }
   for (const CUarrayMapInfo& info : infos) {
-    if (note_info(session, info)) continue;
-    session.refuse(name + " of an array or memory that is not followed");
+    if (note_info(hooked.model(), info)) continue;
+    hooked.refuse(name + " of an array or memory that is not followed");
     return result;
   }
   end_tile_pools(hooked);

@@ -12,8 +12,8 @@ namespace gpusnap::handle {
 namespace {
 // The host may take such a word for a signal if it sees it, without any call that could be found in
 // the journal.
-bool is_seen_by_host(Session& session, CUdeviceptr address) {
-  return side_of(session, address) != Side::kDevice;
+bool is_seen_by_host(DeviceModel& model, CUdeviceptr address) {
+  return side_of(model, address) != Side::kDevice;
 }
 
 bool is_wait(const CUstreamBatchMemOpParams& one) {
@@ -27,7 +27,7 @@ constexpr const char* kSeenByHost = " to memory that the host sees";
 template <class Real>
 CUresult waited(HookedCall& hooked, CUstream stream, Real&& real) {
   if (hooked.replaying() || hooked.captured()) return hooked.record_or_skip(real);
-  WaitMark mark(hooked.session(), true);
+  WaitMark mark(hooked.model(), true);
   const CUresult result = hooked.record_or_skip([&] {
     const CUresult made = real();
     mark.record(made, stream);
@@ -57,7 +57,7 @@ CUresult follow_write(const Call<CUresult(CUstream, CUdeviceptr, Value, unsigned
   auto real = [&] { return call.real(stream, address, value, flags); };
   // A node of a graph is looked at when that is instantiated.
   if (hooked.captured()) return hooked.record_or_repeat(real);
-  if (is_seen_by_host(hooked.session(), address)) {
+  if (is_seen_by_host(hooked.model(), address)) {
     hooked.writes.add_nothing();  // that a snapshot would have
     return hooked.record_or_refuse(std::string(name_of(call.hook.id)) + kSeenByHost, real);
   }
@@ -93,7 +93,7 @@ const char* look_at(HookedCall& hooked, std::span<const CUstreamBatchMemOpParams
     mix(hash,
         {hooked.model().known(address), wide ? value : static_cast<cuuint32_t>(value), flags});
     if (is_wait(one)) continue;
-    if (is_seen_by_host(hooked.session(), address)) not_followed = kSeenByHost;
+    if (is_seen_by_host(hooked.model(), address)) not_followed = kSeenByHost;
     hooked.writes.add(address, wide ? sizeof(cuuint64_t) : sizeof(cuuint32_t));
   }
   hooked.key.add(hash);

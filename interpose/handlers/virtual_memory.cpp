@@ -21,7 +21,7 @@ CUresult made_at(HookedCall& hooked, uint64_t address, uint64_t size, Real&& rea
     return recorded;
   }
   const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
-  if (result == CUDA_SUCCESS) hooked.session().memory_order().wait_for_frees(address, size);
+  if (result == CUDA_SUCCESS) hooked.memory_order().wait_for_frees(address, size);
   hooked.record(result);
   return result;
 }
@@ -37,7 +37,7 @@ CUresult given_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& 
     forget();
     return recorded;
   }
-  MemoryOrder& order = hooked.session().memory_order();
+  MemoryOrder& order = hooked.memory_order();
   order.begin_free(address, size);
   const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
   // It may have waited for the device, so the host may look at the rest of what that did.
@@ -47,69 +47,67 @@ CUresult given_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& 
   return result;
 }
 
-uint64_t number_of(Session& session, CUmemGenericAllocationHandle handle) {
-  const PhysicalMemory* memory = session.model().physical.find(handle);
+uint64_t number_of(DeviceModel& model, CUmemGenericAllocationHandle handle) {
+  const PhysicalMemory* memory = model.physical.find(handle);
   return memory == nullptr ? 0 : memory->number;
 }
 
 // The program neither holds it nor has it mapped: it ends with our own mapping, as soon as a
 // snapshot has what it needs of it.
 void end_physical(HookedCall& hooked, uint64_t number) {
-  Session& session = hooked.session();
-  const PhysicalMemory* found = session.model().physical.numbered(number);
+  const PhysicalMemory* found = hooked.model().physical.numbered(number);
   // Ours have gone already where no more checkpoints are taken.
-  if (found == nullptr || !found->ended() || session.mode() == Session::Mode::kOff) return;
+  if (found == nullptr || !found->ended() || hooked.is_off()) return;
   const PhysicalMemory memory = *found;
-  session.model().physical.erase(number);
-  const bool asked = session.snapshot_pending() && !hooked.replaying();
+  hooked.model().physical.erase(number);
+  const bool asked = hooked.snapshot_pending() && !hooked.replaying();
   (void)hooked.unlocked([&] {
-    const RelaxedCapture relaxed(session.driver());
+    const RelaxedCapture relaxed(hooked.driver());
     if (asked) {
       WriteSet all;
       all.add_range_of(memory.address);
-      session.before_write(all, nullptr, Hold::kHost, true);
+      hooked.snapshots().before_write(all, nullptr, Hold::kHost, true);
     }
-    session.model().shadow_mappings.unmap(memory.address, memory.size);
+    hooked.model().shadow_mappings.unmap(memory.address, memory.size);
     return CUDA_SUCCESS;
   });
-  session.model().memory.erase(memory.address);
-  session.model().shadow_mappings.give_back(memory.address, memory.size);
+  hooked.model().memory.erase(memory.address);
+  hooked.model().shadow_mappings.give_back(memory.address, memory.size);
 }
 
 // Maps what the program has just made at an address of ours, in a replay at the one that it had.
 Result<ShadowMappings::Place> map_own(HookedCall& hooked, CUmemGenericAllocationHandle handle,
                                       size_t size, int device,
                                       const ShadowMappings::Place* wanted) {
-  Session& session = hooked.session();
-  ShadowMappings& own = session.model().shadow_mappings;
+  ShadowMappings& own = hooked.model().shadow_mappings;
   const auto outside = [&](auto&& call) {
     return hooked.unlocked([&] {
-      const RelaxedCapture relaxed(session.driver());
+      const RelaxedCapture relaxed(hooked.driver());
       return call();
     });
   };
   auto place = own.find_place(size, wanted, outside);
   if (!place.ok()) return place;
   // A replay has the addresses only when they have been given back there, too.
-  if (!hooked.replaying()) session.memory_order().wait_for_frees(place->chunk, place->chunk_bytes);
+  if (!hooked.replaying()) hooked.memory_order().wait_for_frees(place->chunk, place->chunk_bytes);
   const uint64_t address = place->address;
   const CUresult result = outside([&] { return own.map(address, size, handle, device); });
   if (result == CUDA_SUCCESS) return place;
   own.give_back(address, size);
-  return driver_status(session.driver(), "mapping it for a checkpoint", result);
+  return driver_status(hooked.driver(), "mapping it for a checkpoint", result);
 }
 
-void insert_physical(Session& session, CUmemGenericAllocationHandle handle, uint64_t address,
+void insert_physical(HookedCall& hooked, CUmemGenericAllocationHandle handle, uint64_t address,
                      size_t size, int device) {
   MemoryRange range;
   range.address = address;
   range.size = size;
   range.kind = MemoryKind::kPhysical;
-  range.module = session.model().physical.add(handle, address, size).number;
-  session.note_context();
-  range.context = reinterpret_cast<uint64_t>(session.model().contexts.on_device(device));
+  range.module = hooked.model().physical.add(handle, address, size).number;
+  hooked.contexts().note_current();
+  range.context = reinterpret_cast<uint64_t>(hooked.model().contexts.on_device(device));
   range.device = device;
-  session.model().memory.insert(std::move(range));
+  hooked.model().memory.insert(std::move(range));
 }
 
 bool is_device_memory(const CUmemAllocationProp* properties) {
@@ -125,7 +123,6 @@ CUresult address_reserve(const Call<decltype(cuMemAddressReserve)>& call, CUdevi
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, size, alignment, hint, flags);
   hooked.key.add(size, alignment, flags);
-  Session& session = hooked.session();
   if (hooked.replaying()) {
     const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;
@@ -140,11 +137,11 @@ CUresult address_reserve(const Call<decltype(cuMemAddressReserve)>& call, CUdevi
       hooked.record(result);
       return result;
     }
-    session.memory_order().wait_for_frees(*out, size);
+    hooked.memory_order().wait_for_frees(*out, size);
     const uint64_t address = *out;
     hooked.record_answer(result, &address, sizeof address);
   }
-  session.model().memory.add_space(*out, size);
+  hooked.model().memory.add_space(*out, size);
   return CUDA_SUCCESS;
 }
 
@@ -163,10 +160,9 @@ CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAl
                          unsigned long long flags) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, size, properties, flags);
-  Session& session = hooked.session();
   hooked.key.add(size, flags);
   const auto real = [&] {
-    return with_room(session, [&] { return call.real(out, size, properties, flags); });
+    return with_room(hooked.room(), [&] { return call.real(out, size, properties, flags); });
   };
   // A null pointer fails in the driver.
   if (properties != nullptr && !is_device_memory(properties)) {
@@ -185,7 +181,7 @@ CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAl
     hooked.repeat(real);
     const auto own = map_own(hooked, *out, size, device, &place);
     if (!own.ok()) cannot_place(place.address, size, own.status().message());
-    insert_physical(session, *out, own->address, size, device);
+    insert_physical(hooked, *out, own->address, size, device);
     return recorded;
   }
   const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
@@ -195,17 +191,17 @@ CUresult physical_create(const Call<decltype(cuMemCreate)>& call, CUmemGenericAl
   }
   const auto own = map_own(hooked, *out, size, device, nullptr);
   // Another thread may have ended the recording.
-  if (session.mode() == Session::Mode::kOff) {
-    if (own.ok()) session.model().shadow_mappings.unmap(own->address, size);
+  if (hooked.is_off()) {
+    if (own.ok()) hooked.model().shadow_mappings.unmap(own->address, size);
     return result;
   }
   if (!own.ok()) {
-    session.refuse("cuMemCreate (" + own.status().message() + ")");
+    hooked.refuse("cuMemCreate (" + own.status().message() + ")");
     return result;
   }
   place = own.value();
   hooked.record_answer(result, &place, sizeof place);
-  insert_physical(session, *out, place.address, size, device);
+  insert_physical(hooked, *out, place.address, size, device);
   return result;
 }
 
@@ -213,15 +209,14 @@ CUresult physical_release(const Call<decltype(cuMemRelease)>& call,
                           CUmemGenericAllocationHandle handle) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(handle);
-  Session& session = hooked.session();
-  if (const TilePool* pool = session.model().tile_pools.find(handle)) {
+  if (const TilePool* pool = hooked.model().tile_pools.find(handle)) {
     return release_tile_pool(hooked, call, handle, pool->number);
   }
-  const uint64_t number = number_of(session, handle);
+  const uint64_t number = number_of(hooked.model(), handle);
   hooked.key.add(number);
   hooked.writes.add_nothing();  // until it is known to end
   const CUresult result = hooked.record_or_repeat_in_order([&] { return call.real(handle); });
-  PhysicalMemory* memory = session.model().physical.numbered(number);
+  PhysicalMemory* memory = hooked.model().physical.numbered(number);
   if (result != CUDA_SUCCESS || memory == nullptr) return result;
   --memory->references;
   end_physical(hooked, number);
@@ -232,19 +227,18 @@ CUresult physical_retain(const Call<decltype(cuMemRetainAllocationHandle)>& call
                          CUmemGenericAllocationHandle* out, void* address) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, address);
-  Session& session = hooked.session();
   const auto at = reinterpret_cast<uint64_t>(address);
-  hooked.key.add(session.model().known(at));
+  hooked.key.add(hooked.model().known(at));
   const CUresult result = hooked.record_or_repeat([&] { return call.real(out, address); });
   if (result != CUDA_SUCCESS) return result;
-  const MemoryRange* view = session.model().memory.find(at);
+  const MemoryRange* view = hooked.model().memory.find(at);
   PhysicalMemory* memory = view == nullptr || view->kind != MemoryKind::kView
                                ? nullptr
-                               : session.model().physical.numbered(view->module);
+                               : hooked.model().physical.numbered(view->module);
   if (memory != nullptr) {
-    session.model().physical.retained(*memory, *out);
+    hooked.model().physical.retained(*memory, *out);
   } else {
-    session.refuse("cuMemRetainAllocationHandle of memory that no cuMemMap has mapped");
+    hooked.refuse("cuMemRetainAllocationHandle of memory that no cuMemMap has mapped");
   }
   return result;
 }
@@ -254,15 +248,14 @@ CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr address,
                       unsigned long long flags) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(address, size, offset, handle, flags);
-  Session& session = hooked.session();
-  const uint64_t number = number_of(session, handle);
+  const uint64_t number = number_of(hooked.model(), handle);
   hooked.key.add(address, size, offset, number, flags);
   const CUresult result = made_at(hooked, address, size,
                                   [&] { return call.real(address, size, offset, handle, flags); });
-  if (result != CUDA_SUCCESS || session.mode() == Session::Mode::kOff) return result;
-  PhysicalMemory* memory = session.model().physical.numbered(number);
+  if (result != CUDA_SUCCESS || hooked.is_off()) return result;
+  PhysicalMemory* memory = hooked.model().physical.numbered(number);
   if (memory == nullptr) {
-    session.refuse("cuMemMap of memory that no cuMemCreate has made");
+    hooked.refuse("cuMemMap of memory that no cuMemCreate has made");
     return result;
   }
   ++memory->mappings;
@@ -272,22 +265,21 @@ CUresult physical_map(const Call<decltype(cuMemMap)>& call, CUdeviceptr address,
   view.kind = MemoryKind::kView;
   view.module = number;
   view.origin = memory->address + offset;
-  session.model().memory.insert(std::move(view));
+  hooked.model().memory.insert(std::move(view));
   return result;
 }
 
 CUresult physical_unmap(const Call<decltype(cuMemUnmap)>& call, CUdeviceptr address, size_t size) {
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(address, size);
-  Session& session = hooked.session();
   hooked.key.add(address, size);
   hooked.writes.add_nothing();  // until it is known what ends
   std::vector<uint64_t> numbers;
   const CUresult result = given_back(
       hooked, address, size, [&] { return call.real(address, size); },
-      [&] { numbers = session.model().memory.erase_views(address, size); });
+      [&] { numbers = hooked.model().memory.erase_views(address, size); });
   for (uint64_t number : numbers) {
-    if (PhysicalMemory* memory = session.model().physical.numbered(number)) --memory->mappings;
+    if (PhysicalMemory* memory = hooked.model().physical.numbered(number)) --memory->mappings;
     end_physical(hooked, number);
   }
   return result;

@@ -10,10 +10,9 @@
 #include <utility>
 
 #include "interpose/journal/replayer.h"
+#include "interpose/threads/thread_name.h"
 
 namespace gpusnap {
-
-inline constexpr std::string_view kMainThread = "main";
 
 // Which context is current concerns the thread alone, so that a thread other than the main one may
 // say so before its turn, and comes to what tells it apart. Not where the context is a new one,

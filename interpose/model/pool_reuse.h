@@ -27,9 +27,14 @@ class PoolReuse {
   void wish(CUmemoryPool pool, int value);
   int wished(CUmemoryPool pool);
   void forget(CUmemoryPool pool);
+  // Stream-ordered memory is in use: synchronisations decide where memory comes from. The session's
+  // lock guards it.
+  void note_use() { is_used_ = true; }
+  bool is_used() const { return is_used_; }
 
  private:
   const Driver& driver_;
+  bool is_used_ = false;
   std::mutex mutex_;
   std::map<CUmemoryPool, bool> repeatable_;
   std::map<CUmemoryPool, int> wishes_;

@@ -10,6 +10,7 @@
 // process is asked.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,6 +29,10 @@ namespace gpusnap {
 class SharedMemory {
  public:
   explicit SharedMemory(const Driver& driver);
+
+  // This process's: in any mode, and also if the session could not begin. Null before any session.
+  static SharedMemory* of_process() { return of_process_.load(std::memory_order_acquire); }
+  void become_of_process() { of_process_.store(this, std::memory_order_release); }
 
   // `job`: a hash of its name. `on_stranger`: a process of another job has asked for memory of this
   // one; by the thread that answers.
@@ -112,6 +117,8 @@ class SharedMemory {
   bool add_user(const Mapping& piece);
   Status map_piece(const Mapping& wanted, int file, int device);
   void unmap(const std::vector<uint64_t>& mappings);
+
+  static constinit inline std::atomic<SharedMemory*> of_process_{nullptr};
 
   const Driver& driver_;
   const uint64_t number_;

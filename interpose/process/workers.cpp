@@ -7,6 +7,7 @@
 
 #include "interpose/hook/resolve.h"
 #include "interpose/services/private_memory.h"
+#include "interpose/services/unlocked.h"
 
 namespace gpusnap {
 
@@ -39,10 +40,11 @@ void Workers::work(size_t index) {
   for (;;) {
     changed_.wait(lock, [&] { return static_cast<bool>(workers_[index].body); });
     auto body = workers_[index].body;
-    lock.unlock();
-    body();
-    body = nullptr;
-    lock.lock();
+    {
+      const Unlocked unlocked(lock);
+      body();
+      body = nullptr;
+    }
     workers_[index].body = nullptr;
     ++workers_[index].ended;
     changed_.notify_all();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "interpose/record/thread_state.h"
+#include "interpose/services/unlocked.h"
 
 namespace gpusnap {
 
@@ -52,19 +53,19 @@ void HostCallbacks::journal_end(uint64_t number) {
 }
 
 void HostCallbacks::run(HostCallback& callback, CUresult status) {
-  lock_foreign(with_.lock);
+  const ForeignLock lock(with_.lock);
   while (recording() && !callback.journaled) wait();
   if (recording()) journal_begin(callback.number, status, Deliveries::Moment::kFunction);
-  with_.lock.unlock();
-  callback.function.run(status);
-  with_.lock.lock();
+  {
+    const Unlocked unlocked(with_.lock);
+    callback.function.run(status);
+  }
   if (callback.journaled) journal_end(callback.number);
-  with_.lock.unlock();
 }
 
 // The launches of one executable graph run one after the other, so its runs are theirs in order.
 void HostCallbacks::run(GraphCallback& callback) {
-  lock_foreign(with_.lock);
+  const ForeignLock lock(with_.lock);
   while (recording() && callback.launched.empty()) wait();
   const bool known = !callback.launched.empty();
   const uint64_t number = known ? callback.launched.front() : 0;
@@ -73,12 +74,12 @@ void HostCallbacks::run(GraphCallback& callback) {
   if (recording() && known) {
     journal_begin(number, CUDA_SUCCESS, Deliveries::Moment::kGraphFunction);
   }
-  with_.lock.unlock();
-  callback.function(callback.user);
-  with_.lock.lock();
+  {
+    const Unlocked unlocked(with_.lock);
+    callback.function(callback.user);
+  }
   if (known) journal_end(number);
   --callback.running;
-  with_.lock.unlock();
 }
 
 void HostCallbacks::remember(const HostFunction& function) {
@@ -103,22 +104,22 @@ bool HostCallbacks::take_ended(uint64_t number) {
 }
 
 void HostCallbacks::run_ready() {
-  lock_foreign(with_.lock);
+  const ForeignLock lock(with_.lock);
   threads_.insert(gettid());
   while (!ready_.empty()) {
     const uint64_t number = ready_.front();
     ready_.erase(ready_.begin());
     ++moves_;
     const Launched launched = launched_.at(number);
-    with_.lock.unlock();
-    launched.function.run(launched.status);
-    with_.lock.lock();
+    {
+      const Unlocked unlocked(with_.lock);
+      launched.function.run(launched.status);
+    }
     launched_.at(number).done = true;
     ++moves_;
     changed_.notify_all();
     ended_();
   }
-  with_.lock.unlock();
 }
 
 void HostFunction::run(CUresult status) const {

@@ -28,13 +28,22 @@ struct ThreadState {
 // allocates.
 [[gnu::tls_model("initial-exec")]] constinit inline thread_local ThreadState own_state;
 
-// For threads that make no hooked calls.
-inline void lock_foreign(CallLock& lock) {
-  if (!own_state.met) {
-    own_state.met = true;
-    lock.share();
+// Holds the lock, for threads that make no hooked calls.
+class ForeignLock {
+ public:
+  explicit ForeignLock(CallLock& lock) : lock_(lock) {
+    if (!own_state.met) {
+      own_state.met = true;
+      lock_.share();
+    }
+    lock_.lock();
   }
-  lock.lock();
-}
+  ~ForeignLock() { lock_.unlock(); }
+  ForeignLock(const ForeignLock&) = delete;
+  ForeignLock& operator=(const ForeignLock&) = delete;
+
+ private:
+  CallLock& lock_;
+};
 
 }  // namespace gpusnap

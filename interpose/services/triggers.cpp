@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "interpose/services/log.h"
+#include "interpose/services/unlocked.h"
 
 namespace gpusnap {
 namespace {
@@ -408,17 +409,20 @@ void Triggers::serve(Client& client) {
   } else if (asks && is_status_request(request)) {
     const auto source = status_source_;
     if (!source) return refuse(client, "it is just beginning");
-    lock.unlock();
-    ProcessStatus status = source();
-    lock.lock();
+    ProcessStatus status;
+    {
+      const Unlocked unlocked(lock);
+      status = source();
+    }
     complete(status);
     answer(client, encode_status(status));
   } else if (const auto wanted = decode_memory_request(request); asks && wanted && memory_source_) {
     const auto source = memory_source_;
-    lock.unlock();
     std::vector<int> descriptors;
-    const MemoryReply reply = source(*wanted, descriptors);
-    lock.lock();
+    const MemoryReply reply = [&] {
+      const Unlocked unlocked(lock);
+      return source(*wanted, descriptors);
+    }();
     client.descriptors = std::move(descriptors);
     answer(client, encode_memory_reply(reply));
   } else if (const auto loan = decode_loan_request(request); asks && loan && loan_source_.lend) {

@@ -19,7 +19,7 @@ bool session_start(const Guard&) {
   stop_noting_opened();
   nondeterminism::stop_noting();
   // Other ranks may share memory with it, by handles that the driver does not know.
-  return mpi::ranks().ranks > 1 && Session::shared_memory_of_process() != nullptr;
+  return mpi::ranks().ranks > 1 && SharedMemory::of_process() != nullptr;
 }
 
 void session_abandon_after_fork() {

@@ -82,56 +82,40 @@ mpi::CutControl& mpi::cut_control() {
   return *control;
 }
 
-void Session::lock_any() {
-  if (own_state.met) {
-    lock_.lock();
-  } else {
-    meet();
-  }
-}
-
 mpi::Ballot Session::MpiControl::cast_ballot() {
-  using mpi::Unready;
   mpi::Ballot ballot;
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) {
-    ballot.unready = static_cast<int>(Unready::kNoCuda);
+    ballot.unready = static_cast<int>(mpi::Unready::kNoCuda);
     ballot.ended = cannot_start_ ? 1 : 0;
     return ballot;
   }
-  s->lock_any();
-  Unready unready = Unready::kReady;
-  const bool busy = s->checkpointer_->busy() && !s->run_.settings.organisation.blocking;
-  if (busy) unready = Unready::kBusy;
-  if (s->model_.contexts.is_capturing()) unready = Unready::kCapture;
-  if (mpi::request_is_open()) unready = Unready::kRequest;
-  if (s->replaying() || s->reload_pending()) unready = Unready::kReplaying;
-  const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
-  ballot.unready = static_cast<int>(unready);
+  const auto held = s->lock_any();
+  const CutGate& gate = s->cuts_.gate();
+  const bool off = s->admission_.mode() == Mode::kOff;
+  ballot.unready = static_cast<int>(gate.unready(s->cuts_.facts()));
   ballot.wanted = s->triggers_->wanted() ? 1 : 0;
   ballot.ended = off || s->foreign_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
   ballot.failed = small(s->checkpointer_->failed_epoch());
   ballot.epoch = small(s->checkpointer_->next_epoch());
-  ballot.shares = s->shares_ ? 1 : 0;
-  s->lock_.unlock();
+  ballot.shares = gate.shares() ? 1 : 0;
   return ballot;
 }
 
 void Session::MpiControl::make_due_by_count() {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s != nullptr) s->triggers_->on_barriers();
 }
 
 void Session::MpiControl::apply_agreement(const mpi::Ballot& agreed) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) return;
   const auto failed = static_cast<uint64_t>(agreed.failed);
   if (failed > s->checkpointer_->failed_epoch()) s->checkpointer_->given_up_elsewhere(failed);
   if (agreed.ended != 0) {
-    s->lock_any();
-    s->end_checkpoints("another rank of the job takes no more checkpoints, and has said why",
-                       LogLevel::kInfo);
-    s->lock_.unlock();
+    const auto held = s->lock_any();
+    s->retirement_.end_checkpoints(
+        "another rank of the job takes no more checkpoints, and has said why", LogLevel::kInfo);
   }
   const char* const reason = reason_of(agreed.unready);
   if (agreed.wanted == 0 || agreed.ended != 0 || reason == nullptr) {
@@ -150,37 +134,35 @@ void Session::MpiControl::apply_agreement(const mpi::Ballot& agreed) {
 
 bool Session::MpiControl::cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
                                             mpi::CutBarriers& cut_barriers) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) return false;
   s->journal_early_outcomes();
-  s->lock_any();
+  auto held = s->lock_any();
   bool cut = false;
-  if (s->mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
-    ++s->inside_;
-    own_state.admitted = true;
-    // The others do not know what this rank has shared since its ballot.
-    const bool alone = s->shares_ && !cut_barriers.any();
-    if (!alone && s->close_admission()) {
-      cut = s->take_checkpoint({kAtCollective, epoch, name, number, &cut_barriers});
-      s->open_admission();
+  if (s->admission_.is_recording()) {
+    s->admission_.enter();
+    if (s->cuts_.gate().may_cut_with_others(cut_barriers.any()) && s->cuts_.close()) {
+      cut = s->cuts_.take({kAtCollective, epoch, name, number, &cut_barriers});
+      s->cuts_.open();
     } else {
       s->checkpointer_->miss(epoch);
     }
   }
+  held.release();
   s->leave();
   return cut;
 }
 
 void Session::MpiControl::replay_cut_at_collective(const char* name, bool last,
                                                    mpi::CutBarriers& cut_barriers) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) {
     fatal(kExitDiverged, std::string("the program does not repeat itself: it had made CUDA "
                                      "calls before this ") +
                              name + ", and has made none; nothing was changed in the store");
   }
   const std::string path = own_path();
-  s->lock_any();
+  const auto held = s->lock_any();
   while (s->replaying()) {
     if (!s->turn_taken_) {
       s->pass_callbacks(path);
@@ -198,26 +180,25 @@ void Session::MpiControl::replay_cut_at_collective(const char* name, bool last,
     }
     s->wait_for_turn(name, kLongWait);
   }
-  s->lock_.unlock();
 }
 
 void Session::MpiControl::await_live(const char* name) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) return;
   const std::string path = own_path();
-  s->lock_any();
+  const auto held = s->lock_any();
   while (s->replaying()) {
-    if (s->coordinated_) s->diverged("the MPI collective at which the cut was made", name);
+    if (s->cuts_.gate().is_coordinated())
+      s->diverged("the MPI collective at which the cut was made", name);
     const Next next = s->look_for_turn(path);
     if (next == Next::kMine) s->diverged(s->describe_next(), name);
     if (next == Next::kNotMine) s->wait_for_turn(name, kLongWait);
   }
-  s->lock_.unlock();
 }
 
 bool Session::MpiControl::append_outcome(std::string_view name, uint64_t number,
                                          std::span<const int32_t> values, uint64_t count) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) return false;
   s->journal_early_outcomes();
   s->journal_outcome(name, number, values, count);
@@ -233,65 +214,56 @@ void Session::journal_early_outcomes() {
 
 void Session::journal_outcome(std::string_view name, uint64_t number,
                               std::span<const int32_t> values, uint64_t count) {
-  lock_any();
-  const auto recording = [this] { return mode_.load(std::memory_order_relaxed) == Mode::kRecord; };
-  while (closed_ && recording()) (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
-  if (recording()) recorder_->append_outcome(name, number, values, count);
-  lock_.unlock();
+  const auto held = lock_any();
+  admission_.await_entry();
+  if (admission_.is_recording()) recorder_->append_outcome(name, number, values, count);
 }
 
 bool Session::MpiControl::is_device_memory(const void* address) const {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   const auto at = reinterpret_cast<uint64_t>(address);
   // Most of what MPI calls get is none, and a lock costs as much as a small message does.
   if (s == nullptr || !s->model_.memory.may_be_on_device(at)) return false;
-  s->lock_any();
+  const auto held = s->lock_any();
   const MemoryRange* const range = s->model_.memory.find(at);
-  const bool on_device = range != nullptr && is_on_device(range->kind);
-  const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
-  s->lock_.unlock();
-  return on_device && !off;
+  return range != nullptr && is_on_device(range->kind) && s->admission_.mode() != Mode::kOff;
 }
 
 bool Session::MpiControl::holds_device_memory(const void* address, uint64_t bytes) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   const auto at = reinterpret_cast<uint64_t>(address);
   if (s == nullptr || bytes == 0 || !s->model_.memory.may_be_on_device(at, bytes)) return false;
-  s->lock_any();
+  const auto held = s->lock_any();
   const auto& ranges = s->model_.memory.ranges();
   const MemoryRange* const first = s->model_.memory.find(at);
-  bool held = first != nullptr && is_on_device(first->kind);
-  for (auto it = ranges.upper_bound(at); !held && it != ranges.end() && it->first < at + bytes;
+  bool found = first != nullptr && is_on_device(first->kind);
+  for (auto it = ranges.upper_bound(at); !found && it != ranges.end() && it->first < at + bytes;
        ++it) {
-    held = is_on_device(it->second.kind);
+    found = is_on_device(it->second.kind);
   }
-  const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
-  s->lock_.unlock();
-  return held && !off;
+  return found && s->admission_.mode() != Mode::kOff;
 }
 
 bool Session::MpiControl::is_seen_by_device(const void* address) const {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) return false;
-  s->lock_any();
-  const bool seen = s->model_.host_memory.contains(reinterpret_cast<uint64_t>(address), 1);
-  s->lock_.unlock();
-  return seen;
+  const auto held = s->lock_any();
+  return s->model_.host_memory.contains(reinterpret_cast<uint64_t>(address), 1);
 }
 
 // `begin(driver, address, stream)` begins one.
 template <class Copy>
 Status Session::MpiControl::copy(const void* at, const char* what, Copy&& begin) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) return {};
   const auto address = reinterpret_cast<uint64_t>(at);
-  s->lock_any();
+  auto held = s->lock_any();
   const MemoryRange* range = s->model_.memory.find(address);
   // Code that can reach it at our address can reach it at the program's.
   if (range != nullptr && range->kind == MemoryKind::kView)
     range = s->model_.memory.find(range->origin);
   const auto context = range == nullptr ? nullptr : reinterpret_cast<CUcontext>(range->context);
-  s->lock_.unlock();
+  held = {};
   if (context == nullptr) return {Code::kInvalid, "it is no device memory"};
   const Driver& driver = s->driver();
   CurrentContext current(driver, context);
@@ -320,27 +292,27 @@ Status Session::MpiControl::write_device(void* to, std::span<const std::byte> fr
 }
 
 void Session::MpiControl::about_to_write(const void* address, uint64_t bytes) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr || s->replaying() || !s->snapshot_pending()) return;
   WriteSet set;
   set.add(reinterpret_cast<uint64_t>(address), bytes);
-  s->lock_any();
-  s->model_.memory.lead(set);
-  s->lock_.unlock();
+  {
+    const auto held = s->lock_any();
+    s->model_.memory.lead(set);
+  }
   const RelaxedCapture relaxed(s->driver());
-  s->before_write(set, CU_STREAM_LEGACY, Hold::kHost, false);
+  s->snapshots_->before_write(set, CU_STREAM_LEGACY, Hold::kHost, false);
 }
 
 void Session::MpiControl::refuse_call(const char* what) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) return;
-  s->lock_any();
+  const auto held = s->lock_any();
   s->refuse(what);
-  s->lock_.unlock();
 }
 
 void Session::MpiControl::initialised(const Ranks& ranks) {
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s == nullptr) return;
   if (s->run_.ranks.rank == ranks.rank && s->run_.ranks.ranks == ranks.ranks) return;
   refuse_call(
@@ -356,7 +328,7 @@ void Session::say_overdue() {
 
 Result<std::unique_ptr<mpi::OutcomeReader>> Session::MpiControl::open_outcomes(uint64_t& epoch) {
   epoch = 0;
-  Session* s = the_session_.load(std::memory_order_acquire);
+  Session* s = the_session();
   if (s != nullptr && !s->replaying()) return Status(Code::kNotFound, "nothing is restored");
   if (s != nullptr) {
     epoch = s->restored_.checkpoint.epoch;

@@ -9,10 +9,10 @@
 
 #include "interpose/cuda/hooks_generated_ids.h"
 #include "interpose/mpi/cut_barriers.h"
-#include "interpose/mpi/state.h"
 #include "interpose/replay/replay_output.h"
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
+#include "interpose/services/unlocked.h"
 #include "interpose/session/session.h"
 #include "interpose/snapshot/checkpointer.h"
 #include "interpose/threads/thread_path.h"
@@ -30,22 +30,8 @@ constexpr auto kStandIn = std::chrono::milliseconds(100);
 constexpr auto kOthersCome = std::chrono::seconds(5), kOthersComeAtMost = std::chrono::seconds(60);
 }  // namespace
 
-std::string Session::own_path() {
-  char text[kThreadPathText];
-  return text_of(own_thread_path(), text);
-}
-
-std::string Session::own_name() {
-  return name_of_thread(own_path());
-}
-
-std::string Session::name_of_thread(const std::string& path) {
-  return path == kMainThread ? "main thread" : "thread " + path;
-}
-
 void Session::set_mode(Mode mode) {
-  mode_.store(mode, std::memory_order_relaxed);
-  open_ = mode == Mode::kRecord && !closed_;
+  admission_.set_mode(mode);
   host_callbacks_.record_to(mode == Mode::kRecord ? recorder_.get() : nullptr);
 }
 
@@ -57,37 +43,30 @@ void Session::meet() {
   calls_in_driver_.see_several_threads();
   model_.host_memory.trust_guesses();
   if (replaying()) threads_[own_path()] = gettid();
-  if (mode_.load(std::memory_order_relaxed) == Mode::kRecord && !own_thread_path().known) {
+  if (admission_.is_recording() && !own_thread_path().known) {
     refuse("CUDA calls of a thread that pthread_create did not make");
   }
 }
 
-Session* Session::enter_first(HookId hook) {
-  if (mode_.load(std::memory_order_relaxed) == Mode::kOff) return nullptr;
+std::unique_lock<CallLock> Session::lock_any() {
+  if (own_state.met) return std::unique_lock(lock_);
   meet();
-  return enter_slowly(hook);
+  return {lock_, std::adopt_lock};
 }
 
-Session* Session::enter_for_placed(uint64_t address) {
-  Session* s = the_session_.load(std::memory_order_acquire);
-  if (s == nullptr || s->run_.settings.restore.empty()) return nullptr;
-  s->lock_any();
-  const MemoryRange* const range = s->model_.memory.find(address);
-  if (range != nullptr && s->model_.is_placed(*range)) return s;
-  s->lock_.unlock();
-  return nullptr;
+CallEnvironment* Session::enter_first(HookId hook) {
+  if (admission_.mode() == Mode::kOff) return nullptr;
+  meet();
+  return enter_slowly(hook);
 }
 
 // A call of a recording begins. Before one that a replay may make early there is no cut: the thread
 // would have gone past it when it comes up, perhaps to wait for others, who would wait for that.
 void Session::admit(HookId hook) {
-  while (closed_ && mode_.load(std::memory_order_relaxed) == Mode::kRecord) {
-    (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
-  }
-  if (mode_.load(std::memory_order_relaxed) != Mode::kRecord) return;
-  ++inside_;
-  own_state.admitted = true;
-  if (triggers_->pending() && !may_come_early(hook)) checkpoint_if_wanted();
+  admission_.await_entry();
+  if (!admission_.is_recording()) return;
+  admission_.enter();
+  if (triggers_->pending() && !may_come_early(hook)) cuts_.cut_before_call();
 }
 
 // Whether a replay may make the call before its turn.
@@ -96,128 +75,20 @@ bool Session::may_come_early(HookId hook) const {
          (is_made_for_all(hook) || is_of_thread(hook, own_path()));
 }
 
-Session* Session::enter_slowly(HookId hook) {
+CallEnvironment* Session::enter_slowly(HookId hook) {
   const char* const foreign = foreign_.load(std::memory_order_relaxed);
-  if (foreign != nullptr && mode_.load(std::memory_order_relaxed) != Mode::kOff) refuse(foreign);
+  if (foreign != nullptr && admission_.mode() != Mode::kOff) refuse(foreign);
   if (replaying()) take_turn(hook);
   admit(hook);
-  if (mode_.load(std::memory_order_relaxed) != Mode::kOff) return this;
+  if (admission_.mode() != Mode::kOff) return this;
   leave_slowly();
   return nullptr;
 }
 
 void Session::leave_slowly() {
-  if (own_state.admitted) {
-    own_state.admitted = false;
-    --inside_;
-    if (closed_) admission_.notify_all();
-  }
+  if (own_state.admitted) admission_.leave_closed();
   if (own_state.has_turn) end_turn();
   lock_.unlock();
-}
-
-bool Session::close_admission() {
-  // While a stream is captured nothing can be waited for without ending the capture.
-  if (closed_ || model_.contexts.is_capturing()) return false;
-  closed_ = true;
-  open_ = false;
-  const auto deadline = Clock::now() + run_.settings.drain;
-  while (inside_ > 1) {
-    if (lock_.wait_until(admission_, deadline) || inside_ <= 1) continue;
-    open_admission();
-    const std::string why = std::to_string(inside_ - 1) +
-                            " other thread(s) did not leave a CUDA call within " +
-                            std::to_string(run_.settings.drain.count() / 1'000'000) +
-                            " ms (GPUSNAP_DRAIN); it is tried again later";
-    triggers_->take();
-    triggers_->report({false, "", 0, 0, why});
-    if (!std::exchange(said_not_left_, true)) {
-      log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
-    }
-    if (run_.settings.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
-    return false;
-  }
-  said_not_left_ = false;
-  // A thread that was waited for may have begun a capture, or ended the recording.
-  const bool may_cut =
-      !model_.contexts.is_capturing() && mode_.load(std::memory_order_relaxed) == Mode::kRecord;
-  if (!may_cut) open_admission();
-  return may_cut;
-}
-
-void Session::open_admission() {
-  closed_ = false;
-  open_ = mode_.load(std::memory_order_relaxed) == Mode::kRecord;
-  admission_.notify_all();
-}
-
-void Session::let_snapshot_end(void (Snapshots::*wait)()) {
-  for (;;) {
-    while (closed_ && !own_state.admitted) {
-      (void)lock_.wait_until(admission_, Clock::now() + kLongWait);
-    }
-    if (!snapshots_->running()) return;
-    lock_.unlock();
-    (snapshots_->*wait)();
-    lock_.lock();
-  }
-}
-
-bool Session::take_checkpoint(const CutPlace& place) {
-  triggers_->take();
-  // Nobody else is in the session now, and those who come find it closed.
-  const CallsInDriver::Scope in_driver(calls_in_driver_);
-  lock_.unlock();
-  const bool cut = checkpointer_->take(place);
-  lock_.lock();
-  return cut;
-}
-
-// Before the first context there is nothing to save, and of checkpoints there is one at a time:
-// what is due stays due. None where the program has got what we cannot follow. Where the program is
-// to be held anyway, it is held for the one before, too.
-bool Session::can_take_checkpoint() const {
-  return !coordinated_ && !reload_pending() && !mpi::request_is_open() &&
-         !model_.contexts.is_empty() && foreign_.load(std::memory_order_relaxed) == nullptr &&
-         (run_.settings.organisation.blocking || !checkpointer_->busy());
-}
-
-bool Session::value_waits_put_off_cut() {
-  return model_.value_waits.puts_off_cut(Clock::now(), run_.settings.drain);
-}
-
-// Before a call.
-void Session::checkpoint_if_wanted() {
-  if (!can_take_checkpoint() || value_waits_put_off_cut() || !close_admission()) return;
-  take_checkpoint({});
-  open_admission();
-}
-
-void Session::before_synchronised() {
-  if (mode_.load(std::memory_order_relaxed) != Mode::kRecord) return;
-  if (!triggers_->on_synchronisation() || !can_take_checkpoint()) return;
-  cut_at_end_ = close_admission();
-}
-
-void Session::after_synchronised() {
-  const bool recording = mode_.load(std::memory_order_relaxed) == Mode::kRecord;
-  const bool too_long = recording && recorder_->stream_bytes() > run_.settings.journal;
-  if (too_long) {
-    refuse("a replay journal of more than GPUSNAP_JOURNAL (" +
-           std::to_string(run_.settings.journal) + " bytes)");
-  }
-  // Only ever by the thread that has closed admission: there is no other in a call.
-  if (!cut_at_end_) return;
-  cut_at_end_ = false;
-  if (recording && !too_long && !value_waits_put_off_cut()) take_checkpoint({.flags = kAtCallEnd});
-  open_admission();
-}
-
-bool Session::note_told(const char* what) {
-  Session* s = the_session_.load(std::memory_order_acquire);
-  if (s == nullptr || s->mode() == Mode::kOff) return true;
-  if (own_state.in_driver && s->recording()) s->foreign_.store(what, std::memory_order_relaxed);
-  return own_state.in_driver;
 }
 
 void Session::read_next() {
@@ -539,17 +410,13 @@ bool Session::match_busy(HookId hook) {
   return true;
 }
 
-// The replay has made all calls up to the cut: device memory is loaded, and the program is live.
-void Session::go_live(mpi::CutBarriers* cut_barriers) {
-  if (!cut_delivered_) deliver_cut(true);
-  if (cut_managed_ != model_.managed_places()) fatal(kExitImpossible, kManagedElsewhere);
-  turn_taken_ = true;  // the others wait
-  turn_of_.clear();
-  lock_.unlock();
+// Device memory as it was at the cut, while all other threads wait.
+void Session::load_memory(mpi::CutBarriers* cut_barriers) {
+  const Unlocked unlocked(lock_);
   release_aside();
   const Manifest& manifest = restored_.manifest();
   const CheckpointInfo& checkpoint = restored_.checkpoint;
-  Status status = checkpointer_->load(checkpoint, manifest);
+  const Status status = checkpointer_->load(checkpoint, manifest);
   if (!status.ok()) {
     fatal(status.code() == Code::kDamaged ? kExitDamaged : kExitImpossible,
           checkpoint.id + " cannot be restored: " + status.message());
@@ -559,11 +426,20 @@ void Session::go_live(mpi::CutBarriers* cut_barriers) {
   go_on_with_output(held_output_);
   log(LogLevel::kInfo, "restored ", checkpoint.id, ": ", manifest.calls, " calls repeated, ",
       manifest.bytes(), " bytes of device memory loaded");
-  lock_.lock();
+}
+
+// The replay has made all calls up to the cut: device memory is loaded, and the program is live.
+void Session::go_live(mpi::CutBarriers* cut_barriers) {
+  if (!cut_delivered_) deliver_cut(true);
+  if (cut_managed_ != model_.managed_places()) fatal(kExitImpossible, kManagedElsewhere);
+  turn_taken_ = true;  // the others wait
+  turn_of_.clear();
+  load_memory(cut_barriers);
+  const Manifest& manifest = restored_.manifest();
   replayer_.reset();
   calls_ahead_.reset();
   mismatched_.clear();
-  status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
+  const Status status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
   if (!status.ok()) {
     set_mode(Mode::kOff);
     log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
@@ -600,33 +476,6 @@ void Session::finish_replay() {
   diverged("hooked call " + std::to_string(replayer_->calls_read()) + " of " +
                std::to_string(replayer_->calls()),
            "the end of the program");
-}
-
-void Session::finish() {
-  Session* s = the_session_.load(std::memory_order_acquire);
-  if (s == nullptr) {
-    show_output();
-    return;
-  }
-  if (own_state.met) {
-    s->lock_.lock();
-  } else {
-    s->meet();
-  }
-  if (s->replaying()) {
-    s->checkpointer_->stop_reading();
-    s->finish_replay();
-    go_on_with_output(s->held_output_);
-  }
-  if (s->reload_pending()) s->say_nothing_reloaded();
-  s->let_snapshot_end(&Snapshots::wait_end);
-  s->set_mode(Mode::kOff);
-  s->wake();
-  s->lock_.unlock();
-  // A client that asks is told how the last checkpoint gets on as long as that is waited for.
-  if (s->triggers_ != nullptr) s->triggers_->end_cuts("the program ends; no checkpoint was taken");
-  if (s->checkpointer_ != nullptr) s->checkpointer_->end();
-  if (s->triggers_ != nullptr) s->triggers_->stop();
 }
 
 }  // namespace gpusnap

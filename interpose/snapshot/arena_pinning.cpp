@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "interpose/services/log.h"
+#include "interpose/services/unlocked.h"
 
 namespace gpusnap {
 
@@ -86,9 +87,12 @@ void ArenaPinning::step() {
     return std::this_thread::sleep_for(kPause);
   }
   pinning_ = true;
-  lock.unlock();
-  const Outcome outcome = pin(context_, pinned_, count);
-  lock.lock();
+  const Outcome outcome = [&] {
+    const CUcontext context = context_;
+    const uint32_t first = pinned_;
+    const Unlocked unlocked(lock);
+    return pin(context, first, count);
+  }();
   pinning_ = false;
   if (outcome == Outcome::kPinned) {
     pinned_ += count;

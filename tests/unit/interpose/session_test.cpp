@@ -60,7 +60,7 @@ class SessionTest : public ::testing::Test {
     ASSERT_EQ(cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
     own_thread_path().known = true;
     ASSERT_TRUE(Session::start());
-    make_call([](Session& session) { session.note_context(); });
+    make_call([](CallEnvironment& environment) { environment.contexts().note_current(); });
   }
   static void TearDownTestSuite() {
     Session::finish();
@@ -70,11 +70,11 @@ class SessionTest : public ::testing::Test {
   // A hooked call of the calling thread, which is in the driver for `during`.
   template <class During>
   static void make_call(During&& during) {
-    Session* session = Session::enter(kCall);
-    ASSERT_NE(session, nullptr);
-    during(*session);
-    session->recorder().append(static_cast<uint16_t>(kCall), {}, CUDA_SUCCESS);
-    session->leave();
+    CallEnvironment* calls = CallEnvironment::enter(kCall);
+    ASSERT_NE(calls, nullptr);
+    during(*calls);
+    calls->recorder().append(static_cast<uint16_t>(kCall), {}, CUDA_SUCCESS);
+    calls->leave();
   }
   // A thread of the program's.
   template <class Body>
@@ -107,10 +107,10 @@ class SessionTest : public ::testing::Test {
     std::vector<Journaled> all;
     uint64_t calls = 0;
     std::vector<JournalPart> parts;
-    make_call([&](Session& session) {
-      parts = session.recorder().seal();
-      calls = session.recorder().calls();
-      EXPECT_TRUE(session.recorder().writer().settle(parts.back()).ok());
+    make_call([&](CallEnvironment& environment) {
+      parts = environment.recorder().seal();
+      calls = environment.recorder().calls();
+      EXPECT_TRUE(environment.recorder().writer().settle(parts.back()).ok());
     });
     // It has been handed over; the backend writes it.
     const std::string file = folder_ + "/job/" + parts.back().file;
@@ -147,20 +147,20 @@ TEST_F(SessionTest, ACutWaitsForTheCallsThatAreBeingMade) {
   std::latch inside(1), may_leave(1);
   std::atomic<bool> left = false, cut = false, other = false;
   const auto one = thread_that([&] {
-    make_call([&](Session& session) {
-      session.release();
+    make_call([&](CallEnvironment& environment) {
+      environment.lock().unlock();
       inside.count_down();
       may_leave.wait();
-      session.acquire();
+      environment.lock().lock();
       left = true;
     });
   });
   inside.wait();
   std::raise(SIGUSR1);
-  const auto cutter = thread_that([&] { make_call([&](Session&) { cut = left.load(); }); });
+  const auto cutter = thread_that([&] { make_call([&](CallEnvironment&) { cut = left.load(); }); });
   EXPECT_TRUE(stays([&] { return !cut; }));
   // A thread that comes meanwhile waits for the cut.
-  const auto late = thread_that([&] { make_call([&](Session&) { other = left.load(); }); });
+  const auto late = thread_that([&] { make_call([&](CallEnvironment&) { other = left.load(); }); });
   EXPECT_TRUE(stays([&] { return !cut && !other && checkpoints() == before; }));
   may_leave.count_down();
   EXPECT_TRUE(becomes([&] { return cut && other && checkpoints() == before + 1; }));
@@ -201,12 +201,12 @@ TEST_F(SessionTest, TellsItsStatusAtAnyTime) {
   std::jthread asks([&] {
     while (!over) ++(ask_for_status() ? told : untold);
   });
-  make_call([&](Session&) {
+  make_call([&](CallEnvironment&) {
     const int before = told;
     EXPECT_TRUE(becomes([&] { return told > before + 1; }));
   });
   std::raise(SIGUSR1);
-  make_call([](Session&) {});
+  make_call([](CallEnvironment&) {});
   EXPECT_TRUE(becomes([&] { return ask_for_status()->epoch > first->epoch; }));
   over = true;
   asks.join();
@@ -222,9 +222,9 @@ void count_up(void* counter) {
   ++*static_cast<std::atomic<int>*>(counter);
 }
 
-HostCallback* new_callback(Session& session, std::atomic<int>& counter) {
+HostCallback* new_callback(CallEnvironment& environment, std::atomic<int>& counter) {
   auto* callback = new HostCallback;
-  callback->callbacks = &session.host_callbacks();
+  callback->callbacks = &environment.host_callbacks();
   callback->function.plain = count_up;
   callback->function.user = &counter;
   return callback;
@@ -244,14 +244,15 @@ size_t last_of(const Entries& entries, uint16_t hook) {
 TEST_F(SessionTest, AHostFunctionRunsWhenItsLaunchHasBeenJournaled) {
   std::atomic<int> ran = 0;
   std::jthread driver;
-  make_call([&](Session& session) {
-    HostCallback* callback = new_callback(session, ran);
-    session.release();
+  make_call([&](CallEnvironment& environment) {
+    HostCallback* callback = new_callback(environment, ran);
+    environment.lock().unlock();
     driver = std::jthread([callback] { run_host_callback(callback); });
     EXPECT_TRUE(stays([&] { return ran == 0; }));
-    session.acquire();
-    session.recorder().append(static_cast<uint16_t>(HookId::cuLaunchHostFunc), {}, CUDA_SUCCESS);
-    session.host_callbacks().launched(*callback);
+    environment.lock().lock();
+    environment.recorder().append(static_cast<uint16_t>(HookId::cuLaunchHostFunc), {},
+                                  CUDA_SUCCESS);
+    environment.host_callbacks().launched(*callback);
   });
   driver.join();
   EXPECT_EQ(ran, 1);
@@ -269,14 +270,14 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
   ASSERT_EQ(cuMemHostAlloc(&pinned, 8, 0), CUDA_SUCCESS);
   std::memcpy(pinned, "before..", 8);
   HostCallback *first = nullptr, *second = nullptr;
-  make_call([&](Session& session) {
-    session.model().host_memory.add(reinterpret_cast<uint64_t>(pinned), 8);
-    session.host_callbacks().launched(*(first = new_callback(session, ran)));
-    session.host_callbacks().launched(*(second = new_callback(session, ran)));
+  make_call([&](CallEnvironment& environment) {
+    environment.model().host_memory.add(reinterpret_cast<uint64_t>(pinned), 8);
+    environment.host_callbacks().launched(*(first = new_callback(environment, ran)));
+    environment.host_callbacks().launched(*(second = new_callback(environment, ran)));
     EXPECT_EQ(second->number, first->number + 1);
     WriteSet set;
     set.add(reinterpret_cast<uint64_t>(pinned), 8);
-    session.device_may_write(set, nullptr);
+    environment.host_updates().may_write(set, nullptr);
   });
   const uint64_t numbers[] = {first->number, second->number};
   std::memcpy(pinned, "by it...", 8);
@@ -296,8 +297,8 @@ TEST_F(SessionTest, HostFunctionsAreNumberedAndSeeWhatTheDeviceWrote) {
                                            {kCallbackEntry, numbers[0], ""},
                                            {kCallbackEndEntry, numbers[0], ""}};
   EXPECT_EQ(found, expected);
-  make_call([&](Session& session) {
-    session.model().host_memory.remove(reinterpret_cast<uint64_t>(pinned));
+  make_call([&](CallEnvironment& environment) {
+    environment.model().host_memory.remove(reinterpret_cast<uint64_t>(pinned));
   });
   EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
@@ -330,13 +331,15 @@ class SentMemory : public SessionTest {
     MemoryRange range;
     range.address = address_;
     range.size = 4;
-    make_call([&](Session& session) {
-      range.context = reinterpret_cast<uint64_t>(session.model().contexts.current());
-      EXPECT_TRUE(session.model().memory.insert(range));
+    make_call([&](CallEnvironment& environment) {
+      range.context = reinterpret_cast<uint64_t>(environment.model().contexts.current());
+      EXPECT_TRUE(environment.model().memory.insert(range));
     });
   }
   ~SentMemory() override {
-    make_call([&](Session& session) { EXPECT_TRUE(session.model().memory.erase(address_)); });
+    make_call([&](CallEnvironment& environment) {
+      EXPECT_TRUE(environment.model().memory.erase(address_));
+    });
     EXPECT_EQ(cuMemFree_v2(address_), CUDA_SUCCESS);
   }
   void write(const char* text, CUstream stream) const {
@@ -394,7 +397,7 @@ class DirtyFromCalls : public SentMemory {
     const size_t before = checkpoints();
     std::raise(SIGUSR1);
     const bool cut = becomes([&] {
-      make_call([](Session&) {});
+      make_call([](CallEnvironment&) {});
       return checkpoints() > before;
     });
     std::ifstream file(folder_ + "/job/e" + std::to_string(before + 1) + "/r0.manifest",
@@ -433,33 +436,33 @@ class ShortDrain : public SessionTest {
 TEST_F(ShortDrain, ACutIsGivenUpWhereACallIsNotLeft) {
   std::latch inside(1), may_leave(1);
   auto one = thread_that([&] {
-    make_call([&](Session& session) {
-      session.release();
+    make_call([&](CallEnvironment& environment) {
+      environment.lock().unlock();
       inside.count_down();
       may_leave.wait();
-      session.acquire();
+      environment.lock().lock();
     });
   });
   inside.wait();
   for (int round = 0; round < 2; ++round) {
     testing::internal::CaptureStderr();
     std::raise(SIGUSR1);
-    make_call([](Session&) {});  // with the other one inside still
+    make_call([](CallEnvironment&) {});  // with the other one inside still
     const std::string said = testing::internal::GetCapturedStderr();
     const char* why = "1 other thread(s) did not leave a CUDA call within 20 ms (GPUSNAP_DRAIN)";
     EXPECT_EQ(said.find(why) != std::string::npos, round == 0) << said;  // once
   }
   // Nobody is held, and nothing is due any more.
-  thread_that([] { make_call([](Session&) {}); }).join();
+  thread_that([] { make_call([](CallEnvironment&) {}); }).join();
   EXPECT_EQ(checkpoints(), 0U);
   may_leave.count_down();
   one.join();
-  make_call([](Session&) {});
+  make_call([](CallEnvironment&) {});
   EXPECT_EQ(checkpoints(), 0U);
   // The device may take longer than that, too, on a machine that is busy.
   EXPECT_TRUE(becomes([] {
     std::raise(SIGUSR1);
-    make_call([](Session&) {});
+    make_call([](CallEnvironment&) {});
     return checkpoints() != 0;
   }));
 }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interpose/snapshot/cut_maker.h"
+
+#include <string>
+#include <utility>
+
+#include "interpose/mpi/state.h"
+#include "interpose/services/fatal.h"
+#include "interpose/services/log.h"
+#include "interpose/services/unlocked.h"
+#include "interpose/snapshot/checkpointer.h"
+
+namespace gpusnap {
+
+CutFacts CutMaker::facts() const {
+  return {.has_context = !with_.model.contexts.is_empty(),
+          .in_doubt = with_.doubt.load(std::memory_order_relaxed) != nullptr,
+          .busy = with_.checkpointer->busy(),
+          .request_open = mpi::request_is_open(),
+          .reloading = with_.reload != nullptr,
+          .replaying = with_.admission.is_replaying(),
+          .capturing = with_.model.contexts.is_capturing()};
+}
+
+// Whether a stream waits for a word that a later call, or the host, may have to write.
+bool CutMaker::waits_for_word() {
+  return with_.model.value_waits.puts_off_cut(CallLock::Clock::now(), with_.run.settings.drain);
+}
+
+void CutMaker::cut_before_call() {
+  if (!gate_.may_cut_alone(facts()) || waits_for_word() || !close()) return;
+  take({});
+  open();
+}
+
+void CutMaker::before_synchronised() {
+  if (!with_.admission.is_recording()) return;
+  if (!with_.triggers->on_synchronisation() || !gate_.may_cut_alone(facts())) return;
+  cut_at_end_ = close();
+}
+
+void CutMaker::after_synchronised(bool may_cut) {
+  // Only ever by the thread that has closed admission: there is no other in a call.
+  if (!cut_at_end_) return;
+  cut_at_end_ = false;
+  if (may_cut && !waits_for_word()) take({.flags = kAtCallEnd});
+  open();
+}
+
+bool CutMaker::close() {
+  // While a stream is captured nothing can be waited for without ending the capture.
+  if (with_.admission.is_closed() || with_.model.contexts.is_capturing()) return false;
+  switch (with_.admission.close(CallLock::Clock::now() + with_.run.settings.drain)) {
+    case Admission::Closing::kElsewhere:
+      return false;
+    case Admission::Closing::kNotLeft:
+      say_not_left();
+      return false;
+    case Admission::Closing::kClosed:
+      break;
+  }
+  said_not_left_ = false;
+  // A thread that was waited for may have begun a capture, or ended the recording.
+  const bool may_cut = !with_.model.contexts.is_capturing() && with_.admission.is_recording();
+  if (!may_cut) open();
+  return may_cut;
+}
+
+void CutMaker::say_not_left() {
+  const Settings& settings = with_.run.settings;
+  const std::string why = std::to_string(with_.admission.others()) +
+                          " other thread(s) did not leave a CUDA call within " +
+                          std::to_string(settings.drain.count() / 1'000'000) +
+                          " ms (GPUSNAP_DRAIN); it is tried again later";
+  with_.triggers->take();
+  with_.triggers->report({false, "", 0, 0, why});
+  if (!std::exchange(said_not_left_, true)) {
+    log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
+  }
+  if (settings.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
+}
+
+bool CutMaker::take(const CutPlace& place) {
+  with_.triggers->take();
+  // Nobody else is in the session now, and those who come find it closed.
+  const CallsInDriver::Scope in_driver(with_.calls);
+  const Unlocked unlocked(with_.lock);
+  return with_.checkpointer->take(place);
+}
+
+}  // namespace gpusnap
