@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a manifest says of a block.
+// A block as manifests describe it.
 #pragma once
 
 #include <cstddef>

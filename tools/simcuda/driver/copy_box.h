@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What copies and sets move: one box of bytes, rows of equal width at equal distances, from one
+// The bytes that copies and sets move: one box of bytes, rows of equal width at equal distances, from one
 // place to another.
 #pragma once
 
