@@ -307,7 +307,7 @@ class Session {
   void open_admission();
   bool can_take_checkpoint() const;
   void checkpoint_if_wanted();
-  bool take_checkpoint(const CutPlace& place);
+  bool take_checkpoint(CutPlace place);
   void read_next();
   void pass_callbacks(std::string_view in_call);
   void callback_ended();

@@ -51,7 +51,7 @@ class Session::MpiControl final : public mpi::CutControl {
   mpi::Ballot cast_ballot() override;
   void make_due_by_count() override;
   void apply_agreement(const mpi::Ballot& agreed) override;
-  bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+  bool cut_at_collective(const char* name, uint64_t number, const mpi::Ballot& agreed,
                          mpi::CutBarriers& cut_barriers) override;
   void replay_cut_at_collective(const char* name, bool last,
                                 mpi::CutBarriers& cut_barriers) override;
@@ -113,6 +113,9 @@ mpi::Ballot Session::MpiControl::cast_ballot() {
   ballot.failed = small(s->checkpointer_->failed_epoch());
   ballot.epoch = small(s->checkpointer_->next_epoch());
   ballot.shares = s->shares_ ? 1 : 0;
+  ballot.store = s->triggers_->is_asked_for() || s->checkpointer_->wants_store() ? 1 : 0;
+  ballot.newest = small(s->checkpointer_->newest_complete());
+  ballot.least_newest = -ballot.newest;
   s->lock_.unlock();
   return ballot;
 }
@@ -148,10 +151,13 @@ void Session::MpiControl::apply_agreement(const mpi::Ballot& agreed) {
   }
 }
 
-bool Session::MpiControl::cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+bool Session::MpiControl::cut_at_collective(const char* name, uint64_t number,
+                                            const mpi::Ballot& agreed,
                                             mpi::CutBarriers& cut_barriers) {
   Session* s = the_session_.load(std::memory_order_acquire);
   if (s == nullptr) return false;
+  const auto epoch = static_cast<uint64_t>(agreed.epoch);
+  const auto complete = static_cast<uint64_t>(agreed.complete());
   s->journal_early_outcomes();
   s->lock_any();
   bool cut = false;
@@ -161,7 +167,8 @@ bool Session::MpiControl::cut_at_collective(const char* name, uint64_t number, u
     // The others do not know what this rank has shared since its ballot.
     const bool alone = s->shares_ && !cut_barriers.any();
     if (!alone && s->close_admission()) {
-      cut = s->take_checkpoint({kAtCollective, epoch, name, number, &cut_barriers});
+      cut = s->take_checkpoint(
+          {kAtCollective, epoch, name, number, &cut_barriers, agreed.store == 0, complete});
       s->open_admission();
     } else {
       s->checkpointer_->miss(epoch);

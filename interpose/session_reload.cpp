@@ -84,7 +84,7 @@ void Session::reload() {
       " bytes of device memory");
   lock_.lock();
   reload_.reset();
-  triggers_->restored(manifest.interval, manifest.stall_ns);
+  triggers_->restored(manifest.interval, manifest.stall_ns, destination_of(manifest));
   open_admission();
 }
 

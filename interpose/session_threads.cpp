@@ -163,8 +163,8 @@ void Session::let_snapshot_end(void (Snapshots::*wait)()) {
   }
 }
 
-bool Session::take_checkpoint(const CutPlace& place) {
-  triggers_->take();
+bool Session::take_checkpoint(CutPlace place) {
+  checkpointer_->choose_level(place, triggers_->take());
   // Nobody else is in the session now, and those who come find it closed.
   const CallsInDriver::Scope in_driver(calls_in_driver_);
   lock_.unlock();
@@ -569,7 +569,7 @@ void Session::go_live(mpi::CutBarriers* cut_barriers) {
     log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
     triggers_->end_cuts(status.message());
   }
-  triggers_->restored(manifest.interval, manifest.stall_ns);
+  triggers_->restored(manifest.interval, manifest.stall_ns, destination_of(manifest));
   // Calls that were made ahead of the cut belong after it.
   for (const Ahead& made : std::exchange(ahead_, {})) {
     if (!status.ok()) break;

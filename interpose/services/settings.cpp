@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <csignal>
 #include <limits>
 #include <optional>
 
 #include "interpose/services/program_mark.h"
+#include "interpose/services/quantities.h"
 #include "interpose/services/ranks.h"
 
 namespace gpusnap {
@@ -30,28 +32,6 @@ std::string shown(std::string_view value) {
     if (byte < 0x20 || byte == 0x7f) character = '?';
   }
   return value.size() > kMost ? text + "..." : text;
-}
-
-// Digits at the front of `text`, which loses them.
-std::optional<uint64_t> take_number(std::string_view& text) {
-  uint64_t number = 0;
-  size_t digits = 0;
-  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
-    const auto digit = static_cast<uint64_t>(text[digits] - '0');
-    if (number > (std::numeric_limits<uint64_t>::max() - digit) / 10) return std::nullopt;
-    number = number * 10 + digit;
-    ++digits;
-  }
-  if (digits == 0) return std::nullopt;
-  text.remove_prefix(digits);
-  return number;
-}
-
-bool parse_count(std::string_view text, uint64_t& count) {
-  const auto number = take_number(text);
-  if (!number || !text.empty()) return false;
-  count = *number;
-  return true;
 }
 
 // Only signals whose default does no harm when it comes before our handler is there, and which
@@ -162,13 +142,35 @@ std::string read_pfs(std::string_view value, ParsedSettings& into) {
 std::string read_every(std::string_view value, ParsedSettings& into) {
   Schedule every;
   every.between_failures = into.settings.every.between_failures;
+  every.states_failures = into.settings.every.states_failures;
+  every.survived = into.settings.every.survived;
   std::string wrong = parse_every(value, every);
   if (wrong.empty()) into.settings.every = every;
   return wrong;
 }
 
 std::string read_mtbf(std::string_view value, ParsedSettings& into) {
+  into.settings.every.states_failures = true;
   return read_duration(value, into.settings.every.between_failures);
+}
+
+std::string read_survived(std::string_view value, ParsedSettings& into) {
+  double share = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), share);
+  const bool whole = error == std::errc() && end == value.data() + value.size();
+  if (!whole || !(share >= 0 && share <= plan::kMostSurvived)) {
+    return "not a share from 0 to 0.9999, such as 0.9";
+  }
+  into.settings.every.survived = share;
+  return {};
+}
+
+std::string read_store_every(std::string_view value, ParsedSettings& into) {
+  uint64_t count = kStoreEveryAuto;
+  const bool is_count = parse_count(value, count) && count >= 1 && count <= kMostStoreEvery;
+  if (!is_count && value != "auto") return "not a number from 1, such as 10, nor auto";
+  into.settings.store_every = is_count ? count : kStoreEveryAuto;
+  return {};
 }
 
 std::string read_zone(std::string_view value, ParsedSettings& into) {
@@ -566,10 +568,12 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 49> kVariables = {
+constexpr std::array<Variable, 51> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_MTBF", read_mtbf},
+     {"GPUSNAP_SURVIVED", read_survived},
+     {"GPUSNAP_STORE_EVERY", read_store_every},
      {"GPUSNAP_ZONE", read_zone},
      {"GPUSNAP_HOST_CACHE", read_host_cache},
      {"GPUSNAP_DEVICE_CACHE", read_device_cache},
@@ -669,38 +673,6 @@ std::string words_of(const AllowedDifferences& allowed) {
   return words;
 }
 
-bool parse_size(std::string_view text, uint64_t& bytes) {
-  const auto number = take_number(text);
-  if (!number) return false;
-  unsigned shift = 0;
-  if (!text.empty()) {
-    constexpr std::string_view kUnits = "KMGT";
-    const char unit = text[0] >= 'a' && text[0] <= 'z' ? static_cast<char>(text[0] - 32) : text[0];
-    const size_t index = kUnits.find(unit);
-    if (index == std::string_view::npos) return false;
-    shift = static_cast<unsigned>(10 * (index + 1));
-    text.remove_prefix(1);
-    if (!text.empty() && text != "B" && text != "iB") return false;
-  }
-  if (shift != 0 && *number >> (64 - shift) != 0) return false;
-  bytes = *number << shift;
-  return true;
-}
-
-bool parse_duration(std::string_view text, std::chrono::nanoseconds& time) {
-  const auto number = take_number(text);
-  uint64_t unit = 0;
-  if (text == "us") unit = 1'000;
-  if (text == "ms") unit = 1'000'000;
-  if (text == "s") unit = 1'000'000'000;
-  if (text == "m") unit = 60'000'000'000;
-  if (text == "h") unit = 3'600'000'000'000;
-  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  if (!number || unit == 0 || *number > kMost / unit) return false;
-  time = nanoseconds(static_cast<int64_t>(*number * unit));
-  return true;
-}
-
 std::string parse_every(std::string_view text, Schedule& every) {
   if (text == "off") return {};
   while (true) {
@@ -713,6 +685,19 @@ std::string parse_every(std::string_view text, Schedule& every) {
     text.remove_prefix(comma + 1);
   }
 }
+
+namespace {
+void check_store_every(ParsedSettings& parsed) {
+  Settings& settings = parsed.settings;
+  settings.every.chooses_levels = settings.store_every == kStoreEveryAuto;
+  if (settings.has_memory_level() && !settings.backend_process) {
+    parsed.errors.emplace_back("GPUSNAP_STORE_EVERY: it needs GPUSNAP_BACKEND=process");
+  }
+  if (settings.every.chooses_levels && !settings.every.automatic) {
+    parsed.errors.emplace_back("GPUSNAP_STORE_EVERY=auto: it needs GPUSNAP_EVERY=auto");
+  }
+}
+}  // namespace
 
 ParsedSettings parse_settings(const char* const* environment) {
   ParsedSettings parsed;
@@ -742,6 +727,7 @@ ParsedSettings parse_settings(const char* const* environment) {
   if (tiers.policy == PlacementPolicy::kSsdOnly && tiers.ssd.empty()) {
     parsed.errors.emplace_back("GPUSNAP_PLACEMENT=ssd-only: it needs a folder in GPUSNAP_SSD");
   }
+  check_store_every(parsed);
   const LevelSettings& levels = parsed.settings.levels;
   std::string problem = problem_of(levels, !tiers.ssd.empty());
   if (problem.empty() && levels.scheme && !parsed.settings.backend_process) {
