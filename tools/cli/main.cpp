@@ -28,6 +28,11 @@ constexpr SettingHelp kSettings[] = {
      "when to take one: 10m, auto (by cost and --mtbf), syncs:50, barriers:50 (MPI collectives of "
      "all ranks), signal:USR1, or off; a comma joins them (default 10m)"},
     {"--mtbf", "GPUSNAP_MTBF", "mean time between failures of the job, for auto (default 24h)"},
+    {"--store-every", "GPUSNAP_STORE_EVERY",
+     "every n-th checkpoint goes to the store, the others stay in memory; auto, with --every auto "
+     "(default 1)"},
+    {"--survived", "GPUSNAP_SURVIVED",
+     "share of failures that the node's memory survives, for auto (default 0.996)"},
     {"--job", "GPUSNAP_JOB",
      "name that ties runs to checkpoints (default: the scheduler's job name, else the program's "
      "file name and working folder)"},
@@ -326,7 +331,7 @@ CLI::App* add_status(CLI::App& app, StatusOptions& options) {
       "--json", options.json,
       "an array of jobs: job, store, ranks, problem, complete_epoch, complete_time (ISO 8601), "
       "behind (rank, epoch), processes and backends. Processes: rank, pid (0: none here), host, "
-      "state, reason, epoch, time, stall_ms, saving_epoch, saving_bytes, saved_bytes, "
+      "state, reason, epoch, time, stall_ms, level, saving_epoch, saving_bytes, saved_bytes, "
       "saving_level, due (not, time, call, ranks), due_in_s, auto (with GPUSNAP_EVERY=auto: "
       "interval_s, stall_s, latency_s, mtbf_s, measurements; null). Backends: backend (process, "
       "thread), "
