@@ -149,9 +149,11 @@ auto put_readings(FlatBufferBuilder& builder, const std::vector<SavedReading>& r
 Offset<stored::ChosenInterval> put_interval(FlatBufferBuilder& builder,
                                             const plan::ChosenInterval& interval) {
   if (interval == plan::ChosenInterval()) return {};
-  return stored::CreateChosenInterval(builder, interval.interval_s, interval.stall_s,
-                                      interval.latency_s, interval.between_failures_s,
-                                      interval.measurements);
+  return stored::CreateChosenInterval(
+      builder, interval.interval_s, interval.stall_s, interval.latency_s,
+      interval.between_failures_s, interval.measurements, interval.store_every,
+      interval.memory_stall_s, interval.memory_latency_s, interval.memory_measurements,
+      interval.failures, interval.run_s);
 }
 
 std::vector<std::byte> with_header(std::span<const std::byte> body) {
@@ -171,6 +173,21 @@ class Taker {
   bool exceeded() const { return exceeded_; }
   // Returns why the content makes no sense as a manifest; null: it does.
   const char* nonsense() const { return nonsense_; }
+
+  static plan::ChosenInterval interval(const stored::ChosenInterval* from) {
+    if (from == nullptr) return {};
+    return {from->interval_s(),
+            from->stall_s(),
+            from->latency_s(),
+            from->between_failures_s(),
+            from->measurements(),
+            from->store_every(),
+            from->memory_stall_s(),
+            from->memory_latency_s(),
+            from->memory_measurements(),
+            from->failures(),
+            from->run_s()};
+  }
 
   Manifest manifest(const stored::Manifest& from) {
     Manifest m;
@@ -219,10 +236,8 @@ class Taker {
     m.direct_bytes = from.direct_bytes();
     m.peer_bytes = from.peer_bytes();
     m.job_run = from.job_run();
-    if (const stored::ChosenInterval* interval = from.interval(); interval != nullptr) {
-      m.interval = {interval->interval_s(), interval->stall_s(), interval->latency_s(),
-                    interval->between_failures_s(), interval->measurements()};
-    }
+    m.since_stored = from.since_stored();
+    m.interval = interval(from.interval());
     each(from.readings(), [&](const stored::Reading* r) {
       m.readings.push_back({text(r->thread()), r->source(), r->ended(), bytes(r->bytes())});
     });
@@ -551,11 +566,11 @@ std::vector<std::byte> encode(const Manifest& m) {
                                      calls.others_free, calls.others_waited);
   const stored::Waits waits(m.waits.calls_ns, m.waits.frees_ns, m.waits.streams_ns);
   builder.Finish(
-      stored::CreateManifest(builder, job, m.epoch, m.rank, m.ranks, run, host, version,
-                             m.cut_unix_ns, m.stall_ns, m.zone_bytes, m.calls, m.launches, program,
-                             ranges, extents, segments, journal, m.parent, m.parent_checksum,
-                             m.chain, &meanwhile, blocks, m.replaces, parts, readings, &waits,
-                             m.program_write, m.direct_bytes, m.peer_bytes, m.job_run, interval),
+      stored::CreateManifest(
+          builder, job, m.epoch, m.rank, m.ranks, run, host, version, m.cut_unix_ns, m.stall_ns,
+          m.zone_bytes, m.calls, m.launches, program, ranges, extents, segments, journal, m.parent,
+          m.parent_checksum, m.chain, &meanwhile, blocks, m.replaces, parts, readings, &waits,
+          m.program_write, m.direct_bytes, m.peer_bytes, m.job_run, interval, m.since_stored),
       stored::ManifestIdentifier());
   return with_header(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }

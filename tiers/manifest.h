@@ -205,6 +205,8 @@ struct Manifest {
   uint64_t direct_bytes = 0;
   // With GPUSNAP_EVERY=auto: what it had chosen at the cut. A restored run goes on with it.
   plan::ChosenInterval interval;
+  // Not 0: it stayed in memory, as the n-th since one went to the store.
+  uint64_t since_stored = 0;
 
   uint64_t bytes() const;      // of device memory at the cut
   uint64_t own_bytes() const;  // of those, in this manifest's own extents

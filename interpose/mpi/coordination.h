@@ -42,6 +42,12 @@ struct Ballot {
   int epoch = 1;    // the first that this rank has not used
   int stride = 1;   // collectives until the next agreement after one
   int shares = 0;   // this rank has shared device memory, of its own or of another one
+  int store = 0;    // the checkpoint is to go to the store
+  // The last epoch of which this rank's part is complete, and that times -1: where these say of the
+  // greatest and of the least that they are the same, it is complete on all ranks.
+  int newest = 0;
+  int least_newest = 0;
+  int complete() const { return newest == -least_newest ? newest : 0; }
 };
 inline constexpr int kBallotInts = sizeof(Ballot) / sizeof(int);
 

@@ -35,9 +35,9 @@ class CutControl {
   virtual void make_due_by_count() = 0;
   // Acts on the greatest ballot of all ranks.
   virtual void apply_agreement(const Ballot& agreed) = 0;
-  // All ranks make a cut of this epoch, at this collective, and meet within it where any of them
-  // has shared memory. False: none has come into the journal.
-  virtual bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+  // All ranks make a cut as they have agreed, at this collective, and meet within it where any of
+  // them has shared memory. False: none has come into the journal.
+  virtual bool cut_at_collective(const char* name, uint64_t number, const Ballot& agreed,
                                  CutBarriers& cut_barriers) = 0;
   // The recording made a cut at this collective: in a replay waits until the others have come
   // there. `last`: it is the checkpoint's own, and the session goes live; where ranks share memory

@@ -126,8 +126,7 @@ bool Process::cut(const char* name, uint64_t number, const Ballot& agreed) {
   constexpr int kMeetings = 2;  // all have run empty, all that is shared has been read
   CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
                            agreed.shares != 0 ? kMeetings : 0);
-  return control_->cut_at_collective(name, number, static_cast<uint64_t>(agreed.epoch),
-                                     cut_barriers);
+  return control_->cut_at_collective(name, number, agreed, cut_barriers);
 }
 
 void Process::replay_cut(const char* name, bool shared) {

@@ -19,6 +19,11 @@ struct RestoredRank {
   const Manifest& manifest() const { return checkpoint.ranks[index]; }
 };
 
+// Where it went when it was made.
+inline plan::Destination destination_of(const Manifest& manifest) {
+  return manifest.since_stored != 0 ? plan::Destination::kMemory : plan::Destination::kStore;
+}
+
 // The name of the job, and the checkpoint that GPUSNAP_RESTORE means.
 std::string job_of(const Settings& settings, const ProgramIdentity& program);
 std::string restore_id(const Settings& settings, const std::string& job);

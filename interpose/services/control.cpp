@@ -154,6 +154,7 @@ void for_each_word(Words& words, Status& status) {
   words.number("epoch", status.epoch);
   words.number("cut", status.cut_unix_ns);
   words.number("stall", status.stall_ns);
+  words.number("in_memory", status.in_memory);
   words.number("saving", status.saving);
   words.number("saved", status.saved_bytes);
   words.number("bytes", status.bytes);
@@ -164,6 +165,12 @@ void for_each_word(Words& words, Status& status) {
   words.number("auto_latency", status.interval.latency_s);
   words.number("auto_mtbf", status.interval.between_failures_s);
   words.number("auto_measured", status.interval.measurements);
+  words.number("auto_store_every", status.interval.store_every, uint64_t{1});
+  words.number("auto_memory_stall", status.interval.memory_stall_s);
+  words.number("auto_memory_latency", status.interval.memory_latency_s);
+  words.number("auto_memory_measured", status.interval.memory_measurements);
+  words.number("auto_failures", status.interval.failures);
+  words.number("auto_run", status.interval.run_s);
 }
 
 bool read_words(std::string_view words, ProcessStatus& status) {

@@ -96,6 +96,7 @@ struct ProcessStatus {
   uint64_t epoch = 0;
   int64_t cut_unix_ns = 0;
   uint64_t stall_ns = 0;
+  uint32_t in_memory = 0;  // 1: it is in its node's memory alone
   // The one on its way; 0: none.
   uint64_t saving = 0;
   uint64_t saved_bytes = 0;  // that have left the device

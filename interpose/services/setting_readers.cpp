@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <csignal>
 #include <limits>
 
@@ -115,9 +116,36 @@ constexpr std::array<PassOverWord, 9> kPassOverWords = {
 std::string read_every(std::string_view value, ParsedSettings& into) {
   Schedule every;
   every.between_failures = into.settings.every.between_failures;
+  every.states_failures = into.settings.every.states_failures;
+  every.survived = into.settings.every.survived;
   std::string wrong = parse_every(value, every);
   if (wrong.empty()) into.settings.every = every;
   return wrong;
+}
+
+std::string read_mtbf(std::string_view value, ParsedSettings& into) {
+  into.settings.every.states_failures = true;
+  return read_duration(value, std::chrono::milliseconds(1), "1ms",
+                       into.settings.every.between_failures);
+}
+
+std::string read_survived(std::string_view value, ParsedSettings& into) {
+  double share = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), share);
+  const bool whole = error == std::errc() && end == value.data() + value.size();
+  if (!whole || !(share >= 0 && share <= plan::kMostSurvived)) {
+    return "not a share from 0 to 0.9999, such as 0.9";
+  }
+  into.settings.every.survived = share;
+  return {};
+}
+
+std::string read_store_every(std::string_view value, ParsedSettings& into) {
+  uint64_t count = kStoreEveryAuto;
+  const bool is_count = parse_count(value, count) && count >= 1 && count <= kMostStoreEvery;
+  if (!is_count && value != "auto") return "not a number from 1, such as 10, nor auto";
+  into.settings.store_every = is_count ? count : kStoreEveryAuto;
+  return {};
 }
 
 std::string read_job(std::string_view value, ParsedSettings& into) {

@@ -65,12 +65,24 @@ void read_variable(std::string_view name, std::string_view value, ParsedSettings
   into.errors.push_back(std::string(name) + "=" + shown(value) + ": " + wrong);
 }
 
+void check_store_every(ParsedSettings& parsed) {
+  Settings& settings = parsed.settings;
+  settings.every.chooses_levels = settings.store_every == kStoreEveryAuto;
+  if (settings.has_memory_level() && !settings.backend_process) {
+    parsed.errors.emplace_back("GPUSNAP_STORE_EVERY: it needs GPUSNAP_BACKEND=process");
+  }
+  if (settings.every.chooses_levels && !settings.every.automatic) {
+    parsed.errors.emplace_back("GPUSNAP_STORE_EVERY=auto: it needs GPUSNAP_EVERY=auto");
+  }
+}
+
 // Settings that are right alone, but not together.
 void check_together(ParsedSettings& parsed) {
   const TierSettings& tiers = parsed.settings.tiers;
   if (tiers.policy == PlacementPolicy::kSsdOnly && tiers.ssd.empty()) {
     parsed.errors.emplace_back("GPUSNAP_PLACEMENT=ssd-only: it needs a folder in GPUSNAP_SSD");
   }
+  check_store_every(parsed);
   const LevelSettings& levels = parsed.settings.levels;
   std::string problem = problem_of(levels, !tiers.ssd.empty());
   if (problem.empty() && levels.scheme && !parsed.settings.backend_process) {

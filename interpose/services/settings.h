@@ -13,6 +13,7 @@
 #include "tiers/compression/setting.h"
 #include "tiers/levels/level_settings.h"
 #include "tiers/placement/tier_settings.h"
+#include "tiers/plan/interval_choice.h"
 
 namespace gpusnap {
 
@@ -25,6 +26,10 @@ struct Schedule {
   // By time, but how often follows from what checkpoints cost and how often the job fails.
   bool automatic = false;
   std::chrono::nanoseconds between_failures = std::chrono::hours(24);  // GPUSNAP_MTBF
+  bool states_failures = false;                                        // it was given
+  double survived = plan::kSurvived;                                   // GPUSNAP_SURVIVED
+  // It also chooses how many checkpoints stay in memory.
+  bool chooses_levels = false;
   bool operator==(const Schedule&) const = default;
 };
 
@@ -75,6 +80,10 @@ std::string words_of(const AllowedDifferences& allowed);
 // of the process's other devices, or those of other processes of the node, too.
 enum class Balance : uint8_t { kOff, kProcess, kNode };
 
+// GPUSNAP_STORE_EVERY=auto: as GPUSNAP_EVERY=auto chooses.
+inline constexpr uint64_t kStoreEveryAuto = 0;
+inline constexpr uint64_t kMostStoreEvery = 1'000'000;
+
 struct Settings {
   std::string pfs = "./gpusnap";  // durable folder
   Schedule every{std::chrono::minutes(10)};
@@ -107,7 +116,11 @@ struct Settings {
   uint64_t chain = 16;  // most increments in a row; 0: every checkpoint is full
   // How often progress is made known to calls that wait for zones (the paper's hints).
   std::chrono::nanoseconds hints{std::chrono::microseconds(100)};
-  uint64_t keep = 2;               // complete checkpoints
+  uint64_t keep = 2;  // complete checkpoints
+  // Every n-th checkpoint goes to the store, the others stay in gpusnapd's memory; or
+  // kStoreEveryAuto.
+  uint64_t store_every = 1;
+  bool has_memory_level() const { return store_every != 1; }
   uint64_t journal = 16ULL << 30;  // bytes
   std::chrono::nanoseconds max_stall{std::chrono::seconds(1)};
   // Longest wait for the device to run empty at a cut; after it the attempt is given up.

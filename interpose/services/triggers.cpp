@@ -60,6 +60,10 @@ int process_behind(int connection) noexcept {
 
 }  // namespace
 
+bool is_asked_for(CutReason reason) {
+  return reason == CutReason::kSignal || reason == CutReason::kRequest;
+}
+
 const char* name_of(CutReason reason) {
   switch (reason) {
     case CutReason::kNone:
@@ -83,8 +87,13 @@ Triggers::Triggers(const Schedule& every,
     : interval_ns_(every.interval.count()),
       every_synchronisations_(every.synchronisations),
       last_cut_ns_(now_ns()) {
+  began_ns_ = now_ns();
   if (every.automatic) {
-    choice_.emplace(seconds_of(every.between_failures));
+    plan::Failures failures;
+    failures.between_s = seconds_of(every.between_failures);
+    failures.weight = every.states_failures ? plan::kStatedWeight : plan::kAssumedWeight;
+    failures.survived = every.survived;
+    choice_.emplace(failures, every.chooses_levels);
     chosen_ = choice_->chosen();
     interval_ns_ = nanoseconds_of(choice_->interval_s());
   }
@@ -171,6 +180,12 @@ void Triggers::coordinate(std::function<void()> overdue) {
   wanted_.fetch_or(due_.exchange(0));
 }
 
+bool Triggers::is_asked_for() const noexcept {
+  constexpr uint32_t kAsked = 1U << static_cast<unsigned>(CutReason::kSignal) |
+                              1U << static_cast<unsigned>(CutReason::kRequest);
+  return (wanted_.load(std::memory_order_relaxed) & kAsked) != 0;
+}
+
 CutReason Triggers::take() noexcept {
   const std::lock_guard lock(mutex_);
   const uint32_t due =
@@ -184,10 +199,17 @@ CutReason Triggers::take() noexcept {
   return due == 0 ? CutReason::kNone : static_cast<CutReason>(31 - __builtin_clz(due));
 }
 
-void Triggers::restored(const plan::ChosenInterval& earlier, uint64_t stall_ns) {
+void Triggers::restored(const plan::ChosenInterval& earlier, uint64_t stall_ns,
+                        plan::Destination of) {
   if (choice_) {
-    choice_->resume(earlier);
-    choose_interval(static_cast<double>(stall_ns) * 1e-9, choice_->latency_s());
+    {
+      const std::lock_guard choosing(choice_mutex_);
+      choice_->resume(earlier);
+      choice_->restarted();
+      ran_before_s_ = earlier.run_s;
+      began_ns_ = now_ns();
+    }
+    choose_interval(static_cast<double>(stall_ns) * 1e-9, std::nullopt, of);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -205,25 +227,53 @@ plan::ChosenInterval Triggers::chosen() const {
   return chosen_;
 }
 
-void Triggers::choose_interval(double stall_s, double latency_s) {
-  choice_->measured(stall_s, latency_s);
+double Triggers::run_s() const {
+  const std::lock_guard choosing(choice_mutex_);
+  return ran_before_s_ + seconds_of(std::chrono::nanoseconds(now_ns() - began_ns_));
+}
+
+uint64_t Triggers::store_every() const {
+  const std::lock_guard lock(mutex_);
+  return chosen_.store_every;
+}
+
+void Triggers::stores_all() {
+  if (!choice_) return;
+  const std::lock_guard choosing(choice_mutex_);
+  choice_->without_memory();
+  adopt_choice();
+}
+
+void Triggers::adopt_choice() {
   {
     const std::lock_guard lock(mutex_);
     chosen_ = choice_->chosen();
   }
   interval_ns_.store(nanoseconds_of(choice_->interval_s()), std::memory_order_relaxed);
   wake();
-  log(LogLevel::kInfo, "auto: the next checkpoint is due ",
-      nanoseconds_of(choice_->interval_s()) / 1000, " us after this one; stall ",
-      nanoseconds_of(choice_->stall_s()) / 1000, " us, on its way for ",
-      nanoseconds_of(choice_->latency_s()) / 1000, " us");
 }
 
-void Triggers::report(const CutOutcome& outcome) {
+// Without a latency the mean stands in for it.
+void Triggers::choose_interval(double stall_s, std::optional<double> latency_s,
+                               plan::Destination of) {
+  const double ran_s = run_s();
+  const std::lock_guard choosing(choice_mutex_);
+  choice_->ran(ran_s);
+  choice_->measured(stall_s, latency_s.value_or(choice_->latency_s(of)), of);
+  adopt_choice();
+  log(LogLevel::kInfo, "auto: the next checkpoint is due ",
+      nanoseconds_of(choice_->interval_s()) / 1000, " us after this one; stall ",
+      nanoseconds_of(choice_->stall_s(of)) / 1000, " us, on its way for ",
+      nanoseconds_of(choice_->latency_s(of)) / 1000, " us",
+      of == plan::Destination::kMemory ? " to memory" : "", "; one of ", choice_->store_every(),
+      " goes to the store");
+}
+
+void Triggers::report(const CutOutcome& outcome, plan::Destination to) {
   if (outcome.ok && choice_) {
     const int64_t since_cut_ns = now_ns() - last_cut_ns_.load(std::memory_order_relaxed);
     const double stall_s = static_cast<double>(outcome.stall_ns) * 1e-9;
-    choose_interval(stall_s, std::max(static_cast<double>(since_cut_ns) * 1e-9 - stall_s, 0.0));
+    choose_interval(stall_s, std::max(static_cast<double>(since_cut_ns) * 1e-9 - stall_s, 0.0), to);
   }
   bool any = false;
   {

@@ -30,6 +30,9 @@ enum class CutReason : uint8_t { kNone, kTimer, kSynchronisations, kBarriers, kS
 // "none", "timer", "synchronisations", "barriers", "signal", "request"
 const char* name_of(CutReason reason);
 
+// By a request or a signal, and not by itself: such a checkpoint goes to the store.
+bool is_asked_for(CutReason reason);
+
 // One at a time in a process: the signal's handler has to find it.
 class Triggers {
  public:
@@ -47,6 +50,8 @@ class Triggers {
   // the timer's cut is not made.
   void coordinate(std::function<void()> overdue);
   bool wanted() const noexcept { return wanted_.load(std::memory_order_relaxed) != 0; }
+  // Likewise, and somebody has asked for it: is_asked_for().
+  bool is_asked_for() const noexcept;
   // A checkpoint is due at the MPI collective that begins.
   void on_barriers() noexcept { make_due(CutReason::kBarriers); }
 
@@ -62,12 +67,18 @@ class Triggers {
   // begins now. With Schedule::automatic the choice goes on with `earlier`, that of the checkpoint,
   // and with this stall: how long the checkpoint was on its way is not known, and taken for the
   // mean. Before the first cut.
-  void restored(const plan::ChosenInterval& earlier, uint64_t stall_ns);
+  void restored(const plan::ChosenInterval& earlier, uint64_t stall_ns, plan::Destination of);
   // The interval that Schedule::automatic goes by now, and what it was chosen from. Any thread.
   plan::ChosenInterval chosen() const;
-  // Answers those who wait for the cut. With Schedule::automatic, a checkpoint that was committed
+  // How long the job has run by now, in all runs up to this one's checkpoints. Any thread.
+  double run_s() const;
+  // Answers those who wait for the cut. With Schedule::automatic, a checkpoint that is complete
   // also sets the interval, by its stall and by how long it was on its way. Any thread.
-  void report(const CutOutcome& outcome);
+  void report(const CutOutcome& outcome, plan::Destination to = plan::Destination::kStore);
+  // No checkpoint can stay in memory. With Schedule::automatic that is chosen for. Any thread.
+  void stores_all();
+  // Every n-th checkpoint goes to the store, as was chosen last. Any thread.
+  uint64_t store_every() const;
   // No more cuts will be made: clients that wait for one, or come to ask, are told why. A client
   // that waits for the outcome of the last one still gets its report. Any thread.
   void end_cuts(const std::string& why);
@@ -135,16 +146,19 @@ class Triggers {
   static void refuse(Client& client, const std::string& why);
   void complete(ProcessStatus& status) const;
   void answer_and_drop();
-  void choose_interval(double stall_s, double latency_s);
+  void choose_interval(double stall_s, std::optional<double> latency_s, plan::Destination of);
+  void adopt_choice();  // with the choice's lock held
   void wake() noexcept;
   void make_due(CutReason reason) noexcept {
     auto& due = coordinated_.load(std::memory_order_acquire) ? wanted_ : due_;
     due.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_release);
   }
 
-  std::atomic<int64_t> interval_ns_;  // 0: not by time
-  std::optional<plan::IntervalChoice>
-      choice_;  // with Schedule::automatic; restored(), then report()
+  std::atomic<int64_t> interval_ns_;            // 0: not by time
+  mutable std::mutex choice_mutex_;             // over the next three
+  std::optional<plan::IntervalChoice> choice_;  // with Schedule::automatic
+  double ran_before_s_ = 0;                     // earlier runs of the job, up to the checkpoint
+  int64_t began_ns_ = 0;                        // this run, or its part behind the checkpoint
   std::atomic<uint64_t> every_synchronisations_;
   std::atomic<uint64_t> synchronisations_{0};
   std::atomic<uint32_t> due_{0};  // bits by CutReason

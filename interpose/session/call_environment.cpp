@@ -80,7 +80,7 @@ void CallEnvironment::reload() {
     log(LogLevel::kInfo, "reloaded ", checkpoint.id, ": ", manifest.bytes(),
         " bytes of device memory");
   }
-  triggers_->restored(manifest.interval, manifest.stall_ns);
+  triggers_->restored(manifest.interval, manifest.stall_ns, destination_of(manifest));
   reload_.reset();
   cuts_.open();
 }

@@ -51,7 +51,7 @@ class Session::MpiControl final : public mpi::CutControl {
   mpi::Ballot cast_ballot() override;
   void make_due_by_count() override;
   void apply_agreement(const mpi::Ballot& agreed) override;
-  bool cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+  bool cut_at_collective(const char* name, uint64_t number, const mpi::Ballot& agreed,
                          mpi::CutBarriers& cut_barriers) override;
   void replay_cut_at_collective(const char* name, bool last,
                                 mpi::CutBarriers& cut_barriers) override;
@@ -99,6 +99,9 @@ mpi::Ballot Session::MpiControl::cast_ballot() {
   ballot.failed = small(s->checkpointer_->failed_epoch());
   ballot.epoch = small(s->checkpointer_->next_epoch());
   ballot.shares = gate.shares() ? 1 : 0;
+  ballot.store = s->triggers_->is_asked_for() || s->checkpointer_->wants_store() ? 1 : 0;
+  ballot.newest = small(s->checkpointer_->newest_complete());
+  ballot.least_newest = -ballot.newest;
   return ballot;
 }
 
@@ -132,17 +135,21 @@ void Session::MpiControl::apply_agreement(const mpi::Ballot& agreed) {
   }
 }
 
-bool Session::MpiControl::cut_at_collective(const char* name, uint64_t number, uint64_t epoch,
+bool Session::MpiControl::cut_at_collective(const char* name, uint64_t number,
+                                            const mpi::Ballot& agreed,
                                             mpi::CutBarriers& cut_barriers) {
   Session* s = the_session();
   if (s == nullptr) return false;
+  const auto epoch = static_cast<uint64_t>(agreed.epoch);
+  const auto complete = static_cast<uint64_t>(agreed.complete());
   s->journal_early_outcomes();
   auto held = s->lock_any();
   bool cut = false;
   if (s->admission_.is_recording()) {
     s->admission_.enter();
     if (s->cuts_.gate().may_cut_with_others(cut_barriers.any()) && s->cuts_.close()) {
-      cut = s->cuts_.take({kAtCollective, epoch, name, number, &cut_barriers});
+      cut = s->cuts_.take(
+          {kAtCollective, epoch, name, number, &cut_barriers, agreed.store == 0, complete});
       s->cuts_.open();
     } else {
       s->checkpointer_->miss(epoch);

@@ -445,7 +445,7 @@ void Session::go_live(mpi::CutBarriers* cut_barriers) {
     log(LogLevel::kWarn, "restored, but no more checkpoints: ", status.message());
     triggers_->end_cuts(status.message());
   }
-  triggers_->restored(manifest.interval, manifest.stall_ns);
+  triggers_->restored(manifest.interval, manifest.stall_ns, destination_of(manifest));
   // Calls that were made ahead of the cut belong after it.
   for (const Ahead& made : std::exchange(ahead_, {})) {
     if (!status.ok()) break;

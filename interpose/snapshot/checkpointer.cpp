@@ -58,7 +58,8 @@ Checkpointer::Checkpointer(const Neighbours& neighbours)
       run_(neighbours.run),
       snapshots_(model_.driver, run_.settings, run_.callers, run_.backend->pool(), with_.direct),
       device_(model_, run_.settings.drain),
-      loader_(model_, run_, with_.restored, device_) {}
+      loader_(model_, run_, with_.restored, device_),
+      levels_(run_.settings.store_every) {}
 
 void Checkpointer::add_context(CUcontext context) {
   progress_.has_context();
@@ -88,11 +89,50 @@ void Checkpointer::given_up_elsewhere(uint64_t epoch) {
   if (busy() && writer_ != nullptr && tried_ == epoch) writer_->abandon();
 }
 
+uint64_t Checkpointer::newest_complete() const {
+  const std::lock_guard lock(mutex_);
+  return levels_.newest();
+}
+
+bool Checkpointer::wants_store() {
+  const Settings& settings = run_.settings;
+  if (!settings.has_memory_level()) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (settings.store_every == kStoreEveryAuto) {
+      levels_.set_store_every(with_.triggers->store_every());
+    }
+    if (levels_.wants_store()) return true;
+  }
+  if (!run_.backend->outlives_process()) return stores_all("there is no gpusnapd");
+  StagingMemory& memory = run_.backend->memory();
+  const uint64_t image = image_bytes_.load(std::memory_order_relaxed);
+  const bool fits =
+      fits_twice(image, ranks_on_node(environ), memory.slots().size(), memory.bytes(0).size());
+  return !fits && stores_all("GPUSNAP_HOST_CACHE does not hold two of " + std::to_string(image) +
+                             " bytes for each rank of the node");
+}
+
+void Checkpointer::choose_level(CutPlace& place, CutReason reason) {
+  if (place.collective != nullptr) return;
+  place.in_memory = !is_asked_for(reason) && !wants_store();
+  place.complete = newest_complete();
+}
+
+bool Checkpointer::stores_all(const std::string& why) {
+  if (!std::exchange(said_too_small_, true)) {
+    log(LogLevel::kWarn, "no checkpoint stays in memory, all go to the store: ", why);
+    with_.triggers->stores_all();
+  }
+  return true;
+}
+
 bool Checkpointer::take(const CutPlace& place) {
   std::string id;
   Status status;
   bool cut = false;
   skip_to(place.epoch);
+  complete_ = std::max(complete_, place.complete);
   // The program must not go on before all ranks have read what is shared.
   const CutBarriersEnd end(place.cut_barriers);
   // Nothing of ours may end the program: not even having no memory left.
@@ -108,8 +148,9 @@ bool Checkpointer::take(const CutPlace& place) {
     writer_.reset();
   }
   progress_.ends();
+  failed_epoch_ = tried_.load();
   under_way_.store(false, std::memory_order_release);
-  failed(id, tried_, status);
+  failed(id, tried_, place.in_memory, status);
   if (run_.settings.strict) {
     fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
   }
@@ -117,11 +158,12 @@ bool Checkpointer::take(const CutPlace& place) {
 }
 
 // Says so once for each reason, and to who asks for all that is said each time.
-void Checkpointer::failed(const std::string& id, uint64_t epoch, const Status& status) {
+void Checkpointer::failed(const std::string& id, uint64_t epoch, bool in_memory,
+                          const Status& status) {
   snapshots_.drop(status);
-  failed_epoch_ = epoch;
   with_.triggers->report({false, id, 0, 0, status.message()});
   std::lock_guard lock(mutex_);
+  levels_.failed(in_memory);
   // Torn once for all: which kernel it is may take another torn one or two to find. The rank that
   // gave it up has said why.
   const bool elsewhere = elsewhere_ != 0 && elsewhere_ == epoch;
@@ -134,34 +176,38 @@ void Checkpointer::failed(const std::string& id, uint64_t epoch, const Status& s
 
 // Some reasons would come back with the next: the program is faster than its buffers are emptied,
 // or writes behind our back.
-void Checkpointer::give_up(const std::string& id, uint64_t epoch, const Status& status) {
+void Checkpointer::give_up(const std::string& id, const Saved& given_up, const Status& status) {
   {
     std::lock_guard lock(mutex_);
     if (status.code() == Code::kBusy || status.code() == Code::kTorn) ++given_up_;
   }
   progress_.ends();
+  // First: the ballot of a rank that is not busy tells what it has given up.
+  failed_epoch_ = given_up.epoch;
   under_way_.store(false, std::memory_order_release);
-  failed(id, epoch, status);
+  failed(id, given_up.epoch, given_up.in_memory, status);
 }
 
 void Checkpointer::succeeded(const std::string& id, const Saved& saved) {
-  snapshots_.complete();
+  snapshots_.complete(!saved.in_memory);
   {
     std::lock_guard lock(mutex_);
     given_up_ = 0;
     last_error_.clear();
-    last_ = saved.place;
+    levels_.succeeded(saved.epoch, saved.in_memory, saved.chain);
   }
-  progress_.is_complete({saved.place.epoch, saved.cut_unix_ns, saved.stall_ns});
+  progress_.is_complete({saved.epoch, saved.cut_unix_ns, saved.stall_ns, saved.in_memory});
   // A client that is told of it may ask for the next one at once.
   under_way_.store(false, std::memory_order_release);
   const CallCounts& calls = saved.meanwhile;
-  log(LogLevel::kInfo, "checkpoint ", id, ": ", saved.bytes, " bytes saved, stall ",
+  log(LogLevel::kInfo, "checkpoint ", id, ": ", saved.bytes,
+      saved.in_memory ? " bytes kept in memory, stall " : " bytes saved, stall ",
       saved.stall_ns / 1000, " us; meanwhile ", calls.launches_free, " launches went ahead and ",
       calls.launches_waited, " waited, ", calls.launches_guessed, " of them on a guess, ",
       calls.launches_opaque, " opaque; other calls: ", calls.others_free, " and ",
       calls.others_waited);
-  with_.triggers->report({true, id, saved.bytes, saved.stall_ns, ""});
+  with_.triggers->report({true, id, saved.bytes, saved.stall_ns, ""},
+                         saved.in_memory ? plan::Destination::kMemory : plan::Destination::kStore);
 }
 
 Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) {
@@ -194,12 +240,12 @@ Status Checkpointer::attempt(const CutPlace& place, std::string& id, bool& cut) 
   observe_cut({model_.driver, model_.memory, epoch});
   id = run_.job + "@" + std::to_string(epoch);
   auto writer = start_remote_writer(
-      posix_file_system(), run_.backend->pool(), describe_stream(epoch),
+      posix_file_system(), run_.backend->pool(), describe_stream(place, epoch),
       run_.ranks.ranks == 1 ? FolderMaker::kBackend : FolderMaker::kWriter,
       [this](std::function<void()> body) { return run_.workers.spawn(std::move(body)); });
   if (!writer.ok()) return writer.status();
   writer_ = std::move(writer.value());
-  status = start_snapshot(id, epoch, started);
+  status = start_snapshot(id, place, epoch, started);
   if (status.ok()) snapshots_.read_shared();
   return status;
 }
@@ -222,7 +268,7 @@ void Checkpointer::journal_cut(const CutPlace& place) {
   with_.recorder->append(kCutEntry, key, 0, flags, nullptr, deliveries.deliveries());
 }
 
-CheckpointText Checkpointer::describe_stream(uint64_t epoch) const {
+CheckpointText Checkpointer::describe_stream(const CutPlace& place, uint64_t epoch) const {
   CheckpointText text;
   text.store = run_.store->folder();
   text.job = run_.job;
@@ -231,24 +277,33 @@ CheckpointText Checkpointer::describe_stream(uint64_t epoch) const {
   text.rank = run_.ranks.rank;
   text.segment_bytes = kSegmentBytes;
   text.compression = run_.settings.compress;
+  text.in_memory = place.in_memory;
+  if (run_.settings.has_memory_level()) text.complete = complete_;
+  if (place.in_memory) {
+    // Where it goes to the store after all: increments may build on one that pruning would remove
+    // for it.
+    text.keep = text.chain = 0;
+    return text;
+  }
   text.keep = static_cast<uint32_t>(run_.settings.keep);
   text.chain = static_cast<uint32_t>(run_.settings.chain);
   return text;
 }
 
-// A checkpoint builds on the last complete one, up to GPUSNAP_CHAIN of them in a row.
-bool Checkpointer::wants_full(Place& last, bool& hold) {
+// A checkpoint builds on the last complete one in the store, up to GPUSNAP_CHAIN of them in a row.
+bool Checkpointer::wants_full(bool in_memory, CheckpointLevels::Base& last, bool& hold) {
   std::lock_guard lock(mutex_);
-  last = last_;
+  last = levels_.base(in_memory);
   hold = given_up_ >= kMostGivenUp;
   return !run_.settings.organisation.incremental || last.epoch == 0 ||
          last.chain >= run_.settings.chain;
 }
 
-Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64_t started) {
-  Place last;
+Status Checkpointer::start_snapshot(const std::string& id, const CutPlace& place, uint64_t epoch,
+                                    int64_t started) {
+  CheckpointLevels::Base last;
   bool hold = false;
-  const bool full = wants_full(last, hold);
+  const bool full = wants_full(place.in_memory, last, hold);
   auto cut = snapshots_.cut(model_.memory, full);
   if (!cut.ok()) return cut.status();
   if (hold) {
@@ -261,10 +316,13 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
     manifest->chain = last.chain + 1;
   }
   describe_ranges(*manifest);
+  note_image(*manifest, place.in_memory);
   manifest->journal = with_.recorder->seal();
 
   Saved saved;
-  saved.place = {epoch, manifest->chain};
+  saved.epoch = epoch;
+  saved.chain = manifest->chain;
+  saved.in_memory = place.in_memory;
   saved.bytes = cut.value().bytes;
   saved.cut_unix_ns = manifest->cut_unix_ns;
   const auto stall = [started] {
@@ -278,7 +336,7 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
       *writer_, hold, [=, this](const Status& status, const WriteCounts& counts) mutable {
         if (!status.ok()) {
           writer_->abandon();
-          give_up(id, epoch, status);
+          give_up(id, saved, status);
           return;
         }
         // A program that is held to the end waits for nothing besides.
@@ -289,15 +347,21 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
         saved.meanwhile = manifest->meanwhile = counts.calls;
         manifest->direct_bytes = counts.direct_bytes;
         writer_->finish(std::move(*manifest), &with_.recorder->writer(),
-                        [this, id, epoch, saved](const Status& done) {
+                        [this, id, saved](const Status& done) {
                           if (done.ok()) {
                             succeeded(id, saved);
                           } else {
-                            give_up(id, epoch, done);
+                            give_up(id, saved, done);
                           }
                         });
       });
   return {};
+}
+
+void Checkpointer::note_image(Manifest& manifest, bool in_memory) {
+  image_bytes_ = manifest.bytes();
+  const std::lock_guard lock(mutex_);
+  manifest.since_stored = levels_.next_since_stored(in_memory);
 }
 
 void Checkpointer::finish() {
@@ -336,7 +400,9 @@ Manifest Checkpointer::describe_cut(uint64_t epoch) {
   manifest.program = run_.program;
   manifest.readings = nondeterminism::readings();
   // A reader would refuse the manifest for an interval that cannot be.
-  if (const auto chosen = with_.triggers->chosen(); chosen.is_sound()) manifest.interval = chosen;
+  plan::ChosenInterval chosen = with_.triggers->chosen();
+  if (chosen.is_chosen()) chosen.run_s = with_.triggers->run_s();
+  if (chosen.is_sound()) manifest.interval = chosen;
   return manifest;
 }
 
@@ -355,9 +421,17 @@ void Checkpointer::describe_ranges(Manifest& manifest) {
 Status Checkpointer::load(const CheckpointInfo& checkpoint, const Manifest& manifest) {
   std::vector<uint64_t> addresses;
   Status status = loader_.load(checkpoint, manifest, addresses);
+  if (!status.ok()) return status;
+  image_bytes_ = manifest.bytes();
   // One that is on its way may still fail to be committed: the next one does not build on it.
-  if (!status.ok() || with_.restored.is_pending) return status;
-  return adopt(manifest, addresses);
+  const bool is_base = !with_.restored.is_pending;
+  {
+    const std::lock_guard lock(mutex_);
+    levels_.restored(manifest.epoch, manifest.since_stored, manifest.chain, is_base);
+  }
+  progress_.is_complete({manifest.epoch, manifest.cut_unix_ns, manifest.stall_ns,
+                         !is_base && manifest.since_stored != 0});
+  return is_base ? adopt(manifest, addresses) : Status();
 }
 
 // Changes from here on are compared with the checkpoint that was loaded.
@@ -369,8 +443,6 @@ Status Checkpointer::adopt(const Manifest& manifest, const std::vector<uint64_t>
     model_.memory.continue_life(saved.address, saved.life);
     in_place.insert(saved.address);
   }
-  last_ = {manifest.epoch, manifest.chain};
-  progress_.is_complete({manifest.epoch, manifest.cut_unix_ns, manifest.stall_ns});
   return snapshots_.adopt(
       model_.memory, [&](const TrackedRange& range) { return in_place.contains(range.address); });
 }

@@ -20,6 +20,7 @@
 #include "interpose/snapshot/device_drain.h"
 #include "interpose/snapshot/saving_progress.h"
 #include "interpose/snapshot/snapshots.h"
+#include "tiers/checkpoint_levels.h"
 
 namespace gpusnap {
 
@@ -37,6 +38,8 @@ struct CutPlace {
   const char* collective = nullptr;
   uint64_t number = 0;
   mpi::CutBarriers* cut_barriers = nullptr;  // null: none
+  bool in_memory = false;                    // it stays there
+  uint64_t complete = 0;                     // the last epoch that is complete on all ranks
 };
 
 class Checkpointer {
@@ -64,6 +67,13 @@ class Checkpointer {
   // none. Any thread.
   uint64_t next_epoch() const { return tried_.load(std::memory_order_relaxed) + 1; }
   uint64_t failed_epoch() const { return failed_epoch_.load(std::memory_order_relaxed); }
+  // The last epoch that is complete as far as this process goes. Any thread.
+  uint64_t newest_complete() const;
+  // Whether the next one is to go to the store, as far as this process knows. The session's lock is
+  // held.
+  bool wants_store();
+  // Where the checkpoint goes, if the ranks have not agreed upon that.
+  void choose_level(CutPlace& place, CutReason reason);
   // Epochs up to this one are taken.
   void skip_to(uint64_t epoch);
   // All ranks have agreed on this one, and this rank cannot take part in it.
@@ -96,12 +106,10 @@ class Checkpointer {
   }
 
  private:
-  struct Place {         // of a complete checkpoint
-    uint64_t epoch = 0;  // 0: there is none
-    uint32_t chain = 0;
-  };
   struct Saved {
-    Place place;
+    uint64_t epoch = 0;
+    uint32_t chain = 0;
+    bool in_memory = false;
     uint64_t bytes = 0;
     int64_t cut_unix_ns = 0;
     uint64_t stall_ns = 0;
@@ -109,16 +117,19 @@ class Checkpointer {
   };
 
   Status attempt(const CutPlace& place, std::string& id, bool& cut);
-  Status start_snapshot(const std::string& id, uint64_t epoch, int64_t started);
-  bool wants_full(Place& last, bool& hold);
-  CheckpointText describe_stream(uint64_t epoch) const;
+  Status start_snapshot(const std::string& id, const CutPlace& place, uint64_t epoch,
+                        int64_t started);
+  bool wants_full(bool in_memory, CheckpointLevels::Base& last, bool& hold);
+  CheckpointText describe_stream(const CutPlace& place, uint64_t epoch) const;
   void journal_cut(const CutPlace& place);
   Manifest describe_cut(uint64_t epoch);
   void describe_ranges(Manifest& manifest);
+  void note_image(Manifest& manifest, bool in_memory);
+  bool stores_all(const std::string& why);
   // Any thread.
   void succeeded(const std::string& id, const Saved& saved);
-  void failed(const std::string& id, uint64_t epoch, const Status& status);
-  void give_up(const std::string& id, uint64_t epoch, const Status& status);
+  void failed(const std::string& id, uint64_t epoch, bool in_memory, const Status& status);
+  void give_up(const std::string& id, const Saved& given_up, const Status& status);
   Status adopt(const Manifest& manifest, const std::vector<uint64_t>& addresses);
 
   const Neighbours with_;
@@ -133,8 +144,11 @@ class Checkpointer {
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
   std::atomic<bool> under_way_{false};
   SavingProgress progress_;
-  std::mutex mutex_;  // of what follows
-  Place last_;
+  std::atomic<uint64_t> image_bytes_{0};  // of all device memory at the last cut
+  bool said_too_small_ = false;           // wants_store()'s
+  uint64_t complete_ = 0;                 // on all ranks
+  mutable std::mutex mutex_;              // of what follows
+  CheckpointLevels levels_;
   std::string last_error_;
   bool torn_said_ = false;
   int given_up_ = 0;  // checkpoints in a row, for want of buffers or torn

@@ -80,8 +80,8 @@ void CutMaker::say_not_left() {
   if (settings.strict) fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks");
 }
 
-bool CutMaker::take(const CutPlace& place) {
-  with_.triggers->take();
+bool CutMaker::take(CutPlace place) {
+  with_.checkpointer->choose_level(place, with_.triggers->take());
   // Nobody else is in the session now, and those who come find it closed.
   const CallsInDriver::Scope in_driver(with_.calls);
   const Unlocked unlocked(with_.lock);

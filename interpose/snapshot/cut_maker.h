@@ -58,7 +58,7 @@ class CutMaker {
   bool close();
   void open() { with_.admission.open(); }
   // Nobody else is inside: takes the checkpoint. False: no cut has come into the journal.
-  bool take(const CutPlace& place);
+  bool take(CutPlace place);
 
  private:
   bool waits_for_word();

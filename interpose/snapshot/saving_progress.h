@@ -15,6 +15,7 @@ class SavingProgress {
     uint64_t epoch = 0;
     int64_t cut_unix_ns = 0;
     uint64_t stall_ns = 0;
+    bool in_memory = false;  // and nowhere else
   };
 
   // The program has a context: there is something to save.
@@ -50,6 +51,7 @@ class SavingProgress {
     status.epoch = last_.epoch;
     status.cut_unix_ns = last_.cut_unix_ns;
     status.stall_ns = last_.stall_ns;
+    status.in_memory = last_.in_memory;
     status.saving = saving_;
     status.bytes = bytes_;
     status.saved_bytes = saving_ == 0 ? 0 : saved_bytes;

@@ -282,8 +282,12 @@ uint64_t Snapshots::waited_by_streams() {
   return sum;
 }
 
-void Snapshots::complete() {
-  snapshot_.zones.complete();
+void Snapshots::complete(bool is_base) {
+  if (is_base) {
+    snapshot_.zones.complete();
+  } else {
+    snapshot_.zones.drop();
+  }
   std::lock_guard lock(mutex_);
   suspects_.complete();
 }

@@ -114,7 +114,8 @@ class Snapshots {
   // other processes may write it from then on.
   void read_shared();
   // The snapshot that has ended: durable, or not to be used. Any thread.
-  void complete();
+  // `is_base`: the next increment is compared with it, and not with the one before it.
+  void complete(bool is_base);
   void drop(const Status& why);
   // Waits until nothing is on its way from the device any more.
   void wait_end();

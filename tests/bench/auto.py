@@ -12,6 +12,7 @@ anything was measured, and are the same for all jobs: a factor of 4 apart, on bo
 Parts:
   steady     jobs whose checkpoints cost the same from the beginning to the end
   changes    costs that change: once, from checkpoint to checkpoint, or each 17th a full checkpoint
+  levels     jobs whose checkpoints may stay in memory, which most failures spare
   guesses    short jobs, whose costs are far from the first guess; and, without a bar, jobs that are told
              a wrong failure rate
   programs   a program on the software GPU that is killed, and restored, again and again, in real time
@@ -22,6 +23,9 @@ Bars:
              of the mean difference. Short jobs pay for what auto has to learn, and an interval may be near
              the best one of a job by chance: so each fixed one is to need more for all of them together,
              and less for none
+  levels     a job that keeps checkpoints in memory needs less time than the same job that sends all to the
+             store, both by auto: by more than twice the standard error where most failures spare memory,
+             and not more by that where few do
   regret     auto's efficiency is at most REGRET points below that of the best interval of a fine grid,
              which nobody knows before; with costs that change once, auto is better than all of the grid
   prediction the efficiency is within two points of what the model markov-failures predicts for its best
@@ -78,6 +82,16 @@ GUESSES = {
 }
 # The model takes every checkpoint to cost the same.
 NOT_PREDICTED = ['full ones 40 s, others 2 s', 'first one 20 times the rest']
+# A checkpoint takes long to the store, and none to memory.
+STORE = f'{OFTEN} work_s=90000 stall_s=2 latency_s=120 restart_s=60'
+MEMORY = 'memory_stall_s=3 memory_latency_s=1 memory_restart_s=20'
+LEVELS = {
+    'failures of GPUs: 99.6 %': (f'{STORE} survived=0.996', True),
+    'failures of GPUs: 90 %': (f'{STORE} survived=0.9', True),
+    'failures of GPUs: 50 %': (f'{STORE} survived=0.5', False),
+    'of nodes alone': (f'{STORE} survived=0', False),
+    'a store as fast as memory': (f'{OFTEN} work_s=90000 stall_s=2 latency_s=1 restart_s=20 survived=0.9', False),
+}
 WRONG_RATES = [1 / 4, 1 / 2, 1, 2, 4]
 
 
@@ -222,6 +236,26 @@ class Bench(simulated.Bench):
         self.table('guesses: GPUSNAP_MTBF is wrong (no bar), middle: efficiency, %', ['auto'], list(said),
                    lambda _, name: f'{efficiency(found[name]):.2f}')
 
+    def levels(self):
+        lines = {}
+        for job, (words, _) in LEVELS.items():
+            lines[job, 'store only'] = words
+            lines[job, 'levels'] = f'{words} {MEMORY}'
+        found = self.run(lines)
+        self.keep('levels', found)
+        self.table('levels: efficiency, %', list(LEVELS), ['store only', 'levels', 'kept', 'restored'],
+                   lambda job, way: f'{efficiency(found[job, way]):.2f}' if way in ('store only', 'levels')
+                   else f'{mean(found[job, "levels"], way):.0f}')
+        for job, (_, pays) in LEVELS.items():
+            less = Difference(found[job, 'levels'], found[job, 'store only'])
+            if pays:
+                self.bar(f'levels, {job}: total below that without', 'clearly', f'{less} % of the work',
+                         less.is_clear)
+            else:
+                more = Difference(found[job, 'store only'], found[job, 'levels'])
+                self.bar(f'levels, {job}: total above that without', 'not clearly', f'{more} % of the work',
+                         not more.is_clear)
+
     def programs(self):
         found = auto_programs.measure(self.options, self.simulator, self.say)
         self.summary['programs'] = found.summary()
@@ -249,7 +283,7 @@ def best_of_grid(ways):
     return max(GRID, key=lambda factor: efficiency(ways[factor]))
 
 
-PARTS = ['steady', 'changes', 'guesses', 'programs']
+PARTS = ['steady', 'changes', 'levels', 'guesses', 'programs']
 MORE = [('--mtbf-error', {'type': float, 'default': 1}), *auto_programs.OPTIONS]
 
 

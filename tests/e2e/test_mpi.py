@@ -573,6 +573,58 @@ class FromMemory(stopping.Stopping, Ring):
         self.verify_all()
 
 
+class InMemory(Ring):
+    """Ranks whose checkpoints stay in the memory of their node, but for one of so many."""
+
+    def settings(self, **settings):
+        return super().settings(**{'GPUSNAP_BACKEND_IDLE': '600s', 'GPUSNAP_STORE_EVERY': '5',
+                                   'GPUSNAP_LOG': 'info', **settings})
+
+    def kept(self, run):
+        """By rank, the epochs that it has kept so far."""
+        return [{int(epoch) for epoch in re.findall(
+            r'rank %d: checkpoint job@(\d+): \d+ bytes kept in memory' % rank, run.errors)}
+            for rank in range(2)]
+
+    def killed_while_in_memory(self):
+        """The newest checkpoint of all ranks, of which the store has nothing."""
+        for _ in range(30):
+            self.begin_store()
+            run = self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:8')
+            count = self.random.randrange(1, 5)
+            self.wait_until('nothing is kept', lambda: run.ended() or
+                            len(set.intersection(*self.kept(run))) >= count, run)
+            run.kill()
+            restorable = [each for each in self.checkpoints() if each['restorable']]
+            if restorable and restorable[0]['level'] == 'memory' and \
+                    restorable[0]['state'] != 'complete':
+                return restorable[0]
+        self.fail('no checkpoint was in memory alone')
+        return None
+
+    def test_all_ranks_go_on_from_the_same(self):
+        reference = self.undisturbed(2)
+        found = self.killed_while_in_memory()
+        self.assertNotIn(found['epoch'], self.epochs())
+        run = self.finish(self.start_restored(self.launched(2, self.command), GPUSNAP_EVERY='off'))
+        self.assert_right(run, reference)
+        for rank in range(2):
+            self.assertIn('rank %d: restored %s' % (rank, found['id']), run.errors)
+        self.assertNotIn(found['epoch'], self.epochs())
+
+    def test_all_ranks_decide_alike(self):
+        """Each checkpoint goes to the store, or stays in memory, of all ranks."""
+        reference = self.undisturbed(2)
+        run = self.finish(self.start_saved(self.launched(2, self.command), GPUSNAP_EVERY='barriers:8',
+                                           GPUSNAP_KEEP='1000'))
+        self.assert_right(run, reference)
+        kept = self.kept(run)
+        self.assertGreater(len(kept[0]), 0)
+        self.assertEqual(kept[0], kept[1])
+        self.assertEqual(kept[0] & set(self.epochs()), set())
+        self.verify_all()
+
+
 class Launched(Ring):
     """How ranks are started: with each launcher."""
 
@@ -987,7 +1039,7 @@ if __name__ == '__main__':
         share(Jobs)
         share(TwoNodes)
     else:
-        del Jobs, FromMemory, Launched, TwoNodes
+        del Jobs, FromMemory, InMemory, Launched, TwoNodes
     if name != 'neighbours':
         del Neighbours
     else:

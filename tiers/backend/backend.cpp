@@ -9,17 +9,18 @@
 #include <thread>
 #include <utility>
 
+#include "tiers/backend/backend_report.h"
 #include "tiers/backend/background.h"
 #include "tiers/backend/checkpoint_receiver.h"
 #include "tiers/backend/chunk_flow.h"
 #include "tiers/backend/growth.h"
 #include "tiers/backend/journal_receiver.h"
+#include "tiers/backend/keeper.h"
 #include "tiers/backend/local_tiers.h"
 #include "tiers/backend/message.h"
 #include "tiers/backend/post_commit.h"
 #include "tiers/backend/tier_list.h"
 #include "tiers/backend/turns.h"
-#include "tiers/manifest_file.h"
 #include "tiers/no_throw.h"
 #include "tiers/staging/server.h"
 #include "tiers/store.h"
@@ -45,6 +46,7 @@ struct Stream {
   bool sealed = false;                          //
   bool ended = false;                           // the journal has
   bool abandoned = false;                       //
+  bool was_kept = false;                        // it stayed in memory until it came here
   bool opens_direct = false;                    // a file for its client
   std::vector<StagingServer::Arrival> waiting;  // until it is ready
 };
@@ -135,11 +137,12 @@ class Server final : public Backend {
         server_.reap();
         reaped = now;
       }
-      const uint32_t free = free_slots();
+      const uint32_t free = server_.free_slots();
       growth_.observe(free, is_transferring());
       const bool is_full = free == 0 && !growth_.has_more();
       flow_.relieve(is_full);
       if (is_full) spill_journals();
+      keeper_.tend(now, is_full, sending_ > 0, draining_.load(std::memory_order_acquire));
       answer_clients();
       end_journals();
       if (is_due(try_again_at_, now) || is_due(look_again_at_, now)) try_leftovers_again();
@@ -170,33 +173,7 @@ class Server final : public Backend {
   void tell(Clock::time_point now) {
     if (now - told_ < kTellEvery) return;
     told_ = now;
-    memory_.header().report.say(report());
-  }
-
-  BackendReport report() const {
-    const BackendCounters now = counters();
-    BackendReport report;
-    report.chunk_bytes = chunk_bytes_;
-    report.checkpoints = now.checkpoints;
-    report.journals = now.journals;
-    report.committed = now.committed;
-    report.failed = now.failed;
-    report.waiting = now.waiting;
-    report.flushes = now.flushes;
-    if (placement_->has_flushed()) {
-      report.flush_bytes_per_second = static_cast<uint64_t>(now.flush_bandwidth);
-    }
-    report.tiers = std::min(now.tiers.size(), kMostTiersTold);
-    for (size_t i = 0; i < report.tiers; ++i) {
-      const TierCounters& tier = now.tiers[i];
-      TierReport& told = report.tier[i];
-      told.writing = tier.writing;
-      told.waiting = tier.waiting;
-      told.flushing = tier.flushing;
-      told.capacity = placement_->local(i).capacity_chunks;
-      if (i > 0) placement_->local(i).name.copy(told.folder, kTierText - 1);
-    }
-    return report;
+    memory_.header().report.say(report_of(counters(), *placement_, chunk_bytes_));
   }
 
   // For the next backend, which knows nothing of the store.
@@ -242,7 +219,7 @@ class Server final : public Backend {
     for (uint32_t stream = 0; stream < kMostStreams; ++stream) {
       const Owned<StreamState> word = memory_.streams()[stream].word.load();
       // One that is just being opened still has the number of its former life.
-      const bool is_open = word.state == StreamState::kOpen || word.state == StreamState::kSealed;
+      const bool is_open = word.state == StreamState::kOpen || is_sealed(word.state);
       before_[stream] = {word.life, is_open ? server_.slots(stream) : 0};
     }
   }
@@ -362,7 +339,7 @@ class Server final : public Backend {
       return leftover.copies.empty() ? 0 : leftover.copies.front().modified_unix_ns;
     });
     for (const LocalTiers::Leftover& leftover : left.parts) {
-      if (lives(leftover) || keep_copies(leftover)) continue;
+      if (lives(leftover) || tiers_->keep_copies(leftover)) continue;
       if (!leftover.readable.ok()) {
         note_unreadable(leftover.readable);
         continue;
@@ -404,22 +381,6 @@ class Server final : public Backend {
     }
   }
 
-  // Whether its manifest is in the store, or was and cannot be looked for.
-  bool keep_copies(const LocalTiers::Leftover& leftover) {
-    if (!leftover.text || leftover.copies.empty()) return false;
-    const CheckpointText& text = *leftover.text;
-    const std::string job = sanitise_job(text.job);
-    const auto there = read_manifest(files_, job_folder(text), job, text.epoch, text.rank);
-    const bool is_there = there.ok() ? there->manifest.run == text.run
-                                     : leftover.committed && there.status().code() == Code::kIo;
-    if (!is_there) return false;
-    const ChunkOwner owner{job_folder(text), text.epoch, text.rank, text.run};
-    for (const LocalTiers::Leftover::Copy& copy : leftover.copies) {
-      tiers_->cache().adopt(owner, leftover.folders, copy.path, copy.bytes);
-    }
-    return true;
-  }
-
   // One of a stream that is there.
   bool lives(const LocalTiers::Leftover& leftover) const {
     return std::ranges::any_of(streams_, [&](const auto& entry) {
@@ -434,10 +395,34 @@ class Server final : public Backend {
   Status open_checkpoint(uint32_t index, const std::string& text) {
     const Result<CheckpointText> parsed = parse_checkpoint(text);
     if (!parsed.ok()) return parsed.status();
-    CheckpointReceiver::Setting setting = setting_for(parsed.value());
-    setting.chunk_folders = tiers_->folders_for(parsed.value());
-    setting.is_new = before_.empty() || before_[index].first != server_.life(index);
+    const uint32_t life = server_.life(index);
+    const bool leaves = server_.keeping(index, life) == Keeping::kLeaves;
+    keeper_.begins(job_folder(parsed.value()), parsed.value());
+    if (parsed->in_memory && !leaves) {
+      keeper_.open(index, job_folder(parsed.value()), parsed.value());
+      return {};
+    }
+    return take_new_part(index, parsed.value(), before_.empty() || before_[index].first != life,
+                         leaves);
+  }
+
+  Status take_new_part(uint32_t index, const CheckpointText& text, bool is_new, bool was_kept) {
+    CheckpointReceiver::Setting setting = setting_for(text);
+    setting.chunk_folders = tiers_->folders_for(text);
+    setting.is_new = is_new;
+    setting.has_durable_journal = was_kept;
     return take_part(index, server_.life(index), std::move(setting));
+  }
+
+  // By the keeper.
+  Status send_kept(const Keeper::Leaving& part) {
+    Status taken = take_new_part(part.stream, part.text, true, true);
+    if (!taken.ok()) return taken;
+    Stream& stream = streams_.at(part.stream);
+    stream.waiting = part.slots;
+    stream.sealed = stream.was_kept = true;
+    ++sending_;
+    return taken;
   }
 
   // `index`: the stream's, or beyond all streams for one that has none any more.
@@ -509,6 +494,7 @@ class Server final : public Backend {
   }
 
   void arrive(const StagingServer::Arrival& arrival) {
+    if (keeper_.has(arrival.stream)) return keeper_.arrived(arrival);
     const auto found = streams_.find(arrival.stream);
     if (found == streams_.end()) return server_.release(arrival.slot);  // of one that was refused
     Stream& stream = found->second;
@@ -590,6 +576,7 @@ class Server final : public Backend {
   }
 
   void seal(uint32_t index) {
+    if (keeper_.has(index)) return keeper_.seal(index);
     const auto found = streams_.find(index);
     if (found == streams_.end()) return;
     Stream& stream = found->second;
@@ -604,6 +591,7 @@ class Server final : public Backend {
   }
 
   void give_up(uint32_t index, const Status& why) {
+    if (keeper_.has(index)) return keeper_.give_up(index, why);
     const auto found = streams_.find(index);
     if (found == streams_.end()) return server_.end(index, why);
     if (found->second.part) {
@@ -633,6 +621,7 @@ class Server final : public Backend {
     const CheckpointText& text = stream.part->text();
     turns_.leave(job_folder(text), text.rank, text.epoch);
     ++(status.ok() ? committed_ : failed_);
+    if (stream.was_kept) --sending_;
     // Where nobody asks, somebody should know.
     const bool is_repeated = tells_again(stream, status);
     if (!status.ok() && !stream.abandoned && !has_client(index) && !is_repeated) warn(status);
@@ -663,6 +652,7 @@ class Server final : public Backend {
   }
 
   void finish_later(const CheckpointText& text) {
+    keeper_.committed(job_folder(text), text);
     CheckpointReceiver::Setting setting = setting_for(text);
     if (options_.spawn) setting.store.workers = 1;
     const Status added = background_.add([this, setting] {
@@ -710,6 +700,7 @@ class Server final : public Backend {
   }
 
   bool is_needed(uint32_t journal, uint32_t life) const {
+    if (keeper_.needs({journal, life, 0})) return true;
     return std::ranges::any_of(streams_, [&](const auto& entry) {
       if (!entry.second.part) return false;
       ManifestText::Journal named;
@@ -768,26 +759,19 @@ class Server final : public Backend {
     if (options_.warn) options_.warn(status.message());
   }
 
-  uint32_t free_slots() const {
-    const std::span<SlotEntry> slots = memory_.slots();
-    const auto free = std::count_if(
-        slots.begin(), slots.begin() + memory_.backed(),
-        [](const SlotEntry& slot) { return slot.word.load().state == SlotState::kFree; });
-    return static_cast<uint32_t>(free);
-  }
-
   // Returns whether a client is handing over a part now. A sealed part only moves to slower
   // devices.
   bool is_transferring() const {
-    return std::ranges::any_of(streams_, [](const auto& entry) {
-      const auto& [index, stream] = entry;
-      return index < kMostStreams && stream.part && !stream.sealed && !stream.abandoned;
-    });
+    return keeper_.is_filling() || std::ranges::any_of(streams_, [](const auto& entry) {
+             const auto& [index, stream] = entry;
+             return index < kMostStreams && stream.part && !stream.sealed && !stream.abandoned;
+           });
   }
 
   bool is_idle() const {
     const bool is_protecting = options_.protection != nullptr && options_.protection->is_busy();
-    return streams_.empty() && !background_.is_busy() && !is_protecting && server_.is_idle();
+    return streams_.empty() && keeper_.is_empty() && !background_.is_busy() && !is_protecting &&
+           server_.is_idle();
   }
 
   bool is_over(std::chrono::nanoseconds idle) {
@@ -799,6 +783,7 @@ class Server final : public Backend {
 
   // Reports streams that end meanwhile, and leaves all others as they are.
   void leave_all() {
+    keeper_.leave();
     // Parts first: that their journals leave is no failure of theirs.
     for (const auto& [index, stream] : streams_) {
       if (stream.part) stream.part->leave();
@@ -860,6 +845,20 @@ class Server final : public Backend {
   std::map<uint32_t, Stream> streams_;
   // The last one that has failed of each stream: its life, and why.
   std::map<uint32_t, std::pair<uint32_t, Status>> failed_journals_;
+
+  size_t sending_ = 0;  // parts that stayed in memory, on their way now
+  // Last: a thread of it uses what is above.
+  Keeper keeper_{
+      server_,
+      memory_,
+      options_.spawn,
+      options_.keeps,
+      {[this](const ManifestText::Journal& journal, const std::function<bool()>& gave_up) {
+         return make_durable(journal, gave_up);
+       },
+       [this](const Keeper::Leaving& part) { return send_kept(part); },
+       [this](std::function<void()> then) { post(std::move(then)); },
+       [this](const Status& why) { warn(why); }}};
 };
 
 }  // namespace

@@ -74,6 +74,8 @@ class Backend {
     GrowthWay growth = GrowthWay::kAhead;
     uint32_t forerunners = 1;
     uint64_t growth_bytes = 32 << 20;
+    // So long after its program's end a part that stays in memory goes to the store.
+    std::chrono::nanoseconds keeps = std::chrono::seconds(10);
     // With nobody there for so long it closes the area; 0: never.
     std::chrono::nanoseconds idle{0};
     // After so long, what a store that failed has left on local tiers is tried again.

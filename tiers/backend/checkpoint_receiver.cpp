@@ -361,7 +361,7 @@ class Part final : public CheckpointReceiver {
     if (Status settled = settle_found(); !settled.ok()) return settled;
     if (Status durable = make_journal_durable(); !durable.ok()) return durable;
     Manifest manifest = manifest_.manifest();
-    if (setting_.is_leftover) {
+    if (setting_.is_leftover || setting_.has_durable_journal) {
       if (Status there = find_journal(manifest); !there.ok()) return there;
     }
     complete(manifest);
@@ -377,7 +377,8 @@ class Part final : public CheckpointReceiver {
   Status make_journal_durable() {
     ManifestText::Journal journal;
     const bool needs_one = manifest_.needs(journal) == Needs::kJournal;
-    if (!needs_one || found_part_.log.sealed || journal_durable_) return {};
+    const bool is_durable = setting_.has_durable_journal || journal_durable_;
+    if (!needs_one || found_part_.log.sealed || is_durable) return {};
     Status durable = actions_.make_journal_durable(journal, [this] { return progress_.gave_up(); });
     journal_durable_ = durable.ok();
     return durable;

@@ -51,6 +51,8 @@ class CheckpointReceiver {
     // No earlier backend has seen it, so nothing of it is in files yet: it may begin on local tiers
     // before the store has answered.
     bool is_new = false;
+    // Its journal was durable up to the cut before it came here.
+    bool has_durable_journal = false;
   };
   // By the part's thread, without a lock held.
   struct Actions {

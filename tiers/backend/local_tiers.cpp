@@ -17,6 +17,7 @@
 #include "tiers/backend/folders.h"
 #include "tiers/checksum.h"
 #include "tiers/format.h"
+#include "tiers/manifest_file.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/placement/calibration.h"
@@ -418,6 +419,22 @@ void LocalTiers::remove_spills_but_of(const std::vector<std::string>& journals) 
     }
     (void)files_.remove_folder(folder);
   }
+}
+
+bool LocalTiers::keep_copies(const Leftover& leftover) {
+  if (!leftover.text || leftover.copies.empty()) return false;
+  const CheckpointText& text = *leftover.text;
+  const std::string job = sanitise_job(text.job);
+  const std::string folder = text.store + "/" + job;
+  const auto there = read_manifest(files_, folder, job, text.epoch, text.rank);
+  const bool is_there = there.ok() ? there->manifest.run == text.run
+                                   : leftover.committed && there.status().code() == Code::kIo;
+  if (!is_there) return false;
+  const ChunkOwner owner{folder, text.epoch, text.rank, text.run};
+  for (const Leftover::Copy& copy : leftover.copies) {
+    cache_.adopt(owner, leftover.folders, copy.path, copy.bytes);
+  }
+  return true;
 }
 
 }  // namespace gpusnap

@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint32_t kVersion = 1;
 constexpr char kDigits[] = "0123456789abcdef";
+constexpr char kMemoryLevel[] = "memory";
+constexpr uint64_t kMostEpoch = 999'999'999'999'999'999;
 
 // Bounds of a segment's size. The upper one is more than any file system holds in a file, and less
 // than what overflows.
@@ -124,6 +126,11 @@ class Reader {
     return static_cast<Number>(*value);
   }
 
+  // Whether that is the next line's.
+  bool has(const char* key) const {
+    return status_.ok() && left_.starts_with(std::string(key) + "=");
+  }
+
   void check(bool holds, const char* why) {
     if (!holds) fail(why);
   }
@@ -211,7 +218,9 @@ std::string encode(const CheckpointText& text) {
   return first_line("checkpoint") + line("store", text.store) + line("job", text.job) +
          line("run", text.run) + line("epoch", text.epoch) + line("rank", text.rank) +
          line("segment", text.segment_bytes) + line("compress", text_of(text.compression)) +
-         line("keep", text.keep) + line("chain", text.chain);
+         line("keep", text.keep) + line("chain", text.chain) +
+         (text.in_memory ? line("level", kMemoryLevel) : "") +
+         (text.complete != 0 ? line("complete", text.complete) : "");
 }
 
 std::string encode(const JournalText& text) {
@@ -229,13 +238,20 @@ Result<CheckpointText> parse_checkpoint(std::string_view text) {
   checkpoint.store = reader.string("store");
   checkpoint.job = reader.string("job");
   checkpoint.run = reader.string("run");
-  checkpoint.epoch = reader.number<uint64_t>("epoch", 1, 999'999'999'999'999'999);
+  checkpoint.epoch = reader.number<uint64_t>("epoch", 1, kMostEpoch);
   checkpoint.rank = reader.number<uint32_t>("rank");
   checkpoint.segment_bytes =
       reader.number<uint64_t>("segment", kLeastSegmentBytes, kMostSegmentBytes);
   checkpoint.compression = compression_of(reader, reader.string("compress"));
   checkpoint.keep = reader.number<uint32_t>("keep");
   checkpoint.chain = reader.number<uint32_t>("chain");
+  if (reader.has("level")) {
+    reader.check(reader.string("level") == kMemoryLevel, "there is no such level");
+    checkpoint.in_memory = true;
+  }
+  if (reader.has("complete")) {
+    checkpoint.complete = reader.number<uint64_t>("complete", 1, kMostEpoch);
+  }
   reader.check(is_absolute(checkpoint.store), "the store's folder is not absolute");
   reader.check(!checkpoint.job.empty(), "the job has no name");
   reader.check(is_run(checkpoint.run), "'run' is no run: 1 to 64 letters and digits");

@@ -35,6 +35,12 @@ struct CheckpointText {
   CompressionSetting compression;
   uint32_t keep = 2;    // GPUSNAP_KEEP: complete checkpoints that pruning leaves; 0: all
   uint32_t chain = 16;  // GPUSNAP_CHAIN: ancestors that a restore has to read at most
+  // It stays in memory: it goes to the store only where its program has gone, or where memory is
+  // needed. No other checkpoint builds on it, nor it on another one.
+  bool in_memory = false;
+  // An epoch of the job that is complete on all ranks; 0: none is known. Earlier parts of this rank
+  // that stay in memory are not needed.
+  uint64_t complete = 0;
   bool operator==(const CheckpointText&) const = default;
 };
 

@@ -112,6 +112,13 @@ class Stream {
     return !unchecked_.empty();
   }
 
+  // Whether the backend keeps it in memory: then it is the backend's alone.
+  bool is_kept() {
+    if (!pool_.client().is_kept(index_)) return false;
+    if (std::exchange(open_, false)) pool_.client().leave(index_);
+    return true;
+  }
+
   uint32_t index() const { return index_; }
   void seal() { pool_.client().seal(index_); }
 
@@ -149,7 +156,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
   Writer(FileSystem& files, StagingPool& pool, const CheckpointText& text, FolderMaker maker)
       : files_(files),
         pool_(pool),
-        makes_folder_(maker == FolderMaker::kWriter),
+        makes_folder_(maker == FolderMaker::kWriter && !text.in_memory),
         text_(text),
         folder_(text.store + "/" + sanitise_job(text.job) + "/" + epoch_folder(text.epoch)) {}
 
@@ -194,7 +201,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     work_.notify_one();
   }
 
-  DirectSink* direct() override { return this; }
+  DirectSink* direct() override { return text_.in_memory ? nullptr : this; }
 
   Answer next_file(File& file) override {
     const std::lock_guard lock(mutex_);
@@ -441,6 +448,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
         const std::lock_guard lock(mutex_);
         if (abandoned_) return abandoned();
       }
+      if (stream.is_kept()) return {};
       if (Status served = pool_.watch().look(); !served.ok()) return served;
       pool_.client().wait(seen, kBetweenLooks);
     }

@@ -46,7 +46,7 @@ class CheckpointWriter {
   // Waits until it does not need this process any more: all has been handed over to a backend that
   // outlives it, or it has come to its end.
   virtual void wait_handed_over() = 0;
-  // Waits until it is committed or has failed.
+  // Waits until it is committed, kept in memory where its text says so, or has failed.
   virtual Status wait() = 0;
   virtual bool done() const = 0;
 };
@@ -61,6 +61,8 @@ enum class FolderMaker {
   // for jobs of one rank: with several, parts of both could look like one checkpoint.
   kBackend,
 };
+
+// A checkpoint that stays in memory has no folder.
 
 // `files`, `pool` outlive it.
 //

@@ -11,15 +11,19 @@ namespace gpusnap {
 namespace {
 
 bool is_there(StreamState state) {
-  return state == StreamState::kOpen || state == StreamState::kSealed;
+  return state == StreamState::kOpen || is_sealed(state);
+}
+
+bool has_program(StagingMemory& memory, const Owned<StreamState>& stream) {
+  if (stream.owner >= kMostClients) return false;
+  const ClientEntry& client = memory.clients()[stream.owner];
+  const Owned<ClientState> program = client.word.load();
+  return program.state == ClientState::kJoined && is_running({program.owner, client.started});
 }
 
 // The server seals the journal of a program that has ended, a moment after its end.
 bool may_grow(StagingMemory& memory, const Owned<StreamState>& journal) {
-  if (journal.state != StreamState::kOpen || journal.owner >= kMostClients) return false;
-  const ClientEntry& client = memory.clients()[journal.owner];
-  const Owned<ClientState> program = client.word.load();
-  return program.state == ClientState::kJoined && is_running({program.owner, client.started});
+  return journal.state == StreamState::kOpen && has_program(memory, journal);
 }
 
 // A copy of what other processes may be changing meanwhile.
@@ -40,11 +44,15 @@ InFlight look_at(StagingMemory& memory) {
     const std::string text = copy_of(entry.text, entry.text_bytes, kStreamText);
     if (entry.word.load().life != word.life) continue;
     const StreamLife stream{i, word.life};
-    const bool sealed = word.state == StreamState::kSealed;
+    const bool sealed = is_sealed(word.state);
     if (kind == StreamKind::kCheckpoint) {
       auto parsed = parse_checkpoint(text);
       const bool held = sealed && entry.held.load(std::memory_order_acquire) == word.life;
-      if (parsed.ok()) found.parts.push_back({stream, std::move(parsed.value()), sealed, held});
+      const bool kept = sealed && keeping_of(entry, word.life) == Keeping::kStays;
+      if (parsed.ok()) {
+        const bool is_running = kept && has_program(memory, word);
+        found.parts.push_back({stream, std::move(parsed.value()), sealed, held, kept, is_running});
+      }
     } else {
       auto parsed = parse_journal(text);
       const bool grows = may_grow(memory, word);

@@ -21,8 +21,10 @@ struct InFlight {
   struct Part {
     StreamLife stream;
     CheckpointText text;
-    bool sealed = false;  // all of it is there, and needs its program no more
-    bool held = false;    // and all of it outlives the node's memory
+    bool sealed = false;      // all of it is there, and needs its program no more
+    bool held = false;        // and all of it outlives the node's memory
+    bool kept = false;        // it stays in memory, where it is whole
+    bool is_running = false;  // its program
   };
   struct Journal {
     StreamLife stream;

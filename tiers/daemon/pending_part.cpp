@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tiers/backend/block_log.h"
+#include "tiers/backend/kept_slot.h"
 #include "tiers/backend/local_tiers.h"
 #include "tiers/commit.h"
 #include "tiers/format.h"
@@ -40,6 +41,7 @@ Status not_yet(const CheckpointText& text, const std::string& why) {
 struct SeenSlot {
   uint32_t index = 0;
   Owned<SlotState> word;
+  bool is_needed = false;        // any of its data is
   std::vector<Extent> extents;   // of data
   std::vector<std::byte> bytes;  // of the manifest
 };
@@ -84,11 +86,20 @@ class Slots {
     // A chunk that was written directly is checked before its part is sealed.
     const bool fits =
         entry.direct == 0 && used <= slot_bytes() && count <= memory_.pieces(index).size();
-    const bool makes_sense = fits && read(used, count, is_needed, slot);
+    const bool makes_sense = fits && read(used, count, is_needed, slot) && is_as_kept(slot);
     // All reads above come before the word is read again.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (entry.word.load() != slot.word) return true;
     return makes_sense && seen_.try_emplace(sequence, std::move(slot)).second;
+  }
+
+  // A part that stays in memory has checksums there since it was found whole. Whether bytes are
+  // right matters where they are needed.
+  bool is_as_kept(const SeenSlot& slot) const {
+    const StreamEntry& stream = memory_.streams()[part_.stream.stream];
+    if (keeping_of(stream, part_.stream.life) == Keeping::kNo) return true;
+    const bool is_summed = slot.extents.empty() || slot.is_needed;
+    return !is_summed || memory_.slots()[slot.index].checksum == slot_checksum(memory_, slot.index);
   }
 
   bool read(uint64_t used, uint32_t count, const IsNeeded& is_needed, SeenSlot& slot) {
@@ -108,6 +119,7 @@ class Slots {
       needed = needed || is_needed(piece.range, piece.offset, piece.size);
     }
     if (left != 0) return false;
+    slot.is_needed = needed;
     slot.extents = needed ? describe_block(pieces, bytes, Form::kStored) : unsummed(pieces);
     return true;
   }
@@ -272,10 +284,13 @@ class Look {
     return located;
   }
 
-  // A log that says that all is there was written when the journal was durable.
+  // A log that says that all is there was written when the journal was durable; a part is kept
+  // since then.
   Status check_journal() const {
     const auto& sealed = logs_.log().sealed;
-    if (journal_ && !sealed && !is_durable(*journal_)) {
+    const StreamEntry& entry = places_.memory->streams()[part_.stream.stream];
+    const bool kept = keeping_of(entry, part_.stream.life) != Keeping::kNo;
+    if (journal_ && !sealed && !kept && !is_durable(*journal_)) {
       return not_yet(part_.text, "its journal is not durable yet");
     }
     for (const JournalPart& journal : manifest_.journal) {
@@ -296,7 +311,7 @@ class Look {
 
   bool is_there() const {
     const Owned<StreamState> word = places_.memory->streams()[part_.stream.stream].word.load();
-    return word.state == StreamState::kSealed && word.life == part_.stream.life;
+    return is_sealed(word.state) && word.life == part_.stream.life;
   }
   Status gone() const {
     return {Code::kNotFound, part_.text.job + "@" + std::to_string(part_.text.epoch) +

@@ -196,6 +196,21 @@ std::optional<Status> StagingClient::outcome(uint32_t stream) const {
   return code == Code::kOk ? Status() : Status(code, entry.message);
 }
 
+bool StagingClient::is_kept(uint32_t stream) const {
+  const StreamEntry& entry = memory_.streams()[stream];
+  return keeping_of(entry, entry.word.load().life) != Keeping::kNo;
+}
+
+// The server may end it at the same moment.
+void StagingClient::leave(uint32_t stream) {
+  OwnedWord<StreamState>& word = memory_.streams()[stream].word;
+  const Owned<StreamState> now = word.load();
+  if (!now.is(StreamState::kSealed, index_) || !word.change(now, StreamState::kKept, index_)) {
+    close(stream);
+  }
+  memory_.header().filled.ring();
+}
+
 uint64_t StagingClient::durable(uint32_t stream) const {
   return memory_.streams()[stream].durable.load(std::memory_order_acquire);
 }

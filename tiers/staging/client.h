@@ -68,6 +68,9 @@ class StagingClient {
   void abandon(uint32_t stream);
   // The server's outcome, or nothing as long as there is none.
   std::optional<Status> outcome(uint32_t stream) const;
+  // Whether the server keeps all of the sealed stream in memory; then the client may leave it.
+  bool is_kept(uint32_t stream) const;
+  void leave(uint32_t stream);
   // How many of its slots are durable.
   uint64_t durable(uint32_t stream) const;
   // Which of the entry's lives it is: another stream that has its number later has another one.

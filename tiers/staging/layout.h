@@ -19,7 +19,7 @@
 namespace gpusnap {
 
 // Both are part of the area's name: other versions never meet.
-inline constexpr uint32_t kStagingVersion = 6;
+inline constexpr uint32_t kStagingVersion = 7;
 inline constexpr uint64_t kStagingMagic = 0x6770'7573'6e61'7031;  // "gpusnap1"
 
 inline constexpr uint32_t kMostClients = 256;
@@ -107,11 +107,26 @@ struct alignas(64) ClientEntry {
 //            kOpen, kSealed -> kEnded        by the server: its outcome stands
 //            kEnded -> kFree                 by the client
 //            kAbandoned -> kFree             by the server
+//            kSealed -> kKept                by the client: the server keeps it, and nobody waits
+//                                            for its outcome
+//            kKept -> kFree                  by the server
 //
 // A stream of a client that is gone is the server's: its owner is kNoClient, and the server does
 // what the client would have done.
-enum class StreamState : uint8_t { kFree, kOpening, kOpen, kSealed, kAbandoned, kEnded };
+enum class StreamState : uint8_t { kFree, kOpening, kOpen, kSealed, kAbandoned, kEnded, kKept };
 enum class StreamKind : uint32_t { kCheckpoint, kJournal };
+
+// Nothing more comes, and all that there is outlives the client.
+constexpr bool is_sealed(StreamState state) {
+  return state == StreamState::kSealed || state == StreamState::kKept;
+}
+
+// Whether a part that stays in memory is whole there, as the server says.
+enum class Keeping : uint8_t {
+  kNo,
+  kStays,   // it is, and its journal is durable
+  kLeaves,  // likewise, and it goes to the store since then
+};
 
 struct alignas(64) StreamEntry {
   OwnedWord<StreamState> word;
@@ -125,6 +140,8 @@ struct alignas(64) StreamEntry {
   // Files on the node's own devices that alone have some of the slots, as the server says: the next
   // server has to find as many. The life in the upper half, their number in the lower one.
   std::atomic<uint64_t> spills{0};
+  // The life of which Keeping is so, in the upper half; that, in the lower one.
+  std::atomic<uint64_t> kept{0};
   // Files for chunks that the client writes itself (direct/direct_chunk.h), one after the other.
   // The client asks only when the server has answered: these are how many of both there were. An
   // answer is the file's number, its path and its room in bytes; no room: it gets none at the
@@ -139,6 +156,11 @@ struct alignas(64) StreamEntry {
   char message[kOutcomeText];  // ended, with a zero byte at its end
   char text[kStreamText];
 };
+
+inline Keeping keeping_of(const StreamEntry& stream, uint32_t life) {
+  const uint64_t said = stream.kept.load(std::memory_order_acquire);
+  return said >> 32 == life ? static_cast<Keeping>(said & 0xff) : Keeping::kNo;
+}
 
 // The word's owner is the client's index.
 //
@@ -158,6 +180,7 @@ struct alignas(64) SlotEntry {
   uint64_t used = 0;      // bytes
   uint32_t pieces = 0;    // 0: bytes without a place on the device
   uint32_t direct = 0;    // 1: they are a DirectChunk
+  uint64_t checksum = 0;  // of a part that is kept: slot_checksum()
 };
 
 // A place in the line for slots (turn.h). The word's owner is the client's index.

@@ -41,13 +41,13 @@ StagingServer::Streams StagingServer::look_at_streams(News& news) {
     const auto index = static_cast<uint32_t>(streams.size());
     const Owned<StreamState> now = entry.word.load();
     streams.push_back(now);
-    const bool live = now.state == StreamState::kOpen || now.state == StreamState::kSealed ||
-                      now.state == StreamState::kAbandoned;
-    if (!live) continue;
+    const bool sealed = is_sealed(now.state);
+    if (!sealed && now.state != StreamState::kOpen && now.state != StreamState::kAbandoned)
+      continue;
     Seen& seen = streams_[index];
     const auto is_new = [&](uint32_t& life) { return std::exchange(life, now.life) != now.life; };
     if (is_new(seen.opened)) news.opened.push_back(index);
-    if (now.state == StreamState::kSealed && is_new(seen.sealed)) news.sealed.push_back(index);
+    if (sealed && is_new(seen.sealed)) news.sealed.push_back(index);
     if (now.state == StreamState::kAbandoned && is_new(seen.abandoned)) {
       news.abandoned.push_back(index);
     }
@@ -65,7 +65,7 @@ void StagingServer::look_at_slot(uint32_t slot, const Streams& streams, News& ne
   // The slot's stream was opened after the look at streams: the slot waits for the next look.
   if (later > 0 || stream.state == StreamState::kOpening) return;
   slots_[slot] = now.life;
-  const bool wanted = stream.state == StreamState::kOpen || stream.state == StreamState::kSealed;
+  const bool wanted = stream.state == StreamState::kOpen || is_sealed(stream.state);
   if (later == 0 && wanted) {
     news.arrived.push_back({slot, entry.stream, entry.sequence});
   } else {
@@ -212,6 +212,12 @@ uint32_t StagingServer::spills(uint32_t stream, uint32_t life) const {
   return said >> 32 == life ? static_cast<uint32_t>(said) : 0;
 }
 
+void StagingServer::keep(uint32_t stream, uint32_t life, Keeping keeping) {
+  memory_.streams()[stream].kept.store(uint64_t{life} << 32 | static_cast<uint8_t>(keeping),
+                                       std::memory_order_release);
+  memory_.header().freed.ring();
+}
+
 // The client may abandon it at the same moment, or may have gone.
 void StagingServer::end(uint32_t stream, const Status& outcome) {
   StreamEntry& entry = memory_.streams()[stream];
@@ -221,13 +227,20 @@ void StagingServer::end(uint32_t stream, const Status& outcome) {
   entry.message[bytes] = 0;
   for (;;) {
     const Owned<StreamState> word = entry.word.load();
-    const bool nobody_asks = word.state == StreamState::kAbandoned || word.owner == kNoClient;
+    const bool nobody_asks = word.state == StreamState::kAbandoned ||
+                             word.state == StreamState::kKept || word.owner == kNoClient;
     if (nobody_asks ? entry.word.free(word)
                     : entry.word.change(word, StreamState::kEnded, word.owner)) {
       break;
     }
   }
   memory_.header().freed.ring();
+}
+
+uint32_t StagingServer::free_slots() const {
+  const std::span<SlotEntry> slots = memory_.slots().first(memory_.backed());
+  return static_cast<uint32_t>(std::ranges::count_if(
+      slots, [](const SlotEntry& slot) { return slot.word.load().state == SlotState::kFree; }));
 }
 
 bool StagingServer::is_idle() const {

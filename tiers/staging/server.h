@@ -3,7 +3,7 @@
 // nothing that is not in the shared memory but what it has reported already, so
 // a server that takes over another's area is told of everything again.
 //
-// Not thread-safe, but for release(), progress(), held(), set_spills() and end().
+// Not thread-safe, but for release(), progress(), held(), set_spills(), keep() and end().
 #pragma once
 
 #include <chrono>
@@ -79,10 +79,17 @@ class StagingServer {
   // So many files on local tiers have slots of that life that are released and not in the store.
   void set_spills(uint32_t stream, uint32_t life, uint32_t count);
   uint32_t spills(uint32_t stream, uint32_t life) const;
+  // Whether the sealed stream of that life is whole in memory.
+  void keep(uint32_t stream, uint32_t life, Keeping keeping);
+  Keeping keeping(uint32_t stream, uint32_t life) const {
+    return keeping_of(memory_.streams()[stream], life);
+  }
   // The server is through with the stream. Slots of it that were handed over and have not been
   // released are released by look().
   void end(uint32_t stream, const Status& outcome);
 
+  // Backed slots that nobody has. Looks at all.
+  uint32_t free_slots() const;
   // Nobody uses the area, nothing is left in it.
   bool is_idle() const;
   // Closes the area for good where it is idle: false where somebody has come meanwhile.

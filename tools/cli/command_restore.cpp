@@ -8,6 +8,7 @@
 #include "interpose/services/log.h"
 #include "interpose/services/program.h"
 #include "interpose/services/program_mark.h"
+#include "tiers/names.h"
 #include "tiers/store.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
@@ -159,15 +160,14 @@ std::optional<CheckpointInfo> wait_for_what_was_handed_over(const Settings& sett
                                                             const std::string& id) {
   const std::string job = id.substr(0, id.rfind('@'));
   const std::string which = id.substr(std::min(id.size(), job.size() + 1));
+  const bool is_newest = which.empty() || which == "latest";
+  const std::optional<uint64_t> only = is_newest ? std::nullopt : parse_number(which);
   std::optional<CheckpointInfo> pending;
   const auto is_enough = [&](StagingMemory& memory) {
     const auto store = Store::open(posix_file_system(), settings.pfs, false);
     if (!store.ok() || !settings.backend_process) return false;
-    pending = find_pending(settings, *store.value(), job, memory);
-    const bool is_meant =
-        pending && (which.empty() || which == "latest" || which == std::to_string(pending->epoch));
-    if (!is_meant) pending.reset();
-    return is_meant;
+    if (is_newest || only) pending = find_pending(settings, *store.value(), job, memory, only);
+    return pending.has_value() || is_all_kept(*store.value(), job, memory, only);
   };
   const Status durable = wait_until_durable(settings, job, kLongestWait, is_enough);
   if (!durable.ok()) log(LogLevel::kWarn, durable.message());

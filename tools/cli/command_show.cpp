@@ -125,6 +125,10 @@ void print_rank(const Manifest& rank) {
   fmt::print("  cut        {}, after {} calls, {} of them launches\n",
              show_local_time(rank.cut_unix_ns), rank.calls, rank.launches);
   print_stall(rank);
+  if (rank.since_stored != 0) {
+    fmt::print("  level      was to stay in memory, number {} since one went to the store\n",
+               rank.since_stored);
+  }
   if (rank.interval.is_chosen()) fmt::print("  auto       {}\n", show_interval(rank.interval));
   const CallCounts& calls = rank.meanwhile;
   fmt::print("  meanwhile  {} launches went ahead, {} waited ({} on a guess, {} opaque); ",
@@ -340,6 +344,7 @@ void add_rank(Json& json, const Manifest& rank, bool extents) {
   add_stall(json, rank);
   json.key("parent").value(rank.parent);
   json.key("chain").value(uint64_t{rank.chain});
+  json.key("since_stored").value(rank.since_stored);
   json.key("bytes").value(rank.bytes());
   json.key("own_bytes").value(rank.own_bytes());
   json.key("direct_bytes").value(rank.direct_bytes);

@@ -78,7 +78,7 @@ void declare_status(CLI::App& command, StatusOptions& options) {
       "--json", options.json,
       "an array of jobs: job, store, ranks, problem, complete_epoch, complete_time (ISO 8601), "
       "behind (rank, epoch), processes and backends. Processes: rank, pid (0: none here), host, "
-      "state, reason, epoch, time, stall_ms, saving_epoch, saving_bytes, saved_bytes, "
+      "state, reason, epoch, time, stall_ms, level, saving_epoch, saving_bytes, saved_bytes, "
       "saving_level, due (not, time, call, ranks), due_in_s, auto (with GPUSNAP_EVERY=auto: "
       "interval_s, stall_s, latency_s, mtbf_s, measurements; null). Backends: backend (process, "
       "thread), "

@@ -24,6 +24,11 @@ void add_interval(Json& json, const plan::ChosenInterval& interval) {
   json.key("latency_s").precise(interval.latency_s);
   json.key("mtbf_s").precise(interval.between_failures_s);
   json.key("measurements").value(interval.measurements);
+  json.key("store_every").value(interval.store_every);
+  json.key("memory_stall_s").precise(interval.memory_stall_s);
+  json.key("memory_latency_s").precise(interval.memory_latency_s);
+  json.key("memory_measurements").value(interval.memory_measurements);
+  json.key("failures").value(interval.failures);
   json.end_object();
 }
 
@@ -33,9 +38,14 @@ std::string show_interval(const plan::ChosenInterval& interval) {
           ? fmt::format("an assumed stall of {}", show_seconds(interval.stall_s))
           : fmt::format("{} measured: stall {}, then on its way for {}", interval.measurements,
                         show_seconds(interval.stall_s), show_seconds(interval.latency_s));
-  return fmt::format("every {} by GPUSNAP_EVERY=auto; a failure every {}; {}",
-                     show_seconds(interval.interval_s), show_seconds(interval.between_failures_s),
-                     from);
+  const std::string levels = interval.store_every == 1
+                                 ? ""
+                                 : fmt::format(", each {}th to the store", interval.store_every);
+  const std::string seen =
+      interval.failures == 0 ? "" : fmt::format(" stated, {} seen", interval.failures);
+  return fmt::format("every {}{} by GPUSNAP_EVERY=auto; a failure every {}{}; {}",
+                     show_seconds(interval.interval_s), levels,
+                     show_seconds(interval.between_failures_s), seen, from);
 }
 
 }  // namespace gpusnap

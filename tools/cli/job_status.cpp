@@ -141,6 +141,10 @@ void add_json(const RankStatus& rank, Json& json) {
   json.key("epoch").value(status.epoch);
   json.key("time").value(status.epoch == 0 ? "" : show_iso_time(status.cut_unix_ns));
   json.key("stall_ms").value(static_cast<double>(status.stall_ns) / 1e6);
+  const Level level = status.epoch == 0       ? Level::kNone
+                      : status.in_memory != 0 ? Level::kMemory
+                                              : Level::kDurable;
+  json.key("level").value(name_of(level));
   json.key("saving_epoch").value(status.saving);
   json.key("saving_bytes").value(status.bytes);
   json.key("saved_bytes").value(status.saved_bytes);

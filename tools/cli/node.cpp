@@ -41,17 +41,25 @@ std::string id_of(const CheckpointText& text) {
   return text.job + "@" + std::to_string(text.epoch);
 }
 
+// Whether it is in the store, or a later one was complete before it came there.
+bool is_superseded(StagingMemory& memory, const CheckpointText& part) {
+  return (part.in_memory && newest_in_flight(memory, part.store, part.job, true) > part.epoch) ||
+         is_in_store(posix_file_system(), part);
+}
+
 // The parts, journals and leftovers that are waited for.
 class Awaited {
  public:
-  Awaited(StagingMemory* memory, const Settings& settings, const std::string& job) {
+  // `kept`: also parts that stay in memory while their programs run.
+  Awaited(StagingMemory* memory, const Settings& settings, const std::string& job, bool kept) {
     for (CheckpointText& text : leftovers_on(posix_file_system(), settings.tiers.ssd)) {
       if (is_of(job, text.job)) leftovers_.push_back(std::move(text));
     }
     if (memory == nullptr) return;
     InFlight now = look_at(*memory);
     for (InFlight::Part& part : now.parts) {
-      if (is_of(job, part.text.job)) parts_.push_back(std::move(part));
+      const bool counts = kept || !part.kept || !part.is_running;
+      if (counts && is_of(job, part.text.job)) parts_.push_back(std::move(part));
     }
     // That of a program that runs ends with the program alone.
     for (InFlight::Journal& journal : now.journals) {
@@ -77,8 +85,7 @@ class Awaited {
     std::erase_if(parts_, [&](const InFlight::Part& part) {
       std::string why;
       const Fate fate = fate_of(*memory, part.stream, why);
-      const bool lost =
-          fate == Fate::kGone && part.sealed && !is_in_store(posix_file_system(), part.text);
+      const bool lost = fate == Fate::kGone && part.sealed && !is_superseded(*memory, part.text);
       if (failed.ok() && (fate == Fate::kFailed || lost)) {
         failed = {Code::kIo,
                   id_of(part.text) + " did not become durable" + (why.empty() ? "" : ": " + why)};
@@ -153,7 +160,8 @@ Status wait_until_durable(const Settings& settings, const std::string& job,
   const SteadyClock::time_point begun = SteadyClock::now();
   SteadyClock::time_point looked = begun - kLookAtServer;
   SteadyClock::time_point asked = begun - kAsk;
-  Awaited awaited(memory.ok() ? memory.value().get() : nullptr, settings, job);
+  Awaited awaited(memory.ok() ? memory.value().get() : nullptr, settings, job,
+                  static_cast<bool>(is_enough));
   Status failed;
   while (!awaited.empty()) {
     const SteadyClock::time_point now = SteadyClock::now();
@@ -215,32 +223,92 @@ bool can_be_restored(const std::vector<Manifest>& ranks,
 
 }  // namespace
 
-std::optional<CheckpointInfo> find_pending(const Settings& settings, Store& store,
-                                           const std::string& job, StagingMemory& memory) {
-  const uint64_t epoch = newest_in_flight(memory, store.folder(), job, true);
-  if (epoch == 0) return std::nullopt;
-  // First: a part that is not there any more has come to the store by then, or never will.
-  const auto parts = pending_parts(memory, store.folder(), job, epoch);
-  const auto listed = store.list(job);
-  if (!listed.ok()) return std::nullopt;
+namespace {
+
+// Whether that epoch is to be restored from this node.
+enum class Use : uint8_t {
+  kYes,
+  kWait,    // the store has it, or will have it
+  kIgnore,  // ranks are missing, which nobody brings any more
+};
+
+// `parts`: of that epoch.
+Use use_of(const Settings& settings, const std::vector<CheckpointInfo>& listed, uint64_t epoch,
+           const std::vector<InFlight::Part>& parts, StagingMemory& memory,
+           CheckpointInfo& pending) {
   const CheckpointInfo* stored = nullptr;
-  for (const CheckpointInfo& info : listed.value()) {
+  for (const CheckpointInfo& info : listed) {
     const bool complete = info.state == CheckpointState::kComplete;
-    if (info.epoch > epoch && complete) return std::nullopt;
+    if (info.epoch > epoch && complete) return Use::kWait;
     if (info.epoch == epoch && (complete || info.state == CheckpointState::kDamaged)) {
-      return std::nullopt;
+      return Use::kWait;
     }
     if (info.epoch == epoch) stored = &info;
   }
-  CheckpointInfo pending;
   pending.ranks = known_ranks(settings, stored, parts, memory);
-  if (!can_be_restored(pending.ranks, listed.value())) return std::nullopt;
-  pending.job = sanitise_job(job);
-  pending.epoch = epoch;
-  pending.id = pending.job + "@" + std::to_string(epoch);
-  pending.time_unix_ns = pending.ranks.front().cut_unix_ns;
-  for (const Manifest& manifest : pending.ranks) pending.bytes += manifest.bytes();
-  return pending;
+  if (can_be_restored(pending.ranks, listed)) return Use::kYes;
+  std::set<uint32_t> ranks;
+  for (const InFlight::Part& part : parts) ranks.insert(part.text.rank);
+  for (const Manifest& manifest : pending.ranks) ranks.insert(manifest.rank);
+  const bool lacks_some = !pending.ranks.empty() && ranks.size() < pending.ranks.front().ranks;
+  return lacks_some ? Use::kIgnore : Use::kWait;
+}
+
+// Newest first; each with its sealed parts.
+std::map<uint64_t, std::vector<InFlight::Part>, std::greater<>> sealed_epochs(
+    const Store& store, const std::string& job, StagingMemory& memory) {
+  std::map<uint64_t, std::vector<InFlight::Part>, std::greater<>> epochs;
+  for (InFlight::Part& part : look_at(memory).parts) {
+    const bool is_its = part.sealed && is_of(job, part.text.job) && !job.empty();
+    if (is_its && is_same_store(part.text.store, store.folder())) {
+      epochs[part.text.epoch].push_back(std::move(part));
+    }
+  }
+  return epochs;
+}
+
+}  // namespace
+
+// The newest of several is the one that was begun last: where a rank was killed before it had
+// handed over its part, the one before it is still there.
+std::optional<CheckpointInfo> find_pending(const Settings& settings, Store& store,
+                                           const std::string& job, StagingMemory& memory,
+                                           std::optional<uint64_t> only) {
+  // First: a part that is not there any more has come to the store by then, or never will.
+  const auto epochs = sealed_epochs(store, job, memory);
+  if (epochs.empty()) return std::nullopt;
+  const auto listed = store.list(job);
+  if (!listed.ok()) return std::nullopt;
+  for (const auto& [epoch, parts] : epochs) {
+    if (only && *only != epoch) continue;
+    CheckpointInfo pending;
+    const Use use = use_of(settings, listed.value(), epoch, parts, memory, pending);
+    if (use == Use::kIgnore) continue;
+    if (use == Use::kWait) return std::nullopt;
+    pending.job = sanitise_job(job);
+    pending.epoch = epoch;
+    pending.id = pending.job + "@" + std::to_string(epoch);
+    pending.time_unix_ns = pending.ranks.front().cut_unix_ns;
+    for (const Manifest& manifest : pending.ranks) pending.bytes += manifest.bytes();
+    return pending;
+  }
+  return std::nullopt;
+}
+
+bool is_all_kept(Store& store, const std::string& job, StagingMemory& memory,
+                 std::optional<uint64_t> only) {
+  uint64_t newest = 0;
+  for (const InFlight::Part& part : look_at(memory).parts) {
+    const bool is_its = is_of(job, part.text.job) && is_same_store(part.text.store, store.folder());
+    if (!is_its) continue;
+    if (!part.kept || part.text.epoch == only) return false;
+    newest = std::max(newest, part.text.epoch);
+  }
+  if (only) return true;
+  const auto listed = store.list(job);
+  return listed.ok() && std::ranges::any_of(listed.value(), [&](const CheckpointInfo& info) {
+           return info.state == CheckpointState::kComplete && info.epoch >= newest;
+         });
 }
 
 std::map<std::string, uint64_t> space_on_node(const Settings& settings, const Store& store) {
@@ -320,20 +388,22 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, Store& sto
                        : only_here.try_emplace({name, part.epoch}, level).first->second;
     if (known == Level::kNone || (known != Level::kDurable && known > level)) known = level;
   };
-  std::set<std::string> jobs;
-  std::set<std::pair<std::string, uint64_t>> restorable;
+  std::set<std::pair<std::string, uint64_t>> here, kept;
+  std::map<std::pair<std::string, uint64_t>, CheckpointInfo> restorable;
   const std::vector<CheckpointText> on_ssd = leftovers_on(posix_file_system(), settings.tiers.ssd);
   for (const CheckpointText& part : on_ssd) add(part, Level::kSsd);
   if (const auto memory = node_area(settings); memory.ok()) {
     for (const InFlight::Part& part : look_at(*memory.value()).parts) {
       const bool also_on_ssd = std::ranges::find(on_ssd, part.text) != on_ssd.end();
       if (part.sealed && !also_on_ssd) add(part.text, Level::kMemory);
-      if (part.sealed && is_of(job, part.text.job)) jobs.insert(sanitise_job(part.text.job));
+      if (!part.sealed || !is_of(job, part.text.job)) continue;
+      const std::pair id(sanitise_job(part.text.job), part.text.epoch);
+      here.insert(id);
+      if (part.kept) kept.insert(id);
     }
-    for (const std::string& name : jobs) {
-      if (const auto found = find_pending(settings, store, name, *memory.value())) {
-        restorable.insert({name, found->epoch});
-      }
+    for (const auto& [name, epoch] : here) {
+      auto found = find_pending(settings, store, name, *memory.value(), epoch);
+      if (found) restorable.emplace(std::pair(name, epoch), std::move(*found));
     }
   }
   added.reserve(only_here.size());
@@ -341,7 +411,12 @@ std::vector<LevelledCheckpoint> with_levels(const Settings& settings, Store& sto
     added.push_back(known_only_here(which.first, which.second, level));
   }
   const auto mark = [&](LevelledCheckpoint& each) {
-    each.restorable |= restorable.contains({each.info.job, each.info.epoch});
+    const std::pair id(each.info.job, each.info.epoch);
+    if (kept.contains(id)) each.info.reason = "stays in this node's memory";
+    const auto found = restorable.find(id);
+    if (found == restorable.end()) return;
+    each.restorable = true;
+    each.info.time_unix_ns = found->second.time_unix_ns;
   };
   std::ranges::for_each(levelled, mark);
   std::ranges::for_each(added, mark);

@@ -50,11 +50,18 @@ struct LevelledCheckpoint {
   bool restorable = false;  // complete, or from what is on its way on this node
 };
 
-// The newest checkpoint of that job that this node has handed over, as far as a restore has to know
-// it before it is in the store. Nothing where a restore has to wait: there is none, the store has a
-// newer one, or part of it cannot be restored from this node yet.
+// The newest checkpoint of that job that this node has handed over, or the one that is meant, as
+// far as a restore has to know it before it is in the store. Nothing where a restore has to wait:
+// there is none, the store has a newer one, or part of it cannot be restored from this node yet.
+// One that lacks ranks which nobody brings any more is passed over.
 std::optional<CheckpointInfo> find_pending(const Settings& settings, Store& store,
-                                           const std::string& job, StagingMemory& memory);
+                                           const std::string& job, StagingMemory& memory,
+                                           std::optional<uint64_t> only = std::nullopt);
+
+// Whether a restore of the job, of that epoch or the newest, has nothing to wait for: all that the
+// area has of it stays there, and is not what is meant.
+bool is_all_kept(Store& store, const std::string& job, StagingMemory& memory,
+                 std::optional<uint64_t> only);
 
 // With what is on its way to that store and is sealed, and what nodes have that the store has lost:
 // checkpoints of which the store knows nothing are added as partial ones. The order is as it was:

@@ -106,6 +106,7 @@ Status serve_node(const Settings& settings) {
   options.protection = protection.get();
   // One that has shards of others serves them until it is asked to end.
   options.idle = protection ? std::chrono::nanoseconds(0) : settings.backend_idle;
+  options.keeps = settings.backend_idle;
   options.forerunners = forerunners();
   auto backend = Backend::make(posix_file_system(), *memory.value(), std::move(options));
   if (!backend.ok()) return backend.status();

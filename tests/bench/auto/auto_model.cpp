@@ -40,6 +40,10 @@ bool set_word(const std::string& key, const std::string& value, JobConfiguration
       {"first_costs", &into.first_costs},
       {"full_costs", &into.full_costs},
       {"deviation", &into.deviation},
+      {"survived", &into.survived},
+      {"memory_stall_s", &into.memory.stall_s},
+      {"memory_latency_s", &into.memory.latency_s},
+      {"memory_restart_s", &into.memory_restart_s},
   };
   if (key == "failures_s") return set_times(value, into.failures_s);
   if (key == "seed") return set_number(value, into.seed);
@@ -51,6 +55,7 @@ bool set_word(const std::string& key, const std::string& value, JobConfiguration
 std::string fault_of(const JobConfiguration& job) {
   if (job.work_s <= 0 || job.between_failures_s <= 0) return "work and mtbf above 0";
   if (job.changes_at > 1) return "changes_at up to 1";
+  if (job.survived < 0 || job.survived > plan::kMostSurvived) return "survived from 0 to 0.9999";
   for (const Costs& costs : {job.costs, job.later}) {
     if (costs.stall_s <= 0) return "stalls above 0";
   }
@@ -67,6 +72,8 @@ void print(const JobConfiguration& job) {
   line.number("lost_s", outcome.lost_s);
   line.number("failures", static_cast<double>(outcome.failures));
   line.number("checkpoints", static_cast<double>(outcome.checkpoints));
+  line.number("kept", static_cast<double>(outcome.kept));
+  line.number("restored", static_cast<double>(outcome.restored));
   line.number("interval_s", outcome.interval_s);
   line.number("predicted_s", predicted_total_s(job));
   line.number("known_s", known_interval_s(job, job.costs));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 
+#include "tiers/checkpoint_levels.h"
 #include "tiers/plan/failure_source.h"
 #include "tiers/plan/models.h"
 
@@ -21,6 +22,8 @@ constexpr uint64_t kChain = 17;
 // The committed state that a restart goes on from.
 struct Saved {
   uint64_t number = 0;  // from 1; 0: there is none
+  bool in_memory = false;
+  uint64_t since_stored = 0;  // as CheckpointLevels has it
   double done_s = 0;
   double stalls_s = 0;  // of all checkpoints until here
   double stall_s = 0;   // of this one
@@ -52,7 +55,10 @@ class Failures {
 class Job {
  public:
   explicit Job(const JobConfiguration& configuration)
-      : configuration_(configuration), failures_(configuration), random_(configuration.seed) {}
+      : configuration_(configuration),
+        failures_(configuration),
+        random_(configuration.seed),
+        classes_(~configuration.seed) {}
 
   JobOutcome run() {
     while (!run_once()) {
@@ -81,6 +87,8 @@ class Job {
     if (failure_s <= until_s) {
       now_s_ = failure_s;
       failures_.pop();
+      const bool survives = std::uniform_real_distribution<>()(classes_) < configuration_.survived;
+      if (!survives) kept_ = {};
       return false;
     }
     now_s_ = until_s;
@@ -90,8 +98,16 @@ class Job {
   // A failure in a restart begins it again.
   void restart() {
     const double begun_s = now_s_;
-    while (!advance(now_s_ + configuration_.restart_s)) ++outcome_.failures;
+    const auto takes_s = [this] {
+      return newest().in_memory ? configuration_.memory_restart_s : configuration_.restart_s;
+    };
+    while (!advance(now_s_ + takes_s())) ++outcome_.failures;
     outcome_.restart_s += now_s_ - begun_s;
+  }
+
+  const Saved& newest() const {
+    const bool is_kept = kept_.number != 0 && kept_.done_s >= saved_.done_s;
+    return is_kept ? kept_ : saved_;
   }
 
   // From the last checkpoint until the work is done, or to a failure: then false.
@@ -119,35 +135,63 @@ class Job {
 
   void begin() {
     in_flight_.reset();
-    choice_.emplace(configuration_.said_s());
-    if (configuration_.is_automatic() && saved_.number != 0) {
-      choice_->resume(saved_.chosen);
-      choice_->measured(saved_.stall_s, choice_->latency_s());
+    last_ = newest();
+    levels_ = CheckpointLevels(configuration_.has_levels() ? 2 : 1);
+    choice_.emplace(
+        plan::Failures{configuration_.said_s(), plan::kStatedWeight, configuration_.survived},
+        configuration_.has_levels());
+    ran_before_s_ = last_.chosen.run_s;
+    begun_s_ = now_s_;
+    if (last_.number != 0) {
+      levels_.restored(last_.number, last_.since_stored, 0, !last_.in_memory);
+      outcome_.restored += last_.in_memory ? 1 : 0;
     }
-    done_s_ = saved_.done_s;
-    stalls_s_ = saved_.stalls_s;
+    if (configuration_.is_automatic() && last_.number != 0) {
+      const auto to = destination(last_.in_memory);
+      choice_->resume(last_.chosen);
+      choice_->restarted();
+      choice_->measured(last_.stall_s, choice_->latency_s(to), to);
+    }
+    done_s_ = last_.done_s;
+    stalls_s_ = last_.stalls_s;
     last_cut_s_ = now_s_;
   }
 
+  static plan::Destination destination(bool in_memory) {
+    return in_memory ? plan::Destination::kMemory : plan::Destination::kStore;
+  }
+  double run_s() const { return ran_before_s_ + now_s_ - begun_s_; }
+
   void commit() {
-    saved_ = in_flight_->saved;
-    if (configuration_.is_automatic()) choice_->measured(saved_.stall_s, in_flight_->latency_s);
+    last_ = in_flight_->saved;
+    (last_.in_memory ? kept_ : saved_) = last_;
+    ++(last_.in_memory ? outcome_.kept : outcome_.checkpoints);
+    levels_.succeeded(last_.number, last_.in_memory, 0);
+    if (configuration_.is_automatic()) {
+      choice_->ran(run_s());
+      choice_->measured(last_.stall_s, in_flight_->latency_s, destination(last_.in_memory));
+    }
     in_flight_.reset();
-    ++outcome_.checkpoints;
   }
 
   bool cut() {
-    const uint64_t number = saved_.number + 1;
+    const uint64_t number = last_.number + 1;
+    if (configuration_.has_levels()) levels_.set_store_every(choice_->store_every());
+    const bool in_memory = !levels_.wants_store();
     const double factor = factor_of(number);
-    const Costs& costs = configuration_.costs_at(done_s_);
+    const Costs& costs = in_memory ? configuration_.memory : configuration_.costs_at(done_s_);
     const double stall_s = factor * costs.stall_s, latency_s = factor * costs.latency_s;
     last_cut_s_ = now_s_;
     stalls_s_ += stall_s;
+    plan::ChosenInterval chosen = choice_->chosen();
+    chosen.run_s = run_s();
     in_flight_ = InFlight{.saved = {.number = number,
+                                    .in_memory = in_memory,
+                                    .since_stored = levels_.next_since_stored(in_memory),
                                     .done_s = done_s_,
                                     .stalls_s = stalls_s_,
                                     .stall_s = stall_s,
-                                    .chosen = choice_->chosen()},
+                                    .chosen = chosen},
                           .latency_s = latency_s,
                           .commit_s = now_s_ + stall_s + latency_s};
     return advance(now_s_ + stall_s);
@@ -172,9 +216,14 @@ class Job {
 
   const JobConfiguration& configuration_;
   Failures failures_;
-  std::mt19937_64 random_;  // of the costs
+  std::mt19937_64 random_;   // of the costs
+  std::mt19937_64 classes_;  // of failures
   double now_s_ = 0;
-  Saved saved_;
+  Saved saved_, kept_;  // in the store; in memory
+  Saved last_;          // the newest of the two, as the job knows
+  CheckpointLevels levels_{1};
+  double ran_before_s_ = 0;
+  double begun_s_ = 0;
   // Since the last start.
   std::optional<plan::IntervalChoice> choice_;
   std::optional<InFlight> in_flight_;

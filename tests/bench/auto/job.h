@@ -2,6 +2,7 @@
 //
 // A job that fails now and then, on a virtual clock. Its checkpoints come at a fixed interval, or
 // at that of the product's IntervalChoice, which learns from them as a process does (Triggers).
+// They go to the store, or stay in the node's memory as the product decides (CheckpointLevels).
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,11 @@ struct JobConfiguration {
   double said_between_failures_s = 0;  // what IntervalChoice is told; 0: the truth
   double interval_s = 0;               // from cut to cut; 0: IntervalChoice decides
   double restart_s = 0;
+  // The share of failures that the node's memory survives, and what checkpoints cost that stay
+  // there. A stall of 0: none does.
+  double survived = 0;
+  Costs memory{0, 0};
+  double memory_restart_s = 0;  // of a restart from there
   Costs costs;
   Costs later;                     // from `changes_at` of the work on; where that is below 1
   double changes_at = 1;           // part of the work
@@ -36,6 +42,7 @@ struct JobConfiguration {
     return done_s < changes_at * work_s ? costs : later;
   }
   bool is_automatic() const { return interval_s == 0; }
+  bool has_levels() const { return memory.stall_s > 0; }
   double said_s() const {
     return said_between_failures_s > 0 ? said_between_failures_s : between_failures_s;
   }
@@ -48,6 +55,8 @@ struct JobOutcome {
   double lost_s = 0;  // undone
   uint64_t failures = 0;
   uint64_t checkpoints = 0;  // committed
+  uint64_t kept = 0;         // in memory
+  uint64_t restored = 0;     // from there
   double interval_s = 0;     // in the end
   bool has_ended = true;     // false: given up after a thousand times the work
 };

@@ -65,6 +65,8 @@ class Saver {
     text.compression = compression;
     text.keep = keep;
     text.chain = chain;
+    text.in_memory = in_memory;
+    text.complete = complete;
     return text;
   }
 
@@ -119,6 +121,17 @@ class Saver {
     return {Code::kBusy, "no outcome"};
   }
 
+  // Until the backend keeps it, as a program does.
+  bool wait_kept(uint32_t stream) {
+    const auto until = std::chrono::steady_clock::now() + 60s;
+    while (!client_->is_kept(stream)) {
+      if (client_->outcome(stream) || std::chrono::steady_clock::now() > until) return false;
+      client_->wait(client_->changes(), 1ms);
+    }
+    client_->leave(stream);
+    return true;
+  }
+
   void open_journal() {
     const JournalText text{store_ + "/" + sanitise_job(job_.name) + "/" + journal_name(job_)};
     const auto stream = client_->open(StreamKind::kJournal, encode(text));
@@ -136,6 +149,8 @@ class Saver {
   CompressionSetting compression{CompressionSetting::Mode::kOff, 1};
   uint32_t keep = 0;
   uint32_t chain = 0;                 // 0: nothing is merged
+  bool in_memory = false;             // it stays there
+  uint64_t complete = 0;              // the last epoch that is complete on all ranks
   std::function<void()> after_first;  // the first range has been handed over
   // Whether it has handed a range over in another way.
   std::function<bool(uint32_t stream, uint32_t range, std::span<const std::byte> bytes)> instead;

@@ -278,7 +278,7 @@ TEST(Triggers, WaitForAsLongAsACheckpointIsWorth) {
 TEST(Triggers, BeginTheIntervalWhenTheRestoreHasEnded) {
   Triggers triggers(automatic(milliseconds(1)), spawn_thread);
   ASSERT_TRUE(becomes([&] { return triggers.pending(); }));
-  triggers.restored({}, uint64_t{3600} * 1'000'000'000);
+  triggers.restored({}, uint64_t{3600} * 1'000'000'000, plan::Destination::kStore);
   EXPECT_FALSE(triggers.pending());
   EXPECT_EQ(triggers.take(), CutReason::kNone);
 }
@@ -286,7 +286,7 @@ TEST(Triggers, BeginTheIntervalWhenTheRestoreHasEnded) {
 TEST(Triggers, ARestoreTakesNothingElseAway) {
   Triggers triggers({hours(1), 1, 0}, spawn_thread);
   EXPECT_TRUE(triggers.on_synchronisation());
-  triggers.restored({}, 1000);
+  triggers.restored({}, 1000, plan::Destination::kStore);
   EXPECT_TRUE(triggers.pending());
   EXPECT_EQ(triggers.take(), CutReason::kSynchronisations);
   EXPECT_EQ(triggers.chosen(), plan::ChosenInterval());
@@ -296,12 +296,12 @@ TEST(Triggers, GoOnWithTheChoiceOfTheCheckpoint) {
   plan::IntervalChoice expected(86400);
   for (const double stall : {0.5, 0.25}) expected.measured(stall, 2);
   Triggers triggers(automatic(hours(24)), spawn_thread);
-  EXPECT_EQ(triggers.chosen().measurements, 0U);
-  triggers.restored(expected.chosen(), 125'000'000);
+  triggers.restored(expected.chosen(), 125'000'000, plan::Destination::kStore);
   expected.measured(0.125, 2);  // the checkpoint's own stall; how long it was on its way: the mean
-  EXPECT_EQ(triggers.chosen(), expected.chosen());
+  const auto now = triggers.chosen();
+  EXPECT_TRUE(now.stall_s == expected.stall_s() && now.latency_s == 2 && now.failures == 1);
   triggers.set_status_source([] { return ProcessStatus{.job = "wave"}; });
-  EXPECT_EQ(Client().status()->status.interval, expected.chosen());
+  EXPECT_EQ(Client().status()->status.interval, now);
 }
 
 TEST(Triggers, DoNotFireBeforeTheTime) {

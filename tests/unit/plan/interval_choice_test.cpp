@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <vector>
 
 #include "tiers/plan/models.h"
 
@@ -158,6 +159,138 @@ TEST(IntervalChoice, AllThatItChoosesIsSound) {
       EXPECT_TRUE(choice.chosen().is_sound()) << between << " " << cost;
     }
   }
+}
+
+// ---- Levels
+
+constexpr double kTenth = 0.9;  // survived
+
+IntervalChoice with_levels(double between_s, double survived, double memory_stall,
+                           double memory_latency, double store_stall, double store_latency) {
+  IntervalChoice choice({between_s, kStatedWeight, survived}, true);
+  choice.measured(store_stall, store_latency);
+  choice.measured(memory_stall, memory_latency, Destination::kMemory);
+  return choice;
+}
+
+std::vector<Level> levels_of(double between_s, double survived, double memory_stall,
+                             double memory_latency, double store_stall, double store_latency) {
+  return {{"memory", memory_stall, memory_latency, 0, survived / between_s},
+          {"store", store_stall, store_latency, 0, (1 - survived) / between_s}};
+}
+
+TEST(LevelChoice, KeepsCheckpointsInMemoryWhereTheStoreIsSlow) {
+  const IntervalChoice choice = with_levels(3600, kTenth, 0.5, 0.5, 0.5, 300);
+  EXPECT_GT(choice.store_every(), 2U);
+  EXPECT_LT(choice.interval_s(), chosen(3600, 0.5, 300) / 3);
+}
+
+TEST(LevelChoice, IsThatOfOneLevelWithoutMemoryOrWhereNoFailureSparesIt) {
+  IntervalChoice one({3600, kStatedWeight, kTenth}, false);
+  one.measured(0.5, 300);
+  for (const double survived : {0.0, kTenth}) {
+    IntervalChoice two = with_levels(3600, survived, 0.5, 0.5, 0.5, 300);
+    if (survived > 0) two.without_memory();
+    EXPECT_EQ(two.store_every(), 1U);
+    EXPECT_EQ(two.interval_s(), one.interval_s());
+  }
+}
+
+// Everything may go to a store that costs no more than memory.
+TEST(LevelChoice, IsThatOfOneLevelWhereTheStoreCostsNoMore) {
+  for (const double between : {60.0, 3600.0, 86400.0}) {
+    const double stall = between * 1e-4;
+    const IntervalChoice two = with_levels(between, kTenth, 2 * stall, stall, stall, stall);
+    EXPECT_EQ(two.store_every(), 1U) << between;
+    EXPECT_EQ(two.interval_s(), chosen(between, stall, stall)) << between;
+  }
+}
+
+// In the model: it is never worse than one level, and neither is a pattern beside it better.
+TEST(LevelChoice, BeatsItsNeighboursAndOneLevel) {
+  std::mt19937_64 random(6);
+  std::uniform_real_distribution<double> exponent(0, 1);
+  int with_two = 0;
+  for (int i = 0; i < 200; ++i) {
+    const double between = std::pow(10, 2 + 4 * exponent(random));
+    const double survived = exponent(random);
+    const double stall = between * std::pow(10, -5 + 2 * exponent(random));
+    const double memory_stall = stall * std::pow(10, -1 + 1.5 * exponent(random));
+    const double latency = between * std::pow(10, -5 + 4 * exponent(random));
+    const double memory_latency = memory_stall;
+    const IntervalChoice choice =
+        with_levels(between, survived, memory_stall, memory_latency, stall, latency);
+    const auto levels = levels_of(between, survived, memory_stall, memory_latency, stall, latency);
+    const auto every = static_cast<double>(choice.store_every());
+    const auto efficiency = [&](double interval_s, double count) {
+      return predict(Model::kMarkov, levels, {interval_s, interval_s * count}).efficiency;
+    };
+    if (choice.store_every() == 1) continue;
+    ++with_two;
+    const double mean_stall = (memory_stall * (every - 1) + stall) / every;
+    const double interval = choice.interval_s() - mean_stall;
+    const double best = efficiency(interval, every);
+    const Prediction one = optimise(Model::kMarkov, {{"store", stall, latency, 0, 1 / between}});
+    EXPECT_GE(best, one.efficiency - 1e-6) << i;
+    // The pattern with one more, or one less, for the store, at its own best interval around here.
+    for (const double count : {every - 1, every + 1}) {
+      if (count < 2) continue;
+      if (interval * count < stall + latency) continue;  // one checkpoint at a time
+      EXPECT_GE(best, efficiency(interval, count) - 1e-4) << i << ": " << count;
+    }
+    for (const double off : {0.9, 1.1}) {
+      if (interval * off * every < stall + latency) continue;
+      if (interval * off < memory_stall + memory_latency) continue;
+      EXPECT_GE(best, efficiency(interval * off, every) - 1e-4) << i << ": " << off;
+    }
+  }
+  EXPECT_GT(with_two, 40);
+}
+
+TEST(LevelChoice, GoesOnWithWhatWasMeasuredOfBothLevels) {
+  const IntervalChoice earlier = with_levels(3600, kTenth, 0.25, 0.5, 1, 300);
+  IntervalChoice now({3600, kStatedWeight, kTenth}, true);
+  now.resume(earlier.chosen());
+  EXPECT_EQ(now.chosen(), earlier.chosen());
+  EXPECT_TRUE(now.chosen().is_sound());
+}
+
+// ---- Observed failures
+
+TEST(ObservedFailures, ChangeNothingAtTheStatedRate) {
+  const Failures stated{3600, kStatedWeight, kTenth};
+  EXPECT_EQ(refined_s(stated, 0, 0), 3600);
+  for (const uint64_t restarts : {1U, 10U, 1000U}) {
+    EXPECT_DOUBLE_EQ(refined_s(stated, restarts, 3600.0 * static_cast<double>(restarts)), 3600);
+  }
+}
+
+TEST(ObservedFailures, CountMoreTheMoreThereAre) {
+  const Failures stated{3600, kStatedWeight, kTenth};
+  double before = 3600;
+  for (uint64_t restarts = 1; restarts < 1000; restarts *= 2) {
+    const double now = refined_s(stated, restarts, 600.0 * static_cast<double>(restarts));
+    EXPECT_LT(now, before);
+    EXPECT_GT(now, 600);
+    before = now;
+  }
+  EXPECT_NEAR(before, 600, 60);
+  // A job that does not fail fails less often than was stated.
+  EXPECT_GT(refined_s(stated, 0, 36000), 3600);
+  // Where nothing was stated one failure counts as much as that.
+  EXPECT_LT(refined_s({86400, kAssumedWeight, kTenth}, 1, 600), 86400 / 1.9);
+}
+
+TEST(ObservedFailures, ShortenTheInterval) {
+  IntervalChoice choice({3600, kStatedWeight, kTenth});
+  choice.measured(1, 1);
+  const double before = choice.interval_s();
+  for (int i = 0; i < 20; ++i) choice.restarted();
+  EXPECT_LT(choice.interval_s(), before / 1.5);
+  choice.ran(3600 * 200);
+  choice.measured(1, 1);
+  EXPECT_GT(choice.interval_s(), before);
+  EXPECT_EQ(choice.chosen().failures, 20U);
 }
 
 TEST(IntervalChoice, AStallOfNothingDoesNotMeanWithoutEnd) {
