@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a manifest says of a block.
+// How a manifest describes a block.
 #pragma once
 
 #include <cstddef>
