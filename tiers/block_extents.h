@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block as manifests describe it.
+// How a manifest describes a block.
 #pragma once
 
 #include <cstddef>

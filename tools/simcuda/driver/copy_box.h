@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that copies and sets move: one box of bytes, rows of equal width at equal distances,
-// from one place to another.
+// The box of bytes that a copy or set moves: rows of equal width at equal distances, from one place
+// to another.
 #pragma once
 
 #include <cstddef>
