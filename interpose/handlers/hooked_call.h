@@ -136,7 +136,7 @@ class HookedCall {
 
   // Calls the driver for the program. The session's lock is not held meanwhile.
   template <class Real>
-  auto unlocked(Real&& real) {
+  [[gnu::always_inline]] auto unlocked(Real&& real) {
     const Unlocked unlocked(environment_->lock());
     const ProgramsCall made;
     return real();
