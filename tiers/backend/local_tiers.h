@@ -62,9 +62,6 @@ class LocalTiers {
 
   // Copies of what is in stores, on all tiers. Thread-safe.
   ChunkCache& cache() { return cache_; }
-  // Keeps the leftover's copies where its manifest is in the store, or was and cannot be looked
-  // for.
-  bool keep_copies(const Leftover& leftover);
 
   using Time = std::chrono::steady_clock::time_point;
   // Returns the index in tiers() of the tier that the path is on.
@@ -98,6 +95,9 @@ class LocalTiers {
     Status unlisted;  // why a folder that may hold more could not be listed; ok: all were
   };
   LeftBehind leftovers();
+  // Keeps the leftover's copies where its manifest is in the store, or was and cannot be looked
+  // for.
+  bool keep_copies(const Leftover& leftover);
   // Removes its chunks and its log.
   void remove(const Leftover& leftover);
 

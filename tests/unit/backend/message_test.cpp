@@ -33,6 +33,22 @@ TEST(Message, IsReadAsItWasWritten) {
   }
 }
 
+TEST(Message, SaysWhatStaysInMemoryAndWhatIsComplete) {
+  CheckpointText text = checkpoint();
+  for (const bool in_memory : {false, true}) {
+    for (const uint64_t complete : {0, 6}) {
+      text.in_memory = in_memory;
+      text.complete = complete;
+      EXPECT_EQ(parse_checkpoint(encode(text)).value(), text);
+    }
+  }
+  const std::string plain = encode(checkpoint());
+  for (const char* wrong : {"level=ssd\n", "level=\n", "complete=0\n", "complete=x\n",
+                            "complete=6\nlevel=memory\n", "level=memory\nlevel=memory\n"}) {
+    EXPECT_FALSE(parse_checkpoint(plain + wrong).ok()) << wrong;
+  }
+}
+
 TEST(Message, AManifestFollowsItsText) {
   ManifestText text;
   text.bytes = 12;

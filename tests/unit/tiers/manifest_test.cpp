@@ -31,7 +31,8 @@ TEST(Manifest, ComesBackAsItWas) {
   m.direct_bytes = 4096;
   m.peer_bytes = 8192;
   m.job_run = 99;
-  m.interval = {12.5, 0.1, 1.0 / 3, 3600, 4};
+  m.interval = {12.5, 0.1, 1.0 / 3, 3600, 4, 7, 0.25, 2, 28, 3, 86400.5};
+  m.since_stored = 5;
   m.readings = {{"main", 0, false, std::string("\x80\0\x01", 3)}, {"1/0", 4, true, ""}};
   const auto back = decode_manifest(encode(m));
   ASSERT_TRUE(back.ok()) << back.status().message();
@@ -53,6 +54,7 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(back->peer_bytes, 8192U);
   EXPECT_EQ(back->job_run, 99U);
   EXPECT_EQ(back->interval, m.interval);
+  EXPECT_EQ(back->since_stored, 5U);
   ASSERT_EQ(back->readings.size(), 2U);
   EXPECT_EQ(back->readings[0].thread, "main");
   EXPECT_EQ(back->readings[0].bytes, std::string("\x80\0\x01", 3));
