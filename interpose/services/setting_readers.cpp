@@ -116,7 +116,6 @@ constexpr std::array<PassOverWord, 9> kPassOverWords = {
 std::string read_every(std::string_view value, ParsedSettings& into) {
   Schedule every;
   every.between_failures = into.settings.every.between_failures;
-  every.states_failures = into.settings.every.states_failures;
   every.survived = into.settings.every.survived;
   std::string wrong = parse_every(value, every);
   if (wrong.empty()) into.settings.every = every;
@@ -124,7 +123,6 @@ std::string read_every(std::string_view value, ParsedSettings& into) {
 }
 
 std::string read_mtbf(std::string_view value, ParsedSettings& into) {
-  into.settings.every.states_failures = true;
   return read_duration(value, std::chrono::milliseconds(1), "1ms",
                        into.settings.every.between_failures);
 }
