@@ -122,11 +122,6 @@ std::string read_every(std::string_view value, ParsedSettings& into) {
   return wrong;
 }
 
-std::string read_mtbf(std::string_view value, ParsedSettings& into) {
-  return read_duration(value, std::chrono::milliseconds(1), "1ms",
-                       into.settings.every.between_failures);
-}
-
 std::string read_survived(std::string_view value, ParsedSettings& into) {
   double share = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), share);
