@@ -12,7 +12,8 @@ enum class Mutation {
   kSkipDuplicate,      // "skip-duplicate": a zone that is about to be written is not duplicated
   kSkipEventWait,      // "skip-event-wait": a writing call does not wait for the copies before it
   kSkipHashCompare,    // "skip-hash-compare": what was saved is not compared with the cut's hash
-  kDeliverLate,        // "deliver-late": a host function begins without a copy that has arrived
+  kBuildOnMemory,  // "build-on-memory": an increment is compared with one that is in memory only
+  kDeliverLate,    // "deliver-late": a host function begins without a copy that has arrived
 };
 
 #ifdef GPUSNAP_ORACLE

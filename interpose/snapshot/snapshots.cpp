@@ -283,7 +283,7 @@ uint64_t Snapshots::waited_by_streams() {
 }
 
 void Snapshots::complete(bool is_base) {
-  if (is_base) {
+  if (is_base || mutated(Mutation::kBuildOnMemory)) {
     snapshot_.zones.complete();
   } else {
     snapshot_.zones.drop();

@@ -87,6 +87,8 @@ std::string_view name_of(Mutation mutation) {
       return "skip-event-wait";
     case Mutation::kSkipHashCompare:
       return "skip-hash-compare";
+    case Mutation::kBuildOnMemory:
+      return "build-on-memory";
     case Mutation::kDeliverLate:
       return "deliver-late";
   }

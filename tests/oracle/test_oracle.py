@@ -35,7 +35,8 @@ BACKEND = os.path.join(BUILD, 'tools', 'gpusnapd')
 SIMCUDA = os.path.join(BUILD, 'tools', 'simcuda')
 CUFILE = os.path.join(BUILD, 'tests', 'support', 'cufile')
 
-MUTANTS = ['clear-pending-early', 'skip-duplicate', 'skip-event-wait', 'skip-hash-compare']
+MUTANTS = ['clear-pending-early', 'skip-duplicate', 'skip-event-wait', 'skip-hash-compare',
+           'build-on-memory']
 PROGRAMS_FOR_A_MUTANT = 200
 TIMEOUT = 120  # seconds for one program, with a debugging build on a busy machine in mind
 ORGANISATIONS = ['nb+i+h+d', 'nb+i+h+d', 'nb+i+d', 'nb+i-fg+h+d', 'nb+i', 'nb+f+h+d', 'nb+f', 'b+f',
@@ -92,6 +93,11 @@ def settings_of(seed):
     # Straight to a local tier, by a stand-in for the library.
     if draw.random() < 0.25 and not SANITIZED:
         settings.update(GPUSNAP_DIRECT='always', GPUSNAP_PLACEMENT='hybrid-naive')
+    # The others stay in memory, and increments in the store are compared over them: a program that
+    # is held makes more of both.
+    if settings['GPUSNAP_BACKEND'] == 'process' and draw.random() < 0.5:
+        settings.update(GPUSNAP_STORE_EVERY=draw.choice(['2', '3']), GPUSNAP_HOST_CACHE='64M',
+                        GPUSNAP_ORG=draw.choice(['b+i', 'b+i-fg', 'nb+i+h+d']), GPUSNAP_CHAIN='16')
     return settings, arguments
 
 
