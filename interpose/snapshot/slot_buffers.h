@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slots of the staging area that a checkpoint is read into: the device copies from them fastest.
+// Memory that a checkpoint is read into. Slots of the staging area where they are free: the device
+// copies from them fastest.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <map>
 
+#include "tiers/page_memory.h"
 #include "tiers/staging/pool.h"
 #include "tiers/store.h"
 
@@ -19,13 +21,17 @@ class SlotBuffers final : public ReadBuffers {
  public:
   explicit SlotBuffers(StagingPool& pool) : pool_(pool) {}
   size_t bytes() const override { return pool_.slot_bytes(); }
+  // Never waits. Other processes may keep all slots for as long as the store does not answer, and
+  // the checkpoint that is read may lie in those slots. Memory outside the area then takes their
+  // place, one buffer at a time: with `wait` the reader has no other.
   Result<std::byte*> take(bool wait) override {
-    auto slot = wait ? pool_.acquire() : pool_.acquire(std::chrono::nanoseconds(0));
-    if (slot.status().code() == Code::kBusy) return nullptr;
-    if (!slot.ok()) return slot.status();
-    return taken_.emplace(slot.value()->data, slot.value()).first->first;
+    auto slot = pool_.acquire(std::chrono::nanoseconds(0));
+    if (slot.ok()) return taken_.emplace(slot.value()->data, slot.value()).first->first;
+    if (slot.status().code() != Code::kBusy) return slot.status();
+    return wait ? take_outside() : nullptr;
   }
   void give_back(std::byte* buffer) override {
+    if (buffer == outside_.get()) return;
     const auto found = taken_.find(buffer);
     pool_.release(found->second);
     taken_.erase(found);
@@ -39,8 +45,18 @@ class SlotBuffers final : public ReadBuffers {
   }
 
  private:
+  Result<std::byte*> take_outside() {
+    if (outside_ == nullptr) {
+      Result<PageMemory> memory = allocate_pages(bytes());
+      if (!memory.ok()) return memory.status();
+      outside_ = std::move(memory.value());
+    }
+    return outside_.get();
+  }
+
   StagingPool& pool_;
   std::map<std::byte*, Slot*> taken_;
+  PageMemory outside_;
 };
 
 }  // namespace gpusnap

@@ -564,7 +564,7 @@ class FromMemory(stopping.Stopping, Ring):
                                   GPUSNAP_EVERY='off', GPUSNAP_WAIT='memory')
         # From there on their journals need slots that a stopped backend does not free.
         self.wait_until('they do not load', lambda: run.ended() or all(
-            'rank %d: restored %s' % (rank, found['id']) in run.errors for rank in range(2)))
+            'rank %d: restored %s' % (rank, found['id']) in run.errors for rank in range(2)), run)
         backend.signal(signal.SIGCONT)
         self.assert_right(self.finish(run), reference)
         self.assertIn('restoring ' + found['id'], run.errors)
