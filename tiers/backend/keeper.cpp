@@ -115,14 +115,20 @@ void Keeper::committed(const std::string& job, const CheckpointText& text) {
   for (const uint32_t each : kept_.stored(job, text.rank, text.epoch)) end(each, {});
 }
 
-// The stream first: a backend that follows finds slots that belong to nobody.
+// A client is told by its stream; for one that has gone, the log is told.
 void Keeper::end(uint32_t stream, const Status& outcome) {
+  const bool is_orphan = parts_.at(stream).is_sealed && server_.is_orphan(stream);
+  if (!outcome.ok() && is_orphan) actions_.warn(outcome);
+  drop(stream, outcome);
+}
+
+// The stream first: a backend that follows finds slots that belong to nobody.
+void Keeper::drop(uint32_t stream, const Status& outcome) {
   const auto found = parts_.find(stream);
   const Part part = std::move(found->second);
   parts_.erase(found);
   kept_.remove(stream);
   part.gave_up->store(true);
-  if (!outcome.ok() && part.is_sealed && server_.is_orphan(stream)) actions_.warn(outcome);
   server_.end(stream, outcome);
   for (const auto& [sequence, slot] : part.slots) server_.release(slot);
 }
@@ -162,7 +168,7 @@ void Keeper::checked(uint32_t stream, uint32_t life, const Status& status) {
   if (part == nullptr || part->gave_up->load()) return;
   if (!status.ok()) {
     actions_.warn(status);
-    return end(stream, status);
+    return drop(stream, status);
   }
   Leaving leaving{stream, part->text, {}};
   for (const auto& [sequence, slot] : part->slots) {

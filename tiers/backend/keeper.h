@@ -107,6 +107,7 @@ class Keeper {
   using Then = void (Keeper::*)(uint32_t stream, uint32_t life, const Status& status);
   Status work_on(uint32_t stream, std::function<Status(const Part& part)> work, Then then);
   void end(uint32_t stream, const Status& outcome);
+  void drop(uint32_t stream, const Status& outcome);
 
   StagingServer& server_;
   StagingMemory& memory_;
