@@ -80,6 +80,12 @@ cudaError_t line_of(const Driver& driver, const ArrayPlace& place, size_t count,
   return count > rows * line->row_bytes - line->at ? cudaErrorInvalidValue : cudaSuccess;
 }
 
+// Null stays null: an array's side has no address.
+template <class Byte>
+Byte* at_byte(Byte* begin, size_t offset) {
+  return begin == nullptr ? nullptr : begin + offset;
+}
+
 // Copies `count` bytes by as few rectangles as there can be: the rest of a row, whole rows, the
 // beginning of one. If two arrays have rows of different sizes, each row ends a rectangle.
 template <class Call>
@@ -107,8 +113,8 @@ cudaError_t copy_line(const Driver& driver, const ArrayPlace& to, void* dst, con
     const auto [from_x, from_y] = place(source);
     if (whole) rows = (count - done) / width;
     status = copy_array_rows(
-        {to.array, static_cast<char*>(dst) + done, width, to_x, to_y, from.array,
-         static_cast<const char*>(src) + done, width, from_x, from_y, width, rows, kind},
+        {to.array, at_byte(static_cast<char*>(dst), done), width, to_x, to_y, from.array,
+         at_byte(static_cast<const char*>(src), done), width, from_x, from_y, width, rows, kind},
         call);
     done += width * rows;
   }
