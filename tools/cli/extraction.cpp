@@ -56,15 +56,15 @@ PlacedExtent clip(const PlacedExtent& piece, uint64_t begin, uint64_t end) {
 }  // namespace
 
 Extraction::Extraction(Store& store, const CheckpointInfo& checkpoint, FileSystem& files,
-                       OutputTarget& target, std::vector<ArrayFile>& outputs,
-                       const Progress& progress, const std::function<bool()>& goes_on)
+                       OutputTarget& target, std::vector<ArrayFile>& outputs, Progress progress,
+                       std::function<bool()> goes_on)
     : store_(store),
       checkpoint_(checkpoint),
       files_(files),
       target_(target),
       outputs_(outputs),
-      progress_(progress),
-      goes_on_(goes_on),
+      progress_(std::move(progress)),
+      goes_on_(std::move(goes_on)),
       buffers_(PartReaderOptions().reads) {}
 
 Status Extraction::output(Status status) {

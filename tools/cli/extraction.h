@@ -21,10 +21,10 @@ namespace gpusnap {
 
 class Extraction {
  public:
-  // All of it outlives this. `goes_on`: asked now and then.
+  // What is referred to outlives this. `goes_on`: asked now and then.
   Extraction(Store& store, const CheckpointInfo& checkpoint, FileSystem& files,
-             OutputTarget& target, std::vector<ArrayFile>& outputs, const Progress& progress,
-             const std::function<bool()>& goes_on);
+             OutputTarget& target, std::vector<ArrayFile>& outputs, Progress progress,
+             std::function<bool()> goes_on);
 
   // The first failure.
   Status run();
@@ -57,8 +57,8 @@ class Extraction {
   FileSystem& files_;
   OutputTarget& target_;
   std::vector<ArrayFile>& outputs_;
-  const Progress& progress_;
-  const std::function<bool()>& goes_on_;
+  const Progress progress_;
+  const std::function<bool()> goes_on_;
   PlainReadBuffers buffers_;
   std::map<size_t, Open> open_;           // by file
   std::vector<std::optional<Place>> of_;  // by number of the range, of the rank that is being read
