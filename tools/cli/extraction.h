@@ -21,7 +21,7 @@ namespace gpusnap {
 
 class Extraction {
  public:
-  // What is referred to outlives this. `goes_on`: asked now and then.
+  // All objects that it refers to outlive it. `goes_on`: asked now and then.
   Extraction(Store& store, const CheckpointInfo& checkpoint, FileSystem& files,
              OutputTarget& target, std::vector<ArrayFile>& outputs, Progress progress,
              std::function<bool()> goes_on);
