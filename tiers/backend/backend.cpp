@@ -396,31 +396,31 @@ class Server final : public Backend {
     const Result<CheckpointText> parsed = parse_checkpoint(text);
     if (!parsed.ok()) return parsed.status();
     const uint32_t life = server_.life(index);
-    const bool leaves = server_.keeping(index, life) == Keeping::kLeaves;
+    const Keeping keeping = server_.keeping(index, life);
     keeper_.begins(job_folder(parsed.value()), parsed.value());
-    if (parsed->in_memory && !leaves) {
+    if (parsed->in_memory && (keeping == Keeping::kNo || keeping == Keeping::kStays)) {
       keeper_.open(index, job_folder(parsed.value()), parsed.value());
       return {};
     }
     return take_new_part(index, parsed.value(), before_.empty() || before_[index].first != life,
-                         leaves);
+                         keeping == Keeping::kLeaves);
   }
 
-  Status take_new_part(uint32_t index, const CheckpointText& text, bool is_new, bool was_kept) {
+  Status take_new_part(uint32_t index, const CheckpointText& text, bool is_new, bool was_whole) {
     CheckpointReceiver::Setting setting = setting_for(text);
     setting.chunk_folders = tiers_->folders_for(text);
     setting.is_new = is_new;
-    setting.has_durable_journal = was_kept;
+    setting.has_durable_journal = was_whole;
     return take_part(index, server_.life(index), std::move(setting));
   }
 
-  // By the keeper.
   Status send_kept(const Keeper::Leaving& part) {
-    Status taken = take_new_part(part.stream, part.text, true, true);
+    Status taken = take_new_part(part.stream, part.text, true, part.is_whole);
     if (!taken.ok()) return taken;
     Stream& stream = streams_.at(part.stream);
     stream.waiting = part.slots;
-    stream.sealed = stream.was_kept = true;
+    stream.sealed = part.is_whole;
+    stream.was_kept = true;
     ++sending_;
     return taken;
   }

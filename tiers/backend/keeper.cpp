@@ -135,6 +135,8 @@ void Keeper::drop(uint32_t stream, const Status& outcome) {
 
 void Keeper::tend(KeptParts::Time now, bool is_full, bool is_sent, bool ends) {
   constexpr auto kFullFor = std::chrono::milliseconds(100);
+  // Other parts may be on their way, and make room.
+  constexpr auto kFullForLong = std::chrono::seconds(1);
   if (!is_full) full_since_.reset();
   if (is_full && !full_since_) full_since_ = now;
   const bool is_short = full_since_ && now - *full_since_ >= kFullFor && !is_sent;
@@ -143,7 +145,20 @@ void Keeper::tend(KeptParts::Time now, bool is_full, bool is_sent, bool ends) {
   if (leaving_) return;
   if (!abandoned.empty()) return send(abandoned.front());
   if (!is_short && !ends) return;
-  if (const auto chosen = kept_.least_needed(has_client)) send(*chosen);
+  if (const auto chosen = kept_.least_needed(has_client)) return send(*chosen);
+  if (is_short && now - *full_since_ >= kFullForLong) send_filling();
+}
+
+// Its program waits for a slot, and all are its own: it would never be whole. The oldest goes.
+void Keeper::send_filling() {
+  std::optional<uint32_t> oldest;
+  for (const auto& [stream, part] : parts_) {
+    if (part.is_sealed) continue;
+    if (!oldest || part.text.epoch < parts_.at(*oldest).text.epoch) oldest = stream;
+  }
+  if (!oldest) return;
+  server_.keep(*oldest, parts_.at(*oldest).life, Keeping::kFlows);
+  if (Status sent = hand_out(*oldest, false); !sent.ok()) end(*oldest, sent);
 }
 
 // Checksums of what goes to the store are made of what is in memory then.
@@ -170,17 +185,23 @@ void Keeper::checked(uint32_t stream, uint32_t life, const Status& status) {
     actions_.warn(status);
     return drop(stream, status);
   }
-  Leaving leaving{stream, part->text, {}};
-  for (const auto& [sequence, slot] : part->slots) {
-    leaving.slots.push_back({slot, stream, sequence});
-  }
   server_.keep(stream, life, Keeping::kLeaves);
-  if (Status sent = actions_.send(leaving); !sent.ok()) {
+  if (Status sent = hand_out(stream, true); !sent.ok()) {
     server_.keep(stream, life, Keeping::kStays);
     return actions_.warn(sent);
   }
+}
+
+Status Keeper::hand_out(uint32_t stream, bool is_whole) {
+  const Part& part = parts_.at(stream);
+  Leaving leaving{stream, part.text, {}, is_whole};
+  for (const auto& [sequence, slot] : part.slots) {
+    leaving.slots.push_back({slot, stream, sequence});
+  }
+  if (Status sent = actions_.send(leaving); !sent.ok()) return sent;
   parts_.erase(stream);
   kept_.remove(stream);
+  return {};
 }
 
 bool Keeper::needs(const ManifestText::Journal& journal) const {

@@ -3,7 +3,8 @@
 // Parts of checkpoints that stay in the staging area. Such a part is whole when all of its slots
 // are there and its journal is durable; it is dropped when a later checkpoint is complete
 // (kept_parts.h), and handed out to go to the store when its program has gone, when memory is
-// short, or when the backend ends.
+// short, or when the backend ends. Where memory is short and no part is whole, one that is being
+// filled goes.
 //
 // Used by one thread. All that it knows is in the area, so another backend can go on from there.
 #pragma once
@@ -35,7 +36,8 @@ class Keeper {
   struct Leaving {
     uint32_t stream = 0;
     CheckpointText text;
-    std::vector<StagingServer::Arrival> slots;  // all of it
+    std::vector<StagingServer::Arrival> slots;  // all of it that is there
+    bool is_whole = false;                      // or else the rest of it arrives at its user
   };
   struct Actions {
     // Waits until the leading slots of the journal are durable. By a thread of the keeper's.
@@ -102,6 +104,8 @@ class Keeper {
   Status look_at(uint32_t stream, Part& part) const;
   void settled(uint32_t stream, uint32_t life, const Status& status);
   void send(uint32_t stream);
+  void send_filling();
+  Status hand_out(uint32_t stream, bool is_whole);
   void checked(uint32_t stream, uint32_t life, const Status& status);
   // `work` is done by a thread of the keeper's; then `then` is called by its user.
   using Then = void (Keeper::*)(uint32_t stream, uint32_t life, const Status& status);

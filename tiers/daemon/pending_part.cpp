@@ -97,7 +97,7 @@ class Slots {
   // right matters where they are needed.
   bool is_as_kept(const SeenSlot& slot) const {
     const StreamEntry& stream = memory_.streams()[part_.stream.stream];
-    if (keeping_of(stream, part_.stream.life) == Keeping::kNo) return true;
+    if (!was_whole(keeping_of(stream, part_.stream.life))) return true;
     const bool is_summed = slot.extents.empty() || slot.is_needed;
     return !is_summed || memory_.slots()[slot.index].checksum == slot_checksum(memory_, slot.index);
   }
@@ -289,7 +289,7 @@ class Look {
   Status check_journal() const {
     const auto& sealed = logs_.log().sealed;
     const StreamEntry& entry = places_.memory->streams()[part_.stream.stream];
-    const bool kept = keeping_of(entry, part_.stream.life) != Keeping::kNo;
+    const bool kept = was_whole(keeping_of(entry, part_.stream.life));
     if (journal_ && !sealed && !kept && !is_durable(*journal_)) {
       return not_yet(part_.text, "its journal is not durable yet");
     }

@@ -198,7 +198,7 @@ std::optional<Status> StagingClient::outcome(uint32_t stream) const {
 
 bool StagingClient::is_kept(uint32_t stream) const {
   const StreamEntry& entry = memory_.streams()[stream];
-  return keeping_of(entry, entry.word.load().life) != Keeping::kNo;
+  return was_whole(keeping_of(entry, entry.word.load().life));
 }
 
 // The server may end it at the same moment.

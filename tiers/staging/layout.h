@@ -126,7 +126,12 @@ enum class Keeping : uint8_t {
   kNo,
   kStays,   // it is, and its journal is durable
   kLeaves,  // likewise, and it goes to the store since then
+  kFlows,   // it is not: it had no room, and goes to the store as it is filled
 };
+
+constexpr bool was_whole(Keeping keeping) {
+  return keeping == Keeping::kStays || keeping == Keeping::kLeaves;
+}
 
 struct alignas(64) StreamEntry {
   OwnedWord<StreamState> word;

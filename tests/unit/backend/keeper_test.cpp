@@ -214,6 +214,26 @@ TEST_F(KeeperTest, BytesThatChangedInMemoryAreNotGivenOut) {
   EXPECT_EQ(warnings_with("was changed in memory"), 1U);
 }
 
+// An area that does not hold an image, nor what it needs of a journal.
+class NarrowKeeperTest : public BackendTest {
+ protected:
+  NarrowKeeperTest() : BackendTest(8) {}
+};
+
+TEST_F(NarrowKeeperTest, GoesToTheStoreWhereItHasNoRoom) {
+  start();
+  Saver saver(*memory_, "/store", job_);
+  saver.in_memory = true;
+  for (uint64_t epoch = 1; epoch <= 2; ++epoch) {
+    const Status saved = saver.wait(saver.save(epoch));
+    EXPECT_TRUE(saved.ok()) << saved.message();
+  }
+  saver.go();
+  drain();
+  expect_back(1);
+  expect_back(2);
+}
+
 TEST_F(KeeperTest, WhatBuildsOnAnotherOneIsRefused) {
   start();
   const auto saver = this->saver();
