@@ -25,48 +25,56 @@ namespace gpusnap {
 
 namespace {
 
-// A scheduler that ends a job sends SIGTERM to every process of it; what is left to do is done
-// first. Takes signals on a thread of its own, made before all others, which therefore have them
-// blocked.
-class EndWhenAsked {
+// Signals that ask for the end. Made before all threads, which therefore have them blocked.
+class EndSignals {
  public:
-  EndWhenAsked() {
+  EndSignals() {
     sigset_t signals;
     ::sigemptyset(&signals);
     ::sigaddset(&signals, SIGTERM);
     ::sigaddset(&signals, SIGINT);
     ::sigaddset(&signals, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC);
-    over_ = ::eventfd(0, EFD_CLOEXEC);
+    descriptor_ = ::signalfd(-1, &signals, SFD_CLOEXEC);
   }
+  ~EndSignals() { ::close(descriptor_); }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+// A scheduler that ends a job sends SIGTERM to every process of it; what is left to do is done
+// first. Takes the signals on a thread of its own, which ends before the backend does.
+class EndWhenAsked {
+ public:
+  EndWhenAsked(const EndSignals& signals, Backend& backend)
+      : over_(::eventfd(0, EFD_CLOEXEC)),
+        thread_([this, &signals, &backend] { watch(signals.descriptor(), backend); }) {}
   ~EndWhenAsked() {
-    if (thread_.joinable()) {
-      (void)::eventfd_write(over_, 1);
-      thread_.join();
-    }
-    ::close(signals_);
+    (void)::eventfd_write(over_, 1);
+    thread_.join();
     ::close(over_);
   }
   EndWhenAsked(const EndWhenAsked&) = delete;
   EndWhenAsked& operator=(const EndWhenAsked&) = delete;
 
-  void watch(Backend& backend) {
-    thread_ = std::thread([this, &backend] {
-      for (;;) {
-        pollfd ready[2] = {{signals_, POLLIN, 0}, {over_, POLLIN, 0}};
-        if (::poll(ready, 2, -1) < 0 && errno != EINTR) return;
-        if (ready[1].revents != 0) return;
-        signalfd_siginfo taken{};
-        if (ready[0].revents == 0 || ::read(signals_, &taken, sizeof taken) < 0) continue;
-        if (taken.ssi_signo == SIGTERM) backend.drain();
-      }
-    });
+ private:
+  void watch(int signals, Backend& backend) const {
+    for (;;) {
+      pollfd ready[2] = {{signals, POLLIN, 0}, {over_, POLLIN, 0}};
+      if (::poll(ready, 2, -1) < 0 && errno != EINTR) return;
+      if (ready[1].revents != 0) return;
+      signalfd_siginfo taken{};
+      if (ready[0].revents == 0 || ::read(signals, &taken, sizeof taken) < 0) continue;
+      if (taken.ssi_signo == SIGTERM) backend.drain();
+    }
   }
 
- private:
-  int signals_ = -1;
-  int over_ = -1;
+  const int over_;
   std::thread thread_;
 };
 
@@ -96,7 +104,7 @@ uint32_t forerunners() {
 
 Status serve_node(const Settings& settings) {
   (void)::signal(SIGPIPE, SIG_IGN);
-  EndWhenAsked end_when_asked;
+  const EndSignals signals;
   const std::string area = StagingMemory::name_for(node_name(settings.node));
   auto memory = StagingMemory::serve(area, {settings.slot, settings.host_cache});
   if (!memory.ok()) return memory.status();
@@ -110,8 +118,10 @@ Status serve_node(const Settings& settings) {
   options.forerunners = forerunners();
   auto backend = Backend::make(posix_file_system(), *memory.value(), std::move(options));
   if (!backend.ok()) return backend.status();
-  end_when_asked.watch(*backend.value());
-  backend.value()->run();
+  {
+    const EndWhenAsked end_when_asked(signals, *backend.value());
+    backend.value()->run();
+  }
   // A backend that was asked to end leaves the area as it is. A client that has come meanwhile
   // finds that nobody serves the area, and starts another backend.
   if (memory.value()->header().closed.load() == 0) (void)StagingServer(*memory.value()).close();

@@ -167,8 +167,15 @@ class Gpusnapd : public testing::Test {
     while (StagingMemory::attach(area_).status().code() != Code::kNotFound) {
       std::this_thread::sleep_for(1ms);
     }
-    // The area goes first, the process and its empty log a moment later.
-    while (std::filesystem::exists(folder_ / "gpusnap")) std::this_thread::sleep_for(1ms);
+    // The area goes first, the process and its log a moment later, but for a log that says
+    // something.
+    const std::string log = folder_ / "gpusnap/gpusnapd.log";
+    while (std::filesystem::exists(folder_ / "gpusnap")) {
+      std::error_code gone;
+      const auto bytes = std::filesystem::file_size(log, gone);
+      ASSERT_FALSE(!gone && bytes > 0) << std::ifstream(log).rdbuf();
+      std::this_thread::sleep_for(1ms);
+    }
   }
 
   const Folder folder_;
