@@ -273,6 +273,8 @@ TEST_F(SpillingJournal, AnotherBackendWaitsForALocalTierThatCannotBeRead) {
   for (int i = 0; i < 4; ++i) add();
   ASSERT_TRUE(comes_true([this] { return spill(); }));
   ASSERT_TRUE(comes_true([this] { return released() >= 3; }));
+  // Before the store returns: then its thread begins nothing more, and the spill is there.
+  journal_->leave();
   std::thread returns([this] { standing_.stand(false); });
   unreadable_ = 20;
   take_over();
