@@ -100,7 +100,20 @@ void Keeper::settled(uint32_t stream, uint32_t life, const Status& status) {
   if (!status.ok()) return end(stream, status);
   part->is_whole = true;
   server_.keep(stream, life, Keeping::kStays);
-  for (const uint32_t each : kept_.whole(stream, part->is_alone)) end(each, {});
+  end_superseded();
+}
+
+// A client may still give up a part that is whole. Until it has left it, earlier ones stay.
+void Keeper::end_superseded() {
+  KeptParts::Streams found;
+  for (auto& [stream, part] : parts_) {
+    if (!part.is_whole || part.is_left || !server_.is_left(stream)) continue;
+    part.is_left = true;
+    for (const uint32_t each : kept_.whole(stream, part.is_alone)) found.push_back(each);
+  }
+  for (const uint32_t each : found) {
+    if (parts_.contains(each)) end(each, {});
+  }
 }
 
 void Keeper::give_up(uint32_t stream, const Status& why) {
@@ -140,6 +153,7 @@ void Keeper::tend(KeptParts::Time now, bool is_full, bool is_sent, bool ends) {
   if (!is_full) full_since_.reset();
   if (is_full && !full_since_) full_since_ = now;
   const bool is_short = full_since_ && now - *full_since_ >= kFullFor && !is_sent;
+  end_superseded();
   const auto has_client = [this](uint32_t stream) { return !server_.is_orphan(stream); };
   const KeptParts::Streams abandoned = kept_.abandoned(has_client, now, keeps_);
   if (leaving_) return;

@@ -93,6 +93,7 @@ class Keeper {
     std::map<uint64_t, uint32_t> slots;  // by sequence
     bool is_sealed = false;
     bool is_whole = false;
+    bool is_left = false;   // whole, and its client does not give it up any more
     bool is_alone = false;  // its job has one rank
     std::optional<ManifestText::Journal> journal;
     std::shared_ptr<std::atomic<bool>> gave_up = std::make_shared<std::atomic<bool>>(false);
@@ -102,6 +103,7 @@ class Keeper {
 
   Part* find(uint32_t stream, uint32_t life);
   Status look_at(uint32_t stream, Part& part) const;
+  void end_superseded();
   void settled(uint32_t stream, uint32_t life, const Status& status);
   void send(uint32_t stream);
   void send_filling();

@@ -23,8 +23,8 @@ class KeptParts {
 
   // A part begins. `job`: its folder in the store.
   void add(uint32_t stream, const std::string& job, uint32_t rank, uint64_t epoch);
-  // All of it is there. `alone`: its job has one rank. Returns the parts that are not needed any
-  // more.
+  // All of it is there, and stays. `alone`: its job has one rank. Returns the parts that are not
+  // needed any more.
   Streams whole(uint32_t stream, bool alone);
   // As that rank's process says, that epoch of the job is complete on all ranks. Likewise.
   Streams superseded(const std::string& job, uint32_t rank, uint64_t complete) const;

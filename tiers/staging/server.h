@@ -58,6 +58,11 @@ class StagingServer {
   bool is_orphan(uint32_t stream) const {
     return memory_.streams()[stream].word.load().owner == kNoClient;
   }
+  // Whether its client has left it to the server, or has gone.
+  bool is_left(uint32_t stream) const {
+    const Owned<StreamState> word = memory_.streams()[stream].word.load();
+    return word.state == StreamState::kKept || word.owner == kNoClient;
+  }
   // Whether its client runs now, which is_orphan() tells only once reap() has looked: another run
   // may have the job as soon as it does not. Asks the system. Any thread.
   bool has_running_client(uint32_t stream) const;

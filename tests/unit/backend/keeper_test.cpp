@@ -111,6 +111,22 @@ TEST_F(KeeperTest, IsNotReplacedByOneThatIsGivenUp) {
   expect_back(1);
 }
 
+TEST_F(KeeperTest, IsNotReplacedBeforeTheClientHasLeftTheLaterOne) {
+  start();
+  const auto saver = this->saver();
+  keep(*saver, 1);
+  const uint32_t later = saver->save(2);
+  ASSERT_TRUE(comes_true([&] { return saver->client().is_kept(later); }));
+  EXPECT_EQ(restorable(), (std::vector<uint64_t>{1, 2}));
+  saver->client().abandon(later);
+  EXPECT_TRUE(becomes_restorable({1}));
+  keep(*saver, 3);
+  EXPECT_TRUE(becomes_restorable({3}));
+  saver->go();
+  drain();
+  expect_back(3);
+}
+
 TEST_F(KeeperTest, OutlivesItsProgramAndItsBackend) {
   start();
   auto saver = this->saver();
