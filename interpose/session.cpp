@@ -194,9 +194,7 @@ Status Session::open_store() {
   const auto free = free_epoch(run_.backend->memory(), *run_.store, run_.job);
   if (!free.ok()) return free.status();
   checkpointer_->skip_to(free.value() - 1);
-  triggers_ = std::make_unique<Triggers>(run_.settings.every, spawn_thread);
-  triggers_->set_status_source([this] { return status(); });
-  if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
+  begin_triggers();
   if (coordinated_) begin_sharing();
   if (run_.settings.balance == Balance::kNode) {
     triggers_->set_loan_source(

@@ -307,7 +307,13 @@ class Session {
   void open_admission();
   bool can_take_checkpoint() const;
   void checkpoint_if_wanted();
+  // ---- cuts that may end the program (session_stop.cpp)
+  void begin_triggers();
   bool take_checkpoint(const CutPlace& place);
+  void stop_if_saved(const CutPlace& place, CutReason reason);
+  void give_up_cut(const std::string& why);
+  std::string checkpoint_of_replay() const;
+  [[noreturn]] void end_stopped(const std::string& id) const;
   void read_next();
   void pass_callbacks(std::string_view in_call);
   void callback_ended();

@@ -108,7 +108,9 @@ mpi::Ballot Session::MpiControl::cast_ballot() {
   if (s->replaying() || s->reload_pending()) unready = Unready::kReplaying;
   const bool off = s->mode_.load(std::memory_order_relaxed) == Mode::kOff;
   ballot.unready = static_cast<int>(unready);
-  ballot.wanted = s->triggers_->wanted() ? 1 : 0;
+  ballot.wanted = s->triggers_->stop_wanted() ? mpi::kStop
+                  : s->triggers_->wanted()    ? mpi::kCheckpoint
+                                              : 0;
   ballot.ended = off || s->foreign_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
   ballot.failed = small(s->checkpointer_->failed_epoch());
   ballot.epoch = small(s->checkpointer_->next_epoch());

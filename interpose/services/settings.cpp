@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <limits>
 #include <optional>
 
 #include "interpose/services/program_mark.h"
 #include "interpose/services/ranks.h"
+#include "interpose/services/value_text.h"
 
 namespace gpusnap {
 namespace {
@@ -20,101 +20,6 @@ constexpr std::string_view kPrefix = "GPUSNAP_";
 constexpr std::string_view kDurationForm =
     "a number and us, ms, s, m or h, such as 500ms, 10s or 10m";
 constexpr std::string_view kSizeForm = "a number and K, M, G or T, such as 64K or 4G";
-
-// A value that a user typed, fit for one line.
-std::string shown(std::string_view value) {
-  constexpr size_t kMost = 80;
-  std::string text(value.substr(0, kMost));
-  for (char& character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte < 0x20 || byte == 0x7f) character = '?';
-  }
-  return value.size() > kMost ? text + "..." : text;
-}
-
-// Digits at the front of `text`, which loses them.
-std::optional<uint64_t> take_number(std::string_view& text) {
-  uint64_t number = 0;
-  size_t digits = 0;
-  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
-    const auto digit = static_cast<uint64_t>(text[digits] - '0');
-    if (number > (std::numeric_limits<uint64_t>::max() - digit) / 10) return std::nullopt;
-    number = number * 10 + digit;
-    ++digits;
-  }
-  if (digits == 0) return std::nullopt;
-  text.remove_prefix(digits);
-  return number;
-}
-
-bool parse_count(std::string_view text, uint64_t& count) {
-  const auto number = take_number(text);
-  if (!number || !text.empty()) return false;
-  count = *number;
-  return true;
-}
-
-// Only signals whose default does no harm when it comes before our handler is there, and which
-// nothing in the system sends by itself for other ends.
-int signal_number(std::string_view name) {
-  if (name.starts_with("SIG")) name.remove_prefix(3);
-  if (name == "USR1") return SIGUSR1;
-  if (name == "USR2") return SIGUSR2;
-  if (name == "HUP") return SIGHUP;
-  if (name == "URG") return SIGURG;
-  if (name == "WINCH") return SIGWINCH;
-  if (name.starts_with("RTMIN")) {
-    name.remove_prefix(5);
-    if (name.empty()) return SIGRTMIN;
-    uint64_t offset = 0;
-    if (name[0] == '+' && parse_count(name.substr(1), offset) && offset <= 15) {
-      return SIGRTMIN + static_cast<int>(offset);
-    }
-  }
-  return 0;
-}
-
-std::string parse_every_item(std::string_view item, Schedule& every) {
-  const size_t colon = item.find(':');
-  if (item == "off") return "off stands alone";
-  if (item == "auto") {
-    every.automatic = true;
-    return {};
-  }
-  if (colon == std::string_view::npos) {
-    nanoseconds interval{0};
-    if (!parse_duration(item, interval) || interval.count() <= 0) {
-      return "'" + shown(item) +
-             "' is none of 10m, 30s, 500ms, auto, syncs:50, barriers:100, "
-             "signal:USR1, off";
-    }
-    every.interval = interval;
-    return {};
-  }
-  const std::string_view kind = item.substr(0, colon);
-  const std::string_view value = item.substr(colon + 1);
-  if (kind == "signal") {
-    every.signal = signal_number(value);
-    return every.signal != 0
-               ? std::string()
-               : "'" + shown(item) +
-                     "' names no signal that can be used; right "
-                     "would be signal:USR1, USR2, HUP, URG, WINCH or RTMIN to RTMIN+15";
-  }
-  if (kind != "syncs" && kind != "barriers") {
-    return "'" + shown(item) + "' starts with neither syncs:, barriers: nor signal:";
-  }
-  uint64_t count = 0;
-  if (!parse_count(value, count) || count == 0) {
-    return "'" + shown(item) + "' needs a number from 1, such as " + std::string(kind) + ":50";
-  }
-  if (kind == "syncs") {
-    every.synchronisations = count;
-  } else {
-    every.barriers = count;
-  }
-  return {};
-}
 
 // The program needs its processors itself.
 uint32_t default_compress_workers() {
@@ -162,9 +67,14 @@ std::string read_pfs(std::string_view value, ParsedSettings& into) {
 std::string read_every(std::string_view value, ParsedSettings& into) {
   Schedule every;
   every.between_failures = into.settings.every.between_failures;
+  every.stop_signals = into.settings.every.stop_signals;
   std::string wrong = parse_every(value, every);
   if (wrong.empty()) into.settings.every = every;
   return wrong;
+}
+
+std::string read_stop_signal(std::string_view value, ParsedSettings& into) {
+  return parse_stop_signals(value, into.settings.every.stop_signals);
 }
 
 std::string read_mtbf(std::string_view value, ParsedSettings& into) {
@@ -566,9 +476,10 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 49> kVariables = {
+constexpr std::array<Variable, 50> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
+     {"GPUSNAP_STOP_SIGNAL", read_stop_signal},
      {"GPUSNAP_MTBF", read_mtbf},
      {"GPUSNAP_ZONE", read_zone},
      {"GPUSNAP_HOST_CACHE", read_host_cache},
@@ -699,19 +610,6 @@ bool parse_duration(std::string_view text, std::chrono::nanoseconds& time) {
   if (!number || unit == 0 || *number > kMost / unit) return false;
   time = nanoseconds(static_cast<int64_t>(*number * unit));
   return true;
-}
-
-std::string parse_every(std::string_view text, Schedule& every) {
-  if (text == "off") return {};
-  while (true) {
-    const size_t comma = std::min(text.find(','), text.size());
-    std::string wrong = parse_every_item(text.substr(0, comma), every);
-    if (wrong.empty() && every.automatic && every.interval.count() != 0) {
-      wrong = "auto chooses the time itself: leave one of auto and the time out";
-    }
-    if (!wrong.empty() || comma == text.size()) return wrong;
-    text.remove_prefix(comma + 1);
-  }
 }
 
 ParsedSettings parse_settings(const char* const* environment) {

@@ -24,7 +24,14 @@ struct Schedule {
   // By time, but how often follows from what checkpoints cost and how often the job fails.
   bool automatic = false;
   std::chrono::nanoseconds between_failures = std::chrono::hours(24);  // GPUSNAP_MTBF
+  // GPUSNAP_STOP_SIGNAL: signals that make a checkpoint due after which the job ends. signal_bit()
+  // of each; 0: none.
+  uint64_t stop_signals = 0;
 };
+// `number`: from 1 to 64.
+constexpr uint64_t signal_bit(int number) {
+  return uint64_t{1} << (number - 1);
+}
 
 // GPUSNAP_ORG: how snapshots are organised, in the terms of GPU Snapshot, section 5.1.
 struct SnapshotMode {
@@ -140,5 +147,7 @@ bool parse_duration(std::string_view text,
                     std::chrono::nanoseconds& time);  // 200us, 500ms, 10s, 10m, 2h
 // A list such as "10m,syncs:50". Empty when ok, else what is wrong with it.
 std::string parse_every(std::string_view text, Schedule& every);
+// Names of signals such as "USR1,TERM". Empty when ok, else what is wrong with it.
+std::string parse_stop_signals(std::string_view text, uint64_t& signals);
 
 }  // namespace gpusnap

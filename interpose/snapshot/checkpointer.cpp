@@ -102,6 +102,7 @@ bool Checkpointer::take(const CutPlace& place) {
   } catch (const std::bad_alloc&) {
     status = {Code::kNoSpace, "no host memory is left"};
   }
+  attempted_ = status;
   if (status.ok()) return cut;
   if (writer_ != nullptr) {
     writer_->abandon();
@@ -300,11 +301,22 @@ Status Checkpointer::start_snapshot(const std::string& id, uint64_t epoch, int64
   return {};
 }
 
-void Checkpointer::finish() {
+Status Checkpointer::wait_saved() {
   snapshots_.wait_end();
-  if (writer_ == nullptr) return;
-  const Status status = writer_->wait();
+  if (writer_ == nullptr) return {};
+  Status status = writer_->wait();
+  // It ends when those who wait for the checkpoint have been told.
   writer_.reset();
+  return status;
+}
+
+Status Checkpointer::outcome() {
+  Status saved = wait_saved();
+  return attempted_.ok() ? saved : attempted_;
+}
+
+void Checkpointer::finish() {
+  const Status status = wait_saved();
   if (!status.ok() && run_.settings.strict) {
     fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
   }

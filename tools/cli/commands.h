@@ -87,6 +87,13 @@ struct CheckpointOptions {
   std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
 };
 
+struct StopOptions {
+  std::string what;     // a process or a job
+  std::string store;    // folder; empty: any
+  bool anyway = false;  // kill it where no checkpoint can be made
+  std::chrono::nanoseconds timeout{std::chrono::minutes(5)};
+};
+
 struct StatusOptions {
   std::string job;    // empty: all
   std::string store;  // empty: all
@@ -147,6 +154,7 @@ int prune_command(const PruneOptions& options);
 int verify_command(const StoreOptions& options);
 int explain_command(const ExplainOptions& options);
 int checkpoint_command(const CheckpointOptions& options);
+int stop_command(const StopOptions& options);
 int status_command(const StatusOptions& options);
 int wait_command(const WaitOptions& options);
 int calibrate_command(CalibrateOptions options);

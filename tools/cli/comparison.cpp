@@ -17,7 +17,7 @@ namespace {
 using Identity = std::tuple<uint8_t, uint64_t, uint32_t, uint64_t, std::string, uint64_t>;
 
 Identity identity_of(const SavedRange& range, bool with_size) {
-  const bool has_site = range.kind == kAllocation;
+  const bool has_site = range.kind == kSavedAllocation;
   return {range.kind, has_site ? range.call_site : 0, range.ordinal, range.module,
           range.name, with_size ? range.size : 0};
 }

@@ -27,6 +27,9 @@ constexpr SettingHelp kSettings[] = {
     {"--every", "GPUSNAP_EVERY",
      "when to take one: 10m, auto (by cost and --mtbf), syncs:50, barriers:50 (MPI collectives of "
      "all ranks), signal:USR1, or off; a comma joins them (default 10m)"},
+    {"--stop-signal", "GPUSNAP_STOP_SIGNAL",
+     "signals after which a checkpoint is taken and the program ends with status 76: USR1, TERM; a "
+     "comma joins them (default none)"},
     {"--mtbf", "GPUSNAP_MTBF", "mean time between failures of the job, for auto (default 24h)"},
     {"--job", "GPUSNAP_JOB",
      "name that ties runs to checkpoints (default: the scheduler's job name, else the program's "
@@ -117,16 +120,6 @@ class HelpFormatter : public CLI::Formatter {
     return name.substr(0, name.find('{'));
   }
 };
-
-// `such_as`: an example of one.
-void add_time(CLI::App& command, const std::string& name, std::chrono::nanoseconds& time,
-              const std::string& such_as, const std::string& help) {
-  const auto take = [name, &time, such_as](const std::string& text) {
-    if (parse_duration(text, time)) return;
-    throw CLI::ValidationError(name, "'" + text + "' is not a time such as " + such_as);
-  };
-  command.add_option_function<std::string>(name, take, help)->type_name("TIME");
-}
 
 void add_launch_options(CLI::App& command, LaunchOptions& options) {
   for (const SettingHelp& setting : kSettings) {
@@ -300,65 +293,6 @@ CLI::App* add_explain(CLI::App& app, ExplainOptions& options) {
   return command;
 }
 
-CLI::App* add_checkpoint(CLI::App& app, CheckpointOptions& options) {
-  CLI::App* const command =
-      app.add_subcommand("checkpoint", "have a running program take a checkpoint now");
-  command->add_option("PID", options.pid, "process that runs under gpusnap")
-      ->required()
-      ->check([](const std::string& text) {
-        const bool number = !text.empty() && text.size() < 10 &&
-                            text.find_first_not_of("0123456789") == std::string::npos;
-        return number ? std::string() : "'" + text + "' is not a process id";
-      });
-  add_time(*command, "--timeout", options.timeout, "30s", "longest wait for it (default 5m)");
-  end_help(*command,
-           "Waits until the checkpoint is durable and prints its name, its size "
-           "and how long the program was held.\n\n"
-           "Example:\n  gpusnap checkpoint --timeout 30s 4711\n\n");
-  return command;
-}
-
-CLI::App* add_status(CLI::App& app, StatusOptions& options) {
-  CLI::App* const command =
-      app.add_subcommand("status", "show what runs on this node and how its checkpoints get on");
-  command->add_option("JOB", options.job, "only this job's");
-  command->add_flag(
-      "--json", options.json,
-      "an array of jobs: job, store, ranks, problem, complete_epoch, complete_time (ISO 8601), "
-      "behind (rank, epoch), processes and backends. Processes: rank, pid (0: none here), host, "
-      "state, reason, epoch, time, stall_ms, saving_epoch, saving_bytes, saved_bytes, "
-      "saving_level, due (not, time, call, ranks), due_in_s, auto (with GPUSNAP_EVERY=auto: "
-      "interval_s, stall_s, latency_s, mtbf_s, measurements; null). Backends: backend (process, "
-      "thread), "
-      "pid (0: does not run), staging_used, staging_bytes, chunk_bytes, checkpoints and journals "
-      "(on their way), unplaced (chunks), committed and failed (since it began), "
-      "flushes (chunks at the same time), flush_bytes_per_s, tiers (tier, folder; in chunks: "
-      "writers, waiting, flushing, capacity)");
-  const auto take = [&options](const std::string& text) {
-    const bool whole =
-        parse_duration(text, options.every) || parse_duration(text + "s", options.every);
-    const bool good = whole && options.every.count() > 0;
-    return good ? std::string() : "'" + text + "' is no number of seconds";
-  };
-  command->add_flag("--watch{2}", options.watch, "again every 2 s, or SECONDS, until interrupted")
-      ->check(take)
-      ->type_name("[=SECONDS]");
-  add_time(*command, "--timeout", options.timeout, "500ms",
-           "longest wait for processes and for the store (default 1s)");
-  command->add_option("--store", options.store, "only jobs that save in this folder");
-  end_help(*command,
-           "States: starting (no CUDA context yet), replaying, recording, off (no more "
-           "checkpoints, and\nwhy), ending (its last checkpoint is waited for), not started (no "
-           "session), does not\nanswer, not here (a rank of another node: what the store has of "
-           "it).\n"
-           "LAST is the last checkpoint that is complete as far as the rank goes. SAVING is on its "
-           "way:\nbytes that have left the device, then in memory, then on the node's ssd. "
-           "WAITING chunks have\nto be flushed, FLUSHING ones are; writers are at work there.\n"
-           "What is complete is told by names of files; 'gpusnap list' looks into them.\n\n"
-           "Examples:\n  gpusnap status\n  gpusnap status wave --watch\n\n");
-  return command;
-}
-
 CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options) {
   CLI::App* const command = app.add_subcommand(
       "calibrate", "measure how fast devices take writes, for the placement of chunks");
@@ -401,19 +335,6 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options) {
            "Examples:\n"
            "  gpusnap calibrate /local\n"
            "  GPUSNAP_SSD=/nvme0,/nvme1 gpusnap calibrate --check --svg curve.svg\n\n");
-  return command;
-}
-
-CLI::App* add_wait(CLI::App& app, WaitOptions& options) {
-  CLI::App* const command = app.add_subcommand(
-      "wait", "wait until what programs of this node have handed over is durable");
-  command->add_option("--job", options.job, "only this job's")->type_name("JOB");
-  add_time(*command, "--timeout", options.timeout, "30s",
-           "longest wait (default: as long as it takes)");
-  end_help(*command,
-           "For checkpoints on their way when it is called, whether their programs live or not.\n"
-           "Starts gpusnapd where none serves the node and something is left to do.\n\n"
-           "Examples:\n  gpusnap wait\n  gpusnap wait --job wave --timeout 10m\n\n");
   return command;
 }
 
@@ -482,7 +403,7 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
                                                                : extras.front() + " is no command";
     return usage_error(what +
                            "; commands are run, restore, list, show, extract, diff, prune, verify, "
-                           "explain, checkpoint, status, wait, calibrate and plan",
+                           "explain, checkpoint, stop, status, wait, calibrate and plan",
                        command);
   }
   if (command == "run" || command == "restore" || command == "rank") {
@@ -494,6 +415,24 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
   std::replace(line.begin(), line.end(), '\n', ' ');
   return usage_error(line, command);
 }
+
+// The options of all commands. The options of list, show and verify are the same.
+struct CommandOptions {
+  LaunchOptions run;
+  RestoreOptions restore;
+  RankOptions rank;
+  StoreOptions store;
+  CheckpointOptions checkpoint;
+  ExtractOptions extract;
+  DiffOptions diff;
+  PruneOptions prune;
+  ExplainOptions explain;
+  StopOptions stop;
+  StatusOptions status;
+  WaitOptions wait;
+  CalibrateOptions calibrate;
+  PlanOptions plan;
+};
 
 int run(int argc, char** argv) {
   // All arguments after the first "--" are the program's, whatever they look like.
@@ -508,34 +447,23 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "gpusnap " GPUSNAP_VERSION);
   app.require_subcommand(1);
   app.footer("'gpusnap COMMAND --help' says more.");
-  LaunchOptions run_options;
-  RestoreOptions restore_options;
-  RankOptions rank_options;
-  StoreOptions store_options;
-  CheckpointOptions checkpoint_options;
-  CLI::App* const run = add_run(app, run_options);
-  CLI::App* const restore = add_restore(app, restore_options);
-  CLI::App* const rank = add_rank(app, rank_options);
-  CLI::App* const list = add_list(app, store_options);
-  CLI::App* const show = add_show(app, store_options);
-  ExtractOptions extract_options;
-  CLI::App* const extract = add_extract(app, extract_options);
-  DiffOptions diff_options;
-  CLI::App* const diff = add_diff(app, diff_options);
-  PruneOptions prune_options;
-  CLI::App* const prune = add_prune(app, prune_options);
-  CLI::App* const verify = add_verify(app, store_options);
-  ExplainOptions explain_options;
-  CLI::App* const explained = add_explain(app, explain_options);
-  add_checkpoint(app, checkpoint_options);
-  StatusOptions status_options;
-  CLI::App* const status = add_status(app, status_options);
-  WaitOptions wait_options;
-  CLI::App* const waited = add_wait(app, wait_options);
-  CalibrateOptions calibrate_options;
-  CLI::App* const calibrated = add_calibrate(app, calibrate_options);
-  PlanOptions plan_options;
-  CLI::App* const planned = add_plan(app, plan_options);
+  CommandOptions options;
+  CLI::App* const run = add_run(app, options.run);
+  CLI::App* const restore = add_restore(app, options.restore);
+  CLI::App* const rank = add_rank(app, options.rank);
+  CLI::App* const list = add_list(app, options.store);
+  CLI::App* const show = add_show(app, options.store);
+  CLI::App* const extract = add_extract(app, options.extract);
+  CLI::App* const diff = add_diff(app, options.diff);
+  CLI::App* const prune = add_prune(app, options.prune);
+  CLI::App* const verify = add_verify(app, options.store);
+  CLI::App* const explained = add_explain(app, options.explain);
+  add_checkpoint(app, options.checkpoint);
+  CLI::App* const stop = add_stop(app, options.stop);
+  CLI::App* const status = add_status(app, options.status);
+  CLI::App* const waited = add_wait(app, options.wait);
+  CLI::App* const calibrated = add_calibrate(app, options.calibrate);
+  CLI::App* const planned = add_plan(app, options.plan);
 
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
@@ -552,28 +480,29 @@ int run(int argc, char** argv) {
                        command);
   }
   if (!starts && has_dashes) return usage_error("'--' has no meaning here", command);
-  run_options.command = restore_options.launch.command = command;
-  run_options.program = restore_options.launch.program = rank_options.program = program;
-  if (run->parsed()) return run_command(run_options);
-  if (restore->parsed()) return restore_command(restore_options);
-  if (rank->parsed()) return rank_command(rank_options);
-  if (list->parsed()) return list_command(store_options);
-  if (prune->parsed()) return prune_command(prune_options);
-  if (show->parsed()) return show_command(store_options);
-  if (extract->parsed()) return extract_command(extract_options);
-  if (diff->parsed()) return diff_command(diff_options);
+  options.run.command = options.restore.launch.command = command;
+  options.run.program = options.restore.launch.program = options.rank.program = program;
+  if (run->parsed()) return run_command(options.run);
+  if (restore->parsed()) return restore_command(options.restore);
+  if (rank->parsed()) return rank_command(options.rank);
+  if (list->parsed()) return list_command(options.store);
+  if (prune->parsed()) return prune_command(options.prune);
+  if (show->parsed()) return show_command(options.store);
+  if (extract->parsed()) return extract_command(options.extract);
+  if (diff->parsed()) return diff_command(options.diff);
   if (verify->parsed()) {
-    if (!store_options.all && store_options.what.empty()) {
+    if (!options.store.all && options.store.what.empty()) {
       return usage_error("which checkpoint? give its ID or --all", command);
     }
-    return verify_command(store_options);
+    return verify_command(options.store);
   }
-  if (explained->parsed()) return explain_command(explain_options);
-  if (status->parsed()) return status_command(status_options);
-  if (waited->parsed()) return wait_command(wait_options);
-  if (calibrated->parsed()) return calibrate_command(calibrate_options);
-  if (planned->parsed()) return plan_command(plan_options);
-  return checkpoint_command(checkpoint_options);
+  if (explained->parsed()) return explain_command(options.explain);
+  if (stop->parsed()) return stop_command(options.stop);
+  if (status->parsed()) return status_command(options.status);
+  if (waited->parsed()) return wait_command(options.wait);
+  if (calibrated->parsed()) return calibrate_command(options.calibrate);
+  if (planned->parsed()) return plan_command(options.plan);
+  return checkpoint_command(options.checkpoint);
 }
 
 }  // namespace

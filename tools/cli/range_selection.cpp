@@ -25,18 +25,18 @@ std::optional<uint64_t> parse_hex(std::string_view text) {
 }
 
 bool holds(const SavedRange& range, uint64_t address) {
-  const bool has_address = range.kind < kArray;
+  const bool has_address = range.kind < kSavedArray;
   return has_address && address >= range.address && address - range.address < range.size;
 }
 
 bool is_of(const SavedRange& range, const SiteSelector& site) {
-  return range.kind == kAllocation && range.call_site == site.call_site &&
+  return range.kind == kSavedAllocation && range.call_site == site.call_site &&
          (!site.ordinal || range.ordinal == *site.ordinal);
 }
 
 bool is_named(const SavedRange& range, const std::string& name) {
   const bool has_name =
-      range.kind != kAllocation && range.kind != kArray && range.kind != kPhysical;
+      range.kind != kSavedAllocation && range.kind != kSavedArray && range.kind != kSavedPhysical;
   return has_name && range.name == name;
 }
 

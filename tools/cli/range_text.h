@@ -9,7 +9,7 @@
 
 namespace gpusnap {
 
-inline constexpr uint8_t kAllocation = 0, kArray = 4, kPhysical = 5;
+inline constexpr uint8_t kSavedAllocation = 0, kSavedArray = 4, kSavedPhysical = 5;
 
 const char* name_of_kind(const SavedRange& range);  // "allocation", "global", ...
 std::string show_origin(const SavedRange& range);   // "00ab... #3", "name (module 1)", ...
