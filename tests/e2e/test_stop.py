@@ -59,7 +59,9 @@ class Asking:
         return done.stdout + done.stderr
 
 
-class Stopped(Asking, scripted.TestCase):
+class Begun(Asking, scripted.TestCase):
+    """A program that is between two of its CUDA calls, as long as the test wants."""
+
     def settings(self, **settings):
         """What is printed before a checkpoint is not printed by the run that goes on from there."""
         return super().settings(**{'GPUSNAP_REPLAY_OUTPUT': 'once', **settings})
@@ -74,6 +76,8 @@ class Stopped(Asking, scripted.TestCase):
         self.said = self.undisturbed(TEXT).output
         self.command = self.script(TEXT)
 
+
+class Stopped(Begun):
     def begun(self, **settings):
         run = self.start_saved(self.command, **settings)
         self.wait_for(run, 'before')
@@ -193,6 +197,58 @@ class Stopped(Asking, scripted.TestCase):
         self.finish(run, -signal.SIGKILL)
 
 
+class Resumed(Begun):
+    """`gpusnap run --resume`: the same command starts the job and goes on with it."""
+
+    def start_or_resume(self, *options, **settings):
+        return self.start([harness.GPUSNAP, 'run', '--sim', '--resume', *options, '--', *self.command],
+                          self.environment(**self.settings(GPUSNAP_STOP_SIGNAL='USR1', **settings)))
+
+    def stopped_once(self, **settings):
+        run = self.start_or_resume(**settings)
+        self.wait_for(run, 'before')
+        run.process.send_signal(signal.SIGUSR1)
+        self.wait_for_due(run)
+        self.make('go')
+        return self.finish(run, harness.STOPPED)
+
+    def test_starts_and_goes_on(self):
+        first = self.stopped_once()
+        second = self.start_or_resume()
+        self.wait_for(second, 'after')
+        second.process.send_signal(signal.SIGUSR1)
+        self.wait_for_due(second)
+        self.make('end')
+        self.finish(second, harness.STOPPED)
+        third = self.finish(self.start_or_resume())
+        self.assertEqual(first.output + second.output + third.output, self.said)
+        self.assertNotIn('starts afresh', first.errors, 'nothing is wrong with a first start')
+
+    def test_a_requeued_job_is_the_same_and_another_is_not(self):
+        job = {'GPUSNAP_JOB': None, 'SLURM_JOB_NAME': 'night', 'SLURM_JOB_ID': '7'}
+        first = self.stopped_once(**job)
+        self.assertEqual([each['job'] for each in self.complete()], ['night-7'])
+        self.make('end')
+        again = self.finish(self.start_or_resume(**job))
+        self.assertEqual(first.output + again.output, self.said)
+        other = self.finish(self.start_or_resume(**dict(job, SLURM_JOB_ID='8')))
+        self.assertEqual(other.output, self.said)
+
+    def test_does_not_start_afresh_what_it_cannot_go_on_with(self):
+        self.stopped_once()
+        self.make('end')
+        self.command = self.command + ['more']
+        run = self.finish(self.start_or_resume(), harness.OTHER_PROGRAM)
+        self.assertEqual(run.output, b'')
+        self.command.pop()
+        store = os.path.join(self.store, 'job')
+        os.rename(store, store + '.away')
+        os.symlink(store, store)
+        run = self.finish(self.start_or_resume(), harness.NO_CHECKPOINT)
+        self.assertIn('Too many levels of symbolic links', run.errors)
+        self.assertEqual(run.output, b'')
+
+
 class OfRanks(Asking):
     """An MPI job: each rank ends with that exit status, when the parts of all ranks are durable."""
 
@@ -227,8 +283,14 @@ class OfRanks(Asking):
     def assert_goes_on(self, run):
         self.assertEqual(set(self.ends(run).values()), {harness.STOPPED}, run.errors)
         self.assertEqual([each['ranks'] for each in self.complete()], [2])
-        self.finish(self.start_restored(self.launched(2, self.command)))
-        self.assertEqual(self.results(), self.expected)
+        for command in ([harness.GPUSNAP, 'run', '--sim', '--resume', '--',
+                         *self.launched(2, self.command)],
+                        self.launched(2, [harness.GPUSNAP, 'run', '--sim', '--resume', '--',
+                                          *self.command])):
+            again = self.start(command, self.environment(**self.settings(GPUSNAP_LOG='info')))
+            self.finish(again)
+            self.assertIn('restoring job@1', again.errors)
+            self.assertEqual(self.results(), self.expected)
 
     def stopped(self, ask):
         """A run that was stopped by what `ask` does; another one where it had ended before."""

@@ -25,6 +25,9 @@ struct LaunchOptions {
   std::vector<SettingOption> settings;
   bool strict = false;
   bool sim = false;
+  // run: goes on from the job's checkpoint where there is one. The job is then this one of the
+  // scheduler's.
+  bool resume = false;
   std::vector<std::string> program;  // with its arguments
 };
 
@@ -144,6 +147,8 @@ struct PlanOptions {
 };
 
 int run_command(const LaunchOptions& options);
+// `run --resume`
+int resume_command(const LaunchOptions& options);
 int restore_command(const RestoreOptions& options);
 int rank_command(const RankOptions& options);
 int list_command(const StoreOptions& options);

@@ -140,12 +140,20 @@ void add_launch_options(CLI::App& command, LaunchOptions& options) {
 CLI::App* add_run(CLI::App& app, LaunchOptions& options) {
   CLI::App* const command = app.add_subcommand("run", "run a program and take checkpoints of it");
   add_launch_options(*command, options);
-  end_help(*command,
-           std::string(kRunNotes) +
-               "\nExamples:\n"
-               "  gpusnap run -- ./solver big.cfg\n"
-               "  gpusnap run -- mpirun -n 4 ./solver big.cfg\n"
-               "  gpusnap run --every 30s --store /scratch/$USER -- python3 train.py\n\n");
+  command->add_flag(
+      "--resume", options.resume,
+      "go on from the job's newest complete checkpoint where there is one, else start");
+  end_help(
+      *command,
+      std::string(kRunNotes) +
+          "\nWith --resume one script starts a job and goes on with it. The job's name gets the "
+          "scheduler's\nnumber of the job, which a requeued job keeps, unless --job gives "
+          "one.\n"
+          "\nExamples:\n"
+          "  gpusnap run -- ./solver big.cfg\n"
+          "  gpusnap run -- mpirun -n 4 ./solver big.cfg\n"
+          "  gpusnap run --resume -- srun -n 4 ./solver big.cfg\n"
+          "  gpusnap run --every 30s --store /scratch/$USER -- python3 train.py\n\n");
   return command;
 }
 
@@ -482,7 +490,7 @@ int run(int argc, char** argv) {
   if (!starts && has_dashes) return usage_error("'--' has no meaning here", command);
   options.run.command = options.restore.launch.command = command;
   options.run.program = options.restore.launch.program = options.rank.program = program;
-  if (run->parsed()) return run_command(options.run);
+  if (run->parsed()) return (options.run.resume ? resume_command : run_command)(options.run);
   if (restore->parsed()) return restore_command(options.restore);
   if (rank->parsed()) return rank_command(options.rank);
   if (list->parsed()) return list_command(options.store);
