@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of the program after a cut that is a stop: the program is held from the cut on, so that
-// nothing it does comes after its checkpoint, until the checkpoint is durable. Of several ranks
-// none ends before the parts of all are.
+// The end of the program after a cut that is a stop. The program is held from the cut on until the
+// checkpoint is durable, so that nothing of it comes after its checkpoint. Ranks end together: the
+// parts of all are durable then.
 #include <unistd.h>
 
 #include "interpose/mpi/cut_barriers.h"

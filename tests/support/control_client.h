@@ -40,7 +40,7 @@ class Client {
     if (socket_ >= 0) close(socket_);
     socket_ = -1;
   }
-  bool has_answer() {
+  bool has_answer() const {
     pollfd polled{socket_, POLLIN, 0};
     return poll(&polled, 1, 0) == 1;
   }

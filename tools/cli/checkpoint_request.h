@@ -21,8 +21,8 @@ struct TakenCheckpoint {
 };
 
 // Sends the request (kCheckpointRequest, kStopRequest) to a process, and waits until the checkpoint
-// is durable, for at most `longest`. What it waits for is shown on a terminal. What goes wrong is
-// one line.
+// is durable, for at most `longest`. Shows on a terminal that it waits. A failure's message is one
+// line.
 Result<TakenCheckpoint> take_checkpoint_of(int pid, std::string_view request,
                                            std::chrono::nanoseconds longest);
 // "wave@12: 64.0 MiB of 4 ranks, program held 1.5 ms"
