@@ -105,10 +105,10 @@ bool same_model(const SavedDevice& saved, const SavedDevice& now) {
 }  // namespace
 
 uint64_t host_addresses_begin() {
-  constexpr uint64_t kPage = 4096, kMost = uint64_t{1} << 32;
+  constexpr uint64_t kHeaderPage = 4096, kMost = uint64_t{1} << 32;
   // The headers are in the executable's first page.
   const uint64_t headers = getauxval(AT_PHDR);
-  return headers == 0 ? kMost : std::min(kMost, headers / kPage * kPage);
+  return headers == 0 ? kMost : std::min(kMost, headers / kHeaderPage * kHeaderPage);
 }
 
 Result<ProgramIdentity> identify_program() {
