@@ -81,6 +81,7 @@ class Session final : public CallEnvironment {
 
   // By the triggers' thread, from the moment on at which there are triggers.
   ProcessStatus status() const;
+  std::string checkpoint_of_replay() const;
   void set_mode(Mode mode);
   void meet();
   CallEnvironment* enter_first(HookId hook) override;
