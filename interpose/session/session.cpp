@@ -200,6 +200,11 @@ Status Session::open_store() {
   const auto free = free_epoch(run_.backend->memory(), *run_.store, run_.job);
   if (!free.ok()) return free.status();
   checkpointer_->skip_to(free.value() - 1);
+  begin_triggers();
+  return {};
+}
+
+void Session::begin_triggers() {
   triggers_ = std::make_unique<Triggers>(run_.settings.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
   triggers_->set_stop_source([this] { return checkpoint_of_replay(); },
@@ -215,7 +220,6 @@ Status Session::open_store() {
          },
          [this](uint64_t number) { snapshots_->end_loan(number); }});
   }
-  return {};
 }
 
 void Session::begin_sharing() {

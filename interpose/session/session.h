@@ -90,6 +90,7 @@ class Session final : public CallEnvironment {
   std::unique_lock<CallLock> lock_any() override;
   bool configure();
   Status open_store();
+  void begin_triggers();
   void find_restored();
   void begin_replay();
   Status begin_recording(std::vector<JournalPart> before, uint64_t calls, uint64_t launches);
