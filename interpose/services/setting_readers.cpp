@@ -125,7 +125,6 @@ constexpr std::array<PassOverWord, 9> kPassOverWords = {
 std::string read_every(std::string_view value, ParsedSettings& into) {
   Schedule every;
   every.between_failures = into.settings.every.between_failures;
-  every.states_failures = into.settings.every.states_failures;
   every.survived = into.settings.every.survived;
   every.stop_signals = into.settings.every.stop_signals;
   std::string wrong = parse_every(value, every);
@@ -135,12 +134,6 @@ std::string read_every(std::string_view value, ParsedSettings& into) {
 
 std::string read_stop_signal(std::string_view value, ParsedSettings& into) {
   return parse_stop_signals(value, into.settings.every.stop_signals);
-}
-
-std::string read_mtbf(std::string_view value, ParsedSettings& into) {
-  into.settings.every.states_failures = true;
-  return read_duration(value, std::chrono::milliseconds(1), "1ms",
-                       into.settings.every.between_failures);
 }
 
 std::string read_survived(std::string_view value, ParsedSettings& into) {

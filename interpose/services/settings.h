@@ -26,7 +26,6 @@ struct Schedule {
   // By time, but how often follows from what checkpoints cost and how often the job fails.
   bool automatic = false;
   std::chrono::nanoseconds between_failures = std::chrono::hours(24);  // GPUSNAP_MTBF
-  bool states_failures = false;                                        // it was given
   double survived = plan::kSurvived;                                   // GPUSNAP_SURVIVED
   // It also chooses how many checkpoints stay in memory.
   bool chooses_levels = false;

@@ -86,9 +86,10 @@ Triggers::Triggers(const Schedule& every,
       last_cut_ns_(now_ns()) {
   began_ns_ = now_ns();
   if (every.automatic) {
+    const bool is_stated = every.between_failures != Schedule().between_failures;
     plan::Failures failures;
     failures.between_s = seconds_of(every.between_failures);
-    failures.weight = every.states_failures ? plan::kStatedWeight : plan::kAssumedWeight;
+    failures.weight = is_stated ? plan::kStatedWeight : plan::kAssumedWeight;
     failures.survived = every.survived;
     choice_.emplace(failures, every.chooses_levels);
     chosen_ = choice_->chosen();

@@ -47,7 +47,7 @@ def table_symbols():
 
 
 def mpi_symbols():
-    lines = pathlib.Path(HOOKS_TABLE).parent.joinpath('mpi', 'exports.list').read_text().splitlines()
+    lines = pathlib.Path(HOOKS_TABLE).parent.parent.joinpath('mpi', 'exports.list').read_text().splitlines()
     return {line for line in lines if not line.startswith('#')}
 
 

@@ -5,7 +5,7 @@ import os
 
 import harness
 
-TABLE = os.path.join(harness.SOURCE, 'interpose', 'hooks.table')
+TABLE = os.path.join(harness.SOURCE, 'interpose', 'cuda', 'hooks.table')
 # A driver whose every function succeeds at once.
 NOOP = os.path.join(harness.BUILD, 'tests', 'bench', 'noop_driver')
 # The subjects of the rules about imported memory and about shared memory.

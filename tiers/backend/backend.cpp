@@ -752,7 +752,7 @@ class Server final : public Backend {
   }
 
   bool has_client(uint32_t index) const {
-    return index < kMostStreams && !server_.is_orphan(index);
+    return index < kMostStreams && server_.has_running_client(index);
   }
 
   void warn(const Status& status) const {

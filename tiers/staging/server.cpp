@@ -86,6 +86,11 @@ void StagingServer::reap() {
   }
 }
 
+bool StagingServer::has_running_client(uint32_t stream) const {
+  const Owned<StreamState> word = memory_.streams()[stream].word.load();
+  return word.state != StreamState::kFree && word.owner < kMostClients && !has_gone(word.owner);
+}
+
 bool StagingServer::has_gone(uint32_t client) const {
   const ClientEntry& entry = memory_.clients()[client];
   const Owned<ClientState> word = entry.word.load();

@@ -58,6 +58,9 @@ class StagingServer {
   bool is_orphan(uint32_t stream) const {
     return memory_.streams()[stream].word.load().owner == kNoClient;
   }
+  // Whether its client runs now, which is_orphan() tells only once reap() has looked: another run
+  // may have the job as soon as it does not. Asks the system. Any thread.
+  bool has_running_client(uint32_t stream) const;
   // As long as the slot has not been released.
   std::span<const std::byte> bytes(uint32_t slot) const;
   std::span<const Piece> pieces(uint32_t slot) const;

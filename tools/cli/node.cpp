@@ -204,6 +204,7 @@ std::vector<Manifest> known_ranks(const Settings& settings, const CheckpointInfo
     for (const Manifest& manifest : stored->ranks) ranks[manifest.rank] = manifest;
   }
   std::vector<Manifest> known;
+  known.reserve(ranks.size());
   for (auto& [rank, manifest] : ranks) known.push_back(std::move(manifest));
   return known;
 }
