@@ -115,6 +115,15 @@ ProcessStatus Session::status() const {
   return status;
 }
 
+// The checkpoint that a program which has not got back to it yet can end without losing. Ranks wait
+// for each other to be live: one that ends alone would hold up the others. A checkpoint that stayed
+// in memory is not durable.
+std::string Session::checkpoint_of_replay() const {
+  if (!admission_.is_replaying() || cuts_.gate().is_coordinated()) return {};
+  const bool durable = destination_of(restored_.manifest()) == plan::Destination::kStore;
+  return durable ? restored_.checkpoint.id : std::string();
+}
+
 bool Session::configure() {
   const ParsedSettings parsed = parse_settings(environ);
   set_log_level(parsed.settings.log);
@@ -191,8 +200,15 @@ Status Session::open_store() {
   const auto free = free_epoch(run_.backend->memory(), *run_.store, run_.job);
   if (!free.ok()) return free.status();
   checkpointer_->skip_to(free.value() - 1);
+  begin_triggers();
+  return {};
+}
+
+void Session::begin_triggers() {
   triggers_ = std::make_unique<Triggers>(run_.settings.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
+  triggers_->set_stop_source([this] { return checkpoint_of_replay(); },
+                             [this](const std::string& id) { cuts_.end_stopped(id); });
   if (cuts_.gate().is_coordinated()) {
     triggers_->coordinate([this] { say_overdue(); });
     begin_sharing();
@@ -204,7 +220,6 @@ Status Session::open_store() {
          },
          [this](uint64_t number) { snapshots_->end_loan(number); }});
   }
-  return {};
 }
 
 void Session::begin_sharing() {
