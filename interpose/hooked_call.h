@@ -199,7 +199,10 @@ class HookedCall {
       return recorded;
     }
     const uint64_t writes_before = session_->device_writes();
+    const bool is_watched = writes_ == Writes::kNothing && session_->begin_watch();
     const CUresult result = call_driver(real);
+    if (is_watched) [[unlikely]]
+      session_->end_watch();
     session_->before_synchronised();
     // Work that another thread began meanwhile may be on its way.
     const bool all_done = whole_context && session_->model().contexts.is_single() &&

@@ -210,6 +210,10 @@ class Session {
     deliveries_.add_arrived(set);
     refuse_guess(set);
   }
+  // The calling thread is about to wait for the device, and has done so: meanwhile the device may
+  // write where a guess does not say. False: nobody could tell its writes from those of host code.
+  bool begin_watch();
+  void end_watch();
   // How many such calls there were.
   uint64_t device_writes() const { return device_writes_; }
 
