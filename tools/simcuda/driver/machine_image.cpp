@@ -149,7 +149,7 @@ class ImageWriter {
   void add_variables();
   void add_addresses();
   void add_to(const std::string& section, uint32_t type, uint64_t size,
-              std::vector<std::pair<const ptx::Variable*, std::string>> variables);
+              const std::vector<std::pair<const ptx::Variable*, std::string>>& variables);
   void use(const ptx::Operand& operand);
   void use(const std::vector<ptx::Operand>& operands) {
     for (const ptx::Operand& operand : operands) use(operand);
@@ -244,8 +244,9 @@ void ImageWriter::add_variables() {
   }
 }
 
-void ImageWriter::add_to(const std::string& section, uint32_t type, uint64_t size,
-                         std::vector<std::pair<const ptx::Variable*, std::string>> variables) {
+void ImageWriter::add_to(
+    const std::string& section, uint32_t type, uint64_t size,
+    const std::vector<std::pair<const ptx::Variable*, std::string>>& variables) {
   const uint16_t at = elf_.add_section(
       section, type, type == SHT_NOBITS ? std::string() : std::string(size, '\0'), size);
   uint64_t end = 0;
