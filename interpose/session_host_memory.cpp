@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the session notes of memory that host and device both see.
+// The session and memory that host and device both see.
 
 #include "interpose/session.h"
 #include "interpose/snapshot/snapshots.h"

@@ -134,7 +134,7 @@ void MemoryMap::make_room(WriteSet& writes) const {
     if (const Space part = reach_of(range); part.end != 0) parts[count++] = part;
   }
   std::sort(parts, parts + count, [](Space a, Space b) { return a.begin < b.begin; });
-  // What lies before each part but the first; as large as can be where it must be kept apart.
+  // The bytes before each part but the first; as many as can be where it must be kept apart.
   uint64_t gaps[kMost], sorted[kMost];
   uint64_t end = count == 0 ? 0 : parts[0].end;
   for (size_t i = 1; i < count; ++i) {

@@ -136,7 +136,7 @@ Named named_in(const WriteSet& set, const MemoryRange& range) {
   return named;
 }
 
-// Whatever there is, a set that was made smaller names what it named, and no other host memory.
+// A set that was made smaller names all that it named, and no other host memory.
 TEST(MemoryMap, MakesRoomInSetsByChance) {
   std::mt19937 random(3);
   size_t everything = 0;

@@ -128,7 +128,7 @@ std::string ElfWriter::write(uint32_t arch) {
   return file;
 }
 
-// What the linker leaves of a module.
+// Writes a module as the linker leaves it.
 class ImageWriter {
  public:
   ImageWriter(const ptx::Module& module, ElfWriter& elf) : module_(module), elf_(elf) {}

@@ -34,7 +34,7 @@ struct Segment {
   std::string_view text() const { return {start, bytes}; }
 };
 
-// What is loaded, but for this driver itself.
+// All that is loaded, but for this driver itself.
 std::vector<Segment> loaded_segments() {
   std::vector<Segment> segments;
   const auto add = [](dl_phdr_info* info, size_t, void* to) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SIMCUDA_SASS: the PTX that lies in the program, and in its libraries, becomes machine code, as if
-// nvcc had been told to make nothing else. Whoever looks at an image from then on sees that.
+// nvcc had been told to make nothing else. Anyone who looks at an image from then on sees that.
 #pragma once
 
 #include <cstdint>

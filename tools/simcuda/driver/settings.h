@@ -20,6 +20,10 @@ struct Settings {
   EngineSettings engines;
 };
 
+// The version that the driver says it has: SIMCUDA_DRIVER_VERSION, as 13010 for 13.1. Asked before
+// cuInit, too, which refuses one that cannot be read.
+int driver_version();
+
 // Reads the environment into `settings`. On a value that cannot be read, returns false with one
 // line that names the variable, the value and what would be right.
 bool read_settings(Settings* settings, std::string* error);

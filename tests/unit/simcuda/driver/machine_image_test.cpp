@@ -77,7 +77,7 @@ TEST(MachineImage, HasVariablesAndLayoutsOfACubin) {
   EXPECT_FALSE(first.looked_at);
   EXPECT_EQ(first.parameters,
             (std::vector<gpusnap::KernelWrites::Parameter>{{0, 8}, {8, 4}, {16, 24}}));
-  // What no code names is no code's to write.
+  // A variable that no code names is no code's to write.
   EXPECT_EQ(first.globals, (std::vector<std::string>{"filled", "managed", "zeroed"}));
   EXPECT_TRUE(code.find("second").layout_known);
 }
