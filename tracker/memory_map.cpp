@@ -133,19 +133,20 @@ void MemoryMap::make_room(WriteSet& writes) const {
   for (const WriteSet::Range& range : writes) {
     if (const Space part = reach_of(range); part.end != 0) parts[count++] = part;
   }
+  writes.clear_ranges();
+  if (count == 0) return;
   std::sort(parts, parts + count, [](Space a, Space b) { return a.begin < b.begin; });
   // The bytes before each part but the first; as many as can be where it must be kept apart.
   uint64_t gaps[kMost], sorted[kMost];
-  uint64_t end = count == 0 ? 0 : parts[0].end;
+  uint64_t end = parts[0].end;
   for (size_t i = 1; i < count; ++i) {
     gaps[i] = parts[i].begin <= end ? 0 : parts[i].begin - end;
     if (gaps[i] != 0 && has_host_memory({end, parts[i].begin})) gaps[i] = UINT64_MAX;
     end = std::max(end, parts[i].end);
   }
   std::copy(gaps + 1, gaps + count, sorted);
-  std::sort(sorted, sorted + (count == 0 ? 0 : count - 1));
+  std::sort(sorted, sorted + count - 1);
   const uint64_t closed = count <= kLeft ? 0 : std::min(sorted[count - kLeft - 1], UINT64_MAX - 1);
-  writes.clear_ranges();
   for (size_t i = 0; i < count;) {
     Space joined = parts[i];
     for (++i; i < count && gaps[i] <= closed; ++i) joined.end = std::max(joined.end, parts[i].end);

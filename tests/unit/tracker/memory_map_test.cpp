@@ -177,6 +177,16 @@ TEST(MemoryMap, MakesRoomInSetsByChance) {
   EXPECT_LT(everything, 200U);
 }
 
+TEST(MemoryMap, MakesRoomWhereNothingIsKnown) {
+  const MemoryMap map;
+  WriteSet set;
+  for (uint64_t i = 0; i < WriteSet::kMost; ++i) set.add_range_of(0x1000 * (i + 1));
+  ASSERT_TRUE(set.is_full());
+  map.make_room(set);
+  EXPECT_TRUE(set.empty());
+  EXPECT_TRUE(set.said());
+}
+
 class Views : public ::testing::Test {
  protected:
   static constexpr uint64_t kOwn = 0x100000, kSize = 0x1000;
