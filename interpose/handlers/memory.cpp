@@ -122,8 +122,11 @@ CUresult give_device(HookedCall& hooked, CUdeviceptr* out, uint64_t size, Real&&
 
 template <class Real>
 CUresult give_pinned(HookedCall& hooked, void** out, uint64_t size, Real&& real) {
-  return give(hooked, out, size, MemoryKind::kPinned, real,
-              [&](uint64_t recorded) { place_pinned(hooked.model(), out, recorded, size); });
+  const CUresult result =
+      give(hooked, out, size, MemoryKind::kPinned, real,
+           [&](uint64_t recorded) { place_pinned(hooked.model(), out, recorded, size); });
+  if (result == CUDA_SUCCESS) hooked.model().host_memory.watch(reinterpret_cast<uint64_t>(*out));
+  return result;
 }
 }  // namespace
 

@@ -81,6 +81,8 @@ TEST(Settings, WhatCannotBeReadIsNamed) {
                             "SIMCUDA_DEVICES=-1",
                             "SIMCUDA_DEVICES=17",
                             "SIMCUDA_ARCH=9.0",
+                            "SIMCUDA_SASS=2",
+                            "SIMCUDA_DRIVER_VERSION=13.1",
                             "SIMCUDA_ASLR=99999999999999999999",
                             "SIMCUDA_MEMORY=''",
                             "SIMCUDA_CLOCK=fast",
