@@ -14,11 +14,14 @@ constexpr uint64_t kShiftStep = uint64_t{64} << 20;  // a seed moves by multiple
 // Offset into a device's address space from where on lie reservations made without a hint.
 constexpr uint64_t kUnhinted = uint64_t{2} << 40;
 
-// Of the process's own address space: where drivers have pools, and the end.
+// In the process's own address space: where drivers have pools, and the end of it.
 constexpr uint64_t kRegion = 0x3'0200'0000;
 constexpr uint64_t kHostEnd = 0x7fff'ffff'f000;
 constexpr uint64_t kSkipped = uint64_t{1} << 30;  // past host memory that is in the way
 constexpr int kTries = 64;
+
+// Drivers take a hint where it and the size are multiples of this (seen with driver 580).
+constexpr uint64_t kHintBlock = uint64_t{32} << 20;
 
 constexpr uint64_t kOwnStep = 512;  // what a driver uses of its first page
 constexpr uint64_t kMostOwn = 1024;
@@ -115,6 +118,7 @@ std::optional<uint64_t> AddressSpace::take_in_region(int device, uint64_t size, 
 
 bool AddressSpace::take_at(uint64_t address, uint64_t size, uint64_t align) {
   if (!hints_ || address == 0 || address % align != 0) return false;
+  if (of_host_ && (address % kHintBlock != 0 || size % kHintBlock != 0)) return false;
   if (!of_host_ && address >= kDeviceMemory && address < high_) {
     return size <= high_ - address && ranges_.take_at(address, size);
   }

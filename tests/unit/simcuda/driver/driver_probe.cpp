@@ -30,9 +30,9 @@ constexpr size_t kPage = 2 << 20;  // of the device
 constexpr CUdeviceptr kFar = 0x5000'0000'0000;
 constexpr CUdeviceptr kBlocked = 0x5100'0000'0000;
 
-CUdeviceptr reserved_at(CUdeviceptr hint) {
+CUdeviceptr reserved_at(CUdeviceptr hint, size_t bytes) {
   CUdeviceptr address = 0;
-  CHECK(cuMemAddressReserve(&address, kPage, 0, hint, 0));
+  CHECK(cuMemAddressReserve(&address, bytes, 0, hint, 0));
   return address;
 }
 
@@ -47,16 +47,18 @@ bool is_in_the_way(CUdeviceptr address) {
 
 void say_reservations(CUdeviceptr small) {
   CUdeviceptr pooled = 0;
-  std::printf("hinted %llx\n", reserved_at(kFar));
+  constexpr size_t kHinted = 32 << 20;
+  std::printf("hinted %llx\n", reserved_at(kFar, kHinted));
+  std::printf("hinted_page %llx\n", reserved_at(kFar + kHinted, kPage));
   (void)mmap(reinterpret_cast<void*>(kBlocked), kPage, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  std::printf("blocked %llx\n", reserved_at(kBlocked));
+  std::printf("blocked %llx\n", reserved_at(kBlocked, kHinted));
   CHECK(cuMemAllocAsync(&pooled, 100, nullptr));
-  std::printf("pooled %llx\nunhinted %llx\n", pooled, reserved_at(0));
+  std::printf("pooled %llx\nunhinted %llx\n", pooled, reserved_at(0, kPage));
   const CUdeviceptr page = small / kPage * kPage;
   std::printf("in_use %s\n", is_in_the_way(page) ? "yes" : "no");
   CHECK(cuMemFree_v2(small));
-  std::printf("freed_page %s\n", reserved_at(page) == page ? "free" : "kept");
+  std::printf("freed_page %s\n", reserved_at(page, kPage) == page ? "free" : "kept");
 }
 
 }  // namespace

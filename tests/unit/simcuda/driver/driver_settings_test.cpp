@@ -105,6 +105,7 @@ TEST(Settings, HintsAreTakenUnlessRefusedOrInTheWay) {
   for (const std::string addresses : {"apart", "host"}) {
     const Outcome taken = probe("SIMCUDA_ADDRESSES=" + addresses);
     EXPECT_EQ("500000000000", fact(taken, "hinted"));
+    EXPECT_EQ(addresses == "apart", fact(taken, "hinted_page") == "500002000000");
     EXPECT_NE("510000000000", fact(taken, "blocked"));
     const Outcome refused = probe("SIMCUDA_HINTS=refused SIMCUDA_ADDRESSES=" + addresses);
     EXPECT_EQ(0, refused.status) << refused.output;
