@@ -10,6 +10,7 @@
 
 #include "interpose/arrays.h"
 #include "interpose/contexts.h"
+#include "interpose/device_arena.h"
 #include "interpose/driver.h"
 #include "interpose/graphs.h"
 #include "interpose/host_memory.h"
@@ -58,6 +59,7 @@ struct DeviceModel {
   HostMemory host_memory;
   Modules modules;
   AddressPlacement placement;
+  DeviceArena arena;
   PoolReuse pool_reuse;
   PhysicalMemories physical;
   ShadowMappings shadow_mappings;

@@ -55,6 +55,7 @@ bool Session::start() {
   }
   auto* session = new Session(*driver);
   the_shared_memory_.store(&session->model_.shared_memory, std::memory_order_release);
+  the_arena_.store(&session->model_.arena, std::memory_order_release);
   if (!session->configure()) return false;
   own_state.met = true;
   session->lock_.begin();
@@ -197,7 +198,9 @@ Status Session::open_store() {
   triggers_ = std::make_unique<Triggers>(run_.settings.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
   if (coordinated_) triggers_->coordinate([this] { say_overdue(); });
-  if (coordinated_) begin_sharing();
+  if (run_.settings.arena) model_.arena.begin();
+  // The driver shares nothing of the arena: that is ours to do, whoever asks.
+  if (coordinated_ || run_.settings.arena) begin_sharing();
   if (run_.settings.balance == Balance::kNode) {
     triggers_->set_loan_source(
         {[this](const LoanRequest& request, uint64_t number, std::vector<int>& descriptors) {
@@ -387,54 +390,6 @@ void Session::before_write(const WriteSet& set, CUstream stream, Hold hold, bool
   snapshots_->before_write(set, stream, hold, freed);
 }
 
-uint64_t Session::own_device_memory() const {
-  if (snapshots_ == nullptr) return 0;
-  const CUcontext context = model_.contexts.current();
-  return snapshots_->own_bytes(context) + model_.arrays.own_bytes(context);
-}
-
-bool Session::make_room() {
-  if (snapshots_ == nullptr) return false;
-  const CUcontext context = model_.contexts.current();
-  const bool room = snapshots_->make_room(context);
-  return give_up_copies(context) || room;
-}
-
-bool Session::give_up_copies(std::optional<CUcontext> context) {
-  acquire();
-  const std::vector<MappedMemory> copies = model_.arrays.take_copies(context);
-  release();
-  for (const MappedMemory& copy : copies) unmap_memory(*driver_, copy);
-  return !copies.empty();
-}
-
-void Session::end_own_mappings() {
-  std::vector<PhysicalMemory> memories;
-  for (const auto& [number, memory] : model_.physical.all()) memories.push_back(memory);
-  const auto chunks = model_.shadow_mappings.take_chunks();
-  lock_.unlock();
-  {
-    const RelaxedCapture relaxed(*driver_);
-    for (const PhysicalMemory& memory : memories) {
-      model_.shadow_mappings.unmap(memory.address, memory.size);
-    }
-    for (const auto& [address, size] : chunks) (void)driver_->cuMemAddressFree(address, size);
-  }
-  lock_.lock();
-}
-
-void Session::close_tile_pools() {
-  const std::vector<TilePool> pools = model_.tile_pools.take_all();
-  lock_.unlock();
-  for (const TilePool& pool : pools) model_.tile_pools.close(pool.context, pool.windows);
-  lock_.lock();
-}
-
-void Session::release_aside() {
-  for (const auto& [address, memory] : surplus_.take_all())
-    model_.release_memory(address, memory.kind);
-}
-
 void Session::add_stream(CUstream stream) {
   note_context();
   model_.contexts.add_stream(stream);
@@ -443,44 +398,6 @@ void Session::add_stream(CUstream stream) {
 void Session::remove_stream(CUstream stream) {
   model_.contexts.remove_stream(stream);
   deliveries_.forget_stream(stream);
-}
-
-void Session::forget_context(CUcontext context) {
-  model_.contexts.forget(context);
-  model_.value_waits.forget_context(context);
-  deliveries_.forget_context(context);
-  model_.modules.remove_context(context, model_.memory);
-  const std::vector<MappedMemory> copies = model_.arrays.forget_context(context);
-  std::vector<uint64_t> gone;
-  bool outlives = false;
-  for (const auto& [address, range] : model_.memory.ranges()) {
-    if (range.context != reinterpret_cast<uint64_t>(context)) continue;
-    // It may be there still, or not: nobody tells.
-    if (PhysicalMemory* memory = model_.physical.numbered(range.module);
-        range.kind == MemoryKind::kPhysical && memory != nullptr) {
-      memory->is_doubtful = true;
-      continue;
-    }
-    gone.push_back(address);
-    outlives = outlives || range.of_pool;
-  }
-  if (model_.tile_pools.forget_context(context) && mode_ != Mode::kOff) {
-    refuse("memory for tiles that outlives the context in which it was made");
-  }
-  // Pools belong to devices: what was taken from one in this context may be there still.
-  if (outlives && mode_ != Mode::kOff) refuse("stream-ordered memory that outlives its context");
-  for (uint64_t address : gone) {
-    model_.memory.erase(address);
-    model_.host_memory.remove(address);
-  }
-  // Our memory in it is unmapped, which waits for all that is queued: host functions, too, which
-  // take the lock.
-  pinning_->forget_context(context);
-  auto lane = checkpointer_->forget_context(context);
-  lock_.unlock();
-  lane.reset();
-  for (const MappedMemory& copy : copies) unmap_memory(*driver_, copy);
-  lock_.lock();
 }
 
 void Session::refuse_guess(const WriteSet& set) {

@@ -143,6 +143,8 @@ class Session {
   static SharedMemory* shared_memory_of_process() {
     return the_shared_memory_.load(std::memory_order_acquire);
   }
+  // Likewise: knows its blocks whatever has become of the session.
+  static DeviceArena* arena_of_process() { return the_arena_.load(std::memory_order_acquire); }
   // Whether memory that is shared with other processes is followed: with those that take their
   // checkpoints together with this one.
   bool may_share() const { return coordinated_ && triggers_->listens(); }
@@ -276,6 +278,7 @@ class Session {
   // Never deleted: hooked calls may come from destructors that run after ours.
   static constinit inline std::atomic<Session*> the_session_{nullptr};
   static constinit inline std::atomic<SharedMemory*> the_shared_memory_{nullptr};
+  static constinit inline std::atomic<DeviceArena*> the_arena_{nullptr};
 
   // How long a thread that waits may do so without looking again. Longer than any host code between
   // two calls that is worth a word to the user.

@@ -280,6 +280,14 @@ CUresult host_unregister(const Call<CUresult(void*)>& call, void*);
 CUresult host_pointer(const Call<CUresult(CUdeviceptr*, void*, unsigned)>& call, CUdeviceptr*,
                       void*, unsigned);
 
+// handlers/pointer.cpp
+CUresult pointer_get(const Call<decltype(cuPointerGetAttribute)>& call, void*, CUpointer_attribute,
+                     CUdeviceptr);
+CUresult pointer_get(const Call<decltype(cuPointerGetAttributes)>& call, unsigned,
+                     CUpointer_attribute*, void**, CUdeviceptr);
+CUresult pointer_set(const Call<decltype(cuPointerSetAttribute)>& call, const void*,
+                     CUpointer_attribute, CUdeviceptr);
+
 // handlers_copy.cpp
 CUresult copy_in(const Call<CUresult(CUdeviceptr, const void*, size_t)>& call, CUdeviceptr,
                  const void*, size_t);

@@ -235,9 +235,10 @@ std::string read_dirty(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
-std::string read_speculate(std::string_view value, ParsedSettings& into) {
+template <bool Settings::*kMember>
+std::string read_switch(std::string_view value, ParsedSettings& into) {
   if (value != "on" && value != "off") return "not on or off";
-  into.settings.speculate = value == "on";
+  into.settings.*kMember = value == "on";
   return {};
 }
 
@@ -506,12 +507,6 @@ std::string read_force(std::string_view value, ParsedSettings& into) {
   return {};
 }
 
-std::string read_read_ahead(std::string_view value, ParsedSettings& into) {
-  if (value != "on" && value != "off") return "not on or off";
-  into.settings.read_ahead = value == "on";
-  return {};
-}
-
 std::string read_direct(std::string_view value, ParsedSettings& into) {
   constexpr std::array<std::string_view, 3> kWords = {"off", "auto", "always"};
   const auto* const found = std::ranges::find(kWords, value);
@@ -566,7 +561,7 @@ struct Variable {
   std::string_view name;
   Reader read;
 };
-constexpr std::array<Variable, 49> kVariables = {
+constexpr std::array<Variable, 50> kVariables = {
     {{"GPUSNAP_PFS", read_pfs},
      {"GPUSNAP_EVERY", read_every},
      {"GPUSNAP_MTBF", read_mtbf},
@@ -574,9 +569,10 @@ constexpr std::array<Variable, 49> kVariables = {
      {"GPUSNAP_HOST_CACHE", read_host_cache},
      {"GPUSNAP_DEVICE_CACHE", read_device_cache},
      {"GPUSNAP_BALANCE", read_balance},
+     {"GPUSNAP_ARENA", read_switch<&Settings::arena>},
      {"GPUSNAP_ORG", read_organisation},
      {"GPUSNAP_DIRTY", read_dirty},
-     {"GPUSNAP_SPECULATE", read_speculate},
+     {"GPUSNAP_SPECULATE", read_switch<&Settings::speculate>},
      {"GPUSNAP_WAIT", read_wait},
      {"GPUSNAP_PIN", read_pin},
      {"GPUSNAP_CHAIN", read_chain},
@@ -610,7 +606,7 @@ constexpr std::array<Variable, 49> kVariables = {
      {kRestoredPending, read_nothing},
      {kPadding, read_nothing},
      {kOneMore, read_nothing},
-     {"GPUSNAP_READ_AHEAD", read_read_ahead},
+     {"GPUSNAP_READ_AHEAD", read_switch<&Settings::read_ahead>},
      {"GPUSNAP_REPLAY_OUTPUT", read_replay_output},
      {"GPUSNAP_OUTSIDE", read_outside},
      {"GPUSNAP_JOB", read_job},

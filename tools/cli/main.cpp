@@ -80,6 +80,8 @@ constexpr SettingHelp kSettings[] = {
     {"--balance", "GPUSNAP_BALANCE",
      "devices take zones of each other into their device memory: on (default), those of a process; "
      "off; node: those of the node's processes, too"},
+    {"--arena", "GPUSNAP_ARENA",
+     "device memory has addresses that the program's calls alone decide: on, off (default)"},
     {"--read-ahead", "GPUSNAP_READ_AHEAD",
      "a checkpoint is read while its replay is on its way: on (default), off"},
     {"--replay-output", "GPUSNAP_REPLAY_OUTPUT",

@@ -108,8 +108,8 @@ TEST(BlockAllocator, RandomHistoriesNeitherOverlapNorLeaveGapsApart) {
   }
 }
 
-// What a replay relies on: it may make the calls of several threads in another order, and makes
-// none that failed.
+// A replay relies on it: it may make the calls of several threads in another order, and makes none
+// that failed.
 TEST(BlockAllocator, BlocksAloneDecideWhereTheNextGoes) {
   std::mt19937 random(2);
   for (int history = 0; history < 40; ++history) {
