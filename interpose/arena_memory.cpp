@@ -40,14 +40,14 @@ ArenaMemory::Pieces::iterator ArenaMemory::first_touching(uint64_t address) {
   return piece->first + piece->second.memory.size > address ? piece : std::next(piece);
 }
 
-void ArenaMemory::unmap(Pieces::iterator piece) {
+ArenaMemory::Pieces::iterator ArenaMemory::unmap(Pieces::iterator piece) {
   const MappedMemory& memory = piece->second.memory;
   if (piece->second.users == 0) {
     unused_.erase(piece->first);
     unused_bytes_ -= memory.size;
   }
   unmap_physical(driver_, memory);
-  pieces_.erase(piece);
+  return pieces_.erase(piece);
 }
 
 CUresult ArenaMemory::map_piece(uint64_t begin, uint64_t end) {
@@ -61,27 +61,16 @@ CUresult ArenaMemory::map_piece(uint64_t begin, uint64_t end) {
   return CUDA_SUCCESS;
 }
 
-// Brings pieces to all of it. One that reaches beyond it is unused: where others have something
-// there, each granule is a piece.
+// Brings one piece to all of it. Another one that reaches into it has no users: where blocks share
+// a granule, that is a piece.
 CUresult ArenaMemory::back(uint64_t begin, uint64_t end) {
-  for (uint64_t at = begin; at < end;) {
-    const auto piece = first_touching(at);
-    const bool is_none = piece == pieces_.end() || piece->first >= end;
-    const uint64_t gap_end = is_none ? end : std::max(at, piece->first);
-    if (gap_end > at) {
-      const CUresult result = map_piece(at, gap_end);
-      if (result != CUDA_SUCCESS) return result;
-      at = gap_end;
-      continue;
-    }
-    const uint64_t piece_end = piece->first + piece->second.memory.size;
-    if (piece->first < begin || piece_end > end) {
-      unmap(piece);
-    } else {
-      at = piece_end;
-    }
-  }
-  return CUDA_SUCCESS;
+  if (begin == end) return CUDA_SUCCESS;
+  auto piece = first_touching(begin);
+  const bool is_there =
+      piece != pieces_.end() && piece->first == begin && piece->second.memory.size == end - begin;
+  if (is_there) return CUDA_SUCCESS;
+  while (piece != pieces_.end() && piece->first < end) piece = unmap(piece);
+  return map_piece(begin, end);
 }
 
 CUresult ArenaMemory::use(uint64_t address, uint64_t size) {
@@ -119,7 +108,7 @@ void ArenaMemory::give_back(uint64_t address, uint64_t size) {
 bool ArenaMemory::release_unused(uint64_t keep) {
   bool any = false;
   while (unused_bytes_ > keep) {
-    unmap(pieces_.find(*unused_.rbegin()));
+    (void)unmap(pieces_.find(*unused_.rbegin()));
     any = true;
   }
   return any;
@@ -132,7 +121,7 @@ void ArenaMemory::allow(int device) {
 }
 
 void ArenaMemory::end() {
-  while (!pieces_.empty()) unmap(pieces_.begin());
+  while (!pieces_.empty()) (void)unmap(pieces_.begin());
 }
 
 std::vector<MappedMemory> ArenaMemory::pieces(uint64_t address, uint64_t size) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Physical memory under the blocks of an arena (device_arena.h), in pieces of whole granules. What
+// Physical memory under the blocks of an arena (device_arena.h), in pieces of whole granules, at most three
+// for a block. What
 // a block fills alone is one piece; a granule that it shares with others is a piece of its own, so
 // that a small block never keeps a large piece. Pieces that no block uses any more stay mapped, up
 // to a bound: the next blocks are likely to be there.
@@ -50,7 +51,7 @@ class ArenaMemory {
   CUresult back(uint64_t begin, uint64_t end);
   CUresult map_piece(uint64_t begin, uint64_t end);
   Pieces::iterator first_touching(uint64_t address);
-  void unmap(Pieces::iterator piece);
+  Pieces::iterator unmap(Pieces::iterator piece);  // the next one
 
   const Driver& driver_;
   const int device_;
