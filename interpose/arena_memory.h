@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Physical memory under the blocks of an arena (device_arena.h), in pieces of whole granules, at
-// most three for a block. What a block fills alone is one piece; a granule that it shares with
-// others is a piece of its own, so that a small block never keeps a large piece. Pieces that no
-// block uses any more stay mapped, up to a bound: the next blocks are likely to be there.
+// most three for a block: one that the block fills alone, and a granule at either end that it
+// shares with others, so that a small block never keeps a large piece. Pieces that no block uses
+// any more stay mapped, up to a bound: the next blocks are likely to be there.
 //
 // One thread at a time. Every function but the observers calls the driver: no lock may be held.
 #pragma once

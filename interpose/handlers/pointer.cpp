@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the driver tells of an address, and is told. A block of the arena is no allocation of the
+// Questions and wishes about an address. A block of the arena is no allocation of the
 // driver's: its stand-in answers, but for where the block lies.
 
 #include <cstring>

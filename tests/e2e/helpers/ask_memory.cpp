@@ -75,7 +75,7 @@ void ask_identities(CUdeviceptr one, CUdeviceptr other) {
   say("set", CUDA_SUCCESS, static_cast<unsigned>(set));
 }
 
-// What of the device's memory is gone, in whole granules.
+// The device's memory that is gone, in whole granules.
 unsigned long long granules_used() {
   size_t free = 0, total = 0;
   MUST(cuMemGetInfo_v2(&free, &total));
