@@ -85,6 +85,7 @@ bool Session::start() {
 
 void Session::abandon_after_fork() {
   Session* s = the_session_.exchange(nullptr);
+  the_arena_.store(nullptr, std::memory_order_release);  // another thread may have been in it
   if (s != nullptr && s->triggers_ != nullptr) s->triggers_->abandon_after_fork();
 }
 

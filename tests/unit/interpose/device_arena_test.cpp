@@ -7,9 +7,11 @@
 
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
 #include <thread>
+#include <vector>
 
 namespace gpusnap::device_arena_test {
 namespace {
@@ -311,6 +313,44 @@ TEST_F(DeviceArenaTest, RandomLivesKeepEveryBlockMapped) {
     }
   }
   for (const auto& [address, size] : live) ASSERT_EQ(free(address), CUDA_SUCCESS);
+  expect_only_unused_left();
+}
+
+TEST_F(DeviceArenaTest, ThreadsGetMemoryOfTheirOwn) {
+  constexpr int kThreads = 4;
+  std::mutex stand_ins;
+  const auto make = [&](CUdeviceptr* out) {
+    const std::lock_guard lock(stand_ins);
+    return make_stand_in(out);
+  };
+  const auto end = [&](CUdeviceptr stand_in) {
+    const std::lock_guard lock(stand_ins);
+    return free_stand_in(stand_in);
+  };
+  std::map<uint64_t, uint64_t> live;  // of all threads
+  std::mutex of_live;
+  const auto run = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    for (int step = 0; step < 200; ++step) {
+      const uint64_t size = 1 + random() % (kGranule / 2);
+      CUdeviceptr address = 0;
+      ASSERT_EQ(arena_.allocate(&address, size, make), CUDA_SUCCESS);
+      {
+        const std::lock_guard lock(of_live);
+        ASSERT_FALSE(overlaps(live, address, size));
+        live[address] = size;
+      }
+      EXPECT_EQ(arena_.find(address)->size, size);
+      {
+        const std::lock_guard lock(of_live);
+        live.erase(address);
+      }
+      ASSERT_EQ(arena_.free(address, end, true), CUDA_SUCCESS);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(run, i);
+  for (std::thread& thread : threads) thread.join();
   expect_only_unused_left();
 }
 
