@@ -49,6 +49,18 @@ bool read_driver_version(uint64_t* version, std::string* error) {
                      version, error);
 }
 
+// One of two words; `second` sets `out`.
+bool read_choice(const char* name, std::string_view first, std::string_view second, bool* out,
+                 std::string* error) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return true;
+  *out = text == second;
+  if (*out || text == first) return true;
+  *error = std::string(name) + "='" + text + "' cannot be read: expected " + std::string(first) +
+           " or " + std::string(second);
+  return false;
+}
+
 }  // namespace
 
 int driver_version() {
@@ -75,7 +87,9 @@ bool read_settings(Settings* settings, std::string* error) {
       !read_number("SIMCUDA_ASLR", 0, UINT64_MAX, "a whole number", &settings->device_seed,
                    error) ||
       !read_number("SIMCUDA_HOST_ASLR", 0, UINT64_MAX, "a whole number", &settings->host_seed,
-                   error)) {
+                   error) ||
+      !read_choice("SIMCUDA_ADDRESSES", "apart", "host", &settings->addresses_of_host, error) ||
+      !read_choice("SIMCUDA_HINTS", "refused", "taken", &settings->hints, error)) {
     return false;
   }
   settings->devices = static_cast<int>(devices);

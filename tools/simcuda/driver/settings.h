@@ -13,6 +13,8 @@ struct Settings {
   uint64_t memory = uint64_t{4} << 30;  // SIMCUDA_MEMORY: bytes of each device
   int arch = 90;                        // SIMCUDA_ARCH: 10 * major + minor
   bool machine_code = false;            // SIMCUDA_SASS: the program holds that alone
+  bool addresses_of_host = false;       // SIMCUDA_ADDRESSES: as with hardware, or apart from them
+  bool hints = true;                    // SIMCUDA_HINTS: reservations are made where asked for
   uint64_t device_seed = 0;             // SIMCUDA_ASLR: 0 leaves device addresses where they are
   uint64_t host_seed = 0;               // SIMCUDA_HOST_ASLR: likewise pinned and managed memory
   std::string stats_file;               // SIMCUDA_STATS: empty for none
