@@ -102,6 +102,7 @@ struct Settings {
   uint64_t device_cache =
       256 << 20;  // bytes of device memory for gathering and duplicates; 0: none
   Balance balance = Balance::kProcess;
+  bool arena = false;  // cuMemAlloc's memory lies at addresses of ours (device_arena.h)
   SnapshotMode organisation;
   bool dirty_from_calls = false;  // GPUSNAP_DIRTY: what changed is told by calls, not fingerprints
   bool speculate = true;          // on kernels of which it is not proven what they write

@@ -48,6 +48,7 @@ bool Session::start() {
   }
   auto* session = new Session(*driver);
   session->model_.shared_memory.become_of_process();
+  session->model_.arena.become_of_process();
   if (!session->configure()) return false;
   own_state.met = true;
   session->lock_.begin();
@@ -81,6 +82,7 @@ bool Session::start() {
 
 void Session::abandon_after_fork() {
   auto* const s = static_cast<Session*>(the_one_.exchange(nullptr));
+  DeviceArena::abandon_after_fork();
   if (s != nullptr && s->triggers_ != nullptr) s->triggers_->abandon_after_fork();
 }
 
@@ -136,6 +138,7 @@ bool Session::configure() {
     return false;
   }
   run_.identify(*driver_);
+  if (run_.settings.arena) model_.arena.begin();
   cuts_.gate().set_rules(run_.ranks.ranks > 1, run_.settings.organisation.blocking);
   return true;
 }
@@ -209,10 +212,10 @@ void Session::begin_triggers() {
   triggers_->set_status_source([this] { return status(); });
   triggers_->set_stop_source([this] { return checkpoint_of_replay(); },
                              [this](const std::string& id) { cuts_.end_stopped(id); });
-  if (cuts_.gate().is_coordinated()) {
-    triggers_->coordinate([this] { say_overdue(); });
-    begin_sharing();
-  }
+  const bool is_coordinated = cuts_.gate().is_coordinated();
+  if (is_coordinated) triggers_->coordinate([this] { say_overdue(); });
+  // The driver shares nothing of the arena: that is ours to do, whoever asks.
+  if (is_coordinated || run_.settings.arena) begin_sharing();
   if (run_.settings.balance == Balance::kNode) {
     triggers_->set_loan_source(
         {[this](const LoanRequest& request, uint64_t number, std::vector<int>& descriptors) {
