@@ -102,11 +102,14 @@ TEST(Stop, IsAWishOfTheRank) {
 }
 
 TEST(Stop, NeedsNoCutInAReplay) {
-  Triggers triggers(stopping_by(signal_bit(SIGUSR1)), spawn_thread);
+  // The background thread uses them as long as it runs, and sets `from` until `ended`.
   std::atomic<bool> replays{false}, ended{false};
-  std::string from;  // by the background thread, until `ended`
+  std::string from;
+  Triggers triggers(stopping_by(signal_bit(SIGUSR1)), spawn_thread);
   triggers.set_stop_source([&] { return replays ? std::string("wave@3") : std::string(); },
                            [&](const std::string& id) {
+                             // This process goes on, and is still to stop.
+                             if (ended) return;
                              from = id;
                              ended = true;
                            });
