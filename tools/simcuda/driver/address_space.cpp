@@ -61,10 +61,11 @@ bool AddressSpace::is_device_address(uint64_t address) const {
 // Takes the range from the process: nothing else is mapped there, and the host cannot use it.
 bool AddressSpace::map_at(uint64_t address, uint64_t size) {
   void* const wanted = reinterpret_cast<void*>(address);
-  void* const got = mmap(wanted, size, PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  // The kernel maps elsewhere what does not fit there. MAP_FIXED_NOREPLACE would be as good, but
+  // for ThreadSanitizer, which takes away an address that it does not like and leaves the flag.
+  void* const got =
+      mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return false;
-  // A sanitizer may map elsewhere.
   if (got != wanted || !ranges_.take_at(address, size)) {
     munmap(got, size);
     return false;

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -38,11 +37,8 @@ CUdeviceptr reserved_at(CUdeviceptr hint, size_t bytes) {
 
 // Whether it is in the way of host memory.
 bool is_in_the_way(CUdeviceptr address) {
-  void* const got = mmap(reinterpret_cast<void*>(address), kPage, PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  if (got == MAP_FAILED) return errno == EEXIST;
-  munmap(got, kPage);
-  return false;
+  unsigned char resident = 0;
+  return mincore(reinterpret_cast<void*>(address), 1, &resident) == 0;
 }
 
 void say_reservations(CUdeviceptr small) {
@@ -50,8 +46,8 @@ void say_reservations(CUdeviceptr small) {
   constexpr size_t kHinted = 32 << 20;
   std::printf("hinted %llx\n", reserved_at(kFar, kHinted));
   std::printf("hinted_page %llx\n", reserved_at(kFar + kHinted, kPage));
-  (void)mmap(reinterpret_cast<void*>(kBlocked), kPage, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  (void)mmap(reinterpret_cast<void*>(kBlocked), kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+             0);
   std::printf("blocked %llx\n", reserved_at(kBlocked, kHinted));
   CHECK(cuMemAllocAsync(&pooled, 100, nullptr));
   std::printf("pooled %llx\nunhinted %llx\n", pooled, reserved_at(0, kPage));
