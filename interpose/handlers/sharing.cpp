@@ -93,19 +93,24 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
   HookedCall hooked(call);
   if (hooked.passthrough()) return share_when_off(call, out, address);
   hooked.key.add(hooked.model().known(address));
+  const auto real = [&] { return call.real(out, address); };
   const MemoryRange* const range = hooked.model().memory.find(address);
   const Where where = range == nullptr ? Where{} : Where{range->address, range->size};
   const bool known = range != nullptr && range->kind == MemoryKind::kDevice && out != nullptr;
+  const bool in_arena = known && hooked.model().arena.owns(where.address);
+  // The driver's own handle can be opened in any process.
+  if (!hooked.may_share() && !in_arena) {
+    return hooked.record_or_refuse(name_with(call, kOutsideOfJob), real);
+  }
   // Its next write may be another process's, which tells nobody.
   known ? hooked.writes.add_range_of(where.address) : hooked.writes.add_nothing();
-  const bool in_arena = known && hooked.model().arena.owns(where.address);
   const bool placed = in_arena || (known && hooked.model().placement.owns(where.address));
   const auto pieces_placed = hooked.model().placement.pieces(where.address);
   SharedMemory& shared = hooked.model().shared_memory;
   std::string why;
   const auto made = [&] {
     if (!placed) {
-      const CUresult result = call.real(out, address);
+      const CUresult result = real();
       if (result == CUDA_SUCCESS && known) {
         *out = shared.offer(where.address, where.size, *out);
       }
