@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,19 @@ struct CubinKernel {
   bool layout_known = false;
   std::vector<std::pair<uint32_t, uint32_t>> parameters;  // offset in the block and size, in bytes
 };
+
+// The variables that the code can reach by itself, as relocations tell: those of its own text and
+// of the functions that this names, and those of tables that all code of the file shares. Neither
+// constants nor compilers' texts.
+struct CubinVariables {
+  // False: no relocation names any variable, so this tells nothing.
+  bool known = false;
+  std::vector<std::string> shared;                            // of all kernels
+  std::map<std::string, std::vector<std::string>> by_kernel;  // and of one of them, too
+};
+
+// Adds the variables that the file's kernels reach to `found`; nothing where it cannot be read.
+void read_cubin_variables(std::span<const std::byte> file, CubinVariables& found);
 
 // Adds the kernels of the file, in its order, with what sections ".nv.info.<kernel>" say of their
 // parameters. Returns why it could not, empty for success.

@@ -97,12 +97,16 @@ bool may_run(const ImageEntry& entry, uint32_t arch) {
 
 struct KernelCode::Contents {
   std::vector<std::unique_ptr<const ptx::Module>> modules;
-  std::map<std::string, KernelWrites, std::less<>> machine_code;  // layouts alone
+  std::map<std::string, KernelWrites, std::less<>> machine_code;        // layouts alone
+  std::map<std::string, std::set<std::string>, std::less<>> variables;  // of its kernels
+  std::set<std::string> shared_variables;                               // and of all of them
   std::string machine_code_for;         // "sm_75, sm_80"; empty: there is none
   std::vector<std::string> unreadable;  // entries that could not be read, and why
 
   void add_ptx(const std::string& text);
   void add_cubin(const ImageEntry& entry);
+  void add_variables(std::span<const std::byte> file);
+  KernelWrites find_machine_code(const KernelWrites& layout) const;
 };
 
 void KernelCode::Contents::add_ptx(const std::string& text) {
@@ -124,20 +128,43 @@ void KernelCode::Contents::add_cubin(const ImageEntry& entry) {
     unreadable.push_back("its machine code: " + why);
     return;
   }
-  ImageGlobals globals;
-  (void)read_cubin_globals(file, globals);
+  add_variables(file);
   for (CubinKernel& read : kernels) {
     KernelWrites kernel;
     kernel.name = read.name;
     kernel.layout_known = read.layout_known;
     for (const auto& [offset, size] : read.parameters) kernel.parameters.push_back({offset, size});
-    for (const GlobalVariable& variable : globals.globals) {
-      if (!variable.constant) kernel.globals.push_back(variable.name);
-    }
     kernel.reason = "there is only machine code of it";
     const auto [known, fresh] = machine_code.try_emplace(read.name, kernel);
     if (!fresh) merge(known->second, kernel);
   }
+}
+
+void KernelCode::Contents::add_variables(std::span<const std::byte> file) {
+  CubinVariables reached;
+  read_cubin_variables(file, reached);
+  if (reached.known) {
+    shared_variables.insert(reached.shared.begin(), reached.shared.end());
+    for (const auto& [kernel, names] : reached.by_kernel) {
+      variables[kernel].insert(names.begin(), names.end());
+    }
+    return;
+  }
+  ImageGlobals globals;
+  (void)read_cubin_globals(file, globals);
+  for (const GlobalVariable& variable : globals.globals) {
+    if (!variable.constant && !variable.is_compilers_text()) shared_variables.insert(variable.name);
+  }
+}
+
+KernelWrites KernelCode::Contents::find_machine_code(const KernelWrites& layout) const {
+  KernelWrites kernel = layout;
+  std::set<std::string> names = shared_variables;
+  if (const auto own = variables.find(kernel.name); own != variables.end()) {
+    names.insert(own->second.begin(), own->second.end());
+  }
+  kernel.globals.assign(names.begin(), names.end());
+  return kernel;
 }
 
 KernelCode::KernelCode(const ImageContents& image, uint32_t arch)
@@ -193,7 +220,8 @@ KernelWrites KernelCode::find(std::string_view name) const {
   }
   if (kernel == nullptr) {
     const auto machine = contents_->machine_code.find(name);
-    if (machine != contents_->machine_code.end()) return machine->second;
+    if (machine != contents_->machine_code.end())
+      return contents_->find_machine_code(machine->second);
     KernelWrites unknown;
     unknown.name = name;
     unknown.reason = contents_->unreadable.empty() ? "its code is not in the image"
@@ -314,6 +342,7 @@ class Ranges {
       return there.address == *start && there.size == WriteSet::kWholeRange;
     };
     if (std::find_if(writes_.begin(), writes_.end(), same) == writes_.end()) {
+      memory_.make_room(writes_);
       writes_.add_range_of(*start);
     }
     return true;

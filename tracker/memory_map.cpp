@@ -110,6 +110,50 @@ std::optional<uint64_t> MemoryMap::start_of(uint64_t address) const {
   return range == nullptr ? std::nullopt : std::optional(range->address);
 }
 
+MemoryMap::Space MemoryMap::reach_of(const WriteSet::Range& range) const {
+  if (range.size != WriteSet::kWholeRange) return {range.address, range.address + range.size};
+  if (const Space space = space_of(range.address); space.end != 0) return space;
+  const MemoryRange* const found = find(range.address);
+  return found == nullptr ? Space{} : Space{found->address, found->end()};
+}
+
+bool MemoryMap::has_host_memory(Space part) const {
+  for (auto it = ranges_.lower_bound(part.begin); it != ranges_.end() && it->first < part.end;
+       ++it) {
+    if (!is_on_device(it->second.kind)) return true;
+  }
+  return false;
+}
+
+void MemoryMap::make_room(WriteSet& writes) const {
+  constexpr size_t kMost = WriteSet::kMost, kLeft = kMost / 2;
+  if (!writes.is_full()) return;
+  Space parts[kMost];
+  size_t count = 0;
+  for (const WriteSet::Range& range : writes) {
+    if (const Space part = reach_of(range); part.end != 0) parts[count++] = part;
+  }
+  writes.clear_ranges();
+  if (count == 0) return;
+  std::sort(parts, parts + count, [](Space a, Space b) { return a.begin < b.begin; });
+  // The bytes before each part but the first; as many as can be where it must be kept apart.
+  uint64_t gaps[kMost], sorted[kMost];
+  uint64_t end = parts[0].end;
+  for (size_t i = 1; i < count; ++i) {
+    gaps[i] = parts[i].begin <= end ? 0 : parts[i].begin - end;
+    if (gaps[i] != 0 && has_host_memory({end, parts[i].begin})) gaps[i] = UINT64_MAX;
+    end = std::max(end, parts[i].end);
+  }
+  std::copy(gaps + 1, gaps + count, sorted);
+  std::sort(sorted, sorted + count - 1);
+  const uint64_t closed = count <= kLeft ? 0 : std::min(sorted[count - kLeft - 1], UINT64_MAX - 1);
+  for (size_t i = 0; i < count;) {
+    Space joined = parts[i];
+    for (++i; i < count && gaps[i] <= closed; ++i) joined.end = std::max(joined.end, parts[i].end);
+    writes.add(joined.begin, joined.end - joined.begin);
+  }
+}
+
 // Memory that was made and mapped in one order lies side by side at our addresses, too: one range.
 void MemoryMap::lead(Space part, WriteSet& writes) const {
   Space led;
@@ -122,11 +166,13 @@ void MemoryMap::lead(Space part, WriteSet& writes) const {
     const uint64_t size = std::min(view.end(), part.end) - from;
     const uint64_t at = view.origin + (from - view.address);
     if (at != led.end) {
+      make_room(writes);
       writes.add(led.begin, led.end - led.begin);
       led = {at, at};
     }
     led.end += size;
   }
+  make_room(writes);
   writes.add(led.begin, led.end - led.begin);
 }
 
@@ -137,7 +183,10 @@ void MemoryMap::lead(WriteSet& writes) const {
   for (const WriteSet::Range& range : given) {
     const Space space = space_of(range.address);
     const bool whole = range.size == WriteSet::kWholeRange;
-    if (space.end == 0) writes.add(range.address, range.size);
+    make_room(writes);
+    // A range that was joined may begin in a space and go on behind it.
+    const bool is_beyond = !whole && range.address + range.size > space.end;
+    if (space.end == 0 || is_beyond) writes.add(range.address, range.size);
     if (!whole) {
       lead({range.address, range.address + range.size}, writes);
     } else if (space.end != 0) {

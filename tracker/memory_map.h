@@ -119,6 +119,10 @@ class MemoryMap {
   // Where what an address points into begins: a range or, whether memory is mapped there or not, a
   // space. Spaces without a gap between them are one, as the program sees it. None: neither.
   std::optional<uint64_t> start_of(uint64_t address) const;
+  // If the set is full, makes room for one range more where it can: in place of whole ranges it has
+  // what they reach now, and those are joined that have the least between them, but no memory
+  // that the host sees, too: nothing would tell the host's changes of it from the device's.
+  void make_room(WriteSet& writes) const;
   // In place of views, the set has what they lead to. A whole range in a space is all that is
   // mapped in that space.
   void lead(WriteSet& writes) const;
@@ -134,6 +138,8 @@ class MemoryMap {
     uint64_t begin = 0, end = 0;
   };
   Space space_of(uint64_t address) const;  // empty: there is none
+  Space reach_of(const WriteSet::Range& range) const;
+  bool has_host_memory(Space part) const;
   void lead(Space part, WriteSet& writes) const;
 
   std::map<uint64_t, MemoryRange> ranges_;  // by address

@@ -23,7 +23,7 @@ uint64_t extent(uint64_t count, uint64_t step, uint64_t size) {
 void WriteSet::add(uint64_t address, uint64_t size) {
   said_ = true;
   if (size == 0 || address == 0) return;
-  if (count_ == kMost) {
+  if (count_ == kMost && !join_near()) {
     everything_ = true;
     return;
   }
@@ -31,11 +31,33 @@ void WriteSet::add(uint64_t address, uint64_t size) {
   ranges_[count_++] = {address, size};
 }
 
+// False: there is no room.
+bool WriteSet::join_near() {
+  std::sort(ranges_, ranges_ + count_,
+            [](const Range& a, const Range& b) { return a.address < b.address; });
+  uint8_t joined = 1;
+  for (uint8_t i = 1; i < count_; ++i) {
+    Range& last = ranges_[joined - 1];
+    const Range& next = ranges_[i];
+    const bool same = next.address == last.address && next.size == last.size;
+    if (same) continue;
+    const uint64_t end = last.address + last.size;
+    const bool whole = last.size == kWholeRange || next.size == kWholeRange;
+    if (whole || (next.address > end && next.address - end > kNear)) {
+      ranges_[joined++] = next;
+    } else {
+      last.size = std::max(end, next.address + next.size) - last.address;
+    }
+  }
+  count_ = joined;
+  return count_ < kMost;
+}
+
 void WriteSet::add_guess(uint32_t kernel) {
   launch_ = true;
   if (std::ranges::find(guesses(), kernel) != guesses().end()) return;
   if (guess_count_ == kMostGuesses) {
-    add_everything();
+    other_guesses_ = true;
     return;
   }
   guesses_[guess_count_++] = kernel;

@@ -13,12 +13,15 @@ namespace gpusnap {
 
 class WriteSet {
  public:
-  static constexpr size_t kMost = 32;  // beyond it the set is everything
+  // Beyond it, ranges are joined that have at most so many bytes between them; if there are none,
+  // the set is everything. MemoryMap::make_room() joins more, since it knows what lies between.
+  static constexpr size_t kMost = 32;
+  static constexpr uint64_t kNear = 512;
   // As a size: the whole contiguous mapped range that holds the address.
   static constexpr uint64_t kWholeRange = UINT64_MAX;
   // A box of at most so many rows is kept row by row, a larger one as the range around it.
   static constexpr uint64_t kMostRows = 8;
-  static constexpr size_t kMostGuesses = 16;  // likewise
+  static constexpr size_t kMostGuesses = 64;  // beyond it, those that follow are not named
 
   struct Range {
     uint64_t address;
@@ -39,6 +42,7 @@ class WriteSet {
   void add_nothing() { said_ = true; }
   // All else that was said stays.
   void clear_ranges() { count_ = 0; }
+  bool is_full() const { return count_ == kMost; }
 
   // False: nobody has said anything, so anything may be written.
   bool said() const { return said_; }
@@ -64,12 +68,17 @@ class WriteSet {
   bool unknown() const { return unknown_ || everything_; }
   // The kernels of which it is a guess, each once.
   std::span<const uint32_t> guesses() const { return {guesses_, guess_count_}; }
+  // There are more of them.
+  bool has_other_guesses() const { return other_guesses_; }
 
  private:
+  bool join_near();
+
   bool said_ = false;
   bool everything_ = false;
   bool launch_ = false;
   bool unknown_ = false;
+  bool other_guesses_ = false;
   uint8_t count_ = 0;
   uint8_t guess_count_ = 0;
   uint32_t guesses_[kMostGuesses];

@@ -24,7 +24,7 @@ TEMPLATES = {
 # Kinds with a function for every form of call, which is declared from the table.
 FUNCTIONS = {
     "launch", "mem_alloc", "mem_alloc_pitch", "mem_alloc_managed", "mem_free", "mem_get_info",
-    "mem_get_range", "host_alloc", "host_free", "host_register", "host_unregister", "host_pointer",
+    "mem_get_range", "pointer_get", "pointer_set", "host_alloc", "host_free", "host_register", "host_unregister", "host_pointer",
     "mem_alloc_async", "mem_free_async", "pool_get", "pool_set", "pool_destroy", "pool_access",
     "peer_access", "address_reserve", "address_free", "physical_create", "physical_release",
     "physical_retain", "physical_map", "physical_unmap", "map_tiles", "share_get", "share_open",

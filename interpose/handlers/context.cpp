@@ -100,7 +100,8 @@ CUresult event_elapsed(const Call<CUresult(float*, CUevent, CUevent)>& call, flo
   return result;
 }
 
-// Memory that a restore placed is not the context's, and has to be made accessible by itself.
+// Memory of the arena, or that a restore placed, is not the context's, and has to be made
+// accessible by itself.
 CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext peer,
                      unsigned flags) {
   HookedCall hooked(call);
@@ -110,6 +111,10 @@ CUresult peer_access(const Call<CUresult(CUcontext, unsigned)>& call, CUcontext 
   CUdevice device = 0;
   if (result == CUDA_SUCCESS && hooked.driver().cuCtxGetDevice(&device) == CUDA_SUCCESS) {
     hooked.model().placement.allow(device);
+    (void)hooked.unlocked([&] {
+      hooked.model().arena.allow(device);
+      return CUDA_SUCCESS;
+    });
   }
   return result;
 }

@@ -236,7 +236,10 @@ class HookedCall {
       return recorded;
     }
     const uint64_t writes_before = host_updates().device_writes();
+    const bool is_watched = writes_ == Writes::kNothing && host_updates().begin_watch();
     const CUresult result = call_driver(real);
+    if (is_watched) [[unlikely]]
+      host_updates().end_watch();
     before_synchronised();
     // Work that another thread began meanwhile may be on its way.
     const bool all_done = whole_context && model().contexts.is_single() &&

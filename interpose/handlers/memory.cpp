@@ -113,19 +113,59 @@ CUresult give_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& r
   return result;
 }
 
+// Memory of the arena at its recorded address. False: the arena does not have that address here.
+bool repeat_in_arena(HookedCall& hooked, CUdeviceptr* out, uint64_t recorded, uint64_t size,
+                     const DeviceArena::MakeStandIn& make) {
+  if (!hooked.model().arena.is_on() || !DeviceArena::covers(recorded)) return false;
+  bool is_served = false;
+  const CUresult result = hooked.unlocked([&] {
+    return with_room(hooked.room(), [&] {
+      const auto made = hooked.model().arena.allocate(out, size, make, recorded);
+      is_served = made.has_value();
+      return made.value_or(CUDA_SUCCESS);
+    });
+  });
+  if (result != CUDA_SUCCESS) {
+    cannot_place(recorded, size, error_name(hooked.driver(), result));
+  }
+  return is_served;
+}
+
+// `real(out, size)`: the driver's call.
 template <class Real>
 CUresult give_device(HookedCall& hooked, CUdeviceptr* out, uint64_t size, Real&& real) {
-  return give(
-      hooked, out, size, MemoryKind::kDevice, [&] { return with_room(hooked.room(), real); },
-      [&](uint64_t recorded) { place_device(hooked.model(), out, recorded, size); });
+  const auto of_driver = [&] { return with_room(hooked.room(), [&] { return real(out, size); }); };
+  const auto stand_in = [&](CUdeviceptr* at) { return real(at, DeviceArena::kStandInBytes); };
+  const auto anew = [&] {
+    return with_room(hooked.room(), [&] {
+      const auto made = hooked.model().arena.allocate(out, size, stand_in);
+      return made ? *made : real(out, size);
+    });
+  };
+  const auto again = [&](uint64_t recorded) {
+    if (repeat_in_arena(hooked, out, recorded, size, stand_in)) return;
+    repeat_for(hooked, out, recorded, {size, MemoryKind::kDevice, hooked.hook()}, of_driver);
+    place_device(hooked.model(), out, recorded, size);
+  };
+  return give_again(hooked, out, size, MemoryKind::kDevice, anew, again);
 }
 
 template <class Real>
 CUresult give_pinned(HookedCall& hooked, void** out, uint64_t size, Real&& real) {
-  return give(hooked, out, size, MemoryKind::kPinned, real,
-              [&](uint64_t recorded) { place_pinned(hooked.model(), out, recorded, size); });
+  const CUresult result =
+      give(hooked, out, size, MemoryKind::kPinned, real,
+           [&](uint64_t recorded) { place_pinned(hooked.model(), out, recorded, size); });
+  if (result == CUDA_SUCCESS) hooked.model().host_memory.watch(reinterpret_cast<uint64_t>(*out));
+  return result;
 }
 }  // namespace
+
+CUresult free_in_arena(uint64_t address, const std::function<CUresult(CUdeviceptr)>& real,
+                       bool may_wait) {
+  DeviceArena* const arena = DeviceArena::of_process();
+  const bool is_ours = arena != nullptr && DeviceArena::covers(address);
+  return is_ours ? arena->free(address, real, may_wait) : real(address);
+}
 
 CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
                        const std::function<CUresult(const DeviceModel&, CUcontext)>& wait) {
@@ -156,8 +196,32 @@ CUresult mem_alloc(const Call<CUresult(CUdeviceptr*, size_t)>& call, CUdeviceptr
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, size);
   hooked.key.add(size);
-  return give_device(hooked, out, size, [&] { return call.real(out, size); });
+  return give_device(hooked, out, size,
+                     [&](CUdeviceptr* at, size_t bytes) { return call.real(at, bytes); });
 }
+
+namespace {
+// A row of the driver's tells the pitch, and is the stand-in. `rows(out, count)`: the driver's
+// call.
+template <class Rows>
+std::optional<CUresult> pitch_in_arena(HookedCall& hooked, CUdeviceptr* out, const size_t* pitch,
+                                       size_t height, Rows&& rows, uint64_t at) {
+  DeviceArena& arena = hooked.model().arena;
+  const bool is_wanted = at == 0 ? arena.is_on() : arena.is_on() && DeviceArena::covers(at);
+  CUdeviceptr row = 0;
+  if (!is_wanted || out == nullptr || height == 0 || rows(&row, 1) != CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  const auto stand_in = [&](CUdeviceptr* made) {
+    *made = row;
+    return CUDA_SUCCESS;
+  };
+  std::optional<CUresult> made;
+  if (height <= UINT64_MAX / *pitch) made = arena.allocate(out, *pitch * height, stand_in, at);
+  if (!made || *made != CUDA_SUCCESS) (void)hooked.driver().cuMemFree_v2(row);
+  return made;
+}
+}  // namespace
 
 CUresult mem_alloc_pitch(
     const Call<CUresult(CUdeviceptr*, size_t*, size_t, size_t, unsigned)>& call, CUdeviceptr* out,
@@ -170,25 +234,32 @@ CUresult mem_alloc_pitch(
   // The pitch is the driver's for the width and the device, which a restore has checked.
   CUdeviceptr address = 0;
   size_t bytes = 0;
-  auto real = [&] {
-    const CUresult result =
-        with_room(hooked.room(), [&] { return call.real(out, pitch, width, height, element); });
+  const auto rows = [&](CUdeviceptr* at, size_t count) {
+    return call.real(at, pitch, width, count, element);
+  };
+  // `at`: 0, or where the recording had it.
+  const auto real_at = [&](uint64_t at) {
+    const CUresult result = with_room(hooked.room(), [&] {
+      const auto made = pitch_in_arena(hooked, out, pitch, height, rows, at);
+      return made ? *made : rows(out, height);
+    });
     if (result == CUDA_SUCCESS) bytes = *pitch * height;
     return result;
   };
   if (hooked.replaying()) {
     const CUresult result = hooked.match_next_entry();
     if (result != CUDA_SUCCESS) return result;
-    hooked.repeat(real);
     uint64_t recorded[2] = {0, 0};
     hooked.take_answer(recorded, sizeof recorded);
+    hooked.repeat([&] { return real_at(recorded[0]); });
     if (recorded[1] != *pitch) {
       cannot_place(recorded[0], recorded[1] * height, "this device has another pitch");
     }
     place_device(hooked.model(), out, recorded[0], bytes);
     address = *out;
   } else {
-    const CUresult result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
+    const CUresult result =
+        hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, [&] { return real_at(0); });
     if (result != CUDA_SUCCESS) {
       hooked.record(result);
       return result;
@@ -222,7 +293,7 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   HookedCall hooked(call);
   if (hooked.passthrough()) {
     return free_when_off(
-        address, [&] { return call.real(address); }, wait_for_users);
+        address, [&] { return free_in_arena(address, call.real, false); }, wait_for_users);
   }
   hooked.key.add(hooked.model().known(address));
   // Before the call: what the host sees at it is no longer looked for in this memory.
@@ -231,9 +302,11 @@ CUresult mem_free(const Call<CUresult(CUdeviceptr)>& call, CUdeviceptr address) 
   // Memory of a graph that goes on using it stays.
   const bool of_graph = hooked.model().graphs.graph_memory_placeholders().has_memory(address);
   const bool placed = hooked.model().placement.owns(address);
+  const bool may_wait = !hooked.model().contexts.is_capturing();
   auto real = [&] {
     if (of_graph && size == 0) return CUDA_ERROR_INVALID_VALUE;
-    return placed ? wait_for_users(hooked.model(), context) : call.real(address);
+    if (placed) return wait_for_users(hooked.model(), context);
+    return free_in_arena(address, call.real, may_wait);
   };
   const CUresult result = give_back(hooked, address, size, real);
   if (placed && !of_graph) end_placed(hooked, address);
@@ -273,13 +346,17 @@ CUresult mem_get_range(const Call<CUresult(CUdeviceptr*, size_t*, CUdeviceptr)>&
                        CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   HookedCall hooked(call);
   const bool off = hooked.passthrough();
-  const CUresult result =
-      off ? call.real(base, size, address)
-          : hooked.record_or_repeat([&] { return call.real(base, size, address); });
+  const DeviceArena* const arena = DeviceArena::of_process();
+  const auto real = [&] {
+    return call.real(base, size, arena == nullptr ? address : arena->asked_about(address));
+  };
+  const CUresult result = off ? real() : hooked.record_or_repeat(real);
   if (result != CUDA_SUCCESS) return result;
   SharedMemory* const shared = SharedMemory::of_process();
   SharedMemory::Extent extent;
   if (shared != nullptr) extent = shared->mapped_around(address);
+  const auto block = arena == nullptr ? std::nullopt : arena->find(address);
+  if (block) extent = {block->address, block->size};
   const auto look = [&](const DeviceModel& model) {
     const MemoryRange* const range = model.memory.find(address);
     if (range != nullptr && model.is_placed(*range)) extent = {range->address, range->size};

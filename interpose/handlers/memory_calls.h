@@ -24,6 +24,10 @@ inline uint64_t erase_range(HookedCall& hooked, uint64_t address) {
 uint64_t free_range(HookedCall& hooked, uint64_t address);
 // The device no longer uses this allocation, which was placed.
 void end_placed(HookedCall& hooked, uint64_t address);
+// Ends memory of the arena; `real(address)`: the driver's call, for its stand-in or what is none of
+// ours. `may_wait`: no capture is open. The caller holds no lock.
+CUresult free_in_arena(uint64_t address, const std::function<CUresult(CUdeviceptr)>& real,
+                       bool may_wait);
 // A free where checkpoints have ended: what was placed is still ours to give back. `wait`: until
 // the device no longer uses it; the context is its own.
 CUresult free_when_off(uint64_t address, const std::function<CUresult()>& real,
@@ -86,19 +90,18 @@ CUresult with_room(DeviceRoom& room, Real&& real) {
   return result == CUDA_ERROR_OUT_OF_MEMORY && room.make_room() ? real() : result;
 }
 
-// Records or replays a call that gives memory; `place` brings it to its recorded address.
-// `of_pool`: a pool's.
-template <class Pointer, class Real, class Place>
-CUresult give(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
-              Place&& place, bool of_pool = false) {
+// Records or replays a call that gives memory; `again` makes it again and brings the memory to its
+// recorded address. `of_pool`: a pool's.
+template <class Pointer, class Real, class Again>
+CUresult give_again(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
+                    Again&& again, bool of_pool = false) {
   CUresult result;
   if (hooked.replaying()) {
     result = hooked.match_next_entry();
     if (result != CUDA_SUCCESS) return result;
     uint64_t recorded = 0;
     hooked.take_answer(&recorded, sizeof recorded);
-    repeat_for(hooked, out, recorded, {size, kind, hooked.hook()}, real);
-    place(recorded);
+    again(recorded);
   } else {
     result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {
@@ -111,6 +114,18 @@ CUresult give(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, 
   }
   insert_range(hooked, (uint64_t)*out, size, kind, of_pool);
   return result;
+}
+
+// The same where the call is made again as it was; `place` brings its memory to the recorded
+// address.
+template <class Pointer, class Real, class Place>
+CUresult give(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
+              Place&& place, bool of_pool = false) {
+  const auto again = [&](uint64_t recorded) {
+    repeat_for(hooked, out, recorded, {size, kind, hooked.hook()}, real);
+    place(recorded);
+  };
+  return give_again(hooked, out, size, kind, real, again, of_pool);
 }
 
 }  // namespace gpusnap::handle

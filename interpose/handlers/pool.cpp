@@ -84,6 +84,18 @@ CUresult give_ordered(HookedCall& hooked, CUdeviceptr* out, uint64_t size, CUmem
       },
       true);
 }
+// Memory of the arena is given back when the stream has come there: its next user knows nothing of
+// streams.
+CUresult free_ordered(uint64_t address, CUstream stream,
+                      const std::function<CUresult(CUdeviceptr)>& real) {
+  DeviceArena* const arena = DeviceArena::of_process();
+  if (arena == nullptr || !DeviceArena::covers(address)) return real(address);
+  const auto after_stream = [&](CUdeviceptr stand_in) {
+    const CUresult result = arena->synchronise(stream);
+    return result == CUDA_SUCCESS ? real(stand_in) : result;
+  };
+  return arena->free(address, after_stream, false);
+}
 }  // namespace
 
 CUresult mem_alloc_async(const Call<CUresult(CUdeviceptr*, size_t, CUstream)>& call,
@@ -106,9 +118,10 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
                         CUstream given) {
   HookedCall hooked(call);
   const CUstream stream = hooked.stream(given);
+  const auto as_given = [&](CUdeviceptr what) { return call.real(what, given); };
   if (hooked.passthrough()) {
     return free_when_off(
-        address, [&] { return call.real(address, given); },
+        address, [&] { return free_ordered(address, stream, as_given); },
         [&](const DeviceModel& model, CUcontext) {
           return model.driver.cuStreamSynchronize(stream);
         });
@@ -118,12 +131,14 @@ CUresult mem_free_async(const Call<CUresult(CUdeviceptr, CUstream)>& call, CUdev
   const bool of_graph = hooked.model().graphs.graph_memory_placeholders().has_memory(address);
   const bool placed = !of_graph && hooked.model().placement.owns(address);
   const bool there = hooked.model().memory.at(address) != nullptr;
+  const bool is_captured = hooked.captured();
   auto real = [&] {
     if (of_graph) return there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     // Work in the stream may use memory that is ours to give back.
-    return placed ? hooked.driver().cuStreamSynchronize(stream) : call.real(address, given);
+    if (placed) return hooked.driver().cuStreamSynchronize(stream);
+    return is_captured ? as_given(address) : free_ordered(address, stream, as_given);
   };
-  if (hooked.captured()) return capture_free(hooked, address, stream, real);
+  if (is_captured) return capture_free(hooked, address, stream, real);
   const uint64_t size = free_range(hooked, address);
   CUresult result;
   if (hooked.replaying()) {

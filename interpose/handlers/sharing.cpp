@@ -38,9 +38,30 @@ SharedMemory::Opened opened_by_us(SharedMemory& shared, const SharedHandle& hand
   return opened;
 }
 
-// The driver makes no handle of what was placed.
+// The physical memory of a block of the arena, of which the driver makes no handle; empty for any
+// other address. The caller holds no lock.
+std::vector<MappedMemory> pieces_in_arena(uint64_t address) {
+  DeviceArena* const arena = DeviceArena::of_process();
+  const auto block = arena == nullptr ? std::nullopt : arena->find(address);
+  return block ? arena->pieces(block->address) : std::vector<MappedMemory>();
+}
+
+CUresult offer_pieces(SharedMemory& shared, CUipcMemHandle* out, uint64_t address, uint64_t size,
+                      const std::vector<MappedMemory>& pieces, std::string& why) {
+  const auto handle = shared.offer(address, size, pieces);
+  if (handle.ok()) *out = handle.value();
+  why = handle.status().message();
+  return handle.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult share_when_off(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle* out,
                         CUdeviceptr address) {
+  std::string why;
+  if (const auto pieces = pieces_in_arena(address); !pieces.empty() && out != nullptr) {
+    const auto block = DeviceArena::of_process()->find(address);
+    SharedMemory& shared = *SharedMemory::of_process();
+    if (block) return offer_pieces(shared, out, block->address, block->size, pieces, why);
+  }
   SharedMemory* shared = nullptr;
   MemoryRange range;
   std::vector<MappedMemory> pieces;
@@ -55,9 +76,7 @@ CUresult share_when_off(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemH
     }
   }
   if (pieces.empty() || out == nullptr) return call.real(out, address);
-  const auto handle = shared->offer(range.address, range.size, pieces);
-  if (handle.ok()) *out = handle.value();
-  return handle.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  return offer_pieces(*shared, out, range.address, range.size, pieces, why);
 }
 
 void insert_imported(HookedCall& hooked, const Where& where) {
@@ -75,29 +94,32 @@ CUresult share_get(const Call<decltype(cuIpcGetMemHandle)>& call, CUipcMemHandle
   if (hooked.passthrough()) return share_when_off(call, out, address);
   hooked.key.add(hooked.model().known(address));
   const auto real = [&] { return call.real(out, address); };
-  if (!hooked.may_share()) return hooked.record_or_refuse(name_with(call, kOutsideOfJob), real);
   const MemoryRange* const range = hooked.model().memory.find(address);
   const Where where = range == nullptr ? Where{} : Where{range->address, range->size};
   const bool known = range != nullptr && range->kind == MemoryKind::kDevice && out != nullptr;
+  const bool in_arena = known && hooked.model().arena.owns(where.address);
+  // The driver's own handle can be opened in any process.
+  if (!hooked.may_share() && !in_arena) {
+    return hooked.record_or_refuse(name_with(call, kOutsideOfJob), real);
+  }
   // Its next write may be another process's, which tells nobody.
   known ? hooked.writes.add_range_of(where.address) : hooked.writes.add_nothing();
-  const bool placed = known && hooked.model().placement.owns(where.address);
-  const auto pieces = hooked.model().placement.pieces(where.address);
+  const bool placed = in_arena || (known && hooked.model().placement.owns(where.address));
+  const auto pieces_placed = hooked.model().placement.pieces(where.address);
   SharedMemory& shared = hooked.model().shared_memory;
   std::string why;
   const auto made = [&] {
     if (!placed) {
-      const CUresult result = call.real(out, address);
+      const CUresult result = real();
       if (result == CUDA_SUCCESS && known) {
         *out = shared.offer(where.address, where.size, *out);
       }
       return result;
     }
-    const auto handle = shared.offer(where.address, where.size, pieces);
-    if (handle.ok()) *out = handle.value();
-    why = handle.status().message();
-    return handle.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    return offer_pieces(shared, out, where.address, where.size,
+                        in_arena ? pieces_in_arena(where.address) : pieces_placed, why);
   };
+  if (!hooked.may_share()) return hooked.record_or_refuse(name_with(call, kOutsideOfJob), made);
   if (hooked.replaying()) {
     const CUresult recorded = hooked.match_next_entry();
     if (recorded != CUDA_SUCCESS) return recorded;

@@ -226,10 +226,14 @@ CUresult physical_release(const Call<decltype(cuMemRelease)>& call,
 CUresult physical_retain(const Call<decltype(cuMemRetainAllocationHandle)>& call,
                          CUmemGenericAllocationHandle* out, void* address) {
   HookedCall hooked(call);
-  if (hooked.passthrough()) return call.real(out, address);
   const auto at = reinterpret_cast<uint64_t>(address);
+  // The physical memory under what cuMemAlloc gave is not the program's to know.
+  const auto real = [&] {
+    return DeviceArena::covers(at) ? CUDA_ERROR_INVALID_VALUE : call.real(out, address);
+  };
+  if (hooked.passthrough()) return real();
   hooked.key.add(hooked.model().known(at));
-  const CUresult result = hooked.record_or_repeat([&] { return call.real(out, address); });
+  const CUresult result = hooked.record_or_repeat(real);
   if (result != CUDA_SUCCESS) return result;
   const MemoryRange* view = hooked.model().memory.find(at);
   PhysicalMemory* memory = view == nullptr || view->kind != MemoryKind::kView

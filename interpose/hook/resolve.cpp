@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "interpose/hook/activation.h"
+#include "interpose/hook/first_call.h"
 #include "interpose/hook/hook_table.h"
 #include "interpose/hook/libc_symbol.h"
 #include "interpose/hook/real_function.h"
@@ -230,6 +230,30 @@ bool is_of_mpi(void* handle, const char* symbol) {
   return std::strncmp(symbol, "MPI", 3) == 0 || std::strncmp(symbol, "mpi", 3) == 0;
 }
 
+// Looks like a function of the driver that no table has.
+bool may_be_unknown(void* handle, const char* symbol) {
+  if (handle == RTLD_NEXT || symbol == nullptr) return false;
+  const bool of_driver =
+      symbol[0] == 'c' && symbol[1] == 'u' && symbol[2] >= 'A' && symbol[2] <= 'Z';
+  return of_driver && find_symbol(symbol) == nullptr && !is_passed_through(symbol);
+}
+
+void* substitute_unknown(void* found, const char* symbol) {
+  Dl_info info;
+  if (found == nullptr || dladdr(found, &info) == 0 || info.dli_fname == nullptr) return found;
+  const char* const slash = std::strrchr(info.dli_fname, '/');
+  const char* const file = slash == nullptr ? info.dli_fname : slash + 1;
+  return std::strncmp(file, "libcuda.so", 10) == 0 ? thunk_of(symbol, found) : found;
+}
+
+void* answer_unknown_dlsym(void* handle, const char* symbol) {
+  return substitute_unknown(not_a_tail_call(next_dlsym()(handle, symbol)), symbol);
+}
+
+void* answer_unknown_dlvsym(void* handle, const char* symbol, const char* version) {
+  return substitute_unknown(not_a_tail_call(next_dlvsym()(handle, symbol, version)), symbol);
+}
+
 bool ours_to_answer(void* handle, const char* symbol) {
   return handle != RTLD_NEXT && symbol != nullptr && find_symbol(symbol) != nullptr;
 }
@@ -248,16 +272,18 @@ const HookEntry* answered_form(const char* name, void* function) {
 template <class AskAgain>
 void substitute_entry_point(const char* name, void** function, int version, bool per_thread_stream,
                             AskAgain ask_again) {
-  if (name == nullptr || function == nullptr || *function == nullptr) return;
+  if (name == nullptr || *name == 0 || function == nullptr || *function == nullptr) return;
   const HookEntry* entry = answered_form(name, *function);
   if (entry == nullptr) {
     entry = find_name(name, version, per_thread_stream);
-    if (entry == nullptr) return;
-    if (version > GPUSNAP_CUDA_VERSION && ask_again(GPUSNAP_CUDA_VERSION) != *function) {
-      // The same name with another signature, made after our declarations.
-      session_lost_sight(entry->name);
+    // The same name with another signature, made after our declarations.
+    const bool is_newer = entry != nullptr && version > GPUSNAP_CUDA_VERSION &&
+                          ask_again(GPUSNAP_CUDA_VERSION) != *function;
+    if (is_newer || (entry == nullptr && !is_passed_through(name))) {
+      *function = thunk_of(name, *function);
       return;
     }
+    if (entry == nullptr) return;
   }
   if (*function != entry->wrapper) entry->set_real(*function);
   *function = entry->wrapper;
@@ -341,6 +367,7 @@ extern "C" {
   const Dlsym next = next_dlsym();
   if (next == nullptr) return reinterpret_cast<void*>(answer_nothing);
   if (is_of_mpi(handle, symbol)) return reinterpret_cast<void*>(answer_mpi_dlsym);
+  if (may_be_unknown(handle, symbol)) return reinterpret_cast<void*>(answer_unknown_dlsym);
   return reinterpret_cast<void*>(ours_to_answer(handle, symbol) ? answer_dlsym : next);
 }
 
@@ -350,6 +377,7 @@ extern "C" {
   const Dlvsym next = next_dlvsym();
   if (next == nullptr) return reinterpret_cast<void*>(answer_nothing);
   if (is_of_mpi(handle, symbol)) return reinterpret_cast<void*>(answer_mpi_dlvsym);
+  if (may_be_unknown(handle, symbol)) return reinterpret_cast<void*>(answer_unknown_dlvsym);
   return reinterpret_cast<void*>(ours_to_answer(handle, symbol) ? answer_dlvsym : next);
 }
 

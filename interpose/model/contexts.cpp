@@ -29,6 +29,12 @@ uint32_t Contexts::number_of(CUcontext context) const {
   return found == known_.end() ? 0 : found->second.number;
 }
 
+std::optional<CUdevice> Contexts::device_of(CUcontext context) const {
+  const auto found = known_.find(context);
+  if (found == known_.end()) return std::nullopt;
+  return found->second.device;
+}
+
 CUcontext Contexts::with_number(uint32_t number) const {
   for (const auto& [context, known] : known_) {
     if (known.number == number) return context;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -49,7 +50,8 @@ class Contexts {
   // Drops all that is known of the context. Its events have ended with it.
   void forget(CUcontext context);
 
-  uint32_t number_of(CUcontext context) const;   // 0 for an unknown one, too
+  uint32_t number_of(CUcontext context) const;  // 0 for an unknown one, too
+  std::optional<CUdevice> device_of(CUcontext context) const;
   CUcontext with_number(uint32_t number) const;  // null: there is none
   // The current context if it is on the device, else the one there that was added first, which is
   // the same in every run. Null: there is none.

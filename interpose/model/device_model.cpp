@@ -9,6 +9,7 @@ DeviceModel::DeviceModel(const Driver& used)
     : driver(used),
       modules(used),
       placement(used),
+      arena(used),
       pool_reuse(used),
       shadow_mappings(used),
       graphs(used, modules, memory),

@@ -11,6 +11,7 @@
 #include "interpose/hook/driver.h"
 #include "interpose/model/arrays.h"
 #include "interpose/model/contexts.h"
+#include "interpose/model/device_arena.h"
 #include "interpose/model/graphs.h"
 #include "interpose/model/host_memory.h"
 #include "interpose/model/legacy_launch.h"
@@ -58,6 +59,7 @@ struct DeviceModel {
   HostMemory host_memory;
   Modules modules;
   AddressPlacement placement;
+  DeviceArena arena;
   PoolReuse pool_reuse;
   PhysicalMemories physical;
   ShadowMappings shadow_mappings;

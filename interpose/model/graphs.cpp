@@ -430,9 +430,13 @@ void Graphs::add_writes(CUgraphExec exec, WriteSet& writes) const {
   for (const Node& node : found->second.nodes) {
     if (!node.enabled) continue;
     if (node.everything) writes.add_everything();
-    for (const WriteSet::Range& range : node.writes) writes.add(range.address, range.size);
+    for (const WriteSet::Range& range : node.writes) {
+      memory_.make_room(writes);
+      writes.add(range.address, range.size);
+    }
     for (const CUDA_MEMCPY3D& copy : node.copies) {
       const Target to = target_of(copy);
+      memory_.make_room(writes);
       writes.add_box(to.address, copy.WidthInBytes, copy.Height, to.pitch, copy.Depth, to.slice);
     }
     for (const KernelCall& call : node.calls) {

@@ -11,11 +11,20 @@ constexpr uint64_t kBlock = 4096;
 }  // namespace
 
 void HostMemory::add(uint64_t address, uint64_t size) {
+  remove(address);
   ranges_[address] = Range{size, std::make_unique<std::byte[]>(size), ++range_count_};
+  bytes_ += size;
 }
 
 void HostMemory::remove(uint64_t address) {
-  ranges_.erase(address);
+  const auto it = ranges_.find(address);
+  if (it == ranges_.end()) return;
+  bytes_ -= it->second.size;
+  ranges_.erase(it);
+}
+
+void HostMemory::watch(uint64_t address) {
+  if (auto it = ranges_.find(address); it != ranges_.end()) it->second.is_watched = true;
 }
 
 bool HostMemory::contains(uint64_t address, uint64_t size) const {
@@ -27,8 +36,8 @@ bool HostMemory::contains(uint64_t address, uint64_t size) const {
 }
 
 void HostMemory::may_change(const WriteSet& set) {
-  if (!is_told_by(set)) return may_change_all();
-  if (set.empty()) return;
+  may_change_beyond(set);
+  if (!set.said() || set.everything() || set.empty()) return;
   others_may_change_ = true;
   for_each_in(ranges_, set, [](Range& range) { range.may_change = true; });
 }
@@ -37,6 +46,16 @@ bool HostMemory::has_range_of(const WriteSet& set) const {
   bool some = false;
   for_each_range(set, [&some](uint64_t) { some = true; });
   return some;
+}
+
+void HostMemory::may_change_beyond(const WriteSet& set) {
+  if (is_told_by(set)) {
+    is_guessed_ = is_guessed_ || !set.proven();
+  } else if (set.said() && !set.unknown()) {
+    guess_may_be_wrong_ = true;
+  } else {
+    may_change_all();
+  }
 }
 
 void HostMemory::may_change_all() {
@@ -51,6 +70,8 @@ void HostMemory::has_other_address(uint64_t address) {
 
 void HostMemory::is_settled() {
   all_may_change_ = false;
+  guess_may_be_wrong_ = false;
+  is_guessed_ = false;
   others_may_change_ = false;
   for (auto& [address, range] : ranges_) range.may_change = false;
 }
@@ -85,7 +106,7 @@ bool has(const std::vector<uint64_t>& numbers, uint64_t number) {
 }  // namespace
 
 bool HostMemory::capture(const Look& look, std::vector<Delivery>& deliveries, uint8_t& flags) {
-  const bool all = all_may_change_ && look.alone;
+  const bool all = (all_may_change_ || guess_may_be_wrong_) && look.alone;
   if (all && !ranges_.empty()) flags |= kCaptured;
   bool told = true;
   for (auto& [address, range] : ranges_) {

@@ -10,6 +10,7 @@
 // One thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -35,11 +36,14 @@ class HostMemory {
   // beyond our ranges is nothing to us.
   void may_change(const WriteSet& set);
   // Whether `set` tells which ranges change. A guess does not, unless guesses are trusted: where
-  // several threads make calls, looking at all memory would find the other threads' changes.
+  // several threads make calls, looking at all memory would find the other threads' changes, and
+  // looking at much memory takes long.
   bool is_told_by(const WriteSet& set) const {
-    return set.said() && !set.unknown() && (set.proven() || trusts_guesses_);
+    return set.said() && !set.unknown() && (set.proven() || trusts_guesses());
   }
   void trust_guesses() { trusts_guesses_ = true; }
+  // Recording: a call may also change ranges of which `set` does not tell.
+  void may_change_beyond(const WriteSet& set);
   void may_change_all();
   // Calls visit(number) for each range that a call may write which says that it writes `set`, by
   // the numbers that Look takes. Most calls write to the device's own memory alone. A guess names
@@ -51,6 +55,17 @@ class HostMemory {
   void has_other_address(uint64_t address);
   // Recording: the device is idle, and its changes have been captured.
   void is_settled();
+
+  // Recording. The bytes of all ranges up to which a guess is not trusted for their sake.
+  static constexpr uint64_t kComparedInFull = 4 << 20;
+  // Nobody but the device and host code of this process writes to that range.
+  void watch(uint64_t address);
+  // A guess has been trusted, and the device may still do what it was about.
+  bool is_guessed() const { return is_guessed_; }
+  // The next part in turn, of ranges that are watched and of which no write tells; empty: there is
+  // none. `is_told` is asked for a range by its number.
+  template <class IsTold>
+  std::span<const std::byte> next_untold(IsTold&& is_told);
 
   // The ranges that a capture looks at.
   struct Look {
@@ -82,6 +97,7 @@ class HostMemory {
     uint64_t number = 0;                  // another life of the same memory has another
     bool may_change = false;
     bool other_address = false;
+    bool is_watched = false;
   };
   template <class Visit>
   static void for_each_in(auto& ranges, const WriteSet& set, Visit&& visit);
@@ -100,13 +116,40 @@ class HostMemory {
     return address - it->first < it->second.size ? it : ranges.end();
   }
   std::map<uint64_t, Range>::iterator find(uint64_t address) { return find_in(ranges_, address); }
+  bool trusts_guesses() const { return trusts_guesses_ || bytes_ > kComparedInFull; }
   std::map<uint64_t, Range> ranges_;      // by address
   uint64_t range_count_ = 0;              // there have been
+  uint64_t bytes_ = 0;                    // of all ranges
   bool some_have_other_address_ = false;  // or had
   bool trusts_guesses_ = false;
   bool all_may_change_ = false;
+  bool guess_may_be_wrong_ = false;  // likewise all, but nothing speaks for it
+  bool is_guessed_ = false;
   bool others_may_change_ = false;  // those with another address
+  uint64_t untold_ = 0;             // where the part after the last one begins
 };
+
+template <class IsTold>
+std::span<const std::byte> HostMemory::next_untold(IsTold&& is_told) {
+  constexpr uint64_t kPart = 128 << 10;
+  const auto can_be_watched = [&](const Range& range) {
+    return range.is_watched && !range.may_change && !range.other_address && !is_told(range.number);
+  };
+  auto it = find(untold_);
+  if (it == ranges_.end()) it = ranges_.lower_bound(untold_);
+  for (size_t tried = 0; tried <= ranges_.size(); ++tried, ++it) {
+    if (it == ranges_.end()) it = ranges_.begin();
+    if (it == ranges_.end()) break;
+    const auto& [address, range] = *it;
+    if (!can_be_watched(range)) continue;
+    const uint64_t offset =
+        untold_ > address && untold_ - address < range.size ? untold_ - address : 0;
+    const uint64_t size = std::min(kPart, range.size - offset);
+    untold_ = address + offset + size;
+    return {memory(address) + offset, size};
+  }
+  return {};
+}
 
 template <class Visit>
 void HostMemory::for_each_in(auto& ranges, const WriteSet& set, Visit&& visit) {

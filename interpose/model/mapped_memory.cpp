@@ -164,6 +164,26 @@ Result<MappedMemory> map_memory_for_adapters(const Driver& driver, int device, u
   return memory;
 }
 
+// Other processes may be given it, adapters reach it, and the program may decompress into it: as
+// far as that is there.
+CUresult map_for_program(const Driver& driver, MappedMemory& memory) {
+  CUmemAllocationProp properties = device_memory(memory.device);
+  properties.allocFlags.usage = usage_of_own(driver, memory.device);
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.allocFlags.gpuDirectRDMACapable = 1;
+  CUresult result = back(driver, memory, properties);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) return result;
+  properties.allocFlags.gpuDirectRDMACapable = 0;
+  result = back(driver, memory, properties);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) return result;
+  return back(driver, memory, properties.allocFlags.usage);
+}
+
+void unmap_physical(const Driver& driver, const MappedMemory& memory) {
+  (void)driver.cuMemUnmap(memory.address, memory.size);
+  (void)driver.cuMemRelease(memory.handle);
+}
+
 Status map_at(const Driver& driver, const MappedMemory& memory) {
   MappedMemory reserved = memory;
   Status status = reserve_at(driver, reserved, memory.address);
@@ -174,8 +194,7 @@ Status map_at(const Driver& driver, const MappedMemory& memory) {
 
 void unmap_memory(const Driver& driver, const MappedMemory& memory) {
   if (memory.address == 0) return;
-  (void)driver.cuMemUnmap(memory.address, memory.size);
-  (void)driver.cuMemRelease(memory.handle);
+  unmap_physical(driver, memory);
   give_back_addresses(driver, memory);
 }
 

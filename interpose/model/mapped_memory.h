@@ -31,6 +31,12 @@ Result<MappedMemory> map_memory_for_adapters(const Driver& driver, int device, u
 // The same of physical memory that is there already, at its address; the handle stays the caller's
 // where it fails.
 Status map_at(const Driver& driver, const MappedMemory& memory);
+// Into addresses that are reserved already: physical memory in the place of cuMemAlloc's, of which
+// it can do as much as the driver lets it. `memory` gets the handle. After a failure everything is
+// as it was.
+CUresult map_for_program(const Driver& driver, MappedMemory& memory);
+// The opposite; the addresses stay reserved.
+void unmap_physical(const Driver& driver, const MappedMemory& memory);
 // Readable and writable by this device, too.
 CUresult allow_device(const Driver& driver, const MappedMemory& memory, int device);
 // The device no longer uses it.

@@ -33,9 +33,11 @@ enum class Unready : int {
   kNoCuda,     // it has made no CUDA call yet
 };
 
+inline constexpr int kCheckpoint = 1, kStop = 2;
+
 // The numbers that go through the reduction: the greatest of each over the ranks counts.
 struct Ballot {
-  int wanted = 0;   // a checkpoint is due
+  int wanted = 0;   // kCheckpoint: one is due; kStop: and the job is to end with it
   int unready = 0;  // Unready
   int ended = 0;    // this rank takes no more checkpoints
   int failed = 0;   // the last epoch that this rank had to give up

@@ -125,7 +125,7 @@ bool Process::cut(const char* name, uint64_t number, const Ballot& agreed) {
   journal_uncut();
   constexpr int kMeetings = 2;  // all have run empty, all that is shared has been read
   CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
-                           agreed.shares != 0 ? kMeetings : 0);
+                           agreed.shares != 0 ? kMeetings : 0, agreed.wanted >= kStop);
   return control_->cut_at_collective(name, number, agreed, cut_barriers);
 }
 
@@ -133,7 +133,7 @@ void Process::replay_cut(const char* name, bool shared) {
   const Result<bool> last = reader_->at_end();
   if (!last.ok()) fatal(kExitDamaged, last.status().message());
   CutBarriers cut_barriers([this](bool well) { return coordination_.meet(well); },
-                           shared && last.value() ? 1 : 0);
+                           shared && last.value() ? 1 : 0, false);
   control_->replay_cut_at_collective(name, last.value(), cut_barriers);
   if (last.value()) reader_.reset();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "interpose/services/mutation.h"
+#include "tiers/checksum.h"
 
 namespace gpusnap {
 
@@ -66,7 +67,7 @@ HostWrite* Deliveries::begin_write(CUcontext context, CUstream stream, uint64_t 
 void Deliveries::add_write(const WriteSet& set, HostWrite* write) {
   if (memory_.empty()) return;
   if (write == nullptr || !write->is_marked) return memory_.may_change(set);
-  if (!memory_.is_told_by(set)) memory_.may_change_all();
+  memory_.may_change_beyond(set);
   const uint32_t value = write->word == nullptr ? 0 : write->next_mark().value;
   auto& written = write->written;
   const auto may_be_replaced = [&](size_t at) {
@@ -93,7 +94,7 @@ void Deliveries::end_write(HostWrite* write) {
 }
 
 void Deliveries::add_arrived(const WriteSet& set) {
-  if (!memory_.is_told_by(set)) memory_.may_change_all();
+  memory_.may_change_beyond(set);
   memory_.for_each_range(set, [this](uint64_t range) { arrived_.push_back(range); });
 }
 
@@ -161,6 +162,30 @@ void Deliveries::forget_taken() {
     if (write.word != nullptr) words_.give_back(write.word);
     return true;
   });
+}
+
+bool Deliveries::is_told(uint64_t range) const {
+  const auto names = [range](const HostWrite::Written& each) { return each.range == range; };
+  const auto writes = [&](const HostWrite& write) {
+    return std::ranges::any_of(write.written, names);
+  };
+  return std::ranges::any_of(writes_, writes) ||
+         std::ranges::find(arrived_, range) != arrived_.end();
+}
+
+void Deliveries::begin_watch() {
+  watched_ = {};
+  // Copies and host functions write where they like.
+  if (!memory_.is_guessed() || !copies_.empty() || function_runs()) return;
+  watched_ = memory_.next_untold([this](uint64_t range) { return is_told(range); });
+  digest_ = checksum(watched_);
+  functions_before_ = functions_begun_;
+}
+
+bool Deliveries::end_watch() {
+  const auto watched = std::exchange(watched_, {});
+  if (watched.empty() || functions_before_ != functions_begun_) return true;
+  return checksum(watched) == digest_;
 }
 
 Deliveries::Taken Deliveries::collect(Moment moment, bool alone) {

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "interpose/journal/entry.h"
@@ -92,6 +93,13 @@ class Deliveries {
   // The device has written this when the call returned.
   void add_arrived(const WriteSet& set);
 
+  // The program's only thread is about to wait for the device, which is all that may write to host
+  // memory meanwhile. Takes note of a part of the memory of which no write tells, another one each
+  // time: a kernel may write there if what its arguments point to is not all that it writes.
+  void begin_watch();
+  // It has waited. False: the device has written there.
+  bool end_watch();
+
   // Another stream may get the same handle, and what is queued on this one goes on.
   void forget_stream(CUstream stream);
   // All that was queued in it is over, and copies that have not been taken are lost with it.
@@ -114,7 +122,10 @@ class Deliveries {
   const std::vector<Delivery>& deliveries() const { return deliveries_; }
 
   // Host functions of which the journal has the beginning and not the end.
-  void function_begins() { ++functions_; }
+  void function_begins() {
+    ++functions_;
+    ++functions_begun_;
+  }
   void function_ends() { --functions_; }
   bool function_runs() const { return functions_ != 0; }
 
@@ -126,6 +137,7 @@ class Deliveries {
     bool in_graph = false;
     ProgramCopies::Ticket ticket;
   };
+  bool is_told(uint64_t range) const;
   bool take_copies(Moment moment);
   void look_for_writes(Moment moment);
   void forget_taken();
@@ -134,6 +146,10 @@ class Deliveries {
   ProgressWords& words_;
   uint64_t copy_count_ = 0;
   unsigned functions_ = 0;
+  uint64_t functions_begun_ = 0;
+  std::span<const std::byte> watched_;
+  uint64_t digest_ = 0;  // of what is watched
+  uint64_t functions_before_ = 0;
   std::vector<Copy> copies_;
   std::list<HostWrite> writes_;    // one for each stream, however much is queued on it
   std::vector<uint64_t> arrived_;  // ranges of add_arrived()

@@ -7,6 +7,7 @@
 #include "interpose/services/fatal.h"
 #include "interpose/services/private_memory.h"
 #include "interpose/services/unlocked.h"
+#include "interpose/threads/thread_path.h"
 
 namespace gpusnap {
 
@@ -33,6 +34,26 @@ void HostUpdates::refuse_guess(const WriteSet& set) {
   }
   with_.refuse("pinned or managed memory beside " + which +
                ", which may write to any of it, in several threads");
+}
+
+bool HostUpdates::begin_watch() {
+  if (!with_.model.host_memory.is_guessed() || !with_.admission.is_recording()) return false;
+  // Other threads of the program may write to that memory at any time, and so may other ranks.
+  const ThreadPath& path = own_thread_path();
+  if (with_.calls.several_threads() || path.depth != 0 || path.children != 0 ||
+      with_.ranks.ranks != 1) {
+    return false;
+  }
+  deliveries_.begin_watch();
+  return true;
+}
+
+void HostUpdates::end_watch() {
+  if (deliveries_.end_watch() || with_.calls.several_threads()) return;
+  with_.doubt.store(
+      "pinned memory that a kernel has written although no argument of a kernel points there "
+      "(gpusnap explain names kernels of which there is only machine code),",
+      std::memory_order_relaxed);
 }
 
 ProgressMark HostUpdates::take_mark() {

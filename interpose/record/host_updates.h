@@ -19,6 +19,7 @@
 #include "interpose/record/admission.h"
 #include "interpose/record/calls_in_driver.h"
 #include "interpose/record/deliveries.h"
+#include "interpose/services/ranks.h"
 
 namespace gpusnap {
 
@@ -33,6 +34,7 @@ class HostUpdates {
     CallLock& lock;
     const Admission& admission;
     const CallsInDriver& calls;
+    const Ranks& ranks;
     std::atomic<const char*>& doubt;                 // ends the recording at the next call
     std::function<void(const std::string&)> refuse;  // ends it now; gives the lock back meanwhile
   };
@@ -59,6 +61,10 @@ class HostUpdates {
     deliveries_.add_arrived(set);
     refuse_guess(set);
   }
+  // The calling thread is about to wait for the device, and has done so: meanwhile the device may
+  // write where a guess does not say. False: nobody could tell its writes from those of host code.
+  bool begin_watch();
+  void end_watch();
   // How many such calls there were.
   uint64_t device_writes() const { return device_writes_; }
 

@@ -225,6 +225,10 @@ std::optional<StatusReply> decode_status(std::string_view message) {
   return reply;
 }
 
+bool is_stop_request(std::string_view message) {
+  return message == kStopRequest;
+}
+
 bool is_checkpoint_request(std::string_view message) {
   return message == kCheckpointRequest;
 }

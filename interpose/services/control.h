@@ -6,6 +6,9 @@
 //   reply    "gpusnap 1 ok <id> <bytes> <stall in ns>\n"
 //            "gpusnap 1 error <text>\n"
 //
+//   request  "gpusnap 1 stop\n"                  of `gpusnap stop`; the replies are the same. The
+//            program is held from the cut on, and ends once all ranks' parts are durable
+//
 //   request  "gpusnap 1 status\n"                of `gpusnap status`
 //   reply    "gpusnap 1 status <word>=<value> ...\n"; one space before each word
 //            "gpusnap 1 error <text>\n"
@@ -48,6 +51,7 @@ namespace gpusnap {
 inline constexpr size_t kControlMessageBytes = 512;
 inline constexpr size_t kStatusMessageBytes = 32768;
 inline constexpr std::string_view kCheckpointRequest = "gpusnap 1 checkpoint\n";
+inline constexpr std::string_view kStopRequest = "gpusnap 1 stop\n";
 inline constexpr std::string_view kStatusRequest = "gpusnap 1 status\n";
 // The answer of a library that is older than the request.
 inline constexpr std::string_view kUnknownRequest = "not a request that this version knows";
@@ -119,6 +123,7 @@ struct StatusReply {
 std::optional<StatusReply> decode_status(std::string_view message);
 
 bool is_checkpoint_request(std::string_view message);
+bool is_stop_request(std::string_view message);
 // At most kControlMessageBytes; a long error is cut.
 std::string encode_reply(const CutOutcome& outcome);
 std::optional<CutOutcome> decode_reply(std::string_view message);

@@ -151,6 +151,19 @@ std::string default_job_name(const std::string& program_path, const std::string&
   return file_name(program_path) + hash.data();
 }
 
+std::string scheduler_job_id(const char* const* environment) {
+  // In an array of LSF's all jobs have one number.
+  if (const char* const job = lookup(environment, "LSB_JOBID"); job != nullptr) {
+    const char* const index = lookup(environment, "LSB_JOBINDEX");
+    return std::string(job) + (index == nullptr ? "" : "-" + std::string(index));
+  }
+  for (const std::string_view name : {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_JOB_ID"}) {
+    const char* const value = lookup(environment, name);
+    if (value != nullptr) return value;
+  }
+  return {};
+}
+
 std::string program_difference(const ProgramIdentity& saved, const ProgramIdentity& now,
                                const AllowedDifferences& allowed) {
   if (!allowed.program && (saved.hash != now.hash || saved.size != now.size)) {

@@ -25,6 +25,9 @@ Result<ProgramIdentity> identify_program(const std::string& path,
 // program's file name and a hash of the working folder: "solver-1f0c2a9b". Not sanitised.
 std::string default_job_name(const std::string& program_path, const std::string& folder,
                              const char* const* environment);
+// The number that the scheduler gave this job, which it keeps when it is requeued (SLURM_JOB_ID,
+// PBS_JOBID, LSB_JOBID and LSB_JOBINDEX, FLUX_JOB_ID); empty: there is no scheduler.
+std::string scheduler_job_id(const char* const* environment);
 
 // The comparisons of a restore. Each is empty if `now` may continue what `saved` was; else one line
 // that names the difference and the way around it.

@@ -14,8 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Only signals whose default does no harm when it comes before our handler is there, and which
-// nothing in the system sends by itself for other ends.
+// Signals that nothing in the system sends by itself for other ends.
 int signal_number(std::string_view name) {
   if (name.starts_with("SIG")) name.remove_prefix(3);
   if (name == "USR1") return SIGUSR1;
@@ -31,6 +30,16 @@ int signal_number(std::string_view name) {
       return SIGRTMIN + static_cast<int>(offset);
     }
   }
+  return 0;
+}
+
+// Also signals by which batch systems and users end programs.
+int stop_signal_number(std::string_view name) {
+  if (const int number = signal_number(name); number != 0) return number;
+  if (name.starts_with("SIG")) name.remove_prefix(3);
+  if (name == "TERM") return SIGTERM;
+  if (name == "INT") return SIGINT;
+  if (name == "XCPU") return SIGXCPU;
   return 0;
 }
 
@@ -117,9 +126,14 @@ std::string read_every(std::string_view value, ParsedSettings& into) {
   Schedule every;
   every.between_failures = into.settings.every.between_failures;
   every.survived = into.settings.every.survived;
+  every.stop_signals = into.settings.every.stop_signals;
   std::string wrong = parse_every(value, every);
   if (wrong.empty()) into.settings.every = every;
   return wrong;
+}
+
+std::string read_stop_signal(std::string_view value, ParsedSettings& into) {
+  return parse_stop_signals(value, into.settings.every.stop_signals);
 }
 
 std::string read_survived(std::string_view value, ParsedSettings& into) {
@@ -342,6 +356,25 @@ std::string parse_every(std::string_view text, Schedule& every) {
     if (!wrong.empty() || comma == text.size()) return wrong;
     text.remove_prefix(comma + 1);
   }
+}
+
+std::string parse_stop_signals(std::string_view text, uint64_t& signals) {
+  uint64_t found = 0;
+  for (bool more = true; more;) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view item = text.substr(0, comma);
+    const int number = stop_signal_number(item);
+    if (number == 0) {
+      return "'" + shown(item) +
+             "' names no signal that can be used; right would be USR1, USR2, TERM, INT, HUP, XCPU, "
+             "URG, WINCH or RTMIN to RTMIN+15, joined by commas";
+    }
+    found |= signal_bit(number);
+    more = comma < text.size();
+    text.remove_prefix(more ? comma + 1 : comma);
+  }
+  signals = found;
+  return {};
 }
 
 }  // namespace gpusnap

@@ -11,6 +11,7 @@
 namespace gpusnap {
 
 std::string read_every(std::string_view value, ParsedSettings& into);
+std::string read_stop_signal(std::string_view value, ParsedSettings& into);
 std::string read_survived(std::string_view value, ParsedSettings& into);
 std::string read_store_every(std::string_view value, ParsedSettings& into);
 std::string read_job(std::string_view value, ParsedSettings& into);

@@ -29,8 +29,15 @@ struct Schedule {
   double survived = plan::kSurvived;                                   // GPUSNAP_SURVIVED
   // It also chooses how many checkpoints stay in memory.
   bool chooses_levels = false;
+  // GPUSNAP_STOP_SIGNAL: signals that make a checkpoint due after which the job ends. signal_bit()
+  // of each; 0: none.
+  uint64_t stop_signals = 0;
   bool operator==(const Schedule&) const = default;
 };
+// `number`: from 1 to 64.
+constexpr uint64_t signal_bit(int number) {
+  return uint64_t{1} << (number - 1);
+}
 
 // GPUSNAP_ORG: how snapshots are organised, in the terms of GPU Snapshot, section 5.1.
 struct SnapshotMode {
@@ -95,6 +102,7 @@ struct Settings {
   uint64_t device_cache =
       256 << 20;  // bytes of device memory for gathering and duplicates; 0: none
   Balance balance = Balance::kProcess;
+  bool arena = false;  // cuMemAlloc's memory lies at addresses of ours (device_arena.h)
   SnapshotMode organisation;
   bool dirty_from_calls = false;  // GPUSNAP_DIRTY: what changed is told by calls, not fingerprints
   bool speculate = true;          // on kernels of which it is not proven what they write
@@ -151,5 +159,7 @@ ParsedSettings parse_settings(const char* const* environment);
 
 // A list such as "10m,syncs:50". Empty when ok, else what is wrong with it.
 std::string parse_every(std::string_view text, Schedule& every);
+// Names of signals such as "USR1,TERM". Empty when ok, else what is wrong with it.
+std::string parse_stop_signals(std::string_view text, uint64_t& signals);
 
 }  // namespace gpusnap

@@ -22,9 +22,6 @@ constexpr size_t kMostClients = 16;
 constexpr size_t kMostBorrowers = 16;
 constexpr auto kAskingTime = std::chrono::seconds(5);  // for a client to say what it wants
 
-// The one instance, for the signal's handler.
-constinit std::atomic<Triggers*> installed{nullptr};
-
 int64_t now_ns() {
   return Clock::now().time_since_epoch().count();
 }
@@ -60,10 +57,6 @@ int process_behind(int connection) noexcept {
 
 }  // namespace
 
-bool is_asked_for(CutReason reason) {
-  return reason == CutReason::kSignal || reason == CutReason::kRequest;
-}
-
 const char* name_of(CutReason reason) {
   switch (reason) {
     case CutReason::kNone:
@@ -78,6 +71,10 @@ const char* name_of(CutReason reason) {
       return "signal";
     case CutReason::kRequest:
       return "request";
+    case CutReason::kRequestedStop:
+      return "stop request";
+    case CutReason::kSignalledStop:
+      return "stop signal";
   }
   return "none";
 }
@@ -100,7 +97,7 @@ Triggers::Triggers(const Schedule& every,
   }
   wakeup_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   listen();
-  if (every.signal != 0) install_signal(every.signal);
+  signals_.begin(every);
   if (wakeup_ >= 0) join_ = spawn([this] { run(); });
   if (!join_) {
     log(LogLevel::kWarn,
@@ -127,44 +124,13 @@ void Triggers::listen() {
   close_socket(listener_);
 }
 
-void Triggers::install_signal(int number) {
-  // Before ours is there: the handler reads it.
-  sigaction(number, nullptr, &program_action_);
-  installed.store(this, std::memory_order_release);
-  struct sigaction action = {};
-  action.sa_sigaction = on_signal;
-  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-  sigemptyset(&action.sa_mask);
-  if (sigaction(number, &action, nullptr) == 0) {
-    signal_ = number;
-    return;
-  }
-  installed.store(nullptr, std::memory_order_release);
-  log(LogLevel::kWarn, "signal ", number, " cannot be used (", strerrordesc_np(errno), ")");
-}
-
-void Triggers::on_signal(int number, siginfo_t* info, void* context) {
-  Triggers* const triggers = installed.load(std::memory_order_acquire);
-  if (triggers == nullptr) return;
-  triggers->make_due(CutReason::kSignal);
-  const struct sigaction& program = triggers->program_action_;
-  if ((program.sa_flags & SA_SIGINFO) != 0) {
-    if (program.sa_sigaction != nullptr) program.sa_sigaction(number, info, context);
-  } else if (program.sa_handler != SIG_DFL && program.sa_handler != SIG_IGN) {
-    program.sa_handler(number);
-  }
-}
-
-void Triggers::give_back_signal() noexcept {
-  if (signal_ == 0) return;
-  struct sigaction current = {};
-  // A handler that the program has put there since is the program's.
-  if (sigaction(signal_, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
-      current.sa_sigaction == on_signal) {
-    sigaction(signal_, &program_action_, nullptr);
-  }
-  signal_ = 0;
-  installed.store(nullptr, std::memory_order_release);
+// In a signal's handler.
+void Triggers::caught(void* whose, bool stops) noexcept {
+  auto& triggers = *static_cast<Triggers*>(whose);
+  triggers.make_due(stops ? CutReason::kSignalledStop : CutReason::kSignal);
+  if (!stops) return;
+  triggers.stop_signalled_.store(true, std::memory_order_release);
+  triggers.wake();
 }
 
 bool Triggers::on_synchronisation() noexcept {
@@ -182,8 +148,7 @@ void Triggers::coordinate(std::function<void()> overdue) {
 }
 
 bool Triggers::is_asked_for() const noexcept {
-  constexpr uint32_t kAsked = 1U << static_cast<unsigned>(CutReason::kSignal) |
-                              1U << static_cast<unsigned>(CutReason::kRequest);
+  constexpr uint32_t kAsked = bit_of(CutReason::kSignal) | bit_of(CutReason::kRequest) | kStopBits;
   return (wanted_.load(std::memory_order_relaxed) & kAsked) != 0;
 }
 
@@ -216,7 +181,7 @@ void Triggers::restored(const plan::ChosenInterval& earlier, uint64_t stall_ns,
     const std::lock_guard lock(mutex_);
     last_cut_ns_.store(now_ns(), std::memory_order_relaxed);
     // The time until now was that of the restore.
-    constexpr uint32_t kOthers = ~(1U << static_cast<unsigned>(CutReason::kTimer));
+    constexpr uint32_t kOthers = ~bit_of(CutReason::kTimer);
     due_.fetch_and(kOthers);
     wanted_.fetch_and(kOthers);
   }
@@ -292,6 +257,9 @@ void Triggers::end_cuts(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     why_no_more_ = why;
+    const uint32_t due =
+        due_.load(std::memory_order_relaxed) | wanted_.load(std::memory_order_relaxed);
+    if ((due & bit_of(CutReason::kSignalledStop)) != 0) say_not_stopped(why);
     for (const auto& client : clients_) {
       if (client->state == Client::State::kWaiting) refuse(*client, why);
     }
@@ -312,6 +280,12 @@ void Triggers::set_memory_source(MemorySource source) {
 void Triggers::set_loan_source(LoanSource source) {
   const std::lock_guard lock(mutex_);
   loan_source_ = std::move(source);
+}
+
+void Triggers::set_stop_source(StopSource source, std::function<void(const std::string& id)> end) {
+  const std::lock_guard lock(mutex_);
+  stop_source_ = std::move(source);
+  end_ = std::move(end);
 }
 
 void Triggers::answer(Client& client, std::string reply) {
@@ -404,6 +378,7 @@ void Triggers::run() {
     }
     if (polled[1].revents != 0) accept_client();
     answer_and_drop();
+    stop_early();
   }
   // Clients that still wait get no checkpoint.
   {
@@ -453,10 +428,9 @@ void Triggers::serve(Client& client) {
     serve_borrower(client, request);
   } else if (got <= 0) {
     close_socket(client.socket);  // gone; answer_and_drop() forgets it
-  } else if (asks && is_checkpoint_request(request)) {
-    if (!why_no_more_.empty()) return refuse(client, why_no_more_);
-    client.state = Client::State::kWaiting;
-    make_due(CutReason::kRequest);
+    if (client.stops) withdraw_stop();
+  } else if (asks && (is_checkpoint_request(request) || is_stop_request(request))) {
+    take_request(client, is_stop_request(request));
   } else if (asks && is_status_request(request)) {
     const auto source = status_source_;
     if (!source) return refuse(client, "it is just beginning");
@@ -570,7 +544,7 @@ void Triggers::answer_and_drop() {
 
 void Triggers::stop() {
   if (abandoned_) return;
-  give_back_signal();
+  signals_.give_back();
   stopping_.store(true, std::memory_order_release);
   if (join_) {
     wake();
@@ -582,7 +556,7 @@ void Triggers::stop() {
 }
 
 void Triggers::abandon_after_fork() noexcept {
-  give_back_signal();
+  signals_.give_back();
   due_.store(0, std::memory_order_relaxed);
   wanted_.store(0, std::memory_order_relaxed);
   every_synchronisations_.store(0, std::memory_order_relaxed);

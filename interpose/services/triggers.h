@@ -7,8 +7,6 @@
 // failed. One cut at a time: the report for a cut comes before the next take().
 #pragma once
 
-#include <signal.h>  // NOLINT(modernize-deprecated-headers): struct sigaction
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -20,25 +18,43 @@
 #include <string_view>
 #include <vector>
 
+#include "interpose/services/caught_signals.h"
 #include "interpose/services/control.h"
 #include "interpose/services/settings.h"
 #include "tiers/plan/interval_choice.h"
 
 namespace gpusnap {
 
-enum class CutReason : uint8_t { kNone, kTimer, kSynchronisations, kBarriers, kSignal, kRequest };
-// "none", "timer", "synchronisations", "barriers", "signal", "request"
+enum class CutReason : uint8_t {
+  kNone,
+  kTimer,
+  kSynchronisations,
+  kBarriers,
+  kSignal,
+  kRequest,
+  // After these the program ends.
+  kRequestedStop,
+  kSignalledStop
+};
+constexpr bool is_stop(CutReason reason) {
+  return reason >= CutReason::kRequestedStop;
+}
+// "none", "timer", "synchronisations", "barriers", "signal", "request", "stop request", "stop
+// signal"
 const char* name_of(CutReason reason);
 
 // By a request or a signal, and not by itself: such a checkpoint goes to the store.
-bool is_asked_for(CutReason reason);
+constexpr bool is_asked_for(CutReason reason) {
+  return reason >= CutReason::kSignal;
+}
 
-// One at a time in a process: the signal's handler has to find it.
+// One at a time in a process: the signals' handler has to find it.
 class Triggers {
  public:
-  // Starts the background thread and the control socket and installs the signal's handler, which
-  // goes on to the program's own handler. A part that cannot be had is said in a line and left out.
-  // `spawn` makes a thread and returns its joiner: spawn_thread().
+  // Starts the background thread and the control socket and installs the signals' handler, which
+  // goes on to the program's own handler, unless the signal stops the program. A part that cannot
+  // be had is said in a line and left out. `spawn` makes a thread and returns its joiner:
+  // spawn_thread().
   Triggers(const Schedule& every,
            const std::function<std::function<void()>(std::function<void()>)>& spawn);
   ~Triggers();  // stop()
@@ -52,6 +68,10 @@ class Triggers {
   bool wanted() const noexcept { return wanted_.load(std::memory_order_relaxed) != 0; }
   // Likewise, and somebody has asked for it: is_asked_for().
   bool is_asked_for() const noexcept;
+  // And the program is to end with it.
+  bool stop_wanted() const noexcept {
+    return (wanted_.load(std::memory_order_relaxed) & kStopBits) != 0;
+  }
   // A checkpoint is due at the MPI collective that begins.
   void on_barriers() noexcept { make_due(CutReason::kBarriers); }
 
@@ -100,6 +120,11 @@ class Triggers {
     std::function<void(uint64_t number)> end;
   };
   void set_loan_source(LoanSource source);
+  // Where a stop needs no checkpoint, since the program is on its way back to one: the checkpoint's
+  // name, else nothing. Called by the background thread, under no lock of ours.
+  using StopSource = std::function<std::string()>;
+  // `end` ends the process: called after those who asked were told of that checkpoint.
+  void set_stop_source(StopSource source, std::function<void(const std::string& id)> end);
   // Whether others can ask.
   bool listens() const { return join_ != nullptr && listener_ >= 0; }
 
@@ -121,17 +146,20 @@ class Triggers {
       kLent,
       kAnswered
     } state = State::kAsking;
+    bool stops = false;  // it asks for the program's end, too
     std::string reply;
     std::vector<int> descriptors;  // that go with it
     uint64_t loan = 0;
     int borrower = -1;  // its process; kLent
   };
 
-  static void on_signal(int number, siginfo_t* info, void* context);
+  static constexpr uint32_t bit_of(CutReason reason) { return 1U << static_cast<unsigned>(reason); }
+  static constexpr uint32_t kStopBits = 1U << static_cast<unsigned>(CutReason::kRequestedStop) |
+                                        1U << static_cast<unsigned>(CutReason::kSignalledStop);
+
+  static void caught(void* whose, bool stops) noexcept;
 
   void listen();
-  void install_signal(int number);
-  void give_back_signal() noexcept;
   void run();
   std::chrono::nanoseconds make_due_by_time(std::chrono::steady_clock::time_point now);
   int poll_timeout_ms(std::chrono::steady_clock::time_point now);
@@ -144,6 +172,10 @@ class Triggers {
   void serve_borrower(Client& client, std::string_view message);
   void end_loan(Client& client);
   static void refuse(Client& client, const std::string& why);
+  void take_request(Client& client, bool stops);
+  void withdraw_stop();
+  void stop_early();
+  void say_not_stopped(const std::string& why) const;
   void complete(ProcessStatus& status) const;
   void answer_and_drop();
   void choose_interval(double stall_s, std::optional<double> latency_s, plan::Destination of);
@@ -151,7 +183,7 @@ class Triggers {
   void wake() noexcept;
   void make_due(CutReason reason) noexcept {
     auto& due = coordinated_.load(std::memory_order_acquire) ? wanted_ : due_;
-    due.fetch_or(1U << static_cast<unsigned>(reason), std::memory_order_release);
+    due.fetch_or(bit_of(reason), std::memory_order_release);
   }
 
   std::atomic<int64_t> interval_ns_;            // 0: not by time
@@ -168,8 +200,8 @@ class Triggers {
   std::atomic<int64_t> last_cut_ns_{0};  // steady clock
   std::atomic<bool> stopping_{false};
   bool abandoned_ = false;
-  int signal_ = 0;
-  struct sigaction program_action_ = {};  // what the signal did before us
+  CaughtSignals signals_{&caught, this};
+  std::atomic<bool> stop_signalled_{false};  // and the background thread has not looked at it yet
   int listener_ = -1;
   int wakeup_ = -1;
   mutable std::mutex mutex_;  // over what follows, but for what is the thread's own
@@ -178,6 +210,8 @@ class Triggers {
   std::function<ProcessStatus()> status_source_;
   MemorySource memory_source_;
   LoanSource loan_source_;
+  StopSource stop_source_;
+  std::function<void(const std::string& id)> end_;
   uint64_t last_loan_ = 0;
   std::vector<std::unique_ptr<Client>> clients_;
   std::function<void()> join_;

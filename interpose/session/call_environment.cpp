@@ -14,7 +14,7 @@ CallEnvironment::CallEnvironment(const Driver& driver, std::function<void()> fun
     : driver_(&driver),
       identities_(reinterpret_cast<const void*>(&CallEnvironment::note_told)),
       model_(driver),
-      host_updates_({model_, lock_, admission_, calls_in_driver_, foreign_,
+      host_updates_({model_, lock_, admission_, calls_in_driver_, run_.ranks, foreign_,
                      [this](const std::string& what) { refuse(what); }}),
       host_callbacks_({lock_, calls_in_driver_, host_updates_.deliveries(), foreign_, run_.callers},
                       std::move(function_ended)) {}

@@ -48,6 +48,7 @@ bool Session::start() {
   }
   auto* session = new Session(*driver);
   session->model_.shared_memory.become_of_process();
+  session->model_.arena.become_of_process();
   if (!session->configure()) return false;
   own_state.met = true;
   session->lock_.begin();
@@ -81,6 +82,7 @@ bool Session::start() {
 
 void Session::abandon_after_fork() {
   auto* const s = static_cast<Session*>(the_one_.exchange(nullptr));
+  DeviceArena::abandon_after_fork();
   if (s != nullptr && s->triggers_ != nullptr) s->triggers_->abandon_after_fork();
 }
 
@@ -115,6 +117,15 @@ ProcessStatus Session::status() const {
   return status;
 }
 
+// The checkpoint that a program which has not got back to it yet can end without losing. Ranks wait
+// for each other to be live: one that ends alone would hold up the others. A checkpoint that stayed
+// in memory is not durable.
+std::string Session::checkpoint_of_replay() const {
+  if (!admission_.is_replaying() || cuts_.gate().is_coordinated()) return {};
+  const bool durable = destination_of(restored_.manifest()) == plan::Destination::kStore;
+  return durable ? restored_.checkpoint.id : std::string();
+}
+
 bool Session::configure() {
   const ParsedSettings parsed = parse_settings(environ);
   set_log_level(parsed.settings.log);
@@ -127,6 +138,7 @@ bool Session::configure() {
     return false;
   }
   run_.identify(*driver_);
+  if (run_.settings.arena) model_.arena.begin();
   cuts_.gate().set_rules(run_.ranks.ranks > 1, run_.settings.organisation.blocking);
   return true;
 }
@@ -191,12 +203,19 @@ Status Session::open_store() {
   const auto free = free_epoch(run_.backend->memory(), *run_.store, run_.job);
   if (!free.ok()) return free.status();
   checkpointer_->skip_to(free.value() - 1);
+  begin_triggers();
+  return {};
+}
+
+void Session::begin_triggers() {
   triggers_ = std::make_unique<Triggers>(run_.settings.every, spawn_thread);
   triggers_->set_status_source([this] { return status(); });
-  if (cuts_.gate().is_coordinated()) {
-    triggers_->coordinate([this] { say_overdue(); });
-    begin_sharing();
-  }
+  triggers_->set_stop_source([this] { return checkpoint_of_replay(); },
+                             [this](const std::string& id) { cuts_.end_stopped(id); });
+  const bool is_coordinated = cuts_.gate().is_coordinated();
+  if (is_coordinated) triggers_->coordinate([this] { say_overdue(); });
+  // The driver shares nothing of the arena: that is ours to do, whoever asks.
+  if (is_coordinated || run_.settings.arena) begin_sharing();
   if (run_.settings.balance == Balance::kNode) {
     triggers_->set_loan_source(
         {[this](const LoanRequest& request, uint64_t number, std::vector<int>& descriptors) {
@@ -204,7 +223,6 @@ Status Session::open_store() {
          },
          [this](uint64_t number) { snapshots_->end_loan(number); }});
   }
-  return {};
 }
 
 void Session::begin_sharing() {

@@ -81,6 +81,7 @@ class Session final : public CallEnvironment {
 
   // By the triggers' thread, from the moment on at which there are triggers.
   ProcessStatus status() const;
+  std::string checkpoint_of_replay() const;
   void set_mode(Mode mode);
   void meet();
   CallEnvironment* enter_first(HookId hook) override;
@@ -89,6 +90,7 @@ class Session final : public CallEnvironment {
   std::unique_lock<CallLock> lock_any() override;
   bool configure();
   Status open_store();
+  void begin_triggers();
   void find_restored();
   void begin_replay();
   Status begin_recording(std::vector<JournalPart> before, uint64_t calls, uint64_t launches);

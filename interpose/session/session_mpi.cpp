@@ -94,7 +94,9 @@ mpi::Ballot Session::MpiControl::cast_ballot() {
   const CutGate& gate = s->cuts_.gate();
   const bool off = s->admission_.mode() == Mode::kOff;
   ballot.unready = static_cast<int>(gate.unready(s->cuts_.facts()));
-  ballot.wanted = s->triggers_->wanted() ? 1 : 0;
+  ballot.wanted = s->triggers_->stop_wanted() ? mpi::kStop
+                  : s->triggers_->wanted()    ? mpi::kCheckpoint
+                                              : 0;
   ballot.ended = off || s->foreign_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
   ballot.failed = small(s->checkpointer_->failed_epoch());
   ballot.epoch = small(s->checkpointer_->next_epoch());

@@ -142,6 +142,7 @@ bool Checkpointer::take(const CutPlace& place) {
   } catch (const std::bad_alloc&) {
     status = {Code::kNoSpace, "no host memory is left"};
   }
+  attempted_ = status;
   if (status.ok()) return cut;
   if (writer_ != nullptr) {
     writer_->abandon();
@@ -364,11 +365,22 @@ void Checkpointer::note_image(Manifest& manifest, bool in_memory) {
   manifest.since_stored = levels_.next_since_stored(in_memory);
 }
 
-void Checkpointer::finish() {
+Status Checkpointer::wait_saved() {
   snapshots_.wait_end();
-  if (writer_ == nullptr) return;
-  const Status status = writer_->wait();
+  if (writer_ == nullptr) return {};
+  Status status = writer_->wait();
+  // It ends when those who wait for the checkpoint have been told.
   writer_.reset();
+  return status;
+}
+
+Status Checkpointer::outcome() {
+  Status saved = wait_saved();
+  return attempted_.ok() ? saved : attempted_;
+}
+
+void Checkpointer::finish() {
+  const Status status = wait_saved();
   if (!status.ok() && run_.settings.strict) {
     fatal(kExitStore, "stopped, as GPUSNAP_STRICT asks: " + status.message());
   }

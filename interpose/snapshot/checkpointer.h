@@ -83,6 +83,8 @@ class Checkpointer {
   void given_up_elsewhere(uint64_t epoch);
   // Waits until the last one is committed or has failed.
   void finish();
+  // The same, and says what came of the last attempt.
+  Status outcome();
   // The process ends: waits as GPUSNAP_WAIT says.
   void end();
   // As CheckpointLoader has them.
@@ -117,6 +119,7 @@ class Checkpointer {
   };
 
   Status attempt(const CutPlace& place, std::string& id, bool& cut);
+  Status wait_saved();
   Status start_snapshot(const std::string& id, const CutPlace& place, uint64_t epoch,
                         int64_t started);
   bool wants_full(bool in_memory, CheckpointLevels::Base& last, bool& hold);
@@ -141,6 +144,7 @@ class Checkpointer {
   std::atomic<uint64_t> tried_{0};  // the last epoch, whatever came of it
   std::atomic<uint64_t> failed_epoch_{0};
   std::atomic<uint64_t> elsewhere_{0};        // the last that another rank gave up
+  Status attempted_;                          // what came of the last attempt up to its cut
   std::unique_ptr<CheckpointWriter> writer_;  // of the last checkpoint
   std::atomic<bool> under_way_{false};
   SavingProgress progress_;

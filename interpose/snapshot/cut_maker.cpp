@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interpose/snapshot/cut_maker.h"
 
+#include <unistd.h>
+
 #include <string>
 #include <utility>
 
+#include "interpose/mpi/cut_barriers.h"
 #include "interpose/mpi/state.h"
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
@@ -72,8 +75,11 @@ void CutMaker::say_not_left() {
                           " other thread(s) did not leave a CUDA call within " +
                           std::to_string(settings.drain.count() / 1'000'000) +
                           " ms (GPUSNAP_DRAIN); it is tried again later";
-  with_.triggers->take();
+  const CutReason reason = with_.triggers->take();
   with_.triggers->report({false, "", 0, 0, why});
+  if (reason == CutReason::kSignalledStop) {
+    log(LogLevel::kError, "not stopped, the program goes on: ", why);
+  }
   if (!std::exchange(said_not_left_, true)) {
     log(LogLevel::kWarn, "no checkpoint was taken, the program goes on: ", why);
   }
@@ -81,11 +87,42 @@ void CutMaker::say_not_left() {
 }
 
 bool CutMaker::take(CutPlace place) {
-  with_.checkpointer->choose_level(place, with_.triggers->take());
+  const CutReason reason = with_.triggers->take();
+  const bool stops = place.cut_barriers != nullptr ? place.cut_barriers->stops() : is_stop(reason);
+  with_.checkpointer->choose_level(place, reason);
   // Nobody else is in the session now, and those who come find it closed.
   const CallsInDriver::Scope in_driver(with_.calls);
   const Unlocked unlocked(with_.lock);
-  return with_.checkpointer->take(place);
+  const bool cut = with_.checkpointer->take(place);
+  if (stops) stop_if_saved(place, reason);
+  return cut;
+}
+
+// The program is held from the cut on until the checkpoint is durable, so that nothing of it comes
+// after its checkpoint. The caller holds no lock, and nobody else is in the session.
+void CutMaker::stop_if_saved(const CutPlace& place, CutReason reason) {
+  const Status saved = with_.checkpointer->outcome();
+  const bool all =
+      place.cut_barriers != nullptr ? place.cut_barriers->all_saved(saved.ok()) : saved.ok();
+  if (all) {
+    // Answers those who asked.
+    with_.triggers->stop();
+    end_stopped(with_.run.job + "@" + std::to_string(with_.checkpointer->next_epoch() - 1));
+  }
+  const bool first = with_.run.ranks.rank == 0;
+  // `gpusnap stop` says it itself. A rank that has nothing to say of its own leaves it to the
+  // first.
+  if (reason == CutReason::kRequestedStop || (saved.ok() && !first)) return;
+  log(LogLevel::kError, "not stopped, the program goes on: ",
+      saved.ok() ? "another rank could not save its part of the checkpoint" : saved.message());
+}
+
+// By _exit(): what the C library holds of the output belongs to the run that goes on from there.
+void CutMaker::end_stopped(const std::string& id) const {
+  if (with_.run.ranks.rank == 0) {
+    log(LogLevel::kWarn, "stopped after checkpoint ", id, ", from which 'gpusnap restore' goes on");
+  }
+  _exit(kExitStopped);
 }
 
 }  // namespace gpusnap

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes the cuts that are due, between calls of the program: closes admission, takes the
-// checkpoint, opens admission again.
+// checkpoint, opens admission again. A cut that is a stop ends the program once the checkpoint is
+// durable, of all ranks.
 //
 // By the program's threads, which hold the session's lock; it is given back while they wait.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <string>
 
 #include "interpose/model/device_model.h"
 #include "interpose/process/run.h"
@@ -57,12 +59,16 @@ class CutMaker {
   // captured, or nothing is recorded any more.
   bool close();
   void open() { with_.admission.open(); }
-  // Nobody else is inside: takes the checkpoint. False: no cut has come into the journal.
+  // Nobody else is inside: takes the checkpoint, with which the program ends where that is due.
+  // False: no cut has come into the journal.
   bool take(CutPlace place);
+  // Ends the process, which goes on from this checkpoint later.
+  [[noreturn]] void end_stopped(const std::string& id) const;
 
  private:
   bool waits_for_word();
   void say_not_left();
+  void stop_if_saved(const CutPlace& place, CutReason reason);
 
   const Neighbours with_;
   CutGate gate_;

@@ -9,12 +9,19 @@ namespace gpusnap {
 
 uint64_t DeviceRoom::own_bytes() const {
   const CUcontext context = model_.contexts.current();
-  return checkpointer_->snapshots().own_bytes(context) + model_.arrays.own_bytes(context);
+  CUdevice device = 0;
+  const bool is_known = model_.driver.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+  return checkpointer_->snapshots().own_bytes(context) + model_.arrays.own_bytes(context) +
+         (is_known ? model_.arena.unused(device) : 0);
 }
 
 bool DeviceRoom::make_room() {
   const CUcontext context = model_.contexts.current();
-  const bool room = checkpointer_->snapshots().make_room(context);
+  bool room = checkpointer_->snapshots().make_room(context);
+  CUdevice device = 0;
+  if (model_.driver.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
+    room = model_.arena.release_unused(device) || room;
+  }
   return give_up_copies(context) || room;
 }
 

@@ -11,8 +11,8 @@ namespace gpusnap {
 
 class Checkpointer;
 
-// Device memory of gpusnap's own, which the program is not to miss: the buffers of snapshots, and
-// the copies of arrays.
+// Device memory of gpusnap's own, which the program is not to miss: the buffers of snapshots, the
+// copies of arrays, and what the arena keeps unused.
 class DeviceRoom {
  public:
   // They outlive it. The checkpointer is there when the session has started.

@@ -81,7 +81,9 @@ void ProgramContexts::forget_memory(CUcontext context) {
 
 void ProgramContexts::forget(CUcontext context) {
   DeviceModel& model = with_.model;
+  const auto device = model.contexts.device_of(context);
   model.contexts.forget(context);
+  const bool is_last = device && model.contexts.on_device(*device) == nullptr;
   model.value_waits.forget_context(context);
   with_.host_updates.forget_context(context);
   model.modules.remove_context(context, model.memory);
@@ -94,6 +96,7 @@ void ProgramContexts::forget(CUcontext context) {
   const Unlocked unlocked(with_.lock);
   lane.reset();
   for (const MappedMemory& copy : copies) unmap_memory(model.driver, copy);
+  if (device) model.arena.forget_context(context, *device, is_last);
 }
 
 }  // namespace gpusnap

@@ -313,7 +313,7 @@ Status Snapshots::adopt(const MemoryMap& memory,
 }
 
 Snapshots::Trust Snapshots::trust(const WriteSet& set) {
-  if (set.everything()) return Trust::kOpaque;
+  if (set.everything() || set.has_other_guesses()) return Trust::kOpaque;
   if (set.proven()) return Trust::kKnown;
   if (!snapshot_.settings.speculate || snapshot_.dirty_from_calls) return Trust::kOpaque;
   if (!snapshot_.zones.active()) return Trust::kGuess;

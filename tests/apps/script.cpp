@@ -13,18 +13,16 @@
 //   stir NAME NUMBER STREAM       a kernel that writes all of it
 //   stir_part NAME FIRST WORDS NUMBER STREAM
 //   mix TO FROM STREAM            likewise, from another's words
-//   point TABLE TO         the address of one in the first words of the other
-//   chase TABLE WORDS NUMBER STREAM     a kernel that writes where that leads; hunt: another one
-//   follow TABLE TO NUMBER STREAM       the same; the place is an argument, too
-//   count NUMBER STREAM    a kernel that writes a variable of the module
-//   set NAME NUMBER STREAM         copy TO FROM STREAM
-//   unpack NAME FIRST WORDS NUMBER STREAM      a part of it, by decompression; how much is not said
-//   new_set NAME NUMBER STREAM     a set by a call that is asked for as a newer CUDA has it
-//   wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done
-//   gate NAME STREAM       the stream itself waits for that
-//   flag NAME              makes what is waited for, before a capture
-//   host NAME STREAM       a host function that ends then; then says that it ran
-//   attend FILE STREAM     a host function that makes FILE.begun, and ends when there is FILE
+//   point TABLE TO         the address of one, which may be page-locked, in the first words of the
+//   other chase TABLE WORDS NUMBER STREAM     a kernel that writes where that leads; hunt: another
+//   one follow TABLE TO NUMBER STREAM       the same; the place is an argument, too count NUMBER
+//   STREAM    a kernel that writes a variable of the module set NAME NUMBER STREAM         copy TO
+//   FROM STREAM unpack NAME FIRST WORDS NUMBER STREAM      a part of it, by decompression; how much
+//   is not said new_set NAME NUMBER STREAM     a set by a call that is asked for as a newer CUDA
+//   has it wait_for_host NAME STREAM      a kernel that ends when "release NAME" has been done gate
+//   NAME STREAM       the stream itself waits for that flag NAME              makes what is waited
+//   for, before a capture host NAME STREAM       a host function that ends then; then says that it
+//   ran attend FILE STREAM     a host function that makes FILE.begun, and ends when there is FILE
 //   rework FILE NAME STREAM       a host function that doubles the words of what "pin" made and
 //                          adds one: the first half, then makes FILE.begun, then the rest when
 //                          there is FILE
@@ -233,20 +231,17 @@ class Script {
       CHECK(cuMemGetAddressRange_v2(&base, &bytes, of.address + sizeof(unsigned)));
       std::printf("from %td on, %zu bytes\n", static_cast<ptrdiff_t>(base - of.address), bytes);
     } else if (name == "point") {
-      const CUdeviceptr table = memory(line).address, to = memory(line).address;
+      const CUdeviceptr table = memory(line).address, to = place_of(line.word());
       CHECK(cuMemcpyHtoD_v2(table, &to, sizeof to));
-    } else if (name == "set") {
+    } else if (name == "set" || name == "new_set") {
       const Memory& to = memory(line);
       const auto value = static_cast<unsigned char>(line.number());
-      CHECK(cuMemsetD8Async(to.address, value, to.bytes(), stream(line)));
+      const auto call = name == "set" ? cuMemsetD8Async : newer_set();
+      CHECK(call(to.address, value, to.bytes(), stream(line)));
     } else if (name == "textures") {
       make_textures(line);
     } else if (name == "unpack") {
       unpack(line);
-    } else if (name == "new_set") {
-      const Memory& to = memory(line);
-      const auto value = static_cast<unsigned char>(line.number());
-      newer_set()(to.address, value, to.bytes(), stream(line));
     } else if (name == "copy") {
       const Memory &to = memory(line), &from = memory(line);
       CHECK(cuMemcpyDtoDAsync_v2(to.address, from.address, std::min(to.bytes(), from.bytes()),
@@ -581,6 +576,10 @@ class Script {
   CUfunction function(const char* name) { return module_->function(name); }
   CUstream stream(Line& line) { return streams_.at(line.word()); }
   const Memory& memory(Line& line) { return memory_.at(line.word()); }
+  CUdeviceptr place_of(const std::string& name) {
+    const auto words = pinned_.find(name);
+    return words == pinned_.end() ? memory_.at(name).address : words->second->device_address();
+  }
   Memory take(Line& line) { return memory_.extract(line.word()).mapped(); }
   Flag& flag(Line& line) {
     const std::string name = line.word();

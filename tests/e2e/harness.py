@@ -41,6 +41,7 @@ SEED = int(os.environ.get('GPUSNAP_TEST_SEED') or random.SystemRandom().randrang
 # Exit codes of the tool and the library.
 USAGE, DAMAGED, NO_CHECKPOINT, OTHER_PROGRAM, INTERNAL = 64, 65, 66, 69, 70
 DIVERGED, IMPOSSIBLE, STORE_UNWRITABLE, TOO_EARLY, BAD_SETTING = 71, 72, 73, 75, 78
+STOPPED, NOT_SAVED = 76, 77
 
 # For each program the steps of a short run, and every how many synchronisations it is saved in the
 # tests: a few times in a run.

@@ -180,6 +180,9 @@ class Tables(GenuineCase):
         cls.rows = list(rows_of_hooks())
         cls.passed = by_reason('interpose/cuda/passed_through.table')
         cls.known = by_reason('tests/e2e/genuine_driver.table')
+        cls.hooked = {row.symbol for row in cls.rows} | {
+            row.symbol + form for row in cls.rows for form in ('_ptsz', '_ptds')}
+        cls.passed_names = set(map(base_name, cls.passed))
         cls.exports = exported()
         cls.names = sorted(cls.exports | {row.symbol for row in cls.rows} | set(cls.passed))
         since = {row.since for row in cls.rows}
@@ -265,10 +268,22 @@ class Tables(GenuineCase):
         summary.append('symbols of the tables: %d of %d are exported, the rest is newer or explained' % (
             len(set(since) | set(self.passed)) - len(lacking), len(set(since) | set(self.passed))))
 
+    def with_thunks(self, line):
+        """The line as it is where functions that no table has are thunks."""
+        def is_known(symbol):
+            return symbol in self.hooked or base_name(symbol) in self.passed_names
+        words = line.split()
+        for place in (2,) if words[0] == 'dlsym' else (5, 8) if words[0] == 'ask' else ():
+            if words[place].startswith('cu') and not is_known(words[place]):
+                words[place] = '?'
+        return ' '.join(words)
+
     def test_the_library_answers_as_the_driver_does(self):
-        """For every query, the wrapper is that of the function that the driver answers with."""
+        """For every query, the wrapper is that of the function that the driver answers with; a thunk,
+        which has no name, where no table has it."""
         plain, preloaded = self.ask(preloaded=False), self.ask(preloaded=True)
-        differing = [pair for pair in zip(plain.lines, preloaded.lines) if pair[0] != pair[1]]
+        differing = [pair for pair in zip(map(self.with_thunks, plain.lines), preloaded.lines)
+                     if pair[0] != pair[1]]
         self.assertEqual(differing[:10], [], '%d answers differ' % len(differing))
         self.assertEqual(len(plain.lines), len(preloaded.lines))
         self.assertEqual(plain.foreign, 0)

@@ -62,7 +62,8 @@ void check_loan(const std::string& message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string message(reinterpret_cast<const char*>(data), size);
-  const bool asks = gpusnap::is_checkpoint_request(message) || gpusnap::is_status_request(message);
+  const bool asks = gpusnap::is_checkpoint_request(message) || gpusnap::is_stop_request(message) ||
+                    gpusnap::is_status_request(message);
   check_reply(message, asks);
   check_status(message, asks);
   check_memory(message);

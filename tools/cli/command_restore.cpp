@@ -34,6 +34,8 @@ struct Found {
   int exit_code = kExitOk;
   std::string problem;  // one line; empty where there is a checkpoint
   CheckpointInfo checkpoint;
+  // There is certainly none, and a program may start afresh; of that job there is nothing at all.
+  bool none = false, nothing = false;
 };
 
 // Newer ones that cannot be used are worth a line: the user will ask where they went.
@@ -49,28 +51,37 @@ void tell_what_is_passed_over(Store& store, const CheckpointInfo& chosen) {
 Found find_checkpoint(const Settings& settings, const std::string& id) {
   const Result<std::unique_ptr<Store>> store =
       Store::open(posix_file_system(), settings.pfs, false);
-  if (!store.ok()) return {kExitNoCheckpoint, store.status().message(), {}};
+  if (!store.ok()) {
+    const bool none = store.status().code() == Code::kNotFound;
+    return {kExitNoCheckpoint, store.status().message(), {}, none, none};
+  }
   Result<CheckpointInfo> found = store.value()->find(id);
   if (!found.ok()) {
     const Code code = found.status().code();
     const int exit_code = code == Code::kInvalid   ? kExitUsage
                           : code == Code::kDamaged ? kExitDamaged
                                                    : kExitNoCheckpoint;
-    return {exit_code, found.status().message(), {}};
+    const auto all = store.value()->list(id.substr(0, id.rfind('@')));
+    return {exit_code,
+            found.status().message(),
+            {},
+            code == Code::kNotFound,
+            all.ok() && all.value().empty()};
   }
   const CheckpointInfo& checkpoint = found.value();
   if (checkpoint.state == CheckpointState::kDamaged) {
     return {kExitDamaged, checkpoint.id + " is damaged: " + checkpoint.reason, {}};
   }
   if (checkpoint.state == CheckpointState::kPartial || checkpoint.ranks.empty()) {
-    return {kExitNoCheckpoint, checkpoint.id + " is not complete: " + checkpoint.reason, {}};
+    return {kExitNoCheckpoint, checkpoint.id + " is not complete: " + checkpoint.reason, {}, true};
   }
   if (checkpoint.ranks.front().by_program()) {
     return {kExitNoCheckpoint,
             checkpoint.id +
                 " was written by the program itself, which reads it back when it is "
                 "started: it is no checkpoint of a whole program",
-            {}};
+            {},
+            true};
   }
   tell_what_is_passed_over(*store.value(), checkpoint);
   return {kExitOk, {}, checkpoint};
@@ -215,8 +226,10 @@ int restore_command(const RestoreOptions& options) {
   const auto pending = wait_for_what_was_handed_over(launch.settings, id);
   if (!pending) bring_back_from_nodes(launch.settings, id);
   const Found found = pending ? Found{kExitOk, {}, *pending} : find_checkpoint(launch.settings, id);
-  if (found.exit_code == kExitNoCheckpoint && options.or_start) {
-    log(LogLevel::kWarn, found.problem, "; it starts afresh");
+  if (found.none && options.or_start) {
+    // Nothing is what a job has that is started for the first time.
+    const bool expected = options.resume && found.nothing;
+    log(expected ? LogLevel::kInfo : LogLevel::kWarn, found.problem, "; it starts afresh");
     return run_command(options);
   }
   if (!found.problem.empty()) {
@@ -282,6 +295,13 @@ void declare_restore(CLI::App& command, RestoreOptions& options) {
 }
 
 }  // namespace
+
+int resume_command(const LaunchOptions& options) {
+  RestoreOptions restore;
+  static_cast<LaunchOptions&>(restore) = options;
+  restore.or_start = true;
+  return restore_command(restore);
+}
 
 const Command kRestoreCommand{
     "restore", "start a program again and go on from its last checkpoint",

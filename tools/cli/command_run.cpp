@@ -99,17 +99,29 @@ constexpr const char* kRunNotes =
 void declare_run(CLI::App& command, LaunchOptions& options) {
   options.command = "run";
   add_launch_options(command, options);
+  command.add_flag(
+      "--resume", options.resume,
+      "go on from the job's newest complete checkpoint where there is one, else start");
   end_help(command, std::string(kRunNotes) +
+                        "\nWith --resume one script starts a job and goes on with it. The job's "
+                        "name gets the scheduler's\nnumber of the job, which a requeued job keeps, "
+                        "unless --job gives one.\n"
                         "\nExamples:\n"
                         "  gpusnap run -- ./solver big.cfg\n"
                         "  gpusnap run -- mpirun -n 4 ./solver big.cfg\n"
+                        "  gpusnap run --resume -- srun -n 4 ./solver big.cfg\n"
                         "  gpusnap run --every 30s --store /scratch/$USER -- python3 train.py\n\n");
+}
+
+int run_or_resume(const LaunchOptions& options) {
+  return options.resume ? resume_command(options) : run_command(options);
 }
 
 }  // namespace
 
 const Command kRunCommand{
     "run", "run a program and take checkpoints of it",
-    [](CLI::App& command) { return starting_action_of(command, declare_run, run_command); }, true};
+    [](CLI::App& command) { return starting_action_of(command, declare_run, run_or_resume); },
+    true};
 
 }  // namespace gpusnap

@@ -23,6 +23,7 @@ extern const Command kRestoreCommand;
 extern const Command kRunCommand;
 extern const Command kShowCommand;
 extern const Command kStatusCommand;
+extern const Command kStopCommand;
 extern const Command kVerifyCommand;
 extern const Command kWaitCommand;
 

@@ -16,6 +16,7 @@ enum ExitCode : int {
   kExitImpossible = 72,    // this program cannot be restored here
   kExitStore = 73,         // the store, or what extract makes, cannot be written
   kExitTooEarly = 75,      // wait: not durable in time
+  kExitNotSaved = 77,      // stop: no checkpoint, so it was not stopped, or killed without one
   kExitSettings = 78,      // a setting or the program is not fit for checkpoints, and --strict
   kExitNotExecutable = 126,
   kExitNotFound = 127,
@@ -28,8 +29,9 @@ inline constexpr const char* kExitCodesHelp =
     "here),\n"
     "  69 not the program, arguments, input or ranks of the checkpoint, 70 any other failure,\n"
     "  71 the program does not repeat itself, 72 cannot be restored here,\n"
-    "  73 store or output cannot be written, 75 not durable in time, 78 bad setting (with "
-    "--strict),\n"
+    "  73 store or output cannot be written, 75 not durable in time, 76 stopped after a checkpoint "
+    "that was asked for,\n"
+    "  77 not stopped, since no checkpoint could be made (stop), 78 bad setting (with --strict),\n"
     "  126 and 127 program not executable, not found; otherwise the program's own.";
 
 }  // namespace gpusnap

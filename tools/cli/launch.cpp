@@ -103,14 +103,20 @@ std::optional<int> find_programs(const LaunchOptions& options, Launch& launch) {
                          : add_program(path, options.program, folder_from_here({}), launch);
 }
 
+std::string default_job(const Program& program, bool resume, Environment& environment) {
+  std::string job =
+      default_job_name(program.file.path, program.folder, environment.pointers().data());
+  // Another job of the same name starts afresh.
+  const std::string id = resume ? scheduler_job_id(environment.pointers().data()) : std::string();
+  return id.empty() ? job : job + "-" + id;
+}
+
 // So that every process of the run writes to the job that `restore` will look for, from whatever
 // folder it works in.
-void name_job(Launch& launch) {
-  const Program& program = launch.programs.front();
+void name_job(bool resume, Launch& launch) {
   const std::string job = !launch.settings.job.empty()
                               ? launch.settings.job
-                              : default_job_name(program.file.path, program.folder,
-                                                 launch.environment.pointers().data());
+                              : default_job(launch.programs.front(), resume, launch.environment);
   launch.job = sanitise_job(job);
   launch.environment.set("GPUSNAP_JOB", launch.job);
   launch.environment.set("GPUSNAP_PFS", std::filesystem::absolute(launch.settings.pfs).string());
@@ -191,7 +197,7 @@ std::optional<int> prepare(const LaunchOptions& options, const char* consequence
   read_settings(options, consequence, launch);
   if (!launch.settings_ok && launch.strict) return kExitSettings;
   if (const auto exit_code = find_programs(options, launch)) return exit_code;
-  name_job(launch);
+  name_job(options.resume, launch);
   if (!options.sim) return std::nullopt;
   launch.simcuda = folder_of_simcuda();
   return launch.simcuda.empty() ? std::optional<int>(kExitInternal) : std::nullopt;

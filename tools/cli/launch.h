@@ -20,6 +20,9 @@ struct LaunchOptions {
   const char* command = nullptr;  // "run" or "restore": for lines
   std::vector<SettingOption> settings;
   bool sim = false;
+  // run: goes on from the job's checkpoint where there is one. The job is then this one of the
+  // scheduler's.
+  bool resume = false;
   std::vector<std::string> program;  // with its arguments
 };
 
@@ -53,6 +56,8 @@ struct Launch {
 
 // Runs the program as `gpusnap run` does; command_run.cpp.
 int run_command(const LaunchOptions& options);
+// As `gpusnap run --resume` does; command_restore.cpp.
+int resume_command(const LaunchOptions& options);
 
 // Reads the settings and finds the program. Says what is wrong with a setting and what comes of it
 // (`consequence`). An exit code where the program cannot be started at all, or must not be

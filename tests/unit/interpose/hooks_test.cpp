@@ -160,7 +160,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Asked{"cuMemAlloc", 13000, 2, "cuMemAlloc_v2"},
                     Asked{"cuMemAlloc", 2000, 0, "cuMemAlloc"},
                     Asked{"cuMemAlloc", 13010, 0, "cuMemAlloc_v2"},    // later, still the same
-                    Asked{"cuMemAlloc", 14000, 0, nullptr},            // later, and another
                     Asked{"cuCtxCreate", 12040, 0, "cuCtxCreate_v2"},  // this driver has no v3
                     Asked{"cuCtxCreate", 12050, 0, "cuCtxCreate_v4"},
                     Asked{"cuMemcpyHtoD", 7000, 0, "cuMemcpyHtoD_v2"},
@@ -215,14 +214,32 @@ TEST(ProcAddressMore, FailuresAreTheDriversOwn) {
   EXPECT_EQ(ask("cuInit", nullptr, 13000, 0, &status), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(ProcAddressMore, ANewerInterfaceIsReported) {
+// The answer to that name, of an interface that is newer than ours.
+void* find_newer(const std::string& name) {
   const auto ask = driver().find<GetProcAddress>("cuGetProcAddress_v2");
   void* function = nullptr;
   CUdriverProcAddressQueryResult status{};
-  std::string name = "cuMemAlloc";
-  ASSERT_EQ(ask(name.c_str(), &function, 14000, 0, &status), CUDA_SUCCESS);
-  name = "gone since";
-  EXPECT_STREQ(counting_lost_sight(), "cuMemAlloc");
+  EXPECT_EQ(ask(name.c_str(), &function, 14000, 0, &status), CUDA_SUCCESS) << name;
+  EXPECT_NE(function, nullptr) << name;
+  return function;
+}
+
+TEST(ProcAddressMore, ANewerInterfaceIsAThunkOfOurs) {
+  void* const found = find_newer("cuMemAlloc");
+  EXPECT_EQ(find_newer("cuMemAlloc"), found);
+  EXPECT_NE(find_newer("cuStreamWeigh"), found);
+  Dl_info info{};
+  ASSERT_NE(dladdr(found, &info), 0);
+  EXPECT_EQ(std::strstr(info.dli_fname, "libcuda.so.1"), nullptr) << info.dli_fname;
+  EXPECT_STREQ(counting_lost_sight(), "");
+}
+
+TEST(Dlsym, AFunctionThatNoTableHasIsAThunkOfOurs) {
+  Dl_info info{};
+  ASSERT_NE(dladdr(dlsym(driver().handle, "cuStreamWeigh"), &info), 0);
+  EXPECT_EQ(std::strstr(info.dli_fname, "libcuda.so.1"), nullptr) << info.dli_fname;
+  ASSERT_NE(dladdr(dlsym(driver().handle, "cuDriverGetVersion"), &info), 0);
+  EXPECT_NE(std::strstr(info.dli_fname, "libcuda.so.1"), nullptr) << info.dli_fname;
 }
 
 // ---- dispatch, activation
@@ -253,6 +270,31 @@ TEST(Process, NothingIsHandledBeforeInit) {
   EXPECT_EQ(counting_handled("cuMemAlloc_v2"), 1);
   EXPECT_STREQ(counting_last_kind(), "mem_alloc");
   EXPECT_EQ(address, 0x1000u);
+}
+
+// All arguments come through, in registers of both kinds and on the stack.
+using StreamWeigh = double(int, double, int, double, int, float, int, double, int, double, int,
+                           double, int, double, int, double, int, double);
+
+TEST(Process, TheFirstCallOfANewerFunctionIsReported) {
+  std::string name = "cuStreamWeigh";
+  auto* const weigh = reinterpret_cast<StreamWeigh*>(find_newer(name));
+  name = "gone since";
+  const auto call = [weigh] {
+    return weigh(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18);
+  };
+  constexpr double kSumOfSquares = 18 * 19 * 37 / 6;
+  EXPECT_EQ(call(), kSumOfSquares);
+  EXPECT_STREQ(counting_lost_sight(), "") << "nothing is followed yet";
+  start_session();
+  (void)find_newer("cuMemAlloc");
+  EXPECT_STREQ(counting_lost_sight(), "");
+  EXPECT_EQ(call(), kSumOfSquares);
+  EXPECT_STREQ(counting_lost_sight(), "cuStreamWeigh");
+  CUdeviceptr address = 0;
+  EXPECT_EQ(reinterpret_cast<decltype(&cuMemAlloc_v2)>(find_newer("cuMemAlloc"))(&address, 16),
+            CUDA_SUCCESS);
+  EXPECT_STREQ(counting_lost_sight(), "cuMemAlloc");
 }
 
 TEST(Process, OneSessionWhoeverIsFirst) {

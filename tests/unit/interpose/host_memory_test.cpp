@@ -321,6 +321,65 @@ TEST_F(HostMemoryTest, ATrustedGuessIsWhatItNames) {
   expect_equal();
 }
 
+// No change that the host may have made is in doubt for it: the guess is all that there is.
+TEST_F(HostMemoryTest, AGuessIsNoDoubtBesideHostFunctions) {
+  recorder_.is_settled();
+  WriteSet guess;
+  guess.add(0x1000, 8);
+  guess.add_guess(3);
+  recorder_.may_change(guess);
+  host([](auto& m) { m[7] = std::byte{1}; });
+  HostMemory::Look look;
+  look.alone = false;
+  std::vector<Delivery> deliveries;
+  uint8_t flags = 0;
+  EXPECT_TRUE(recorder_.capture(look, deliveries, flags));
+  EXPECT_TRUE(deliveries.empty());
+  WriteSet unknown;
+  unknown.add_unknown(3);
+  recorder_.may_change(unknown);
+  EXPECT_FALSE(recorder_.capture(look, deliveries, flags));
+}
+
+// To compare all of it would take long.
+TEST_F(HostMemoryTest, AGuessIsTrustedBesideMuchMemory) {
+  recorder_.is_settled();
+  std::vector<std::byte> large(HostMemory::kComparedInFull);
+  WriteSet elsewhere;
+  elsewhere.add(0x1000, 8);
+  elsewhere.add_guess(3);
+  EXPECT_FALSE(recorder_.is_told_by(elsewhere));
+  recorder_.add(address(large), large.size());
+  EXPECT_TRUE(recorder_.is_told_by(elsewhere));
+  recorder_.may_change(elsewhere);
+  device([](auto& m) { m[7] = std::byte{1}; });
+  EXPECT_EQ(synchronise(), 0U);
+  recorder_.remove(address(large));
+  EXPECT_FALSE(recorder_.is_told_by(elsewhere));
+}
+
+TEST_F(HostMemoryTest, PartsComeInTurn) {
+  std::vector<std::byte> large(300 << 10);
+  recorder_.add(address(large), large.size());
+  const auto next = [&](uint64_t told = 0) {
+    return recorder_.next_untold([told](uint64_t range) { return range == told; });
+  };
+  EXPECT_TRUE(next().empty()) << "nothing is watched";
+  recorder_.watch(address(large));
+  for (int turn = 0; turn < 3; ++turn) {
+    size_t bytes = 0;
+    for (int part = 0; part < 3; ++part) {
+      const auto here = next();
+      EXPECT_EQ(here.data(), large.data() + bytes);
+      bytes += here.size();
+    }
+    EXPECT_EQ(bytes, large.size());
+  }
+  EXPECT_TRUE(next(2).empty()) << "a write tells of it";
+  recorder_.remove(address(large));
+  EXPECT_TRUE(next().empty());
+}
+
 TEST_F(HostMemoryTest, WhatIsUnknownIsNeverTrusted) {
   recorder_.is_settled();
   recorder_.trust_guesses();

@@ -60,9 +60,10 @@ class HostUpdatesTest : public ::testing::Test {
   CallLock lock_;
   Admission admission_{lock_};
   CallsInDriver calls_;
+  Ranks ranks_;
   std::atomic<const char*> doubt_{nullptr};
   std::vector<std::string> refused_;
-  HostUpdates updates_{{model_, lock_, admission_, calls_, doubt_,
+  HostUpdates updates_{{model_, lock_, admission_, calls_, ranks_, doubt_,
                         [this](const std::string& what) { refused_.push_back(what); }}};
   std::vector<char> memory_ = std::vector<char>(8);
 };

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace gpusnap::kernels_test {
 namespace {
 
@@ -65,6 +67,34 @@ TEST_F(KernelsTest, SaysWhatIsWrittenAndByWhom) {
   EXPECT_EQ(set.begin()[1].address, 0x20000000u);
   EXPECT_EQ(set.begin()[1].size, 4u);
   EXPECT_TRUE(set.launch());
+}
+
+// Library headers bring such variables by the dozen.
+TEST_F(KernelsTest, ManySmallVariablesAreNotEverything) {
+  std::string text = ".version 7.0\n.target sm_70\n.address_size 64\n", stores;
+  for (int i = 0; i < 45; ++i) {
+    text += ".global .b8 one" + std::to_string(i) + ";\n";
+    stores += "st.global.u8 [one" + std::to_string(i) + "], 1;\n";
+  }
+  ImageContents contents;
+  ImageEntry ptx;
+  ptx.bytes = text + ".visible .entry all(.param .u64 p) {\n" + stores + "ret; }\n";
+  contents.entries.push_back(ptx);
+  kernels_.add_code(6, contents);
+  kernels_.add(handle(1), 6, "all");
+  for (uint64_t i = 0; i < 45; ++i) {
+    kernels_.place_global(6, "one" + std::to_string(i), 0x20000000 + 512 * i, 1);
+  }
+  const WriteSet set = launch(handle(1));
+  EXPECT_TRUE(set.proven());
+  EXPECT_FALSE(set.everything());
+  EXPECT_FALSE(set.unknown());
+  for (uint64_t i = 0; i < 45; ++i) {
+    const auto holds = [i](const WriteSet::Range& range) {
+      return 0x20000000 + 512 * i - range.address < range.size;
+    };
+    EXPECT_TRUE(std::any_of(set.begin(), set.end(), holds)) << i;
+  }
 }
 
 TEST_F(KernelsTest, AKernelHasOneNumber) {

@@ -242,7 +242,7 @@ TEST_F(CoordinationTest, RanksMeetWithinACut) {
             ++meeting;
             return all;
           },
-          2);
+          2, false);
       EXPECT_TRUE(cut_barriers.any());
       // It gives up before the first, between them, or not at all.
       const auto how_far = own() % 8;
@@ -259,11 +259,37 @@ TEST_F(CoordinationTest, NobodyMeetsWhereNothingIsShared) {
     ADD_FAILURE();
     return well;
   };
-  CutBarriers cut_barriers(meet, 0);
+  CutBarriers cut_barriers(meet, 0, false);
   EXPECT_FALSE(cut_barriers.any());
   EXPECT_TRUE(cut_barriers.next(true));
   EXPECT_FALSE(cut_barriers.next(false));
   cut_barriers.finish();
+}
+
+// A rank that has lost its part on the way does not keep the others from hearing of it.
+TEST_F(CoordinationTest, JobsStopOnlyWhereAllRanksHaveSaved) {
+  constexpr int kRanks = 3;
+  for (const int how_lost : {0, 1, 2}) {
+    std::atomic<int> ended{0};
+    on_ranks(kRanks, [&](int rank, Coordination& coordination) {
+      CutBarriers cut_barriers([&](bool well) { return coordination.meet(well); }, 0, true);
+      EXPECT_TRUE(cut_barriers.stops());
+      if (rank == 1 && how_lost == 1) return;  // without a word
+      if (cut_barriers.all_saved(rank != 1 || how_lost == 0)) ++ended;
+      EXPECT_FALSE(cut_barriers.stops());
+    });
+    EXPECT_EQ(ended, how_lost == 0 ? kRanks : 0) << how_lost;
+  }
+}
+
+TEST_F(CoordinationTest, OneThatIsToStopIsEnough) {
+  on_ranks(3, [](int rank, Coordination& coordination) {
+    own_ballot.wanted = rank == 1 ? kStop : rank == 2 ? kCheckpoint : 0;
+    Ballot agreed;
+    (void)coordination.begin_collective();
+    ASSERT_EQ(coordination.barrier(kWorld, cast, agreed), kSuccess);
+    EXPECT_EQ(agreed.wanted, kStop);
+  });
 }
 
 // One that shares is enough, and all know of it.

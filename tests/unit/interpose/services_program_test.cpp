@@ -51,6 +51,20 @@ TEST(Program, HasAJobNameOfFileAndFolder) {
   EXPECT_EQ(default_job_name("/opt/bin/solver", "/data/a", slurm), "night");
 }
 
+TEST(Program, KnowsTheSchedulersNumberOfTheJob) {
+  const auto id = [](std::initializer_list<const char*> entries) {
+    std::vector<const char*> environment(entries);
+    environment.push_back(nullptr);
+    return scheduler_job_id(environment.data());
+  };
+  EXPECT_EQ(id({"HOME=/", "SLURM_JOB_ID=", "SLURM_JOB_IDS=3"}), "");
+  EXPECT_EQ(id({"SLURM_JOB_ID=7", "SLURM_ARRAY_JOB_ID=5"}), "7");
+  EXPECT_EQ(id({"PBS_JOBID=9.server"}), "9.server");
+  EXPECT_EQ(id({"FLUX_JOB_ID=f2Xy"}), "f2Xy");
+  EXPECT_EQ(id({"LSB_JOBID=4"}), "4");
+  EXPECT_EQ(id({"LSB_JOBINDEX=2", "LSB_JOBID=4"}), "4-2");
+}
+
 TEST(Program, NamesTheDifference) {
   ProgramIdentity saved;
   saved.path = "/bin/solver";

@@ -237,6 +237,10 @@ TEST(Settings, ReadWhetherDevicesHelpEachOther) {
   EXPECT_EQ(parse({"GPUSNAP_BALANCE=off"}).settings.balance, Balance::kOff);
   EXPECT_EQ(parse({"GPUSNAP_BALANCE=node"}).settings.balance, Balance::kNode);
   EXPECT_EQ(parse({"GPUSNAP_BALANCE=2"}).errors.size(), 1U);
+  EXPECT_FALSE(parse({}).settings.arena);
+  EXPECT_TRUE(parse({"GPUSNAP_ARENA=on"}).settings.arena);
+  EXPECT_FALSE(parse({"GPUSNAP_ARENA=off"}).settings.arena);
+  EXPECT_EQ(parse({"GPUSNAP_ARENA=far"}).errors.size(), 1U);
 }
 
 TEST(Settings, ReadHowToCompress) {

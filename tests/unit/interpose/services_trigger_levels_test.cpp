@@ -28,8 +28,10 @@ TEST(TriggersOfLevels, ChooseHowManyStayInMemory) {
 }
 
 TEST(TriggersOfLevels, AskedForIsWhatAUserAsksFor) {
-  EXPECT_TRUE(is_asked_for(CutReason::kSignal));
-  EXPECT_TRUE(is_asked_for(CutReason::kRequest));
+  for (const CutReason by_user : {CutReason::kSignal, CutReason::kRequest,
+                                  CutReason::kRequestedStop, CutReason::kSignalledStop}) {
+    EXPECT_TRUE(is_asked_for(by_user)) << name_of(by_user);
+  }
   for (const CutReason by_itself :
        {CutReason::kNone, CutReason::kTimer, CutReason::kSynchronisations, CutReason::kBarriers}) {
     EXPECT_FALSE(is_asked_for(by_itself)) << name_of(by_itself);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cubin_builder.h"
 #include "device_code.h"
 #include "fat_binary_builder.h"
 
@@ -150,63 +151,6 @@ TEST(ImageGlobals, VariableInsideAFunctionHasNoNameToAskFor) {
   EXPECT_FALSE(globals.known);
   EXPECT_EQ(globals.reason, "PTX: variable hidden of function k cannot be asked for by name");
 }
-
-// A machine code image with nothing but sections and symbols.
-class CubinBuilder {
- public:
-  uint16_t section(const std::string& name, uint32_t type, uint64_t size) {
-    Elf64_Shdr header{};
-    header.sh_name = text(name);
-    header.sh_type = type;
-    header.sh_size = size;
-    header.sh_offset = sizeof(Elf64_Ehdr);
-    sections_.push_back(header);
-    return static_cast<uint16_t>(sections_.size() - 1);
-  }
-  void symbol(const std::string& name, uint16_t section, uint64_t size, unsigned char other = 0) {
-    Elf64_Sym entry{};
-    entry.st_name = text(name);
-    entry.st_info = ELF64_ST_INFO(STB_LOCAL, STT_OBJECT);
-    entry.st_other = other;
-    entry.st_shndx = section;
-    entry.st_size = size;
-    symbols_.push_back(entry);
-  }
-  std::string build() {
-    const uint16_t symtab = section(".symtab", SHT_SYMTAB, symbols_.size() * sizeof(Elf64_Sym));
-    const uint16_t strtab = section(".strtab", SHT_STRTAB, 0);
-    Elf64_Ehdr header{};
-    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-    header.e_ident[EI_CLASS] = ELFCLASS64;
-    header.e_ident[EI_DATA] = ELFDATA2LSB;
-    header.e_shentsize = sizeof(Elf64_Shdr);
-    header.e_shnum = static_cast<uint16_t>(sections_.size());
-    header.e_shstrndx = strtab;
-    sections_[symtab].sh_link = strtab;
-    sections_[symtab].sh_entsize = sizeof(Elf64_Sym);
-    sections_[strtab].sh_offset = sizeof header + sections_[symtab].sh_size;
-    sections_[strtab].sh_size = strings_.size();
-    header.e_shoff = sections_[strtab].sh_offset + strings_.size();
-    std::string file(reinterpret_cast<const char*>(&header), sizeof header);
-    file.append(reinterpret_cast<const char*>(symbols_.data()),
-                symbols_.size() * sizeof(Elf64_Sym));
-    file += strings_;
-    file.append(reinterpret_cast<const char*>(sections_.data()),
-                sections_.size() * sizeof(Elf64_Shdr));
-    return file;
-  }
-
- private:
-  uint32_t text(const std::string& name) {
-    const auto at = static_cast<uint32_t>(strings_.size());
-    strings_ += name;
-    strings_ += '\0';
-    return at;
-  }
-  std::vector<Elf64_Shdr> sections_ = std::vector<Elf64_Shdr>(1);
-  std::vector<Elf64_Sym> symbols_ = std::vector<Elf64_Sym>(1);
-  std::string strings_ = std::string(1, '\0');
-};
 
 std::string small_cubin() {
   CubinBuilder builder;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include <optional>
 #include <utility>
 #include <vector>
@@ -118,6 +121,72 @@ TEST(MemoryMap, ErasesTheGlobalsOfOneModule) {
 }
 
 // Physical memory that we have mapped one after the other, from 0x100000 on.
+enum class Named : uint8_t { kNot, kPartly, kWholly };
+
+Named named_in(const WriteSet& set, const MemoryRange& range) {
+  Named named = Named::kNot;
+  for (const WriteSet::Range& each : set) {
+    const bool whole = each.size == WriteSet::kWholeRange;
+    if (whole && each.address == range.address) return Named::kWholly;
+    if (whole || each.address >= range.end() || range.address >= each.address + each.size) continue;
+    const bool all = each.address <= range.address && range.end() <= each.address + each.size;
+    if (all) return Named::kWholly;
+    named = Named::kPartly;
+  }
+  return named;
+}
+
+// A set that was made smaller names all that it named, and no other host memory.
+TEST(MemoryMap, MakesRoomInSetsByChance) {
+  std::mt19937 random(3);
+  size_t everything = 0;
+  for (int round = 0; round < 500; ++round) {
+    MemoryMap map;
+    std::vector<MemoryRange> ranges;
+    const unsigned one_in = 2 + random() % 40;
+    for (uint64_t at = 4096; ranges.size() < 300; at += 4096 * (1 + random() % 200)) {
+      const bool host = random() % one_in == 0;
+      ranges.push_back(
+          range(at, 1 + random() % 100'000, host ? MemoryKind::kPinned : MemoryKind::kDevice));
+      ASSERT_TRUE(map.insert(ranges.back()));
+      at += ranges.back().size;
+    }
+    WriteSet set;
+    std::vector<bool> wanted(ranges.size());
+    const size_t count = 1 + random() % 120;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t which = random() % ranges.size();
+      wanted[which] = true;
+      map.make_room(set);
+      if (random() % 2 == 0) {
+        set.add_range_of(ranges[which].address);
+      } else {
+        set.add(ranges[which].address, ranges[which].size);
+      }
+    }
+    everything += set.everything() ? 1 : 0;
+    for (size_t i = 0; i < ranges.size() && !set.everything(); ++i) {
+      const Named named = named_in(set, ranges[i]);
+      if (wanted[i]) {
+        ASSERT_EQ(named, Named::kWholly) << "round " << round;
+      } else if (!is_on_device(ranges[i].kind)) {
+        ASSERT_EQ(named, Named::kNot) << "round " << round;
+      }
+    }
+  }
+  EXPECT_LT(everything, 200U);
+}
+
+TEST(MemoryMap, MakesRoomWhereNothingIsKnown) {
+  const MemoryMap map;
+  WriteSet set;
+  for (uint64_t i = 0; i < WriteSet::kMost; ++i) set.add_range_of(0x1000 * (i + 1));
+  ASSERT_TRUE(set.is_full());
+  map.make_room(set);
+  EXPECT_TRUE(set.empty());
+  EXPECT_TRUE(set.said());
+}
+
 class Views : public ::testing::Test {
  protected:
   static constexpr uint64_t kOwn = 0x100000, kSize = 0x1000;
@@ -190,6 +259,39 @@ TEST_F(Views, SpacesSideBySideAreOne) {
   EXPECT_EQ(map_.start_of(0x11000), std::nullopt);
 }
 
+// A pointer into a space reaches all of it; what lies beside it is another matter.
+TEST_F(Views, MakeRoomAsWholeSpaces) {
+  WriteSet set;
+  for (uint64_t i = 0; i < WriteSet::kMost; ++i) {
+    const uint64_t at = 0x1000000 + i * 0x10000;
+    map_.add_space(at, 2 * kSize);
+    view(at, 2 * i);
+    view(at + kSize, 2 * i + 1);
+    set.add_range_of(at);
+  }
+  MemoryRange beside = range(0x3000000, 64);
+  ASSERT_TRUE(map_.insert(beside));
+  map_.make_room(set);
+  ASSERT_FALSE(set.is_full());
+  set.add_range_of(0x3000000);
+  uint64_t bytes = 0;
+  bool is_beside = false;
+  for (const auto& [address, size] : led(set)) {
+    if (address == 0x3000000) is_beside = true;
+    if (address < 0x1000000) bytes += size;
+  }
+  EXPECT_EQ(bytes, 2 * WriteSet::kMost * kSize);
+  EXPECT_TRUE(is_beside);
+  // Joined with the last space.
+  WriteSet joined;
+  joined.add(0x1000000 + (WriteSet::kMost - 1) * 0x10000, 0x3000040 - 0x1000000);
+  is_beside = false;
+  for (const auto& [address, size] : led(joined)) {
+    is_beside = is_beside || 0x3000000 - address < size;
+  }
+  EXPECT_TRUE(is_beside);
+}
+
 TEST_F(Views, OfOneMemoryLeadToTheSame) {
   map_.add_space(0x10000, kSize);
   map_.add_space(0x20000, kSize);
@@ -215,11 +317,16 @@ TEST_F(Views, WhatElseTheSetSaysStays) {
   map_.lead(set);
   EXPECT_TRUE(set.launch());
   EXPECT_FALSE(set.proven());
-  // More than a set can hold.
+  // More than a set can hold, and less than everything.
   set.add_range_of(0x10000);
-  EXPECT_FALSE(set.everything());
   map_.lead(set);
-  EXPECT_TRUE(set.everything());
+  EXPECT_FALSE(set.everything());
+  for (uint64_t i = 0; i < 40; ++i) {
+    const auto holds = [i](const WriteSet::Range& each) {
+      return kOwn + 2 * i * kSize - each.address <= each.size - kSize;
+    };
+    EXPECT_TRUE(std::any_of(set.begin(), set.end(), holds)) << i;
+  }
 }
 
 TEST_F(Views, AreOnTheDeviceAndNotSaved) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -30,9 +31,34 @@ TEST(WriteSet, NothingSaidIsNotTheSameAsNothing) {
 
 TEST(WriteSet, BeyondItsRoomItIsEverything) {
   WriteSet set;
-  for (uint64_t i = 0; i < WriteSet::kMost; ++i) set.add(0x1000 * (i + 1), 1);
+  for (uint64_t i = 0; i < WriteSet::kMost; ++i) set.add(2 * WriteSet::kNear * (i + 1), 1);
   EXPECT_FALSE(set.everything());
   set.add(0x7000'0000, 1);
+  EXPECT_TRUE(set.everything());
+}
+
+TEST(WriteSet, ManySmallRangesSideBySideAreFew) {
+  WriteSet set;
+  for (uint64_t i = 0; i < 1000; ++i) set.add(0x10'0000 + 256 * (i ^ 5), 1);
+  set.add_range_of(0x7000'0000);
+  EXPECT_FALSE(set.everything());
+  uint64_t bytes = 0;
+  for (const WriteSet::Range& range : set) bytes += range.address < 0x7000'0000 ? range.size : 0;
+  EXPECT_LE(bytes, 256U * 1000);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const uint64_t address = 0x10'0000 + 256 * i;
+    const auto holds = [address](const WriteSet::Range& range) {
+      return address - range.address < range.size;
+    };
+    EXPECT_TRUE(std::ranges::any_of(set, holds)) << i;
+  }
+}
+
+TEST(WriteSet, AWholeRangeIsNotJoined) {
+  WriteSet set;
+  for (uint64_t i = 0; i < WriteSet::kMost; ++i) set.add_range_of(0x1000 + 16 * i);
+  EXPECT_FALSE(set.everything());
+  set.add_range_of(0x1000);
   EXPECT_TRUE(set.everything());
 }
 
@@ -93,14 +119,15 @@ TEST(WriteSet, SaysWhoseGuessItIs) {
   EXPECT_FALSE(set.everything());
 }
 
-TEST(WriteSet, MoreGuessesThanItHasRoomForAreEverything) {
+TEST(WriteSet, MoreGuessesThanItHasRoomForAreNotNamed) {
   WriteSet set;
   for (uint32_t kernel = 0; kernel < WriteSet::kMostGuesses; ++kernel) set.add_guess(kernel);
-  EXPECT_FALSE(set.everything());
   set.add_guess(0);
-  EXPECT_FALSE(set.everything());
+  EXPECT_FALSE(set.has_other_guesses());
   set.add_guess(WriteSet::kMostGuesses);
-  EXPECT_TRUE(set.everything());
+  EXPECT_TRUE(set.has_other_guesses());
+  EXPECT_EQ(set.guesses().size(), WriteSet::kMostGuesses);
+  EXPECT_FALSE(set.unknown()) << "what it names is all that it may write, for all that is known";
 }
 
 }  // namespace

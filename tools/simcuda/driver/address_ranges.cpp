@@ -31,6 +31,11 @@ std::optional<uint64_t> AddressRanges::take(uint64_t low, uint64_t high, uint64_
   return candidate;
 }
 
+bool AddressRanges::contains(uint64_t address) const {
+  const auto next = taken_.upper_bound(address);
+  return next != taken_.begin() && std::prev(next)->second > address;
+}
+
 void AddressRanges::release(uint64_t address) {
   taken_.erase(address);
 }

@@ -18,6 +18,8 @@ class AddressRanges {
   std::optional<uint64_t> take(uint64_t low, uint64_t high, uint64_t size, uint64_t align);
   // Gives back the range that starts at `address`.
   void release(uint64_t address);
+  // Whether the address lies in a range that is taken.
+  bool contains(uint64_t address) const;
 
  private:
   std::map<uint64_t, uint64_t> taken_;  // start -> end

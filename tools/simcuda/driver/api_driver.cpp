@@ -182,7 +182,7 @@ CUresult cuInit(unsigned flags) {
 
 CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = GPUSNAP_CUDA_VERSION;
+  *version = simcuda::driver_version();
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 // Entry points by name, version and kind of null stream.
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -29,22 +30,42 @@ const auto kEntries = std::to_array<Entry>({
 #undef SIMCUDA_BOTH
 });
 
+// Functions that a driver of a later version has, beyond what anybody here declares: a form of a
+// known name with another signature, and a name of its own.
+CUresult launch_host_func(CUstream stream, CUhostFn function, void* user, unsigned) {
+  return cuLaunchHostFunc(stream, function, user);
+}
+CUresult launch_host_func_ptsz(CUstream stream, CUhostFn function, void* user, unsigned) {
+  return cuLaunchHostFunc_ptsz(stream, function, user);
+}
+CUresult stream_weight(CUstream, double factor, unsigned* weight) {
+  if (weight == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *weight = static_cast<unsigned>(100 * factor);
+  return CUDA_SUCCESS;
+}
+const auto kLater = std::to_array<Entry>({
+    {"cuLaunchHostFunc", 13010, address(launch_host_func), address(launch_host_func_ptsz)},
+    {"cuStreamGetWeight", 13010, address(stream_weight), nullptr},
+});
+
 // `status` is told whether a name is unknown or its version too old; the result is the same.
 CUresult find_entry(const char* name, void** function, int version, cuuint64_t flags,
                     CUdriverProcAddressQueryResult* status) {
   constexpr cuuint64_t kKnown =
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  if (name == nullptr || function == nullptr || version > GPUSNAP_CUDA_VERSION ||
+  if (name == nullptr || function == nullptr || version > driver_version() ||
       (flags & ~kKnown) != 0 || flags == kKnown) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const Entry* best = nullptr;
   bool known = false;
-  for (const Entry& entry : kEntries) {
-    if (std::strcmp(entry.name, name) != 0) continue;
+  const auto look_at = [&](const Entry& entry) {
+    if (std::strcmp(entry.name, name) != 0 || entry.since > driver_version()) return;
     known = true;
     if (entry.since <= version) best = &entry;  // rows of a name are in order of version
-  }
+  };
+  std::ranges::for_each(kEntries, look_at);
+  std::ranges::for_each(kLater, look_at);
   if (status != nullptr) {
     *status = best != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
               : known         ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT

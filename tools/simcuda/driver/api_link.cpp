@@ -1,4 +1,4 @@
-// Linking of code. The result is PTX again, in one text.
+// Linking of code. The result is PTX again, in one text, or what passes for machine code.
 
 #include <mutex>
 #include <set>
@@ -6,6 +6,7 @@
 #include "tools/simcuda/driver/driver.h"
 #include "tools/simcuda/driver/jit_log.h"
 #include "tools/simcuda/driver/linker.h"
+#include "tools/simcuda/driver/machine_image.h"
 
 struct CUlinkState_st {
   simcuda::Linker linker;
@@ -50,6 +51,18 @@ CUresult add(CUlinkState handle, CUjitInputType type, const char* name, Pick&& p
     if (result == CUDA_SUCCESS) state.linker.add(ptx, name == nullptr ? "<unnamed>" : name);
     return report(result, log, state.buffer);
   });
+}
+
+// The result of linking: a text with its zero byte, or machine code, as SIMCUDA_SASS has it.
+std::string image_of(const Driver& driver, std::string ptx) {
+  std::string why;
+  if (driver.settings.machine_code) {
+    if (auto code = machine_image(ptx, static_cast<uint32_t>(driver.settings.arch), &why)) {
+      return *std::move(code);
+    }
+  }
+  ptx += '\0';
+  return ptx;
 }
 
 }  // namespace
@@ -109,7 +122,7 @@ CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path,
 }
 
 CUresult cuLinkComplete(CUlinkState handle, void** image, size_t* size) {
-  return simcuda::with_state(handle, [&](Driver&, CUlinkState_st& state) {
+  return simcuda::with_state(handle, [&](Driver& driver, CUlinkState_st& state) {
     if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
     LoadLog log;
     simcuda::Linker::Linked linked = state.linker.link();
@@ -118,9 +131,9 @@ CUresult cuLinkComplete(CUlinkState handle, void** image, size_t* size) {
     const CUresult result =
         linked.error.empty() ? simcuda::decode(linked.text, &code, &log) : CUDA_ERROR_INVALID_PTX;
     if (result == CUDA_SUCCESS) {
-      state.image = std::move(linked.text);
+      state.image = simcuda::image_of(driver, std::move(linked.text));
       *image = state.image.data();
-      if (size != nullptr) *size = state.image.size() + 1;  // with the zero byte
+      if (size != nullptr) *size = state.image.size();
     }
     return simcuda::report(result, log, state.buffer);
   });

@@ -53,7 +53,7 @@ CUresult locate(const Memory& memory, const Memory::Hold& hold, const CopyBox& b
     located->device = found->device;
     return located->host == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   }
-  if (end.place == CopyPlace::kDevice || memory.is_device_address(end.address)) {
+  if (end.place == CopyPlace::kDevice || memory.is_device_address(hold, end.address)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   located->host = reinterpret_cast<std::byte*>(end.address);

@@ -15,7 +15,14 @@ constexpr uint64_t kSmall = uint64_t{1} << 20;  // up to here allocations share 
 
 std::optional<DeviceHeap::Block> DeviceHeap::allocate(uint64_t bytes, Use use) {
   if (bytes > capacity_) return std::nullopt;
-  return bytes <= kSmall ? allocate_small(bytes, use) : allocate_run(bytes);
+  return bytes <= kSmall ? allocate_small(bytes, use) : allocate_run(bytes, use);
+}
+
+// With hardware, pools lie where reservations do.
+std::optional<uint64_t> DeviceHeap::addresses(uint64_t bytes, Use use) {
+  const bool of_pool = use == Use::kPool || use == Use::kGraph;
+  if (!space_.is_of_host() || !of_pool) return space_.take(device_, bytes);
+  return space_.take_in_region(device_, bytes, kGranule);
 }
 
 std::optional<DeviceHeap::Block> DeviceHeap::carve(uint64_t base, Granule& granule,
@@ -39,22 +46,30 @@ std::optional<DeviceHeap::Block> DeviceHeap::allocate_small(uint64_t bytes, Use 
     if (granule.use != use) continue;
     if (auto block = carve(base, granule, bytes)) return block;
   }
-  if (!commit(kGranule)) return std::nullopt;
-  Granule fresh{use, std::make_shared<Backing>(Backing::junk(kGranule)), {{0, kGranule}}, {}};
-  auto base = *fresh.backing ? ranges_.take(low_, high_, 2 * kGranule, kGranule) : std::nullopt;
-  if (!base) {
-    uncommit(kGranule);
-    return std::nullopt;
-  }
-  auto& granule = granules_.emplace(*base, std::move(fresh)).first->second;
-  return carve(*base, granule, bytes);
+  const auto granule = add_granule(use);
+  return granule == granules_.end() ? std::nullopt : carve(granule->first, granule->second, bytes);
 }
 
-std::optional<DeviceHeap::Block> DeviceHeap::allocate_run(uint64_t bytes) {
+std::map<uint64_t, DeviceHeap::Granule>::iterator DeviceHeap::add_granule(Use use) {
+  if (!commit(kGranule)) return granules_.end();
+  const bool is_first = use == Use::kData && !has_data_;
+  const uint64_t own = is_first ? space_.first_offset() : 0;
+  Granule fresh{
+      use, std::make_shared<Backing>(Backing::junk(kGranule)), {{own, kGranule - own}}, {}};
+  const auto base = *fresh.backing ? addresses(2 * kGranule, use) : std::nullopt;
+  if (!base) {
+    uncommit(kGranule);
+    return granules_.end();
+  }
+  has_data_ = has_data_ || use == Use::kData;
+  return granules_.emplace(*base, std::move(fresh)).first;
+}
+
+std::optional<DeviceHeap::Block> DeviceHeap::allocate_run(uint64_t bytes, Use use) {
   uint64_t mapped = round_up(bytes, kGranule);
   if (!commit(mapped)) return std::nullopt;
   Run run{std::make_shared<Backing>(Backing::junk(mapped)), mapped};
-  auto base = *run.backing ? ranges_.take(low_, high_, mapped + kGranule, kGranule) : std::nullopt;
+  const auto base = *run.backing ? addresses(mapped + kGranule, use) : std::nullopt;
   if (!base) {
     uncommit(mapped);
     return std::nullopt;
@@ -67,7 +82,7 @@ std::optional<DeviceHeap::Block> DeviceHeap::allocate_run(uint64_t bytes) {
 void DeviceHeap::free(uint64_t address) {
   if (auto run = runs_.find(address); run != runs_.end()) {
     uncommit(run->second.bytes);
-    ranges_.release(address);
+    space_.release(address);
     runs_.erase(run);
     return;
   }
@@ -87,9 +102,11 @@ void DeviceHeap::free(uint64_t address) {
   } else {
     granule.holes.emplace(offset, size);
   }
-  if (granule.blocks.empty()) {
+  // With hardware, pages for small allocations stay with the driver.
+  const bool stays = space_.is_of_host() && granule.use == Use::kData;
+  if (granule.blocks.empty() && !stays) {
     uncommit(kGranule);
-    ranges_.release(owner->first);
+    space_.release(owner->first);
     granules_.erase(owner);
   }
 }

@@ -12,7 +12,7 @@
 #include <memory>
 #include <optional>
 
-#include "tools/simcuda/driver/address_ranges.h"
+#include "tools/simcuda/driver/address_space.h"
 #include "tools/simcuda/driver/backing.h"
 
 namespace simcuda {
@@ -29,9 +29,9 @@ class DeviceHeap {
   // mapped.
   enum class Use : uint8_t { kData, kVariables, kPool, kGraph };
 
-  // Places memory in [low, high) of `ranges`, which other users share; at most `capacity` bytes.
-  DeviceHeap(AddressRanges& ranges, uint64_t low, uint64_t high, uint64_t capacity)
-      : ranges_(ranges), low_(low), high_(high), capacity_(capacity) {}
+  // Takes addresses of `space`, which others share; at most `capacity` bytes of memory.
+  DeviceHeap(AddressSpace& space, int device, uint64_t capacity)
+      : space_(space), device_(device), capacity_(capacity) {}
 
   // Junk-filled, at a multiple of 512. None when the device or the host is out of memory.
   std::optional<Block> allocate(uint64_t bytes, Use use);
@@ -68,12 +68,14 @@ class DeviceHeap {
   };
 
   std::optional<Block> allocate_small(uint64_t bytes, Use use);
-  std::optional<Block> allocate_run(uint64_t bytes);
+  std::optional<Block> allocate_run(uint64_t bytes, Use use);
+  std::optional<uint64_t> addresses(uint64_t bytes, Use use);
+  std::map<uint64_t, Granule>::iterator add_granule(Use use);
   static std::optional<Block> carve(uint64_t base, Granule& granule, uint64_t bytes);
 
-  AddressRanges& ranges_;
-  uint64_t low_;
-  uint64_t high_;
+  AddressSpace& space_;
+  int device_;
+  bool has_data_ = false;  // a granule of Use::kData was ever made
   uint64_t capacity_;
   std::atomic<uint64_t> committed_{0};
   std::map<uint64_t, Granule> granules_;  // by address

@@ -7,6 +7,7 @@
 
 #include "tools/simcuda/driver/event.h"
 #include "tools/simcuda/driver/logs.h"
+#include "tools/simcuda/driver/program_images.h"
 
 namespace simcuda {
 namespace {
@@ -33,6 +34,9 @@ CUresult start() {
   }
   if (settings.devices == 0) return CUDA_ERROR_NO_DEVICE;
   g_driver = new Driver(std::move(settings), *stats);
+  if (g_driver.load()->settings.machine_code) {
+    turn_program_into_machine_code(static_cast<uint32_t>(g_driver.load()->settings.arch));
+  }
   pthread_atfork(nullptr, nullptr, after_fork);
   return CUDA_SUCCESS;
 }

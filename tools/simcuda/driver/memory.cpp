@@ -5,33 +5,13 @@
 #include <utility>
 
 namespace simcuda {
-namespace {
 
-constexpr uint64_t kDeviceMemory = 0x0000'a000'0000'0000;
-constexpr uint64_t kPerDevice = uint64_t{4} << 40;   // of address space
-constexpr uint64_t kShiftStep = uint64_t{64} << 20;  // SIMCUDA_ASLR moves by multiples of this
-
-uint64_t device_shift(uint64_t seed) {
-  return seed == 0 ? 0 : (scramble(seed) % 4096 + 1) * kShiftStep;
-}
-
-}  // namespace
-
-Memory::Memory(const Settings& settings)
-    : low_(kDeviceMemory),
-      high_(kDeviceMemory + kPerDevice * static_cast<uint64_t>(settings.devices)),
-      host_region_(settings.host_seed) {
+Memory::Memory(const Settings& settings) : space_(settings), host_region_(settings.host_seed) {
   for (int device = 0; device < settings.devices; ++device) {
-    uint64_t low = device_low(device) + device_shift(settings.device_seed);
-    heaps_.push_back(std::make_unique<DeviceHeap>(ranges_, low, device_low(device) + kUnhinted,
-                                                  settings.memory));
+    heaps_.push_back(std::make_unique<DeviceHeap>(space_, device, settings.memory));
   }
   tables_.resize(heaps_.size());
   peers_.resize(heaps_.size());
-}
-
-uint64_t Memory::device_low(int device) const {
-  return low_ + kPerDevice * static_cast<uint64_t>(device);
 }
 
 bool Memory::overlaps(uint64_t address, uint64_t size) const {
@@ -94,7 +74,7 @@ std::shared_ptr<std::byte> Memory::allocate_hidden(int device, uint64_t size) {
 CUresult Memory::register_host(Allocation wanted) {
   std::lock_guard lock(mutex_);
   if (wanted.size == 0 || wanted.address == 0 || wanted.address + wanted.size < wanted.address ||
-      is_device_address(wanted.address)) {
+      space_.is_device_address(wanted.address)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (overlaps(wanted.address, wanted.size)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -220,7 +200,7 @@ void Memory::release(const Allocation& allocation) {
       PhysicalMemory::unmap(allocation.host, allocation.size);
       break;
     case MemoryType::kImported:
-      ranges_.release(allocation.base);
+      space_.release(allocation.base);
       break;
     case MemoryType::kRegistered:
       break;
@@ -242,8 +222,7 @@ std::optional<DeviceHeap::Shared> Memory::share(uint64_t address, Allocation* fo
 CUresult Memory::import(Allocation wanted, Backing file, uint64_t bytes, uint64_t offset,
                         uint64_t* address) {
   std::lock_guard lock(mutex_);
-  const uint64_t low = device_low(wanted.device);
-  const auto base = ranges_.take(low, low + kUnhinted, bytes + kGranule, kGranule);
+  const auto base = space_.take(wanted.device, bytes + kGranule);
   if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
   auto memory = std::make_shared<Backing>(std::move(file));
   wanted.base = *base;

@@ -16,7 +16,7 @@
 #include <set>
 #include <vector>
 
-#include "tools/simcuda/driver/address_ranges.h"
+#include "tools/simcuda/driver/address_space.h"
 #include "tools/simcuda/driver/backing.h"
 #include "tools/simcuda/driver/cuda.h"
 #include "tools/simcuda/driver/device_heap.h"
@@ -107,9 +107,6 @@ class Memory {
  public:
   using Hold = std::unique_lock<std::mutex>;
 
-  // Offset into a device's address space from where on lie reservations made without a hint.
-  static constexpr uint64_t kUnhinted = uint64_t{2} << 40;
-
   explicit Memory(const Settings& settings);
 
   Hold hold() const { return Hold(mutex_); }
@@ -177,7 +174,9 @@ class Memory {
   // The host's view of [address, address + size): null unless all of it is allocated.
   std::byte* resolve(const Hold& hold, uint64_t address, uint64_t size) const;
   // No host pointer ever lies here, allocated or not.
-  bool is_device_address(uint64_t address) const { return address >= low_ && address < high_; }
+  bool is_device_address(const Hold&, uint64_t address) const {
+    return space_.is_device_address(address);
+  }
 
   // The memory that kernels of a device can reach at this moment.
   std::shared_ptr<const ExtentTable> table(int device);
@@ -219,7 +218,6 @@ class Memory {
     std::vector<std::shared_ptr<const void>> bytes;
   };
 
-  uint64_t device_low(int device) const;
   bool overlaps(uint64_t address, uint64_t size) const;
   void insert(Allocation allocation);
   void changed();
@@ -228,10 +226,8 @@ class Memory {
 
   mutable std::mutex mutex_;
   bool plans_ = false;
-  uint64_t low_;
-  uint64_t high_;
   uint64_t next_id_ = 1;
-  AddressRanges ranges_;
+  AddressSpace space_;
   std::vector<std::unique_ptr<DeviceHeap>> heaps_;
   HostRegion host_region_;
   std::vector<std::set<CUcontext>> peers_;        // by device: contexts whose memory it may use

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/simcuda/driver/driver.h"
+#include "tools/simcuda/driver/machine_image.h"
 #include "tracker/cubin.h"
 #include "tracker/image.h"
 #include "tracker/ptx.h"
@@ -48,11 +49,24 @@ std::string kernels_in(const ImageContents& contents) {
   return list;
 }
 
+// Machine code that passes for it comes before PTX, as on a device.
+bool select_machine_code(const ImageContents& contents, std::string* ptx_text) {
+  for (const ImageEntry& entry : contents.entries) {
+    if (entry.kind != ImageEntry::Kind::kElf) continue;
+    if (auto hidden = ptx_of_machine_image(entry.bytes)) {
+      *ptx_text = *std::move(hidden);
+      return true;
+    }
+  }
+  return false;
+}
+
 CUresult select(const ImageContents& contents, int arch, std::string* ptx_text, LoadLog* log) {
   if (!contents.error.empty()) {
     log->error = "the image cannot be read: " + contents.error;
     return CUDA_ERROR_INVALID_IMAGE;
   }
+  if (select_machine_code(contents, ptx_text)) return CUDA_SUCCESS;
   const ImageEntry* best = nullptr;
   bool newer = false;
   for (const ImageEntry& entry : contents.entries) {

@@ -11,6 +11,8 @@
 namespace simcuda {
 namespace {
 
+constexpr uint64_t kMostAddresses = uint64_t{64} << 40;
+
 bool granular(uint64_t value) {
   return value != 0 && value % kGranule == 0;
 }
@@ -20,18 +22,15 @@ bool granular(uint64_t value) {
 CUresult Memory::reserve(uint64_t size, uint64_t align, uint64_t hint, uint64_t* address) {
   if (align == 0) align = kGranule;
   if (!granular(size) || (align & (align - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (size > high_ - low_) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (size > kMostAddresses) return CUDA_ERROR_OUT_OF_MEMORY;
   if (align < kGranule) align = kGranule;
   std::lock_guard lock(mutex_);
   Reservation reservation{size, std::make_shared<Backing>(Backing::reserved(size))};
   if (!*reservation.space) return CUDA_ERROR_OUT_OF_MEMORY;
   std::optional<uint64_t> taken;
   // A hint is a wish: where it cannot be had, another place is as good, and no error.
-  if (is_device_address(hint) && size <= high_ - hint && hint % align == 0 &&
-      ranges_.take_at(hint, size)) {
-    taken = hint;
-  }
-  if (!taken) taken = ranges_.take(low_ + kUnhinted, high_, size, align);
+  if (space_.take_at(hint, size, align)) taken = hint;
+  if (!taken) taken = space_.take_in_region(0, size, align);
   if (!taken) return CUDA_ERROR_OUT_OF_MEMORY;
   *address = *taken;
   reservations_.emplace(*taken, std::move(reservation));
@@ -45,7 +44,7 @@ CUresult Memory::unreserve(uint64_t address, uint64_t size) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   reservations_.erase(found);
-  ranges_.release(address);
+  space_.release(address);
   return CUDA_SUCCESS;
 }
 

@@ -86,6 +86,13 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t) {
 EXPORT CUresult cuMemAlloc_v3(CUdeviceptr*, size_t, int) {
   return count(at_cuMemAlloc_v3);
 }
+// As no driver has: the sum of the products of each argument with its place.
+EXPORT double cuStreamWeigh(int a, double b, int c, double d, int e, float f, int g, double h,
+                            int i, double j, int k, double l, int m, double n, int o, double p,
+                            int q, double r) {
+  return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * static_cast<double>(f) + 7 * g + 8 * h + 9 * i +
+         10 * j + 11 * k + 12 * l + 13 * m + 14 * n + 15 * o + 16 * p + 17 * q + 18 * r;
+}
 // Calls itself, by a symbol that may be bound to someone else.
 EXPORT CUresult cuCtxSynchronize() {
   CUdeviceptr address = 0;
@@ -167,6 +174,7 @@ const Answer answers[] = {
     {"cuMemAlloc", 2000, at(cuMemAlloc), at(cuMemAlloc)},
     {"cuMemAlloc", 3020, at(cuMemAlloc_v2), at(cuMemAlloc_v2)},
     {"cuMemAlloc", 14000, at(cuMemAlloc_v3), at(cuMemAlloc_v3)},
+    {"cuStreamWeigh", 14000, at(cuStreamWeigh), at(cuStreamWeigh)},
     {"cuMemcpyHtoD", 3020, at(cuMemcpyHtoD_v2), at(cuMemcpyHtoD_v2_ptds)},
     {"cuMemcpyBatchAsync", 12080, at(cuMemcpyBatchAsync), at(cuMemcpyBatchAsync_ptsz)},
     {"cuMemcpyBatchAsync", 13000, at(cuMemcpyBatchAsync_v2), at(cuMemcpyBatchAsync_v2_ptsz)},

@@ -1,7 +1,9 @@
 // A small program that says where its memory lies and launches a few kernels; the tests run it with
 // settings of their own. Prints one fact a line.
 
+#include <sys/mman.h>
 #include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +24,38 @@ void check(CUresult result, const char* call) {
   std::exit(1);
 }
 #define CHECK(call) check(call, #call)
+
+constexpr size_t kPage = 2 << 20;  // of the device
+constexpr CUdeviceptr kFar = 0x5000'0000'0000;
+constexpr CUdeviceptr kBlocked = 0x5100'0000'0000;
+
+CUdeviceptr reserved_at(CUdeviceptr hint, size_t bytes) {
+  CUdeviceptr address = 0;
+  CHECK(cuMemAddressReserve(&address, bytes, 0, hint, 0));
+  return address;
+}
+
+// Whether it is in the way of host memory.
+bool is_in_the_way(CUdeviceptr address) {
+  unsigned char resident = 0;
+  return mincore(reinterpret_cast<void*>(address), 1, &resident) == 0;
+}
+
+void say_reservations(CUdeviceptr small) {
+  CUdeviceptr pooled = 0;
+  constexpr size_t kHinted = 32 << 20;
+  std::printf("hinted %llx\n", reserved_at(kFar, kHinted));
+  std::printf("hinted_page %llx\n", reserved_at(kFar + kHinted, kPage));
+  (void)mmap(reinterpret_cast<void*>(kBlocked), kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+             0);
+  std::printf("blocked %llx\n", reserved_at(kBlocked, kHinted));
+  CHECK(cuMemAllocAsync(&pooled, 100, nullptr));
+  std::printf("pooled %llx\nunhinted %llx\n", pooled, reserved_at(0, kPage));
+  const CUdeviceptr page = small / kPage * kPage;
+  std::printf("in_use %s\n", is_in_the_way(page) ? "yes" : "no");
+  CHECK(cuMemFree_v2(small));
+  std::printf("freed_page %s\n", reserved_at(page, kPage) == page ? "free" : "kept");
+}
 
 }  // namespace
 
@@ -59,5 +93,6 @@ int main(int argc, char** argv) {
   CHECK(cuCtxSynchronize());
   std::fflush(stdout);
   if (argc > 2) kill(getpid(), SIGKILL);
+  say_reservations(small);
   return 0;
 }

@@ -62,6 +62,60 @@ TEST(Settings, ASeedShiftsDeviceMemoryOnly) {
   EXPECT_NE(fact(plain, "pinned"), fact(host, "pinned"));
 }
 
+uint64_t address(const Outcome& run, const std::string& name) {
+  return std::stoull(fact(run, name), nullptr, 16);
+}
+
+constexpr uint64_t kPage = 2 << 20;  // of the device
+
+TEST(Settings, AddressesOfTheHostAreThoseOfTheProcess) {
+  const Outcome plain = probe("");
+  EXPECT_EQ("no", fact(plain, "in_use"));
+  EXPECT_EQ("free", fact(plain, "freed_page"));
+  const Outcome run = probe("SIMCUDA_ADDRESSES=host");
+  EXPECT_EQ(0, run.status) << run.output;
+  EXPECT_EQ("yes", fact(run, "in_use"));
+  EXPECT_EQ("kept", fact(run, "freed_page"));
+  EXPECT_EQ(512u, address(run, "small") % kPage);
+  EXPECT_EQ(0u, address(run, "large") % kPage);
+}
+
+TEST(Settings, ASeedMovesAddressesOfTheHostWithinAPage) {
+  std::vector<uint64_t> offsets;
+  for (const char* seed : {"7", "8", "9"}) {
+    const Outcome run = probe("SIMCUDA_ADDRESSES=host SIMCUDA_ASLR=" + std::string(seed));
+    offsets.push_back(address(run, "small") % kPage);
+    EXPECT_EQ(0u, offsets.back() % 512);
+    EXPECT_EQ(0u, address(run, "large") % kPage);
+  }
+  EXPECT_NE(offsets[0], offsets[1]);
+  EXPECT_NE(offsets[1], offsets[2]);
+}
+
+#ifndef GPUSNAP_SANITIZED  // sanitizers have memory of their own there
+TEST(Settings, PoolsAndReservationsShareARegionOfTheHost) {
+  const Outcome run = probe("SIMCUDA_ADDRESSES=host");
+  const uint64_t pooled = address(run, "pooled");
+  EXPECT_EQ(0x3u, pooled >> 32);
+  EXPECT_GT(address(run, "unhinted"), pooled);
+  EXPECT_LT(address(run, "unhinted"), pooled + (uint64_t{1} << 30));
+}
+#endif
+
+#ifndef __SANITIZE_THREAD__  // has a program's memory in a few places only
+TEST(Settings, HintsAreTakenUnlessRefusedOrInTheWay) {
+  for (const std::string addresses : {"apart", "host"}) {
+    const Outcome taken = probe("SIMCUDA_ADDRESSES=" + addresses);
+    EXPECT_EQ("500000000000", fact(taken, "hinted"));
+    EXPECT_EQ(addresses == "apart", fact(taken, "hinted_page") == "500002000000");
+    EXPECT_NE("510000000000", fact(taken, "blocked"));
+    const Outcome refused = probe("SIMCUDA_HINTS=refused SIMCUDA_ADDRESSES=" + addresses);
+    EXPECT_EQ(0, refused.status) << refused.output;
+    EXPECT_NE("500000000000", fact(refused, "hinted"));
+  }
+}
+#endif
+
 TEST(Settings, DevicesAndMemory) {
   Outcome run = probe("SIMCUDA_DEVICES=3 SIMCUDA_MEMORY=64M");
   EXPECT_EQ("3", fact(run, "devices"));
@@ -81,7 +135,11 @@ TEST(Settings, WhatCannotBeReadIsNamed) {
                             "SIMCUDA_DEVICES=-1",
                             "SIMCUDA_DEVICES=17",
                             "SIMCUDA_ARCH=9.0",
+                            "SIMCUDA_SASS=2",
+                            "SIMCUDA_DRIVER_VERSION=13.1",
                             "SIMCUDA_ASLR=99999999999999999999",
+                            "SIMCUDA_ADDRESSES=near",
+                            "SIMCUDA_HINTS=no",
                             "SIMCUDA_MEMORY=''",
                             "SIMCUDA_CLOCK=fast",
                             "SIMCUDA_PACE=0",

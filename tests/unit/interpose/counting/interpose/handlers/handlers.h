@@ -13,7 +13,8 @@ namespace handle {
 // clang-format off
 #define GPUSNAP_KINDS(X) \
   X(init) X(unsupported) X(context) X(execute) X(launch) X(memset) X(mem_alloc) \
-  X(mem_alloc_pitch) X(mem_alloc_managed) X(mem_free) X(mem_get_info) X(mem_get_range) X(host_alloc) \
+  X(mem_alloc_pitch) X(mem_alloc_managed) X(mem_free) X(mem_get_info) X(mem_get_range) \
+  X(pointer_get) X(pointer_set) X(host_alloc) \
   X(host_free) X(host_register) X(host_unregister) X(host_pointer) X(copy_in) X(copy_back) \
   X(copy_on) X(copy_any) X(copy_2d) X(copy_3d) X(sync_context) X(sync_stream) X(sync_event) \
   X(query_stream) X(query_event) X(event_elapsed) X(module_load) X(module_unload) \
