@@ -24,6 +24,7 @@ extern const Command kRunCommand;
 extern const Command kShowCommand;
 extern const Command kStatusCommand;
 extern const Command kStopCommand;
+extern const Command kTraceCommand;
 extern const Command kVerifyCommand;
 extern const Command kWaitCommand;
 
