@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""`gpusnap trace`: what a job's checkpoints did over time, as a store tells it."""
+"""`gpusnap trace` and `gpusnap report`: what a job's checkpoints did over time, as a store tells it."""
 import glob
+import html.parser
 import json
 import os
+import re
 import subprocess
+import xml.dom.minidom
 
 import harness
 
@@ -44,7 +47,7 @@ class StoreTest(harness.TestCase):
             return file.read()
 
 
-class Trace(StoreTest):
+class TraceReader(StoreTest):
     def trace(self, *arguments):
         """The events, of which each is right by the format."""
         self.call('trace', *arguments, '-o', 'trace.json', '--force')
@@ -77,6 +80,8 @@ class Trace(StoreTest):
     def slices(self, events, name):
         return [event for event in events if event['ph'] == 'X' and event['name'].startswith(name)]
 
+
+class Trace(TraceReader):
     def test_times_are_those_of_the_store(self):
         self.make('4+2')
         self.durable_after(2)
@@ -150,6 +155,139 @@ class Trace(StoreTest):
         self.assert_refused('job@7', 'trace', 'job@7', status=harness.NO_CHECKPOINT)
         self.assert_refused('store', 'trace', '--store', 'none', status=harness.NO_CHECKPOINT)
         self.assertEqual(os.listdir(self.folder), ['store'])
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser would fetch or run because of a page, and the cells of its tables."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.outside, self.rows = set(), [], []
+        self._in_cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.outside += [value for name, value in attrs
+                         if name in ('src', 'href', 'xlink:href', 'data', 'action') or
+                         name.startswith('on')]
+        if tag == 'tr':
+            self.rows.append([])
+        self._in_cell = tag in ('td', 'th')
+        if self._in_cell:
+            self.rows[-1].append('')
+
+    def handle_endtag(self, tag):
+        self._in_cell = self._in_cell and tag not in ('td', 'th')
+
+    def handle_data(self, data):
+        if self._in_cell:
+            self.rows[-1][-1] += data
+
+
+class ReportReader(StoreTest):
+    def report(self, *arguments):
+        """The page, which is well-formed and needs nothing else."""
+        self.call('report', *arguments, '-o', 'page.html', '--force')
+        text = self.read('page.html')
+        xml.dom.minidom.parseString(text)
+        page = Page(text)
+        self.assertEqual(page.outside, [])
+        self.assertFalse(page.tags & {'script', 'link', 'img', 'iframe', 'object'})
+        self.assertNotRegex(text, r'url\(|@import')
+        self.assertEqual(set(re.findall(r'https?://[^"]*', text)), {'http://www.w3.org/2000/svg'})
+        return text, page
+
+    def tile(self, text, name):
+        return re.search('<dt>%s</dt><dd>(.*?)</dd>' % name, text).group(1)
+
+
+class Report(ReportReader):
+    def test_what_a_job_did(self):
+        self.make('4+2')
+        self.durable_after(2)
+        text, page = self.report('job')
+        head, *rows = page.rows[:5]
+        shown = [dict(zip(head, row)) for row in rows]
+        self.assertEqual([row['checkpoint'] for row in shown], ['job@4', 'job@3', 'job@2', 'job@1'])
+        self.assertEqual([row['kind'] for row in shown], ['full', 'increment', 'increment', 'full'])
+        self.assertEqual([row['after the last'] for row in shown], ['60.0 s', '60.0 s', '60.0 s', '-'])
+        self.assertEqual({row['stall'] for row in shown}, {'12.3 ms'})
+        self.assertEqual({row['until durable'] for row in shown}, {'2.0 s'})
+        self.assertEqual([row['saved'] for row in shown][:2], ['293.0 KiB (100 %)', '64.0 KiB (22 %)'])
+        self.assertEqual({row['state'] for row in shown}, {'complete'})
+        self.assertEqual(self.tile(text, 'complete checkpoints'), '4 of 4')
+        self.assertEqual(self.tile(text, 'restarts so far'), '0')
+        self.assertEqual(self.tile(text, 'longest stall'), '12.3 ms')
+        self.assertEqual(self.tile(text, 'until durable, median'), '2.0 s')
+        self.assertEqual(page.rows[6][:3], ['0123456789abcdef', '0', 'testhost'])
+        # The timeline has a run, and each checkpoint twice: its cut and its way.
+        timeline = text.split('class="timeline"')[1].split('</svg>')[0]
+        self.assertEqual(timeline.count('class="run"'), 1)
+        self.assertEqual(timeline.count('class="way"'), 4)
+        self.assertEqual(timeline.count('class="cut"'), 2)
+        self.assertEqual(timeline.count('class="cut increment"'), 2)
+
+    def test_several_jobs_and_what_is_damaged(self):
+        self.make(2)
+        self.make(1, job='other')
+        os.remove(os.path.join(self.store, 'other', 'e1', 'r0.manifest'))
+        text, page = self.report()
+        self.assertEqual(re.findall('<h2>Job (.*?)</h2>', text), ['job', 'other'])
+        lost, = (row for row in page.rows if row[0] == 'other@1')
+        self.assertTrue(lost[-1].startswith('partial'), lost)
+        self.assertEqual(re.findall('<h2>Job (.*?)</h2>', self.report('job')[0]), ['job'])
+
+    def test_text_is_escaped(self):
+        self.store = os.path.join(self.folder, 's<b>&"\'\N{DEGREE SIGN}')
+        self.make(1)
+        text, page = self.report()
+        self.assertNotIn('b', page.tags)
+        self.assertIn('s&lt;b&gt;&amp;&quot;', text)
+
+    def test_file(self):
+        self.make(1)
+        said = self.call('report')
+        self.assertEqual(said.stdout, 'gpusnap-report.html: 1 checkpoint of 1 job\n')
+        self.assert_refused('there already', 'report', status=harness.STORE_UNWRITABLE)
+        self.call('report', 'job')
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ['gpusnap-report.html', 'job-report.html', 'store'])
+
+    def test_nothing_to_report(self):
+        os.mkdir(self.store)
+        self.assert_refused('no checkpoints in', 'report', status=harness.NO_CHECKPOINT)
+        self.make(1)
+        self.assert_refused('no checkpoints of other', 'report', 'other', status=harness.NO_CHECKPOINT)
+        self.assertEqual(os.listdir(self.folder), ['store'])
+
+
+class RealRun(TraceReader, ReportReader):
+    """A program that was saved, restored, and saved again."""
+
+    def test_a_restart_is_seen(self):
+        command = [harness.app('stencil'), '240']
+        settings = {'GPUSNAP_EVERY': 'syncs:60', 'GPUSNAP_KEEP': '100'}
+        self.finish(self.start_saved(command, **settings))
+        first = len(self.checkpoints())
+        self.finish(self.start_restored(command, 'job@1', **settings))
+        listed = {each['epoch']: each for each in self.checkpoints()}
+        self.assertGreater(len(listed), first)
+        events = self.trace('job')
+        runs = self.slices(events, 'run ')
+        self.assertEqual(len(runs), 2)
+        self.assertNotEqual(runs[0]['name'], runs[1]['name'])
+        cuts = self.slices(events, 'cut job@')
+        self.assertEqual(len(cuts), len(listed))
+        for cut in cuts:
+            stall = listed[int(cut['name'].split('@')[1])]['stall_ms']
+            waits = sum(value for name, value in cut['args'].items() if name.startswith('later')) / 1e6
+            self.assertAlmostEqual(cut['dur'] / 1e3, stall - waits, delta=0.01)
+        self.assertEqual({each['args']['run'] for each in self.slices(events, 'job@')} -
+                         {each['args']['run'] for each in runs}, set())
+        text, page = self.report('job')
+        self.assertEqual(self.tile(text, 'restarts so far'), '1')
+        self.assertIn(', restarted', ' '.join(cell for row in page.rows for cell in row))
 
 
 if __name__ == '__main__':

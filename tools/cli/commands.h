@@ -19,6 +19,7 @@ extern const Command kManualCommand;
 extern const Command kPlanCommand;
 extern const Command kPruneCommand;
 extern const Command kRankCommand;
+extern const Command kReportCommand;
 extern const Command kRestoreCommand;
 extern const Command kRunCommand;
 extern const Command kShowCommand;

@@ -35,7 +35,7 @@ Status write_output_file(const std::string& path, std::string_view text, bool re
   {
     const Result<std::unique_ptr<WritableFile>> file = files.create(target.begin_file(path));
     if (!file.ok()) return file.status();
-    const Status written = file.value()->append(std::as_bytes(std::span(text)));
+    Status written = file.value()->append(std::as_bytes(std::span(text)));
     if (!written.ok()) return written;
     if (Status synced = file.value()->sync(); !synced.ok()) return synced;
   }
