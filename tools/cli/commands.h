@@ -12,6 +12,7 @@ extern const Command kCalibrateCommand;
 extern const Command kCheckpointCommand;
 extern const Command kCompletionCommand;
 extern const Command kDiffCommand;
+extern const Command kDoctorCommand;
 extern const Command kExplainCommand;
 extern const Command kExtractCommand;
 extern const Command kListCommand;
