@@ -341,7 +341,7 @@ class Texts(CliTest):
         return done.stdout.split()
 
     def test_bash_completes(self):
-        self.assertEqual(self.complete('re'), ['restore'])
+        self.assertEqual(self.complete('rest'), ['restore'])
         self.assertLessEqual(set(self.commands), set(self.complete('')))
         self.assertEqual(self.complete('run', '--wa'), ['--wait'])
         self.assertEqual(self.complete('run', '--wait', ''), ['durable', 'memory'])

@@ -11,6 +11,7 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/extraction.h"
 #include "tools/cli/interruption.h"
+#include "tools/cli/output_file.h"
 #include "tools/cli/output_target.h"
 #include "tools/cli/progress_bar.h"
 #include "tools/cli/range_text.h"
@@ -131,11 +132,6 @@ Status write_index(FileSystem& files, OutputTarget& target, const std::string& t
     return written;
   }
   return file.value()->sync();
-}
-
-int fail_output(const Status& status) {
-  log(LogLevel::kError, status.message());
-  return kExitStore;
 }
 
 // If it fails, it removes what it has written before it returns.

@@ -91,17 +91,6 @@ std::string show_kind(const CheckpointInfo& checkpoint) {
   return fmt::format("{} on {}", name_of_kind(checkpoint), parent_of(checkpoint));
 }
 
-// A complete checkpoint is durable; the others say how far they are, and why they are not complete.
-std::string show_state(const LevelledCheckpoint& checkpoint) {
-  std::string state = name_of(checkpoint.info.state);
-  if (checkpoint.level != Level::kNone && checkpoint.level != Level::kDurable) {
-    state += fmt::format(" ({})", name_of(checkpoint.level));
-  }
-  if (!checkpoint.protection.empty()) state += ", " + checkpoint.protection;
-  if (!checkpoint.info.reason.empty()) state += ": " + printable(checkpoint.info.reason);
-  return state;
-}
-
 // At most 80 columns for whatever is complete and has an ID of up to ten letters. `--json` and
 // `show` have the rest.
 std::string as_table(const std::vector<LevelledCheckpoint>& checkpoints) {

@@ -5,11 +5,12 @@ namespace gpusnap {
 
 std::span<const Command* const> all_commands() {
   static constexpr const Command* kCommands[] = {
-      &kRunCommand,    &kRestoreCommand,    &kRankCommand,      &kListCommand,
-      &kShowCommand,   &kExtractCommand,    &kDiffCommand,      &kPruneCommand,
-      &kVerifyCommand, &kExplainCommand,    &kStatusCommand,    &kCheckpointCommand,
-      &kStopCommand,   &kWaitCommand,       &kCalibrateCommand, &kPlanCommand,
-      &kManualCommand, &kCompletionCommand,
+      &kRunCommand,        &kRestoreCommand,   &kRankCommand,       &kListCommand,
+      &kShowCommand,       &kExtractCommand,   &kDiffCommand,       &kPruneCommand,
+      &kVerifyCommand,     &kTraceCommand,     &kReportCommand,     &kDoctorCommand,
+      &kExplainCommand,    &kStatusCommand,    &kCheckpointCommand, &kStopCommand,
+      &kWaitCommand,       &kCalibrateCommand, &kPlanCommand,       &kManualCommand,
+      &kCompletionCommand,
   };
   return kCommands;
 }

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "tools/cli/text.h"
+
 namespace gpusnap {
 namespace {
 
@@ -15,31 +17,11 @@ constexpr int kTicks = 5;
 constexpr std::array<const char*, 8> kColours = {"#e15759", "#4e79a7", "#59a14f", "#f28e2b",
                                                  "#b07aa1", "#76b7b2", "#9c755f", "#333333"};
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char character : text) {
-    switch (character) {
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '&':
-        safe += "&amp;";
-        break;
-      default:
-        safe += static_cast<unsigned char>(character) < 0x20 ? '?' : character;
-    }
-  }
-  return safe;
-}
-
 std::string words(double x, double y, const std::string& text, const char* anchor, int size) {
   return fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"{}\" "
       "font-family=\"sans-serif\">{}</text>\n",
-      x, y, size, anchor, escaped(text));
+      x, y, size, anchor, escaped_markup(text));
 }
 
 // The least of 1, 2, 2.5, 4, 5 times a power of ten that is not below the value.

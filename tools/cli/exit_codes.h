@@ -6,6 +6,7 @@ namespace gpusnap {
 enum ExitCode : int {
   kExitOk = 0,
   kExitDiffers = 1,        // diff: the checkpoints differ
+  kExitUnfit = 1,          // doctor: something is bad
   kExitUsage = 64,         // unknown option, missing argument
   kExitDamaged = 65,       // a checkpoint is damaged
   kExitNoCheckpoint = 66,  // no complete checkpoint, or no store to look in
@@ -24,7 +25,8 @@ enum ExitCode : int {
 
 inline constexpr const char* kExitCodesHelp =
     "Exit status:\n"
-    "  0 ok, 1 the checkpoints differ (diff), 64 usage, 65 damaged checkpoint,\n"
+    "  0 ok, 1 the checkpoints differ (diff) or something is bad (doctor), 64 usage,\n"
+    "  65 damaged checkpoint,\n"
     "  66 no complete checkpoint (or nothing to explain or extract, or nothing of the job runs "
     "here),\n"
     "  69 not the program, arguments, input or ranks of the checkpoint, 70 any other failure,\n"

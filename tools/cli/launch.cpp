@@ -164,20 +164,25 @@ bool is_one_of_several() {
 
 }  // namespace
 
-std::string library_to_preload() {
+Result<std::string> find_library() {
   const std::string folder = own_folder();
-  std::string library = first_of({folder + "/../interpose/libgpusnap.so",    // build folder
-                                  folder + "/../lib/gpusnap/libgpusnap.so",  // installed
-                                  folder + "/libgpusnap.so"});               // carried
+  const std::string library = first_of({folder + "/../interpose/libgpusnap.so",    // build folder
+                                        folder + "/../lib/gpusnap/libgpusnap.so",  // installed
+                                        folder + "/libgpusnap.so"});               // carried
   if (library.empty()) {
-    log(LogLevel::kError, "libgpusnap.so is not beside this tool in ", folder,
-        "; build it, or carry it along");
-  } else if (library.find_first_of(" :") != std::string::npos) {
-    log(LogLevel::kError, "cannot preload ", library,
-        ": the loader takes no path with a space or a colon; move it");
-    return {};
+    return Status(Code::kNotFound, "libgpusnap.so is not beside this tool in " + folder +
+                                       "; build it, or carry it along");
   }
-  return library;
+  if (library.find_first_of(" :") == std::string::npos) return library;
+  return Status(Code::kInvalid, "cannot preload " + library +
+                                    ": the loader takes no path with a space or a colon; move it");
+}
+
+std::string library_to_preload() {
+  const Result<std::string> library = find_library();
+  if (library.ok()) return library.value();
+  log(LogLevel::kError, library.status().message());
+  return {};
 }
 
 std::string folder_of_simcuda() {

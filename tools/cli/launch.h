@@ -26,8 +26,10 @@ struct LaunchOptions {
   std::vector<std::string> program;  // with its arguments
 };
 
-// Where the library and the software GPU are: beside this tool, as built, installed or carried.
-// Empty, with a line, where they are not there or cannot be used.
+// Where the library is: beside this tool, as built, installed or carried.
+Result<std::string> find_library();
+// The library, and the software GPU. Empty, with a line, where they are not there or cannot be
+// used.
 std::string library_to_preload();
 std::string folder_of_simcuda();
 

@@ -1,5 +1,6 @@
 #include "tools/cli/node.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "tiers/daemon/pending_part.h"
 #include "tiers/daemon/start.h"
 #include "tools/cli/level_access.h"
+#include "tools/cli/text.h"
 
 namespace gpusnap {
 namespace {
@@ -363,6 +365,17 @@ void add_nodes(std::vector<LevelCopies> copies, std::vector<LevelledCheckpoint>&
 }
 
 }  // namespace
+
+// A complete checkpoint is durable; the others say how far they are, and why they are not complete.
+std::string show_state(const LevelledCheckpoint& checkpoint) {
+  std::string state = name_of(checkpoint.info.state);
+  if (checkpoint.level != Level::kNone && checkpoint.level != Level::kDurable) {
+    state += fmt::format(" ({})", name_of(checkpoint.level));
+  }
+  if (!checkpoint.protection.empty()) state += ", " + checkpoint.protection;
+  if (!checkpoint.info.reason.empty()) state += ": " + printable(checkpoint.info.reason);
+  return state;
+}
 
 std::vector<LevelledCheckpoint> with_levels(const Settings& settings, Store& store,
                                             const std::string& job,

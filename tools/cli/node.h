@@ -49,6 +49,8 @@ struct LevelledCheckpoint {
   std::string protection;
   bool restorable = false;  // complete, or from what is on its way on this node
 };
+// Its state, how far it is where it is not complete, and why: "partial (ssd): ...".
+std::string show_state(const LevelledCheckpoint& checkpoint);
 
 // The newest checkpoint of that job that this node has handed over, or the one that is meant, as
 // far as a restore has to know it before it is in the store. Nothing where a restore has to wait:

@@ -34,6 +34,11 @@ Result<CheckpointInfo> find_complete(Store& store, const std::string& id) {
                 "checkpoint " + found->id + " is " + name_of(found->state) + ": " + found->reason);
 }
 
+Status no_checkpoints(const Store& store, const std::string& job) {
+  return {Code::kNotFound,
+          "no checkpoints" + (job.empty() ? "" : " of " + job) + " in " + store.folder()};
+}
+
 int fail(const Status& status) {
   log(LogLevel::kError, status.message());
   switch (status.code()) {

@@ -19,6 +19,8 @@ inline constexpr std::chrono::hours kLeftAfter{1};
 IdlePrune idle_prune(uint32_t keep, std::chrono::nanoseconds left_after);
 // As Store::find(), of one that can be read: it is complete.
 Result<CheckpointInfo> find_complete(Store& store, const std::string& id);
+// kNotFound: there are none. `job`: of that one; empty: of any.
+Status no_checkpoints(const Store& store, const std::string& job);
 // Writes the failure's line; the exit code for it.
 int fail(const Status& status);
 

@@ -83,6 +83,32 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string escaped_markup(std::string_view text) {
+  std::string safe;
+  while (!text.empty()) {
+    const size_t bytes = utf8_bytes(text);
+    const std::string_view character = text.substr(0, std::max<size_t>(1, bytes));
+    const auto byte = static_cast<unsigned char>(character[0]);
+    if (bytes == 0) {
+      safe += "\xef\xbf\xbd";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      safe += '?';
+    } else if (character == "<") {
+      safe += "&lt;";
+    } else if (character == ">") {
+      safe += "&gt;";
+    } else if (character == "&") {
+      safe += "&amp;";
+    } else if (character == "\"") {
+      safe += "&quot;";
+    } else {
+      safe += character;
+    }
+    text.remove_prefix(character.size());
+  }
+  return safe;
+}
+
 void Json::separate() {
   if (!first_) text_ += ',';
   first_ = false;

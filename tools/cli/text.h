@@ -16,6 +16,9 @@ std::string show_iso_time(int64_t unix_ns);    // "2026-11-21T08:07:13.123Z"
 // Makes text from a store fit for a terminal: control characters become '?'.
 std::string printable(std::string_view text);
 
+// Makes text from a store fit for XML and HTML: what is no character there becomes '?' or U+FFFD.
+std::string escaped_markup(std::string_view text);
+
 // A JSON value put together piece by piece; commas are its business.
 class Json {
  public:
