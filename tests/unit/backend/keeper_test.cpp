@@ -3,6 +3,8 @@
 // Parts that stay in the staging area of a backend.
 #include "tiers/backend/keeper.h"
 
+#include <random>
+
 #include "backend_support.h"
 #include "tiers/daemon/pending_part.h"
 
@@ -248,6 +250,36 @@ TEST_F(NarrowKeeperTest, GoesToTheStoreWhereItHasNoRoom) {
   drain();
   expect_back(1);
   expect_back(2);
+}
+
+// The backend ends at any moment from then on; another one goes on with what is there.
+TEST_F(NarrowKeeperTest, AnotherBackendGoesOnSendingIt) {
+  const auto flows = [this] {
+    return std::ranges::any_of(memory_->streams(), [](const StreamEntry& entry) {
+      return keeping_of(entry, entry.word.load().life) == Keeping::kFlows;
+    });
+  };
+  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  Saver saver(*memory_, "/store", job_);
+  saver.in_memory = true;
+  for (uint64_t epoch = 1; epoch <= 3; ++epoch) {
+    start();
+    std::thread fills([&] {
+      const Status saved = saver.wait(saver.save(epoch));
+      EXPECT_TRUE(saved.ok()) << saved.message();
+    });
+    EXPECT_TRUE(comes_true(flows));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+    stop();
+    start();
+    fills.join();
+    stop();
+  }
+  saver.go();
+  start();
+  drain();
+  for (uint64_t epoch = 1; epoch <= 3; ++epoch) expect_back(epoch);
+  expect_no_leftovers();
 }
 
 TEST_F(KeeperTest, WhatBuildsOnAnotherOneIsRefused) {
