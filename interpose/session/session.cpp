@@ -49,7 +49,7 @@ bool Session::start() {
   auto* session = new Session(*driver);
   session->model_.shared_memory.become_of_process();
   if (!session->configure()) return false;
-  own_state.met = true;
+  own_state.standing = Standing::kMet;
   session->lock_.begin();
   Status status = session->open_store();
   const bool restores = !session->run_.settings.restore.empty();
