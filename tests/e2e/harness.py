@@ -104,10 +104,14 @@ PROGRAMS = {
     'runtime/groups': ('160', 40),
     'runtime/matrices': ('120', 40),
     'offload/acc_declare': ('300', 100),
+    'offload/acc_floats': ('150', 50),
     'offload/acc_heat': ('600', 200),
     'offload/acc_memory': ('300', 250),
     'offload/acc_module': ('600', 200),
+    'offload/acc_pools': ('300', 250),
+    'offload/acc_queues': ('400', 80),
     'offload/acc_trees': ('600', 100),
+    'offload/acc_types': ('300', 120),
     'offload/acc_waves': ('600', 200),
 }
 
