@@ -101,6 +101,7 @@ struct Driver {
   X(cuMipmappedArrayGetSparseProperties)     \
   X(cuMemMapArrayAsync)                      \
   X(cuStreamDestroy_v2)                      \
+  X(cuLaunchHostFunc)                        \
   X(cuDeviceCanAccessPeer)                   \
   X(cuDeviceGetUuid)                         \
   X(cuDeviceGetP2PAttribute)

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <semaphore>
 #include <utility>
 
 #include "interpose/record/thread_state.h"
@@ -58,6 +59,7 @@ void HostCallbacks::run(HostCallback& callback, CUresult status) {
   if (recording()) journal_begin(callback.number, status, Deliveries::Moment::kFunction);
   {
     const Unlocked unlocked(with_.lock);
+    const InFunction in_function;
     callback.function.run(status);
   }
   if (callback.journaled) journal_end(callback.number);
@@ -76,13 +78,15 @@ void HostCallbacks::run(GraphCallback& callback) {
   }
   {
     const Unlocked unlocked(with_.lock);
+    const InFunction in_function;
     callback.function(callback.user);
   }
   if (known) journal_end(number);
   --callback.running;
 }
 
-void HostCallbacks::remember(const HostFunction& function) {
+void HostCallbacks::remember(HostFunction function) {
+  (void)with_.driver.cuCtxGetCurrent(&function.context);
   launched_[count_++].function = function;
   ++moves_;
 }
@@ -103,9 +107,45 @@ bool HostCallbacks::take_ended(uint64_t number) {
   return true;
 }
 
+void HostCallbacks::run_here(const Launched& launched) {
+  {
+    const ForeignLock lock(with_.lock);
+    threads_.insert(gettid());
+  }
+  const InFunction in_function;
+  launched.function.run(launched.status);
+}
+
+// On this thread where the context or the function's own call is gone.
+void HostCallbacks::run_in_stream(const Launched& launched) {
+  struct Turn {
+    HostCallbacks& callbacks;
+    const Launched& launched;
+    std::binary_semaphore ended{0};
+  } turn{*this, launched};
+  const Driver& driver = with_.driver;
+  const RelaxedCapture relaxed(driver);
+  const CurrentContext current(driver, launched.function.context);
+  CUstream stream = nullptr;
+  if (driver.cuLaunchHostFunc == nullptr ||
+      driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
+    return run_here(launched);
+  }
+  const auto run = [](void* user) {
+    auto& mine = *static_cast<Turn*>(user);
+    mine.callbacks.run_here(mine.launched);
+    mine.ended.release();
+  };
+  if (driver.cuLaunchHostFunc(stream, run, &turn) == CUDA_SUCCESS) {
+    turn.ended.acquire();
+  } else {
+    run_here(launched);
+  }
+  if (driver.cuStreamDestroy_v2 != nullptr) (void)driver.cuStreamDestroy_v2(stream);
+}
+
 void HostCallbacks::run_ready() {
   const ForeignLock lock(with_.lock);
-  threads_.insert(gettid());
   while (!ready_.empty()) {
     const uint64_t number = ready_.front();
     ready_.erase(ready_.begin());
@@ -113,7 +153,7 @@ void HostCallbacks::run_ready() {
     const Launched launched = launched_.at(number);
     {
       const Unlocked unlocked(with_.lock);
-      launched.function.run(launched.status);
+      run_in_stream(launched);
     }
     launched_.at(number).done = true;
     ++moves_;

@@ -2,8 +2,9 @@
 //
 // Functions of the host that run in streams and graphs. While recording they run on the driver's
 // threads; the journal has where each began, with what it could see of memory that the device
-// writes too, and where it ended. In a replay a function is begun when its entry comes up, on a
-// thread of ours, and what came after its end waits for it.
+// writes too, and where it ended. In a replay a function is begun when its entry comes up, by a
+// thread of ours in a stream of ours, and what came after its end waits for it. The driver permits
+// no calls to a function, and some functions ask it for just that (libgomp's do).
 //
 // The session's lock guards all of it; run() takes the lock itself.
 #pragma once
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "interpose/cuda/cuda_types.h"
+#include "interpose/hook/driver.h"
 #include "interpose/journal/recorder.h"
 #include "interpose/model/graph_callback.h"
 #include "interpose/process/workers.h"
@@ -32,6 +34,7 @@ struct HostFunction {
   CUstreamCallback callback = nullptr;  // which is told
   CUstream stream = nullptr;            // this, and whether all went well
   void* user = nullptr;
+  CUcontext context = nullptr;  // in a replay: that it was launched in
   void run(CUresult status) const;
 };
 
@@ -53,6 +56,7 @@ class HostCallbacks {
  public:
   // They outlive it.
   struct Neighbours {
+    const Driver& driver;
     CallLock& lock;
     const CallsInDriver& calls;
     Deliveries& deliveries;
@@ -76,7 +80,7 @@ class HostCallbacks {
 
   // ---- replay
   // The same launch: the function is run when its entry comes up.
-  void remember(const HostFunction& function);
+  void remember(HostFunction function);
   // Launched, and not known to be over.
   bool contains(uint64_t number) const { return launched_.contains(number); }
   // The entry of its beginning has come up.
@@ -87,7 +91,7 @@ class HostCallbacks {
   std::condition_variable& changed() { return changed_; }
   // Grows whenever one is launched, begins, ends or is known to be over.
   uint64_t moves() const { return moves_; }
-  // The system's numbers of our threads that have run such functions.
+  // The system's numbers of the threads that have run such functions.
   const std::set<int>& threads() const { return threads_; }
 
  private:
@@ -102,6 +106,8 @@ class HostCallbacks {
   void journal_begin(uint64_t number, CUresult status, Deliveries::Moment moment);
   void journal_end(uint64_t number);
   void run_ready();
+  void run_in_stream(const Launched& launched);
+  void run_here(const Launched& launched);
 
   const Neighbours with_;
   const std::function<void()> ended_;

@@ -10,9 +10,16 @@
 
 namespace gpusnap {
 
+// How the session knows a thread.
+enum class Standing : uint8_t {
+  kUnknown,
+  kMet,         // the session's lock knows it
+  kInFunction,  // and it runs a host function, where the driver permits no calls
+};
+
 // Per-thread state. Zero-initialised; trivially destructible.
 struct ThreadState {
-  bool met = false;          // by the session's lock
+  Standing standing = Standing::kUnknown;
   bool admitted = false;     // inside a call of a recording
   bool has_turn = false;     // inside a call of a replay, which is that of the entry
   bool in_driver = false;    // inside the call that the program has made
@@ -32,8 +39,8 @@ struct ThreadState {
 class ForeignLock {
  public:
   explicit ForeignLock(CallLock& lock) : lock_(lock) {
-    if (!own_state.met) {
-      own_state.met = true;
+    if (own_state.standing == Standing::kUnknown) {
+      own_state.standing = Standing::kMet;
       lock_.share();
     }
     lock_.lock();
@@ -44,6 +51,19 @@ class ForeignLock {
 
  private:
   CallLock& lock_;
+};
+
+// While it lives, the thread runs a host function of the program. Calls of that function are the
+// driver's alone, which refuses them: no cut is made before one, and no replay repeats one.
+class InFunction {
+ public:
+  InFunction() : before_(own_state.standing) { own_state.standing = Standing::kInFunction; }
+  ~InFunction() { own_state.standing = before_; }
+  InFunction(const InFunction&) = delete;
+  InFunction& operator=(const InFunction&) = delete;
+
+ private:
+  const Standing before_;
 };
 
 }  // namespace gpusnap

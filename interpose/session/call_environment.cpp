@@ -16,8 +16,9 @@ CallEnvironment::CallEnvironment(const Driver& driver, std::function<void()> fun
       model_(driver),
       host_updates_({model_, lock_, admission_, calls_in_driver_, run_.ranks, foreign_,
                      [this](const std::string& what) { refuse(what); }}),
-      host_callbacks_({lock_, calls_in_driver_, host_updates_.deliveries(), foreign_, run_.callers},
-                      std::move(function_ended)) {}
+      host_callbacks_(
+          {driver, lock_, calls_in_driver_, host_updates_.deliveries(), foreign_, run_.callers},
+          std::move(function_ended)) {}
 
 CallEnvironment* CallEnvironment::enter_for_placed(uint64_t address) {
   CallEnvironment* const e = the_one_.load(std::memory_order_acquire);

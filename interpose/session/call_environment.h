@@ -48,7 +48,7 @@ class CallEnvironment {
     CallEnvironment* const e = the_one_.load(std::memory_order_acquire);
     if (e == nullptr) [[unlikely]]
       return nullptr;
-    if (!own_state.met) [[unlikely]]
+    if (own_state.standing != Standing::kMet) [[unlikely]]
       return e->enter_first(hook);
     e->lock_.lock();
     if (!e->admission_.is_open() || e->foreign_.load(std::memory_order_relaxed) != nullptr ||
@@ -146,7 +146,8 @@ class CallEnvironment {
   CallEnvironment(const Driver& driver, std::function<void()> function_ended);
   virtual ~CallEnvironment() = default;
 
-  // The first call of a thread; a call for which enter() has found something to do.
+  // The first call of a thread, or one within a host function; a call for which enter() has found
+  // something to do.
   virtual CallEnvironment* enter_first(HookId hook) = 0;
   virtual CallEnvironment* enter_slowly(HookId hook) = 0;
   virtual void leave_slowly() = 0;

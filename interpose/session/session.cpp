@@ -50,7 +50,7 @@ bool Session::start() {
   session->model_.shared_memory.become_of_process();
   session->model_.arena.become_of_process();
   if (!session->configure()) return false;
-  own_state.met = true;
+  own_state.standing = Standing::kMet;
   session->lock_.begin();
   Status status = session->open_store();
   const bool restores = !session->run_.settings.restore.empty();

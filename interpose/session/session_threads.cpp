@@ -37,7 +37,7 @@ void Session::set_mode(Mode mode) {
 
 // The first time that the calling thread has to do with the session; takes the lock.
 void Session::meet() {
-  own_state.met = true;
+  own_state.standing = Standing::kMet;
   lock_.share();
   lock_.lock();
   calls_in_driver_.see_several_threads();
@@ -49,13 +49,14 @@ void Session::meet() {
 }
 
 std::unique_lock<CallLock> Session::lock_any() {
-  if (own_state.met) return std::unique_lock(lock_);
+  if (own_state.standing != Standing::kUnknown) return std::unique_lock(lock_);
   meet();
   return {lock_, std::adopt_lock};
 }
 
 CallEnvironment* Session::enter_first(HookId hook) {
-  if (admission_.mode() == Mode::kOff) return nullptr;
+  if (admission_.mode() == Mode::kOff || own_state.standing == Standing::kInFunction)
+    return nullptr;
   meet();
   return enter_slowly(hook);
 }

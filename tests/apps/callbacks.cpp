@@ -17,7 +17,9 @@ constexpr unsigned kThreads = 128;
 // Page-locked memory that one stream copies to, and the sum that its host functions make of it.
 class Inbox {
  public:
-  Inbox() { CHECK(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING)); }
+  explicit Inbox(CUdeviceptr cells) : cells_(cells) {
+    CHECK(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
+  }
   ~Inbox() { CHECK(cuStreamDestroy_v2(stream_)); }
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
@@ -33,6 +35,7 @@ class Inbox {
   unsigned wait_for(unsigned count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return taken_ >= count; });
+    if (was_permitted_) fail("callbacks", "the driver permitted a call within a host function");
     return sum_;
   }
 
@@ -40,18 +43,26 @@ class Inbox {
   // On the driver's thread. The memory is used up: the next copy must bring all of it again.
   void take() {
     std::lock_guard lock(mutex_);
+    // Libraries ask the driver whether they are in such a function: it permits no calls there.
+    CUdevice device = -1;
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    was_permitted_ |= cuCtxGetDevice(&device) != CUDA_ERROR_NOT_PERMITTED;
+    was_permitted_ |= cuMemGetAddressRange_v2(&base, &size, cells_) != CUDA_ERROR_NOT_PERMITTED;
     sum_ = std::accumulate(arrived_.data(), arrived_.data() + kCells, sum_ * 3);
     std::fill_n(arrived_.data(), kCells, 0u);
     ++taken_;
     changed_.notify_all();
   }
 
+  const CUdeviceptr cells_;
   CUstream stream_ = nullptr;
   Pinned<unsigned> arrived_{kCells};
   std::mutex mutex_;
   std::condition_variable changed_;
   unsigned sum_ = 0;
   unsigned taken_ = 0;
+  bool was_permitted_ = false;
 };
 
 int run(int steps) {
@@ -65,7 +76,7 @@ int run(int steps) {
   }
   const std::array<Buffer<unsigned>, 2> cells{Buffer<unsigned>(host[0]), Buffer<unsigned>(host[1])};
   CHECK(cuCtxSynchronize());
-  std::array<Inbox, 2> inboxes;
+  std::array<Inbox, 2> inboxes{Inbox(cells[0].address()), Inbox(cells[1].address())};
   std::array<unsigned, 2> sums{};
   for (int step = 0; step < steps; ++step) {
     const auto which = static_cast<size_t>(step % 2);

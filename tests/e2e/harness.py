@@ -104,10 +104,22 @@ PROGRAMS = {
     'runtime/algorithms': ('60', 30),
     'runtime/groups': ('160', 40),
     'runtime/matrices': ('120', 40),
+    'offload/acc_declare': ('300', 100),
+    'offload/acc_floats': ('150', 50),
+    'offload/acc_heat': ('600', 200),
+    'offload/acc_memory': ('300', 250),
+    'offload/acc_module': ('600', 200),
+    'offload/acc_pools': ('300', 250),
+    'offload/acc_queues': ('400', 80),
+    'offload/acc_trees': ('600', 100),
+    'offload/acc_types': ('300', 120),
+    'offload/acc_waves': ('600', 200),
 }
 
 # Their kernels write through pointers that device memory holds, or may: the first snapshot is torn.
-TEARING = {'pointers', 'runtime/pointers', 'runtime/globals'}
+# libgomp passes a kernel one pointer: to the addresses of what is mapped.
+TEARING = {'pointers', 'runtime/pointers', 'runtime/globals'} | {
+    name for name in PROGRAMS if name.startswith('offload/')}
 # Programs that make mistakes on purpose, and how the driver's lines on standard error begin.
 SAID = {'logbook': 'simcuda: '}
 # The environment of a program's runs.
@@ -116,6 +128,8 @@ PROGRAM_SETTINGS = {
     'peers': {'SIMCUDA_DEVICES': '2'},
     'expandable': {'SIMCUDA_DEVICES': '2'},
     'uneven': {'SIMCUDA_DEVICES': '3', 'SIMCUDA_LINKS': '0,48G,24G/48G,0,24G/24G,24G,0'},
+    # Offload regions are not run by the host where there is no device.
+    **{name: {'ACC_DEVICE_TYPE': 'nvidia'} for name in PROGRAMS if name.startswith('offload/acc_')},
 }
 
 

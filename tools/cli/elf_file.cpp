@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace gpusnap {
@@ -63,9 +64,14 @@ std::string_view section_names(std::string_view bytes, const Elf64_Ehdr& header)
   return part(bytes, section.sh_offset, section.sh_size);
 }
 
+// CUDA's sections, and the tables that gcc makes for OpenACC and OpenMP offload regions. libgomp's
+// plug-in opens the driver for the latter: nothing else in the file leads to it.
 bool has_device_sections(std::string_view bytes, const Elf64_Ehdr& header) {
+  constexpr std::array<std::string_view, 4> kNames = {".nv_fatbin", ".nvFatBinSegment",
+                                                      ".gnu.offload_funcs", ".gnu.offload_vars"};
   const std::string_view names = section_names(bytes, header);
-  return holds_name(names, ".nv_fatbin") || holds_name(names, ".nvFatBinSegment");
+  return std::ranges::any_of(kNames,
+                             [names](std::string_view name) { return holds_name(names, name); });
 }
 
 void add_folders(std::string_view list, const std::string& folder, std::vector<std::string>& into) {

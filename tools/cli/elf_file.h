@@ -13,7 +13,7 @@ namespace gpusnap {
 struct ElfFacts {
   bool x86_64 = false;
   bool has_interpreter = false;  // is linked dynamically
-  bool has_device_code = false;  // a section of CUDA's
+  bool has_device_code = false;  // a section of CUDA's, or of gcc's for offload regions
   bool opens_libraries = false;  // imports dlopen
   bool imports_driver = false;   // names cuInit
   std::vector<std::string> needed;

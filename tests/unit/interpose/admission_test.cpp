@@ -139,7 +139,7 @@ class AdmissionTest : public ::testing::Test {
   AdmissionTest() {
     lock_.begin();
     own_state = {};
-    own_state.met = true;
+    own_state.standing = Standing::kMet;
     admission_.set_mode(Mode::kRecord);
   }
   ~AdmissionTest() override { own_state = {}; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of the host without a driver: the test's own threads run them in its place.
+// Functions of the host: the test's own threads run them in the place of a driver's.
 #include "interpose/record/host_callbacks.h"
 
 #include <gtest/gtest.h>
@@ -26,6 +26,29 @@ namespace gpusnap {
 namespace {
 
 using HostCallbackEntry = std::pair<uint16_t, uint64_t>;  // its kind, and the function's number
+
+// A driver that runs a function at once, on a thread of its own.
+thread_local bool t_of_the_driver = false;
+
+Driver driver_with_streams() {
+  Driver driver;
+  driver.cuCtxGetCurrent = [](CUcontext* context) {
+    *context = nullptr;
+    return CUDA_SUCCESS;
+  };
+  driver.cuStreamCreate = [](CUstream* stream, unsigned) {
+    *stream = nullptr;
+    return CUDA_SUCCESS;
+  };
+  driver.cuLaunchHostFunc = [](CUstream, CUhostFn function, void* user) {
+    std::jthread([function, user] {
+      t_of_the_driver = true;
+      function(user);
+    }).join();
+    return CUDA_SUCCESS;
+  };
+  return driver;
+}
 
 class HostCallbacksTest : public ::testing::Test {
  protected:
@@ -120,7 +143,9 @@ class HostCallbacksTest : public ::testing::Test {
   std::atomic<const char*> doubt_{nullptr};
   Workers& workers_ = *new Workers(1);  // never destroyed, as the class asks
   std::atomic<int> ended_{0};
-  HostCallbacks callbacks_{{lock_, calls_, deliveries_, doubt_, workers_}, [this] { ++ended_; }};
+  Driver driver_ = driver_with_streams();
+  HostCallbacks callbacks_{{driver_, lock_, calls_, deliveries_, doubt_, workers_},
+                           [this] { ++ended_; }};
   std::unique_ptr<Recorder> recorder_;
 };
 
@@ -223,6 +248,38 @@ TEST_F(HostCallbacksTest, AReplayRunsAFunctionWhenItsEntryComesUp) {
   EXPECT_FALSE(callbacks_.contains(1));
   EXPECT_TRUE(callbacks_.contains(0));
   EXPECT_EQ(callbacks_.threads().size(), 1U);
+}
+
+// A function may ask the driver where it is, which permits it no calls.
+TEST_F(HostCallbacksTest, AReplayRunsAFunctionOnAThreadOfTheDriver) {
+  for (const bool by_driver : {true, false}) {
+    if (!by_driver) driver_.cuLaunchHostFunc = nullptr;  // an old one
+    std::atomic<bool> there{!by_driver};
+    std::function<void()> body = [&] {
+      there = t_of_the_driver && own_state.standing == Standing::kInFunction;
+    };
+    uint64_t number = by_driver ? 0 : 1;
+    {
+      const Held held(lock_);
+      callbacks_.remember(function_of(body));
+      callbacks_.begin(number, CUDA_SUCCESS);
+    }
+    EXPECT_TRUE(ends(number));
+    EXPECT_EQ(there, by_driver);
+  }
+}
+
+TEST_F(HostCallbacksTest, ARecordedFunctionIsMarkedAsOne) {
+  record();
+  Standing within = Standing::kUnknown, behind = Standing::kUnknown;
+  std::function<void()> body = [&] { within = own_state.standing; };
+  HostCallback* const callback = launch(body);
+  std::jthread([&] {
+    run_host_callback(callback);
+    behind = own_state.standing;
+  }).join();
+  EXPECT_EQ(within, Standing::kInFunction);
+  EXPECT_EQ(behind, Standing::kMet);
 }
 
 // There is one worker, and it has not ended the first when the second begins.

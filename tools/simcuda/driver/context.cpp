@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tools/simcuda/driver/logs.h"
+#include "tools/simcuda/driver/thread_owned.h"
 
 namespace simcuda {
 namespace {
@@ -25,7 +26,6 @@ struct ThreadStreams {
     for (Entry& entry : entries) entry.queue->close();
   }
 };
-thread_local ThreadStreams t_streams;
 
 }  // namespace
 
@@ -93,7 +93,7 @@ std::shared_ptr<Stream> Context::legacy_stream() {
 }
 
 std::shared_ptr<Stream> Context::thread_stream() {
-  auto& entries = t_streams.entries;
+  auto& entries = thread_owned<ThreadStreams>().entries;
   std::erase_if(entries, [](auto& entry) { return entry.owner.expired(); });
   for (auto& entry : entries) {
     if (entry.context != id_) continue;

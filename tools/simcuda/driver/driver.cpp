@@ -8,13 +8,13 @@
 #include "tools/simcuda/driver/event.h"
 #include "tools/simcuda/driver/logs.h"
 #include "tools/simcuda/driver/program_images.h"
+#include "tools/simcuda/driver/thread_owned.h"
 
 namespace simcuda {
 namespace {
 
 std::atomic<Driver*> g_driver{nullptr};
 std::atomic<bool> g_forked{false};
-thread_local std::vector<CUcontext> t_contexts;
 thread_local bool t_in_callback = false;
 
 // Streams' threads do not survive a fork, so neither does the driver.
@@ -55,7 +55,7 @@ CUresult initialise() {
 }
 
 std::vector<CUcontext>& context_stack() {
-  return t_contexts;
+  return thread_owned<std::vector<CUcontext>>();
 }
 
 CallbackScope::CallbackScope() {
@@ -127,8 +127,9 @@ void Driver::release(const std::vector<Allocation>& retired) {
 }
 
 CUresult Driver::current(std::shared_ptr<Context>* context) {
-  if (t_contexts.empty() || t_contexts.back() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *context = contexts.find(t_contexts.back());
+  const std::vector<CUcontext>& stack = context_stack();
+  if (stack.empty() || stack.back() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = contexts.find(stack.back());
   return *context ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tools/simcuda/driver/thread_owned.h"
+
 namespace simcuda {
 namespace {
 
@@ -87,10 +89,7 @@ struct VirtualClock::HostThread {
     clock->hosts_.erase(place);
     clock->changed_.notify_all();
   }
-  static HostThread& mine() {
-    static thread_local HostThread host;
-    return host;
-  }
+  static HostThread& mine() { return thread_owned<HostThread>(); }
 };
 
 void VirtualClock::meet_host_thread() {

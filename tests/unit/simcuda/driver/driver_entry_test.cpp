@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <thread>
@@ -285,6 +286,28 @@ TEST(Contexts, LimitsAreKept) {
   EXPECT_OK(cuProfilerStart());
   EXPECT_OK(cuProfilerStop());
   EXPECT_OK(cuCtxDestroy_v2(context));
+}
+
+// As libgomp does: a thread's own C++ objects are gone when exit() calls the handlers.
+TEST(ProcessEnd, TheContextIsStillCurrentInAnExitHandler) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto end = [] {
+    EXPECT_OK(cuInit(0));
+    std::atexit([] {
+      static CUcontext context;
+      CUdevice device = -1;
+      const bool current = cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr &&
+                           cuCtxGetDevice(&device) == CUDA_SUCCESS && device == 0;
+      const bool ended = cuStreamSynchronize(CU_STREAM_PER_THREAD) == CUDA_SUCCESS &&
+                         cuCtxDestroy_v2(context) == CUDA_SUCCESS;
+      if (!current || !ended) _exit(1);
+    });
+    CUcontext context = nullptr;
+    EXPECT_OK(cuCtxCreate_v2(&context, 0, 0));
+    EXPECT_OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
