@@ -89,6 +89,10 @@ std::string_view name_of(Mutation mutation) {
       return "skip-hash-compare";
     case Mutation::kDeliverLate:
       return "deliver-late";
+    case Mutation::kSkipTurn:
+    case Mutation::kExchangeOneSide:
+    case Mutation::kCutOneEarly:
+      break;
   }
   return {};
 }
