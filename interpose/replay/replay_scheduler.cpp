@@ -255,7 +255,8 @@ ReplayScheduler::Step ReplayScheduler::ask(const std::string& path, HookId hook,
     }
     if (motion == Motion::kMoves) return {};
     if (!takes_cut_of_sibling(path) && !trades(path, hook)) {
-      return {may_go_live_for_other() ? Act::kGoLive : Act::kWait};
+      if (!may_go_live_for_other()) return {};
+      return {all_made() ? Act::kGoLive : Act::kDeliverCut};
     }
     news_ = true;
     if (turn_.taken) return {Act::kTurn};
@@ -332,10 +333,10 @@ bool ReplayScheduler::takes_cut_of_sibling(const std::string& path) {
   return true;
 }
 
-// The thread before whose call the last cut stands has not come, but it has no call before that: it
-// may be waiting for this thread. Its host code may go on where the cut tells the host nothing.
+// The thread before whose call the cut stands has not come, but it has no call before that: it may
+// be waiting for this thread. Its host code may go on where the cut tells the host nothing.
 bool ReplayScheduler::may_go_live_for_other() const {
-  return is_head_cut() && all_made() && !is_at_collective() && head_->head.deliveries == 0 &&
+  return is_head_cut() && !is_at_collective() && head_->head.deliveries == 0 &&
          (head_->head.flags & kTelling) == 0 && !matcher_.any_reopened();
 }
 
