@@ -72,6 +72,7 @@ class HookedCall {
     return environment_->work_to_wait_for(context);
   }
   int memory_tries() const { return environment_->memory_tries(); }
+  bool was_made_before() const { return environment_->was_made_before(); }
   // The program did what cannot be restored: no more checkpoints of this process. Says so once.
   // Lets go of the lock while the snapshot on its way comes to its end.
   void refuse(const std::string& what) { retirement().refuse(what); }

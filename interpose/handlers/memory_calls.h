@@ -97,8 +97,12 @@ CUresult give(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, 
     if (result != CUDA_SUCCESS) return result;
     uint64_t recorded = 0;
     hooked.take_answer(&recorded, sizeof recorded);
-    repeat_for(hooked, out, recorded, {size, kind, hooked.hook()}, real);
-    place(recorded);
+    if (hooked.was_made_before()) {
+      *out = (Pointer)recorded;
+    } else {
+      repeat_for(hooked, out, recorded, {size, kind, hooked.hook()}, real);
+      place(recorded);
+    }
   } else {
     result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {

@@ -135,6 +135,8 @@ class CallEnvironment {
     kLive,   // the session is live or off, and the call new
   };
   virtual Claim claim_turn(HookId hook, const CallKey& key) = 0;
+  // The driver has got the call already, when another thread's call had to come after it.
+  virtual bool was_made_before() const = 0;
   // How many more times a call may be made to get memory at its recorded address: other threads'
   // calls may have been before it when it was recorded.
   virtual int memory_tries() const = 0;
