@@ -92,7 +92,10 @@ template <class Pointer, class Real, class Place>
 CUresult give(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
               Place&& place, bool of_pool = false) {
   CUresult result;
-  if (hooked.replaying()) {
+  if (hooked.replaying() && hooked.is_after_cut()) {
+    result = hooked.make_after_cut(real, std::as_bytes(std::span(out, 1)));
+    if (result != CUDA_SUCCESS) return result;
+  } else if (hooked.replaying()) {
     result = hooked.match_next_entry();
     if (result != CUDA_SUCCESS) return result;
     uint64_t recorded = 0;

@@ -47,6 +47,9 @@ class CallsAhead {
   // more, or it is too far ahead.
   const SeenEntry* at(size_t index);
 
+  // All of it has been seen.
+  bool has_ended() const { return ended_; }
+
   // Whether a cut was made at the end of the call before number `from`, whatever is in between,
   // which can only be host functions that were running. `from` never goes back.
   bool cut_at_end_comes(uint64_t from);

@@ -13,8 +13,10 @@ namespace gpusnap {
 namespace {
 // So far from the head a call may be made early.
 constexpr size_t kMostEarly = 4096;
-// What the host was told by an entry, beside its result: flags that say more of the host's memory.
-constexpr uint8_t kTelling = kCaptured | kPartlyCaptured | kDeferred;
+// Whether the host was told by an entry no more than its result and its answer.
+bool tells_nothing(const EntryHead& head) {
+  return head.deliveries == 0 && (head.flags & (kCaptured | kPartlyCaptured | kDeferred)) == 0;
+}
 
 HookId hook_of(const Entry& entry) {
   return static_cast<HookId>(entry.head.hook);
@@ -37,6 +39,13 @@ uint64_t size_of(const Entry& entry) {
   return entry.words.empty() ? 0 : entry.words[0];
 }
 
+// A call that gets or gives back memory, and can be made with the driver by what is known of it.
+bool is_plain_memory(const SeenEntry& call) {
+  const Entry& entry = call.entry;
+  if (!call.is_whole || entry.head.result != 0 || entry.words.empty()) return false;
+  return entry.answer.empty() ? entry.words[0] != 0 : address_of(entry) != 0;
+}
+
 bool overlap(const Entry& one, const Entry& other) {
   const uint64_t a = address_of(one), b = address_of(other);
   return a != 0 && b != 0 && a < b + size_of(other) && b < a + size_of(one);
@@ -51,10 +60,10 @@ ReplayScheduler::Reading ReplayScheduler::read(const Entry& entry, const std::st
   head_place_ = thread;
   const bool is_call = entry.head.hook < kHookCount;
   if (is_call && made_.erase(calls - 1) != 0) return Reading::kPassedOver;
-  if (is_call && !ahead_.empty()) {
-    const Ahead& made = ahead_.front();
-    if (entry.head.hook == made.hook && entry.words == made.words && entry.name == made.name) {
-      ahead_.pop_front();
+  const auto next = std::ranges::find(ahead_, false, &Ahead::after_cut);
+  if (is_call && next != ahead_.end()) {
+    if (entry.head.hook == next->hook && entry.words == next->words && entry.name == next->name) {
+      ahead_.erase(next);
       return Reading::kPassedOver;
     }
     // Modules and kernels are numbered in the order of these calls, which must be the recorded one.
@@ -184,12 +193,12 @@ void ReplayScheduler::made() {
 std::vector<SeenEntry> ReplayScheduler::memory_calls_before() {
   std::vector<SeenEntry> calls;
   CallsAhead* const ahead = world_.ahead();
-  if (!turn_.early || order_of(hook_of(*turn_.entry)) != Order::kMemory || ahead == nullptr) {
-    return calls;
-  }
+  const bool is_early = turn_.early && order_of(hook_of(*turn_.entry)) == Order::kMemory;
+  if ((!is_early && !turn_.gets_after_cut) || ahead == nullptr) return calls;
+  const uint64_t number = is_early ? turn_.early->number : kAfterCut;
   const SeenEntry* seen = nullptr;
   for (size_t i = look_from_head(*ahead);
-       (seen = ahead->at(i)) != nullptr && seen->number < turn_.early->number; ++i) {
+       (seen = ahead->at(i)) != nullptr && seen->number < number; ++i) {
     if (is_to_come(*seen) && order_of(hook_of(seen->entry)) == Order::kMemory &&
         !made_for_others_.contains(seen->number)) {
       calls.push_back(*seen);
@@ -199,7 +208,7 @@ std::vector<SeenEntry> ReplayScheduler::memory_calls_before() {
 }
 
 void ReplayScheduler::give_up_early() {
-  looked_early_[turn_.path] = turn_.early->number;
+  looked_early_[turn_.path] = turn_.early ? turn_.early->number : kAfterCut;
   end_turn();
 }
 
@@ -254,7 +263,10 @@ ReplayScheduler::Step ReplayScheduler::ask(const std::string& path, HookId hook,
       continue;
     }
     if (motion == Motion::kMoves) return {};
+    // A call that tells nobody apart may be any thread's: it is more likely to be its own.
+    if (!tells_apart(hook) && goes_after_cut(path, hook)) return {Act::kTurn};
     if (!takes_cut_of_sibling(path) && !trades(path, hook)) {
+      if (goes_after_cut(path, hook)) return {Act::kTurn};
       if (!may_go_live_for_other()) return {};
       return {all_made() ? Act::kGoLive : Act::kDeliverCut};
     }
@@ -336,8 +348,8 @@ bool ReplayScheduler::takes_cut_of_sibling(const std::string& path) {
 // The thread before whose call the cut stands has not come, but it has no call before that: it may
 // be waiting for this thread. Its host code may go on where the cut tells the host nothing.
 bool ReplayScheduler::may_go_live_for_other() const {
-  return is_head_cut() && !is_at_collective() && head_->head.deliveries == 0 &&
-         (head_->head.flags & kTelling) == 0 && !matcher_.any_reopened();
+  return is_head_cut() && !is_at_collective() && tells_nothing(head_->head) &&
+         !matcher_.any_reopened();
 }
 
 // Whether the recorded thread of that place made this very call next.
@@ -406,10 +418,7 @@ bool ReplayScheduler::goes_early(const std::string& path, HookId hook) {
 bool ReplayScheduler::may_go_early(CallsAhead& ahead, size_t first, size_t index) const {
   const SeenEntry& call = *ahead.at(index);
   const HookId hook = hook_of(call.entry);
-  if (!call.is_whole || call.entry.head.deliveries != 0 ||
-      (call.entry.head.flags & kTelling) != 0) {
-    return false;
-  }
+  if (!call.is_whole || !tells_nothing(call.entry.head)) return false;
   // Code is loaded at its first launch, where it was.
   if (threads_of(hook) == Threads::kLaunch &&
       (call.entry.words.empty() || !launched_.contains(call.entry.words[0]))) {
@@ -419,11 +428,11 @@ bool ReplayScheduler::may_go_early(CallsAhead& ahead, size_t first, size_t index
   for (size_t i = first; i < index; ++i) {
     if (!may_pass(call.entry, *ahead.at(i))) return false;
   }
-  // A cut at its end is delivered by the same thread.
+  // The thread's host code may look at what a cut at its end has delivered.
   for (size_t i = index + 1; const SeenEntry* seen = ahead.at(i); ++i) {
-    if (!is_function_entry(seen->entry)) {
-      return seen->entry.head.hook != kCutEntry || (seen->entry.head.flags & kAtCallEnd) == 0;
-    }
+    if (is_function_entry(seen->entry)) continue;
+    return seen->entry.head.hook != kCutEntry || (seen->entry.head.flags & kAtCallEnd) == 0 ||
+           tells_nothing(seen->entry.head);
   }
   return true;
 }
@@ -449,11 +458,65 @@ bool ReplayScheduler::may_pass(const Entry& call, const SeenEntry& earlier) cons
     }
   }
   // Memory that is given back has been waited for.
-  const bool asks = order == Order::kAsks || (order == Order::kMemory && call.answer.empty()) ||
+  const bool asks = order == Order::kAsks || order == Order::kWaits ||
+                    (order == Order::kMemory && call.answer.empty()) ||
                     (order == Order::kAny && !call.answer.empty());
   // The host may be about to look at what came with it.
-  if (asks) return earlier.is_call() && head.deliveries == 0 && (head.flags & kTelling) == 0;
+  if (asks) return !is_function_entry(earlier.entry) && tells_nothing(head);
   return order != Order::kPlace;
+}
+
+// ---- calls of after the cut
+
+// The thread has made all its calls, and the others may be waiting for it at a lock of the
+// program's. Its next call is made now where that is not to be told from making it after the cut:
+// nothing is left to be told of what the device did before, and memory is got after all that was
+// got before the cut.
+bool ReplayScheduler::goes_after_cut(const std::string& path, HookId hook) {
+  const bool gets = hook == HookId::cuMemAlloc_v2;
+  if ((!gets && order_of(hook) != Order::kAsks) || world_.keeps_order()) return false;
+  const std::string& place = matcher_.place_of(path);
+  CallsAhead* const ahead = world_.ahead();
+  const auto looked = looked_early_.find(path);
+  if (ahead == nullptr || matcher_.any_reopened() || has_more(place) ||
+      (gets && looked != looked_early_.end() && looked->second == kAfterCut) ||
+      !may_go_after_cut(*ahead, gets)) {
+    return false;
+  }
+  begin_turn(path);
+  turn_.entry = nullptr;
+  turn_.after_cut = true;
+  turn_.gets_after_cut = gets;
+  return true;
+}
+
+bool ReplayScheduler::may_go_after_cut(CallsAhead& ahead, bool gets) const {
+  if (gets && !world_.has_one_context()) return false;
+  const SeenEntry* last = nullptr;
+  for (size_t i = look_from_head(ahead); const SeenEntry* seen = ahead.at(i); ++i) {
+    last = seen;
+    if (seen->is_call() && made_.contains(seen->number)) continue;
+    if (!gets) {
+      if (is_function_entry(seen->entry) || !tells_nothing(seen->entry.head)) return false;
+    } else if (seen->is_call() && !is_made_for_all(hook_of(seen->entry))) {
+      const Order order = order_of(hook_of(seen->entry));
+      if (order == Order::kPlace) return false;
+      if (order == Order::kMemory && !is_plain_memory(*seen)) return false;
+    }
+  }
+  return ahead.has_ended() && last != nullptr && last->entry.head.hook == kCutEntry &&
+         (last->entry.head.flags & kAtCollective) == 0;
+}
+
+void ReplayScheduler::made_after_cut(HookId hook, const CallKey& key, int32_t result,
+                                     std::span<const std::byte> answer) {
+  ahead_.push_back({.path = turn_.path,
+                    .after_cut = true,
+                    .hook = static_cast<uint16_t>(hook),
+                    .words = {key.words, key.words + key.count},
+                    .name = std::string(key.name),
+                    .result = result,
+                    .answer = {answer.begin(), answer.end()}});
 }
 
 // ---- trades: nobody comes, and threads may have come with each other's calls
@@ -580,8 +643,9 @@ ReplayScheduler::Step ReplayScheduler::take_for_all(const std::string& path, Hoo
   if (!is_head_call() || head_place_ == place) return {};
   // Nothing moves: the awaited thread may be waiting, in host code, for what this call brings.
   if (loads_twice(hook, key)) return {Act::kDiverged, Divergence::kLoadedTwice};
-  ahead_.push_back(
-      {static_cast<uint16_t>(hook), {key.words, key.words + key.count}, std::string(key.name)});
+  ahead_.push_back({.hook = static_cast<uint16_t>(hook),
+                    .words = {key.words, key.words + key.count},
+                    .name = std::string(key.name)});
   begin_turn(path);
   went_ahead_ = path;
   turns_when_ahead_ = turns_;

@@ -7,8 +7,9 @@
 // The journal's next entry is the *head*. The thread in the head's place has the *turn*; one thread
 // at a time has it. Beside that:
 //   - A thread whose own next call may be made before the earlier calls of others (hooks.table,
-//   order)
-//     goes early: it need not wait for a thread that may be waiting for it in host code.
+//     order) goes early: it need not wait for a thread that may be waiting for it in host code.
+//   - A thread that has made its calls of before the cut, and that the others wait for, makes calls
+//     of after the cut that get memory or ask.
 //   - Any thread may make the calls that are made for all others (hooks.table, threads).
 //   - Threads that come with each other's calls exchange their places (thread_matcher.h).
 //
@@ -20,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,13 +90,19 @@ class ReplayScheduler {
     bool looks = false;                // only to find out what its call is
     bool insists = false;              // a difference is a divergence
     bool was_made = false;             // by another thread, for the sake of the driver's order
+    bool after_cut = false;            // the call has no entry: it is one of after the cut
+    bool gets_after_cut = false;       // and gets memory
   };
 
-  // A call that was made ahead of its entry.
+  // A call that was made ahead of its entry, or before the cut although it is one of after it.
   struct Ahead {
+    std::string path{};  // empty: it was made for all, and may be anyone's
+    bool after_cut = false;
     uint16_t hook = 0;
     std::vector<uint64_t> words{};
     std::string name{};
+    int32_t result = 0;
+    std::vector<std::byte> answer{};
   };
 
   enum class Compared : uint8_t { kSame, kMismatch, kOtherCall, kOtherData };
@@ -126,6 +134,9 @@ class ReplayScheduler {
   std::vector<SeenEntry> memory_calls_before();
   void made_for_other(uint64_t number) { made_for_others_.insert(number); }
   void give_up_early();
+  // The turn is that of a call of after the cut, which has been made.
+  void made_after_cut(HookId hook, const CallKey& key, int32_t result,
+                      std::span<const std::byte> answer);
   // A thread goes live: nobody has the turn meanwhile.
   void go_live();
   // Data that is given to the device is not compared.
@@ -163,7 +174,7 @@ class ReplayScheduler {
   const std::string& awaited_path() const;
   const ThreadMatcher& matcher() const { return matcher_; }
   ThreadMatcher& matcher() { return matcher_; }
-  // The calls that were made ahead of their entries and have not come up.
+  // The calls that were made ahead of their entries and have not come up: those of after the cut.
   const std::deque<Ahead>& ahead() const { return ahead_; }
 
  private:
@@ -192,6 +203,8 @@ class ReplayScheduler {
   bool goes_early(const std::string& path, HookId hook);
   bool may_go_early(CallsAhead& ahead, size_t first, size_t index) const;
   bool may_make_memory(const Entry& call) const;
+  bool goes_after_cut(const std::string& path, HookId hook);
+  bool may_go_after_cut(CallsAhead& ahead, bool gets) const;
   bool may_pass(const Entry& call, const SeenEntry& earlier) const;
 
   std::map<std::string, ThreadMatcher::Coming> all_coming();
@@ -224,7 +237,9 @@ class ReplayScheduler {
   std::set<uint64_t> made_;             // calls after the head, by number
   std::set<uint64_t> made_for_others_;  // with the driver, not by their threads
   std::set<uint64_t> launched_;         // kernels, by number
-  // By path: the number of the entry that was looked at early, and is another call.
+  // By path: the number of the entry that was looked at early, and is another call; of memory of
+  // after the cut that could not be got, kAfterCut.
+  static constexpr uint64_t kAfterCut = UINT64_MAX;
   std::map<std::string, uint64_t> looked_early_;
 
   bool news_ = false;

@@ -108,7 +108,8 @@ void Session::read_next() {
         if (!outcome) deliver(entry_);
         break;
       case ReplayScheduler::Reading::kDiverged: {
-        const auto& made = scheduler_.ahead().front();
+        const auto& made =
+            *std::ranges::find(scheduler_.ahead(), false, &ReplayScheduler::Ahead::after_cut);
         diverged(
             describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
             describe(made.hook, made.words.data(), made.words.size(), made.name) + " before it");
@@ -412,7 +413,13 @@ void Session::go_live(mpi::CutBarriers* cut_barriers) {
     CallKey key;
     for (uint64_t word : made.words) key.add(word);
     key.name = made.name;
-    recorder_->append(made.hook, key, CUDA_SUCCESS);
+    if (!made.after_cut) {
+      recorder_->append(made.hook, key, CUDA_SUCCESS);
+      continue;
+    }
+    const HostBlock answer = plain_block(made.answer.data(), made.answer.size());
+    recorder_->append_for(made.path, made.hook, key, made.result,
+                          made.answer.empty() ? nullptr : &answer);
   }
   scheduler_.end_turn();
   wake();

@@ -451,6 +451,7 @@ class Replaying final : public ReplayScheduler::World {
       return wake();
     }
     const ReplayScheduler::Turn& turn = scheduler_.turn();
+    if (turn.after_cut) return make_after_cut(thread);
     const uint64_t number = turn.early ? turn.early->number : scheduler_.calls_read() - 1;
     const auto compared = scheduler_.compare(op.hook, host_.key_of(thread));
     if (compared == ReplayScheduler::Compared::kMismatch) return end_turn();
@@ -460,6 +461,26 @@ class Replaying final : public ReplayScheduler::World {
     match(thread, number);
     make(thread, scheduler_.entry(), turn.was_made);
     end_turn();
+  }
+  // Nothing may tell it from the same call after the cut.
+  void make_after_cut(size_t thread) {
+    const Op& op = host_.op(thread);
+    uint64_t address = 0;
+    if (op.hook == HookId::cuMemAlloc_v2) {
+      address = driver_.get(op.word);
+      known_[address] = op.word;
+    } else if (!running_.empty()) {
+      wrong_ = host_.name_of_op(thread) + " does not wait for a host function";
+    }
+    if (is_to_come(host_.name_of_op(thread))) wrong_ = host_.name_of_op(thread) + " has an entry";
+    scheduler_.made_after_cut(op.hook, host_.key_of(thread), 0, {});
+    host_.made(thread, address);
+    end_turn();
+  }
+  bool is_to_come(const std::string& name) const {
+    return std::ranges::any_of(journal_, [&](const Recorded& each) {
+      return each.of == name && !matched_.contains(each.seen.number);
+    });
   }
   void match(size_t thread, uint64_t number) {
     for (const Recorded& each : journal_) {

@@ -130,11 +130,16 @@ std::vector<Case> cases() {
                                   {"1", {alloc(16), launch(2), query(), give_back()}}}});
   add("an allocation and a query in a lock",
       {.threads = {{"0", joined({with_lock({alloc(8), query()}), {sync()}})},
-                   {"1", joined({with_lock({alloc(8), query()}), {sync()}})}}},
-      Lives::kCutAtEnd);
+                   {"1", joined({with_lock({alloc(8), query()}), {sync()}})}}});
   add("the same with other sizes",
       {.threads = {{"0", joined({with_lock({alloc(8), query()}), {sync()}})},
-                   {"1", joined({with_lock({alloc(16), query()}), {sync()}})}}},
+                   {"1", joined({with_lock({alloc(16), query()}), {sync()}})}}});
+  add("an allocation and a query in a lock, and what is done with the memory",
+      {.threads = {{"0", joined({with_lock({alloc(8), query()}), {launch(1), set(1), await(2), sync()}})},
+                   {"1", joined({with_lock({alloc(16), query()}), {launch(2), set(2)}})}}});
+  add("the same, and a launch in the lock",
+      {.threads = {{"0", joined({with_lock({alloc(8), launch(1)}), {sync()}})},
+                   {"1", joined({with_lock({alloc(16), launch(2)}), {sync()}})}}},
       Lives::kCutAtEnd);
   add("the same twice, and given back in a lock",
       {.threads =
