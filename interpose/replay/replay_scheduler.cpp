@@ -2,55 +2,13 @@
 #include "interpose/replay/replay_scheduler.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
+#include "interpose/replay/entry_facts.h"
 #include "interpose/services/data_digest.h"
 #include "interpose/services/mutation.h"
 
 namespace gpusnap {
-
-namespace {
-// So far from the head a call may be made early.
-constexpr size_t kMostEarly = 4096;
-// Whether the host was told by an entry no more than its result and its answer.
-bool tells_nothing(const EntryHead& head) {
-  return head.deliveries == 0 && (head.flags & (kCaptured | kPartlyCaptured | kDeferred)) == 0;
-}
-
-HookId hook_of(const Entry& entry) {
-  return static_cast<HookId>(entry.head.hook);
-}
-
-bool is_function_entry(const Entry& entry) {
-  return entry.head.hook == kCallbackEntry || entry.head.hook == kCallbackEndEntry;
-}
-
-// The address that a call gave; 0: it gave none.
-uint64_t address_of(const Entry& entry) {
-  uint64_t address = 0;
-  if (entry.answer.size() == sizeof address) {
-    std::memcpy(&address, entry.answer.data(), sizeof address);
-  }
-  return address;
-}
-
-uint64_t size_of(const Entry& entry) {
-  return entry.words.empty() ? 0 : entry.words[0];
-}
-
-// A call that gets or gives back memory, and can be made with the driver by what is known of it.
-bool is_plain_memory(const SeenEntry& call) {
-  const Entry& entry = call.entry;
-  if (!call.is_whole || entry.head.result != 0 || entry.words.empty()) return false;
-  return entry.answer.empty() ? entry.words[0] != 0 : address_of(entry) != 0;
-}
-
-bool overlap(const Entry& one, const Entry& other) {
-  const uint64_t a = address_of(one), b = address_of(other);
-  return a != 0 && b != 0 && a < b + size_of(other) && b < a + size_of(one);
-}
-}  // namespace
 
 ReplayScheduler::Reading ReplayScheduler::read(const Entry& entry, const std::string& thread,
                                                uint64_t calls, bool at_cut) {
@@ -195,10 +153,11 @@ std::vector<SeenEntry> ReplayScheduler::memory_calls_before() {
   CallsAhead* const ahead = world_.ahead();
   const bool is_early = turn_.early && order_of(hook_of(*turn_.entry)) == Order::kMemory;
   if ((!is_early && !turn_.gets_after_cut) || ahead == nullptr) return calls;
+  if (mutated(Mutation::kSkipMemoryBefore)) return calls;
   const uint64_t number = is_early ? turn_.early->number : kAfterCut;
   const SeenEntry* seen = nullptr;
-  for (size_t i = look_from_head(*ahead);
-       (seen = ahead->at(i)) != nullptr && seen->number < number; ++i) {
+  for (size_t i = look_from_head(*ahead); (seen = ahead->at(i)) != nullptr && seen->number < number;
+       ++i) {
     if (is_to_come(*seen) && order_of(hook_of(seen->entry)) == Order::kMemory &&
         !made_for_others_.contains(seen->number)) {
       calls.push_back(*seen);
@@ -318,7 +277,7 @@ bool ReplayScheduler::takes_head_of_sibling(const std::string& path, HookId hook
   if (at_cut || !matcher_.is_told_by(*head_, *call)) return false;
   const std::string other = matcher_.path_at(head_place_);
   // Where its place has nothing more to come, its call may be one after the cut.
-  if (other == path || (!still && !has_more(place)) ||
+  if (other == path || (!still && !more_comes(place)) ||
       own_call_comes(call->hook, call->key(), place, call->launches)) {
     return false;
   }
@@ -364,244 +323,6 @@ bool ReplayScheduler::own_call_comes(uint16_t hook, const CallKey& key, const st
     if (made_.contains(seen->number)) continue;
     if (!for_all && is_made_for_all(hook_of(seen->entry))) continue;
     return is_call(*seen, hook, key, arguments);
-  }
-  return false;
-}
-
-// ---- calls before their turn
-
-bool ReplayScheduler::has_more(const std::string& place) {
-  CallsAhead* const ahead = world_.ahead();
-  if (ahead == nullptr) return false;
-  for (size_t i = look_from_head(*ahead); const SeenEntry* seen = ahead->at(i); ++i) {
-    if (seen->thread == place && is_to_come(*seen)) return true;
-  }
-  return false;
-}
-
-// Where the head is among what is seen ahead.
-size_t ReplayScheduler::look_from_head(CallsAhead& ahead) const {
-  ahead.forget_before(head_position());
-  if (head_ == nullptr || head_->head.hook >= kOutcomeEntry) return 0;
-  size_t index = 0;
-  for (const SeenEntry* seen; (seen = ahead.at(index)) != nullptr && !seen->is_call();) ++index;
-  return index;
-}
-
-bool ReplayScheduler::is_to_come(const SeenEntry& seen) const {
-  return seen.is_call() && !made_.contains(seen.number) && !is_made_for_all(hook_of(seen.entry));
-}
-
-// The next call of the thread's place may be this one, and need not wait for what is before it.
-bool ReplayScheduler::goes_early(const std::string& path, HookId hook) {
-  if (order_of(hook) == Order::kPlace || head_ == nullptr || world_.keeps_order()) return false;
-  CallsAhead* const ahead = world_.ahead();
-  const std::string& place = matcher_.place_of(path);
-  if (ahead == nullptr || matcher_.has_reopened(place)) return false;
-  const size_t first = look_from_head(*ahead);
-  for (size_t i = first; i < first + kMostEarly; ++i) {
-    const SeenEntry* const seen = ahead->at(i);
-    if (seen == nullptr) return false;
-    if (seen->thread != place || !is_to_come(*seen)) continue;
-    const auto looked = looked_early_.find(path);
-    if (hook_of(seen->entry) != hook || matcher_.refuses(path, seen->number) ||
-        (looked != looked_early_.end() && looked->second == seen->number) ||
-        !may_go_early(*ahead, first, i)) {
-      return false;
-    }
-    begin_early(path, *seen);
-    return true;
-  }
-  return false;
-}
-
-bool ReplayScheduler::may_go_early(CallsAhead& ahead, size_t first, size_t index) const {
-  const SeenEntry& call = *ahead.at(index);
-  const HookId hook = hook_of(call.entry);
-  if (!call.is_whole || !tells_nothing(call.entry.head)) return false;
-  // Code is loaded at its first launch, where it was.
-  if (threads_of(hook) == Threads::kLaunch &&
-      (call.entry.words.empty() || !launched_.contains(call.entry.words[0]))) {
-    return false;
-  }
-  if (order_of(hook) == Order::kMemory && !may_make_memory(call.entry)) return false;
-  for (size_t i = first; i < index; ++i) {
-    if (!may_pass(call.entry, *ahead.at(i))) return false;
-  }
-  // The thread's host code may look at what a cut at its end has delivered.
-  for (size_t i = index + 1; const SeenEntry* seen = ahead.at(i); ++i) {
-    if (is_function_entry(seen->entry)) continue;
-    return seen->entry.head.hook != kCutEntry || (seen->entry.head.flags & kAtCallEnd) == 0 ||
-           tells_nothing(seen->entry.head);
-  }
-  return true;
-}
-
-// Whether a call that gets or gives back memory may be made before the thread comes with it whose
-// call it is.
-bool ReplayScheduler::may_make_memory(const Entry& call) const {
-  if (!world_.has_one_context() || call.head.result != 0 || call.words.empty()) return false;
-  if (call.answer.empty()) return call.words[0] != 0;
-  return address_of(call) != 0 && !world_.is_occupied(address_of(call), size_of(call));
-}
-
-bool ReplayScheduler::may_pass(const Entry& call, const SeenEntry& earlier) const {
-  if (earlier.is_call() && made_.contains(earlier.number)) return true;
-  const EntryHead& head = earlier.entry.head;
-  const HookId other = hook_of(earlier.entry);
-  Order order = order_of(hook_of(call));
-  if (order == Order::kMemory && earlier.is_call() && !is_made_for_all(other)) {
-    if (order_of(other) == Order::kPlace) return false;
-    if (order_of(other) == Order::kMemory &&
-        (!earlier.is_whole || !may_make_memory(earlier.entry) || overlap(call, earlier.entry))) {
-      return false;
-    }
-  }
-  // Memory that is given back has been waited for.
-  const bool asks = order == Order::kAsks || order == Order::kWaits ||
-                    (order == Order::kMemory && call.answer.empty()) ||
-                    (order == Order::kAny && !call.answer.empty());
-  // The host may be about to look at what came with it.
-  if (asks) return !is_function_entry(earlier.entry) && tells_nothing(head);
-  return order != Order::kPlace;
-}
-
-// ---- calls of after the cut
-
-// The thread has made all its calls, and the others may be waiting for it at a lock of the
-// program's. Its next call is made now where that is not to be told from making it after the cut:
-// nothing is left to be told of what the device did before, and memory is got after all that was
-// got before the cut.
-bool ReplayScheduler::goes_after_cut(const std::string& path, HookId hook) {
-  const bool gets = hook == HookId::cuMemAlloc_v2;
-  if ((!gets && order_of(hook) != Order::kAsks) || world_.keeps_order()) return false;
-  const std::string& place = matcher_.place_of(path);
-  CallsAhead* const ahead = world_.ahead();
-  const auto looked = looked_early_.find(path);
-  if (ahead == nullptr || matcher_.any_reopened() || has_more(place) ||
-      (gets && looked != looked_early_.end() && looked->second == kAfterCut) ||
-      !may_go_after_cut(*ahead, gets)) {
-    return false;
-  }
-  begin_turn(path);
-  turn_.entry = nullptr;
-  turn_.after_cut = true;
-  turn_.gets_after_cut = gets;
-  return true;
-}
-
-bool ReplayScheduler::may_go_after_cut(CallsAhead& ahead, bool gets) const {
-  if (gets && !world_.has_one_context()) return false;
-  const SeenEntry* last = nullptr;
-  for (size_t i = look_from_head(ahead); const SeenEntry* seen = ahead.at(i); ++i) {
-    last = seen;
-    if (seen->is_call() && made_.contains(seen->number)) continue;
-    if (!gets) {
-      if (is_function_entry(seen->entry) || !tells_nothing(seen->entry.head)) return false;
-    } else if (seen->is_call() && !is_made_for_all(hook_of(seen->entry))) {
-      const Order order = order_of(hook_of(seen->entry));
-      if (order == Order::kPlace) return false;
-      if (order == Order::kMemory && !is_plain_memory(*seen)) return false;
-    }
-  }
-  return ahead.has_ended() && last != nullptr && last->entry.head.hook == kCutEntry &&
-         (last->entry.head.flags & kAtCollective) == 0;
-}
-
-void ReplayScheduler::made_after_cut(HookId hook, const CallKey& key, int32_t result,
-                                     std::span<const std::byte> answer) {
-  ahead_.push_back({.path = turn_.path,
-                    .after_cut = true,
-                    .hook = static_cast<uint16_t>(hook),
-                    .words = {key.words, key.words + key.count},
-                    .name = std::string(key.name),
-                    .result = result,
-                    .answer = {answer.begin(), answer.end()}});
-}
-
-// ---- trades: nobody comes, and threads may have come with each other's calls
-
-// What each place has to come.
-std::map<std::string, ThreadMatcher::Coming> ReplayScheduler::all_coming() {
-  std::map<std::string, ThreadMatcher::Coming> all;
-  CallsAhead* const ahead = world_.ahead();
-  if (ahead == nullptr) return all;
-  const size_t first = look_from_head(*ahead);
-  for (size_t i = first; i < first + kMostEarly; ++i) {
-    const SeenEntry* const seen = ahead->at(i);
-    if (seen == nullptr) break;
-    if (!is_to_come(*seen) || !ThreadMatcher::may_exchange(seen->thread)) continue;
-    auto& coming = all[seen->thread];
-    if (coming.empty() && matcher_.has_reopened(seen->thread)) {
-      const auto& again = matcher_.reopened(seen->thread);
-      coming.assign(again.begin(), again.end());
-    }
-    if (coming.size() <= 2 * ThreadMatcher::kMostLoose) coming.push_back(*seen);
-  }
-  for (const auto& [place, again] : matcher_.all_reopened()) {
-    if (!again.empty() && all[place].empty()) all[place].assign(again.begin(), again.end());
-  }
-  return all;
-}
-
-// Whether the entry may be the call that the thread has come with, as far as is known.
-bool ReplayScheduler::is_call_of(const std::string& path, HookId hook,
-                                 const SeenEntry& seen) const {
-  if (hook_of(seen.entry) != hook || matcher_.refuses(path, seen.number)) return false;
-  if (!tells_apart(hook)) return (seen.entry.head.flags & kHasAnswer) == 0;
-  const ThreadMatcher::Mismatch* const call = matcher_.mismatch_of(path);
-  return call != nullptr && matcher_.is_told_by(seen.entry, *call);
-}
-
-// Whether the thread in that place has come with its own next call.
-bool ReplayScheduler::is_served(const std::string& place, const SeenEntry& next) const {
-  const std::string& path = matcher_.path_at(place);
-  const auto waits = waiting_.find(path);
-  if (waits == waiting_.end() || waits->second != next.entry.head.hook) return false;
-  const ThreadMatcher::Mismatch* const call = matcher_.mismatch_of(path);
-  return call == nullptr || matcher_.is_same(next.entry, *call);
-}
-
-bool ReplayScheduler::trades(const std::string& path, HookId hook) {
-  const std::string place = matcher_.place_of(path);
-  if (!ThreadMatcher::may_exchange(place) || world_.keeps_order()) return false;
-  auto all = all_coming();
-  const ThreadMatcher::Coming mine = all[place];
-  const bool known = !tells_apart(hook) || matcher_.mismatch_of(path) != nullptr;
-  if (known && !mine.empty() && is_call_of(path, hook, mine.front())) return false;
-  if (!tells_apart(hook) && !mine.empty() && hook_of(mine.front().entry) == hook) return false;
-  all.erase(place);
-  if (!known) {
-    if (!all.empty()) begin_look(path);
-    return !all.empty();
-  }
-  for (size_t sum = 0; sum <= 2 * ThreadMatcher::kMostLoose; ++sum) {
-    for (size_t own = 0; own <= sum; ++own) {
-      if (trades_with(path, hook, mine, all, {own, sum - own})) return true;
-    }
-  }
-  return false;
-}
-
-bool ReplayScheduler::trades_with(const std::string& path, HookId hook,
-                                  const ThreadMatcher::Coming& mine,
-                                  const std::map<std::string, ThreadMatcher::Coming>& all,
-                                  const ThreadMatcher::Trade& trade) {
-  const std::string place = matcher_.place_of(path);
-  for (const auto& [other, coming] : all) {
-    const SeenEntry* const next = matcher_.call_after(trade, other, coming);
-    if (next == nullptr || !is_call_of(path, hook, *next) || is_served(other, coming.front()) ||
-        !matcher_.is_possible(trade, place, mine, other, coming)) {
-      continue;
-    }
-    for (const SeenEntry& made : matcher_.carry_out(trade, place, mine, other, coming)) {
-      if (made.number == head_number() && is_head_call()) {
-        head_ = nullptr;
-      } else if (made.number >= head_position()) {
-        made_.insert(made.number);
-      }
-    }
-    return true;
   }
   return false;
 }

@@ -13,7 +13,7 @@
 //   - Any thread may make the calls that are made for all others (hooks.table, threads).
 //   - Threads that come with each other's calls exchange their places (thread_matcher.h).
 //
-// What time decides elsewhere is an event here: Motion says whether others may still come.
+// Whether others may still come, which time decides elsewhere, is an event here: Motion.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ namespace gpusnap {
 
 class ReplayScheduler {
  public:
-  // What is asked at the moment of a decision.
+  // It is asked at the moment of a decision.
   class World {
    public:
     virtual ~World() = default;
@@ -199,7 +199,7 @@ class ReplayScheduler {
 
   size_t look_from_head(CallsAhead& ahead) const;
   bool is_to_come(const SeenEntry& seen) const;
-  bool has_more(const std::string& place);
+  bool more_comes(const std::string& place);
   bool goes_early(const std::string& path, HookId hook);
   bool may_go_early(CallsAhead& ahead, size_t first, size_t index) const;
   bool may_make_memory(const Entry& call) const;

@@ -117,15 +117,21 @@ bool ThreadMatcher::any_reopened() const {
   return std::ranges::any_of(reopened_, [](const auto& each) { return !each.second.empty(); });
 }
 
+const std::vector<SeenEntry>& ThreadMatcher::loose_of(const std::string& place) const {
+  static const std::vector<SeenEntry> kNone;
+  const auto found = loose_.find(place);
+  return found == loose_.end() ? kNone : found->second;
+}
+
 const SeenEntry* ThreadMatcher::call_after(const Trade& trade, const std::string& other,
-                                           const Coming& others) {
-  const std::vector<SeenEntry>& made = loose_[other];
+                                           const Coming& others) const {
+  const std::vector<SeenEntry>& made = loose_of(other);
   return trade.others > made.size() ? nullptr : nth(made, trade.others, others, trade.mine);
 }
 
 bool ThreadMatcher::is_possible(const Trade& trade, const std::string& place, const Coming& mine,
-                                const std::string& other, const Coming& others) {
-  const std::vector<SeenEntry>&made = loose_[place], &made_there = loose_[other];
+                                const std::string& other, const Coming& others) const {
+  const std::vector<SeenEntry>&made = loose_of(place), &made_there = loose_of(other);
   return trade.mine <= made.size() && trade.others <= made_there.size() &&
          fits(made, trade.mine, made_there, trade.others, others) &&
          fits(made_there, trade.others, made, trade.mine, mine);

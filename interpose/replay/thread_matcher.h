@@ -82,18 +82,22 @@ class ThreadMatcher {
   struct Trade {
     size_t mine = 0, others = 0;
   };
-  // What a place has to come, in order; at least kMostLoose + 1 calls if there are so many.
+  // The calls that a place has to come, in order; at least kMostLoose + 1 calls if there are so
+  // many.
   using Coming = std::vector<SeenEntry>;
   static constexpr size_t kMostLoose = 16;
   // The call after the trade that the first place's thread would make; null: there is none.
-  const SeenEntry* call_after(const Trade& trade, const std::string& other, const Coming& others);
+  const SeenEntry* call_after(const Trade& trade, const std::string& other,
+                              const Coming& others) const;
   bool is_possible(const Trade& trade, const std::string& place, const Coming& mine,
-                   const std::string& other, const Coming& others);
+                   const std::string& other, const Coming& others) const;
   // Calls that a trade makes count as made, and calls that are to be made again.
   Coming carry_out(const Trade& trade, const std::string& place, const Coming& mine,
                    const std::string& other, const Coming& others);
 
  private:
+  const std::vector<SeenEntry>& loose_of(const std::string& place) const;
+
   bool allow_data_ = false;
   std::map<std::string, std::string> places_;
   std::map<std::string, Mismatch> mismatches_;

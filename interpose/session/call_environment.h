@@ -138,8 +138,8 @@ class CallEnvironment {
   virtual Claim claim_turn(HookId hook, const CallKey& key) = 0;
   // The driver has got the call already, when another thread's call had to come after it.
   virtual bool was_made_before() const = 0;
-  // The call is one of after the cut, which is made now since other threads wait for it; it has been
-  // made, and is journaled when the program is live.
+  // The call is one of after the cut, which is made now since other threads wait for it; it has
+  // been made, and is journaled when the program is live.
   virtual bool is_after_cut() const = 0;
   virtual void keep_after_cut(HookId hook, const CallKey& key, CUresult result,
                               std::span<const std::byte> answer) = 0;

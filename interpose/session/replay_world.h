@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the replay's scheduler asks at the moment of a decision, answered for this process. The
+// Answers what the replay's scheduler asks at the moment of a decision, for this process. The
 // session's lock guards it.
 #pragma once
 

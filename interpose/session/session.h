@@ -62,9 +62,7 @@ class Session final : public CallEnvironment {
   bool match_busy(HookId hook) override;
   Claim claim_turn(HookId hook, const CallKey& key) override;
   bool was_made_before() const override { return scheduler_.turn().was_made; }
-  bool is_after_cut() const override {
-    return own_state.has_turn && scheduler_.turn().after_cut;
-  }
+  bool is_after_cut() const override { return own_state.has_turn && scheduler_.turn().after_cut; }
   void keep_after_cut(HookId hook, const CallKey& key, CUresult result,
                       std::span<const std::byte> answer) override {
     scheduler_.made_after_cut(hook, key, result, answer);

@@ -29,6 +29,7 @@ class Holder {
       one(step);
       all_done.arrive_and_wait();
       if (number_ == 0) CHECK(cuCtxSynchronize());
+      give_back();
       all_done.arrive_and_wait();
     }
   }
@@ -49,6 +50,10 @@ class Holder {
     if (word != step * kThreads + number_) fail("a word", "is not what it should be");
     seen_ = seen_ * 31 + word;
     kept_.push_back(memory);
+  }
+  // While no thread gets memory: its order with those calls would be another one in each run, and
+  // with it the addresses.
+  void give_back() {
     if (kept_.size() < 4) return;
     CHECK(cuMemFree_v2(kept_.front()));
     kept_.erase(kept_.begin());

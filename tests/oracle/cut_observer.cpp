@@ -94,6 +94,7 @@ std::string_view name_of(Mutation mutation) {
     case Mutation::kSkipTurn:
     case Mutation::kExchangeOneSide:
     case Mutation::kCutOneEarly:
+    case Mutation::kSkipMemoryBefore:
       break;
   }
   return {};

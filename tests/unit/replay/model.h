@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A model of a program with threads, of its recording, and of its replay under the scheduler: host
-// code that takes locks, waits and takes tasks, and a driver that gives memory by first fit. What
-// the system and time decide is chosen by whoever runs the model.
+// code that takes locks, waits and takes tasks, and a driver that gives memory by first fit. The
+// code that runs the model chooses for the system and time.
 #pragma once
 
 #include <array>

@@ -120,14 +120,26 @@ Code joined(std::initializer_list<Code> parts) {
   return all;
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  const auto add = [&](const char* name, Program program, Lives lives = Lives::kAlways) {
+class Cases {
+ public:
+  void add(const char* name, Program program, Lives lives = Lives::kAlways) {
     all.push_back({name, std::move(program), lives});
-  };
-  add("one thread", {.threads = {{"main", {alloc(8), launch(1), sync(), give_back()}}}});
-  add("two threads", {.threads = {{"0", {alloc(8), launch(1), sync(), give_back()}},
-                                  {"1", {alloc(16), launch(2), query(), give_back()}}}});
+  }
+  void add_locks();
+  void add_pools();
+  void add_others();
+
+  std::vector<Case> all;
+};
+std::vector<Case> cases() {
+  Cases cases;
+  cases.add_locks();
+  cases.add_others();
+  cases.add_pools();
+  return std::move(cases.all);
+}
+
+void Cases::add_locks() {
   add("an allocation and a query in a lock",
       {.threads = {{"0", joined({with_lock({alloc(8), query()}), {sync()}})},
                    {"1", joined({with_lock({alloc(8), query()}), {sync()}})}}});
@@ -135,12 +147,17 @@ std::vector<Case> cases() {
       {.threads = {{"0", joined({with_lock({alloc(8), query()}), {sync()}})},
                    {"1", joined({with_lock({alloc(16), query()}), {sync()}})}}});
   add("an allocation and a query in a lock, and what is done with the memory",
-      {.threads = {{"0", joined({with_lock({alloc(8), query()}), {launch(1), set(1), await(2), sync()}})},
-                   {"1", joined({with_lock({alloc(16), query()}), {launch(2), set(2)}})}}});
+      {.threads = {
+           {"0", joined({with_lock({alloc(8), query()}), {launch(1), set(1), await(2), sync()}})},
+           {"1", joined({with_lock({alloc(16), query()}), {launch(2), set(2)}})}}});
   add("the same, and a launch in the lock",
       {.threads = {{"0", joined({with_lock({alloc(8), launch(1)}), {sync()}})},
                    {"1", joined({with_lock({alloc(16), launch(2)}), {sync()}})}}},
-      Lives::kCutAtEnd);
+      Lives::kPerhaps);
+  add("memory that the other thread has given back",
+      {.threads = {{"0", joined({with_lock({alloc(8), query()}), {sync(), give_back()}})},
+                   {"1", joined({with_lock({alloc(8), query()}), {sync(), give_back()}})}}},
+      Lives::kPerhaps);
   add("the same twice, and given back in a lock",
       {.threads =
            {{"0", joined({with_lock({alloc(8)}), with_lock({query(), give_back()}), {sync()}})},
@@ -156,6 +173,12 @@ std::vector<Case> cases() {
       {.threads = {{"0", joined({with_lock({event(), mark()}), {launch(1)}})},
                    {"1", joined({with_lock({query()}), {launch(2), sync()}})}}},
       Lives::kCutAtEnd);
+}
+
+void Cases::add_others() {
+  add("one thread", {.threads = {{"main", {alloc(8), launch(1), sync(), give_back()}}}});
+  add("two threads", {.threads = {{"0", {alloc(8), launch(1), sync(), give_back()}},
+                                  {"1", {alloc(16), launch(2), query(), give_back()}}}});
   add("code loaded by whoever comes first",
       {.threads = {{"0", {once(1), launch(1)}}, {"1", {once(1), launch(2)}}}});
   add("code loaded by three", {.threads = {{"main", {once(1), alloc(8)}},
@@ -167,6 +190,11 @@ std::vector<Case> cases() {
       {.threads = {{"main", joined({{function(5)}, with_lock({launch(1)}), {sync()}})},
                    {"0", joined({with_lock({mark()}), {query(), sync()}})}}},
       Lives::kPerhaps);
+  add("one thread waits for another", {.threads = {{"0", {launch(1), set(1), await(2), query()}},
+                                                   {"1", {await(1), alloc(8), set(2), sync()}}}});
+}
+
+void Cases::add_pools() {
   add("a pool", {.threads = {{"0", {tasks()}}, {"1", {tasks()}}},
                  .tasks = {{launch(1), sync()}, {launch(2), sync()}}});
   add("a pool of three tasks", {.threads = {{"0", {tasks()}}, {"1", {tasks()}}},
@@ -190,9 +218,6 @@ std::vector<Case> cases() {
       {.threads = {{"0", {alloc(8), launch(1), alloc(8), launch(3)}},
                    {"1", {alloc(8), launch(2), alloc(8)}}}},
       Lives::kCutAtEnd);
-  add("one thread waits for another", {.threads = {{"0", {launch(1), set(1), await(2), query()}},
-                                                   {"1", {await(1), alloc(8), set(2), sync()}}}});
-  return all;
 }
 
 TEST(ReplayScheduler, EveryReplayOfSmallProgramsEndsLiveOrInADivergence) {
@@ -280,8 +305,8 @@ TEST(ReplayScheduler, LongProgramsByChanceGiveNoThreadWhatAnotherGot) {
 
 // Each deliberate mistake is found: by a replay that is wrong, or not live where it must be.
 TEST(ReplayScheduler, MistakesAreFound) {
-  for (const Mutation mistake :
-       {Mutation::kSkipTurn, Mutation::kExchangeOneSide, Mutation::kCutOneEarly}) {
+  for (const Mutation mistake : {Mutation::kSkipTurn, Mutation::kExchangeOneSide,
+                                 Mutation::kCutOneEarly, Mutation::kSkipMemoryBefore}) {
     made_mistake = mistake;
     bool is_found = false;
     for (const Case& each : cases()) {
