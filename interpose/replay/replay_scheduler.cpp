@@ -364,7 +364,8 @@ ReplayScheduler::Step ReplayScheduler::take_for_all(const std::string& path, Hoo
   if (!is_head_call() || head_place_ == place) return {};
   // Nothing moves: the awaited thread may be waiting, in host code, for what this call brings.
   if (loads_twice(hook, key)) return {Act::kDiverged, Divergence::kLoadedTwice};
-  ahead_.push_back({.hook = static_cast<uint16_t>(hook),
+  ahead_.push_back({.path = path,
+                    .hook = static_cast<uint16_t>(hook),
                     .words = {key.words, key.words + key.count},
                     .name = std::string(key.name)});
   begin_turn(path);

@@ -96,7 +96,7 @@ class ReplayScheduler {
 
   // A call that was made ahead of its entry, or before the cut although it is one of after it.
   struct Ahead {
-    std::string path{};  // empty: it was made for all, and may be anyone's
+    std::string path{};  // of the thread that made it
     bool after_cut = false;
     uint16_t hook = 0;
     std::vector<uint64_t> words{};

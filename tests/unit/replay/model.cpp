@@ -255,9 +255,10 @@ class Replaying final : public ReplayScheduler::World {
   // A thread that sleeps goes on waiting, for the scheduler, until it asks.
   void wake() {
     (void)scheduler_.take_news();
-    const std::string* const path = live_ ? nullptr : scheduler_.awaited_waiter();
+    const std::string* const awaited = live_ ? nullptr : scheduler_.awaited_waiter();
+    const std::string path = awaited == nullptr ? "" : *awaited;  // which waits no longer
     for (size_t i = 0; i < host_.count(); ++i) {
-      if (!asleep_[i] || (path != nullptr && host_.path(i) != *path)) continue;
+      if (!asleep_[i] || (!path.empty() && host_.path(i) != path)) continue;
       asleep_[i] = false;
       scheduler_.waits_no_longer(host_.path(i));
     }
