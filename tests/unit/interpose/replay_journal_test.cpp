@@ -396,6 +396,27 @@ TEST_F(ReplayJournalTest, AThreadMayBeThereUnderAnothersPath) {
   EXPECT_EQ(read, "1 main; 2 8; 3 7; 4 9; ");
 }
 
+TEST_F(ReplayJournalTest, AThreadMayBeSpokenForByAnother) {
+  auto recorder = record("a.journal");
+  recorder->name_threads({{"7", "8"}, {"8", "7"}});
+  const uint64_t given = 5;
+  const HostBlock answer = plain_block(&given, sizeof given);
+  recorder->append_for("7", 1, key_of({64}), 0, &answer);
+  recorder->append_for("9", 2, {}, 3, nullptr);
+  recorder->append(3, {}, 0);
+  on_thread(7, [&] { recorder->append(4, {}, 0); });
+  recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
+  auto replayer = replay(finish(*recorder), 4);
+  Entry entry;
+  std::string read;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(replayer->next(entry).ok());
+    read += std::to_string(entry.head.hook) + " " + replayer->thread() + " " +
+            std::to_string(entry.head.result) + " " + std::to_string(entry.answer.size()) + "; ";
+  }
+  EXPECT_EQ(read, "1 8 0 8; 2 9 3 0; 3 main 0 0; 4 8 0 0; ");
+}
+
 // A thread that polls is not held back by others in a replay, and others need only its first poll.
 TEST_F(ReplayJournalTest, RunsOfPollsStandWhereTheyBegan) {
   auto recorder = record("a.journal");
