@@ -120,6 +120,7 @@ bool ReplayScheduler::goes_after_cut(const std::string& path, HookId hook) {
     return false;
   }
   begin_turn(path);
+  --turns_;  // the replay has not come further: a thread may ask again and again
   turn_.entry = nullptr;
   turn_.after_cut = true;
   turn_.gets_after_cut = gets;
