@@ -72,6 +72,7 @@ class HookedCall {
     return environment_->work_to_wait_for(context);
   }
   int memory_tries() const { return environment_->memory_tries(); }
+  bool was_made_before() const { return environment_->was_made_before(); }
   // The program did what cannot be restored: no more checkpoints of this process. Says so once.
   // Lets go of the lock while the snapshot on its way comes to its end.
   void refuse(const std::string& what) { retirement().refuse(what); }
@@ -230,6 +231,7 @@ class HookedCall {
   template <class Real>
   CUresult record_sync(bool whole_context, Real&& real) {
     if (replaying()) {
+      if (is_after_cut()) return make_after_cut(real);
       const CUresult recorded = match_next_entry();
       // Memory that a pool releases at this moment may be needed at its address.
       if (recorded == CUDA_SUCCESS && model().pool_reuse.is_used()) (void)unlocked(real);
@@ -246,6 +248,16 @@ class HookedCall {
                           writes_before == host_updates().device_writes();
     record_visible(result, all_done, nullptr);
     after_synchronised();
+    return result;
+  }
+
+  // Replay: a call of after the cut that is made before it. `answer`: what it gives.
+  bool is_after_cut() const { return environment_->is_after_cut(); }
+  template <class Real>
+  CUresult make_after_cut(Real&& real, std::span<const std::byte> answer = {}) {
+    const CUresult result = unlocked(real);
+    if (result != CUDA_SUCCESS) answer = {};
+    environment_->keep_after_cut(hook_, key, result, answer);
     return result;
   }
 
@@ -267,6 +279,7 @@ class HookedCall {
   template <class Real>
   CUresult record_poll(Real&& real) {
     if (replaying()) {
+      if (is_after_cut()) return make_after_cut(real);
       return environment_->match_busy(hook_) ? CUDA_ERROR_NOT_READY : match_next_entry();
     }
     const CUresult result = call_driver(real);

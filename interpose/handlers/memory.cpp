@@ -102,7 +102,7 @@ template <class Real>
 CUresult give_back(HookedCall& hooked, uint64_t address, uint64_t size, Real&& real) {
   if (hooked.replaying()) {
     const CUresult recorded = hooked.match_next_entry();
-    if (recorded == CUDA_SUCCESS) hooked.repeat(real);
+    if (recorded == CUDA_SUCCESS && !hooked.was_made_before()) hooked.repeat(real);
     return recorded;
   }
   MemoryOrder& order = hooked.memory_order();

@@ -96,12 +96,19 @@ template <class Pointer, class Real, class Again>
 CUresult give_again(HookedCall& hooked, Pointer* out, uint64_t size, MemoryKind kind, Real&& real,
                     Again&& again, bool of_pool = false) {
   CUresult result;
-  if (hooked.replaying()) {
+  if (hooked.replaying() && hooked.is_after_cut()) {
+    result = hooked.make_after_cut(real, std::as_bytes(std::span(out, 1)));
+    if (result != CUDA_SUCCESS) return result;
+  } else if (hooked.replaying()) {
     result = hooked.match_next_entry();
     if (result != CUDA_SUCCESS) return result;
     uint64_t recorded = 0;
     hooked.take_answer(&recorded, sizeof recorded);
-    again(recorded);
+    if (hooked.was_made_before()) {
+      *out = (Pointer)recorded;
+    } else {
+      again(recorded);
+    }
   } else {
     result = hooked.call_driver_in_order(MemoryOrder::Kind::kQuick, real);
     if (result != CUDA_SUCCESS) {

@@ -36,6 +36,7 @@ struct Driver {
   X(cuMemcpyHtoDAsync_v2)           \
   X(cuMemHostRegister_v2)           \
   X(cuMemHostUnregister)            \
+  X(cuMemAlloc_v2)                  \
   X(cuMemFree_v2)                   \
   X(cuMemFreeHost)                  \
   X(cuPointerGetAttribute)          \

@@ -1,6 +1,6 @@
 #include "interpose/journal/calls_ahead.h"
 
-#include <functional>
+#include <algorithm>
 #include <span>
 
 #include "interpose/cuda/hooks_generated_ids.h"
@@ -8,13 +8,12 @@
 namespace gpusnap {
 
 namespace {
-// The most calls that are kept: some tens of megabytes.
-constexpr size_t kMostSeen = 1 << 19;
+// The most entries that are kept: some tens of megabytes.
+constexpr size_t kMostSeen = 1 << 18;
+constexpr size_t kMostAnswer = 256;
 
-uint64_t digest_of(std::span<const uint64_t> words, std::string_view name) {
-  uint64_t digest = std::hash<std::string_view>{}(name);
-  for (const uint64_t word : words) digest = digest * 31 + std::hash<uint64_t>{}(word);
-  return digest;
+bool is_kept(const SeenEntry& seen) {
+  return seen.entry.head.hook != kOutcomeEntry && !concerns_thread_alone(seen.entry, seen.thread);
 }
 }  // namespace
 
@@ -24,50 +23,56 @@ bool concerns_thread_alone(const Entry& entry, std::string_view thread) {
          thread != kMainThread;
 }
 
+CallsAhead::CallsAhead(std::unique_ptr<Replayer> replayer)
+    : source_([replayer = std::shared_ptr<Replayer>(std::move(replayer))](SeenEntry& seen) {
+        const Result<bool> any = replayer->next_if_any(seen.entry);
+        if (!any.ok() || !any.value() || !replayer->skip_deliveries(seen.entry).ok()) return false;
+        seen.number = replayer->calls_read() - (seen.is_call() ? 1 : 0);
+        if (seen.entry.head.hook != kOutcomeEntry) seen.thread = replayer->thread();
+        return true;
+      }) {}
+
 bool CallsAhead::read_one() {
   while (!ended_) {
-    const Result<bool> any = replayer_->next_if_any(entry_);
-    ended_ = !any.ok() || !any.value() || !replayer_->skip_deliveries(entry_).ok();
-    if (!ended_ && entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCallEnd) != 0) {
-      cuts_at_end_.push_back(replayer_->calls_read());
+    SeenEntry seen;
+    ended_ = !source_(seen);
+    if (ended_ || !is_kept(seen)) continue;
+    if (seen.entry.answer.size() > kMostAnswer) {
+      seen.entry.answer = {};
+      seen.is_whole = false;
     }
-    if (ended_ || entry_.head.hook >= kOutcomeEntry) continue;
-    if (concerns_thread_alone(entry_, replayer_->thread())) continue;
-    seen_.push_back({replayer_->calls_read() - 1, replayer_->thread(), entry_.head.hook,
-                     digest_of(entry_.words, entry_.name), entry_.data});
+    seen_.push_back(std::move(seen));
     return true;
   }
   return false;
 }
 
-void CallsAhead::forget_before(uint64_t from) {
-  while (!seen_.empty() && seen_.front().number < from) seen_.pop_front();
-  while (!cuts_at_end_.empty() && cuts_at_end_.front() < from) cuts_at_end_.pop_front();
+void CallsAhead::forget_before(uint64_t number) {
+  do {
+    while (!seen_.empty() && seen_.front().number < number) seen_.pop_front();
+  } while (seen_.empty() && read_one() && seen_.front().number < number);
+}
+
+const SeenEntry* CallsAhead::at(size_t index) {
+  while (index >= seen_.size()) {
+    if (seen_.size() >= kMostSeen || !read_one()) return nullptr;
+  }
+  return &seen_[index];
 }
 
 bool CallsAhead::cut_at_end_comes(uint64_t from) {
-  do {
-    forget_before(from);
-  } while (seen_.empty() && read_one());
-  return !cuts_at_end_.empty() && cuts_at_end_.front() == from;
-}
-
-bool CallsAhead::next_is(std::string_view thread, uint64_t from, uint16_t hook, const CallKey& key,
-                         bool arguments) {
   forget_before(from);
-  for (size_t i = 0; i < seen_.size() || read_one();) {
-    if (seen_[i].number < from) {
-      seen_.pop_front();  // i is 0: the numbers rise
-      continue;
-    }
-    if (seen_[i].thread == thread) {
-      return seen_[i].hook == hook &&
-             seen_[i].digest == digest_of({key.words, key.count}, key.name) &&
-             same_data(seen_[i].data, key.data, arguments);
-    }
-    if (++i == kMostSeen) break;
+  for (size_t i = 0; const SeenEntry* seen = at(i); ++i) {
+    if (seen->number != from || seen->is_call()) break;
+    if (seen->entry.head.hook == kCutEntry) return (seen->entry.head.flags & kAtCallEnd) != 0;
   }
   return false;
+}
+
+bool is_call(const SeenEntry& seen, uint16_t hook, const CallKey& key, bool arguments) {
+  return seen.entry.head.hook == hook && seen.entry.name == key.name &&
+         std::ranges::equal(seen.entry.words, std::span(key.words, key.count)) &&
+         same_data(seen.entry.data, key.data, arguments);
 }
 
 }  // namespace gpusnap

@@ -68,25 +68,25 @@ void Recorder::append_bytes(const void* bytes, size_t size, uint32_t entries) {
 }
 
 Recorder::Thread Recorder::caller() {
-  if (own_number >> 32 != part_) [[unlikely]]
-    introduce();
+  if (own_number >> 32 != part_) [[unlikely]] {
+    char own_path[kThreadPathText];
+    own_number = introduce(text_of(own_thread_path(), own_path));
+  }
   return own_number;
 }
 
-void Recorder::introduce() {
-  own_number = part_ << 32 | threads_++;
-  char own_path[kThreadPathText];
-  std::string path = text_of(own_thread_path(), own_path);
+Recorder::Thread Recorder::introduce(std::string path) {
+  const Thread thread = part_ << 32 | threads_++;
   if (const auto other = paths_.find(path); other != paths_.end()) path = other->second;
   EntryHead head;
   head.hook = kThreadEntry;
   head.words = 1;
   head.name_bytes = static_cast<uint32_t>(path.size());
-  const uint64_t number = number_of(own_number);
+  const uint64_t number = number_of(thread);
   append_bytes(&head, sizeof head);
   append_bytes(&number, sizeof number);
   append_bytes(path.data(), path.size());
-  thread_ = own_number;
+  return thread_ = thread;
 }
 
 void Recorder::switch_to(Thread thread) {
@@ -164,6 +164,13 @@ void Recorder::append(uint16_t hook, const CallKey& key, int32_t result, uint8_t
   } else {
     append_call(hook, key, result, flags, answer, deliveries);
   }
+}
+
+void Recorder::append_for(const std::string& path, uint16_t hook, const CallKey& key,
+                          int32_t result, const HostBlock* answer) {
+  end_polls();
+  (void)introduce(path);
+  append_call(hook, key, result, 0, answer, {});
 }
 
 void Recorder::append_callback(uint16_t kind, uint64_t number, int32_t status, uint8_t flags,

@@ -38,6 +38,9 @@ class Recorder {
                                 const HostBlock* answer, std::span<const Delivery> deliveries);
   // The same without answer and deliveries.
   void append(uint16_t hook, const CallKey& key, int32_t result);
+  // The same in the place of the thread at that path.
+  void append_for(const std::string& path, uint16_t hook, const CallKey& key, int32_t result,
+                  const HostBlock* answer);
   // A poll that found the device busy. A thread's run of the same is one entry, its only word the
   // count. It stands where the run began; another thread's call ends it, so that a replay may let
   // a thread poll on without order and still answers each poll as it was answered.
@@ -88,7 +91,7 @@ class Recorder {
   bool append_in_place(uint16_t hook, const CallKey& key, int32_t result, uint8_t flags);
   // The calling one; introduces it with its first entry.
   Thread caller();
-  void introduce();
+  Thread introduce(std::string path);
   void switch_to(Thread thread);
   void end_polls() {
     if (run_count_ != 0) [[unlikely]]

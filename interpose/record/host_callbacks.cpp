@@ -99,12 +99,14 @@ void HostCallbacks::begin(uint64_t number, CUresult status) {
   (void)with_.workers.spawn([this] { run_ready(); });
 }
 
-bool HostCallbacks::take_ended(uint64_t number) {
+bool HostCallbacks::has_ended(uint64_t number) const {
   const auto found = launched_.find(number);
-  if (!found->second.done) return false;
-  launched_.erase(found);
+  return found == launched_.end() || found->second.done;
+}
+
+void HostCallbacks::take_ended(uint64_t number) {
+  launched_.erase(number);
   ++moves_;
-  return true;
 }
 
 void HostCallbacks::run_here(const Launched& launched) {

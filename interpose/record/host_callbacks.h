@@ -85,8 +85,10 @@ class HostCallbacks {
   bool contains(uint64_t number) const { return launched_.contains(number); }
   // The entry of its beginning has come up.
   void begin(uint64_t number, CUresult status);
-  // The entry of its end has come up. False: it has not ended yet.
-  bool take_ended(uint64_t number);
+  // It has ended, or was never launched.
+  bool has_ended(uint64_t number) const;
+  // The entry of its end has come up.
+  void take_ended(uint64_t number);
   // Notified whenever one has ended.
   std::condition_variable& changed() { return changed_; }
   // Grows whenever one is launched, begins, ends or is known to be over.

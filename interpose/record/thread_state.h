@@ -24,8 +24,6 @@ struct ThreadState {
   bool has_turn = false;     // inside a call of a replay, which is that of the entry
   bool in_driver = false;    // inside the call that the program has made
   CUcontext sets = nullptr;  // that it is about to make current
-  bool looks = false;        // has the turn to find out what its call is, no more
-  bool insists = false;      // waits no longer for the entry to be another thread's
   uint16_t poll_hook = 0;    // of the run of busy polls that it is in
   uint64_t polls_left = 0;   // of that run
   uint64_t number = 0;       // where it had to be told from others

@@ -14,6 +14,11 @@ enum class Mutation {
   kSkipHashCompare,    // "skip-hash-compare": what was saved is not compared with the cut's hash
   kBuildOnMemory,  // "build-on-memory": an increment is compared with one that is in memory only
   kDeliverLate,    // "deliver-late": a host function begins without a copy that has arrived
+  // In the replay's scheduler, which its own test compiles:
+  kSkipTurn,          // a thread does not wait until its entry is the next one
+  kExchangeOneSide,   // a thread takes another one's place, and that one keeps it
+  kCutOneEarly,       // the program is live when all calls but one have been made
+  kSkipMemoryBefore,  // memory is got early without that which was got before it
 };
 
 #ifdef GPUSNAP_ORACLE

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "interpose/hook/driver.h"
@@ -135,6 +136,13 @@ class CallEnvironment {
     kLive,   // the session is live or off, and the call new
   };
   virtual Claim claim_turn(HookId hook, const CallKey& key) = 0;
+  // The driver has got the call already, when another thread's call had to come after it.
+  virtual bool was_made_before() const = 0;
+  // The call is one of after the cut, which is made now since other threads wait for it; it has
+  // been made, and is journaled when the program is live.
+  virtual bool is_after_cut() const = 0;
+  virtual void keep_after_cut(HookId hook, const CallKey& key, CUresult result,
+                              std::span<const std::byte> answer) = 0;
   // How many more times a call may be made to get memory at its recorded address: other threads'
   // calls may have been before it when it was recorded.
   virtual int memory_tries() const = 0;

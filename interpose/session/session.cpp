@@ -252,7 +252,7 @@ Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                                    std::move(before), calls, launches);
   if (!recorder.ok()) return recorder.status();
   recorder_ = std::move(recorder.value());
-  recorder_->name_threads(recorded_threads_);
+  recorder_->name_threads(scheduler_.matcher().places());
   set_mode(Mode::kRecord);
   return {};
 }
@@ -288,6 +288,7 @@ void Session::begin_replay() {
   if (!replayer.ok()) fatal(kExitDamaged, replayer.status().message());
   replayer_ = std::move(replayer.value());
   if (run_.settings.read_ahead) checkpointer_->read_ahead(restored_.checkpoint, manifest.rank);
+  if (run_.settings.allowed.data) scheduler_.allow_data();
   threads_[own_path()] = gettid();
   set_mode(Mode::kReplay);
 }
@@ -305,30 +306,18 @@ void Session::release_aside() {
 }
 
 const Entry& Session::match_next_entry(HookId hook, const CallKey& key) {
-  if (own_state.looks) report_mismatch(hook, key);
-  const bool same = entry_.head.hook == static_cast<uint16_t>(hook) && entry_.name == key.name &&
-                    std::ranges::equal(entry_.words, std::span(key.words, key.count));
-  const bool arguments = key.given.empty();
-  const bool other_data =
-      same && entry_.data != 0 && !run_.settings.allowed.data &&
-      !same_data(entry_.data, arguments ? key.data : data_digest(key.given), arguments);
-  if ((!same || other_data) && may_mismatch(hook)) report_mismatch(hook, key);
-  entry_read_ = false;
-  const std::string got =
-      same && !other_data ? std::string()
-                          : describe(static_cast<uint16_t>(hook), key.words, key.count, key.name);
-  if (!same) {
-    diverged(describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
-             got);
+  const Entry& entry = scheduler_.entry();
+  const auto compared = scheduler_.compare(hook, key);
+  if (compared == ReplayScheduler::Compared::kSame) return entry;
+  if (compared == ReplayScheduler::Compared::kMismatch) throw EntryMismatch();
+  const std::string got = describe(static_cast<uint16_t>(hook), key.words, key.count, key.name);
+  if (compared == ReplayScheduler::Compared::kOtherCall) {
+    diverged(describe(entry.head.hook, entry.words.data(), entry.words.size(), entry.name), got);
   }
-  if (other_data) {
-    diverged(
-        got + " with the data of the recorded run",
-        "the call with other data (bytes that the program never set may differ from run to run: "
-        "GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 in both gives "
-        "those of its heap one value; --force-data passes over all data)");
-  }
-  return entry_;
+  diverged(got + " with the data of the recorded run",
+           "the call with other data (bytes that the program never set may differ from run to run: "
+           "GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 in both gives "
+           "those of its heap one value; --force-data passes over all data)");
 }
 
 void Session::finish() {

@@ -19,11 +19,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +31,10 @@
 #include "interpose/journal/replayer.h"
 #include "interpose/process/restored_rank.h"
 #include "interpose/replay/divergence.h"
+#include "interpose/replay/replay_scheduler.h"
 #include "interpose/replay/stall_judge.h"
 #include "interpose/session/call_environment.h"
+#include "interpose/session/replay_world.h"
 #include "interpose/threads/thread_name.h"
 
 namespace gpusnap {
@@ -61,6 +61,12 @@ class Session final : public CallEnvironment {
   const Entry& match_next_entry(HookId hook, const CallKey& key) override;
   bool match_busy(HookId hook) override;
   Claim claim_turn(HookId hook, const CallKey& key) override;
+  bool was_made_before() const override { return scheduler_.turn().was_made; }
+  bool is_after_cut() const override { return own_state.has_turn && scheduler_.turn().after_cut; }
+  void keep_after_cut(HookId hook, const CallKey& key, CUresult result,
+                      std::span<const std::byte> answer) override {
+    scheduler_.made_after_cut(hook, key, result, answer);
+  }
   int memory_tries() const override { return replayer_->several_threads() ? 8 : 0; }
   void deliver(const Entry& entry) override { host_updates_.deliver(entry, *replayer_); }
 
@@ -96,49 +102,42 @@ class Session final : public CallEnvironment {
   Status begin_recording(std::vector<JournalPart> before, uint64_t calls, uint64_t launches);
   void warn_if_randomised() const;
   void read_next();
-  void pass_callbacks(std::string_view in_call);
+  using Step = ReplayScheduler::Step;
+  using Act = ReplayScheduler::Act;
+  using Motion = ReplayScheduler::Motion;
+  // Does what the scheduler has answered, `got` being with what the thread has come. False: it is
+  // to wait.
+  bool carry_out(const Step& step, const char* got);
+  void pass_function(bool begins);
+  void pass_functions(const std::string& in_call);
   void callback_ended();
   void take_turn(HookId hook);
-  enum class Next : uint8_t { kMine, kNotMine, kLive };
-  Next look_for_turn(const std::string& path);
-  bool may_stand_in(HookId hook, const CallKey& key, const std::string& path, bool stalled);
-  bool own_call_comes(uint16_t hook, const CallKey& key, const std::string& place,
-                      bool arguments = false);
-  CallsAhead* calls_ahead();
-  // ---- threads in each other's place (session_places.cpp)
-  const std::string& recorded_thread_of(const std::string& path) const;
-  const std::string& path_at(const std::string& place) const;
-  static bool may_have_sibling(const std::string& place);
-  bool may_mismatch(HookId hook) const;
-  [[noreturn]] void report_mismatch(HookId hook, const CallKey& key);
-  struct Strayed;
-  bool may_be_own(const std::string& path) const;
-  bool is_next(const Strayed& call) const;
-  bool takes_others_turn(HookId hook, const std::string& path, bool stalled);
+  void begin_turn();
+  bool make_memory_calls_before();
+  bool make_for_other(const SeenEntry& call);
+  std::unique_ptr<CallsAhead> look_ahead() const;
   static bool is_of_thread(HookId hook, const std::string& path);
-  bool before_call_of_sibling(const std::string& place) const;
-  bool comes_with_call_behind_cut(const std::string& path);
-  bool takes_others_cut(const std::string& path, bool stalled);
-  bool at_collective() const;
-  void swap_places(const std::string& path, const std::string& other);
-  void refuse_entry();
-  void begin_turn(const std::string& path);
-  void load_in_place(HookId hook, const CallKey& key, const std::string& whose);
-  void go_ahead(HookId hook, const CallKey& key, const std::string& path);
-  bool was_made_ahead();
   void admit(HookId hook);
   bool may_come_early(HookId hook) const;
   void end_turn();
   bool comes_to_cut_at_end();
-  void wait_for_turn(HookId hook);
-  void wait_for_turn(const char* call, CallLock::Clock::duration patience);
+  // Since when a waiting thread has seen nothing move, and what it saw of the others then.
+  struct Watch {
+    uint64_t progress = 0;
+    CallLock::Clock::time_point moved = CallLock::Clock::now();
+    bool all_wait = false;
+  };
+  Motion motion(const Watch& watch, bool is_dead) const;
+  void wait_for_turn(HookId hook, Watch& watch);
+  void wait_for_turn(const char* call, uint16_t hook, CallLock::Clock::duration patience,
+                     Watch* watch);
   void wake();
   // ---- nobody waits for ever (session_stall.cpp)
   void watch_stall();
   uint64_t progress() const;
   bool awaits_host_function() const;
-  const std::string& awaited_path() const;
   std::vector<SeenThread> see_program() const;
+  bool all_wait() const;
   std::string describe_stall(std::span<const SeenThread> threads);
   [[noreturn]] void give_up(std::span<const SeenThread> threads);
   void deliver_cut(bool last);
@@ -151,7 +150,6 @@ class Session final : public CallEnvironment {
   void journal_outcome(std::string_view name, uint64_t number, std::span<const int32_t> values,
                        uint64_t count);
   void say_overdue();
-  bool all_made() const;
   // `cut_barriers`: of all ranks, when memory has been loaded; null: none.
   void go_live(mpi::CutBarriers* cut_barriers = nullptr);
   void load_memory(mpi::CutBarriers* cut_barriers);
@@ -167,49 +165,15 @@ class Session final : public CallEnvironment {
   std::unique_ptr<DirectStorage> direct_;
 
   std::unique_ptr<Replayer> replayer_;
-  std::unique_ptr<CallsAhead> calls_ahead_;  // once somebody has had to know
   RestoredRank restored_;
-  Entry entry_;
-  bool entry_read_ = false;     // entry_ is the next one, neither compared nor delivered yet
-  bool cut_delivered_ = false;  // the last cut's entry has been delivered at the end of its call
-  // Turns. One thread at a time is inside a call of a replay; who waits for its turn, by path.
+  Entry entry_;  // that was read last
+  ReplayWorld replay_world_{model_, host_callbacks_, [this] { return look_ahead(); }};
+  ReplayScheduler scheduler_{replay_world_};
   struct Waiter {
     const char* call = nullptr;  // with which it waits
     std::condition_variable turn;
   };
-  bool turn_taken_ = false;
-  std::multimap<std::string, Waiter*> waiting_;
-  // Which thread made calls in the place of which other one, last; and what it loaded for it.
-  std::string stands_in_, stood_in_for_;
-  std::set<uint64_t> loaded_in_place_;
-  // Calls that were made ahead of their entries, in order; who made the last one, and when.
-  struct Ahead {
-    uint16_t hook = 0;
-    std::vector<uint64_t> words;
-    std::string name;
-  };
-  std::deque<Ahead> ahead_;
-  std::string went_ahead_;
-  // Threads that do what another thread of the same parent did in the recording: by the path of the
-  // one, the path of the other.
-  std::map<std::string, std::string> recorded_threads_;
-  // Calls with which threads have come although their entry said another one, by path.
-  struct Strayed {
-    uint64_t refused = 0;  // calls read, when it was not the entry of its own; 0: not compared
-    uint16_t hook = 0;
-    std::vector<uint64_t> words;
-    std::string name;
-    uint64_t data = 0;
-    bool launches = false;
-    bool tells_apart() const { return !words.empty() || !name.empty() || data != 0; }
-    CallKey key() const;
-  };
-  std::map<std::string, Strayed> mismatched_;
-  bool entry_refused_ = false;  // the thread whose entry it is has come with another call
-  uint64_t turns_when_ahead_ = UINT64_MAX;
-  uint64_t turns_ = 0;  // taken so far
-  // The path of the thread that has the turn; empty: the one that goes live.
-  std::string turn_of_;
+  std::multimap<std::string, Waiter*> waiting_;  // by path
   // Threads that have made calls in the replay, by their paths: the system's numbers.
   std::map<std::string, int> threads_;
   StallJudge stall_;

@@ -173,21 +173,17 @@ void Session::MpiControl::replay_cut_at_collective(const char* name, bool last,
   const std::string path = own_path();
   const auto held = s->lock_any();
   while (s->replaying()) {
-    if (!s->turn_taken_) {
-      s->pass_callbacks(path);
-      const bool mine = s->replayer_->thread() == path && s->entry_.head.hook != kCallbackEndEntry;
-      if (mine && s->entry_.head.hook != kCutEntry) s->diverged(s->describe_next(), name);
-      if (mine) {
-        s->deliver_cut(last);
-        if (last) {
-          s->go_live(&cut_barriers);
-        } else {
-          s->wake();
-        }
-        break;
+    const Step step = s->scheduler_.ask_collective(path);
+    if (step.act == Act::kDeliverCut) {
+      s->deliver_cut(last);
+      if (last) {
+        s->go_live(&cut_barriers);
+      } else {
+        s->wake();
       }
+      break;
     }
-    s->wait_for_turn(name, kLongWait);
+    if (!s->carry_out(step, name)) s->wait_for_turn(name, UINT16_MAX, kLongWait, nullptr);
   }
 }
 
@@ -199,9 +195,12 @@ void Session::MpiControl::await_live(const char* name) {
   while (s->replaying()) {
     if (s->cuts_.gate().is_coordinated())
       s->diverged("the MPI collective at which the cut was made", name);
-    const Next next = s->look_for_turn(path);
-    if (next == Next::kMine) s->diverged(s->describe_next(), name);
-    if (next == Next::kNotMine) s->wait_for_turn(name, kLongWait);
+    const Step step = s->scheduler_.ask_live(path);
+    if (step.act == Act::kGoLive) {
+      s->go_live();
+    } else if (!s->carry_out(step, name)) {
+      s->wait_for_turn(name, UINT16_MAX, kLongWait, nullptr);
+    }
   }
 }
 

@@ -40,18 +40,13 @@ std::string doing(Activity activity) {
 uint64_t Session::progress() const {
   uint64_t number = replayer_->calls_read();
   const auto mix = [&number](uint64_t other) { number = number * 0x9e3779b97f4a7c15 + other; };
-  mix(turns_);
+  mix(scheduler_.turns());
   mix(host_callbacks_.moves());
   return number;
 }
 
 bool Session::awaits_host_function() const {
-  return entry_read_ && entry_.head.hook == kCallbackEndEntry;
-}
-
-// The thread whose turn it is, or is to come.
-const std::string& Session::awaited_path() const {
-  return turn_taken_ ? turn_of_ : path_at(replayer_->thread());
+  return scheduler_.head() != nullptr && entry_.head.hook == kCallbackEndEntry;
 }
 
 // All threads. The awaited one matters, those that have made calls, and those of ours that have run
@@ -60,10 +55,11 @@ std::vector<SeenThread> Session::see_program() const {
   std::map<int, bool> waits;  // in the replay: by the system's number
   for (const int thread : host_callbacks_.threads()) waits[thread] = false;
   for (const auto& [path, thread] : threads_) {
-    const bool at_end_of_call = turn_taken_ && awaits_host_function() && path == turn_of_;
+    const bool at_end_of_call =
+        scheduler_.turn().taken && awaits_host_function() && path == scheduler_.turn().path;
     waits[thread] = at_end_of_call || waiting_.contains(path);
   }
-  const int awaited = awaits_host_function() ? 0 : find_running_thread(awaited_path());
+  const int awaited = awaits_host_function() ? 0 : find_running_thread(scheduler_.awaited_path());
   std::vector<SeenThread> all = see_threads();
   for (SeenThread& thread : all) {
     const auto known = waits.find(thread.id);
@@ -74,15 +70,25 @@ std::vector<SeenThread> Session::see_program() const {
   return all;
 }
 
+// Whether each thread that matters waits for another one: nobody will come by himself.
+bool Session::all_wait() const {
+  return std::ranges::all_of(see_program(), [](const SeenThread& thread) {
+    return !thread.matters || thread.activity == Activity::kTurn ||
+           thread.activity == Activity::kLock || thread.activity == Activity::kEnded;
+  });
+}
+
 std::string Session::describe_stall(std::span<const SeenThread> threads) {
   std::string text = "waits for ";
   if (awaits_host_function()) {
     text += describe_next();
-    if (turn_taken_) text += "; " + name_of_thread(turn_of_) + " waits at the end of its call";
+    const ReplayScheduler::Turn& turn = scheduler_.turn();
+    if (turn.taken) text += "; " + name_of_thread(turn.path) + " waits at the end of its call";
   } else {
-    const std::string& path = awaited_path();
+    const std::string& path = scheduler_.awaited_path();
     text += name_of_thread(path) + " to ";
-    text += turn_taken_ ? std::string("return from its call") : "make " + describe_next();
+    text +=
+        scheduler_.turn().taken ? std::string("return from its call") : "make " + describe_next();
     const auto seen = std::ranges::find(threads, true, &SeenThread::awaited);
     const Activity activity = seen == threads.end() ? Activity::kEnded : seen->activity;
     text += "; " + name_of_thread(path) + " " + doing(activity);
@@ -107,8 +113,9 @@ void Session::give_up(std::span<const SeenThread> threads) {
 // A thread has waited for a while.
 void Session::watch_stall() {
   // While one goes live the others wait as long as it takes to load memory.
-  const bool goes_live = turn_taken_ && turn_of_.empty();
-  if (!replaying() || goes_live || (!turn_taken_ && !entry_read_)) return;
+  const ReplayScheduler::Turn& turn = scheduler_.turn();
+  const bool goes_live = turn.taken && turn.path.empty();
+  if (!replaying() || goes_live || (!turn.taken && scheduler_.head() == nullptr)) return;
   const StallJudge::Duration now = CallLock::Clock::now().time_since_epoch();
   if (!stall_.wants_look(progress(), now)) return;
   const std::vector<SeenThread> threads = see_program();

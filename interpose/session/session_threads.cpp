@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -22,8 +23,11 @@ namespace gpusnap {
 namespace {
 using Clock = CallLock::Clock;
 
-// After so long without a call the thread whose turn it is may be waiting for another one.
-constexpr auto kStandIn = std::chrono::milliseconds(100);
+// After so long without a move a waiting thread looks whether all others wait, too. Where some run
+// or sleep all the time, they are taken for threads that look again and again whether they may go
+// on, after so long.
+constexpr auto kLooks = std::chrono::milliseconds(100);
+constexpr auto kRunsAtMost = std::chrono::seconds(1);
 
 // How long a thread that has another call than its entry waits for the one whose call that is:
 // while no thread computes, and in any case.
@@ -93,54 +97,91 @@ void Session::leave_slowly() {
 }
 
 void Session::read_next() {
-  if (entry_read_) return;
-  do {
+  while (scheduler_.head() == nullptr) {
     const Status status = replayer_->next(entry_);
     if (!status.ok()) fatal(kExitDamaged, status.message());
-  } while (entry_.head.hook == kOutcomeEntry || was_made_ahead() ||
-           concerns_thread_alone(entry_, replayer_->thread()));
-  entry_read_ = true;
-  entry_refused_ = false;
+    const bool outcome = entry_.head.hook == kOutcomeEntry;
+    switch (scheduler_.read(entry_, outcome ? std::string() : replayer_->thread(),
+                            replayer_->calls_read(), replayer_->at_cut())) {
+      case ReplayScheduler::Reading::kHead:
+        break;
+      case ReplayScheduler::Reading::kPassedOver:
+        if (!outcome) deliver(entry_);
+        break;
+      case ReplayScheduler::Reading::kDiverged: {
+        const auto& made =
+            *std::ranges::find(scheduler_.ahead(), false, &ReplayScheduler::Ahead::after_cut);
+        diverged(
+            describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
+            describe(made.hook, made.words.data(), made.words.size(), made.name) + " before it");
+      }
+    }
+  }
 }
 
-// Reads the next entry. Callbacks are nobody's turn: they begin when they come up; one that began
-// inside a call, only when its thread has come to that call (is `in_call`), since host code before
-// it must not meet what this one is to see.
-void Session::pass_callbacks(std::string_view in_call) {
-  for (;;) {
-    read_next();
-    const uint16_t kind = entry_.head.hook;
-    if (kind != kCallbackEntry && kind != kCallbackEndEntry) return;
-    if (entry_.words.empty() || !host_callbacks_.contains(entry_.words[0])) {
-      fatal(kExitDamaged, "the replay journal has a host function that was not launched");
-    }
-    const uint64_t number = entry_.words[0];
-    if (kind == kCallbackEntry) {
-      if ((entry_.head.flags & kInCall) != 0 && in_call != replayer_->thread()) return;
-      deliver(entry_);
-      host_callbacks_.begin(number, static_cast<CUresult>(entry_.head.result));
-    } else if (!host_callbacks_.take_ended(number)) {
-      return;
-    }
-    entry_read_ = false;
+bool Session::carry_out(const Step& step, const char* got) {
+  switch (step.act) {
+    case Act::kRead:
+      read_next();
+      return true;
+    case Act::kBeginFunction:
+    case Act::kEndFunction:
+      pass_function(step.act == Act::kBeginFunction);
+      return true;
+    case Act::kDeliverCut:
+      deliver_cut(replayer_->at_cut());
+      return true;
+    case Act::kDiverged:
+      diverged(step.why == ReplayScheduler::Divergence::kLoadedTwice
+                   ? name_of_thread(scheduler_.awaited_path()) + " to make " + describe_next()
+                   : describe_next(),
+               got);
+    default:
+      break;
+  }
+  // Another thread may be the one that can go on.
+  if (scheduler_.take_news()) wake();
+  return false;
+}
+
+// The head is the begin or the end of a host function.
+void Session::pass_function(bool begins) {
+  if (entry_.words.empty() || !host_callbacks_.contains(entry_.words[0])) {
+    fatal(kExitDamaged, "the replay journal has a host function that was not launched");
+  }
+  const uint64_t number = entry_.words[0];
+  if (begins) {
+    deliver(entry_);
+    host_callbacks_.begin(number, static_cast<CUresult>(entry_.head.result));
+  } else {
+    host_callbacks_.take_ended(number);
+  }
+  scheduler_.passed();
+}
+
+// Callbacks are nobody's turn: they begin when they come up; one that began inside a call, only
+// when its thread has come to that call (is `in_call`), since host code before it must not meet
+// what this one is to see.
+void Session::pass_functions(const std::string& in_call) {
+  while (carry_out(scheduler_.pass_functions(in_call), "")) {
   }
 }
 
 void Session::callback_ended() {
   // A thread inside a call passes them at its end.
-  if (!turn_taken_ && replaying() && !cut_delivered_) {
-    const std::string thread = replayer_->thread();
-    pass_callbacks(waiting_.contains(path_at(thread)) ? thread : "");
+  if (scheduler_.turn().taken) return;
+  if (replaying() && !scheduler_.is_cut_delivered()) {
+    const std::string thread = scheduler_.head_place();
+    pass_functions(waiting_.contains(scheduler_.matcher().path_at(thread)) ? thread : "");
   }
-  if (!turn_taken_) wake();
+  wake();
 }
 
 // `last`: the one that the checkpoint was made at, not of an earlier one.
 void Session::deliver_cut(bool last) {
   if (last) note_cut();
   deliver(entry_);
-  entry_read_ = false;
-  cut_delivered_ = last;
+  scheduler_.cut_delivered(last);
 }
 
 void Session::note_cut() {
@@ -148,46 +189,22 @@ void Session::note_cut() {
   cut_managed_ = entry_.words.size() < 2 ? 0 : entry_.words[1];
 }
 
-// Every call of the recording; what may be left is the entry of the cut itself.
-bool Session::all_made() const {
-  return replayer_->at_cut() && (!entry_read_ || entry_.head.hook == kCutEntry);
+bool Session::is_of_thread(HookId hook, const std::string& path) {
+  return hook == HookId::cuCtxSetCurrent && ThreadMatcher::may_exchange(path);
 }
 
-// A cut to which its thread comes by the collective.
-bool Session::at_collective() const {
-  return entry_read_ && entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCollective) != 0;
+// Whether others may still come. `is_dead`: nobody will.
+Session::Motion Session::motion(const Watch& watch, bool is_dead) const {
+  const auto passed = Clock::now() - watch.moved;
+  if (passed < kLooks) return Motion::kMoves;
+  if (is_dead) return Motion::kDead;
+  return watch.all_wait || passed > kRunsAtMost ? Motion::kStill : Motion::kMoves;
 }
 
-// Finds out whose turn it is if no thread has it; goes live at the end. A cut that was made before
-// a call is delivered when its thread has come to that call.
-Session::Next Session::look_for_turn(const std::string& path) {
-  bool passed_cut = false;
-  const std::string& place = recorded_thread_of(path);
-  while (!turn_taken_) {
-    if (!cut_delivered_) pass_callbacks(place);
-    const bool mine =
-        !cut_delivered_ && replayer_->thread() == place && entry_.head.hook != kCallbackEndEntry;
-    if (mine && at_collective()) diverged(describe_next(), "a CUDA call");
-    if (cut_delivered_ || (mine && all_made())) {
-      go_live();
-      return Next::kLive;
-    }
-    if (!mine) break;
-    if (entry_.head.hook != kCutEntry) return Next::kMine;
-    deliver_cut(replayer_->at_cut());
-    passed_cut = true;
-  }
-  // The thread of the call after the cut may have been waiting since before.
-  if (passed_cut && !turn_taken_) wake();
-  return Next::kNotMine;
-}
-
-void Session::begin_turn(const std::string& path) {
-  turn_taken_ = true;
-  turn_of_ = path;
+void Session::begin_turn() {
   own_state.has_turn = true;
   constexpr uint64_t kTrimEvery = 4096;
-  if (++turns_ % kTrimEvery == 0) trim_output();
+  if (scheduler_.turns() % kTrimEvery == 0) trim_output();
 }
 
 void Session::take_turn(HookId hook) {
@@ -197,137 +214,74 @@ void Session::take_turn(HookId hook) {
   if (is_made_for_all(hook)) return;
   const std::string path = own_path();
   if (is_of_thread(hook, path)) return;
-  uint64_t read = replayer_->calls_read();
-  auto moved = Clock::now();
+  Watch watch{.progress = progress()};
   while (replaying()) {
-    const bool stalled = Clock::now() - moved > kStandIn;
-    const Next next = look_for_turn(path);
-    if (next == Next::kLive) break;
-    const bool mine = next == Next::kMine;
-    if (mine && !may_be_own(path)) {
-      own_state.insists = stall_.idle() >= kOthersCome || Clock::now() - moved > kOthersComeAtMost;
+    const bool dead =
+        stall_.idle() >= kOthersCome || Clock::now() - watch.moved > kOthersComeAtMost;
+    const Step step = scheduler_.ask(path, hook, motion(watch, dead));
+    if (step.act == Act::kTurn) {
+      begin_turn();
+      if (make_memory_calls_before()) return;
+      own_state.has_turn = false;
+      scheduler_.give_up_early();
+      wake();
+      continue;
     }
-    if (takes_others_cut(path, stalled)) continue;
-    if ((mine && (own_state.insists || may_be_own(path))) ||
-        takes_others_turn(hook, path, stalled)) {
-      if (!own_state.looks) mismatched_.erase(path);
-      begin_turn(path);
-      return;
-    }
-    const auto patience = may_have_sibling(path) ? Clock::duration(kStandIn) : kLongWait;
-    wait_for_turn(name_of(hook), patience);
-    if (!replaying() || replayer_->calls_read() == read) continue;
-    read = replayer_->calls_read();
-    moved = Clock::now();
+    if (step.act == Act::kGoLive) return go_live();
+    if (!carry_out(step, "a CUDA call")) wait_for_turn(hook, watch);
   }
-  mismatched_.erase(path);
 }
 
-// Runtimes and programs load what all threads need in the thread that is first to need it, and the
-// others wait for that one. Which one that is differs from run to run: the thread whose entry it is
-// may be waiting, in host code, for the one that makes the call now.
-bool Session::may_stand_in(HookId hook, const CallKey& key, const std::string& path, bool stalled) {
-  if (turn_taken_ || !entry_read_ || entry_.head.hook != static_cast<uint16_t>(hook)) return false;
-  const bool same =
-      entry_.name == key.name && std::ranges::equal(entry_.words, std::span(key.words, key.count));
-  const bool again = stands_in_ == path && stood_in_for_ == replayer_->thread();
-  if (!same || (!stalled && !again)) return false;
-  load_in_place(hook, key, replayer_->thread());
-  stands_in_ = path;
-  stood_in_for_ = replayer_->thread();
-  return true;
+// The driver gets calls for memory in the journal's order, whoever comes first.
+bool Session::make_memory_calls_before() {
+  return std::ranges::all_of(scheduler_.memory_calls_before(), [this](const SeenEntry& call) {
+    const bool made = make_for_other(call);
+    if (made) scheduler_.made_for_other(call.number);
+    return made;
+  });
 }
 
-// Whether the recorded thread of that path made this very call next: then it is not made in the
-// place of another one's, and its turn will come.
-bool Session::own_call_comes(uint16_t hook, const CallKey& key, const std::string& place,
-                             bool arguments) {
-  CallsAhead* const ahead = calls_ahead();
-  return ahead != nullptr && ahead->next_is(place, replayer_->calls_read(), hook, key, arguments);
+// Its thread gets what came of it when it comes with the call.
+bool Session::make_for_other(const SeenEntry& call) {
+  const uint64_t first = call.entry.words[0];
+  const bool gets = !call.entry.answer.empty();
+  if (!gets && model_.placement.owns(first)) return false;
+  uint64_t recorded = 0;
+  if (gets) std::memcpy(&recorded, call.entry.answer.data(), sizeof recorded);
+  const Unlocked unlocked(lock_);
+  CUdeviceptr address = first;
+  CUresult result = gets ? driver_->cuMemAlloc_v2(&address, first) : CUDA_SUCCESS;
+  const bool elsewhere = gets && result == CUDA_SUCCESS && address != recorded;
+  if (elsewhere || !gets) result = driver_->cuMemFree_v2(address);
+  return result == CUDA_SUCCESS && !elsewhere;
 }
 
-// Null where the journal cannot be opened, which the reader of the replay will say.
-CallsAhead* Session::calls_ahead() {
-  if (calls_ahead_ == nullptr) {
-    const Manifest& manifest = restored_.manifest();
-    auto replayer = Replayer::open(posix_file_system(), run_.store->job_folder(run_.job),
-                                   manifest.journal, manifest.calls);
-    if (!replayer.ok()) return nullptr;
-    calls_ahead_ = std::make_unique<CallsAhead>(std::move(replayer.value()));
-  }
-  return calls_ahead_.get();
-}
-
-// Two that load the same, each for itself, must not be taken for one another: what one has in its
-// variables would be given to the other.
-void Session::load_in_place(HookId hook, const CallKey& key, const std::string& whose) {
-  if (threads_of(hook) != Threads::kCode || loaded_in_place_.insert(key.words[0]).second) return;
-  diverged(name_of_thread(whose) + " to load " +
-               describe(static_cast<uint16_t>(hook), key.words, key.count, key.name),
-           "the same from several threads in another order");
-}
-
-// Nothing moves: whoever is next may be waiting, in host code, for what this call brings.
-void Session::go_ahead(HookId hook, const CallKey& key, const std::string& path) {
-  load_in_place(hook, key, path);
-  ahead_.push_back(
-      {static_cast<uint16_t>(hook), {key.words, key.words + key.count}, std::string(key.name)});
-  begin_turn(path);
-  went_ahead_ = path;
-  turns_when_ahead_ = turns_;
-}
-
-// Whether the entry that was just read is that of such a call. Modules and kernels are numbered in
-// the order of these calls, which must be the recorded one.
-bool Session::was_made_ahead() {
-  if (ahead_.empty() || entry_.head.hook >= kHookCount) return false;
-  const Ahead& made = ahead_.front();
-  const auto hook = static_cast<HookId>(entry_.head.hook);
-  if (entry_.head.hook == made.hook && entry_.words == made.words && entry_.name == made.name) {
-    deliver(entry_);
-    ahead_.pop_front();
-    return true;
-  }
-  if (is_made_for_all(hook) && hook != HookId::cuDevicePrimaryCtxRetain) {
-    diverged(describe(entry_.head.hook, entry_.words.data(), entry_.words.size(), entry_.name),
-             describe(made.hook, made.words.data(), made.words.size(), made.name) + " before it");
-  }
-  return false;
+std::unique_ptr<CallsAhead> Session::look_ahead() const {
+  const Manifest& manifest = restored_.manifest();
+  auto replayer = Replayer::open(posix_file_system(), run_.store->job_folder(run_.job),
+                                 manifest.journal, manifest.calls);
+  if (!replayer.ok()) return nullptr;
+  return std::make_unique<CallsAhead>(std::move(replayer.value()));
 }
 
 Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
   if (own_state.has_turn) return Claim::kTurn;
   const std::string path = own_path();
+  Watch watch{.progress = progress()};
   while (replaying()) {
-    if (is_of_thread(hook, path) && model_.contexts.key_of(own_state.sets) != 0)
-      return Claim::kAhead;
-    const Next next = look_for_turn(path);
-    if (next == Next::kLive) break;
-    const uint64_t turns = turns_;
-    if (next == Next::kMine || may_stand_in(hook, key, path, false)) {
-      begin_turn(path);
-      return Claim::kTurn;
+    const bool alone = is_of_thread(hook, path) && model_.contexts.key_of(own_state.sets) != 0;
+    const Step step =
+        scheduler_.claim(path, hook, key, alone, motion(watch, stall_.awaited_is_stuck()));
+    if (step.act == Act::kAlone) return Claim::kAhead;
+    if (step.act == Act::kTurn || step.act == Act::kAhead) {
+      begin_turn();
+      return step.act == Act::kTurn ? Claim::kTurn : Claim::kAhead;
     }
-    const bool again = went_ahead_ == path && turns_when_ahead_ == turns_ && !turn_taken_;
-    if (!again) wait_for_turn(hook);
-    if (!replaying() || turns != turns_ || turn_taken_) continue;
-    // It has come up meanwhile, behind what a host function has done.
-    if (entry_read_ && replayer_->thread() == recorded_thread_of(path)) continue;
-    if (!stall_.awaited_is_stuck() &&
-        own_call_comes(static_cast<uint16_t>(hook), key, recorded_thread_of(path))) {
-      if (again) wait_for_turn(hook);
-      continue;
+    if (step.act == Act::kGoLive) {
+      go_live();
+    } else if (!carry_out(step, "the same from several threads in another order")) {
+      wait_for_turn(hook, watch);
     }
-    if (is_of_thread(hook, path)) continue;
-    if (may_stand_in(hook, key, path, true)) {
-      begin_turn(path);
-      return Claim::kTurn;
-    }
-    const bool another_calls = entry_read_ && entry_.head.hook < kHookCount &&
-                               replayer_->thread() != recorded_thread_of(path);
-    if (!another_calls) continue;
-    go_ahead(hook, key, path);
-    return Claim::kAhead;
   }
   admit(hook);
   return Claim::kLive;
@@ -335,53 +289,61 @@ Session::Claim Session::claim_turn(HookId hook, const CallKey& key) {
 
 void Session::end_turn() {
   own_state.has_turn = false;
-  own_state.looks = own_state.insists = false;
-  if (!replaying()) {
-    turn_taken_ = false;
-    return;
+  // Where the head is left, the call was another one.
+  const bool at_head = scheduler_.head() == nullptr;
+  while (replaying() && at_head && !scheduler_.is_cut_delivered() && comes_to_cut_at_end()) {
+    deliver_cut(replayer_->at_cut());
   }
-  while (!cut_delivered_ && comes_to_cut_at_end()) deliver_cut(replayer_->at_cut());
-  turn_taken_ = false;
-  wake();
+  scheduler_.end_turn();
+  if (replaying()) wake();
 }
 
 // A cut that was made at a call's end is right behind it: the program then ran host code, which
 // must find what the cut delivered and whose own changes must not meet it. Host functions that the
 // cut had waited for are between the two, and are waited for here.
 bool Session::comes_to_cut_at_end() {
-  const std::string place = recorded_thread_of(own_path());
-  pass_callbacks({});
+  const std::string place = scheduler_.matcher().place_of(own_path());
+  pass_functions({});
   while (entry_.head.hook == kCallbackEntry || entry_.head.hook == kCallbackEndEntry) {
-    CallsAhead* const ahead = calls_ahead();
+    CallsAhead* const ahead = replay_world_.ahead();
     if (ahead == nullptr || !ahead->cut_at_end_comes(replayer_->calls_read())) return false;
-    pass_callbacks(place);
+    pass_functions(place);
     if (entry_.head.hook != kCallbackEndEntry) continue;
     (void)lock_.wait_until(host_callbacks_.changed(), Clock::now() + kLongWait);
-    pass_callbacks(place);
+    pass_functions(place);
     watch_stall();
   }
   return entry_.head.hook == kCutEntry && (entry_.head.flags & kAtCallEnd) != 0;
 }
 
-// The thread whose turn it is; all, where it is anybody's.
+// The thread that may go on; all, where it may be any.
 void Session::wake() {
-  if (!replaying() || cut_delivered_ || entry_refused_) {
-    for (auto& [path, waiter] : waiting_) waiter->turn.notify_one();
-  } else if (auto next = waiting_.find(path_at(replayer_->thread())); next != waiting_.end()) {
+  (void)scheduler_.take_news();
+  const std::string* const path = replaying() ? scheduler_.awaited_waiter() : nullptr;
+  if (path == nullptr) {
+    for (auto& [waiting, waiter] : waiting_) waiter->turn.notify_one();
+  } else if (const auto next = waiting_.find(*path); next != waiting_.end()) {
     next->second->turn.notify_one();
   }
 }
 
-void Session::wait_for_turn(HookId hook) {
-  const bool briefly = is_made_for_all(hook) || is_of_thread(hook, own_path());
-  wait_for_turn(name_of(hook), briefly ? Clock::duration(kStandIn) : kLongWait);
+void Session::wait_for_turn(HookId hook, Watch& watch) {
+  wait_for_turn(name_of(hook), static_cast<uint16_t>(hook), kLooks, &watch);
 }
 
-void Session::wait_for_turn(const char* call, Clock::duration patience) {
-  Waiter waiter{.call = call};
-  const auto place = waiting_.emplace(own_path(), &waiter);
+void Session::wait_for_turn(const char* call, uint16_t hook, Clock::duration patience,
+                            Watch* watch) {
+  const std::string path = own_path();
+  Waiter waiter{.call = call, .turn = {}};
+  const auto place = waiting_.emplace(path, &waiter);
+  scheduler_.waits(path, hook);
   (void)lock_.wait_until(waiter.turn, Clock::now() + patience);
   watch_stall();
+  if (watch != nullptr && replaying()) {
+    if (watch->progress != progress()) *watch = {.progress = progress()};
+    watch->all_wait = Clock::now() - watch->moved >= kLooks && all_wait();
+  }
+  scheduler_.waits_no_longer(path);
   waiting_.erase(place);
 }
 
@@ -401,13 +363,14 @@ bool Session::match_busy(HookId hook) {
     --own_state.polls_left;
     return true;
   }
-  if (entry_.head.hook != static_cast<uint16_t>(hook) ||
-      entry_.head.result != CUDA_ERROR_NOT_READY || entry_.words.empty()) {
+  const Entry& entry = scheduler_.entry();
+  if (entry.head.hook != static_cast<uint16_t>(hook) || entry.head.result != CUDA_ERROR_NOT_READY ||
+      entry.words.empty()) {
     return false;
   }
   own_state.poll_hook = static_cast<uint16_t>(hook);
-  own_state.polls_left = entry_.words[0] - 1;
-  entry_read_ = false;
+  own_state.polls_left = entry.words[0] - 1;
+  scheduler_.made();
   return true;
 }
 
@@ -431,15 +394,13 @@ void Session::load_memory(mpi::CutBarriers* cut_barriers) {
 
 // The replay has made all calls up to the cut: device memory is loaded, and the program is live.
 void Session::go_live(mpi::CutBarriers* cut_barriers) {
-  if (!cut_delivered_) deliver_cut(true);
+  if (!scheduler_.is_cut_delivered()) deliver_cut(true);
   if (cut_managed_ != model_.managed_places()) fatal(kExitImpossible, kManagedElsewhere);
-  turn_taken_ = true;  // the others wait
-  turn_of_.clear();
+  scheduler_.go_live();  // the others wait
   load_memory(cut_barriers);
   const Manifest& manifest = restored_.manifest();
   replayer_.reset();
-  calls_ahead_.reset();
-  mismatched_.clear();
+  replay_world_.forget_ahead();
   const Status status = begin_recording(manifest.journal, manifest.calls, manifest.launches);
   if (!status.ok()) {
     set_mode(Mode::kOff);
@@ -448,35 +409,36 @@ void Session::go_live(mpi::CutBarriers* cut_barriers) {
   }
   triggers_->restored(manifest.interval, manifest.stall_ns, destination_of(manifest));
   // Calls that were made ahead of the cut belong after it.
-  for (const Ahead& made : std::exchange(ahead_, {})) {
+  for (const ReplayScheduler::Ahead& made : scheduler_.ahead()) {
     if (!status.ok()) break;
     CallKey key;
     for (uint64_t word : made.words) key.add(word);
     key.name = made.name;
-    recorder_->append(made.hook, key, CUDA_SUCCESS);
+    const HostBlock answer = plain_block(made.answer.data(), made.answer.size());
+    recorder_->append_for(made.path, made.hook, key, made.result,
+                          made.answer.empty() ? nullptr : &answer);
   }
-  turn_taken_ = false;
+  scheduler_.end_turn();
   wake();
 }
 
 // The program may end at its place in the cut: then it had nothing left to do on the device. One
 // thread may end it while others have still to come there.
 void Session::finish_replay() {
-  for (;;) {
-    if (!replaying() || cut_delivered_) return;
-    if (!turn_taken_) pass_callbacks(recorded_thread_of(own_path()));
-    if (all_made()) {
-      if (entry_read_) note_cut();
+  const std::string path = own_path();
+  while (replaying() && !scheduler_.is_cut_delivered()) {
+    const Step step = scheduler_.ask_end(path);
+    if (step.act == Act::kGoLive) {
+      if (scheduler_.head() != nullptr) note_cut();
       return;
     }
-    const bool mine = !turn_taken_ && replayer_->thread() == recorded_thread_of(own_path()) &&
-                      entry_.head.hook != kCallbackEndEntry;
-    if (mine) break;
-    wait_for_turn("its end", kLongWait);
+    if (step.act == Act::kDiverged) {
+      diverged("hooked call " + std::to_string(replayer_->calls_read()) + " of " +
+                   std::to_string(replayer_->calls()),
+               "the end of the program");
+    }
+    if (!carry_out(step, "")) wait_for_turn("its end", UINT16_MAX, kLongWait, nullptr);
   }
-  diverged("hooked call " + std::to_string(replayer_->calls_read()) + " of " +
-               std::to_string(replayer_->calls()),
-           "the end of the program");
 }
 
 }  // namespace gpusnap

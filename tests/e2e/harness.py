@@ -58,6 +58,7 @@ PROGRAMS = {
     'pipeline': ('150', 30),
     'workers': ('200', 150),
     'errands': ('80', 120),
+    'locks': ('200', 100),
     'two_devices': ('60', 120),
     'pools': ('200', 20),
     'expandable': ('120', 25),

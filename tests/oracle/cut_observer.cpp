@@ -91,6 +91,11 @@ std::string_view name_of(Mutation mutation) {
       return "build-on-memory";
     case Mutation::kDeliverLate:
       return "deliver-late";
+    case Mutation::kSkipTurn:
+    case Mutation::kExchangeOneSide:
+    case Mutation::kCutOneEarly:
+    case Mutation::kSkipMemoryBefore:
+      break;
   }
   return {};
 }

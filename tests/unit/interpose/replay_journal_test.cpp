@@ -21,6 +21,16 @@ namespace gpusnap {
 
 namespace {
 
+// Whether the first call of the thread from that number on is this one.
+bool next_call_is(CallsAhead& ahead, std::string_view thread, uint64_t from, uint16_t hook,
+                  const CallKey& key) {
+  ahead.forget_before(from);
+  for (size_t i = 0; const SeenEntry* seen = ahead.at(i); ++i) {
+    if (seen->is_call() && seen->thread == thread) return is_call(*seen, hook, key);
+  }
+  return false;
+}
+
 class ReplayJournalTest : public ::testing::Test {
  protected:
   ReplayJournalTest() {
@@ -301,20 +311,24 @@ TEST_F(ReplayJournalTest, TheNextCallOfEachThreadIsSeenAhead) {
   on_thread(8, [&] { recorder->append(2, key_of({9}, "other"), 0); });
   recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
   CallsAhead ahead(replay(finish(*recorder), 8));
-  EXPECT_TRUE(ahead.next_is("main", 0, 1, key_of({7}, "name")));
-  EXPECT_FALSE(ahead.next_is("main", 1, 1, key_of({7}, "name")));
-  EXPECT_TRUE(ahead.next_is("main", 1, 3, {}));
-  EXPECT_TRUE(ahead.next_is("8", 1, 2, key_of({9}, "other")));
-  EXPECT_FALSE(ahead.next_is("8", 1, 2, key_of({9}, "name")));
-  EXPECT_FALSE(ahead.next_is("8", 1, 2, key_of({8}, "other")));
-  EXPECT_FALSE(ahead.next_is("8", 1, 3, key_of({9}, "other")));
-  EXPECT_TRUE(ahead.next_is("7", 1, 2, key_of({0}, "name")));
-  EXPECT_FALSE(ahead.next_is("7", 2, 2, key_of({0}, "name")));
-  EXPECT_TRUE(ahead.next_is("7", 2, 2, key_of({1}, "name")));
-  EXPECT_TRUE(ahead.next_is("7", 4, 2, key_of({2}, "name")));
-  EXPECT_FALSE(ahead.next_is("7", 6, 2, key_of({2}, "name")));  // it made no more
-  EXPECT_FALSE(ahead.next_is("9", 7, 2, key_of({2}, "name")));
-  EXPECT_FALSE(ahead.next_is("8", 8, 2, key_of({9}, "other")));
+  const auto next_is = [&](std::string_view thread, uint64_t from, uint16_t hook,
+                           const CallKey& key) {
+    return next_call_is(ahead, thread, from, hook, key);
+  };
+  EXPECT_TRUE(next_is("main", 0, 1, key_of({7}, "name")));
+  EXPECT_FALSE(next_is("main", 1, 1, key_of({7}, "name")));
+  EXPECT_TRUE(next_is("main", 1, 3, {}));
+  EXPECT_TRUE(next_is("8", 1, 2, key_of({9}, "other")));
+  EXPECT_FALSE(next_is("8", 1, 2, key_of({9}, "name")));
+  EXPECT_FALSE(next_is("8", 1, 2, key_of({8}, "other")));
+  EXPECT_FALSE(next_is("8", 1, 3, key_of({9}, "other")));
+  EXPECT_TRUE(next_is("7", 1, 2, key_of({0}, "name")));
+  EXPECT_FALSE(next_is("7", 2, 2, key_of({0}, "name")));
+  EXPECT_TRUE(next_is("7", 2, 2, key_of({1}, "name")));
+  EXPECT_TRUE(next_is("7", 4, 2, key_of({2}, "name")));
+  EXPECT_FALSE(next_is("7", 6, 2, key_of({2}, "name")));  // it made no more
+  EXPECT_FALSE(next_is("9", 7, 2, key_of({2}, "name")));
+  EXPECT_FALSE(next_is("8", 8, 2, key_of({9}, "other")));
 }
 
 TEST_F(ReplayJournalTest, ACutAtTheEndOfACallIsSeenAhead) {
@@ -331,9 +345,13 @@ TEST_F(ReplayJournalTest, ACutAtTheEndOfACallIsSeenAhead) {
   recorder->append(1, {}, 0);
   recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
   CallsAhead ahead(replay(finish(*recorder), 4));
+  const auto next_is = [&](std::string_view thread, uint64_t from, uint16_t hook,
+                           const CallKey& key) {
+    return next_call_is(ahead, thread, from, hook, key);
+  };
   EXPECT_TRUE(ahead.cut_at_end_comes(1));
   EXPECT_TRUE(ahead.cut_at_end_comes(2));
-  EXPECT_TRUE(ahead.next_is("main", 2, 1, {}));
+  EXPECT_TRUE(next_is("main", 2, 1, {}));
   EXPECT_FALSE(ahead.cut_at_end_comes(3));
   EXPECT_FALSE(ahead.cut_at_end_comes(4));  // that one was made before a call
 }
@@ -351,9 +369,13 @@ TEST_F(ReplayJournalTest, WhatConcernsAThreadAloneIsNotItsNextCall) {
   });
   recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
   CallsAhead ahead(replay(finish(*recorder), 4));
-  EXPECT_TRUE(ahead.next_is("main", 0, sets, known));
-  EXPECT_TRUE(ahead.next_is("3", 1, sets, {}));
-  EXPECT_TRUE(ahead.next_is("3", 2, 2, {}));
+  const auto next_is = [&](std::string_view thread, uint64_t from, uint16_t hook,
+                           const CallKey& key) {
+    return next_call_is(ahead, thread, from, hook, key);
+  };
+  EXPECT_TRUE(next_is("main", 0, sets, known));
+  EXPECT_TRUE(next_is("3", 1, sets, {}));
+  EXPECT_TRUE(next_is("3", 2, 2, {}));
 }
 
 TEST_F(ReplayJournalTest, AThreadMayBeThereUnderAnothersPath) {
@@ -372,6 +394,27 @@ TEST_F(ReplayJournalTest, AThreadMayBeThereUnderAnothersPath) {
     read += std::to_string(entry.head.hook) + " " + replayer->thread() + "; ";
   }
   EXPECT_EQ(read, "1 main; 2 8; 3 7; 4 9; ");
+}
+
+TEST_F(ReplayJournalTest, AThreadMayBeSpokenForByAnother) {
+  auto recorder = record("a.journal");
+  recorder->name_threads({{"7", "8"}, {"8", "7"}});
+  const uint64_t given = 5;
+  const HostBlock answer = plain_block(&given, sizeof given);
+  recorder->append_for("7", 1, key_of({64}), 0, &answer);
+  recorder->append_for("9", 2, {}, 3, nullptr);
+  recorder->append(3, {}, 0);
+  on_thread(7, [&] { recorder->append(4, {}, 0); });
+  recorder->append(kCutEntry, {}, 0, 0, nullptr, {});
+  auto replayer = replay(finish(*recorder), 4);
+  Entry entry;
+  std::string read;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(replayer->next(entry).ok());
+    read += std::to_string(entry.head.hook) + " " + replayer->thread() + " " +
+            std::to_string(entry.head.result) + " " + std::to_string(entry.answer.size()) + "; ";
+  }
+  EXPECT_EQ(read, "1 8 0 8; 2 9 3 0; 3 main 0 0; 4 8 0 0; ");
 }
 
 // A thread that polls is not held back by others in a replay, and others need only its first poll.

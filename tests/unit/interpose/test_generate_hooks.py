@@ -15,9 +15,9 @@ decltype(cuMemcpy) cuMemcpy_ptds;
 CUresult cuCtxSynchronize();
 '''
 GOOD = '''# a comment
-cuInit            cuInit            2000 -    init          nothing     -
-cuMemcpy          cuMemcpy          4000 ptds copy_any      destination apart  # another
-cuCtxSynchronize  cuCtxSynchronize  2000 -    sync_context  nothing     all
+cuInit            cuInit            2000 -    init          nothing     -     -
+cuMemcpy          cuMemcpy          4000 ptds copy_any      destination apart any  # another
+cuCtxSynchronize  cuCtxSynchronize  2000 -    sync_context  nothing     all   -
 '''
 
 
@@ -48,6 +48,12 @@ class Generate(unittest.TestCase):
     Threads::kApart,  // cuMemcpy_ptds
     Threads::kAll,  // cuCtxSynchronize
 };''', ids)
+        self.assertIn('''[kHookCount] = {
+    Order::kPlace,  // cuInit
+    Order::kAny,  // cuMemcpy
+    Order::kAny,  // cuMemcpy_ptds
+    Order::kPlace,  // cuCtxSynchronize
+};''', ids)
         self.assertIn('gpusnap_wrap_cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t size)',
                       source)
         self.assertIn('"cuMemcpy_ptds", true, Writes::kDestination}', source)
@@ -65,18 +71,19 @@ class Generate(unittest.TestCase):
 
     def test_bad(self):
         for row, complaint in {
-                'cuInit cuInit 2000 init nothing -': ':5: expected symbol, name',
-                'cuFree cuFree 2000 - context nothing': ':5: expected symbol, name',
-                'cuFree cuFree 2000 - context all -': "'all' is nothing that a call may write",
-                'cuFree cuFree 2000 - context nothing some': "'some' is nothing that a call may be",
-                'cuFree cuFree then - context nothing -': "'then' is no CUDA version",
-                'cuFree cuFree 2000 async context nothing -': "variant 'async'",
-                'cuFree cuFree 2000 - contxt nothing -': "no kind 'contxt'",
-                'cuFree cuAlloc 2000 - context nothing -': "'cuFree' is no form of 'cuAlloc'",
-                'cuInit cuInit 3000 - context nothing -': "'cuInit' is there twice",
-                'cuInit_v2 cuInit 2000 - context nothing -': "'cuInit' is there twice at 2000",
-                'cuFree cuFree 2000 - context nothing -': 'does not declare cuFree',
-                'cuInit_v2 cuInit 3000 ptsz context nothing -': 'does not declare cuInit_v2',
+                'cuInit cuInit 2000 init nothing - -': ':5: expected symbol, name',
+                'cuFree cuFree 2000 - context nothing -': ':5: expected symbol, name',
+                'cuFree cuFree 2000 - context all - -': "'all' is nothing that a call may write",
+                'cuFree cuFree 2000 - context nothing some -': "'some' is nothing that a call may be",
+                'cuFree cuFree 2000 - context nothing - some': "'some' is no order",
+                'cuFree cuFree then - context nothing - -': "'then' is no CUDA version",
+                'cuFree cuFree 2000 async context nothing - -': "variant 'async'",
+                'cuFree cuFree 2000 - contxt nothing - -': "no kind 'contxt'",
+                'cuFree cuAlloc 2000 - context nothing - -': "'cuFree' is no form of 'cuAlloc'",
+                'cuInit cuInit 3000 - context nothing - -': "'cuInit' is there twice",
+                'cuInit_v2 cuInit 2000 - context nothing - -': "'cuInit' is there twice at 2000",
+                'cuFree cuFree 2000 - context nothing - -': 'does not declare cuFree',
+                'cuInit_v2 cuInit 3000 ptsz context nothing - -': 'does not declare cuInit_v2',
         }.items():
             with self.subTest(row=row):
                 self.assertIn(complaint, self.generate(GOOD + row + '\n'))
