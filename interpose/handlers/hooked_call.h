@@ -78,7 +78,7 @@ class HookedCall {
   void refuse(const std::string& what) { retirement().refuse(what); }
   // A call has synchronised and is about to be journaled; it has been.
   void before_synchronised() { environment_->cuts().before_synchronised(); }
-  void after_synchronised() { environment_->after_synchronised(); }
+  void after_synchronised() { environment_->cuts().after_synchronised(); }
 
   CallKey key;
   // Numbers count as they are; handles and host pointers may differ from run to run.

@@ -49,16 +49,6 @@ ProgramCopies::Ticket CallEnvironment::enter_copy() {
   return wanted ? snapshots_->program_copies().enter() : nullptr;
 }
 
-void CallEnvironment::after_synchronised() {
-  const bool recording = admission_.is_recording();
-  const bool too_long = recording && recorder_->stream_bytes() > run_.settings.journal;
-  if (too_long) {
-    refuse("a replay journal of more than GPUSNAP_JOURNAL (" +
-           std::to_string(run_.settings.journal) + " bytes)");
-  }
-  cuts_.after_synchronised(recording && !too_long);
-}
-
 void CallEnvironment::reload() {
   if (!reload_->count_launch(model_.memory)) return;
   const CheckpointInfo& checkpoint = reload_->checkpoint();

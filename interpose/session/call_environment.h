@@ -109,8 +109,6 @@ class CallEnvironment {
   }
   // For the time that a copy of the program's to the host is on its way.
   ProgramCopies::Ticket enter_copy();
-  // A synchronising call has been journaled.
-  void after_synchronised();
   // Whether memory that is shared with other processes is followed: with those that take their
   // checkpoints together with this one.
   bool may_share() const { return cuts_.gate().is_coordinated() && triggers_->listens(); }
@@ -171,8 +169,8 @@ class CallEnvironment {
       {lock_, admission_, model_, run_, host_callbacks_, room_, reload_, triggers_, checkpointer_}};
   ProgramContexts contexts_{
       {lock_, admission_, model_, run_, host_updates_, retirement_, pinning_, checkpointer_}};
-  CutMaker cuts_{{lock_, admission_, calls_in_driver_, model_, run_, foreign_, reload_, triggers_,
-                  checkpointer_}};
+  CutMaker cuts_{{lock_, admission_, calls_in_driver_, model_, run_, retirement_, foreign_,
+                  recorder_, reload_, triggers_, checkpointer_}};
 };
 
 }  // namespace gpusnap
