@@ -60,7 +60,13 @@ class Writer final : public SegmentStore {
 
   void add(std::vector<Block> blocks) noexcept override {
     std::list<Queued> queued;
-    const Status listed = list_blocks(blocks, queued);
+    // All of them, or none when there is no memory.
+    const Status listed = no_throw("queue blocks", [&] {
+      queued.resize(blocks.size());
+      auto to = queued.begin();
+      for (Block& block : blocks) (to++)->block = std::exchange(block, {});
+      return Status();
+    });
     std::unique_lock lock(mutex_);
     if (stopped_ || !listed.ok()) {
       stop(lock, listed);
@@ -140,16 +146,6 @@ class Writer final : public SegmentStore {
     std::span<const std::byte> bytes;
     std::byte* buffer = nullptr;  // that they are in, where they are compressed
   };
-
-  // All of them, or none when there is no memory.
-  static Status list_blocks(std::vector<Block>& blocks, std::list<Queued>& queued) {
-    return no_throw("queue blocks", [&] {
-      queued.resize(blocks.size());
-      auto to = queued.begin();
-      for (Block& block : blocks) (to++)->block = std::exchange(block, {});
-      return Status();
-    });
-  }
 
   bool wants_worker() const { return queue_.size() > idle_ && running_ < options_.workers; }
 

@@ -52,8 +52,8 @@ void HookedCall::before_free(const WriteSet& set) {
 }
 
 CUresult HookedCall::match_next_entry() {
-  entry_ = &environment_->match_next_entry(hook_, key);
-  if ((entry_->head.flags & kHasAnswer) == 0) environment_->deliver(*entry_);
+  entry_ = &environment_->replay().match_next_entry(hook_, key);
+  if ((entry_->head.flags & kHasAnswer) == 0) environment_->replay().deliver(*entry_);
   return static_cast<CUresult>(entry_->head.result);
 }
 
@@ -72,7 +72,7 @@ void HookedCall::take_answer(const HostBlock& to) {
     from += row.size();
   });
   host_updates().note_answered(to);
-  environment_->deliver(*entry_);
+  environment_->replay().deliver(*entry_);
 }
 
 void HookedCall::must_succeed(CUresult result) {

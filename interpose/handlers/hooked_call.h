@@ -71,14 +71,14 @@ class HookedCall {
   ProgramWork work_to_wait_for(CUcontext context = nullptr) {
     return environment_->work_to_wait_for(context);
   }
-  int memory_tries() const { return environment_->memory_tries(); }
-  bool was_made_before() const { return environment_->was_made_before(); }
+  int memory_tries() const { return environment_->replay().memory_tries(); }
+  bool was_made_before() const { return environment_->replay().was_made_before(); }
   // The program did what cannot be restored: no more checkpoints of this process. Says so once.
   // Lets go of the lock while the snapshot on its way comes to its end.
   void refuse(const std::string& what) { retirement().refuse(what); }
   // A call has synchronised and is about to be journaled; it has been.
   void before_synchronised() { environment_->cuts().before_synchronised(); }
-  void after_synchronised() { environment_->after_synchronised(); }
+  void after_synchronised() { environment_->cuts().after_synchronised(); }
 
   CallKey key;
   // Numbers count as they are; handles and host pointers may differ from run to run.
@@ -194,9 +194,9 @@ class HookedCall {
   template <class Real>
   CUresult record_or_repeat(Real&& real) {
     if (replaying()) {
-      const CallEnvironment::Claim claim = environment_->claim_turn(hook_, key);
-      if (claim == CallEnvironment::Claim::kTurn) return repeat_as_recorded(real);
-      if (claim == CallEnvironment::Claim::kAhead) return unlocked(real);
+      const ReplayTurns::Claim claim = environment_->claim_turn(hook_, key);
+      if (claim == ReplayTurns::Claim::kTurn) return repeat_as_recorded(real);
+      if (claim == ReplayTurns::Claim::kAhead) return unlocked(real);
     }
     if (is_off()) return unlocked(real);
     const CUresult result = call_driver(real);
@@ -207,9 +207,9 @@ class HookedCall {
   template <class Real>
   CUresult record_or_repeat_in_order(Real&& real) {
     if (replaying()) {
-      const CallEnvironment::Claim claim = environment_->claim_turn(hook_, key);
-      if (claim == CallEnvironment::Claim::kTurn) return repeat_as_recorded(real);
-      if (claim == CallEnvironment::Claim::kAhead) return unlocked(real);
+      const ReplayTurns::Claim claim = environment_->claim_turn(hook_, key);
+      if (claim == ReplayTurns::Claim::kTurn) return repeat_as_recorded(real);
+      if (claim == ReplayTurns::Claim::kAhead) return unlocked(real);
     }
     if (is_off()) return unlocked(real);
     const CUresult result = call_driver_in_order(MemoryOrder::Kind::kMayWait, real);
@@ -252,12 +252,12 @@ class HookedCall {
   }
 
   // Replay: a call of after the cut that is made before it. `answer`: what it gives.
-  bool is_after_cut() const { return environment_->is_after_cut(); }
+  bool is_after_cut() const { return environment_->replay().is_after_cut(); }
   template <class Real>
   CUresult make_after_cut(Real&& real, std::span<const std::byte> answer = {}) {
     const CUresult result = unlocked(real);
     if (result != CUDA_SUCCESS) answer = {};
-    environment_->keep_after_cut(hook_, key, result, answer);
+    environment_->replay().keep_after_cut(hook_, key, result, answer);
     return result;
   }
 
@@ -280,7 +280,7 @@ class HookedCall {
   CUresult record_poll(Real&& real) {
     if (replaying()) {
       if (is_after_cut()) return make_after_cut(real);
-      return environment_->match_busy(hook_) ? CUDA_ERROR_NOT_READY : match_next_entry();
+      return environment_->replay().match_busy(hook_) ? CUDA_ERROR_NOT_READY : match_next_entry();
     }
     const CUresult result = call_driver(real);
     if (result == CUDA_ERROR_NOT_READY) {

@@ -131,25 +131,6 @@ bool repeat_in_arena(HookedCall& hooked, CUdeviceptr* out, uint64_t recorded, ui
   return is_served;
 }
 
-// `real(out, size)`: the driver's call.
-template <class Real>
-CUresult give_device(HookedCall& hooked, CUdeviceptr* out, uint64_t size, Real&& real) {
-  const auto of_driver = [&] { return with_room(hooked.room(), [&] { return real(out, size); }); };
-  const auto stand_in = [&](CUdeviceptr* at) { return real(at, DeviceArena::kStandInBytes); };
-  const auto anew = [&] {
-    return with_room(hooked.room(), [&] {
-      const auto made = hooked.model().arena.allocate(out, size, stand_in);
-      return made ? *made : real(out, size);
-    });
-  };
-  const auto again = [&](uint64_t recorded) {
-    if (repeat_in_arena(hooked, out, recorded, size, stand_in)) return;
-    repeat_for(hooked, out, recorded, {size, MemoryKind::kDevice, hooked.hook()}, of_driver);
-    place_device(hooked.model(), out, recorded, size);
-  };
-  return give_again(hooked, out, size, MemoryKind::kDevice, anew, again);
-}
-
 template <class Real>
 CUresult give_pinned(HookedCall& hooked, void** out, uint64_t size, Real&& real) {
   const CUresult result =
@@ -196,8 +177,23 @@ CUresult mem_alloc(const Call<CUresult(CUdeviceptr*, size_t)>& call, CUdeviceptr
   HookedCall hooked(call);
   if (hooked.passthrough()) return call.real(out, size);
   hooked.key.add(size);
-  return give_device(hooked, out, size,
-                     [&](CUdeviceptr* at, size_t bytes) { return call.real(at, bytes); });
+  const auto of_driver = [&] {
+    return with_room(hooked.room(), [&] { return call.real(out, size); });
+  };
+  const auto stand_in = [&](CUdeviceptr* at) { return call.real(at, DeviceArena::kStandInBytes); };
+  const auto anew = [&] {
+    return with_room(hooked.room(), [&] {
+      const auto made = hooked.model().arena.allocate(out, size, stand_in);
+      return made ? *made : call.real(out, size);
+    });
+  };
+  // The driver's own call first; only where it gives another address is memory placed.
+  const auto again = [&](uint64_t recorded) {
+    if (repeat_in_arena(hooked, out, recorded, size, stand_in)) return;
+    repeat_for(hooked, out, recorded, {size, MemoryKind::kDevice, hooked.hook()}, of_driver);
+    place_device(hooked.model(), out, recorded, size);
+  };
+  return give_again(hooked, out, size, MemoryKind::kDevice, anew, again);
 }
 
 namespace {

@@ -10,7 +10,7 @@
 
 namespace gpusnap {
 
-CallEnvironment::CallEnvironment(const Driver& driver, std::function<void()> function_ended)
+CallEnvironment::CallEnvironment(const Driver& driver)
     : driver_(&driver),
       identities_(reinterpret_cast<const void*>(&CallEnvironment::note_told)),
       model_(driver),
@@ -18,7 +18,7 @@ CallEnvironment::CallEnvironment(const Driver& driver, std::function<void()> fun
                      [this](const std::string& what) { refuse(what); }}),
       host_callbacks_(
           {driver, lock_, calls_in_driver_, host_updates_.deliveries(), foreign_, run_.callers},
-          std::move(function_ended)) {}
+          [this] { replay_.callback_ended(); }) {}
 
 CallEnvironment* CallEnvironment::enter_for_placed(uint64_t address) {
   CallEnvironment* const e = the_one_.load(std::memory_order_acquire);
@@ -47,16 +47,6 @@ const GraphMemoryPlaceholders* CallEnvironment::graph_memory_placeholders() {
 ProgramCopies::Ticket CallEnvironment::enter_copy() {
   const bool wanted = snapshot_pending() || pinning_->under_way();
   return wanted ? snapshots_->program_copies().enter() : nullptr;
-}
-
-void CallEnvironment::after_synchronised() {
-  const bool recording = admission_.is_recording();
-  const bool too_long = recording && recorder_->stream_bytes() > run_.settings.journal;
-  if (too_long) {
-    refuse("a replay journal of more than GPUSNAP_JOURNAL (" +
-           std::to_string(run_.settings.journal) + " bytes)");
-  }
-  cuts_.after_synchronised(recording && !too_long);
 }
 
 void CallEnvironment::reload() {

@@ -8,10 +8,8 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 
 #include "interpose/hook/driver.h"
@@ -28,6 +26,7 @@
 #include "interpose/record/host_updates.h"
 #include "interpose/record/memory_order.h"
 #include "interpose/replay/reload.h"
+#include "interpose/replay/replay_turns.h"
 #include "interpose/services/triggers.h"
 #include "interpose/snapshot/arena_pinning.h"
 #include "interpose/snapshot/cut_maker.h"
@@ -93,6 +92,7 @@ class CallEnvironment {
   ProgramContexts& contexts() { return contexts_; }
   DeviceRoom& room() { return room_; }
   Retirement& retirement() { return retirement_; }
+  ReplayTurns& replay() { return replay_; }
   CutMaker& cuts() { return cuts_; }
   ArenaPinning& pinning() const { return *pinning_; }
   Snapshots& snapshots() const { return *snapshots_; }
@@ -109,8 +109,6 @@ class CallEnvironment {
   }
   // For the time that a copy of the program's to the host is on its way.
   ProgramCopies::Ticket enter_copy();
-  // A synchronising call has been journaled.
-  void after_synchronised();
   // Whether memory that is shared with other processes is followed: with those that take their
   // checkpoints together with this one.
   bool may_share() const { return cuts_.gate().is_coordinated() && triggers_->listens(); }
@@ -121,37 +119,11 @@ class CallEnvironment {
   void reload();
 
   // ---- replay
-  // Reads the next call and compares it; ends the process where they differ, or throws
-  // EntryMismatch.
-  virtual const Entry& match_next_entry(HookId hook, const CallKey& key) = 0;
-  // The same for a poll: whether the device was busy. False: match_next_entry() gives what came of
-  // it.
-  virtual bool match_busy(HookId hook) = 0;
-  // For a call that any thread may make for all (take_turn() leaves it without a turn), once it is
-  // known what it is: waits for the turn of its entry, which may be that of another thread that
-  // waits for this one. At once for other calls.
-  enum class Claim : uint8_t {
-    kTurn,   // it has its turn
-    kAhead,  // it is made ahead of its entry, since nothing else moves
-    kLive,   // the session is live or off, and the call new
-  };
-  virtual Claim claim_turn(HookId hook, const CallKey& key) = 0;
-  // The driver has got the call already, when another thread's call had to come after it.
-  virtual bool was_made_before() const = 0;
-  // The call is one of after the cut, which is made now since other threads wait for it; it has
-  // been made, and is journaled when the program is live.
-  virtual bool is_after_cut() const = 0;
-  virtual void keep_after_cut(HookId hook, const CallKey& key, CUresult result,
-                              std::span<const std::byte> answer) = 0;
-  // How many more times a call may be made to get memory at its recorded address: other threads'
-  // calls may have been before it when it was recorded.
-  virtual int memory_tries() const = 0;
-  // Gives the host what the entry brought beside its answer.
-  virtual void deliver(const Entry& entry) = 0;
+  // ReplayTurns::claim(), for a caller that goes on live: it is admitted.
+  virtual ReplayTurns::Claim claim_turn(HookId hook, const CallKey& key) = 0;
 
  protected:
-  // `function_ended`: as HostCallbacks has it.
-  CallEnvironment(const Driver& driver, std::function<void()> function_ended);
+  explicit CallEnvironment(const Driver& driver);
   virtual ~CallEnvironment() = default;
 
   // The first call of a thread, or one within a host function; a call for which enter() has found
@@ -183,19 +155,22 @@ class CallEnvironment {
 
   DeviceModel model_;
   std::unique_ptr<Recorder> recorder_;
+  RestoredRank restored_;
   std::unique_ptr<Reload> reload_;
   CallsInDriver calls_in_driver_;
   MemoryOrder memory_order_{lock_};
   SurplusAllocations surplus_;
   HostUpdates host_updates_;
   HostCallbacks host_callbacks_;
+  ReplayTurns replay_{
+      {*driver_, lock_, admission_, model_, run_, restored_, host_updates_, host_callbacks_}};
   DeviceRoom room_{lock_, model_, checkpointer_};
   Retirement retirement_{
       {lock_, admission_, model_, run_, host_callbacks_, room_, reload_, triggers_, checkpointer_}};
   ProgramContexts contexts_{
       {lock_, admission_, model_, run_, host_updates_, retirement_, pinning_, checkpointer_}};
-  CutMaker cuts_{{lock_, admission_, calls_in_driver_, model_, run_, foreign_, reload_, triggers_,
-                  checkpointer_}};
+  CutMaker cuts_{{lock_, admission_, calls_in_driver_, model_, run_, retirement_, foreign_,
+                  recorder_, reload_, triggers_, checkpointer_}};
 };
 
 }  // namespace gpusnap

@@ -36,8 +36,6 @@ std::string absolute_path(const std::string& path) {
 }
 }  // namespace
 
-Session::Session(const Driver& driver) : CallEnvironment(driver, [this] { callback_ended(); }) {}
-
 bool Session::start() {
   const char* missing = nullptr;
   const Driver* driver = load_driver(&missing);
@@ -252,7 +250,7 @@ Status Session::begin_recording(std::vector<JournalPart> before, uint64_t calls,
                                    std::move(before), calls, launches);
   if (!recorder.ok()) return recorder.status();
   recorder_ = std::move(recorder.value());
-  recorder_->name_threads(scheduler_.matcher().places());
+  recorder_->name_threads(replay_.places());
   set_mode(Mode::kRecord);
   return {};
 }
@@ -286,10 +284,8 @@ void Session::begin_replay() {
   auto replayer = Replayer::open(posix_file_system(), run_.store->job_folder(run_.job),
                                  manifest.journal, manifest.calls);
   if (!replayer.ok()) fatal(kExitDamaged, replayer.status().message());
-  replayer_ = std::move(replayer.value());
   if (run_.settings.read_ahead) checkpointer_->read_ahead(restored_.checkpoint, manifest.rank);
-  if (run_.settings.allowed.data) scheduler_.allow_data();
-  threads_[own_path()] = gettid();
+  replay_.begin(std::move(replayer.value()));
   set_mode(Mode::kReplay);
 }
 
@@ -298,26 +294,6 @@ void Session::warn_if_randomised() const {
   if (persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0) return;
   log(LogLevel::kInfo, "address randomisation is on: a program that lets the device see host ",
       "addresses may be refused at restore (gpusnap run turns it off)");
-}
-
-void Session::release_aside() {
-  for (const auto& [address, memory] : surplus_.take_all())
-    model_.release_memory(address, memory.kind);
-}
-
-const Entry& Session::match_next_entry(HookId hook, const CallKey& key) {
-  const Entry& entry = scheduler_.entry();
-  const auto compared = scheduler_.compare(hook, key);
-  if (compared == ReplayScheduler::Compared::kSame) return entry;
-  if (compared == ReplayScheduler::Compared::kMismatch) throw EntryMismatch();
-  const std::string got = describe(static_cast<uint16_t>(hook), key.words, key.count, key.name);
-  if (compared == ReplayScheduler::Compared::kOtherCall) {
-    diverged(describe(entry.head.hook, entry.words.data(), entry.words.size(), entry.name), got);
-  }
-  diverged(got + " with the data of the recorded run",
-           "the call with other data (bytes that the program never set may differ from run to run: "
-           "GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 in both gives "
-           "those of its heap one value; --force-data passes over all data)");
 }
 
 void Session::finish() {
@@ -330,8 +306,8 @@ void Session::finish() {
     const auto held = s->lock_any();
     if (s->replaying()) {
       s->checkpointer_->stop_reading();
-      s->finish_replay();
-      go_on_with_output(s->held_output_);
+      s->replay_.end_program();
+      go_on_with_output(s->replay_.held_output());
     }
     if (s->reload_pending()) {
       log(LogLevel::kError, "nothing of ", s->restored_.checkpoint.id,
@@ -339,7 +315,7 @@ void Session::finish() {
     }
     s->retirement_.await_snapshot();
     s->set_mode(Mode::kOff);
-    s->wake();
+    s->replay_.wake();
   }
   // A client that asks is told how the last checkpoint gets on as long as that is waited for.
   if (s->triggers_ != nullptr) s->triggers_->end_cuts("the program ends; no checkpoint was taken");

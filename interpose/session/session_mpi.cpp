@@ -170,38 +170,18 @@ void Session::MpiControl::replay_cut_at_collective(const char* name, bool last,
                                      "calls before this ") +
                              name + ", and has made none; nothing was changed in the store");
   }
-  const std::string path = own_path();
   const auto held = s->lock_any();
-  while (s->replaying()) {
-    const Step step = s->scheduler_.ask_collective(path);
-    if (step.act == Act::kDeliverCut) {
-      s->deliver_cut(last);
-      if (last) {
-        s->go_live(&cut_barriers);
-      } else {
-        s->wake();
-      }
-      break;
-    }
-    if (!s->carry_out(step, name)) s->wait_for_turn(name, UINT16_MAX, kLongWait, nullptr);
-  }
+  if (s->replay_.pass_collective(name, last)) s->go_live(&cut_barriers);
 }
 
 void Session::MpiControl::await_live(const char* name) {
   Session* s = the_session();
   if (s == nullptr) return;
-  const std::string path = own_path();
   const auto held = s->lock_any();
-  while (s->replaying()) {
-    if (s->cuts_.gate().is_coordinated())
-      s->diverged("the MPI collective at which the cut was made", name);
-    const Step step = s->scheduler_.ask_live(path);
-    if (step.act == Act::kGoLive) {
-      s->go_live();
-    } else if (!s->carry_out(step, name)) {
-      s->wait_for_turn(name, UINT16_MAX, kLongWait, nullptr);
-    }
+  if (s->replaying() && s->cuts_.gate().is_coordinated()) {
+    s->replay_.diverge("the MPI collective at which the cut was made", name);
   }
+  if (s->replay_.await_live(name)) s->go_live();
 }
 
 bool Session::MpiControl::append_outcome(std::string_view name, uint64_t number,

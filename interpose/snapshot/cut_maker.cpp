@@ -6,12 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "interpose/journal/recorder.h"
 #include "interpose/mpi/cut_barriers.h"
 #include "interpose/mpi/state.h"
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
 #include "interpose/services/unlocked.h"
 #include "interpose/snapshot/checkpointer.h"
+#include "interpose/snapshot/retirement.h"
 
 namespace gpusnap {
 
@@ -42,11 +44,18 @@ void CutMaker::before_synchronised() {
   cut_at_end_ = close();
 }
 
-void CutMaker::after_synchronised(bool may_cut) {
+void CutMaker::after_synchronised() {
+  const bool recording = with_.admission.is_recording();
+  const uint64_t most = with_.run.settings.journal;
+  const bool too_long = recording && with_.recorder->stream_bytes() > most;
+  if (too_long) {
+    with_.retirement.refuse("a replay journal of more than GPUSNAP_JOURNAL (" +
+                            std::to_string(most) + " bytes)");
+  }
   // Only ever by the thread that has closed admission: there is no other in a call.
   if (!cut_at_end_) return;
   cut_at_end_ = false;
-  if (may_cut && !waits_for_word()) take({.flags = kAtCallEnd});
+  if (recording && !too_long && !waits_for_word()) take({.flags = kAtCallEnd});
   open();
 }
 

@@ -22,6 +22,8 @@
 namespace gpusnap {
 
 class Checkpointer;
+class Recorder;
+class Retirement;
 struct CutPlace;
 
 class CutMaker {
@@ -33,7 +35,9 @@ class CutMaker {
     CallsInDriver& calls;
     DeviceModel& model;
     const Run& run;
+    Retirement& retirement;
     const std::atomic<const char*>& doubt;
+    const std::unique_ptr<Recorder>& recorder;
     const std::unique_ptr<Reload>& reload;  // null: nothing is reloaded
     const std::unique_ptr<Triggers>& triggers;
     const std::unique_ptr<Checkpointer>& checkpointer;
@@ -51,8 +55,8 @@ class CutMaker {
   // A call has synchronised and is about to be journaled. If a cut is due it will be made right
   // after that, so the other threads are held from now on.
   void before_synchronised();
-  // It has been journaled. `may_cut`: the recording goes on.
-  void after_synchronised(bool may_cut);
+  // It has been journaled. Ends the recording if the journal has become too long.
+  void after_synchronised();
 
   // Holds the calls of all other threads and waits until those that are inside one have left it.
   // False, with nobody held: another thread is at it, one did not leave in time, a stream is

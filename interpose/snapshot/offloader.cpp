@@ -123,10 +123,8 @@ bool Offloader::collect() {
   collect_gatherings();
   const bool sent = sender_ != nullptr && sender_->collect();
   if (balancer_ != nullptr) lane_.host_clock().look();
-  std::vector<std::shared_ptr<Fill>> landed;
-  const bool any = collect_flights(landed) || sent;
-  for (const auto& fill : landed) hand_over(*fill);
-  return collect_direct() || any;
+  const bool landed = collect_flights();
+  return collect_direct() || landed || sent;
 }
 
 void Offloader::collect_copies() {
@@ -171,7 +169,7 @@ void Offloader::add_duplicate(const TransferPiece& piece, uint64_t first) {
   duplicates_.push_back({piece, {first, (piece.size + zone - 1) / zone}});
 }
 
-bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
+bool Offloader::collect_flights() {
   {
     std::lock_guard lock(mutex_);
     for (Flight& flight : added_) flights_.push_back(std::move(flight));
@@ -180,6 +178,7 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
     added_guests_.clear();
   }
   const size_t before = flights_.size();
+  std::vector<std::shared_ptr<Fill>> landed;
   std::erase_if(flights_, [&](Flight& flight) {
     void* event = flight.transfer != nullptr ? flight.transfer->event.get() : flight.event.get();
     if (!snapshot_.arrived(event)) return false;
@@ -198,6 +197,7 @@ bool Offloader::collect_flights(std::vector<std::shared_ptr<Fill>>& landed) {
     if (--fill.flights == 0 && flight.fill != fill_) landed.push_back(flight.fill);
     return true;
   });
+  for (const auto& fill : landed) hand_over(*fill);
   return flights_.size() != before;
 }
 
@@ -217,7 +217,9 @@ void Offloader::hand_over(Fill& fill) {
   }
   slot->used = used;
   learn(fill);
-  snapshot_.hand_over(pieces, slot);
+  if (pieces.empty() || snapshot_.failed()) return snapshot_.pool.release(slot);
+  snapshot_.note_saved(used);
+  snapshot_.writer().write(pieces, slot, snapshot_.check_of(pieces));
 }
 
 // How fast staging memory takes what is saved. Slots that are half empty say nothing of it.

@@ -99,7 +99,7 @@ class Offloader {
   void collect_gatherings();
   // In blocks of the device buffer, from `first` on: to be moved.
   void add_duplicate(const TransferPiece& piece, uint64_t first);
-  bool collect_flights(std::vector<std::shared_ptr<Fill>>& landed);
+  bool collect_flights();
   void hand_over(Fill& fill);
   bool start_more();
   bool send_to_peers();

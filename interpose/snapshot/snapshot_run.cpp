@@ -65,16 +65,8 @@ bool SnapshotRun::arrived(void* event) {
   return true;
 }
 
-void SnapshotRun::hand_over(std::span<const Piece> pieces, Slot* slot) {
-  if (pieces.empty() || failed()) {
-    pool.release(slot);
-    return;
-  }
-  saved_bytes_.fetch_add(slot->used, std::memory_order_relaxed);
-  if (dirty_from_calls || mutated(Mutation::kSkipHashCompare)) {
-    writer_->write(pieces, slot);
-    return;
-  }
+CheckpointWriter::Check SnapshotRun::check_of(std::span<const Piece> pieces) const {
+  if (dirty_from_calls || mutated(Mutation::kSkipHashCompare)) return {};
   // The fingerprints at the cut, in the order in which the zones lie in the slot.
   std::vector<std::pair<uint64_t, uint64_t>> expected;  // bytes, fingerprint
   for (const Piece& piece : pieces) {
@@ -85,7 +77,7 @@ void SnapshotRun::hand_over(std::span<const Piece> pieces, Slot* slot) {
       done += size;
     }
   }
-  writer_->write(pieces, slot, [expected = std::move(expected)](std::span<const std::byte> bytes) {
+  return [expected = std::move(expected)](std::span<const std::byte> bytes) {
     for (const auto& [size, at_cut] : expected) {
       if (fingerprint(bytes.first(size)) != at_cut) {
         return Status(Code::kTorn,
@@ -95,12 +87,7 @@ void SnapshotRun::hand_over(std::span<const Piece> pieces, Slot* slot) {
       bytes = bytes.subspan(size);
     }
     return Status();
-  });
-}
-
-void SnapshotRun::note_direct(uint64_t bytes) {
-  saved_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  direct_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  };
 }
 
 void SnapshotRun::fail(const Status& why) {

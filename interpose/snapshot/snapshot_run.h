@@ -39,8 +39,15 @@ class SnapshotRun {
   // To the slot's byte `place` and on.
   CUresult copy_to_slot(const Transfer& transfer, Slot* slot, uint64_t place, CUstream stream);
   bool arrived(void* event);
-  void hand_over(std::span<const Piece> pieces, Slot* slot);
-  void note_direct(uint64_t bytes);
+  // Finds out whether a slot with these pieces has the bytes that they had at the cut. Empty where
+  // the calls tell what is dirty.
+  CheckpointWriter::Check check_of(std::span<const Piece> pieces) const;
+  // Bytes have come to host memory; to a file of an offloader's.
+  void note_saved(uint64_t bytes) { saved_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  void note_direct(uint64_t bytes) {
+    note_saved(bytes);
+    direct_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
   // A direct write may read a buffer of ours, though no snapshot waits for it any more.
   bool has_stuck_write() const { return direct != nullptr && direct->is_stuck(); }
   uint64_t fingerprint_at_cut(uint32_t range, uint64_t offset) const {

@@ -22,14 +22,6 @@ void merge_neighbours(std::vector<ZoneCopy>& copies) {
   if (!copies.empty()) copies.resize(last + 1);
 }
 
-CUresult copy_one(const Driver& driver, CopyTo side, const ZoneCopy& copy, CUstream stream) {
-  if (side == CopyTo::kDevice) {
-    return driver.cuMemcpyDtoDAsync_v2(copy.to, copy.from, copy.size, stream);
-  }
-  return driver.cuMemcpyDtoHAsync_v2(reinterpret_cast<void*>(copy.to), copy.from, copy.size,
-                                     stream);
-}
-
 // All in one call; NOT_SUPPORTED by drivers before 12.8.
 CUresult copy_batch(const Driver& driver, const std::vector<ZoneCopy>& copies, CUstream stream) {
   const bool has_newer = driver.cuMemcpyBatchAsync_v2 != nullptr;
@@ -60,25 +52,23 @@ bool refused(CUresult result) {
   return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult copy_together(const Driver& driver, CopyTo side, const std::vector<ZoneCopy>& copies,
-                       CUstream stream) {
-  if (copies.size() > 1) {
-    const CUresult result = copy_batch(driver, copies, stream);
-    if (!refused(result)) return result;
-  }
-  for (const ZoneCopy& copy : copies) {
-    const CUresult result = copy_one(driver, side, copy, stream);
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 
 CUresult copy_zones(const Driver& driver, CopyTo side, std::vector<ZoneCopy> copies,
                     CUstream stream) {
   merge_neighbours(copies);
-  return copy_together(driver, side, copies, stream);
+  if (copies.size() > 1) {
+    const CUresult result = copy_batch(driver, copies, stream);
+    if (!refused(result)) return result;
+  }
+  for (const ZoneCopy& copy : copies) {
+    const CUresult result = side == CopyTo::kDevice
+                                ? driver.cuMemcpyDtoDAsync_v2(copy.to, copy.from, copy.size, stream)
+                                : driver.cuMemcpyDtoHAsync_v2(reinterpret_cast<void*>(copy.to),
+                                                              copy.from, copy.size, stream);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace gpusnap

@@ -500,10 +500,6 @@ class Server final : public Backend {
     Stream& stream = found->second;
     if (stream.journal) return add_to_journal(*stream.journal, arrival);
     if (!stream.ready) return stream.waiting.push_back(arrival);
-    add(stream, arrival);
-  }
-
-  void add(Stream& stream, const StagingServer::Arrival& arrival) {
     if (!stream.part->expect(arrival.sequence)) return server_.release(arrival.slot);
     if (server_.is_direct(arrival.slot)) return add_direct(stream, arrival);
     if (!server_.pieces(arrival.slot).empty()) {
@@ -566,7 +562,7 @@ class Server final : public Backend {
     if (stream == nullptr) return;
     stream->ready = true;
     for (const FoundChunk& chunk : found) adopt(stream->part, chunk);
-    for (const auto& arrival : std::exchange(stream->waiting, {})) add(*stream, arrival);
+    for (const auto& arrival : std::exchange(stream->waiting, {})) arrive(arrival);
     if (stream->sealed) seal_part(index, *stream);
   }
 

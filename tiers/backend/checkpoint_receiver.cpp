@@ -78,7 +78,7 @@ class Part final : public CheckpointReceiver {
       blocks.push_back(
           {slot.sequence, merged(slot.pieces), slot.bytes, {}, std::move(slot.release), chunk});
     }
-    segments_.add(std::move(blocks));
+    if (!blocks.empty()) segments_.writer_for(chunk).add(std::move(blocks));
   }
 
   void open_chunk(size_t folder, std::function<void(std::shared_ptr<PlacedFile>)> opened) override {

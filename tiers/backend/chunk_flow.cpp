@@ -32,7 +32,8 @@ void ChunkFlow::arrived(const std::shared_ptr<CheckpointReceiver>& part, uint32_
   ++chunk.size;
   chunk.bytes += server_.bytes(slot).size();
   if (chunk.file) hand_over(found->first, chunk);
-  if (chunk.size >= options_.chunk_slots) close(chunk, found->first);
+  chunk.closed = chunk.size >= options_.chunk_slots;
+  queue_if_written(found->first, chunk);
 }
 
 void ChunkFlow::reserve_direct(const std::shared_ptr<CheckpointReceiver>& part, Opened opened) {
@@ -109,7 +110,8 @@ ChunkFlow::Chunks::iterator ChunkFlow::reserved(const CheckpointReceiver& part,
 
 void ChunkFlow::seal(const CheckpointReceiver& part) {
   if (const auto found = open_chunk(part); found != chunks_.end()) {
-    close(found->second, found->first);
+    found->second.closed = true;
+    queue_if_written(found->first, found->second);
   }
   give_back_reserved(part);
 }
@@ -131,11 +133,6 @@ ChunkFlow::Chunks::iterator ChunkFlow::open_chunk(const CheckpointReceiver& part
   return std::find_if(chunks_.begin(), chunks_.end(), [&](const auto& entry) {
     return entry.second.part.get() == &part && !entry.second.closed;
   });
-}
-
-void ChunkFlow::close(Chunk& chunk, uint64_t number) {
-  chunk.closed = true;
-  queue_if_written(number, chunk);
 }
 
 void ChunkFlow::take(const Result<Placement::Grants>& grants) {
@@ -213,21 +210,22 @@ void ChunkFlow::queue(uint64_t number, Chunk& chunk) {
 
 void ChunkFlow::flush_some() {
   while (flushing_ < control_.flushes()) {
-    const std::optional<uint64_t> number = queue_.next();
-    if (!number) return;
-    flush(*number, chunks_.at(*number));
+    const std::optional<uint64_t> next = queue_.next();
+    if (!next) return;
+    const uint64_t number = *next;
+    Chunk& chunk = chunks_.at(number);
+    (void)placement_.flush_begun(chunk.tier);
+    ++flushing_;
+    chunk.state = State::kFlushing;
+    if (!counts_wait()) chunk.since_ns = clock_.now_ns();
+    if (chunk.tier == 0) {
+      hand_over(number, chunk);
+      continue;
+    }
+    chunk.part->move_chunk(chunk.file_number, [this, number, bytes = chunk.on_way->bytes.load()] {
+      actions_.post([this, number, bytes] { flushed(number, bytes); });
+    });
   }
-}
-
-void ChunkFlow::flush(uint64_t number, Chunk& chunk) {
-  (void)placement_.flush_begun(chunk.tier);
-  ++flushing_;
-  chunk.state = State::kFlushing;
-  if (!counts_wait()) chunk.since_ns = clock_.now_ns();
-  if (chunk.tier == 0) return hand_over(number, chunk);
-  chunk.part->move_chunk(chunk.file_number, [this, number, bytes = chunk.on_way->bytes.load()] {
-    actions_.post([this, number, bytes] { flushed(number, bytes); });
-  });
 }
 
 void ChunkFlow::flushed(uint64_t number, uint64_t bytes) {
@@ -316,7 +314,9 @@ void ChunkFlow::relieve(bool no_slot) {
   // closed only if nothing else moves.
   for (auto& [number, chunk] : chunks_) {
     if (!wanted()) return;
-    if (chunk.state == State::kWriting && chunk.tier == 0) close(chunk, number);
+    if (chunk.state != State::kWriting || chunk.tier != 0) continue;
+    chunk.closed = true;
+    queue_if_written(number, chunk);
   }
   if (!wanted() || flushing_ > 0) return;
   const auto moves = [](const auto& entry) {
@@ -327,7 +327,9 @@ void ChunkFlow::relieve(bool no_slot) {
   const auto oldest = std::find_if(chunks_.begin(), chunks_.end(), [](const auto& entry) {
     return entry.second.state == State::kWriting;
   });
-  if (oldest != chunks_.end()) close(oldest->second, oldest->first);
+  if (oldest == chunks_.end()) return;
+  oldest->second.closed = true;
+  queue_if_written(oldest->first, oldest->second);
 }
 
 }  // namespace gpusnap

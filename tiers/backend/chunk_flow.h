@@ -133,7 +133,6 @@ class ChunkFlow {
   void direct_stored(uint64_t number);
   void give_back_reserved(const CheckpointReceiver& part);
   Chunks::iterator open_chunk(const CheckpointReceiver& part);
-  void close(Chunk& chunk, uint64_t number);
   void take(const Result<Placement::Grants>& grants);
   void grant(uint64_t number, size_t tier);
   void hand_over(uint64_t number, Chunk& chunk);
@@ -142,7 +141,6 @@ class ChunkFlow {
   void queue_if_written(uint64_t number, Chunk& chunk);
   void queue(uint64_t number, Chunk& chunk);
   void flush_some();
-  void flush(uint64_t number, Chunk& chunk);
   void flushed(uint64_t number, uint64_t bytes);
   void give_up(uint64_t number, Chunk& chunk, const Status& status);
   void learn(uint64_t bytes);

@@ -61,9 +61,8 @@ class JournalStream final : public JournalSink {
       return failed(*outcome);
     }
     std::memcpy(slot.value()->data, bytes.data(), bytes.size());
-    slot.value()->used = bytes.size();
     const Piece place{0, offset_, bytes.size()};
-    pool_.hand_over(stream_, slot.value(), {&place, 1});
+    pool_.client().hand_over(stream_, slot.value()->index, bytes.size(), {&place, 1});
     offset_ += bytes.size();
     ++cover_.slots;
     return {};

@@ -35,14 +35,9 @@ Status PartSegments::start_for_chunks() {
   return progress_.status();
 }
 
-void PartSegments::add(std::vector<SegmentStore::Block> blocks) {
-  if (blocks.empty()) return;
-  SegmentStore* writer = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    writer = blocks.front().chunk && for_chunks_ ? for_chunks_.get() : writer_.get();
-  }
-  writer->add(std::move(blocks));
+SegmentStore& PartSegments::writer_for(const std::shared_ptr<PlacedFile>& chunk) {
+  const std::lock_guard lock(mutex_);
+  return chunk != nullptr && for_chunks_ ? *for_chunks_ : *writer_;
 }
 
 Status PartSegments::sync() {

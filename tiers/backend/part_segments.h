@@ -36,8 +36,8 @@ class PartSegments {
   // Starts the writer for chunks, if it is not there yet. By the thread that makes chunks.
   Status start_for_chunks();
 
-  // To their chunk or, if they have none, to segments; all of them together. Any thread.
-  void add(std::vector<SegmentStore::Block> blocks);
+  // Takes the blocks of the chunk or, without one, those that go straight to segments. Any thread.
+  SegmentStore& writer_for(const std::shared_ptr<PlacedFile>& chunk);
   // As SegmentStore::take(). Any thread.
   Result<SegmentStore::Place> take(uint64_t bytes) { return writer_->take(bytes); }
   // Makes durable what has been written so far, but for the names. By the part's thread.

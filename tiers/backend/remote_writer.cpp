@@ -61,7 +61,7 @@ class Stream {
   Status send(std::span<const Piece> pieces, Slot* slot) {
     const size_t most = pool_.pieces_per_slot();
     if (pieces.size() <= most) {
-      pool_.hand_over(index_, slot, pieces);
+      pool_.client().hand_over(index_, slot->index, slot->used, pieces);
       return {};
     }
     // There are more ranges than one slot can describe. The others go into further slots after this
@@ -71,7 +71,7 @@ class Stream {
     const std::vector<std::byte> bytes(slot->data, slot->data + slot->used);
     slot->used = bytes_of(pieces.first(most));
     size_t sent = slot->used;
-    pool_.hand_over(index_, slot, pieces.first(most));
+    pool_.client().hand_over(index_, slot->index, slot->used, pieces.first(most));
     while (!(pieces = pieces.subspan(std::min(most, pieces.size()))).empty()) {
       const auto part = pieces.first(std::min(most, pieces.size()));
       const auto of_part = std::span(bytes).subspan(sent, bytes_of(part));
@@ -100,7 +100,7 @@ class Stream {
     std::memcpy(slot.value()->data, message.data(), message.size());
     const uint32_t index = slot.value()->index;
     unchecked_.emplace_back(index, pool_.client().slot_life(index));
-    pool_.client().hand_over_direct(index_, index, message.size());
+    pool_.client().hand_over(index_, index, message.size(), {}, SlotContent::kDirectChunk);
     return true;
   }
 
@@ -140,8 +140,7 @@ class Stream {
     const Result<Slot*> slot = pool_.acquire();
     if (!slot.ok()) return slot.status();
     std::memcpy(slot.value()->data, bytes.data(), bytes.size());
-    slot.value()->used = bytes.size();
-    pool_.hand_over(index_, slot.value(), pieces);
+    pool_.client().hand_over(index_, slot.value()->index, bytes.size(), pieces);
     return {};
   }
 
@@ -345,7 +344,16 @@ class Writer final : public CheckpointWriter, public DirectSink {
           return {};
         }
       }
-      Status sent = chunk ? send(stream, std::move(*chunk)) : send(stream, next);
+      if (chunk) {
+        if (Status sent = send(stream, std::move(*chunk)); !sent.ok()) return sent;
+        continue;
+      }
+      Status sent = check(stream, next);
+      if (!sent.ok()) {
+        pool_.release(next.slot);
+        return sent;
+      }
+      sent = stream.send(next.pieces, next.slot);
       if (!sent.ok()) return sent;
     }
   }
@@ -393,14 +401,6 @@ class Writer final : public CheckpointWriter, public DirectSink {
       if (Status served = pool_.watch().look(); !served.ok()) return served;
       pool_.client().wait(seen, kBetweenLooks);
     }
-  }
-
-  // The slot is gone afterwards.
-  Status send(Stream& stream, const Queued& queued) {
-    Status status = check(stream, queued);
-    if (status.ok()) return stream.send(queued.pieces, queued.slot);
-    pool_.release(queued.slot);
-    return status;
   }
 
   Status check(Stream& stream, const Queued& queued) {

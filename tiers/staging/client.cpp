@@ -126,16 +126,7 @@ Result<uint32_t> StagingClient::open(StreamKind kind, const std::string& text) {
 }
 
 void StagingClient::hand_over(uint32_t stream, uint32_t slot, uint64_t used,
-                              std::span<const Piece> pieces) {
-  hand_over(stream, slot, used, pieces, false);
-}
-
-void StagingClient::hand_over_direct(uint32_t stream, uint32_t slot, uint64_t used) {
-  hand_over(stream, slot, used, {}, true);
-}
-
-void StagingClient::hand_over(uint32_t stream, uint32_t slot, uint64_t used,
-                              std::span<const Piece> pieces, bool direct) {
+                              std::span<const Piece> pieces, SlotContent content) {
   StreamEntry& target = memory_.streams()[stream];
   SlotEntry& entry = memory_.slots()[slot];
   entry.stream = stream;
@@ -143,7 +134,7 @@ void StagingClient::hand_over(uint32_t stream, uint32_t slot, uint64_t used,
   entry.sequence = target.slots;
   entry.used = used;
   entry.pieces = static_cast<uint32_t>(pieces.size());
-  entry.direct = direct ? 1 : 0;
+  entry.direct = content == SlotContent::kDirectChunk ? 1 : 0;
   std::copy(pieces.begin(), pieces.end(), memory_.pieces(slot).begin());
   entry.word.change(entry.word.load(), SlotState::kFilled, index_);
   ++target.slots;  // last: what is counted is there

@@ -21,6 +21,9 @@
 
 namespace gpusnap {
 
+// The content of a slot that is handed over: bytes of a stream, or an encoded DirectChunk.
+enum class SlotContent : uint8_t { kBytes, kDirectChunk };
+
 class StagingClient {
  public:
   // kBusy when there are too many; kNotFound when the area has been closed: there is another one by
@@ -45,9 +48,9 @@ class StagingClient {
   Result<uint32_t> open(StreamKind kind, const std::string& text);
   // The claimed slot's first `used` bytes are the stream's next ones. `pieces`: where they lay, or
   // none. The slot is the server's from now on.
-  void hand_over(uint32_t stream, uint32_t slot, uint64_t used, std::span<const Piece> pieces);
-  // The same of a slot whose bytes are an encoded DirectChunk.
-  void hand_over_direct(uint32_t stream, uint32_t slot, uint64_t used);
+  // One thread at a time for a stream.
+  void hand_over(uint32_t stream, uint32_t slot, uint64_t used, std::span<const Piece> pieces,
+                 SlotContent content = SlotContent::kBytes);
   // Whether the server still has that life of a slot that was handed over.
   bool is_filled(uint32_t slot, uint32_t life) const;
   uint32_t slot_life(uint32_t slot) const;
@@ -88,8 +91,6 @@ class StagingClient {
  private:
   StagingClient(StagingMemory& memory, uint32_t index)
       : memory_(memory), line_(memory), index_(index) {}
-  void hand_over(uint32_t stream, uint32_t slot, uint64_t used, std::span<const Piece> pieces,
-                 bool direct);
   std::optional<uint32_t> try_claim(PlaceInLine& place, uint32_t preferred);
   bool claim_of(uint32_t begin, uint32_t end, uint32_t& slot);
 

@@ -90,8 +90,4 @@ void StagingPool::release(Slot* slot) {
   client_.give_back(slot->index);
 }
 
-void StagingPool::hand_over(uint32_t stream, Slot* slot, std::span<const Piece> pieces) {
-  client_.hand_over(stream, slot->index, slot->used, pieces);
-}
-
 }  // namespace gpusnap

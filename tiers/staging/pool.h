@@ -64,8 +64,6 @@ class StagingPool {
   };
   // Gives it back unused.
   void release(Slot* slot);
-  // Hands it over as the stream's next bytes (StagingClient): one thread at a time for a stream.
-  void hand_over(uint32_t stream, Slot* slot, std::span<const Piece> pieces);
 
   StagingClient& client() { return client_; }
   ServerWatch& watch() { return watch_; }

@@ -25,7 +25,23 @@ StagingServer::StagingServer(StagingMemory& memory)
 StagingServer::News StagingServer::look() {
   News news;
   const Streams streams = look_at_streams(news);
-  for (uint32_t slot = 0; slot < memory_.backed(); ++slot) look_at_slot(slot, streams, news);
+  for (uint32_t slot = 0; slot < memory_.backed(); ++slot) {
+    // Nobody but this thread touches a slot that is filled and has not been reported.
+    const SlotEntry& entry = memory_.slots()[slot];
+    const Owned<SlotState> now = entry.word.load();
+    if (now.state != SlotState::kFilled || slots_[slot] == now.life) continue;
+    const Owned<StreamState>& stream = streams[entry.stream % kMostStreams];
+    const auto later = static_cast<int32_t>(entry.stream_life - stream.life);
+    // The slot's stream was opened after the look at streams: the slot waits for the next look.
+    if (later > 0 || stream.state == StreamState::kOpening) continue;
+    slots_[slot] = now.life;
+    const bool wanted = stream.state == StreamState::kOpen || is_sealed(stream.state);
+    if (later == 0 && wanted) {
+      news.arrived.push_back({slot, entry.stream, entry.sequence});
+    } else {
+      release(slot);
+    }
+  }
   std::sort(news.arrived.begin(), news.arrived.end(), [](const Arrival& a, const Arrival& b) {
     return std::tie(a.stream, a.sequence) < std::tie(b.stream, b.sequence);
   });
@@ -53,24 +69,6 @@ StagingServer::Streams StagingServer::look_at_streams(News& news) {
     }
   }
   return streams;
-}
-
-// Nobody but this thread touches a slot that is filled and has not been reported.
-void StagingServer::look_at_slot(uint32_t slot, const Streams& streams, News& news) {
-  const SlotEntry& entry = memory_.slots()[slot];
-  const Owned<SlotState> now = entry.word.load();
-  if (now.state != SlotState::kFilled || slots_[slot] == now.life) return;
-  const Owned<StreamState>& stream = streams[entry.stream % kMostStreams];
-  const auto later = static_cast<int32_t>(entry.stream_life - stream.life);
-  // The slot's stream was opened after the look at streams: the slot waits for the next look.
-  if (later > 0 || stream.state == StreamState::kOpening) return;
-  slots_[slot] = now.life;
-  const bool wanted = stream.state == StreamState::kOpen || is_sealed(stream.state);
-  if (later == 0 && wanted) {
-    news.arrived.push_back({slot, entry.stream, entry.sequence});
-  } else {
-    release(slot);
-  }
 }
 
 void StagingServer::reap() {

@@ -109,7 +109,6 @@ class StagingServer {
  private:
   using Streams = std::vector<Owned<StreamState>>;
   Streams look_at_streams(News& news);
-  void look_at_slot(uint32_t slot, const Streams& streams, News& news);
   void reap_streams(uint32_t client);
   void reap_slots(uint32_t client);
   bool grant(uint32_t begin, uint32_t end);

@@ -314,7 +314,7 @@ TEST_F(ChunkFlowTest, AChunkThatTheClientWritesIsOnATierBehindTheCache) {
   EXPECT_EQ(part->direct_folders, std::vector<size_t>({0}));
   EXPECT_EQ(placement_->counters(1).writing, 1U);
   const uint32_t slot = client_->claim(std::chrono::seconds(1)).value();
-  client_->hand_over_direct(stream_, slot, kSlot);
+  client_->hand_over(stream_, slot, kSlot, {}, SlotContent::kDirectChunk);
   (void)server_->look();
   DirectChunk chunk;
   chunk.number = kFirstDirectChunk;

@@ -152,7 +152,7 @@ class DirectTest : public SsdTest {
     ASSERT_TRUE(slot.ok());
     const std::vector<std::byte> message = encode(chunk);
     std::memcpy(memory_->bytes(slot.value()).data(), message.data(), message.size());
-    client.hand_over_direct(stream, slot.value(), message.size());
+    client.hand_over(stream, slot.value(), message.size(), {}, SlotContent::kDirectChunk);
   }
 
   uint64_t direct_files() const {

@@ -110,14 +110,14 @@ TEST(StagingPool, WhoWaitsTakesThePlaceOfWhoDoesNot) {
   EXPECT_EQ(pool.acquire(10s).value(), first);
 }
 
-TEST(StagingPool, HandsOverToTheServer) {
+TEST(StagingPool, ItsSlotGoesToTheServer) {
   const StagingArea area(8192, 2 * 8192);
   StagingServer server(*area.memory);
   const uint32_t stream = area.client->open(StreamKind::kCheckpoint, "text").value();
   Slot* slot = area.pool->acquire().value();
   slot->used = 5;
   const Piece pieces[] = {{0, 0, 3}, {1, 7, 2}};
-  area.pool->hand_over(stream, slot, pieces);
+  area.client->hand_over(stream, slot->index, slot->used, pieces);
   const auto news = server.look();
   ASSERT_EQ(news.arrived.size(), 1U);
   EXPECT_EQ(server.bytes(news.arrived[0].slot).size(), 5U);

@@ -9,10 +9,11 @@
 
 #include "interpose/process/saved_readings.h"
 #include "interpose/replay/replay_output.h"
+#include "interpose/replay/replay_turns.h"
 #include "interpose/replay/seen_threads.h"
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
-#include "interpose/session/session.h"
+#include "interpose/threads/thread_name.h"
 #include "interpose/threads/thread_path.h"
 
 namespace gpusnap {
@@ -37,23 +38,23 @@ std::string doing(Activity activity) {
 }  // namespace
 
 // Another number whenever something has moved.
-uint64_t Session::progress() const {
+uint64_t ReplayTurns::progress() const {
   uint64_t number = replayer_->calls_read();
   const auto mix = [&number](uint64_t other) { number = number * 0x9e3779b97f4a7c15 + other; };
   mix(scheduler_.turns());
-  mix(host_callbacks_.moves());
+  mix(with_.callbacks.moves());
   return number;
 }
 
-bool Session::awaits_host_function() const {
+bool ReplayTurns::awaits_host_function() const {
   return scheduler_.head() != nullptr && entry_.head.hook == kCallbackEndEntry;
 }
 
 // All threads. The awaited one matters, those that have made calls, and those of ours that have run
 // host functions.
-std::vector<SeenThread> Session::see_program() const {
+std::vector<SeenThread> ReplayTurns::see_program() const {
   std::map<int, bool> waits;  // in the replay: by the system's number
-  for (const int thread : host_callbacks_.threads()) waits[thread] = false;
+  for (const int thread : with_.callbacks.threads()) waits[thread] = false;
   for (const auto& [path, thread] : threads_) {
     const bool at_end_of_call =
         scheduler_.turn().taken && awaits_host_function() && path == scheduler_.turn().path;
@@ -71,14 +72,14 @@ std::vector<SeenThread> Session::see_program() const {
 }
 
 // Whether each thread that matters waits for another one: nobody will come by himself.
-bool Session::all_wait() const {
+bool ReplayTurns::all_wait() const {
   return std::ranges::all_of(see_program(), [](const SeenThread& thread) {
     return !thread.matters || thread.activity == Activity::kTurn ||
            thread.activity == Activity::kLock || thread.activity == Activity::kEnded;
   });
 }
 
-std::string Session::describe_stall(std::span<const SeenThread> threads) {
+std::string ReplayTurns::describe_stall(std::span<const SeenThread> threads) const {
   std::string text = "waits for ";
   if (awaits_host_function()) {
     text += describe_next();
@@ -99,7 +100,7 @@ std::string Session::describe_stall(std::span<const SeenThread> threads) {
   return text;
 }
 
-void Session::give_up(std::span<const SeenThread> threads) {
+void ReplayTurns::give_up(std::span<const SeenThread> threads) const {
   const std::string why = describe_stall(threads);
   // It may have said why.
   show_output();
@@ -111,7 +112,7 @@ void Session::give_up(std::span<const SeenThread> threads) {
 }
 
 // A thread has waited for a while.
-void Session::watch_stall() {
+void ReplayTurns::watch_stall() {
   // While one goes live the others wait as long as it takes to load memory.
   const ReplayScheduler::Turn& turn = scheduler_.turn();
   const bool goes_live = turn.taken && turn.path.empty();
