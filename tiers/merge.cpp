@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "tiers/chain.h"
+#include "tiers/mutex.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/part_reader.h"
@@ -60,12 +59,12 @@ struct Window {
 
 // State of the writing. After a failure, blocks are in use until all writes have ended.
 struct Progressing {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool failed = false;
+  Mutex mutex;
+  ConditionVariable changed;
+  bool failed GUARDED_BY(mutex) = false;
 
   void fail() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     failed = true;
     changed.notify_all();
   }
@@ -127,8 +126,10 @@ class Rewriter {
   static constexpr uint32_t kReads = 8;  // the program goes on meanwhile
 
   void wait_for(Window& window) {
-    std::unique_lock lock(progressing_.mutex);
-    progressing_.changed.wait(lock, [&] { return window.in_use == 0 || progressing_.failed; });
+    const MutexLock lock(progressing_.mutex);
+    progressing_.changed.wait(progressing_.mutex, [&]() REQUIRES(progressing_.mutex) {
+      return window.in_use == 0 || progressing_.failed;
+    });
   }
 
   Status fill(Window& window, uint64_t begin, uint64_t end) {
@@ -150,7 +151,7 @@ class Rewriter {
       blocks.push_back(block_of(window, begin, at, block_end));
     }
     {
-      const std::lock_guard lock(progressing_.mutex);
+      const MutexLock lock(progressing_.mutex);
       window.in_use += blocks.size();
     }
     segments_.add(std::move(blocks));
@@ -186,7 +187,7 @@ class Rewriter {
     block.pieces = line_.pieces(begin, end);
     block.bytes = std::span(window.bytes).subspan(begin - window_begin, end - begin);
     block.release = [this, &window](bool) {
-      const std::lock_guard lock(progressing_.mutex);
+      const MutexLock lock(progressing_.mutex);
       --window.in_use;
       progressing_.changed.notify_all();
     };

@@ -3,16 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <iterator>
 #include <list>
-#include <mutex>
 #include <utility>
 
 #include "tiers/block_extents.h"
 #include "tiers/checksum.h"
 #include "tiers/compression/sample.h"
 #include "tiers/format.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 #include "tiers/segment_files.h"
 
@@ -23,16 +22,6 @@ void release(SegmentStore::Block& block, bool stored) {
   if (block.release) block.release(stored);
   block = {};
 }
-
-}  // namespace
-
-uint64_t SegmentStore::StoredBlock::stored() const {
-  const Extent& last = extents.back();
-  if (last.form != Form::kStored) return last.block_stored;
-  return last.segment_offset + last.size - offset();
-}
-
-namespace {
 
 class Writer final : public SegmentStore {
  public:
@@ -54,44 +43,33 @@ class Writer final : public SegmentStore {
   }
 
   Status start() {
-    std::unique_lock lock(mutex_);
-    return start_worker(lock);
+    const MutexLock lock(mutex_);
+    return start_worker();
   }
 
   void add(std::vector<Block> blocks) noexcept override {
     std::list<Queued> queued;
     const Status listed = list_blocks(blocks, queued);
-    std::unique_lock lock(mutex_);
-    if (stopped_ || !listed.ok()) {
-      stop(lock, listed);
-      lock.unlock();
-      for (Block& block : blocks) release(block, false);
-      for (Queued& each : queued) release(each.block, false);
-      return;
-    }
-    queue_.splice(queue_.end(), queued);
-    // The workers that are there go on, so a worker that cannot be started is no failure.
-    for (size_t i = 0; i < blocks.size() && wants_worker(); ++i) {
-      if (!start_worker(lock).ok()) break;
-    }
-    work_.notify_all();
+    if (accept(queued, listed, blocks.size())) return;
+    for (Block& block : blocks) release(block, false);
+    for (Queued& each : queued) release(each.block, false);
   }
 
   Status finish() noexcept override {
     if (Status ended = end(); !ended.ok()) return ended;
     Status synced = no_throw("sync segments", [&] { return segments_.finish(); });
-    std::unique_lock lock(mutex_);
-    stop(lock, std::move(synced));
+    const MutexLock lock(mutex_);
+    stop(std::move(synced));
     return status_;
   }
 
   void abandon() noexcept override {
-    std::unique_lock lock(mutex_);
-    stop(lock, {Code::kInvalid, "the checkpoint was abandoned"});
+    const MutexLock lock(mutex_);
+    stop({Code::kInvalid, "the checkpoint was abandoned"});
   }
 
   Status status() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return status_;
   }
 
@@ -141,6 +119,23 @@ class Writer final : public SegmentStore {
     std::byte* buffer = nullptr;  // that they are in, where they are compressed
   };
 
+  // Takes the `count` blocks into the queue. False where the store has stopped, or stops because
+  // they could not be listed.
+  bool accept(std::list<Queued>& queued, const Status& listed, size_t count) {
+    const MutexLock lock(mutex_);
+    if (stopped_ || !listed.ok()) {
+      stop(listed);
+      return false;
+    }
+    queue_.splice(queue_.end(), queued);
+    // The workers that are there go on, so a worker that cannot be started is no failure.
+    for (size_t i = 0; i < count && wants_worker(); ++i) {
+      if (!start_worker().ok()) break;
+    }
+    work_.notify_all();
+    return true;
+  }
+
   // All of them, or none when there is no memory.
   static Status list_blocks(std::vector<Block>& blocks, std::list<Queued>& queued) {
     return no_throw("queue blocks", [&] {
@@ -151,22 +146,28 @@ class Writer final : public SegmentStore {
     });
   }
 
-  bool wants_worker() const { return queue_.size() > idle_ && running_ < options_.workers; }
+  bool wants_worker() const REQUIRES(mutex_) {
+    return queue_.size() > idle_ && running_ < options_.workers;
+  }
 
-  // Lets the lock go meanwhile.
-  Status start_worker(std::unique_lock<std::mutex>& lock) {
+  // Releases the lock meanwhile.
+  Status start_worker() REQUIRES(mutex_) {
     Worker& worker = workers_[running_++];
-    lock.unlock();
-    Status started = no_throw("start a worker", [&]() -> Status {
-      if (Status ready = equip(worker); !ready.ok()) return ready;
-      Result<Join> thread = start_thread(spawn_, "checkpoint", [this, &worker] { work(worker); });
-      if (!thread.ok()) return thread.status();
-      worker.join = std::move(thread.value());
-      return {};
-    });
-    lock.lock();
+    Status started;
+    {
+      const Unlocked unlocked(mutex_);
+      started = no_throw("start a worker", [&] { return start_thread_of(worker); });
+    }
     if (!started.ok()) --running_;
     return started;
+  }
+
+  Status start_thread_of(Worker& worker) {
+    if (Status ready = equip(worker); !ready.ok()) return ready;
+    Result<Join> thread = start_thread(spawn_, "checkpoint", [this, &worker] { work(worker); });
+    if (!thread.ok()) return thread.status();
+    worker.join = std::move(thread.value());
+    return {};
   }
 
   Status equip(Worker& worker) {
@@ -181,43 +182,49 @@ class Writer final : public SegmentStore {
   }
 
   void work(Worker& worker) noexcept {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (;;) {
       ++idle_;
-      work_.wait(lock, [&] { return !queue_.empty() || wants_log() || is_over(); });
+      work_.wait(mutex_,
+                 [&]() REQUIRES(mutex_) { return !queue_.empty() || wants_log() || is_over(); });
       --idle_;
       if (wants_log()) {
-        log(lock);
+        log_written();
         continue;
       }
       if (queue_.empty()) return;
       if (!queue_.front().decided) {
-        decide(lock, worker);
+        decide(worker);
         continue;
       }
       Queued next = std::move(queue_.front());
       queue_.pop_front();
-      lock.unlock();
-      const Status stored = no_throw("store a block", [&] { return store(worker, next); });
-      // Unless it is on its way.
-      release(next.block, false);
-      lock.lock();
-      if (!stored.ok()) stop(lock, stored);
+      Status stored;
+      {
+        const Unlocked unlocked(mutex_);
+        stored = no_throw("store a block", [&] { return store(worker, next); });
+        // Unless it is on its way.
+        release(next.block, false);
+      }
+      if (!stored.ok()) stop(stored);
     }
   }
 
-  // With the lock held, as the next two. Blocks are not logged before their file has its header.
-  bool wants_log() const { return !logging_ && std::ranges::any_of(written_blocks_, is_ready); }
+  // Blocks are not logged before their file has its header.
+  bool wants_log() const REQUIRES(mutex_) {
+    return !logging_ && std::ranges::any_of(written_blocks_, is_ready);
+  }
   static bool is_ready(const Written& written) { return written.file->has_header(); }
-  bool is_over() const {
+  bool is_over() const REQUIRES(mutex_) {
     return stopped_ ||
            (finished_ && deciding_ == 0 && on_way_ == 0 && written_blocks_.empty() && !logging_);
   }
 
-  // Lets the lock go meanwhile.
-  void log(std::unique_lock<std::mutex>& lock) {
+  // Releases the lock meanwhile.
+  void log_written() REQUIRES(mutex_) {
     std::vector<Written> ready;
     Status logged = no_throw("note where blocks lie", [&] {
+      mutex_.assert_held();
       const auto first = std::stable_partition(written_blocks_.begin(), written_blocks_.end(),
                                                [](const Written& w) { return !is_ready(w); });
       ready.assign(std::move_iterator(first), std::move_iterator(written_blocks_.end()));
@@ -225,12 +232,13 @@ class Writer final : public SegmentStore {
       return Status();
     });
     logging_ = true;
-    lock.unlock();
-    if (logged.ok()) logged = no_throw("note where blocks lie", [&] { return log(ready); });
-    for (Written& written : ready) written.release(logged.ok());
-    lock.lock();
+    {
+      const Unlocked unlocked(mutex_);
+      if (logged.ok()) logged = no_throw("note where blocks lie", [&] { return log(ready); });
+      for (Written& written : ready) written.release(logged.ok());
+    }
     logging_ = false;
-    if (!logged.ok()) stop(lock, logged);
+    if (!logged.ok()) stop(logged);
     work_.notify_all();
     written_.notify_all();
   }
@@ -242,7 +250,7 @@ class Writer final : public SegmentStore {
     if (options_.log) {
       if (Status logged = options_.log(blocks); !logged.ok()) return logged;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (StoredBlock& block : blocks) {
       if (!block.in_chunk) std::ranges::move(block.extents, std::back_inserter(extents_));
     }
@@ -289,16 +297,21 @@ class Writer final : public SegmentStore {
     fail_chunk(*written.file, why);
     Block block = std::exchange(written.again, {});
     block.release = std::exchange(written.release, nullptr);
-    std::unique_lock lock(mutex_);
-    Status queued = stopped_ ? status_ : no_throw("queue a block", [&] {
-      queue_.emplace_back().block = std::move(block);
-      return Status();
-    });
-    lock.unlock();
+    Status queued = put_back(block);
     // There is a worker: what is on its way keeps it.
     work_.notify_one();
     if (!queued.ok()) release(block, false);
     return queued;
+  }
+
+  Status put_back(Block& block) {
+    const MutexLock lock(mutex_);
+    if (stopped_) return status_;
+    return no_throw("queue a block", [&] {
+      mutex_.assert_held();
+      queue_.emplace_back().block = std::move(block);
+      return Status();
+    });
   }
 
   void fail_chunk(PlacedFile& chunk, const Status& why) {
@@ -317,7 +330,7 @@ class Writer final : public SegmentStore {
       if (!status.ok() && !is_chunk) return status;
       // The log alone finds blocks in a chunk: without its header no more than the chunk fails.
       if (!status.ok()) fail_chunk(file, status);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       file.header_written();
       work_.notify_all();
       return Status();
@@ -327,7 +340,7 @@ class Writer final : public SegmentStore {
   // A worker notes it for good.
   Status note_written(Written& written, const Status& status) {
     Status noted = !status.ok() ? status : no_throw("store a block", [&] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       written_blocks_.push_back(std::move(written));
       return Status();
     });
@@ -340,17 +353,10 @@ class Writer final : public SegmentStore {
   }
 
   Status check(const Block& block) const {
-    uint64_t bytes = 0;
-    for (const Piece& piece : block.pieces) {
-      if (piece.size == 0 || piece.size > block.bytes.size() - bytes) return wrong_pieces();
-      bytes += piece.size;
+    if (!are_bytes_of(block.pieces, block.bytes.size())) {
+      return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
     }
-    if (bytes != block.bytes.size() || block.pieces.empty()) return wrong_pieces();
     return block.check ? block.check(block.bytes) : Status();
-  }
-
-  static Status wrong_pieces() {
-    return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
   }
 
   Result<Stored> pack(Worker& worker, const Block& block, ChunkCourse* course) {
@@ -374,8 +380,8 @@ class Writer final : public SegmentStore {
   }
 
   // Decides for the first block in the queue and for the undecided ones after it, a chunk's at
-  // most. Lets the lock go meanwhile; until it is done, nobody else has these blocks.
-  void decide(std::unique_lock<std::mutex>& lock, Worker& worker) noexcept {
+  // most. Releases the lock meanwhile; until it is done, no other thread has these blocks.
+  void decide(Worker& worker) noexcept REQUIRES(mutex_) {
     std::list<Queued> group;
     // As long as nothing is known of the store, each block is decided by itself.
     const size_t most = compression_.rate.share() > 0 ? blocks_per_chunk() : 1;
@@ -383,7 +389,19 @@ class Writer final : public SegmentStore {
     for (size_t i = 0; i < most && end != queue_.end() && !end->decided; ++i) ++end;
     group.splice(group.begin(), queue_, queue_.begin(), end);
     ++deciding_;
-    lock.unlock();
+    {
+      const Unlocked unlocked(mutex_);
+      decide_for(group, worker);
+    }
+    --deciding_;
+    if (!stopped_) queue_.splice(queue_.begin(), group);
+    work_.notify_all();
+    if (group.empty()) return;
+    const Unlocked unlocked(mutex_);
+    for (Queued& each : group) release(each.block, false);
+  }
+
+  void decide_for(std::list<Queued>& group, Worker& worker) noexcept {
     std::shared_ptr<ChunkCourse> course;
     // Without a decision they are stored as they are, which is right, too.
     (void)no_throw("sample blocks", [&] {
@@ -394,14 +412,6 @@ class Writer final : public SegmentStore {
       each.course = course;
       each.decided = true;
     }
-    lock.lock();
-    --deciding_;
-    if (!stopped_) queue_.splice(queue_.begin(), group);
-    work_.notify_all();
-    if (group.empty()) return;
-    lock.unlock();
-    for (Queued& each : group) release(each.block, false);
-    lock.lock();
   }
 
   // Null: they are stored as they are.
@@ -453,8 +463,8 @@ class Writer final : public SegmentStore {
   void write(PlacedFile& file, uint64_t offset, std::span<const std::byte> bytes, bool is_flush,
              std::function<Status(const Status&)> then) {
     {
-      std::unique_lock lock(mutex_);
-      written_.wait(lock, [&] { return on_way_ < options_.writes; });
+      const MutexLock lock(mutex_);
+      written_.wait(mutex_, [&]() REQUIRES(mutex_) { return on_way_ < options_.writes; });
       ++on_way_;
       if (is_flush && ++flushes_on_way_ == 1) compression_.rate.enter();
     }
@@ -465,8 +475,8 @@ class Writer final : public SegmentStore {
                         if (is_flush) compression_.rate.ended(bytes, status.ok());
                         const Status whole = then(status);
                         then = nullptr;  // what it holds goes while the file is there for sure
-                        std::unique_lock lock(mutex_);
-                        if (!whole.ok()) stop(lock, whole);
+                        const MutexLock lock(mutex_);
+                        if (!whole.ok()) stop(whole);
                         --on_way_;
                         if (is_flush && --flushes_on_way_ == 0) compression_.rate.leave();
                         // Under the lock: whoever waits for the last one may destroy all of this.
@@ -477,8 +487,9 @@ class Writer final : public SegmentStore {
 
   // Null when all has failed meanwhile.
   std::byte* take_buffer() {
-    std::unique_lock lock(mutex_);
-    written_.wait(lock, [&] { return buffers_out_ < options_.writes || stopped_; });
+    const MutexLock lock(mutex_);
+    written_.wait(mutex_,
+                  [&]() REQUIRES(mutex_) { return buffers_out_ < options_.writes || stopped_; });
     if (stopped_) return nullptr;
     ++buffers_out_;
     if (spare_.empty()) {
@@ -493,14 +504,14 @@ class Writer final : public SegmentStore {
 
   void give_back(std::byte* buffer) {
     if (buffer == nullptr) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     spare_.push_back(buffer);  // there is room: it came from there
     --buffers_out_;
     written_.notify_all();
   }
 
-  // Releases waiting blocks at once. Lets the lock go meanwhile.
-  void stop(std::unique_lock<std::mutex>& lock, Status status) noexcept {
+  // Releases waiting blocks at once. Releases the lock meanwhile.
+  void stop(Status status) noexcept REQUIRES(mutex_) {
     if (stopped_ || status.ok()) return;
     stopped_ = true;
     status_ = std::move(status);
@@ -509,33 +520,32 @@ class Writer final : public SegmentStore {
     while (!queue_.empty()) {
       Block block = std::move(queue_.front().block);
       queue_.pop_front();
-      lock.unlock();
+      const Unlocked unlocked(mutex_);
       release(block, false);
-      lock.lock();
     }
     const Status why = status_;
-    lock.unlock();
+    const Unlocked unlocked(mutex_);
     if (options_.on_failure) options_.on_failure(why);
-    lock.lock();
   }
 
   // No more blocks, and nothing is on its way any more.
   Status end() noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       finished_ = true;
       work_.notify_all();
     }
     for (Worker& worker : workers_) {
       if (worker.join) std::exchange(worker.join, {})();
     }
-    std::unique_lock lock(mutex_);
-    written_.wait(lock, [&] { return on_way_ == 0; });
+    const MutexLock lock(mutex_);
+    written_.wait(mutex_, [&]() REQUIRES(mutex_) { return on_way_ == 0; });
     // After a failure: these are noted nowhere.
     std::vector<Written> left = std::exchange(written_blocks_, {});
-    lock.unlock();
-    for (Written& written : left) written.release(false);
-    lock.lock();
+    {
+      const Unlocked unlocked(mutex_);
+      for (Written& written : left) written.release(false);
+    }
     return status_;
   }
 
@@ -544,28 +554,34 @@ class Writer final : public SegmentStore {
   const Spawn spawn_;
   SegmentFiles segments_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_;     // for a worker
-  std::condition_variable written_;  // a write has ended, a buffer is free
-  std::list<Queued> queue_;
-  std::vector<Worker> workers_;
-  uint32_t running_ = 0;
-  uint32_t idle_ = 0;
-  uint32_t deciding_ = 0;  // workers that hold a group
-  std::vector<std::unique_ptr<std::byte[]>> buffers_;
-  std::vector<std::byte*> spare_;
-  uint32_t buffers_out_ = 0;
-  uint32_t on_way_ = 0;                  // writes
-  uint32_t flushes_on_way_ = 0;          // of those, to segments
-  std::vector<Written> written_blocks_;  // and not noted yet
-  bool logging_ = false;                 // somebody is
-  std::vector<Extent> extents_;
-  bool finished_ = false;  // no more blocks
-  bool stopped_ = false;   // something failed
-  Status status_;          // the first failure
+  mutable Mutex mutex_;
+  ConditionVariable work_;     // for a worker
+  ConditionVariable written_;  // a write has ended, a buffer is free
+  std::list<Queued> queue_ GUARDED_BY(mutex_);
+  std::vector<Worker> workers_;  // the vector itself does not change
+  uint32_t running_ GUARDED_BY(mutex_) = 0;
+  uint32_t idle_ GUARDED_BY(mutex_) = 0;
+  uint32_t deciding_ GUARDED_BY(mutex_) = 0;  // workers that hold a group
+  std::vector<std::unique_ptr<std::byte[]>> buffers_ GUARDED_BY(mutex_);
+  std::vector<std::byte*> spare_ GUARDED_BY(mutex_);
+  uint32_t buffers_out_ GUARDED_BY(mutex_) = 0;
+  uint32_t on_way_ GUARDED_BY(mutex_) = 0;                  // writes
+  uint32_t flushes_on_way_ GUARDED_BY(mutex_) = 0;          // of those, to segments
+  std::vector<Written> written_blocks_ GUARDED_BY(mutex_);  // not logged yet
+  bool logging_ GUARDED_BY(mutex_) = false;                 // a worker logs blocks
+  std::vector<Extent> extents_;               // under the lock until finish() has returned
+  bool finished_ GUARDED_BY(mutex_) = false;  // no more blocks
+  bool stopped_ GUARDED_BY(mutex_) = false;   // after a failure
+  Status status_ GUARDED_BY(mutex_);          // the first failure
 };
 
 }  // namespace
+
+uint64_t SegmentStore::StoredBlock::stored() const {
+  const Extent& last = extents.back();
+  if (last.form != Form::kStored) return last.block_stored;
+  return last.segment_offset + last.size - offset();
+}
 
 Result<std::unique_ptr<SegmentStore>> SegmentStore::start(
     FileSystem& files, const std::string& folder, const Identity& identity, const Options& options,

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <set>
 
 #include "tiers/chain.h"
 #include "tiers/checksum.h"
 #include "tiers/listing.h"
 #include "tiers/manifest_file.h"
+#include "tiers/mutex.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/part_reader.h"
@@ -28,7 +28,7 @@ class OpenSegment {
                                             const std::string& job, const Manifest& manifest,
                                             uint32_t segment) {
     const std::string path = epoch_folder + "/" + manifest.segments[segment].file;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (path_ == path && file_) return file_;
     Result<std::unique_ptr<ReadableFile>> file =
         open_segment(files, epoch_folder, job, manifest, segment);
@@ -39,9 +39,9 @@ class OpenSegment {
   }
 
  private:
-  std::mutex mutex_;
-  std::string path_;
-  std::shared_ptr<ReadableFile> file_;
+  Mutex mutex_;
+  std::string path_ GUARDED_BY(mutex_);
+  std::shared_ptr<ReadableFile> file_ GUARDED_BY(mutex_);
 };
 
 struct CheckpointId {
@@ -273,7 +273,7 @@ class FolderStore final : public Store {
     const auto file =
         segment_.get(files_, folder, sanitise_job(checkpoint.job), manifest, extent.segment);
     if (!file.ok()) return file.status();
-    std::lock_guard lock(reader_mutex_);
+    const MutexLock lock(reader_mutex_);
     return reader_.read(*file.value(), folder + "/" + manifest.segments[extent.segment].file,
                         extent, bytes);
   }
@@ -346,8 +346,8 @@ class FolderStore final : public Store {
   const std::string folder_;
   const Spawn spawn_;
   OpenSegment segment_;
-  std::mutex reader_mutex_;
-  ExtentReader reader_;
+  Mutex reader_mutex_;
+  ExtentReader reader_ GUARDED_BY(reader_mutex_);
 };
 
 // Programs change their folder; the store stays where it was.

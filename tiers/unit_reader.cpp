@@ -41,7 +41,7 @@ UnitReader::UnitReader(FileSystem& files, const JobPlace& job, const PartReaderO
 
 UnitReader::~UnitReader() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ended_ = true;
     arrived_changed_.notify_all();
   }
@@ -176,7 +176,7 @@ void UnitReader::read(Part* part) {
 }
 
 void UnitReader::arrive(Part* part) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   arrived_.emplace_back(part);
   // Under the lock: then all of this may go.
   arrived_changed_.notify_one();
@@ -191,31 +191,33 @@ void UnitReader::start_thread_if_needed() {
 
 void UnitReader::work() {
   UnitChecker checker(job_.folder_name);
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    arrived_changed_.wait(lock, [this] { return ended_ || !arrived_.empty(); });
+    arrived_changed_.wait(mutex_,
+                          [this]() REQUIRES(mutex_) { return ended_ || !arrived_.empty(); });
     if (arrived_.empty()) return;
-    check_one(lock, checker);
+    check_one(checker);
   }
 }
 
-// Lets the lock go meanwhile.
-void UnitReader::check_one(std::unique_lock<std::mutex>& lock, UnitChecker& checker) {
+// Releases the lock meanwhile.
+void UnitReader::check_one(UnitChecker& checker) {
   std::unique_ptr<Part> part = std::move(arrived_.front());
   arrived_.erase(arrived_.begin());
-  lock.unlock();
-  if (part->status.ok()) {
-    const ReadUnit& unit = *part->unit;
-    part->status = checker.check(segments_[unit.segment], unit, part->raw, part->plain);
+  {
+    const Unlocked unlocked(mutex_);
+    if (part->status.ok()) {
+      const ReadUnit& unit = *part->unit;
+      part->status = checker.check(segments_[unit.segment], unit, part->raw, part->plain);
+    }
   }
-  lock.lock();
   checked_.push_back(std::move(part));
   checked_changed_.notify_one();
 }
 
 // Where there is no thread, this one checks. Null: nothing has arrived.
-std::unique_ptr<UnitReader::Part> UnitReader::take_checked(std::unique_lock<std::mutex>& lock) {
-  if (checked_.empty() && threads_.empty() && !arrived_.empty()) check_one(lock, own_checker_);
+std::unique_ptr<UnitReader::Part> UnitReader::take_checked() {
+  if (checked_.empty() && threads_.empty() && !arrived_.empty()) check_one(own_checker_);
   if (checked_.empty()) return nullptr;
   std::unique_ptr<Part> part = std::move(checked_.front());
   checked_.erase(checked_.begin());
@@ -223,34 +225,34 @@ std::unique_ptr<UnitReader::Part> UnitReader::take_checked(std::unique_lock<std:
 }
 
 std::unique_ptr<UnitReader::Part> UnitReader::wait_checked() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    if (std::unique_ptr<Part> part = take_checked(lock)) return part;
-    checked_changed_.wait(lock);
+    if (std::unique_ptr<Part> part = take_checked()) return part;
+    checked_changed_.wait(mutex_);
   }
 }
 
 // Null also where reading ahead is to stop.
 std::unique_ptr<UnitReader::Part> UnitReader::wait_checked_briefly() {
-  std::unique_lock lock(mutex_);
-  const auto may_go_on = [this] {
+  const MutexLock lock(mutex_);
+  const auto may_go_on = [this]() REQUIRES(mutex_) {
     return stopped_ || !checked_.empty() || (threads_.empty() && !arrived_.empty());
   };
-  (void)checked_changed_.wait_for(lock, kBetweenLooks, may_go_on);
-  return stopped_ ? nullptr : take_checked(lock);
+  (void)checked_changed_.wait_for(mutex_, kBetweenLooks, may_go_on);
+  return stopped_ ? nullptr : take_checked();
 }
 
 // ---- reading ahead
 
 void UnitReader::stop_ahead() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopped_ = true;
   checked_changed_.notify_all();
 }
 
 void UnitReader::read_ahead(const MakeAheadFiles& make_files) {
   const auto is_stopped = [this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return stopped_;
   };
   make_files_ = make_files;
@@ -331,7 +333,7 @@ void UnitReader::move(std::unique_ptr<Part> part) {
   moving->goal->file->write(moving->goal->offset, moving->raw,
                             [this, moving](const Status& status) {
                               moving->moved = status;
-                              const std::lock_guard lock(mutex_);
+                              const MutexLock lock(mutex_);
                               checked_.emplace_back(moving);
                               checked_changed_.notify_one();
                             });

@@ -5,14 +5,12 @@
 // device.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -23,6 +21,7 @@
 #include "tiers/file_system.h"
 #include "tiers/local_chunks.h"
 #include "tiers/manifest_file.h"
+#include "tiers/mutex.h"
 #include "tiers/page_memory.h"
 #include "tiers/part_reader.h"
 #include "tiers/read_unit.h"
@@ -102,8 +101,8 @@ class UnitReader {
   std::unique_ptr<Part> spare_part();
   void start_thread_if_needed();
   void work();
-  void check_one(std::unique_lock<std::mutex>& lock, UnitChecker& checker);
-  std::unique_ptr<Part> take_checked(std::unique_lock<std::mutex>& lock);
+  void check_one(UnitChecker& checker) REQUIRES(mutex_);
+  std::unique_ptr<Part> take_checked() REQUIRES(mutex_);
   std::unique_ptr<Part> wait_checked();
   std::unique_ptr<Part> wait_checked_briefly();
 
@@ -156,13 +155,13 @@ class UnitReader {
   std::map<size_t, AheadFiles::Place> moved_;     // on a local device, by unit
   std::set<size_t> left_;                         // units that were passed by
 
-  std::mutex mutex_;
-  std::condition_variable arrived_changed_;
-  std::condition_variable checked_changed_;
-  std::vector<std::unique_ptr<Part>> arrived_;
-  std::vector<std::unique_ptr<Part>> checked_;
-  bool ended_ = false;
-  bool stopped_ = false;  // reading ahead
+  Mutex mutex_;
+  ConditionVariable arrived_changed_;
+  ConditionVariable checked_changed_;
+  std::vector<std::unique_ptr<Part>> arrived_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Part>> checked_ GUARDED_BY(mutex_);
+  bool ended_ GUARDED_BY(mutex_) = false;
+  bool stopped_ GUARDED_BY(mutex_) = false;  // reading ahead
 };
 
 }  // namespace gpusnap

@@ -5,6 +5,7 @@
 
 #include "interpose/services/log.h"
 #include "interpose/services/triggers.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 
@@ -40,10 +41,12 @@ void Triggers::stop_early() {
   if ((due & kStopBits) == 0 || !why_no_more_.empty() || !stop_source_) return;
   const auto source = stop_source_;
   const auto end = end_;
-  lock.unlock();
-  const std::string id = source();
+  std::string id;
+  {
+    const Unlocked unlocked(lock);
+    id = source();
+  }
   if (id.empty()) return;
-  lock.lock();
   for (const auto& client : clients_) {
     if (client->state != Client::State::kWaiting) continue;
     answer(*client, encode_reply({.ok = true, .id = id}));

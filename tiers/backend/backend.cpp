@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "tiers/backend/post_commit.h"
 #include "tiers/backend/tier_list.h"
 #include "tiers/backend/turns.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 #include "tiers/staging/server.h"
 #include "tiers/store.h"
@@ -197,7 +197,7 @@ class Server final : public Backend {
   // For the loop's thread, by any thread.
   void post(Event event) {
     {
-      const std::lock_guard lock(events_mutex_);
+      const MutexLock lock(events_mutex_);
       events_.push_back(std::move(event));
     }
     memory_.header().filled.ring();
@@ -206,7 +206,7 @@ class Server final : public Backend {
   bool handle_events() {
     std::vector<Event> events;
     {
-      const std::lock_guard lock(events_mutex_);
+      const MutexLock lock(events_mutex_);
       events.swap(events_);
     }
     for (const Event& event : events) event();
@@ -287,7 +287,7 @@ class Server final : public Backend {
     };
     auto started = JournalReceiver::start(files_, std::move(setting), std::move(actions));
     if (!started.ok()) return started.status();
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     Stream& stream = streams_[index];
     stream.life = life;
     stream.journal = std::move(started.value());
@@ -458,7 +458,7 @@ class Server final : public Backend {
       turns_.leave(job, checkpoint.rank, checkpoint.epoch);
       return started.status();
     }
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     Stream& stream = streams_[index];
     stream.life = life;
     stream.part = std::move(started.value());
@@ -608,7 +608,7 @@ class Server final : public Backend {
   }
 
   Stream take_out(uint32_t index) {
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     Stream stream = std::move(streams_.at(index));
     streams_.erase(index);
     --(stream.part ? checkpoints_ : journals_);
@@ -679,7 +679,7 @@ class Server final : public Backend {
     stream->ended = true;
     if (status.ok()) return;
     {
-      const std::lock_guard lock(streams_mutex_);
+      const MutexLock lock(streams_mutex_);
       failed_journals_[index] = {life, status};
     }
     const Stream failed = take_out(index);
@@ -728,14 +728,14 @@ class Server final : public Backend {
   }
 
   std::shared_ptr<JournalReceiver> find_journal(const ManifestText::Journal& named) {
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     const auto found = streams_.find(named.stream);
     const bool is_it = found != streams_.end() && found->second.life == named.life;
     return is_it ? found->second.journal : nullptr;
   }
 
   Status failure_of(const ManifestText::Journal& named) {
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     const auto found = failed_journals_.find(named.stream);
     const bool is_it = found != failed_journals_.end() && found->second.first == named.life;
     return is_it ? found->second.second : Status();
@@ -836,15 +836,15 @@ class Server final : public Backend {
   std::atomic<uint64_t> committed_{0};
   std::atomic<uint64_t> failed_{0};
 
-  std::mutex events_mutex_;
-  std::vector<Event> events_;
+  Mutex events_mutex_;
+  std::vector<Event> events_ GUARDED_BY(events_mutex_);
 
   Background background_{options_.spawn};
 
-  std::mutex streams_mutex_;  // changed by the loop's thread only, with the lock held
+  Mutex streams_mutex_;  // changed by the loop's thread only, with the lock held
   std::map<uint32_t, Stream> streams_;
   // The last one that has failed of each stream: its life, and why.
-  std::map<uint32_t, std::pair<uint32_t, Status>> failed_journals_;
+  std::map<uint32_t, std::pair<uint32_t, Status>> failed_journals_ GUARDED_BY(streams_mutex_);
 
   size_t sending_ = 0;  // parts that stayed in memory, on their way now
   // Last: a thread of it uses what is above.

@@ -4,9 +4,9 @@
 
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <utility>
 
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
@@ -21,7 +21,7 @@ class Background {
   Background& operator=(const Background&) = delete;
   ~Background() {  // what has not begun is not done
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       work_.clear();
     }
     if (join_) join_();
@@ -30,7 +30,7 @@ class Background {
   // Where there is no thread to be had it is left undone.
   Status add(std::function<void()> work) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       work_.push_back(std::move(work));
       if (std::exchange(running_, true)) return {};
     }
@@ -40,14 +40,14 @@ class Background {
       join_ = std::move(started.value());
       return {};
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work_.clear();
     running_ = false;
     return started.status();
   }
 
   bool is_busy() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return running_;
   }
 
@@ -56,7 +56,7 @@ class Background {
     for (;;) {
       std::function<void()> work;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         running_ = !work_.empty();
         if (!running_) return;
         work = std::move(work_.front());
@@ -70,9 +70,9 @@ class Background {
   }
 
   const Spawn spawn_;
-  mutable std::mutex mutex_;
-  std::deque<std::function<void()>> work_;
-  bool running_ = false;
+  mutable Mutex mutex_;
+  std::deque<std::function<void()>> work_ GUARDED_BY(mutex_);
+  bool running_ GUARDED_BY(mutex_) = false;
   Join join_;
 };
 

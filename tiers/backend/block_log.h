@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tiers/file_system.h"
+#include "tiers/mutex.h"
 #include "tiers/segment_store.h"
 #include "tiers/status.h"
 
@@ -86,17 +86,17 @@ class BlockLogWriter {
   bool has_moved_on() const;  // the first one has failed
 
  private:
-  Status put(std::span<const std::byte> records);
-  bool move_on(const Status& why);
-  Status open();
+  Status put(std::span<const std::byte> records) REQUIRES(mutex_);
+  bool move_on(const Status& why) REQUIRES(mutex_);
+  Status open() REQUIRES(mutex_);
 
   FileSystem& files_;
   Place place_;
   const std::string text_;
-  mutable std::mutex mutex_;
-  std::unique_ptr<WritableFile> file_;
-  bool moved_on_ = false;
-  Status status_;  // the last one's failure: what follows it would not be read
+  mutable Mutex mutex_;
+  std::unique_ptr<WritableFile> file_ GUARDED_BY(mutex_);
+  bool moved_on_ GUARDED_BY(mutex_) = false;
+  Status status_ GUARDED_BY(mutex_);  // the last one's failure: what follows it would not be read
 };
 
 }  // namespace gpusnap

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tiers/file_system.h"
+#include "tiers/mutex.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -82,17 +82,18 @@ class ChunkCache {
     bool committed = false;
   };
 
-  std::optional<size_t> tier_of(const std::string& path) const;
-  void add(const ChunkOwner& owner, const std::vector<std::string>& folders, Copy copy);
-  std::list<Copy>::iterator remove(std::list<Copy>::iterator copy);
-  void end_if_empty(const ChunkOwner& owner);
-  void drop_locked(const ChunkOwner& owner);
+  std::optional<size_t> tier_of(const std::string& path) const REQUIRES(mutex_);
+  void add(const ChunkOwner& owner, const std::vector<std::string>& folders, Copy copy)
+      REQUIRES(mutex_);
+  std::list<Copy>::iterator remove(std::list<Copy>::iterator copy) REQUIRES(mutex_);
+  void end_if_empty(const ChunkOwner& owner) REQUIRES(mutex_);
+  void drop_locked(const ChunkOwner& owner) REQUIRES(mutex_);
 
   FileSystem& files_;
-  mutable std::mutex mutex_;
-  std::vector<Tier> tiers_;
-  std::list<Copy> copies_;  // oldest first
-  std::map<ChunkOwner, Part> parts_;
+  mutable Mutex mutex_;
+  std::vector<Tier> tiers_ GUARDED_BY(mutex_);
+  std::list<Copy> copies_ GUARDED_BY(mutex_);  // oldest first
+  std::map<ChunkOwner, Part> parts_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpusnap

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "tiers/checksum.h"
 #include "tiers/format.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
@@ -55,19 +56,35 @@ class Copying : public std::enable_shared_from_this<Copying> {
   }
 
  private:
+  struct Outcome {
+    Status status;
+    bool local = false;  // the chunk's device has failed
+  };
+
+  // Begins with the next part.
   void next(size_t lane) {
-    std::unique_lock lock(mutex_);
-    if (status_.ok() && copy_.gave_up()) status_ = {Code::kInvalid, "the checkpoint was abandoned"};
-    if (!status_.ok() || next_ >= parts_.size()) {
-      const bool last = ++over_ == kLanes;
-      const Status status = status_;
-      const bool local = local_;
-      lock.unlock();
-      if (last) copy_.ended(status, local);
-      return;
+    const Part* part = take_part();
+    if (part != nullptr) return read(lane, *part);
+    if (const std::optional<Outcome> outcome = end_lane()) {
+      copy_.ended(outcome->status, outcome->local);
     }
-    const Part& part = parts_[next_++];
-    lock.unlock();
+  }
+
+  // Null: none is left, or the copy has failed.
+  const Part* take_part() {
+    const MutexLock lock(mutex_);
+    if (status_.ok() && copy_.gave_up()) status_ = {Code::kInvalid, "the checkpoint was abandoned"};
+    return status_.ok() && next_ < parts_.size() ? &parts_[next_++] : nullptr;
+  }
+
+  // The outcome of the whole copy, from the last lane.
+  std::optional<Outcome> end_lane() {
+    const MutexLock lock(mutex_);
+    if (++over_ < kLanes) return std::nullopt;
+    return Outcome{status_, local_};
+  }
+
+  void read(size_t lane, const Part& part) {
     const uint64_t there = copy_.blocks[part.last - 1].end();
     copy_.from->read(part.begin, std::span(buffers_[lane]).first(there - part.begin),
                      [self = shared_from_this(), lane, &part](const Status& read) {
@@ -111,7 +128,7 @@ class Copying : public std::enable_shared_from_this<Copying> {
   }
 
   void note(const Status& status, bool local) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!status_.ok()) return;
     status_ = status;
     local_ = local;
@@ -120,11 +137,11 @@ class Copying : public std::enable_shared_from_this<Copying> {
   const ChunkCopy copy_;
   const std::vector<Part> parts_;
   std::vector<std::byte> buffers_[kLanes];
-  std::mutex mutex_;
-  size_t next_ = 0;  // part
-  size_t over_ = 0;  // lanes
-  Status status_;
-  bool local_ = false;
+  Mutex mutex_;
+  size_t next_ GUARDED_BY(mutex_) = 0;  // part
+  size_t over_ GUARDED_BY(mutex_) = 0;  // lanes
+  Status status_ GUARDED_BY(mutex_);    // the first failure
+  bool local_ GUARDED_BY(mutex_) = false;
 };
 
 // A block that is stored as it is and has no checksum of its own has one for each part of its

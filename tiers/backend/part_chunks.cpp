@@ -22,7 +22,7 @@ void PartChunks::take_up(const FoundPart& found) {
   found_ = found.chunks;
   next_chunk_ = found.next_chunk;
   next_direct_ = std::max(found.next_direct, kFirstDirectChunk);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   direct_ = found.direct;
 }
 
@@ -95,7 +95,7 @@ Status PartChunks::make_direct(size_t folder,
     return {};
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     direct_[number] = path;
   }
   opened(number, path);
@@ -106,7 +106,7 @@ Status PartChunks::take_direct(uint64_t sequence, const DirectChunk& chunk,
                                const std::function<void()>& stored) {
   std::string path;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto file = direct_.extract(chunk.number);
     if (!file.empty()) path = std::move(file.mapped());
   }
@@ -130,7 +130,7 @@ Status PartChunks::take_direct(uint64_t sequence, const DirectChunk& chunk,
 }
 
 std::string PartChunks::direct_path(uint32_t number) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = direct_.find(number);
   return found == direct_.end() ? "" : found->second;
 }
@@ -217,12 +217,18 @@ Status PartChunks::sync_chunk(uint32_t number, const Chunk& chunk) {
 }
 
 void PartChunks::close() {
-  for (const auto& [number, chunk] : chunks_) {
+  Chunks closed;
+  std::map<uint32_t, std::string> direct;
+  {
+    const MutexLock lock(mutex_);
+    closed = std::exchange(chunks_, {});
+    direct = direct_;
+  }
+  for (const auto& [number, chunk] : closed) {
     end_in_cache(chunk.path);
     unmoved_.push_back(chunk.path);
   }
-  chunks_.clear();
-  for (const auto& [number, path] : direct_) unmoved_.push_back(path);
+  for (const auto& [number, path] : direct) unmoved_.push_back(path);
 }
 
 void PartChunks::remove_unmoved() {
@@ -258,18 +264,18 @@ void PartChunks::end_in_cache(const std::string& path) {
 }
 
 PartChunks::Chunk* PartChunks::find(uint32_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = chunks_.find(number);
   return found == chunks_.end() ? nullptr : &found->second;
 }
 
 PartChunks::Chunk& PartChunks::at(uint32_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return chunks_.at(number);
 }
 
 std::vector<uint32_t> PartChunks::numbers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<uint32_t> numbers;
   for (const auto& [number, chunk] : chunks_) numbers.push_back(number);
   return numbers;
@@ -281,13 +287,13 @@ std::shared_ptr<PlacedFile> PartChunks::add_placed(uint32_t number, const std::s
   const SegmentHeader header{place.epoch, place.rank, number, checksum(place.job_folder_name),
                              checksum(place.run)};
   auto placed = std::make_shared<PlacedFile>(std::move(file), number, header);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   chunks_[number] = {path, placed, {}};
   return placed;
 }
 
 PartChunks::Chunk& PartChunks::add_found(uint32_t number, const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return chunks_[number] = {path, nullptr, {}};
 }
 
@@ -313,11 +319,14 @@ void PartChunks::release(const MovedChunk& entry) {
   forget(entry.chunk);
 }
 
-// Without a lock at the end: the file's destructor may wait for what is on its way.
+// Closes the file without the lock: its destructor may wait for writes.
 void PartChunks::forget(uint32_t number) {
-  std::unique_lock lock(mutex_);
-  const auto closed = chunks_.extract(number);
-  lock.unlock();
+  (void)extract(number);
+}
+
+PartChunks::Chunks::node_type PartChunks::extract(uint32_t number) {
+  const MutexLock lock(mutex_);
+  return chunks_.extract(number);
 }
 
 void PartChunks::remove(uint32_t number) {

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "tiers/commit.h"
 #include "tiers/direct/direct_chunk.h"
 #include "tiers/file_system.h"
+#include "tiers/mutex.h"
 #include "tiers/status.h"
 #include "tiers/store_rate.h"
 
@@ -98,6 +98,8 @@ class PartChunks {
     std::unique_ptr<BulkFile> found;     // an earlier backend's
   };
 
+  using Chunks = std::map<uint32_t, Chunk>;  // by number
+
   bool has_local() const { return !setting_.folders.chunks.empty(); }
   ChunkOwner owner() const;
   std::string path_of(size_t folder, uint32_t number) const;
@@ -115,6 +117,7 @@ class PartChunks {
   Status end_move(const MovedChunk& entry, PlacedFile& segment, const std::function<void()>& moved);
   void release(const MovedChunk& entry);
   void forget(uint32_t number);
+  Chunks::node_type extract(uint32_t number);
   void remove(uint32_t number);
   Status sync_chunk(uint32_t number, const Chunk& chunk);
 
@@ -132,11 +135,11 @@ class PartChunks {
   std::map<uint32_t, FoundPart::Chunk> found_;  // that an earlier backend left; set by take_up()
   std::vector<std::string> unmoved_;            // paths, from close() on
 
-  mutable std::mutex mutex_;
-  // That are still needed. Guarded by mutex_, which does not guard the chunks themselves: only the
+  mutable Mutex mutex_;
+  // Chunks that are still needed. The lock guards the map, not the chunks themselves: only the
   // part's thread removes one, and nothing moves another.
-  std::map<uint32_t, Chunk> chunks_;
-  std::map<uint32_t, std::string> direct_;  // paths the client may write; guarded by mutex_
+  Chunks chunks_ GUARDED_BY(mutex_);
+  std::map<uint32_t, std::string> direct_ GUARDED_BY(mutex_);  // paths that the client may write
 };
 
 }  // namespace gpusnap

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "tiers/backend/block_log.h"
 #include "tiers/backend/part_progress.h"
 #include "tiers/file_system.h"
+#include "tiers/mutex.h"
 #include "tiers/segment_store.h"
 #include "tiers/status.h"
 
@@ -59,8 +59,8 @@ class PartLog {
   std::unique_ptr<BlockLogWriter> writer_;  // thread-safe; from open() to close()
   std::map<uint32_t, MovedChunk> moved_;    // the part's thread's own
 
-  mutable std::mutex mutex_;
-  std::map<uint32_t, Blocks> in_chunks_;  // guarded by mutex_ as long as blocks are noted
+  mutable Mutex mutex_;
+  std::map<uint32_t, Blocks> in_chunks_ GUARDED_BY(mutex_);  // as long as blocks are noted
 };
 
 }  // namespace gpusnap

@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "tiers/backend/checkpoint_receiver.h"
 #include "tiers/backend/message.h"
 #include "tiers/manifest.h"
+#include "tiers/mutex.h"
 #include "tiers/segment_store.h"
 #include "tiers/status.h"
 
@@ -51,11 +51,11 @@ class PartManifest {
  private:
   std::optional<Manifest> manifest_;
 
-  mutable std::mutex mutex_;                          // guards all that follows
-  std::map<uint64_t, std::vector<std::byte>> slots_;  // by sequence
-  std::deque<Slot> waiting_;
-  CheckpointReceiver::Needs needs_ = CheckpointReceiver::Needs::kUnknown;
-  ManifestText::Journal journal_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, std::vector<std::byte>> slots_ GUARDED_BY(mutex_);  // by sequence
+  std::deque<Slot> waiting_ GUARDED_BY(mutex_);
+  CheckpointReceiver::Needs needs_ GUARDED_BY(mutex_) = CheckpointReceiver::Needs::kUnknown;
+  ManifestText::Journal journal_ GUARDED_BY(mutex_);
 };
 
 // Adds segments to a manifest, and then extents in them. Where extents say which segment they lie

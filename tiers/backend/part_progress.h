@@ -3,16 +3,15 @@
 // thread does next. Other threads report here; the part's thread waits here. Touches no files.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <unordered_set>
 
+#include "tiers/mutex.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -75,30 +74,33 @@ class PartProgress {
   Next wait_for_next(Job& job);
 
  private:
-  // With the lock held, as all of these.
-  std::optional<Next> next() const;
-  bool is_lost() const { return sealed_ && found_.size() + expected_.size() != *sealed_; }
-  // In files, on whatever tier.
-  bool is_stored() const { return sealed_ && !is_lost() && stored_ == *sealed_; }
-  bool is_whole() const { return is_stored() && unmoved_.empty() && copies_ == 0 && jobs_.empty(); }
-  bool wants_to_be_held() const {
+  std::optional<Next> next() const REQUIRES(mutex_);
+  bool is_lost() const REQUIRES(mutex_) {
+    return sealed_ && found_.size() + expected_.size() != *sealed_;
+  }
+  // All slots are in files, of whatever tier.
+  bool is_stored() const REQUIRES(mutex_) { return sealed_ && !is_lost() && stored_ == *sealed_; }
+  bool is_whole() const REQUIRES(mutex_) {
+    return is_stored() && unmoved_.empty() && copies_ == 0 && jobs_.empty();
+  }
+  bool wants_to_be_held() const REQUIRES(mutex_) {
     return is_stored() && !unmoved_.empty() && !said_hold_ && !local_failed_;
   }
 
-  mutable std::mutex mutex_;  // guards all that follows
-  std::condition_variable changed_;
-  Status status_;  // why it ends early
-  bool left_ = false;
-  std::unordered_set<uint64_t> found_;  // slots that an earlier backend stored
-  std::unordered_set<uint64_t> expected_;
-  uint64_t stored_ = 0;  // slots, of both
-  std::optional<uint64_t> sealed_;
-  std::set<uint32_t> unmoved_;  // chunks with blocks in them
-  size_t copies_ = 0;           // on their way
-  bool said_hold_ = false;
-  bool local_failed_ = false;
-  std::deque<Job> urgent_jobs_;
-  std::deque<Job> jobs_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  Status status_ GUARDED_BY(mutex_);  // why it ends early
+  bool left_ GUARDED_BY(mutex_) = false;
+  std::unordered_set<uint64_t> found_ GUARDED_BY(mutex_);  // slots that an earlier backend stored
+  std::unordered_set<uint64_t> expected_ GUARDED_BY(mutex_);
+  uint64_t stored_ GUARDED_BY(mutex_) = 0;  // slots, of both
+  std::optional<uint64_t> sealed_ GUARDED_BY(mutex_);
+  std::set<uint32_t> unmoved_ GUARDED_BY(mutex_);  // chunks with blocks in them
+  size_t copies_ GUARDED_BY(mutex_) = 0;           // on their way
+  bool said_hold_ GUARDED_BY(mutex_) = false;
+  bool local_failed_ GUARDED_BY(mutex_) = false;
+  std::deque<Job> urgent_jobs_ GUARDED_BY(mutex_);
+  std::deque<Job> jobs_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpusnap

@@ -13,7 +13,7 @@ Status PartSegments::start(uint32_t first_segment) {
   auto writer = start_writer(first_segment, setting_.options.workers);
   if (!writer.ok()) return writer.status();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writer_ = std::move(writer.value());
   }
   return progress_.status();  // abandon() may have come before there was a writer
@@ -22,14 +22,14 @@ Status PartSegments::start(uint32_t first_segment) {
 // Chunks have workers and writes of their own, so that they never wait for the store. A chunk that
 // fails in the middle sends its blocks to segments with numbers of their own.
 Status PartSegments::start_for_chunks() {
-  if (for_chunks_) return {};
+  if (writers().size() > 1) return {};
   constexpr uint32_t kApart = 1U << 20;
   // A process that saves has a fixed number of threads for all of this.
   const uint32_t workers = setting_.spawn ? 1 : setting_.options.workers;
   auto writer = start_writer(first_segment_ + kApart, workers);
   if (!writer.ok()) return writer.status();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for_chunks_ = std::move(writer.value());
   }
   return progress_.status();
@@ -39,7 +39,7 @@ void PartSegments::add(std::vector<SegmentStore::Block> blocks) {
   if (blocks.empty()) return;
   SegmentStore* writer = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writer = blocks.front().chunk && for_chunks_ ? for_chunks_.get() : writer_.get();
   }
   writer->add(std::move(blocks));
@@ -64,13 +64,17 @@ Status PartSegments::finish() {
   return all;
 }
 
+Result<SegmentStore::Place> PartSegments::take(uint64_t bytes) {
+  return writers().front()->take(bytes);
+}
+
 void PartSegments::close() {
   writer_.reset();
   for_chunks_.reset();
 }
 
 std::vector<SegmentStore*> PartSegments::writers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<SegmentStore*> all;
   if (writer_) all.push_back(writer_.get());
   if (for_chunks_) all.push_back(for_chunks_.get());

@@ -5,12 +5,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "tiers/backend/part_progress.h"
 #include "tiers/file_system.h"
+#include "tiers/mutex.h"
 #include "tiers/segment_store.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
@@ -39,7 +39,7 @@ class PartSegments {
   // To their chunk or, if they have none, to segments; all of them together. Any thread.
   void add(std::vector<SegmentStore::Block> blocks);
   // As SegmentStore::take(). Any thread.
-  Result<SegmentStore::Place> take(uint64_t bytes) { return writer_->take(bytes); }
+  Result<SegmentStore::Place> take(uint64_t bytes);
   // Makes durable what has been written so far, but for the names. By the part's thread.
   Status sync();
   // Ends all that is on its way, as failures do. Does not wait. Any thread, any time.
@@ -47,8 +47,9 @@ class PartSegments {
   // Waits until all is in files, durably; the first failure. By the part's thread, also if it was
   // not started.
   Status finish();
-  // Waits for what is on its way, and releases what was not written. After the part's thread.
-  void close();
+  // Waits for what is on its way, and releases what was not written. After the part's thread, when
+  // no other thread uses it.
+  void close() NO_THREAD_SAFETY_ANALYSIS;
 
   // The writers that have been started. They stay until close(). Any thread.
   std::vector<SegmentStore*> writers() const;
@@ -61,10 +62,9 @@ class PartSegments {
   PartProgress& progress_;
   uint32_t first_segment_ = 0;  // set by start(), then constant
 
-  // Guards that the two appear. Each is set once, and read without it by those that come after.
-  mutable std::mutex mutex_;
-  std::unique_ptr<SegmentStore> writer_;      // from start() on
-  std::unique_ptr<SegmentStore> for_chunks_;  // from the first chunk on
+  mutable Mutex mutex_;
+  std::unique_ptr<SegmentStore> writer_ GUARDED_BY(mutex_);      // from start() on
+  std::unique_ptr<SegmentStore> for_chunks_ GUARDED_BY(mutex_);  // from the first chunk on
 };
 
 }  // namespace gpusnap

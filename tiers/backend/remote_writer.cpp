@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "tiers/manifest.h"
+#include "tiers/mutex.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/store.h"
@@ -23,16 +22,6 @@ namespace {
 constexpr std::chrono::nanoseconds kBetweenLooks = std::chrono::milliseconds(200);
 // The longest wait for a slot that tells of a chunk: other slots may have to go first.
 constexpr std::chrono::nanoseconds kBetweenTries = std::chrono::milliseconds(5);
-
-// Whether they are the bytes of a slot, one after the other.
-bool are_bytes_of(std::span<const Piece> pieces, uint64_t used) {
-  uint64_t left = used;
-  for (const Piece& piece : pieces) {
-    if (piece.size == 0 || piece.size > left) return false;
-    left -= piece.size;
-  }
-  return left == 0 && used != 0;
-}
 
 Status abandoned() {
   return {Code::kInvalid, "the checkpoint was abandoned"};
@@ -178,7 +167,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
   void write(std::span<const Piece> pieces, Slot* slot, Check check) override {
     bool queued = false;
     const Status added = no_throw("queue a slot", [&] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (over_) return Status();  // it has failed, which is told at the end
       queue_.push_back({merged(pieces), slot, std::move(check)});
       queued = true;
@@ -188,13 +177,13 @@ class Writer final : public CheckpointWriter, public DirectSink {
     if (queued) return;
     pool_.release(slot);
     if (added.ok()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lost_ = added;
     work_.notify_one();
   }
 
   void finish(Manifest manifest, JournalWriter* journal, Done done) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     journal_ = journal;
     done_call_ = std::move(done);
     manifest_ = std::move(manifest);
@@ -204,7 +193,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
   DirectSink* direct() override { return text_.in_memory ? nullptr : this; }
 
   Answer next_file(File& file) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (over_) return Answer::kNone;
     if (!stream_) return Answer::kNotYet;
     StagingClient& client = pool_.client();
@@ -219,13 +208,13 @@ class Writer final : public CheckpointWriter, public DirectSink {
 
   void add(DirectChunk chunk, const std::string& path) override {
     const Status added = no_throw("queue a chunk", [&] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       direct_.push_back({std::move(chunk), path});
       work_.notify_one();
       return Status();
     });
     if (added.ok()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lost_ = added;
     work_.notify_one();
   }
@@ -233,19 +222,19 @@ class Writer final : public CheckpointWriter, public DirectSink {
   void give_back(const std::string& path) override { (void)files_.remove(path); }
 
   void abandon() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     abandoned_ = true;
     work_.notify_one();
   }
 
   void wait_handed_over() override {
-    std::unique_lock lock(mutex_);
-    decided_.wait(lock, [&] { return sealed_ || done(); });
+    const MutexLock lock(mutex_);
+    decided_.wait(mutex_, [&]() REQUIRES(mutex_) { return sealed_ || done(); });
   }
 
   Status wait() override {
-    std::unique_lock lock(mutex_);
-    decided_.wait(lock, [&] { return done(); });
+    const MutexLock lock(mutex_);
+    decided_.wait(mutex_, [&]() REQUIRES(mutex_) { return done(); });
     return status_;
   }
 
@@ -263,8 +252,13 @@ class Writer final : public CheckpointWriter, public DirectSink {
   };
 
   void body() {
-    Status status = no_throw("hand over a checkpoint", [&] { return hand_over_all(); });
-    std::unique_lock lock(mutex_);
+    const Status status = no_throw("hand over a checkpoint", [&] { return hand_over_all(); });
+    if (const Done tell = end(status)) tell(status);
+  }
+
+  // Waits until the outcome may be told; the function that is to tell it.
+  Done end(const Status& status) {
+    const MutexLock lock(mutex_);
     over_ = true;
     for (const Queued& queued : std::exchange(queue_, {})) pool_.release(queued.slot);
     for (const QueuedChunk& queued : std::exchange(direct_, {})) give_back(queued.path);
@@ -272,10 +266,8 @@ class Writer final : public CheckpointWriter, public DirectSink {
     done_.store(true, std::memory_order_release);
     decided_.notify_all();
     // A failure is known before the end, but told at the end.
-    work_.wait(lock, [&] { return abandoned_ || manifest_; });
-    const Done tell = std::move(done_call_);
-    lock.unlock();
-    if (tell) tell(status);
+    work_.wait(mutex_, [&]() REQUIRES(mutex_) { return abandoned_ || manifest_; });
+    return std::exchange(done_call_, nullptr);
   }
 
   Status hand_over_all() {
@@ -286,7 +278,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     // Removing the folder fails if other ranks are in it. A sealed part belongs to the backend: a
     // manifest whose removal is not durable may come back, and its folder must not be taken for a
     // new one.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (makes_folder_ && !status.ok() && !sealed_) (void)files_.remove_folder(folder_);
     return status;
   }
@@ -299,7 +291,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     if (Status checked = await_checks(stream); !checked.ok()) return checked;
     if (Status sealed = seal(stream); !sealed.ok()) return sealed;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       sealed_ = true;
       decided_.notify_all();
     }
@@ -310,11 +302,11 @@ class Writer final : public CheckpointWriter, public DirectSink {
   class StreamInUse {
    public:
     StreamInUse(Writer& writer, uint32_t stream) : writer_(writer) {
-      const std::lock_guard lock(writer_.mutex_);
+      const MutexLock lock(writer_.mutex_);
       writer_.stream_ = stream;
     }
     ~StreamInUse() {
-      const std::lock_guard lock(writer_.mutex_);
+      const MutexLock lock(writer_.mutex_);
       writer_.stream_.reset();
     }
     StreamInUse(const StreamInUse&) = delete;
@@ -331,8 +323,8 @@ class Writer final : public CheckpointWriter, public DirectSink {
       Queued next;
       std::optional<QueuedChunk> chunk;
       {
-        std::unique_lock lock(mutex_);
-        if (Status served = await_work(lock); !served.ok()) return served;
+        const MutexLock lock(mutex_);
+        if (Status served = await_work(); !served.ok()) return served;
         if (abandoned_) return abandoned();
         if (!lost_.ok()) return lost_;
         if (!queue_.empty()) {
@@ -350,19 +342,21 @@ class Writer final : public CheckpointWriter, public DirectSink {
     }
   }
 
-  // Somebody may wait for an answer of a backend that has gone.
-  Status await_work(std::unique_lock<std::mutex>& lock) {
-    const auto has_work = [&] {
+  // Another thread may wait for an answer of a backend that has gone. Releases the lock meanwhile.
+  Status await_work() REQUIRES(mutex_) {
+    const auto has_work = [&]() REQUIRES(mutex_) {
       return abandoned_ || !lost_.ok() || manifest_ || !queue_.empty() || !direct_.empty();
     };
-    while (!work_.wait_for(lock, kBetweenLooks, has_work)) {
+    while (!work_.wait_for(mutex_, kBetweenLooks, has_work)) {
       if (!asking_) continue;
-      lock.unlock();
-      Status served = pool_.watch().look();
-      lock.lock();
-      if (!served.ok()) return served;
+      if (Status served = look_at_server(); !served.ok()) return served;
     }
     return {};
+  }
+
+  Status look_at_server() REQUIRES(mutex_) {
+    const Unlocked unlocked(mutex_);
+    return pool_.watch().look();
   }
 
   // Where there is no slot it stays queued.
@@ -375,7 +369,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
       give_back(queued.path);
       return sent.status();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     direct_.push_front(std::move(queued));
     return {};
   }
@@ -387,7 +381,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
       if (!stream.has_unchecked()) return {};
       if (const auto outcome = stream.outcome()) return ended(*outcome);
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (abandoned_) return abandoned();
       }
       if (Status served = pool_.watch().look(); !served.ok()) return served;
@@ -445,7 +439,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
       const uint32_t seen = pool_.client().changes();
       if (const auto outcome = stream.outcome()) return *outcome;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (abandoned_) return abandoned();
       }
       if (stream.is_kept()) return {};
@@ -460,21 +454,22 @@ class Writer final : public CheckpointWriter, public DirectSink {
   const CheckpointText text_;
   const std::string folder_;
 
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable decided_;
-  std::deque<Queued> queue_;
-  std::deque<QueuedChunk> direct_;
-  std::optional<uint32_t> stream_;    // while it is open
-  bool asking_ = false;               // for a file for a chunk
-  std::optional<Manifest> manifest_;  // once it is there, the thread's own
+  Mutex mutex_;
+  ConditionVariable work_;
+  ConditionVariable decided_;
+  std::deque<Queued> queue_ GUARDED_BY(mutex_);
+  std::deque<QueuedChunk> direct_ GUARDED_BY(mutex_);
+  std::optional<uint32_t> stream_ GUARDED_BY(mutex_);  // while it is open
+  bool asking_ GUARDED_BY(mutex_) = false;             // for a file for a chunk
+  // Set under the lock by finish(); used without it by the thread alone after that.
+  std::optional<Manifest> manifest_;
   JournalWriter* journal_ = nullptr;
-  Done done_call_;
-  bool abandoned_ = false;
-  Status lost_;          // why a slot could not be queued
-  bool sealed_ = false;  // all has been handed over
-  bool over_ = false;    // no more slots are taken
-  Status status_;
+  Done done_call_ GUARDED_BY(mutex_);
+  bool abandoned_ GUARDED_BY(mutex_) = false;
+  Status lost_ GUARDED_BY(mutex_);          // why a slot could not be queued
+  bool sealed_ GUARDED_BY(mutex_) = false;  // all has been handed over
+  bool over_ GUARDED_BY(mutex_) = false;    // no more slots are taken
+  Status status_ GUARDED_BY(mutex_);
   std::atomic<bool> done_{false};
   Join join_;
 };

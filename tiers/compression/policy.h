@@ -34,11 +34,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "tiers/compression/codec.h"
 #include "tiers/compression/sample.h"
 #include "tiers/compression/setting.h"
+#include "tiers/mutex.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -101,11 +101,12 @@ class Policy {
 
   const CompressionSetting setting_;
   const Options options_;
-  mutable std::mutex mutex_;
-  std::array<double, kCompressedForms.size()> slowness_;
-  double fastest_ = 0;       // bytes per second of the fastest form, of late; 0: nothing sampled
-  double sample_speed_ = 0;  // of the samples, of late
-  uint32_t unsampled_ = 0;   // chunks since the last sample
+  mutable Mutex mutex_;
+  std::array<double, kCompressedForms.size()> slowness_ GUARDED_BY(mutex_);
+  double fastest_ GUARDED_BY(mutex_) =
+      0;  // bytes per second of the fastest form, of late; 0: nothing sampled
+  double sample_speed_ GUARDED_BY(mutex_) = 0;  // of the samples, of late
+  uint32_t unsampled_ GUARDED_BY(mutex_) = 0;   // chunks since the last sample
 };
 
 // A chunk under way: what its blocks really take. When they turn out slower than the store is, or
@@ -127,9 +128,9 @@ class ChunkCourse {
   const Situation chunk_;
   const Decision decision_;
   std::atomic<Form> form_;
-  std::mutex mutex_;
-  Trial sum_;
-  uint32_t blocks_ = 0;
+  Mutex mutex_;
+  Trial sum_ GUARDED_BY(mutex_);
+  uint32_t blocks_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace gpusnap

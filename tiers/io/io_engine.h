@@ -10,18 +10,17 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "tiers/io/io_file.h"
 #include "tiers/io/io_options.h"
 #include "tiers/io/ring.h"
 #include "tiers/io/system_call.h"
+#include "tiers/mutex.h"
 
 namespace gpusnap {
 
@@ -61,7 +60,7 @@ class IoTransfer {
   const uint64_t size_;
   std::atomic<uint64_t> left_;  // bytes that are neither moved nor given up
   std::atomic<bool> failed_ = false;
-  std::mutex mutex_;
+  Mutex mutex_;
   IoOutcome outcome_;  // the first that was not ok
 };
 
@@ -102,7 +101,7 @@ class IoEngine {
   void start_threads();
   void wake_ring() const;
   void work();
-  Range take_piece(Ranges& queue);
+  Range take_piece(Ranges& queue) REQUIRES(mutex_);
   void perform(const Range& piece);
   void hand_to_threads(const Range& piece);
   void move_bytes(Range& rest, IoOutcome& outcome);
@@ -117,13 +116,13 @@ class IoEngine {
   std::vector<Join> threads_;
   Join ring_thread_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_;
-  Ranges for_ring_;
-  Ranges for_threads_;
-  bool stopping_ = false;
-  uint64_t pieces_in_flight_ = 0;
-  uint64_t most_pieces_in_flight_ = 0;
+  mutable Mutex mutex_;
+  ConditionVariable work_;
+  Ranges for_ring_ GUARDED_BY(mutex_);
+  Ranges for_threads_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  uint64_t pieces_in_flight_ GUARDED_BY(mutex_) = 0;
+  uint64_t most_pieces_in_flight_ GUARDED_BY(mutex_) = 0;
 
   std::atomic<uint64_t> bytes_written_ = 0;
   std::atomic<uint64_t> bytes_read_ = 0;

@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <utility>
+
+#include "tiers/mutex.h"
 
 namespace gpusnap {
 
@@ -30,10 +31,10 @@ class WriteBehind {
   int wait_and_drop(const Piece& piece);
 
   const int fd_;
-  std::mutex mutex_;
-  std::deque<Piece> started_;
-  uint64_t started_bytes_ = 0;
-  uint64_t loose_bytes_ = 0;  // of small writes
+  Mutex mutex_;
+  std::deque<Piece> started_ GUARDED_BY(mutex_);
+  uint64_t started_bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t loose_bytes_ GUARDED_BY(mutex_) = 0;  // of small writes
 };
 
 }  // namespace gpusnap

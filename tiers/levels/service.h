@@ -4,12 +4,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -19,6 +17,7 @@
 #include "tiers/levels/node_set.h"
 #include "tiers/levels/notes.h"
 #include "tiers/levels/shard_server.h"
+#include "tiers/mutex.h"
 
 namespace gpusnap::levels {
 
@@ -70,11 +69,11 @@ class LevelService final : public Protection {
   uint32_t own_ = 0;
   std::unique_ptr<ShardServer> server_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<CheckpointText> fresh_;  // that were not tried yet
-  bool working_ = false;              // on one of these
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<CheckpointText> fresh_ GUARDED_BY(mutex_);  // that were not tried yet
+  bool working_ GUARDED_BY(mutex_) = false;              // on one of these
+  bool stopping_ GUARDED_BY(mutex_) = false;
 
   // The thread's own.
   std::map<std::string, std::string> told_;  // failures, by what they are about

@@ -22,14 +22,17 @@ Result<std::unique_ptr<Placement>> Placement::make(std::vector<LocalTier> tiers,
                     "flush and a bandwidth from 0");
     }
     std::unique_ptr<Placement> made(new Placement(std::move(tiers), settings));
-    for (size_t tier = 0; tier < made->tiers_.size(); ++tier) {
-      if (made->may_use(tier) && made->tiers_[tier].has_room()) return Made(std::move(made));
-    }
+    if (made->has_room_at_all()) return Made(std::move(made));
     return Status(Code::kInvalid, std::string("cannot place chunks by ") +
                                       name_of(settings.policy) +
                                       ": no local tier that it uses has room for one chunk; give "
                                       "a tier more capacity or choose another policy");
   });
+}
+
+bool Placement::has_room_at_all() const {
+  const MutexLock lock(mutex_);
+  return first_with_room().has_value();
 }
 
 bool Placement::may_use(size_t tier) const {
@@ -110,7 +113,7 @@ Placement::Grants Placement::serve() {
 }
 
 std::optional<size_t> Placement::request(uint64_t producer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::find(queue_.begin(), queue_.end(), producer) != queue_.end()) return std::nullopt;
   queue_.push_back(producer);
   // Earlier producers wait for a flush to finish (algorithm 2, line 15), and this one waits with
@@ -126,7 +129,7 @@ Status Placement::refuse(size_t tier, const char* what) const {
 }
 
 Status Placement::written(size_t tier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.writing == 0) {
     return refuse(tier, "count a chunk as written to");
   }
@@ -136,7 +139,7 @@ Status Placement::written(size_t tier) {
 }
 
 Status Placement::flush_begun(size_t tier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.waiting == 0) {
     return refuse(tier, "begin a flush from");
   }
@@ -146,7 +149,7 @@ Status Placement::flush_begun(size_t tier) {
 }
 
 Result<Placement::Grants> Placement::flush_ended(size_t tier, uint64_t bytes, double seconds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.flushing == 0) {
     return refuse(tier, "end a flush from");
   }
@@ -156,13 +159,13 @@ Result<Placement::Grants> Placement::flush_ended(size_t tier, uint64_t bytes, do
 }
 
 Placement::Grants Placement::flushes_so_far(uint64_t bytes, double seconds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   average_.so_far(bytes, seconds);
   return serve();
 }
 
 Result<Placement::Grants> Placement::flush_failed(size_t tier, double seconds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.flushing == 0) {
     return refuse(tier, "end a failed flush from");
   }
@@ -172,7 +175,7 @@ Result<Placement::Grants> Placement::flush_failed(size_t tier, double seconds) {
 }
 
 Result<Placement::Grants> Placement::abandoned(size_t tier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.writing == 0) {
     return refuse(tier, "give up a chunk of");
   }
@@ -181,7 +184,7 @@ Result<Placement::Grants> Placement::abandoned(size_t tier) {
 }
 
 std::optional<size_t> Placement::reserve_behind_first() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!queue_.empty()) return std::nullopt;
   double most = 0;
   std::optional<size_t> chosen;
@@ -198,12 +201,12 @@ std::optional<size_t> Placement::reserve_behind_first() {
 }
 
 bool Placement::cancel(uint64_t producer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::erase(queue_, producer) > 0;
 }
 
 Status Placement::adopt(size_t tier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size()) return refuse(tier, "take over a chunk of");
   ++tiers_[tier].now.waiting;
   return {};
@@ -219,7 +222,7 @@ Result<Placement::Grants> Placement::resume(size_t tier) {
 
 // The first is memory, which does not fail.
 Result<Placement::Grants> Placement::set_suspended(size_t tier, bool suspended) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier == 0 || tier >= tiers_.size()) {
     return Status(Code::kInvalid, "cannot suspend tier " + std::to_string(tier));
   }
@@ -228,27 +231,27 @@ Result<Placement::Grants> Placement::set_suspended(size_t tier, bool suspended) 
 }
 
 TierCounters Placement::counters(size_t tier) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return tier < tiers_.size() ? tiers_[tier].now : TierCounters{};
 }
 
 double Placement::flush_bandwidth() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return average_.bytes_per_second();
 }
 
 bool Placement::has_flushed() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return average_.is_measured();
 }
 
 std::optional<double> Placement::ended_flush_bandwidth() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return average_.of_ended();
 }
 
 size_t Placement::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_.size();
 }
 

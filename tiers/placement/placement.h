@@ -19,11 +19,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tiers/mutex.h"
 #include "tiers/placement/flush_average.h"
 #include "tiers/placement/throughput_model.h"
 #include "tiers/placement/tier_settings.h"
@@ -108,10 +108,12 @@ class Placement {
   Result<Grants> suspend(size_t tier);
   Result<Grants> resume(size_t tier);
 
-  size_t tiers() const { return tiers_.size(); }
+  size_t tiers() const NO_THREAD_SAFETY_ANALYSIS { return tiers_.size(); }  // never changes
   TierCounters counters(size_t tier) const;  // zeros where there is no such tier
   // Returns a tier that is there; it never changes.
-  const LocalTier& local(size_t tier) const { return tiers_.at(tier).local; }
+  const LocalTier& local(size_t tier) const NO_THREAD_SAFETY_ANALYSIS {
+    return tiers_.at(tier).local;
+  }
   double flush_bandwidth() const;  // AvgFlushBW; bytes per second
   // Whether it is known from flushes, of which one is on its way at least.
   bool has_flushed() const;
@@ -128,22 +130,23 @@ class Placement {
   };
 
   Placement(std::vector<LocalTier> tiers, const Settings& settings);
-  Status refuse(size_t tier, const char* what) const;
-  bool may_use(size_t tier) const;
+  Status refuse(size_t tier, const char* what) const REQUIRES(mutex_);
+  bool has_room_at_all() const;
+  bool may_use(size_t tier) const REQUIRES(mutex_);
   static double rate_of_next(const Tier& tier);
-  bool any_local() const;
+  bool any_local() const REQUIRES(mutex_);
   Result<Grants> set_suspended(size_t tier, bool suspended);
-  std::optional<size_t> first_with_room() const;
-  std::optional<size_t> fastest_above(double bandwidth) const;
-  std::optional<size_t> choose() const;
-  bool anything_cached() const;
-  Grants serve();
+  std::optional<size_t> first_with_room() const REQUIRES(mutex_);
+  std::optional<size_t> fastest_above(double bandwidth) const REQUIRES(mutex_);
+  std::optional<size_t> choose() const REQUIRES(mutex_);
+  bool anything_cached() const REQUIRES(mutex_);
+  Grants serve() REQUIRES(mutex_);
 
   const PlacementPolicy policy_;
-  mutable std::mutex mutex_;
-  std::vector<Tier> tiers_;
-  std::deque<uint64_t> queue_;  // Q
-  FlushAverage average_;
+  mutable Mutex mutex_;
+  std::vector<Tier> tiers_ GUARDED_BY(mutex_);
+  std::deque<uint64_t> queue_ GUARDED_BY(mutex_);  // Q
+  FlushAverage average_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpusnap

@@ -6,12 +6,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <vector>
 
+#include "tiers/mutex.h"
 #include "tiers/spawn.h"
 #include "tiers/staging/touch_plan.h"
 
@@ -44,15 +43,17 @@ class Forerunner {
 
  private:
   void run();
-  void touch_part(TouchPlan::Part part, std::unique_lock<std::mutex>& lock);
+  // Both release the lock meanwhile.
+  void touch_part(TouchPlan::Part part) REQUIRES(mutex_);
+  bool touch(uint32_t slot) REQUIRES(mutex_);
 
   const Actions actions_;
   std::vector<Join> threads_;
-  std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  TouchPlan plan_;
-  bool has_threads_ = false;
-  bool stopping_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  TouchPlan plan_ GUARDED_BY(mutex_);
+  bool has_threads_ GUARDED_BY(mutex_) = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace gpusnap

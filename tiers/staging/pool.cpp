@@ -50,8 +50,8 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
 }
 
 Result<uint32_t> StagingPool::poll() {
-  const std::lock_guard lock(standing_mutex_);
-  const auto try_now = [&] {
+  const MutexLock lock(standing_mutex_);
+  const auto try_now = [&]() REQUIRES(standing_mutex_) {
     return client_.claim(standing_place_, std::chrono::nanoseconds(0),
                          preferred_.load(std::memory_order_relaxed));
   };
@@ -64,17 +64,17 @@ Result<uint32_t> StagingPool::poll() {
 // A caller that waits takes over the place of those that do not, so that none keeps a slot that is
 // not taken.
 PlaceInLine StagingPool::take_standing() {
-  const std::lock_guard lock(standing_mutex_);
+  const MutexLock lock(standing_mutex_);
   return std::move(standing_place_);
 }
 
 void StagingPool::begin_standing() {
-  const std::lock_guard lock(standing_mutex_);
+  const MutexLock lock(standing_mutex_);
   ++standing_;
 }
 
 void StagingPool::end_standing() {
-  const std::lock_guard lock(standing_mutex_);
+  const MutexLock lock(standing_mutex_);
   if (--standing_ == 0) standing_place_.leave();
 }
 

@@ -7,10 +7,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "tiers/mutex.h"
 #include "tiers/staging/client.h"
 #include "tiers/staging/server_watch.h"
 #include "tiers/status.h"
@@ -91,9 +91,9 @@ class StagingPool {
   std::vector<Slot> slots_;
   std::atomic<uint32_t> preferred_{0};
   std::atomic<uint32_t> waiting_{0};
-  std::mutex standing_mutex_;  // of the next two
-  uint32_t standing_ = 0;
-  PlaceInLine standing_place_;
+  Mutex standing_mutex_;
+  uint32_t standing_ GUARDED_BY(standing_mutex_) = 0;
+  PlaceInLine standing_place_ GUARDED_BY(standing_mutex_);
 };
 
 }  // namespace gpusnap

@@ -119,7 +119,7 @@ uint32_t StagingServer::threads_waiting_for_devices() const {
 // them then.
 void StagingServer::reap_slots(uint32_t client) {
   {
-    const std::lock_guard lock(grant_mutex_);
+    const MutexLock lock(grant_mutex_);
     line_.reap(client);
   }
   for (SlotEntry& slot : memory_.slots()) {
@@ -132,7 +132,7 @@ void StagingServer::reap_slots(uint32_t client) {
 }
 
 bool StagingServer::grant(uint32_t begin, uint32_t end) {
-  const std::lock_guard lock(grant_mutex_);
+  const MutexLock lock(grant_mutex_);
   return line_.grant(begin, end, [this](uint32_t client) { return has_gone(client); }) > 0;
 }
 

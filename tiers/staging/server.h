@@ -8,12 +8,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tiers/mutex.h"
 #include "tiers/staging/memory.h"
 #include "tiers/staging/turn.h"
 #include "tiers/status.h"
@@ -116,8 +116,8 @@ class StagingServer {
   bool has_gone(uint32_t client) const;
 
   StagingMemory& memory_;
-  std::mutex grant_mutex_;  // slots are granted by one thread at a time
-  TicketLine line_;
+  Mutex grant_mutex_;  // slots are granted by one thread at a time
+  TicketLine line_ GUARDED_BY(grant_mutex_);
   // Lives that have been reported: of each stream, for each kind of event; of each slot.
   struct Seen {
     uint32_t opened = 0;

@@ -14,7 +14,7 @@ ServerWatch::ServerWatch(StagingMemory& memory, Revive revive)
     : memory_(memory), revive_(std::move(revive)) {}
 
 Status ServerWatch::look() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = Clock::now();
   if (now < next_look_) return last_;
   next_look_ = now + kBetweenServerLooks;

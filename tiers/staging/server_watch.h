@@ -3,9 +3,9 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <optional>
 
+#include "tiers/mutex.h"
 #include "tiers/staging/memory.h"
 #include "tiers/status.h"
 
@@ -25,16 +25,16 @@ class ServerWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Status look_now(Clock::time_point now);
+  Status look_now(Clock::time_point now) REQUIRES(mutex_);
 
   StagingMemory& memory_;
   const Revive revive_;
-  std::mutex mutex_;  // of what follows
-  Clock::time_point next_look_;
-  Clock::time_point next_start_;
-  std::optional<Clock::time_point> unserved_since_;
-  Status started_;  // of the last start
-  Status last_;
+  Mutex mutex_;
+  Clock::time_point next_look_ GUARDED_BY(mutex_);
+  Clock::time_point next_start_ GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> unserved_since_ GUARDED_BY(mutex_);
+  Status started_ GUARDED_BY(mutex_);  // of the last start
+  Status last_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpusnap
