@@ -1,5 +1,5 @@
-// Work that nobody waits for, one piece after the other, by a thread that is there as long as there
-// is some.
+// SPDX-License-Identifier: Apache-2.0
+// Runs work that no caller waits for, one piece after the other. A thread runs while work is left.
 #pragma once
 
 #include <deque>
@@ -13,13 +13,13 @@
 
 namespace gpusnap {
 
-// add() and the destructor by one thread.
+// One thread calls add() and the destructor.
 class Background {
  public:
   explicit Background(Spawn spawn) : spawn_(std::move(spawn)) {}
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  ~Background() {  // what has not begun is not done
+  ~Background() {  // drops work that has not begun
     {
       const MutexLock lock(mutex_);
       work_.clear();
@@ -27,7 +27,7 @@ class Background {
     if (join_) join_();
   }
 
-  // Where there is no thread to be had it is left undone.
+  // Fails, and drops all queued work, if no thread can be started.
   Status add(std::function<void()> work) {
     {
       const MutexLock lock(mutex_);

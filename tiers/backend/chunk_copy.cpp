@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/chunk_copy.h"
 
 #include <algorithm>
@@ -18,15 +19,15 @@ namespace {
 
 constexpr size_t kLanes = 2;  // one reads while the other writes
 
-// Blocks that are copied at once, and the zeros behind them.
+// Blocks that are copied at once, and the zeros after them.
 struct Part {
   size_t first = 0;  // block
-  size_t last = 0;   // the one behind them
+  size_t last = 0;   // the block after them
   uint64_t begin = 0;
   uint64_t end = 0;  // of the zeros
 };
 
-// Each begins with a block, and so where that is aligned.
+// Each begins with a block, and therefore at an aligned offset.
 std::vector<Part> cut_in_parts(const std::vector<ChunkBlock>& blocks, uint64_t most) {
   std::vector<Part> parts;
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -95,7 +96,7 @@ class Copying : public std::enable_shared_from_this<Copying> {
                      });
   }
 
-  // And clears what is between the blocks.
+  // Compares the blocks with their checksums and clears the gaps between them.
   Status check(size_t lane, const Part& part) {
     const std::span<std::byte> bytes(buffers_[lane]);
     uint64_t at = part.begin;

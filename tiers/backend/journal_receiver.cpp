@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/journal_receiver.h"
 
 #include <algorithm>
@@ -19,17 +20,17 @@ namespace gpusnap {
 
 namespace {
 
-// Slots that the store was asked to take and has not: they cannot go elsewhere any more, so in an
-// outage each journal keeps so many.
+// The most slots that are being written to the store at once. They cannot go elsewhere any more, so
+// each journal keeps this many in an outage.
 constexpr uint64_t kMostOnWay = 1;
 
-// A spill's file. With the receiver's lock held.
+// The file of a spill. Guarded by the receiver's lock.
 struct Spill {
   std::string path;
   std::function<void()> give_back;  // null: an earlier backend has made it
   size_t left = 0;                  // slots in it that are not in the journal's file
-  bool closed = false;              // nothing is added any more
-  bool counted = false;             // among those that a backend that takes over has to find
+  bool closed = false;              // takes no more slots
+  bool counted = false;             // a backend that takes over has to find it
 };
 using SpillPtr = std::shared_ptr<Spill>;
 
@@ -143,7 +144,7 @@ class Journal final : public JournalReceiver {
     Slot slot;
     SpillPtr from;                  // null: from the staging area
     SpilledSlot spilled;            // in `from`
-    std::vector<std::byte> buffer;  // of the slot's bytes then
+    std::vector<std::byte> buffer;  // the slot's bytes, if it comes from a spill
   };
 
   void end() {
@@ -162,7 +163,7 @@ class Journal final : public JournalReceiver {
     if (status) actions_.ended(*status);
   }
 
-  // Until the journal is complete or has failed. Nothing: the backend leaves before that.
+  // Runs until the journal is complete or has failed. Empty: the backend left before that.
   std::optional<Status> work() {
     const MutexLock lock(mutex_);
     for (;;) {
@@ -217,7 +218,7 @@ class Journal final : public JournalReceiver {
     }
   }
 
-  // False: the backend leaves.
+  // Returns false if the backend leaves.
   bool take_spills() {
     for (;;) {
       const Status read = read_spills();
@@ -264,7 +265,7 @@ class Journal final : public JournalReceiver {
     });
   }
 
-  // An earlier backend had other local tiers, or somebody has removed them.
+  // An earlier backend had other local tiers, or the files were removed.
   Status missing(uint32_t count) const {
     return {Code::kNotFound,
             "journal " + setting_.file + ": " + std::to_string(count) +
@@ -297,7 +298,7 @@ class Journal final : public JournalReceiver {
     }
   }
 
-  // Slots keep memory, so they come first.
+  // Takes waiting slots before spilled ones: they hold memory.
   Writing take_next() REQUIRES(mutex_) {
     Writing next;
     if (!waiting_.empty()) {
@@ -378,7 +379,7 @@ class Journal final : public JournalReceiver {
     return synced;
   }
 
-  // By the thread of the spills.
+  // Called by the spill thread.
   void move_waiting(const SpillPtr& spill, uint64_t bytes) EXCLUDES(mutex_) {
     SpillWriter writer(files_, spill->path);
     bool moved = true;
@@ -445,7 +446,7 @@ class Journal final : public JournalReceiver {
     for (const SpillPtr& spill : emptied) remove(*spill);
   }
 
-  // A file that stays does no harm: its slots would be written once more.
+  // A file that cannot be removed does no harm: its slots would be written once more.
   void remove(Spill& spill) {
     (void)files_.remove(spill.path);
     remove_empty_folders(files_, spill.path.substr(0, spill.path.rfind('/')), 1);

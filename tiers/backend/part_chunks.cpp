@@ -34,7 +34,7 @@ std::vector<FoundChunk> PartChunks::found() const {
   return chunks;
 }
 
-// An earlier backend may have left more in them than its log says.
+// The files may hold more than the earlier backend's log says.
 Status PartChunks::open_found() {
   for (const auto& [number, found] : found_) {
     begin_in_cache(found.path);
@@ -76,7 +76,7 @@ Status PartChunks::make(size_t folder,
   return {};
 }
 
-// Writes the header, so that the client's bytes begin at a multiple of what devices ask for.
+// Writes the header, so that the client's bytes begin at an offset to which devices are aligned.
 Status PartChunks::make_direct(size_t folder,
                                const std::function<void(uint32_t, std::string)>& opened) {
   const uint32_t number = next_direct_++;
@@ -140,7 +140,7 @@ Status PartChunks::begin_move(uint32_t number, const std::function<void()>& move
     return begin_copy_of(number, found->second.blocks, moved);
   }
   const PartLog::Blocks stored = log_.blocks_in(number);
-  if (stored.empty()) {  // it took nothing
+  if (stored.empty()) {  // the chunk has no blocks
     remove(number);
     moved();
     return {};
@@ -169,7 +169,7 @@ Status PartChunks::begin_copy_of(uint32_t number, const std::vector<ChunkBlock>&
   copy.gave_up = [this] { return progress_.gave_up(); };
   copy.rate = setting_.rate;
   copy.ended = [this, entry, segment, moved](const Status& copied, bool local) {
-    // The part's thread goes on with it: this one may not wait for the file.
+    // The part's thread goes on: this thread must not wait for the file.
     progress_.copy_ended([this, entry, segment, copied, local, moved] {
       if (copied.ok()) return end_move(entry, *segment, moved);
       if (local) device_failed(at(entry.chunk).path, copied);
@@ -180,14 +180,14 @@ Status PartChunks::begin_copy_of(uint32_t number, const std::vector<ChunkBlock>&
   return {};
 }
 
-// The chunk is a copy from here on, which may go whenever its room is needed: nothing can be lost
-// any more.
+// Makes the segment durable. From then on the chunk is a copy, which may be removed whenever its
+// room is needed.
 Status PartChunks::end_move(const MovedChunk& entry, PlacedFile& segment,
                             const std::function<void()>& moved) {
   if (Status synced = segment.file().sync(); !synced.ok()) return synced;
   if (Status synced = files_.sync_folder(setting_.folders.epoch); !synced.ok()) return synced;
   if (Status noted = log_.note_moved(entry); !noted.ok()) return noted;
-  // If that fails, the chunk stays until all is committed.
+  // If that fails, the chunk stays until the part is committed.
   if (log_.sync().ok()) release(entry);
   progress_.chunk_moved(entry.chunk);
   moved();
@@ -297,7 +297,7 @@ PartChunks::Chunk& PartChunks::add_found(uint32_t number, const std::string& pat
   return chunks_[number] = {path, nullptr, {}};
 }
 
-// An earlier backend made it, for the client to write.
+// Opens a file that an earlier backend made for the client to write.
 Status PartChunks::open_found_direct(uint32_t number, const std::string& path) {
   begin_in_cache(path);
   auto file = files_.continue_bulk(path);

@@ -19,12 +19,12 @@ Status PartSegments::start(uint32_t first_segment) {
   return progress_.status();  // abandon() may have come before there was a writer
 }
 
-// Chunks have workers and writes of their own, so that they never wait for the store. A chunk that
-// fails in the middle sends its blocks to segments with numbers of their own.
+// Chunks have their own workers and writes, so that they never wait for the store. The blocks of a
+// chunk that fails go to segments in a range of numbers of their own.
 Status PartSegments::start_for_chunks() {
   if (writers().size() > 1) return {};
   constexpr uint32_t kApart = 1U << 20;
-  // A process that saves has a fixed number of threads for all of this.
+  // Inside a program the number of threads is limited.
   const uint32_t workers = setting_.spawn ? 1 : setting_.options.workers;
   auto writer = start_writer(first_segment_ + kApart, workers);
   if (!writer.ok()) return writer.status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The segments of one rank's part of a checkpoint: one writer for what goes straight to the store
-// and for chunks on their way there, and one for blocks that go to chunks.
+// The segments of one rank's part of a checkpoint: one writer for blocks that go straight to the
+// store and for chunks that are moved there, and one for blocks that go to chunks.
 #pragma once
 
 #include <cstdint>
@@ -30,25 +30,26 @@ class PartSegments {
   // Both outlive it.
   PartSegments(FileSystem& files, Setting setting, PartProgress& progress);
 
-  // Begins with the segment of that number. Before all that follows but abandon(). Once; fails also
-  // if the part has ended before.
+  // Begins with the segment of that number. Called once, before all functions below except
+  // abandon(). Also fails if the part has ended.
   Status start(uint32_t first_segment);
   // Starts the writer for chunks, if it is not there yet. By the thread that makes chunks.
   Status start_for_chunks();
 
-  // To their chunk or, if they have none, to segments; all of them together. Any thread.
+  // Adds blocks to the writer of their chunk or, without a chunk, of segments. All blocks have the
+  // same destination. Any thread.
   void add(std::vector<SegmentStore::Block> blocks);
   // As SegmentStore::take(). Any thread.
   Result<SegmentStore::Place> take(uint64_t bytes);
-  // Makes durable what has been written so far, but for the names. By the part's thread.
+  // Makes all bytes written so far durable, but not the files' names. By the part's thread.
   Status sync();
-  // Ends all that is on its way, as failures do. Does not wait. Any thread, any time.
+  // Ends the writers as a failure does. Does not wait. Any thread, any time.
   void abandon();
-  // Waits until all is in files, durably; the first failure. By the part's thread, also if it was
-  // not started.
+  // Waits until all blocks are durable in files and returns the first failure. By the part's
+  // thread; may be called without start().
   Status finish();
-  // Waits for what is on its way, and releases what was not written. After the part's thread, when
-  // no other thread uses it.
+  // Waits for writes in flight and releases unwritten blocks. After the part's thread has ended,
+  // when no other thread uses it.
   void close() NO_THREAD_SAFETY_ANALYSIS;
 
   // The writers that have been started. They stay until close(). Any thread.

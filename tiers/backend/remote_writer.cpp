@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/remote_writer.h"
 
 #include <algorithm>
@@ -18,9 +19,9 @@ namespace gpusnap {
 
 namespace {
 
-// Between two looks at whether the backend is still there.
+// Time between two checks whether the backend still runs.
 constexpr std::chrono::nanoseconds kBetweenLooks = std::chrono::milliseconds(200);
-// The longest wait for a slot that tells of a chunk: other slots may have to go first.
+// The longest wait for a slot that describes a chunk: other slots may have to go first.
 constexpr std::chrono::nanoseconds kBetweenTries = std::chrono::milliseconds(5);
 
 Status abandoned() {
@@ -33,7 +34,7 @@ class Stream {
   explicit Stream(StagingPool& pool) : pool_(pool) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  // Abandons a stream that has not come to its end.
+  // Abandons a stream that has not ended.
   ~Stream() {
     if (open_) pool_.client().abandon(index_);
   }
@@ -46,7 +47,7 @@ class Stream {
     return {};
   }
 
-  // The slot is gone afterwards, whatever happens.
+  // Takes the slot in any case.
   Status send(std::span<const Piece> pieces, Slot* slot) {
     const size_t most = pool_.pieces_per_slot();
     if (pieces.size() <= most) {
@@ -70,7 +71,7 @@ class Stream {
     return {};
   }
 
-  // The manifest: bytes without a place on the device.
+  // Sends the manifest: bytes without pieces.
   Status send(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const auto part = bytes.first(std::min(bytes.size(), pool_.slot_bytes()));
@@ -80,7 +81,7 @@ class Stream {
     return {};
   }
 
-  // False where no slot has come free within `longest`.
+  // Returns false if no slot has become free within `longest`.
   Result<bool> send(const DirectChunk& chunk, std::chrono::nanoseconds longest) {
     const Result<Slot*> slot = pool_.acquire(longest);
     if (slot.status().code() == Code::kBusy) return false;
@@ -93,7 +94,7 @@ class Stream {
     return true;
   }
 
-  // Whether the backend has still to look at chunks that were written directly.
+  // Returns whether the backend has not checked all directly written chunks yet.
   bool has_unchecked() {
     std::erase_if(unchecked_, [this](const auto& slot) {
       return !pool_.client().is_filled(slot.first, slot.second);
@@ -101,7 +102,7 @@ class Stream {
     return !unchecked_.empty();
   }
 
-  // Whether the backend keeps it in memory: then it is the backend's alone.
+  // Returns whether the backend keeps the checkpoint in memory, and then leaves it to the backend.
   bool is_kept() {
     if (!pool_.client().is_kept(index_)) return false;
     if (std::exchange(open_, false)) pool_.client().leave(index_);
@@ -111,7 +112,7 @@ class Stream {
   uint32_t index() const { return index_; }
   void seal() { pool_.client().seal(index_); }
 
-  // The backend's word, where it has spoken.
+  // The outcome that the backend has reported, if any.
   std::optional<Status> outcome() {
     std::optional<Status> outcome = pool_.client().outcome(index_);
     if (outcome && std::exchange(open_, false)) pool_.client().close(index_);
@@ -137,7 +138,7 @@ class Stream {
   StagingPool& pool_;
   uint32_t index_ = 0;
   bool open_ = false;
-  std::vector<std::pair<uint32_t, uint32_t>> unchecked_;  // slots of such chunks, and their lives
+  std::vector<std::pair<uint32_t, uint32_t>> unchecked_;  // slot and life of direct chunks
 };
 
 class Writer final : public CheckpointWriter, public DirectSink {
@@ -168,7 +169,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     bool queued = false;
     const Status added = no_throw("queue a slot", [&] {
       const MutexLock lock(mutex_);
-      if (over_) return Status();  // it has failed, which is told at the end
+      if (over_) return Status();  // the failure is reported at the end
       queue_.push_back({merged(pieces), slot, std::move(check)});
       queued = true;
       work_.notify_one();
@@ -256,7 +257,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     if (const Done tell = end(status)) tell(status);
   }
 
-  // Waits until the outcome may be told; the function that is to tell it.
+  // Waits until the outcome may be reported, and returns the function to report it to.
   Done end(const Status& status) {
     const MutexLock lock(mutex_);
     over_ = true;
@@ -265,7 +266,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     status_ = status;
     done_.store(true, std::memory_order_release);
     decided_.notify_all();
-    // A failure is known before the end, but told at the end.
+    // A failure is known before the end, but reported at the end.
     work_.wait(mutex_, [&]() REQUIRES(mutex_) { return abandoned_ || manifest_; });
     return std::exchange(done_call_, nullptr);
   }
@@ -298,7 +299,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     return await(stream);
   }
 
-  // While it is open, files for chunks may be asked for.
+  // While the stream is open, next_file() may ask for files.
   class StreamInUse {
    public:
     StreamInUse(Writer& writer, uint32_t stream) : writer_(writer) {
@@ -316,8 +317,8 @@ class Writer final : public CheckpointWriter, public DirectSink {
     Writer& writer_;
   };
 
-  // Until the manifest is there. Slots first: what they hold could be what a chunk's slot waits
-  // for.
+  // Sends until the manifest is there. Slots come first: a chunk may wait for one of them to become
+  // free.
   Status send_all(Stream& stream) {
     for (;;) {
       Queued next;
@@ -359,7 +360,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     return pool_.watch().look();
   }
 
-  // Where there is no slot it stays queued.
+  // Without a free slot the chunk stays queued.
   Status send(Stream& stream, QueuedChunk queued) {
     Status status;
     if (const auto outcome = stream.outcome()) status = ended(*outcome);
@@ -374,7 +375,8 @@ class Writer final : public CheckpointWriter, public DirectSink {
     return {};
   }
 
-  // A sealed checkpoint is as memory was at the cut: the host has not seen these chunks.
+  // A sealed checkpoint is valid as it is, and the host has not seen the bytes of these chunks:
+  // waits until the backend has checked them.
   Status await_checks(Stream& stream) {
     for (;;) {
       const uint32_t seen = pool_.client().changes();
@@ -389,7 +391,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     }
   }
 
-  // The slot is gone afterwards.
+  // Takes the slot.
   Status send(Stream& stream, const Queued& queued) {
     Status status = check(stream, queued);
     if (status.ok()) return stream.send(queued.pieces, queued.slot);
@@ -402,7 +404,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     if (!are_bytes_of(queued.pieces, bytes.size())) {
       return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
     }
-    // A backend that has ended it early takes no more slots of it.
+    // A backend that has ended the stream early takes no more slots.
     if (const auto outcome = stream.outcome()) return ended(*outcome);
     return queued.check ? queued.check(bytes) : Status();
   }
@@ -412,7 +414,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     return {Code::kIo, "the backend ended a checkpoint that was not complete"};
   }
 
-  // The journal first: the manifest says how much of it there has to be.
+  // Settles the journal first: the manifest says how much of it must be durable.
   Status seal(Stream& stream) {
     ManifestText head;
     if (journal_ != nullptr && !manifest_->journal.empty()) {
@@ -461,7 +463,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
   std::deque<QueuedChunk> direct_ GUARDED_BY(mutex_);
   std::optional<uint32_t> stream_ GUARDED_BY(mutex_);  // while it is open
   bool asking_ GUARDED_BY(mutex_) = false;             // for a file for a chunk
-  // Set under the lock by finish(); used without it by the thread alone after that.
+  // Set by finish() under the lock; after that used by the writer's thread without it.
   std::optional<Manifest> manifest_;
   JournalWriter* journal_ = nullptr;
   Done done_call_ GUARDED_BY(mutex_);

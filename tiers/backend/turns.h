@@ -1,5 +1,6 @@
-// The parts of each job that are on their way: commits of one job and rank happen in the order of
-// their epochs, and an epoch that is being written is not pruned.
+// SPDX-License-Identifier: Apache-2.0
+// The parts of each job that are in flight. They make commits of one job and rank happen in the
+// order of epochs, and keep an epoch that is being written from being pruned.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +17,11 @@
 
 namespace gpusnap {
 
-// Thread-safe. Jobs are known by their folders.
+// Thread-safe. A job is identified by its folder.
 class Turns {
  public:
-  // kBusy where that one is on its way already: two in one place would take each other's files for
-  // their own.
+  // Returns kBusy if a part of that rank and epoch is in flight already: each of two such parts
+  // would take the other's files for its own.
   Status enter(const std::string& job, uint32_t rank, uint64_t epoch) {
     const MutexLock lock(mutex_);
     if (jobs_[job][rank].insert(epoch).second) return {};
@@ -32,7 +33,7 @@ class Turns {
     jobs_[job][rank].erase(epoch);
     changed_.notify_all();
   }
-  // Until no earlier epoch of that rank is on its way.
+  // Waits until no earlier epoch of that rank is in flight, or `gave_up` returns true.
   Status wait(const std::string& job, uint32_t rank, uint64_t epoch,
               const std::function<bool()>& gave_up) {
     constexpr auto kLook = std::chrono::milliseconds(20);
@@ -52,8 +53,8 @@ class Turns {
            });
   }
 
-  // A run has committed that epoch of the job. Epochs rise and one run writes at a time: what
-  // follows its first is its own.
+  // A run has committed that epoch of the job. Epochs rise and one run writes at a time, so all
+  // epochs from its first one on belong to that run.
   void committed(const std::string& job, const std::string& run, uint64_t epoch) {
     const MutexLock lock(mutex_);
     auto& first = first_[job];
@@ -68,7 +69,7 @@ class Turns {
  private:
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  // Epochs on their way, by job and rank.
+  // Epochs in flight, by job and rank.
   std::map<std::string, std::map<uint32_t, std::set<uint64_t>>> jobs_ GUARDED_BY(mutex_);
   // The first epoch of the run that committed last, by job: run, epoch.
   std::map<std::string, std::pair<std::string, uint64_t>> first_ GUARDED_BY(mutex_);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/staging/pool.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
       slots_[slot.value()].used = 0;
       return &slots_[slot.value()];
     }
-    // For who does not wait, too, but comes again and again: there may be nobody else.
+    // Also for a caller that does not wait but polls: there may be no other caller.
     if (Status served = watch_.look(); !served.ok()) return served;
     if (left <= kLongestWaitUnwatched) return busy();
   }

@@ -1,4 +1,5 @@
-// Checks now and then, for those that wait for it, whether a staging area's server is still there.
+// SPDX-License-Identifier: Apache-2.0
+// Checks regularly, on behalf of waiting threads, whether a staging area's server still runs.
 #pragma once
 
 #include <chrono>
@@ -14,13 +15,13 @@ namespace gpusnap {
 // Thread-safe.
 class ServerWatch {
  public:
-  // Has another server started for the area, and need not wait for it. It finds what the one before
-  // it had left. Empty: where the server is gone it stays gone.
+  // Starts another server for the area, without waiting for it. That server finds what the one
+  // before left. Empty: no other server is started.
   using Revive = std::function<Status()>;
   explicit ServerWatch(StagingMemory& memory, Revive revive = {});
 
-  // Whether to go on waiting. Not ok where there has been no server for a while, and none could be
-  // started either. Asks the system now and then, whoever calls.
+  // Returns ok while waiting makes sense: not if there has been no server for a while and none
+  // could be started. Makes system calls at intervals, however often it is called.
   Status look();
 
  private:
