@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chains of checkpoints: an increment, its parent, the parent's parent, and so on to a full one.
 // Knows nothing of files. docs/file-format.md says what a chain must be like.
 #pragma once

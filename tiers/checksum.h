@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // XXH3 with 64 bits and seed 0: the checksum of everything that is stored.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time as the tiers measure it, so that tests can bring their own.
 #pragma once
 

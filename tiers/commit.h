@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last steps of one rank's part of a checkpoint: its manifest, in the order of
 // docs/file-format.md.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one seam to files. The store, the journal and the tool reach the file system only through
 // this, so that tests can drop what was not synced, fill the disk, cut writes short, or fail.
 //

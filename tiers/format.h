@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fixed parts of the stored files: prologue, headers, frames. docs/file-format.md gives their
 // bytes; here they become values and back. Knows nothing of files.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The replay journal as bytes in files. Here it is a stream that only grows; what the bytes mean is
 // the recorder's business. Written in frames: header, zstd-compressed block, checksum; a frame is
 // whole or it is not there. docs/file-format.md gives the bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists a job's folder: reads manifests and sizes, nothing else.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where copies of parts of segments lie on this node's own devices: chunks that were not needed
 // there since (backend/chunk_cache.h). A copy is no more than a guess: what is read from it counts
 // only if its checksums are those in the manifest, and a copy that is not right, or not there, is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The manifest: what one rank's part of a checkpoint holds and where. It is written last; a rank's
 // part exists exactly when its manifest does. docs/file-format.md gives the bytes.
 #pragma once

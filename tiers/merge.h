@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a full checkpoint of an increment, so that a restore reads few ancestors and old ones can
 // go: the bytes of its chain are read and checked, written anew, and the manifest is replaced by
 // one without a parent, at the same epoch. docs/file-format.md, Merging, says why that is safe at

@@ -90,7 +90,7 @@ class ConditionVariable {
   }
 
  private:
-  // What the standard's condition variable takes, of a mutex that is held before and after.
+  // The lock that std::condition_variable takes, of a mutex that stays held before and after.
   struct Adopted {
     explicit Adopted(std::mutex& mutex) : lock(mutex, std::adopt_lock) {}
     ~Adopted() { lock.release(); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes and parses the names of a store's folders and files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tiers report by Status. The one exception that their functions meet is that of memory running
 // out; here it becomes a Status like any other.
 #pragma once

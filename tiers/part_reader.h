@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads much of what segments hold: large reads, many on their way at a time; what has arrived is
 // decompressed and checked by several threads while the caller uses what was checked before.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A manifest on its way into its folder: under a temporary name first, so that its own never stands
 // for a part of it.
 #pragma once

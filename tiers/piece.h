@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The smallest thing that a snapshot says of its bytes: where they lay.
 #pragma once
 

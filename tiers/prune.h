@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Removes what is no longer needed of a job.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the threads of the tiers. The preloaded library has its own way (private stacks, blocked
 // signals); everybody else has std::thread.
 #pragma once

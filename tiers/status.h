@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How everything in tiers/ reports failure: one value type, no exceptions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures how fast the store takes bytes at present: in the time in which anything was on its way
 // to it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compresses one block of a snapshot and decompresses it again. A block is what a staging slot
 // holds: any size from 1 byte to the most that a codec was made for.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a chunk is compressed, and in which form: never where its checkpoint would be later for
 // it. Decides from a sample of the chunk (sample.h), from what earlier blocks took, and from what
 // the store takes at present. No I/O, no threads, no clock.

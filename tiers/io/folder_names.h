@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names in a folder. The C library's opendir takes memory from the heap of the program that we
 // are loaded into: what the program finds in its own memory would depend on how often we look.
 #pragma once

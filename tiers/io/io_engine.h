@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves the bytes of bulk files: the threads and the ring that all of them share.
 //
 // A transfer is cut into pieces of the size that devices like. Pieces that go past the page cache

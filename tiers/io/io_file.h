@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An open file as the engine sees it: a descriptor for the page cache and, where the file system
 // has that, one past it.
 //

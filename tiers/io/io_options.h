@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How bulk transfers are made.
 #pragma once
 

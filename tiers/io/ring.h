@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // io_uring, as much as bulk transfers need: reads, writes, and a wait for a descriptor.
 //
 // By system calls, not by liburing: inside the preloaded library nothing may be mapped between the

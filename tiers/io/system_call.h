@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by everything that asks the system for files: descriptors, and errors as a Status.
 #pragma once
 

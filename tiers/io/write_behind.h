@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps a large file out of the page cache although it is written through it: what was written is
 // sent to the device at once and dropped when it has arrived, so that a checkpoint never takes the
 // place of the programs' own files, and a sync at the end finds little left to do.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/placement/placement.h"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ bool Placement::may_use(size_t tier) const {
   return true;
 }
 
-// Behind the first, that works. Where there never was one, that is a mistake of the settings.
+// Returns whether a tier after the first works, or there never was one.
 bool Placement::any_local() const {
   return tiers_.size() < 2 || std::any_of(tiers_.begin() + 1, tiers_.end(),
                                           [](const Tier& tier) { return !tier.suspended; });
@@ -61,7 +62,7 @@ std::optional<size_t> Placement::first_with_room() const {
   return std::nullopt;
 }
 
-// Bytes a second that one more writer is predicted to have.
+// Returns the predicted bytes per second of one more writer.
 double Placement::rate_of_next(const Tier& tier) {
   const auto writers =
       static_cast<uint32_t>(std::min<uint64_t>(tier.now.writing + 1, kMostModelWriters));
@@ -87,9 +88,9 @@ std::optional<size_t> Placement::fastest_above(double bandwidth) const {
 std::optional<size_t> Placement::choose() const {
   if (policy_ != PlacementPolicy::kHybridOpt) return first_with_room();
   if (auto tier = fastest_above(average_.bytes_per_second())) return tier;
-  // The paper assumes a local device that is faster than the external store, so that nobody waits
-  // for ever. Where there is none, waiting still ends as long as there is a chunk whose flush can
-  // end; with none at all, the fastest device it is.
+  // The paper assumes a local device that is faster than the external store, so that no producer
+  // waits for ever. Without such a device, waiting ends as long as there is a chunk whose flush can
+  // end. If there is no chunk at all, the fastest device is taken.
   return anything_cached() ? std::nullopt : fastest_above(0);
 }
 
@@ -98,8 +99,8 @@ bool Placement::anything_cached() const {
                      [](const Tier& tier) { return tier.now.cached() > 0; });
 }
 
-// Algorithm 2: the head of the queue is looked at until it gets a tier (lines 5 to 20), and only
-// then the next one. Lines 17 and 18 claim the place.
+// Algorithm 2: the head of the queue is considered until it gets a tier (lines 5 to 20), and only
+// then the next producer. Lines 17 and 18 claim the place.
 Placement::Grants Placement::serve() {
   Grants grants;
   while (!queue_.empty()) {
