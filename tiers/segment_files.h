@@ -29,7 +29,7 @@ class SegmentFiles {
 
   Result<SegmentStore::Place> take(uint64_t bytes);
 
-  // Makes all durable. Nothing is on its way any more.
+  // Makes all segments durable. No write is in flight any more.
   Status finish();
 
   Status sync();

@@ -94,29 +94,29 @@ class Writer final : public SegmentStore {
   const std::vector<SegmentRef>& segments() const override { return segments_.refs(); }
 
  private:
-  // Lies in a list, which moves it without an allocation that can fail.
+  // Kept in a list, which moves it without an allocation that can fail.
   struct Queued {
     Block block;
-    bool decided = false;                 // how it is stored
-    std::shared_ptr<ChunkCourse> course;  // null: as it is
+    bool decided = false;                 // whether it is compressed
+    std::shared_ptr<ChunkCourse> course;  // null: it is not
   };
   struct Worker {
     std::unique_ptr<Compressor> compressor;
     std::unique_ptr<Sampler> sampler;
     Join join;
   };
-  // Written, and not noted for good yet.
+  // A block that is written and not logged yet.
   struct Written {
     StoredBlock block;
     PlacedFile* file = nullptr;
     std::function<void(bool)> release;
-    Block again;  // without chunk and release: where it goes to a chunk
+    Block again;  // for a block of a chunk: the block without chunk and release
   };
-  // A block as it goes to its file.
+  // The form in which a block goes to its file.
   struct Stored {
     Form form = Form::kStored;
     std::span<const std::byte> bytes;
-    std::byte* buffer = nullptr;  // that they are in, where they are compressed
+    std::byte* buffer = nullptr;  // that holds them, if they are compressed
   };
 
   // Takes the `count` blocks into the queue. False where the store has stopped, or stops because
@@ -128,7 +128,7 @@ class Writer final : public SegmentStore {
       return false;
     }
     queue_.splice(queue_.end(), queued);
-    // The workers that are there go on, so a worker that cannot be started is no failure.
+    // Running workers go on, so a worker that cannot be started is no failure.
     for (size_t i = 0; i < count && wants_worker(); ++i) {
       if (!start_worker().ok()) break;
     }
@@ -136,7 +136,7 @@ class Writer final : public SegmentStore {
     return true;
   }
 
-  // All of them, or none when there is no memory.
+  // Moves all blocks, or none if memory has run out.
   static Status list_blocks(std::vector<Block>& blocks, std::list<Queued>& queued) {
     return no_throw("queue blocks", [&] {
       queued.resize(blocks.size());
@@ -203,7 +203,7 @@ class Writer final : public SegmentStore {
       {
         const Unlocked unlocked(mutex_);
         stored = no_throw("store a block", [&] { return store(worker, next); });
-        // Unless it is on its way.
+        // Does nothing if its write is in flight.
         release(next.block, false);
       }
       if (!stored.ok()) stop(stored);
@@ -292,13 +292,13 @@ class Writer final : public SegmentStore {
     return {};
   }
 
-  // Its chunk does not take it: its bytes are where they were, and go to a segment.
+  // The chunk did not take the block: its bytes are where they were, and go to a segment.
   Status divert(Written& written, const Status& why) {
     fail_chunk(*written.file, why);
     Block block = std::exchange(written.again, {});
     block.release = std::exchange(written.release, nullptr);
     Status queued = put_back(block);
-    // There is a worker: what is on its way keeps it.
+    // A worker is there: the write in flight keeps it.
     work_.notify_one();
     if (!queued.ok()) release(block, false);
     return queued;
@@ -328,7 +328,7 @@ class Writer final : public SegmentStore {
     if (!file.begin_header()) return;
     write(file, 0, file.header(), false, [this, &file, is_chunk](const Status& status) {
       if (!status.ok() && !is_chunk) return status;
-      // The log alone finds blocks in a chunk: without its header no more than the chunk fails.
+      // Only the log finds blocks in a chunk: without a header only the chunk fails.
       if (!status.ok()) fail_chunk(file, status);
       const MutexLock lock(mutex_);
       file.header_written();
@@ -337,7 +337,7 @@ class Writer final : public SegmentStore {
     });
   }
 
-  // A worker notes it for good.
+  // Lets a worker log the block.
   Status note_written(Written& written, const Status& status) {
     Status noted = !status.ok() ? status : no_throw("store a block", [&] {
       const MutexLock lock(mutex_);
@@ -383,7 +383,7 @@ class Writer final : public SegmentStore {
   // most. Releases the lock meanwhile; until it is done, no other thread has these blocks.
   void decide(Worker& worker) noexcept REQUIRES(mutex_) {
     std::list<Queued> group;
-    // As long as nothing is known of the store, each block is decided by itself.
+    // While the store's throughput is not known, one block at a time.
     const size_t most = compression_.rate.share() > 0 ? blocks_per_chunk() : 1;
     auto end = queue_.begin();
     for (size_t i = 0; i < most && end != queue_.end() && !end->decided; ++i) ++end;
@@ -403,7 +403,7 @@ class Writer final : public SegmentStore {
 
   void decide_for(std::list<Queued>& group, Worker& worker) noexcept {
     std::shared_ptr<ChunkCourse> course;
-    // Without a decision they are stored as they are, which is right, too.
+    // Without a decision they are stored uncompressed, which is right, too.
     (void)no_throw("sample blocks", [&] {
       course = course_of(worker, group);
       return Status();
@@ -414,7 +414,7 @@ class Writer final : public SegmentStore {
     }
   }
 
-  // Null: they are stored as they are.
+  // Null: the blocks are stored uncompressed.
   std::shared_ptr<ChunkCourse> course_of(Worker& worker, const std::list<Queued>& group) {
     const Situation chunk = situation_of(group);
     if (!compression_.policy.wants_sample(chunk)) return nullptr;
@@ -428,7 +428,7 @@ class Writer final : public SegmentStore {
     return std::make_shared<ChunkCourse>(compression_.policy, chunk, decision);
   }
 
-  // A block that comes alone is taken for one of a chunk that comes block by block, all like it.
+  // A single block counts as one of a chunk that comes block by block, with equal blocks.
   Situation situation_of(const std::list<Queued>& group) {
     uint64_t bytes = 0;
     for (const Queued& each : group) bytes += each.block.bytes.size();
@@ -458,8 +458,8 @@ class Writer final : public SegmentStore {
   }
 
   // `then` is called when the bytes are not needed any more, without a lock held; a failure that it
-  // returns fails all. `is_flush`: whether it says how fast the store is. A write on its way holds
-  // no part in the file: closing a file waits for its writes.
+  // returns fails the store. `is_flush`: the write measures the throughput of the store. A write in
+  // flight does not own the file: closing a file waits for its writes.
   void write(PlacedFile& file, uint64_t offset, std::span<const std::byte> bytes, bool is_flush,
              std::function<Status(const Status&)> then) {
     {
@@ -474,18 +474,18 @@ class Writer final : public SegmentStore {
                        then = std::move(then)](const Status& status) mutable {
                         if (is_flush) compression_.rate.ended(bytes, status.ok());
                         const Status whole = then(status);
-                        then = nullptr;  // what it holds goes while the file is there for sure
+                        then = nullptr;  // destroys its captures while the file still exists
                         const MutexLock lock(mutex_);
                         if (!whole.ok()) stop(whole);
                         --on_way_;
                         if (is_flush && --flushes_on_way_ == 0) compression_.rate.leave();
-                        // Under the lock: whoever waits for the last one may destroy all of this.
+                        // Under the lock: a waiter for the last write may destroy the store.
                         work_.notify_all();
                         written_.notify_all();
                       });
   }
 
-  // Null when all has failed meanwhile.
+  // Null if the store has failed meanwhile.
   std::byte* take_buffer() {
     const MutexLock lock(mutex_);
     written_.wait(mutex_,
@@ -493,7 +493,7 @@ class Writer final : public SegmentStore {
     if (stopped_) return nullptr;
     ++buffers_out_;
     if (spare_.empty()) {
-      // Not touched before it is used.
+      // Not initialised.
       buffers_.emplace_back(new std::byte[options_.block_bytes]);
       return buffers_.back().get();
     }
@@ -505,7 +505,7 @@ class Writer final : public SegmentStore {
   void give_back(std::byte* buffer) {
     if (buffer == nullptr) return;
     const MutexLock lock(mutex_);
-    spare_.push_back(buffer);  // there is room: it came from there
+    spare_.push_back(buffer);  // within its reserved capacity
     --buffers_out_;
     written_.notify_all();
   }
@@ -528,7 +528,7 @@ class Writer final : public SegmentStore {
     if (options_.on_failure) options_.on_failure(why);
   }
 
-  // No more blocks, and nothing is on its way any more.
+  // Ends the blocks and waits until no write is in flight.
   Status end() noexcept {
     {
       const MutexLock lock(mutex_);
@@ -540,7 +540,7 @@ class Writer final : public SegmentStore {
     }
     const MutexLock lock(mutex_);
     written_.wait(mutex_, [&]() REQUIRES(mutex_) { return on_way_ == 0; });
-    // After a failure: these are noted nowhere.
+    // After a failure these blocks are not logged.
     std::vector<Written> left = std::exchange(written_blocks_, {});
     {
       const Unlocked unlocked(mutex_);

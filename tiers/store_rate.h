@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures how fast the store takes bytes at present: in the time in which anything was on its way
-// to it.
+// Measures the present throughput of the store, over the time in which any write to it was in
+// flight.
 #pragma once
 
 #include <algorithm>
@@ -29,15 +29,15 @@ class StoreRate {
     bytes_on_way_ -= static_cast<double>(bytes);
     if (!stored) return;
     bytes_ += static_cast<double>(bytes);
-    // Where all that is on its way is served at the same time, the first to end have taken the time
-    // of all of it. A few small writes say nothing anyway.
+    // A store may serve all writes at the same time: then the first writes to end have taken the
+    // time of all of them. A few small writes say nothing.
     is_known_ = is_known_ || (bytes_ >= kLeast && bytes_ >= bytes_on_way_);
     if (bytes_ < kWindow) return;
-    // Older bytes count ever less.
+    // Older bytes count less and less.
     bytes_ /= 2;
     busy_ns_ /= 2;
   }
-  // Somebody who shares it with the others has something on the way; or has nothing any more.
+  // A user of the store begins or ends having writes in flight.
   void enter() {
     const MutexLock lock(mutex_);
     ++sharers_;
@@ -47,18 +47,18 @@ class StoreRate {
     --sharers_;
   }
 
-  // 0: not known yet.
+  // Returns bytes per second; 0: not known yet.
   double bytes_per_second() const {
     const MutexLock lock(mutex_);
     return known();
   }
-  // Bytes per second for one of the sharers; 0 likewise.
+  // Returns the bytes per second for one of the users; 0: not known yet.
   double share() const {
     const MutexLock lock(mutex_);
     return known() / static_cast<double>(std::max<uint64_t>(sharers_, 1));
   }
-  // For how long it has enough to do with what is on its way. Where its speed is not known, it is
-  // thought to be as fast as can be by what it has not done yet.
+  // Returns the time that the writes in flight will take. If the throughput is not known, assumes
+  // the highest that the unfinished writes allow.
   double busy_seconds() {
     const MutexLock lock(mutex_);
     pass();
