@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limit of all background traffic of this node: threads wait here until they may send or fetch.
+// Limits all background traffic of this node: threads wait here until they may send or fetch.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ class RateLimit {
                          [this]() REQUIRES(mutex_) { return stopped_; });
     }
   }
-  // Nobody waits any more.
+  // Ends all present and future waits.
   void stop() {
     const MutexLock lock(mutex_);
     stopped_ = true;
