@@ -22,7 +22,7 @@ namespace gpusnap {
 
 namespace {
 
-// The segment that was read from last stays open. Thread-safe.
+// Keeps the segment open that was read last. Thread-safe.
 class OpenSegment {
  public:
   Result<std::shared_ptr<ReadableFile>> get(FileSystem& files, const std::string& epoch_folder,
@@ -210,7 +210,7 @@ class FolderStore final : public Store {
   Status verify_listed(const CheckpointInfo& checkpoint, const Progress& progress,
                        VerifyRound& round, bool& vanished) {
     const std::string job = job_folder(checkpoint.job);
-    // Afresh: the caller's may be old.
+    // Lists again: the caller's listing may be old.
     const Result<std::vector<ListedCheckpoint>> listed =
         list_job(files_, job, sanitise_job(checkpoint.job));
     if (!listed.ok()) return listed.status();
@@ -351,7 +351,7 @@ class FolderStore final : public Store {
   ExtentReader reader_ GUARDED_BY(reader_mutex_);
 };
 
-// Programs change their folder; the store stays where it was.
+// A program may change its working directory; the store's path must not depend on it.
 std::string absolute(const std::string& path) {
   std::error_code error;
   std::filesystem::path full = std::filesystem::absolute(path, error);

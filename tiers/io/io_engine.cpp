@@ -22,7 +22,7 @@ namespace {
 constexpr unsigned kMostThreads = 64;
 constexpr uint64_t kSmallestPiece = 64 << 10;
 constexpr uint64_t kLargestPiece = 1 << 30;
-// A file that has no room for a request just now is asked again for ten seconds.
+// A request that a file cannot take at the moment is repeated for ten seconds.
 constexpr auto kNap = std::chrono::milliseconds(1);
 constexpr int kMostNaps = 10'000;
 
@@ -74,7 +74,7 @@ bool IoEngine::usable() const {
 void IoEngine::start_threads() {
   for (unsigned i = 0; i < options_.threads; ++i) {
     Result<Join> thread = start_thread(options_.spawn, "I/O", [this] { work(); });
-    if (!thread.ok()) return;  // fewer are slower, and nothing else
+    if (!thread.ok()) return;  // fewer threads are only slower
     threads_.push_back(std::move(thread.value()));
   }
 }
@@ -109,7 +109,7 @@ void IoEngine::start(std::unique_ptr<IoTransfer>& transfer) {
   for (const Range& range : through_cache) perform(range);
 }
 
-// With the lock held. Pieces end at multiples of their size in the file, as stripes do.
+// Takes the next piece. Pieces end at multiples of their size in the file, as stripes do.
 IoEngine::Range IoEngine::take_piece(Ranges& queue) {
   Range& range = queue.front();
   Range piece = range;
@@ -160,7 +160,7 @@ void IoEngine::perform(const Range& piece) {
   settle(piece, outcome);
 }
 
-// Moves all of `rest`, by calls that block, or as far as it can.
+// Transfers `rest` by blocking calls, as far as possible.
 void IoEngine::move_bytes(Range& rest, IoOutcome& outcome) {
   IoTransfer& transfer = *rest.transfer;
   IoFile& file = transfer.file_;

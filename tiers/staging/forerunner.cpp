@@ -16,7 +16,7 @@ Forerunner::~Forerunner() {
 void Forerunner::start(const Spawn& spawn, uint32_t threads) {
   for (uint32_t i = 0; i < threads; ++i) {
     Result<Join> started = start_thread(spawn, "forerunner", [this] { run(); });
-    if (!started.ok()) break;  // with those that there are
+    if (!started.ok()) break;  // goes on with fewer threads
     threads_.push_back(std::move(started.value()));
   }
   const MutexLock lock(mutex_);

@@ -8,7 +8,7 @@
 namespace gpusnap {
 
 namespace {
-// A wait is interrupted so often to see whether a server still empties slots.
+// The interval at which a wait checks whether a server still empties slots.
 constexpr std::chrono::nanoseconds kLongestWaitUnwatched = std::chrono::milliseconds(200);
 }  // namespace
 

@@ -22,7 +22,8 @@ StagingServer::StagingServer(StagingMemory& memory)
   header.server.store(self.pid, std::memory_order_release);
 }
 
-// Streams first: all slots that a stream had when it was seen to be sealed are found after that.
+// Looks at streams before slots, so that all slots of a stream that was found sealed are found,
+// too.
 StagingServer::News StagingServer::look() {
   News news;
   const Streams streams = look_at_streams(news);
@@ -30,7 +31,7 @@ StagingServer::News StagingServer::look() {
   std::sort(news.arrived.begin(), news.arrived.end(), [](const Arrival& a, const Arrival& b) {
     return std::tie(a.stream, a.sequence) < std::tie(b.stream, b.sequence);
   });
-  // Some may have come free that no release told of.
+  // Slots may have become free without a release.
   (void)grant(0, memory_.backed());
   return news;
 }
@@ -56,7 +57,7 @@ StagingServer::Streams StagingServer::look_at_streams(News& news) {
   return streams;
 }
 
-// Nobody but this thread touches a slot that is filled and has not been reported.
+// Only this thread changes a filled slot that has not been reported.
 void StagingServer::look_at_slot(uint32_t slot, const Streams& streams, News& news) {
   const SlotEntry& entry = memory_.slots()[slot];
   const Owned<SlotState> now = entry.word.load();
@@ -95,7 +96,7 @@ bool StagingServer::has_running_client(uint32_t stream) const {
 bool StagingServer::has_gone(uint32_t client) const {
   const ClientEntry& entry = memory_.clients()[client];
   const Owned<ClientState> word = entry.word.load();
-  // One that is just joining has not said when it was started.
+  // A joining client has not set its start time yet.
   const uint64_t started = word.state == ClientState::kJoined ? entry.started : 0;
   return !is_running({word.owner, started});
 }
@@ -116,8 +117,8 @@ uint32_t StagingServer::threads_waiting_for_devices() const {
   return waiting;
 }
 
-// Slots that it had handed over belong to its streams. Its tickets first: nothing is granted to
-// them then.
+// Frees the client's slots, except for those that it had handed over, which belong to its streams.
+// Its tickets are freed first, so that they are granted nothing.
 void StagingServer::reap_slots(uint32_t client) {
   {
     const MutexLock lock(grant_mutex_);
@@ -147,7 +148,7 @@ void StagingServer::reap_streams(uint32_t client) {
         entry.word.free(word);
         break;
       case StreamState::kOpen:
-        // A journal is good up to where it goes; part of a snapshot is nothing.
+        // An incomplete journal is valid up to its end; an incomplete part is not.
         entry.word.change(
             word,
             entry.kind == StreamKind::kJournal ? StreamState::kSealed : StreamState::kAbandoned,
@@ -180,7 +181,7 @@ bool StagingServer::is_asked_for_file(uint32_t stream) const {
          entry.answered.load(std::memory_order_relaxed);
 }
 
-// A path that is too long is no file.
+// Answers a path that is too long with no file.
 void StagingServer::answer(uint32_t stream, uint32_t number, const std::string& path,
                            uint64_t bytes) {
   StreamEntry& entry = memory_.streams()[stream];
