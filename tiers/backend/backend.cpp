@@ -382,7 +382,7 @@ class Server final : public Backend {
     }
   }
 
-  // Starts the part of an existing stream.
+  // Returns whether an existing stream has that part.
   bool lives(const LocalTiers::Leftover& leftover) const {
     return std::ranges::any_of(streams_, [&](const auto& entry) {
       if (!entry.second.part) return false;
@@ -633,7 +633,7 @@ class Server final : public Backend {
     for (const auto& arrival : stream.waiting) release(arrival.slot, status.ok());
   }
 
-  // Warns of a failing store once until a part has been committed: each try ends in the same way.
+  // Whether the failing store was reported since the last commit: further tries fail alike.
   bool tells_again(const Stream& stream, const Status& status) {
     if (status.ok()) told_of_store_ = false;
     const bool fails = stream.part->waits_for_another_try();

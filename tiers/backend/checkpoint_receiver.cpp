@@ -107,7 +107,7 @@ class Part final : public CheckpointReceiver {
 
   void add_manifest(uint64_t sequence, std::span<const std::byte> bytes, Release release) override {
     manifest_.add_waiting({sequence, bytes, std::move(release)});
-    // Releases the slots of a part that waits for the store: other parts need them.
+    // By the maker of chunks, so that a part that waits for the store keeps no slots from others.
     if (has_local()) return add_chunk_job([this] { return note_manifest(); });
     progress_.add_urgent_job([this] { return note_manifest(); });
   }
@@ -436,7 +436,7 @@ class Part final : public CheckpointReceiver {
     } else if (!chunks_.remove_all().ok() && !is_committed) {
       return;
     }
-    // Files of an earlier backend that are not taken over because a part was committed.
+    // An earlier backend may have left this file. A commit by this backend has renamed it.
     if (!is_committed || committed_before_) {
       (void)files_.remove(folder_ + "/" + temporary_manifest_name(place_.rank, place_.run));
     }
@@ -448,7 +448,7 @@ class Part final : public CheckpointReceiver {
     commit_.remove_folder();
   }
 
-  // Returns whether the files on local tiers can be found by their log.
+  // Records the commit. Returns whether the log can find the files on local tiers, which then stay.
   bool note_committed() {
     if (!chunks_.can_keep_copies() || !log_.is_open() || log_.has_moved_on()) return false;
     chunks_.remove_unmoved();
